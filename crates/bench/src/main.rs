@@ -1,0 +1,3 @@
+//! Benchmarks against the bare limits of the machine and against the peers.
+
+fn main() {}

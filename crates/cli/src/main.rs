@@ -1,0 +1,3 @@
+//! The `ldplayer` command: a subcommand is a thin file.
+
+fn main() {}

@@ -1,0 +1,23 @@
+//! The words every stage of ldplayer shares. No I/O, no clock, no unsafe.
+//!
+//! A capture becomes [`Transaction`]s; planning turns each into a [`Query`]; replaying turns each query into one
+//! [`Outcome`]; the results are made of outcomes. These four types are the arrows of the architecture.
+
+#![forbid(unsafe_code)]
+
+pub mod histogram;
+pub mod message;
+pub mod name;
+pub mod outcome;
+pub mod query;
+pub mod shard;
+pub mod time;
+pub mod transaction;
+pub mod transport;
+
+pub use message::Message;
+pub use outcome::{Answer, Outcome, Reason, Status};
+pub use query::Query;
+pub use time::{RunTime, TraceTime};
+pub use transaction::Transaction;
+pub use transport::Transport;

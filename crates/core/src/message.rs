@@ -1,0 +1,352 @@
+//! A checked, borrowed view of a DNS message and the edits made in place (RFC 1035 §4.1, RFC 6891 §6.1).
+
+use crate::name;
+
+/// Octets of the header.
+pub const HEADER: usize = 12;
+/// TYPE of the OPT pseudo-record (RFC 6891 §6.1.1).
+pub const OPT: u16 = 41;
+/// Class IN (RFC 1035 §3.2.4).
+pub const CLASS_IN: u16 = 1;
+
+/// Header flags as bits of its second 16-bit word (RFC 1035 §4.1.1, RFC 4035 §3).
+pub mod flag {
+    /// Response.
+    pub const QR: u16 = 0x8000;
+    /// Authoritative answer.
+    pub const AA: u16 = 0x0400;
+    /// Truncated.
+    pub const TC: u16 = 0x0200;
+    /// Recursion desired.
+    pub const RD: u16 = 0x0100;
+    /// Recursion available.
+    pub const RA: u16 = 0x0080;
+    /// Reserved.
+    pub const Z: u16 = 0x0040;
+    /// Authentic data.
+    pub const AD: u16 = 0x0020;
+    /// Checking disabled.
+    pub const CD: u16 = 0x0010;
+    /// DNSSEC OK, in the flags of EDNS rather than of the header.
+    pub const DO: u16 = 0x8000;
+}
+
+/// A message of at least a header. Nothing behind the header is trusted until it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    octets: &'a [u8],
+}
+
+/// The first entry of the question section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question<'a> {
+    /// The name in wire format. Names in a first question cannot be compressed.
+    pub name: &'a [u8],
+    /// QTYPE.
+    pub qtype: u16,
+    /// QCLASS.
+    pub qclass: u16,
+}
+
+impl Question<'_> {
+    /// Octets that this question takes in the message.
+    pub const fn len(&self) -> usize {
+        self.name.len() + 4
+    }
+
+    /// A question always has a name; here for the sake of `len`.
+    pub const fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// What the OPT record says (RFC 6891 §6.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edns {
+    /// Requestor's UDP payload size.
+    pub udp_size: u16,
+    /// Upper eight bits of the response code.
+    pub extended_rcode: u8,
+    /// EDNS version.
+    pub version: u8,
+    /// DNSSEC OK.
+    pub dnssec_ok: bool,
+}
+
+impl<'a> Message<'a> {
+    /// A view of `octets`, or `None` where there is not even a header.
+    pub fn new(octets: &'a [u8]) -> Option<Self> {
+        (octets.len() >= HEADER).then_some(Self { octets })
+    }
+
+    /// The whole message.
+    pub const fn octets(&self) -> &'a [u8] {
+        self.octets
+    }
+
+    /// Message ID.
+    pub fn id(&self) -> u16 {
+        self.word(0)
+    }
+
+    /// All flags, opcode and rcode as one word; see [`flag`].
+    pub fn flags(&self) -> u16 {
+        self.word(2)
+    }
+
+    /// Whether this is a response.
+    pub fn is_response(&self) -> bool {
+        self.has(flag::QR)
+    }
+
+    /// Whether all bits of `flags` are set.
+    pub fn has(&self, flags: u16) -> bool {
+        self.flags() & flags == flags
+    }
+
+    /// Opcode.
+    pub fn opcode(&self) -> u8 {
+        (self.flags() >> 11) as u8 & 0xf
+    }
+
+    /// The four bits of the response code in the header.
+    pub fn header_rcode(&self) -> u8 {
+        self.flags() as u8 & 0xf
+    }
+
+    /// The response code with the eight upper bits of EDNS, where there are any.
+    pub fn rcode(&self) -> u16 {
+        let extended = self.edns().map_or(0, |edns| edns.extended_rcode);
+        u16::from(extended) << 4 | u16::from(self.header_rcode())
+    }
+
+    /// Entries of the question, answer, authority and additional sections, as the header claims.
+    pub fn counts(&self) -> [u16; 4] {
+        [self.word(4), self.word(6), self.word(8), self.word(10)]
+    }
+
+    /// The first question; `None` when there is none or it is damaged.
+    pub fn question(&self) -> Option<Question<'a>> {
+        if self.word(4) == 0 {
+            return None;
+        }
+        let name = plain_name(&self.octets[HEADER..])?;
+        let fixed = self.octets.get(HEADER + name.len()..)?;
+        Some(Question { name, qtype: word_at(fixed, 0)?, qclass: word_at(fixed, 2)? })
+    }
+
+    /// The octets of the first question, as a response repeats them; `None` as for [`Self::question`].
+    pub fn question_octets(&self) -> Option<&'a [u8]> {
+        let question = self.question()?;
+        self.octets.get(HEADER..HEADER + question.len())
+    }
+
+    /// Whether `other` asks or answers the same question. Case is ignored (RFC 4343), since servers may not keep it.
+    ///
+    /// Length octets are below 64 and so never change under ASCII case folding; types and classes are compared as they are.
+    pub fn same_question(&self, other: &Self) -> bool {
+        match (self.question(), other.question()) {
+            (Some(a), Some(b)) => a.qtype == b.qtype && a.qclass == b.qclass && a.name.eq_ignore_ascii_case(b.name),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// What the OPT record says; `None` when there is none or the way to it is damaged.
+    pub fn edns(&self) -> Option<Edns> {
+        let at = self.opt_offset()?;
+        let fixed = &self.octets[at + 1..];
+        Some(Edns {
+            udp_size: word_at(fixed, 2)?,
+            extended_rcode: *fixed.get(4)?,
+            version: *fixed.get(5)?,
+            dnssec_ok: word_at(fixed, 6)? & flag::DO != 0,
+        })
+    }
+
+    /// Offset of the OPT record's (root) owner name.
+    pub fn opt_offset(&self) -> Option<usize> {
+        let [questions, answers, authorities, additionals] = self.counts();
+        if additionals == 0 {
+            return None;
+        }
+        let mut at = HEADER;
+        for _ in 0..questions {
+            at = self.skip_name(at)? + 4;
+        }
+        for _ in 0..u32::from(answers) + u32::from(authorities) {
+            at = self.skip_record(at)?.0;
+        }
+        for _ in 0..additionals {
+            let (next, rtype) = self.skip_record(at)?;
+            if rtype == OPT && self.octets[at] == 0 {
+                return Some(at);
+            }
+            at = next;
+        }
+        None
+    }
+
+    /// The offset behind the record at `at`, and the record's type.
+    fn skip_record(&self, at: usize) -> Option<(usize, u16)> {
+        let fixed = self.skip_name(at)?;
+        let rest = self.octets.get(fixed..)?;
+        let (rtype, length) = (word_at(rest, 0)?, word_at(rest, 8)?);
+        let next = fixed + 10 + usize::from(length);
+        (next <= self.octets.len()).then_some((next, rtype))
+    }
+
+    /// The offset behind the name at `at`; a compression pointer ends it (RFC 1035 §4.1.4).
+    fn skip_name(&self, mut at: usize) -> Option<usize> {
+        loop {
+            let length = *self.octets.get(at)?;
+            match length {
+                0 => return Some(at + 1),
+                1..=63 => at += 1 + usize::from(length),
+                0xc0..=0xff => return Some(at + 2),
+                _ => return None,
+            }
+        }
+    }
+
+    /// A 16-bit word of the header.
+    fn word(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.octets[at], self.octets[at + 1]])
+    }
+}
+
+/// Sets the message ID in place. Does nothing to what is too short to have one.
+pub fn set_id(octets: &mut [u8], id: u16) {
+    if let Some(field) = octets.get_mut(..2) {
+        field.copy_from_slice(&id.to_be_bytes());
+    }
+}
+
+/// What a query is built from when its message was not recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryParts<'a> {
+    /// Message ID.
+    pub id: u16,
+    /// Header flags; see [`flag`].
+    pub flags: u16,
+    /// The name in wire format.
+    pub name: &'a [u8],
+    /// QTYPE.
+    pub qtype: u16,
+    /// QCLASS.
+    pub qclass: u16,
+    /// UDP payload size and DO bit, or no OPT record.
+    pub edns: Option<(u16, bool)>,
+}
+
+impl QueryParts<'_> {
+    /// Appends the message to `wire`.
+    pub fn compose(&self, wire: &mut Vec<u8>) {
+        for word in [self.id, self.flags, 1, 0, 0, u16::from(self.edns.is_some())] {
+            wire.extend_from_slice(&word.to_be_bytes());
+        }
+        wire.extend_from_slice(self.name);
+        wire.extend_from_slice(&self.qtype.to_be_bytes());
+        wire.extend_from_slice(&self.qclass.to_be_bytes());
+        if let Some((udp_size, dnssec_ok)) = self.edns {
+            compose_opt(wire, udp_size, dnssec_ok);
+        }
+    }
+}
+
+/// Appends an empty OPT record (RFC 6891 §6.1.2).
+fn compose_opt(wire: &mut Vec<u8>, udp_size: u16, dnssec_ok: bool) {
+    wire.push(0);
+    let flags = if dnssec_ok { flag::DO } else { 0 };
+    for word in [OPT, udp_size, 0, flags, 0] {
+        wire.extend_from_slice(&word.to_be_bytes());
+    }
+}
+
+/// The uncompressed name at the start of `octets`, or `None` if it is damaged, compressed or too long.
+fn plain_name(octets: &[u8]) -> Option<&[u8]> {
+    let mut at = 0;
+    loop {
+        match *octets.get(at)? {
+            0 => return octets.get(..=at),
+            length @ 1..=63 => at += 1 + usize::from(length),
+            _ => return None,
+        }
+        if at >= name::MAX_NAME {
+            return None;
+        }
+    }
+}
+
+fn word_at(octets: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*octets.get(at)?, *octets.get(at + 1)?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn query(edns: Option<(u16, bool)>) -> Vec<u8> {
+        let mut wire = Vec::new();
+        let name = b"\x03WWW\x07example\0";
+        QueryParts { id: 0x1234, flags: flag::RD, name, qtype: 28, qclass: CLASS_IN, edns }.compose(&mut wire);
+        wire
+    }
+
+    #[test]
+    fn a_composed_query_reads_back() {
+        let wire = query(Some((1232, true)));
+        let message = Message::new(&wire).unwrap();
+        assert_eq!((message.id(), message.flags(), message.opcode()), (0x1234, flag::RD, 0));
+        assert_eq!(message.question().unwrap().qtype, 28);
+        let edns = Edns { udp_size: 1232, extended_rcode: 0, version: 0, dnssec_ok: true };
+        assert_eq!(message.edns(), Some(edns));
+        assert_eq!(Message::new(&query(None)).unwrap().edns(), None);
+    }
+
+    #[test]
+    fn domain_reads_the_same() {
+        let wire = query(Some((4096, true)));
+        let theirs = domain::base::Message::from_octets(&wire[..]).unwrap();
+        let opt = theirs.opt().unwrap();
+        assert_eq!((opt.udp_payload_size(), opt.dnssec_ok()), (4096, true));
+        assert_eq!(theirs.sole_question().unwrap().qname().to_string(), "WWW.example");
+    }
+
+    #[test]
+    fn questions_are_equal_but_for_case() {
+        let (a, mut b) = (query(None), query(Some((512, false))));
+        b[13..16].copy_from_slice(b"wWw");
+        assert!(Message::new(&a).unwrap().same_question(&Message::new(&b).unwrap()));
+        b[13] = b'x';
+        assert!(!Message::new(&a).unwrap().same_question(&Message::new(&b).unwrap()));
+    }
+
+    #[test]
+    fn the_extended_rcode_is_joined() {
+        let mut wire = query(Some((1232, false)));
+        wire[3] |= 0x0; // BADVERS is 16: low bits 0, high bits 1
+        let at = Message::new(&wire).unwrap().opt_offset().unwrap();
+        wire[at + 5] = 1;
+        assert_eq!(Message::new(&wire).unwrap().rcode(), 16);
+    }
+
+    proptest! {
+        #[test]
+        fn no_octets_make_it_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(message) = Message::new(&octets) {
+                let _ = (message.question(), message.question_octets(), message.edns(), message.rcode());
+                prop_assert!(message.same_question(&message));
+            }
+        }
+
+        #[test]
+        fn counts_that_lie_end_the_walk(octets in prop::collection::vec(any::<u8>(), 0..200), counts in any::<[u8; 8]>()) {
+            let mut wire = query(None);
+            wire[4..12].copy_from_slice(&counts);
+            wire.extend_from_slice(&octets);
+            let _ = Message::new(&wire).unwrap().edns();
+        }
+    }
+}

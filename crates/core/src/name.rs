@@ -1,0 +1,182 @@
+//! Domain names in wire format: limits, presentation form, and back (RFC 1035 §3.1, §5.1).
+
+use std::fmt;
+
+/// Longest name in wire format, in octets, the root label included (RFC 1035 §3.1).
+pub const MAX_NAME: usize = 255;
+/// Longest label in octets.
+pub const MAX_LABEL: usize = 63;
+
+/// A text that is no domain name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadName {
+    /// A label longer than 63 octets.
+    #[error("name `{0}` has a label of more than 63 octets")]
+    LongLabel(String),
+    /// A name longer than 255 octets.
+    #[error("name `{0}` is longer than 255 octets")]
+    LongName(String),
+    /// Two dots in a row, or a leading dot.
+    #[error("name `{0}` has an empty label")]
+    EmptyLabel(String),
+    /// A backslash without a character or three digits up to 255 behind it.
+    #[error("name `{0}` has a bad escape: use \\. or \\046")]
+    Escape(String),
+}
+
+/// Shows an uncompressed wire-format name in presentation form, absolute, with escapes.
+///
+/// Stops without failing where the octets are no name, so that it can show what came from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Presentation<'a>(pub &'a [u8]);
+
+impl fmt::Display for Presentation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut labels = labels(self.0).peekable();
+        if labels.peek().is_none() {
+            return f.write_str(".");
+        }
+        for label in labels {
+            label.iter().try_for_each(|&octet| write_octet(f, octet))?;
+            f.write_str(".")?;
+        }
+        Ok(())
+    }
+}
+
+/// The labels of an uncompressed name, the root label left out.
+pub fn labels(mut name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (&len, rest) = name.split_first()?;
+        if len == 0 || usize::from(len) > MAX_LABEL || rest.len() < usize::from(len) {
+            return None;
+        }
+        let (label, behind) = rest.split_at(usize::from(len));
+        name = behind;
+        Some(label)
+    })
+}
+
+/// Reads a name in presentation form, with or without the final dot, and appends its wire format to `wire`.
+///
+/// # Errors
+/// What is wrong with the text; `wire` is then as it was.
+pub fn parse(text: &str, wire: &mut Vec<u8>) -> Result<(), BadName> {
+    let start = wire.len();
+    parse_labels(text, wire, start).inspect_err(|_| wire.truncate(start))
+}
+
+fn parse_labels(text: &str, wire: &mut Vec<u8>, start: usize) -> Result<(), BadName> {
+    let named = |error: fn(String) -> BadName| error(text.to_owned());
+    if text.is_empty() {
+        return Err(named(BadName::EmptyLabel));
+    }
+    if text == "." {
+        wire.push(0);
+        return Ok(());
+    }
+    let mut octets = text.bytes();
+    let mut length_at = open_label(wire);
+    while let Some(octet) = octets.next() {
+        match octet {
+            b'.' => {
+                close_label(wire, length_at, text)?;
+                length_at = open_label(wire);
+            }
+            b'\\' => {
+                let octet = unescape(&mut octets).ok_or_else(|| named(BadName::Escape))?;
+                wire.push(octet);
+            }
+            _ => wire.push(octet),
+        }
+    }
+    if wire.len() > length_at + 1 {
+        close_label(wire, length_at, text)?;
+        wire.push(0);
+    }
+    if wire.len() - start > MAX_NAME {
+        return Err(named(BadName::LongName));
+    }
+    Ok(())
+}
+
+/// Puts a zero where the length of the next label will stand. After the last label it is the root label.
+fn open_label(wire: &mut Vec<u8>) -> usize {
+    wire.push(0);
+    wire.len() - 1
+}
+
+fn close_label(wire: &mut [u8], length_at: usize, text: &str) -> Result<(), BadName> {
+    match wire.len() - length_at - 1 {
+        0 => Err(BadName::EmptyLabel(text.to_owned())),
+        length @ 1..=MAX_LABEL => {
+            wire[length_at] = length as u8;
+            Ok(())
+        }
+        _ => Err(BadName::LongLabel(text.to_owned())),
+    }
+}
+
+fn unescape(octets: &mut impl Iterator<Item = u8>) -> Option<u8> {
+    let first = octets.next()?;
+    if !first.is_ascii_digit() {
+        return Some(first);
+    }
+    let digit = |octet: u8| octet.is_ascii_digit().then(|| u16::from(octet - b'0'));
+    let value = digit(first)? * 100 + digit(octets.next()?)? * 10 + digit(octets.next()?)?;
+    u8::try_from(value).ok()
+}
+
+fn write_octet(f: &mut fmt::Formatter<'_>, octet: u8) -> fmt::Result {
+    use fmt::Write;
+    match octet {
+        b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$' => write!(f, "\\{}", char::from(octet)),
+        0x21..=0x7e => f.write_char(char::from(octet)),
+        _ => write!(f, "\\{octet:03}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn wire(text: &str) -> Result<Vec<u8>, BadName> {
+        let mut wire = Vec::new();
+        parse(text, &mut wire).map(|()| wire)
+    }
+
+    #[test]
+    fn the_final_dot_is_optional() {
+        assert_eq!(wire("www.example").unwrap(), b"\x03www\x07example\0");
+        assert_eq!(wire("www.example.").unwrap(), b"\x03www\x07example\0");
+        assert_eq!(wire(".").unwrap(), b"\0");
+    }
+
+    #[test]
+    fn bad_names_are_refused_by_reason() {
+        assert!(matches!(wire(""), Err(BadName::EmptyLabel(_))));
+        assert!(matches!(wire("a..b"), Err(BadName::EmptyLabel(_))));
+        assert!(matches!(wire(".a"), Err(BadName::EmptyLabel(_))));
+        assert!(matches!(wire(&"a".repeat(64)), Err(BadName::LongLabel(_))));
+        assert!(matches!(wire(&"a.".repeat(128)), Err(BadName::LongName(_))));
+        assert!(wire(&"a.".repeat(127)).is_ok());
+        assert!(matches!(wire("a\\"), Err(BadName::Escape(_))));
+        assert!(matches!(wire("a\\256"), Err(BadName::Escape(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn any_labels_survive_the_presentation_form(labels in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..=63), 0..4)) {
+            let mut name = Vec::new();
+            for label in &labels {
+                name.push(label.len() as u8);
+                name.extend_from_slice(label);
+            }
+            name.push(0);
+            prop_assume!(name.len() <= MAX_NAME);
+            let text = Presentation(&name).to_string();
+            prop_assert_eq!(wire(&text).unwrap(), name);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What became of one query: the row of a run.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::time::RunTime;
+use crate::transport::Transport;
+
+/// How a query ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// A response with the right ID and question came in time.
+    Answered,
+    /// Nothing came within the query timeout.
+    Timeout,
+    /// The server's host refused it (ICMP port unreachable, or connection refused).
+    Refused,
+    /// The connection was reset while the query was outstanding.
+    Reset,
+    /// No connection could be made.
+    ConnectFailed,
+    /// The TLS handshake failed.
+    TlsFailed,
+    /// A response that belongs to no query. It adds no query to the accounts.
+    Stray,
+    /// A response to a query already counted as timed out. It adds no query to the accounts.
+    Late,
+    /// It was never sent; the reason says why.
+    NotSent,
+}
+
+impl Status {
+    /// Every status, in the order of their discriminants.
+    pub const ALL: [Self; 9] = [
+        Self::Answered,
+        Self::Timeout,
+        Self::Refused,
+        Self::Reset,
+        Self::ConnectFailed,
+        Self::TlsFailed,
+        Self::Stray,
+        Self::Late,
+        Self::NotSent,
+    ];
+
+    /// The word used in the run directory.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Timeout => "timeout",
+            Self::Refused => "refused",
+            Self::Reset => "reset",
+            Self::ConnectFailed => "connect_failed",
+            Self::TlsFailed => "tls_failed",
+            Self::Stray => "stray",
+            Self::Late => "late",
+            Self::NotSent => "not_sent",
+        }
+    }
+
+    /// Whether the row stands for a query of the trace (strays and late answers are extra rows).
+    pub const fn is_query(self) -> bool {
+        !matches!(self, Self::Stray | Self::Late)
+    }
+
+    /// Whether the query left this host and then failed otherwise than by a timeout.
+    pub const fn is_failed(self) -> bool {
+        matches!(self, Self::Refused | Self::Reset | Self::ConnectFailed | Self::TlsFailed)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Why a query was not sent, or a response not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Reason {
+    /// The transaction has no query message and none could be built.
+    NoQuery,
+    /// The transport is not available in this run.
+    Transport,
+    /// The run ended (interrupted, or `--stop`) before it was due.
+    Interrupted,
+    /// The kernel refused the send.
+    SendError,
+    /// Every query ID of the socket was outstanding.
+    OutOfIds,
+    /// No local address or port of the needed kind could be used.
+    NoSource,
+    /// The message is too long for the transport, or too short to be DNS.
+    BadMessage,
+    /// It was overdue by more than `--max-lag`.
+    Lag,
+    /// The server's address is of a family that the source has not.
+    Family,
+    /// A response with a known ID whose question differs (stray).
+    QuestionMismatch,
+    /// A response with an ID that is not outstanding (stray).
+    UnknownId,
+    /// A second response to an answered query (stray).
+    Duplicate,
+    /// A response that is not a DNS message (stray).
+    Garbage,
+}
+
+impl Reason {
+    /// Every reason, in the order of their discriminants.
+    pub const ALL: [Self; 13] = [
+        Self::NoQuery,
+        Self::Transport,
+        Self::Interrupted,
+        Self::SendError,
+        Self::OutOfIds,
+        Self::NoSource,
+        Self::BadMessage,
+        Self::Lag,
+        Self::Family,
+        Self::QuestionMismatch,
+        Self::UnknownId,
+        Self::Duplicate,
+        Self::Garbage,
+    ];
+
+    /// The word used in the run directory.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoQuery => "no_query",
+            Self::Transport => "transport_not_available",
+            Self::Interrupted => "interrupted",
+            Self::SendError => "send_error",
+            Self::OutOfIds => "out_of_ids",
+            Self::NoSource => "no_source_address",
+            Self::BadMessage => "bad_message",
+            Self::Lag => "lag",
+            Self::Family => "address_family",
+            Self::QuestionMismatch => "question_mismatch",
+            Self::UnknownId => "unknown_id",
+            Self::Duplicate => "duplicate",
+            Self::Garbage => "garbage",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How the response compares with the recorded one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Answer {
+    /// Same rcode and same answer.
+    Match,
+    /// Answered where the recording had a failure.
+    Better,
+    /// A failure where the recording had an answer.
+    Worse,
+    /// Both answered, differently.
+    Changed,
+}
+
+impl Answer {
+    /// The word used in the run directory.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Match => "match",
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Changed => "changed",
+        }
+    }
+}
+
+/// The row a query leaves behind. Fixed size, so that workers record without allocating.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Row of the transaction in the trace. For strays: `u64::MAX`.
+    pub index: u64,
+    /// The emulated client.
+    pub client: IpAddr,
+    /// Source port used, 0 when none was.
+    pub client_port: u16,
+    /// Server that was asked.
+    pub server: SocketAddr,
+    /// Transport used.
+    pub transport: Transport,
+    /// Connection number within the run, `None` for UDP.
+    pub connection: Option<u64>,
+    /// When the query was due.
+    pub intended: RunTime,
+    /// When it was handed to the kernel; `None` if it never was.
+    pub submitted: Option<RunTime>,
+    /// When the kernel stamped it as sent, if asked for.
+    pub sent: Option<RunTime>,
+    /// When the response arrived (kernel stamp where there is one).
+    pub answered: Option<RunTime>,
+    /// How it ended.
+    pub status: Status,
+    /// Why, for what was not sent and for strays.
+    pub reason: Option<Reason>,
+    /// Response code of the response, with the extended bits of EDNS (RFC 6891 §6.1.3).
+    pub rcode: Option<u16>,
+    /// TC bit of the response.
+    pub tc: bool,
+    /// AD bit of the response.
+    pub ad: bool,
+    /// AA bit of the response.
+    pub aa: bool,
+    /// Octets of the query message.
+    pub query_bytes: u16,
+    /// Octets of the response message, 0 when there is none.
+    pub response_bytes: u16,
+    /// Connection set-up time in nanoseconds, when this query paid for it.
+    pub connect_ns: Option<i64>,
+    /// TLS or QUIC handshake time in nanoseconds, when this query paid for it.
+    pub handshake_ns: Option<i64>,
+    /// Sent on a connection that was already open.
+    pub reused: bool,
+    /// Sent on a connection whose TLS session was resumed.
+    pub resumed: bool,
+    /// Sent as early data (0-RTT).
+    pub early_data: bool,
+    /// Comparison with the recorded response, when asked for.
+    pub answer: Option<Answer>,
+}
+
+impl Outcome {
+    /// The row of a query that was never sent.
+    pub fn not_sent(query: &crate::Query, reason: Reason) -> Self {
+        Self { status: Status::NotSent, reason: Some(reason), ..Self::unfinished(query) }
+    }
+
+    /// A row with everything known before the query is sent, marked as timed out until an answer comes.
+    pub fn unfinished(query: &crate::Query) -> Self {
+        Self {
+            index: query.index,
+            client: query.client,
+            client_port: 0,
+            server: query.server,
+            transport: query.transport,
+            connection: None,
+            intended: query.due,
+            submitted: None,
+            sent: None,
+            answered: None,
+            status: Status::Timeout,
+            reason: None,
+            rcode: None,
+            tc: false,
+            ad: false,
+            aa: false,
+            query_bytes: query.wire.len().min(usize::from(u16::MAX)) as u16,
+            response_bytes: 0,
+            connect_ns: None,
+            handshake_ns: None,
+            reused: false,
+            resumed: false,
+            early_data: false,
+            answer: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_list_every_variant_at_its_place() {
+        for (at, status) in Status::ALL.into_iter().enumerate() {
+            assert_eq!(status as usize, at);
+        }
+        for (at, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, at);
+        }
+    }
+
+    #[test]
+    fn a_status_is_of_one_account_only() {
+        let counted = Status::ALL.into_iter().filter(|status| status.is_query());
+        for status in counted {
+            let accounts =
+                [status == Status::Answered, status == Status::Timeout, status.is_failed(), status == Status::NotSent];
+            assert_eq!(accounts.into_iter().filter(|&member| member).count(), 1, "{status}");
+        }
+    }
+}

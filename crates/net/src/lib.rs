@@ -1,0 +1,1 @@
+//! What ldplayer asks of Linux, and the only crate with unsafe code.

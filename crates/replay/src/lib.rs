@@ -1,0 +1,1 @@
+//! The timed replay engine: one worker per core.

@@ -1,0 +1,1 @@
+//! The run directory: rows, summary, verdict and report of a run.

@@ -1,0 +1,13 @@
+//! Captures in, transactions out: reading, pairing, converting and planning. Opens files, never a socket.
+//!
+//! A [`Source`] yields transactions in batches, sorted by time, and counts what it could not use in its [`Tally`].
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod source;
+mod tally;
+
+pub use error::TraceError;
+pub use source::{Input, OpenOptions, Source};
+pub use tally::{Damage, Place, Tally};

@@ -1,0 +1,92 @@
+//! The accounts of a reader: what it saw, what it passed over, what was damaged and where first.
+
+use std::collections::BTreeMap;
+
+/// Where something was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Place {
+    /// Input as the user named it.
+    pub file: String,
+    /// Packet, row or line number, from 1.
+    pub packet: u64,
+    /// Octets from the start of the (decompressed) input.
+    pub offset: u64,
+}
+
+/// One kind of damage.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Damage {
+    /// What is wrong, as a stable word such as `truncated_packet`.
+    pub reason: &'static str,
+    /// How often.
+    pub count: u64,
+    /// The first place.
+    pub first: Place,
+}
+
+/// The accounts of one or several inputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets (or rows, lines, frames) read.
+    pub packets: u64,
+    /// DNS messages among them.
+    pub dns_messages: u64,
+    /// Messages with QR=0.
+    pub queries: u64,
+    /// Messages with QR=1.
+    pub responses: u64,
+    /// Foreign or unusable packets by reason, such as `not_dns_port` or `icmp`.
+    pub skipped: BTreeMap<&'static str, u64>,
+    /// Damage in the order of first appearance.
+    pub damaged: Vec<Damage>,
+}
+
+impl Tally {
+    /// Counts a packet that is fine but of no use here.
+    pub fn skip(&mut self, reason: &'static str) {
+        *self.skipped.entry(reason).or_default() += 1;
+    }
+
+    /// Counts damage; only the first of a kind pays for its place.
+    pub fn damage(&mut self, reason: &'static str, place: impl FnOnce() -> Place) {
+        match self.damaged.iter_mut().find(|damage| damage.reason == reason) {
+            Some(damage) => damage.count += 1,
+            None => self.damaged.push(Damage { reason, count: 1, first: place() }),
+        }
+    }
+
+    /// Adds the accounts of another input.
+    pub fn merge(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.dns_messages += other.dns_messages;
+        self.queries += other.queries;
+        self.responses += other.responses;
+        for (reason, count) in &other.skipped {
+            *self.skipped.entry(reason).or_default() += count;
+        }
+        for damage in &other.damaged {
+            self.damage(damage.reason, || damage.first.clone());
+            if let Some(mine) = self.damaged.iter_mut().find(|mine| mine.reason == damage.reason) {
+                mine.count += damage.count - 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_adds_counts_and_keeps_the_first_place() {
+        let place = |packet| Place { file: "a".into(), packet, offset: 0 };
+        let (mut a, mut b) = (Tally::default(), Tally::default());
+        a.damage("short", || place(3));
+        b.damage("short", || place(9));
+        b.damage("short", || place(10));
+        b.skip("icmp");
+        a.merge(&b);
+        assert_eq!(a.damaged, [Damage { reason: "short", count: 3, first: place(3) }]);
+        assert_eq!(a.skipped["icmp"], 1);
+    }
+}
