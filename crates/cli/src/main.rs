@@ -1,3 +1,28 @@
-//! The `ldplayer` command: a subcommand is a thin file.
+//! The `ldplayer` command: a subcommand is a thin file in `commands/`.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod commands;
+mod failure;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use commands::Command;
+
+/// DNS experimentation testbed: read recorded DNS traffic, replay it precisely on time, and report what happened.
+#[derive(Parser)]
+#[command(name = "ldplayer", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.command.run() {
+        Ok(status) => status,
+        Err(failure) => failure.report(),
+    }
+}

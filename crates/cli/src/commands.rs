@@ -1,0 +1,47 @@
+//! The subcommands, in the order of the flow: capture, trace, replay, report; then what helps around them.
+
+mod convert;
+mod demo;
+mod doctor;
+mod inspect;
+mod replay;
+mod report;
+mod testbed;
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+
+/// What to do.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Run the main job end to end on the bundled real capture
+    Demo(demo::Args),
+    /// Say what is in a trace
+    Inspect(inspect::Args),
+    /// Convert traces to Parquet, TSV, pcap or dnsperf text
+    Convert(convert::Args),
+    /// Replay a trace against a server
+    Replay(replay::Args),
+    /// Write or print the report of a run
+    Report(report::Args),
+    /// Run a command in a namespace where every address is local
+    Testbed(testbed::Args),
+    /// Say what this machine can do and what limits it
+    Doctor(doctor::Args),
+}
+
+impl Command {
+    /// Runs the subcommand.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Demo(args) => demo::run(args),
+            Self::Inspect(args) => inspect::run(args),
+            Self::Convert(args) => convert::run(args),
+            Self::Replay(args) => replay::run(args),
+            Self::Report(args) => report::run(args),
+            Self::Testbed(args) => testbed::run(args),
+            Self::Doctor(args) => doctor::run(args),
+        }
+    }
+}

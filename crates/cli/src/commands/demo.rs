@@ -1,0 +1,14 @@
+//! `ldplayer demo`.
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+
+/// Options of `demo`.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the command.
+pub fn run(_args: Args) -> Result<ExitCode, Failure> {
+    Err(Failure::environment(anyhow::anyhow!("demo: not built yet")))
+}

@@ -1,0 +1,14 @@
+//! `ldplayer report`.
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+
+/// Options of `report`.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the command.
+pub fn run(_args: Args) -> Result<ExitCode, Failure> {
+    Err(Failure::environment(anyhow::anyhow!("report: not built yet")))
+}
