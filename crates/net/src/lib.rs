@@ -1,1 +1,4 @@
 //! What ldplayer asks of Linux, and the only crate with unsafe code.
+pub mod clock;
+pub mod poll;
+pub mod udp;

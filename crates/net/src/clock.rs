@@ -1,0 +1,36 @@
+//! The two clocks of Linux that a replay reads: monotonic for the schedule, real time for kernel stamps.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds of CLOCK_MONOTONIC, which no step of the wall clock moves.
+pub fn monotonic_ns() -> i64 {
+    read(ClockId::Monotonic)
+}
+
+/// Nanoseconds since 1970 of CLOCK_REALTIME, the clock of kernel receive stamps.
+pub fn realtime_ns() -> i64 {
+    read(ClockId::Realtime)
+}
+
+/// Real time minus monotonic time, in nanoseconds, now.
+///
+/// Measured anew for each batch of stamps, so that a step of the wall clock spoils one batch at most.
+pub fn realtime_offset_ns() -> i64 {
+    realtime_ns() - monotonic_ns()
+}
+
+fn read(clock: ClockId) -> i64 {
+    let time = clock_gettime(clock);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn monotonic_time_never_goes_back() {
+        let first = monotonic_ns();
+        assert!((0..1_000).all(|_| monotonic_ns() >= first));
+    }
+}

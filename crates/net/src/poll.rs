@@ -1,0 +1,89 @@
+//! Waiting for sockets with nanosecond timeouts (epoll_pwait2).
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::time::Timespec;
+
+/// Events taken from the kernel by one wait.
+const EVENTS: usize = 256;
+
+/// A set of sockets waited for together. Each is known by a number of the caller's.
+pub struct Poll {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+/// A socket that can be read, or has an error to be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The number given to [`Poll::add`].
+    pub token: u64,
+    /// There is an error in the socket's error queue.
+    pub error: bool,
+}
+
+impl Poll {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// When the process is out of file descriptors.
+    pub fn new() -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS) })
+    }
+
+    /// Waits for `socket` to become readable from now on, level triggered.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, for example over `fs.epoll.max_user_watches`.
+    pub fn add(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), EventFlags::IN)?)
+    }
+
+    /// Stops waiting for `socket`.
+    ///
+    /// # Errors
+    /// When it is not in the set.
+    pub fn remove(&self, socket: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, socket)?)
+    }
+
+    /// Waits at most `timeout_ns` (0: not at all) and then yields what is ready. A signal ends the wait early.
+    ///
+    /// # Errors
+    /// Never in a correct program; what the kernel says otherwise.
+    pub fn wait(&mut self, timeout_ns: i64) -> io::Result<impl Iterator<Item = Ready>> {
+        let timeout = Timespec { tv_sec: timeout_ns / 1_000_000_000, tv_nsec: timeout_ns % 1_000_000_000 };
+        self.events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // The events are packed: fields are copied out before use.
+        Ok(self
+            .events
+            .iter()
+            .map(|&epoll::Event { flags, data }| Ready { token: data.u64(), error: flags.contains(EventFlags::ERR) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn a_readable_socket_is_told_by_its_number() {
+        let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let mut poll = Poll::new().unwrap();
+        poll.add(&a, 7).unwrap();
+        assert_eq!(poll.wait(0).unwrap().count(), 0);
+        b.send_to(b"x", a.local_addr().unwrap()).unwrap();
+        let ready: Vec<_> = poll.wait(1_000_000_000).unwrap().collect();
+        assert_eq!(ready, [Ready { token: 7, error: false }]);
+        poll.remove(&a).unwrap();
+        assert_eq!(poll.wait(0).unwrap().count(), 0);
+    }
+}

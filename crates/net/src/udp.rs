@@ -1,0 +1,502 @@
+//! UDP sockets whose datagrams leave from any address, in batches, with kernel receive stamps.
+//!
+//! One call of `sendmmsg` or `recvmmsg` moves up to [`BATCH`] datagrams; all buffers are allocated once.
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Datagrams moved by one system call at most.
+pub const BATCH: usize = 64;
+/// Buffer of one received datagram: the largest that UDP carries.
+const DATAGRAM: usize = 65_535;
+/// Distance of two receive buffers. Not a power of two, so that their first lines do not share a cache set.
+const STRIDE: usize = DATAGRAM + 1 + 128;
+/// Room for the control messages of one datagram (packet info, stamp, drop counter), 8-octet aligned.
+const CONTROL: usize = 128;
+
+/// What a socket is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct UdpOptions {
+    /// Local address; unspecified with port 0 lets the kernel choose.
+    pub bind: SocketAddr,
+    /// Octets of the kernel's receive and send buffers; beyond the system's limit only with the right to.
+    pub buffer: usize,
+    /// Allows a local address that no interface has (IP_FREEBIND).
+    pub freebind: bool,
+}
+
+/// A non-blocking UDP socket with packet info, error queue and receive stamps switched on.
+#[derive(Debug)]
+pub struct UdpSocket {
+    socket: Socket,
+    local: SocketAddr,
+}
+
+impl UdpSocket {
+    /// Opens and binds a socket.
+    ///
+    /// # Errors
+    /// What the kernel refused, such as an address that is not local.
+    pub fn open(options: &UdpOptions) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(options.bind), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+        if options.bind.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        if options.freebind {
+            set_int(&socket, libc::IPPROTO_IP, libc::IP_FREEBIND, 1)?;
+        }
+        set_common(&socket, options)?;
+        socket.bind(&options.bind.into())?;
+        let local = socket.local_addr()?.as_socket().unwrap_or(options.bind);
+        Ok(Self { socket, local })
+    }
+
+    /// Fixes the peer, so that the kernel tells of its refusals and filters other senders.
+    ///
+    /// # Errors
+    /// What the kernel refused, such as a peer without a route.
+    pub fn connect(&mut self, peer: SocketAddr) -> io::Result<()> {
+        self.socket.connect(&peer.into())?;
+        self.local = self.socket.local_addr()?.as_socket().unwrap_or(self.local);
+        Ok(())
+    }
+
+    /// The local address and port.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl From<UdpSocket> for OwnedFd {
+    fn from(socket: UdpSocket) -> Self {
+        socket.socket.into()
+    }
+}
+
+fn set_common(socket: &Socket, options: &UdpOptions) -> io::Result<()> {
+    force_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, options.buffer)?;
+    force_buffer(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.buffer)?;
+    set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    if options.bind.is_ipv4() {
+        set_int(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+        set_int(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)
+    } else {
+        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)
+    }
+}
+
+/// Tries to pass the system's limit, and takes what the limit allows otherwise.
+fn force_buffer(socket: &Socket, force: i32, plain: i32, octets: usize) -> io::Result<()> {
+    let octets = i32::try_from(octets).unwrap_or(i32::MAX);
+    set_int(socket, libc::SOL_SOCKET, force, octets).or_else(|_| set_int(socket, libc::SOL_SOCKET, plain, octets))
+}
+
+fn set_int(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the pointer and the length describe `value`, which lives through the call.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            ptr::from_ref(&value).cast(),
+            mem::size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// One datagram to be sent: two parts, so that a shared message can have an ID of its own without a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// The first octets (the message ID).
+    pub head: [u8; 2],
+    /// The rest of the message.
+    pub tail: &'a [u8],
+    /// The address to send from; `None` leaves the choice to the kernel.
+    pub source: Option<IpAddr>,
+    /// The peer; `None` on a connected socket.
+    pub peer: Option<SocketAddr>,
+}
+
+/// The arrays of one `sendmmsg`, allocated once.
+pub struct SendBatch {
+    slots: Box<[SendSlot; BATCH]>,
+    headers: Box<[libc::mmsghdr; BATCH]>,
+}
+
+// SAFETY: the pointers inside the headers only point into the boxes beside them, and are set anew by each call.
+unsafe impl Send for SendBatch {}
+
+#[repr(C)]
+struct SendSlot {
+    head: [u8; 2],
+    parts: [libc::iovec; 2],
+    peer: libc::sockaddr_storage,
+    control: Control,
+}
+
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+impl Default for SendBatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SendBatch {
+    /// Empty arrays.
+    pub fn new() -> Self {
+        Self { slots: zeroed_box(), headers: zeroed_box() }
+    }
+
+    /// Sends up to [`BATCH`] datagrams in one system call and returns how many the kernel took.
+    ///
+    /// # Errors
+    /// What the kernel said to the first one; the others were not tried.
+    pub fn send<'a>(
+        &mut self,
+        socket: &UdpSocket,
+        datagrams: impl ExactSizeIterator<Item = Datagram<'a>>,
+    ) -> io::Result<usize> {
+        let mut count = 0;
+        for datagram in datagrams.take(BATCH) {
+            self.fill(count, &datagram);
+            count += 1;
+        }
+        // SAFETY: the first `count` headers were just set to point at live slots and payloads; 'a outlives the call.
+        let sent = unsafe {
+            libc::sendmmsg(socket.socket.as_raw_fd(), self.headers.as_mut_ptr(), count as u32, libc::MSG_NOSIGNAL)
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+    }
+
+    fn fill(&mut self, at: usize, datagram: &Datagram<'_>) {
+        let slot = &mut self.slots[at];
+        slot.head = datagram.head;
+        slot.parts = [part(&slot.head), part(datagram.tail)];
+        let header = &mut self.headers[at].msg_hdr;
+        header.msg_namelen = datagram.peer.map_or(0, |peer| write_address(&mut slot.peer, peer));
+        header.msg_name = if header.msg_namelen == 0 { ptr::null_mut() } else { ptr::from_mut(&mut slot.peer).cast() };
+        header.msg_iov = slot.parts.as_mut_ptr();
+        header.msg_iovlen = 2;
+        header.msg_controllen = datagram.source.map_or(0, |source| write_source(&mut slot.control, source));
+        header.msg_control = slot.control.0.as_mut_ptr().cast();
+    }
+}
+
+fn part(octets: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: octets.as_ptr().cast_mut().cast(), iov_len: octets.len() }
+}
+
+/// Boxes of plain kernel structures, for which all zeros is a valid value.
+fn zeroed_box<T: KernelStruct, const N: usize>() -> Box<[T; N]> {
+    // SAFETY: KernelStruct is implemented only for C structures of integers and raw pointers.
+    unsafe { Box::<[T; N]>::new_zeroed().assume_init() }
+}
+
+/// A C structure of integers and raw pointers only.
+///
+/// # Safety
+/// All zeros must be a valid value of the type.
+unsafe trait KernelStruct {}
+// SAFETY: integers, raw pointers and arrays of them.
+unsafe impl KernelStruct for libc::mmsghdr {}
+// SAFETY: as above.
+unsafe impl KernelStruct for SendSlot {}
+// SAFETY: as above.
+unsafe impl KernelStruct for ReceiveSlot {}
+
+/// Writes the kernel's form of an address and returns its length.
+fn write_address(storage: &mut libc::sockaddr_storage, address: SocketAddr) -> libc::socklen_t {
+    match address {
+        SocketAddr::V4(v4) => {
+            let raw = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: in_addr(*v4.ip()),
+                sin_zero: [0; 8],
+            };
+            write_raw(storage, raw)
+        }
+        SocketAddr::V6(v6) => {
+            let raw = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            write_raw(storage, raw)
+        }
+    }
+}
+
+fn write_raw<T>(storage: &mut libc::sockaddr_storage, raw: T) -> libc::socklen_t {
+    const { assert!(mem::size_of::<T>() <= mem::size_of::<libc::sockaddr_storage>()) };
+    // SAFETY: the storage is large enough (asserted above) and aligned for every socket address.
+    unsafe { ptr::from_mut(storage).cast::<T>().write(raw) };
+    mem::size_of::<T>() as libc::socklen_t
+}
+
+fn in_addr(address: Ipv4Addr) -> libc::in_addr {
+    libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) }
+}
+
+/// Writes the packet info that names the source address and returns the length of the control messages.
+fn write_source(control: &mut Control, source: IpAddr) -> usize {
+    match source {
+        IpAddr::V4(v4) => {
+            let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: in_addr(v4), ipi_addr: in_addr(v4) };
+            write_control(control, libc::IPPROTO_IP, libc::IP_PKTINFO, info)
+        }
+        IpAddr::V6(v6) => {
+            let info = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: v6.octets() }, ipi6_ifindex: 0 };
+            write_control(control, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info)
+        }
+    }
+}
+
+fn write_control<T>(control: &mut Control, level: i32, kind: i32, data: T) -> usize {
+    const { assert!(mem::size_of::<libc::cmsghdr>() + mem::size_of::<T>() + 8 <= CONTROL) };
+    // SAFETY: the buffer is aligned for a header and holds one with `T` behind it (asserted above).
+    unsafe {
+        let length = mem::size_of::<T>() as u32;
+        let header = control.0.as_mut_ptr().cast::<libc::cmsghdr>();
+        (*header).cmsg_len = libc::CMSG_LEN(length) as usize;
+        (*header).cmsg_level = level;
+        (*header).cmsg_type = kind;
+        libc::CMSG_DATA(header).cast::<T>().write_unaligned(data);
+        libc::CMSG_SPACE(length) as usize
+    }
+}
+
+/// The arrays of one `recvmmsg`, allocated once.
+pub struct ReceiveBatch {
+    slots: Box<[ReceiveSlot; BATCH]>,
+    headers: Box<[libc::mmsghdr; BATCH]>,
+    octets: Box<[MaybeUninit<u8>]>,
+    received: usize,
+}
+
+// SAFETY: the pointers inside the headers only point into the boxes beside them, and are set anew by each call.
+unsafe impl Send for ReceiveBatch {}
+
+#[repr(C)]
+struct ReceiveSlot {
+    part: libc::iovec,
+    peer: libc::sockaddr_storage,
+    control: Control,
+}
+
+/// One received datagram, or one entry of the error queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// The payload; from the error queue: that of the datagram that failed.
+    pub octets: &'a [u8],
+    /// Who sent it; from the error queue: whom it was sent to.
+    pub peer: Option<SocketAddr>,
+    /// The local address it was sent to.
+    pub local: Option<IpAddr>,
+    /// When the kernel received it, in nanoseconds of CLOCK_REALTIME.
+    pub stamp_ns: Option<i64>,
+}
+
+impl Default for ReceiveBatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ReceiveBatch {
+    /// Empty buffers.
+    pub fn new() -> Self {
+        let octets = Box::new_uninit_slice(BATCH * STRIDE);
+        Self { slots: zeroed_box(), headers: zeroed_box(), octets, received: 0 }
+    }
+
+    /// Takes up to `limit` waiting datagrams (at most [`BATCH`]) without blocking and returns how many; 0 if none waits.
+    ///
+    /// # Errors
+    /// What the kernel said, such as a refusal told to a connected socket.
+    pub fn receive(&mut self, socket: &UdpSocket, limit: usize) -> io::Result<usize> {
+        self.receive_flags(socket, limit, libc::MSG_DONTWAIT)
+    }
+
+    /// As [`Self::receive`], from the error queue: datagrams that were refused by their destination.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn receive_errors(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        self.receive_flags(socket, BATCH, libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE)
+    }
+
+    fn receive_flags(&mut self, socket: &UdpSocket, limit: usize, flags: i32) -> io::Result<usize> {
+        self.received = 0;
+        let limit = limit.min(BATCH);
+        (0..limit).for_each(|at| self.prepare(at));
+        // SAFETY: the first `limit` headers were just set to point at live slots and buffers of the lengths told.
+        let count = unsafe {
+            libc::recvmmsg(socket.socket.as_raw_fd(), self.headers.as_mut_ptr(), limit as u32, flags, ptr::null_mut())
+        };
+        if count < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::WouldBlock { Ok(0) } else { Err(error) };
+        }
+        self.received = count as usize;
+        Ok(self.received)
+    }
+
+    fn prepare(&mut self, at: usize) {
+        let slot = &mut self.slots[at];
+        let buffer = &mut self.octets[at * STRIDE..at * STRIDE + DATAGRAM];
+        slot.part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: DATAGRAM };
+        let header = &mut self.headers[at].msg_hdr;
+        header.msg_name = ptr::from_mut(&mut slot.peer).cast();
+        header.msg_namelen = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        header.msg_iov = &raw mut slot.part;
+        header.msg_iovlen = 1;
+        header.msg_control = slot.control.0.as_mut_ptr().cast();
+        header.msg_controllen = CONTROL;
+        header.msg_flags = 0;
+    }
+
+    /// The datagrams of the last call.
+    pub fn iter(&self) -> impl Iterator<Item = Received<'_>> {
+        (0..self.received).map(|at| self.get(at))
+    }
+
+    fn get(&self, at: usize) -> Received<'_> {
+        let header = &self.headers[at];
+        let length = (header.msg_len as usize).min(DATAGRAM);
+        let buffer = &self.octets[at * STRIDE..at * STRIDE + length];
+        // SAFETY: the kernel has written `msg_len` octets to this buffer.
+        let octets = unsafe { &*(ptr::from_ref(buffer) as *const [u8]) };
+        let peer = read_address(&self.slots[at].peer, header.msg_hdr.msg_namelen);
+        let mut received = Received { octets, peer, local: None, stamp_ns: None };
+        read_control(&header.msg_hdr, &mut received);
+        received
+    }
+}
+
+fn read_address(storage: &libc::sockaddr_storage, length: libc::socklen_t) -> Option<SocketAddr> {
+    if length == 0 {
+        return None;
+    }
+    let raw = ptr::from_ref(storage);
+    match i32::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the kernel wrote an address of this family; the storage is larger and aligned.
+            let v4 = unsafe { &*raw.cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
+            Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { &*raw.cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            Some(SocketAddrV6::new(ip, u16::from_be(v6.sin6_port), 0, v6.sin6_scope_id).into())
+        }
+        _ => None,
+    }
+}
+
+fn read_control(header: &libc::msghdr, received: &mut Received<'_>) {
+    // SAFETY: the kernel wrote well-formed control messages of `msg_controllen` octets, which these macros walk.
+    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !message.is_null() {
+        // SAFETY: `message` is a header inside the control buffer; the data read is of the kind that it names.
+        unsafe {
+            let data = libc::CMSG_DATA(message);
+            match ((*message).cmsg_level, (*message).cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let stamp = data.cast::<libc::timespec>().read_unaligned();
+                    received.stamp_ns = Some(stamp.tv_sec * 1_000_000_000 + stamp.tv_nsec);
+                }
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    let info = data.cast::<libc::in_pktinfo>().read_unaligned();
+                    received.local = Some(Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()).into());
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                    received.local = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+                }
+                _ => {}
+            }
+            message = libc::CMSG_NXTHDR(header, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket as Plain;
+
+    fn open(bind: &str) -> UdpSocket {
+        UdpSocket::open(&UdpOptions { bind: bind.parse().unwrap(), buffer: 1 << 20, freebind: false }).unwrap()
+    }
+
+    fn readable(socket: &UdpSocket) {
+        let mut poll = crate::poll::Poll::new().unwrap();
+        poll.add(socket, 0).unwrap();
+        assert_eq!(poll.wait(2_000_000_000).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn each_datagram_leaves_from_its_own_source() {
+        let (peer, socket) = (Plain::bind("127.0.0.1:0").unwrap(), open("0.0.0.0:0"));
+        let to = Some(peer.local_addr().unwrap());
+        let sources = ["127.0.0.9", "127.1.2.3"].map(|text| text.parse::<IpAddr>().unwrap());
+        let datagrams = sources.map(|ip| Datagram { head: *b"ab", tail: b"cd", source: Some(ip), peer: to });
+        assert_eq!(SendBatch::new().send(&socket, datagrams.into_iter()).unwrap(), 2);
+        let mut buffer = [0; 16];
+        for source in sources {
+            let (length, from) = peer.recv_from(&mut buffer).unwrap();
+            assert_eq!((&buffer[..length], from.ip()), (&b"abcd"[..], source));
+        }
+    }
+
+    #[test]
+    fn received_datagrams_tell_peer_local_address_and_stamp() {
+        for (bind, peer) in [("0.0.0.0:0", "127.0.0.1:0"), ("[::]:0", "[::1]:0")] {
+            let (socket, peer) = (open(bind), Plain::bind(peer).unwrap());
+            let local = SocketAddr::new(peer.local_addr().unwrap().ip(), socket.local().port());
+            peer.send_to(b"one", local).unwrap();
+            peer.send_to(b"three", local).unwrap();
+            readable(&socket);
+            let mut batch = ReceiveBatch::new();
+            assert_eq!(batch.receive(&socket, BATCH).unwrap(), 2);
+            let first = batch.iter().next().unwrap();
+            assert_eq!((first.octets, first.peer), (&b"one"[..], Some(peer.local_addr().unwrap())));
+            assert_eq!(first.local, Some(local.ip()));
+            assert!((crate::clock::realtime_ns() - first.stamp_ns.unwrap()).abs() < 60_000_000_000);
+            assert_eq!(batch.receive(&socket, BATCH).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn a_refused_datagram_comes_back_in_the_error_queue() {
+        let closed = Plain::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let socket = open("0.0.0.0:0");
+        let datagram = Datagram { head: [1, 2], tail: b"query", source: None, peer: Some(closed) };
+        SendBatch::new().send(&socket, [datagram].into_iter()).unwrap();
+        readable(&socket);
+        let mut batch = ReceiveBatch::new();
+        assert_eq!(batch.receive_errors(&socket).unwrap(), 1);
+        let refused = batch.iter().next().unwrap();
+        assert_eq!((refused.octets, refused.peer), (&b"\x01\x02query"[..], Some(closed)));
+    }
+}
