@@ -1,4 +1,5 @@
 //! What ldplayer asks of Linux, and the only crate with unsafe code.
 pub mod clock;
+pub mod pin;
 pub mod poll;
 pub mod udp;

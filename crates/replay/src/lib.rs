@@ -1,1 +1,33 @@
-//! The timed replay engine: one worker per core.
+//! The timed replay engine: one worker per core, from due queries to outcomes.
+//!
+//! # The one contract
+//!
+//! A transport is a state machine without sockets and without a clock. The worker mutates it by exactly one of
+//! `handle_query`, `handle_datagram`, `handle_timeout` and their like, then drains `poll_transmit`, `outcomes` and
+//! `poll_timeout`, and only then mutates it again. Time is an argument, so that tests move the clock and never sleep.
+
+#![forbid(unsafe_code)]
+
+mod counts;
+mod engine;
+mod monitor;
+mod pace;
+mod pending;
+mod route;
+mod settings;
+mod sockets;
+mod stall;
+#[cfg(test)]
+mod test;
+mod udp;
+mod worker;
+
+pub use counts::Counts;
+pub use engine::{Drain, Ended, Feed, LinkError, ReplayError, run};
+pub use monitor::{Gauge, Monitor};
+pub use pace::{Precision, UnknownPrecision};
+pub use route::{Route, Router, SHARED_SOCKETS, Servers, SocketKey, Sources};
+pub use settings::Settings;
+pub use stall::Stalls;
+pub use udp::{Arrival, Transmit, Udp, UdpConfig};
+pub use worker::WorkerEnd;

@@ -1,0 +1,54 @@
+//! The accounts of a worker while it runs.
+
+use ldplayer_core::Status;
+
+/// What became of the queries taken so far. taken = sent + not sent + still queued;
+/// sent = answered + timed out + failed + still outstanding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Queries taken from the plan.
+    pub taken: u64,
+    /// Queries that the kernel took.
+    pub sent: u64,
+    /// Queries answered in time.
+    pub answered: u64,
+    /// Queries without an answer in time.
+    pub timed_out: u64,
+    /// Queries that failed otherwise after they were sent.
+    pub failed: u64,
+    /// Queries that were never sent.
+    pub not_sent: u64,
+    /// Responses that belong to no query.
+    pub stray: u64,
+    /// Answers to queries that had timed out.
+    pub late: u64,
+}
+
+impl Counts {
+    /// Counts a finished row.
+    pub const fn add(&mut self, status: Status) {
+        let account = match status {
+            Status::Answered => &mut self.answered,
+            Status::Timeout => &mut self.timed_out,
+            Status::NotSent => &mut self.not_sent,
+            Status::Stray => &mut self.stray,
+            Status::Late => &mut self.late,
+            Status::Refused | Status::Reset | Status::ConnectFailed | Status::TlsFailed => &mut self.failed,
+        };
+        *account += 1;
+    }
+
+    /// The accounts of two workers together.
+    pub const fn plus(&self, other: &Self) -> Self {
+        Self {
+            taken: self.taken + other.taken,
+            sent: self.sent + other.sent,
+            answered: self.answered + other.answered,
+            timed_out: self.timed_out + other.timed_out,
+            failed: self.failed + other.failed,
+            not_sent: self.not_sent + other.not_sent,
+            stray: self.stray + other.stray,
+            late: self.late + other.late,
+        }
+    }
+}

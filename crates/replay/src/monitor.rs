@@ -1,0 +1,89 @@
+//! What can be seen of a run from outside, and how it is stopped.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use crate::counts::Counts;
+
+/// Gauges of all workers, and the wish to stop.
+#[derive(Debug)]
+pub struct Monitor {
+    stop: AtomicBool,
+    /// One gauge a worker.
+    pub workers: Vec<Gauge>,
+    /// Queries read from the trace so far.
+    pub read: AtomicU64,
+}
+
+/// The accounts of one worker, as of its last hand-over (20 times a second at least).
+#[derive(Debug, Default)]
+pub struct Gauge {
+    sent: AtomicU64,
+    answered: AtomicU64,
+    timed_out: AtomicU64,
+    failed: AtomicU64,
+    not_sent: AtomicU64,
+    stray: AtomicU64,
+    late: AtomicU64,
+    /// The greatest lateness since the hand-over before, in nanoseconds.
+    pub lag_ns: AtomicI64,
+}
+
+impl Monitor {
+    /// Gauges for `workers` workers.
+    pub fn new(workers: usize) -> Self {
+        let workers = (0..workers).map(|_| Gauge::default()).collect();
+        Self { stop: AtomicBool::new(false), workers, read: AtomicU64::new(0) }
+    }
+
+    /// Asks the run to end: nothing more is sent, what is outstanding is waited for a moment, all is recorded.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the run was asked to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The accounts of all workers together.
+    pub fn counts(&self) -> Counts {
+        self.workers.iter().map(Gauge::get).fold(Counts::default(), |sum, counts| sum.plus(&counts))
+    }
+
+    /// The greatest lateness of any worker in its last period, in nanoseconds.
+    pub fn lag_ns(&self) -> i64 {
+        self.workers.iter().map(|gauge| gauge.lag_ns.load(Ordering::Relaxed)).max().unwrap_or(0)
+    }
+}
+
+impl Gauge {
+    /// Shows new accounts.
+    pub fn set(&self, counts: &Counts) {
+        for (gauge, value) in [
+            (&self.sent, counts.sent),
+            (&self.answered, counts.answered),
+            (&self.timed_out, counts.timed_out),
+            (&self.failed, counts.failed),
+            (&self.not_sent, counts.not_sent),
+            (&self.stray, counts.stray),
+            (&self.late, counts.late),
+        ] {
+            gauge.store(value, Ordering::Relaxed);
+        }
+    }
+
+    fn get(&self) -> Counts {
+        let load = |gauge: &AtomicU64| gauge.load(Ordering::Relaxed);
+        let (sent, not_sent) = (load(&self.sent), load(&self.not_sent));
+        Counts {
+            taken: sent + not_sent,
+            sent,
+            answered: load(&self.answered),
+            timed_out: load(&self.timed_out),
+            failed: load(&self.failed),
+            not_sent,
+            stray: load(&self.stray),
+            late: load(&self.late),
+        }
+    }
+}

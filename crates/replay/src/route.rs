@@ -1,0 +1,199 @@
+//! Which address and socket a client's queries leave from: its identity in the run.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hashbrown::HashMap;
+use ldplayer_core::shard::client_hash;
+use ldplayer_core::{Query, Reason};
+
+/// Sockets that the clients of one family share. Each has 65,536 query IDs, so this bounds what can be outstanding.
+pub const SHARED_SOCKETS: u32 = 16;
+
+/// How emulated clients get their addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sources {
+    /// Every client keeps its recorded address; all addresses must be local (AnyIP).
+    Original,
+    /// Every client has a socket, and so a port, of its own on the address that the kernel chooses.
+    Ports,
+    /// Every client gets one of these addresses, always the same.
+    Pool(Vec<IpAddr>),
+}
+
+/// The servers asked: one for each address family at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Servers {
+    /// Asked by IPv4 clients.
+    pub v4: Option<SocketAddr>,
+    /// Asked by IPv6 clients.
+    pub v6: Option<SocketAddr>,
+}
+
+impl Servers {
+    /// The server of the client's family, or the only one there is.
+    fn of(self, family_of: IpAddr) -> Option<SocketAddr> {
+        match family_of {
+            IpAddr::V4(_) => self.v4.or(self.v6),
+            IpAddr::V6(_) => self.v6.or(self.v4),
+        }
+    }
+
+    /// The server of just this family.
+    fn same_family(self, family_of: IpAddr) -> Option<SocketAddr> {
+        self.of(family_of).filter(|server| server.is_ipv4() == family_of.is_ipv4())
+    }
+}
+
+/// A socket of the worker by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SocketKey {
+    /// One of the sockets that clients of a family share.
+    Shared {
+        /// IPv6 instead of IPv4.
+        v6: bool,
+        /// From 0 to [`SHARED_SOCKETS`].
+        number: u32,
+    },
+    /// The socket of one client.
+    Own(u32),
+}
+
+impl SocketKey {
+    /// A number that no other socket of the worker has.
+    pub fn index(self) -> u32 {
+        match self {
+            Self::Shared { v6, number } => number * 2 + u32::from(v6),
+            Self::Own(client) => client + 2 * SHARED_SOCKETS,
+        }
+    }
+}
+
+/// Where a query goes and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Socket to use; of shared ones, the first to try.
+    pub socket: SocketKey,
+    /// Source address to set; `None` leaves it to the kernel.
+    pub source: Option<IpAddr>,
+    /// The server asked.
+    pub server: SocketAddr,
+}
+
+/// Gives each query its route. A client keeps its address through the run.
+#[derive(Debug)]
+pub struct Router {
+    sources: Sources,
+    servers: Servers,
+    max_sockets: u32,
+    clients: HashMap<IpAddr, u32, foldhash::fast::FixedState>,
+}
+
+impl Router {
+    /// A router for one worker. Clients beyond `max_sockets` share a socket each with an earlier one, always the same.
+    pub fn new(sources: Sources, servers: Servers, max_sockets: u32) -> Self {
+        Self { sources, servers, max_sockets: max_sockets.max(1), clients: HashMap::default() }
+    }
+
+    /// The route of a query.
+    ///
+    /// # Errors
+    /// Why there is none: no server of the family, or no source address.
+    pub fn route(&mut self, query: &Query) -> Result<Route, Reason> {
+        match &self.sources {
+            Sources::Original => shared(query.client, self.servers.same_family(query.client)),
+            Sources::Pool(pool) => {
+                let server = self.servers.of(query.client).ok_or(Reason::Family)?;
+                let source = pick(pool, query.client, server).ok_or(Reason::NoSource)?;
+                shared(source, Some(server))
+            }
+            Sources::Ports => {
+                let server = self.servers.of(query.client).ok_or(Reason::Family)?;
+                let next = self.clients.len() as u32 % self.max_sockets;
+                let client = *self.clients.entry(query.client).or_insert(next);
+                Ok(Route { socket: SocketKey::Own(client), source: None, server })
+            }
+        }
+    }
+}
+
+fn shared(source: IpAddr, server: Option<SocketAddr>) -> Result<Route, Reason> {
+    let server = server.ok_or(Reason::Family)?;
+    let socket = SocketKey::Shared { v6: server.is_ipv6(), number: 0 };
+    Ok(Route { socket, source: Some(source), server })
+}
+
+/// The address of the pool that belongs to `client`, of the server's family.
+fn pick(pool: &[IpAddr], client: IpAddr, server: SocketAddr) -> Option<IpAddr> {
+    let start = (client_hash(client) % pool.len().max(1) as u64) as usize;
+    let (before, from) = pool.split_at(start);
+    from.iter().chain(before).copied().find(|address| address.is_ipv4() == server.is_ipv4())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use ldplayer_core::{RunTime, Transport};
+
+    fn query(client: &str) -> Query {
+        Query {
+            index: 0,
+            due: RunTime(0),
+            client: client.parse().unwrap(),
+            client_port: 0,
+            server: "192.0.2.1:53".parse().unwrap(),
+            transport: Transport::Udp,
+            wire: Bytes::new(),
+        }
+    }
+
+    fn servers(v4: Option<&str>, v6: Option<&str>) -> Servers {
+        Servers { v4: v4.map(|s| s.parse().unwrap()), v6: v6.map(|s| s.parse().unwrap()) }
+    }
+
+    #[test]
+    fn original_clients_keep_address_and_family() {
+        let mut router = Router::new(Sources::Original, servers(Some("127.0.0.1:53"), None), 1_000);
+        let route = router.route(&query("198.51.100.7")).unwrap();
+        assert_eq!(route.source, Some("198.51.100.7".parse().unwrap()));
+        assert_eq!(router.route(&query("2001:db8::7")), Err(Reason::Family));
+    }
+
+    #[test]
+    fn every_client_has_one_port_of_its_own() {
+        let mut router = Router::new(Sources::Ports, servers(Some("127.0.0.1:53"), None), 1_000);
+        let mut socket = |client| router.route(&query(client)).unwrap().socket;
+        let (a, b) = (socket("198.51.100.7"), socket("2001:db8::7"));
+        assert_ne!(a, b);
+        assert_eq!((socket("198.51.100.7"), socket("2001:db8::7")), (a, b));
+    }
+
+    #[test]
+    fn a_client_gets_one_address_of_the_pool() {
+        let pool: Vec<IpAddr> = ["127.0.1.1", "::2", "127.0.1.3"].map(|a| a.parse().unwrap()).to_vec();
+        let mut router = Router::new(Sources::Pool(pool.clone()), servers(Some("127.0.0.1:53"), None), 1_000);
+        for client in ["198.51.100.7", "198.51.100.8", "2001:db8::1", "2001:db8::2"] {
+            let source = router.route(&query(client)).unwrap().source.unwrap();
+            assert!(source.is_ipv4() && pool.contains(&source));
+            assert_eq!(router.route(&query(client)).unwrap().source, Some(source));
+        }
+    }
+
+    #[test]
+    fn clients_beyond_the_limit_share_a_socket_for_good() {
+        let mut router = Router::new(Sources::Ports, servers(Some("127.0.0.1:53"), None), 2);
+        let mut socket = |client| router.route(&query(client)).unwrap().socket;
+        let (a, b, c) = (socket("192.0.2.1"), socket("192.0.2.2"), socket("192.0.2.3"));
+        assert!(a != b && a == c);
+        assert_eq!(socket("192.0.2.3"), c);
+    }
+
+    #[test]
+    fn socket_numbers_do_not_collide() {
+        let shared = (0..SHARED_SOCKETS).flat_map(|number| [false, true].map(|v6| SocketKey::Shared { v6, number }));
+        let mut numbers: Vec<u32> = shared.chain((0..100).map(SocketKey::Own)).map(SocketKey::index).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 2 * SHARED_SOCKETS as usize + 100);
+    }
+}

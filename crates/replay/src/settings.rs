@@ -1,0 +1,31 @@
+//! How a replay is to be made.
+
+use crate::pace::Precision;
+use crate::route::{Servers, Sources};
+
+/// The options of a replay, resolved.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How clients get their addresses.
+    pub sources: Sources,
+    /// The servers asked.
+    pub servers: Servers,
+    /// Worker threads.
+    pub workers: usize,
+    /// Core of each worker; empty leaves them to the scheduler.
+    pub cores: Vec<usize>,
+    /// CPU time spent on timing.
+    pub precision: Precision,
+    /// How long an answer is waited for, in nanoseconds.
+    pub query_timeout: i64,
+    /// Queries overdue by more than this many nanoseconds are not sent.
+    pub max_lag: Option<i64>,
+    /// Send as soon as there is room in the window, whatever the trace's times.
+    pub fast: bool,
+    /// Queries outstanding at once in each worker when `fast`.
+    pub window: usize,
+    /// Sockets of a worker when each client has its own.
+    pub max_sockets: u32,
+    /// Seed of every random choice.
+    pub seed: u64,
+}

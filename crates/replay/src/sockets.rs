@@ -1,0 +1,91 @@
+//! The sockets of a worker: opened when first needed, known by key, waited for together.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use hashbrown::HashMap;
+use ldplayer_net::poll::{Poll, Ready};
+use ldplayer_net::udp::{UdpOptions, UdpSocket};
+
+use crate::route::SocketKey;
+
+/// Kernel buffers of a socket that many clients share.
+const SHARED_BUFFER: usize = 16 << 20;
+/// Kernel buffers of a client's own socket.
+const OWN_BUFFER: usize = 256 << 10;
+
+/// Open sockets by key.
+pub struct Sockets {
+    poll: Poll,
+    open: Vec<(SocketKey, UdpSocket)>,
+    by_key: HashMap<SocketKey, usize, foldhash::fast::FixedState>,
+    ready: Vec<Ready>,
+}
+
+impl Sockets {
+    /// No sockets yet.
+    ///
+    /// # Errors
+    /// When the process is out of file descriptors.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { poll: Poll::new()?, open: Vec::new(), by_key: HashMap::default(), ready: Vec::new() })
+    }
+
+    /// The socket of `key`, opened when it is the first time; a client's own is connected to `server`.
+    ///
+    /// # Errors
+    /// What the kernel refused: out of descriptors, ports or addresses.
+    pub fn get(&mut self, key: SocketKey, server: SocketAddr) -> io::Result<&UdpSocket> {
+        let at = match self.by_key.get(&key) {
+            Some(&at) => at,
+            None => self.open(key, server)?,
+        };
+        Ok(&self.open[at].1)
+    }
+
+    /// The sockets that wait to be read, after at most `timeout_ns`. Read them with [`Self::at`].
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn wait(&mut self, timeout_ns: i64) -> io::Result<usize> {
+        self.ready.clear();
+        self.ready.extend(self.poll.wait(timeout_ns)?);
+        Ok(self.ready.len())
+    }
+
+    /// One of the sockets that [`Self::wait`] found: its key, itself, and whether it has an error to fetch.
+    pub fn at(&self, number: usize) -> (SocketKey, &UdpSocket, bool) {
+        let ready = self.ready[number];
+        let (key, socket) = &self.open[ready.token as usize];
+        (*key, socket, ready.error)
+    }
+
+    /// The socket of `key`, if it is open.
+    pub fn find(&self, key: SocketKey) -> Option<&UdpSocket> {
+        self.by_key.get(&key).map(|&at| &self.open[at].1)
+    }
+
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    fn open(&mut self, key: SocketKey, server: SocketAddr) -> io::Result<usize> {
+        let unspecified: IpAddr = match server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let own = matches!(key, SocketKey::Own(_));
+        let buffer = if own { OWN_BUFFER } else { SHARED_BUFFER };
+        let bind = SocketAddr::new(unspecified, 0);
+        let mut socket = UdpSocket::open(&UdpOptions { bind, buffer, freebind: !own })?;
+        if own {
+            socket.connect(server)?;
+        }
+        let at = self.open.len();
+        self.poll.add(&socket, at as u64)?;
+        self.open.push((key, socket));
+        self.by_key.insert(key, at);
+        Ok(at)
+    }
+}

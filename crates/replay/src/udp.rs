@@ -1,0 +1,529 @@
+//! The UDP machine: gives queries free IDs, matches answers by socket and ID, and keeps the timeouts.
+//!
+//! It owns no socket and reads no clock. See the crate's documentation for the order of the calls.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use ldplayer_core::message::{HEADER, flag};
+use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status, Transport};
+
+use crate::counts::Counts;
+use crate::pending::{List, Pending, Slab, Slot, Stage};
+use crate::route::{Route, SHARED_SOCKETS, SocketKey};
+
+/// IDs tried on one socket before it counts as full.
+const ID_TRIES: u32 = 64;
+/// Answered queries remembered, to tell a second answer from a foreign one. A power of two.
+const REMEMBERED: usize = 1 << 14;
+
+/// Limits and times of the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct UdpConfig {
+    /// How long an answer is waited for, in nanoseconds.
+    pub query_timeout: i64,
+    /// How much longer a late answer is recognised, in nanoseconds.
+    pub linger: i64,
+    /// Where the IDs start.
+    pub seed: u64,
+}
+
+/// A query to be handed to the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Transmit<'a> {
+    /// The socket to use.
+    pub socket: SocketKey,
+    /// Address to send from, where it must be set.
+    pub source: Option<IpAddr>,
+    /// The server.
+    pub server: SocketAddr,
+    /// The ID that replaces the recorded one.
+    pub id: u16,
+    /// The message as recorded.
+    pub wire: &'a Bytes,
+}
+
+/// A datagram that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// The socket it arrived on.
+    pub socket: SocketKey,
+    /// Who sent it.
+    pub peer: SocketAddr,
+    /// The local address it was sent to, where known.
+    pub local: Option<IpAddr>,
+    /// The kernel's receive stamp, or the time of the call.
+    pub at: RunTime,
+    /// The payload.
+    pub octets: &'a [u8],
+}
+
+/// The machine of one worker.
+pub struct Udp {
+    config: UdpConfig,
+    slab: Slab,
+    by_id: HashMap<u64, Slot, foldhash::fast::FixedState>,
+    next_id: HashMap<u32, u16, foldhash::fast::FixedState>,
+    active: [u32; 2],
+    queued: VecDeque<Slot>,
+    outstanding: List,
+    lingering: List,
+    answered: Box<[u64]>,
+    outcomes: Vec<Outcome>,
+    counts: Counts,
+}
+
+impl Udp {
+    /// A machine with nothing on its way.
+    pub fn new(config: UdpConfig) -> Self {
+        Self {
+            config,
+            slab: Slab::default(),
+            by_id: HashMap::default(),
+            next_id: HashMap::default(),
+            active: [0; 2],
+            queued: VecDeque::new(),
+            outstanding: List::default(),
+            lingering: List::default(),
+            answered: vec![u64::MAX; REMEMBERED].into_boxed_slice(),
+            outcomes: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes a query that is due.
+    pub fn handle_query(&mut self, query: Query, route: Route) {
+        self.counts.taken += 1;
+        if !(HEADER..=usize::from(u16::MAX) - 8 - 40).contains(&query.wire.len()) {
+            return self.finish(Outcome::not_sent(&query, Reason::BadMessage));
+        }
+        let Some((socket, id)) = self.free_id(route.socket) else {
+            return self.finish(Outcome::not_sent(&query, Reason::OutOfIds));
+        };
+        let mut outcome = Outcome { server: route.server, ..Outcome::unfinished(&query) };
+        outcome.client = route.source.unwrap_or(query.client);
+        let pending = Pending::new(outcome, query.wire, socket, id, route.source.is_some());
+        let slot = self.slab.insert(pending);
+        self.by_id.insert(key(socket, id), slot);
+        self.queued.push_back(slot);
+    }
+
+    /// Records a query that cannot be sent at all.
+    pub fn handle_unroutable(&mut self, query: &Query, reason: Reason) {
+        self.counts.taken += 1;
+        self.finish(Outcome::not_sent(query, reason));
+    }
+
+    /// The next query to hand to the kernel. Answer with [`Self::handle_sent`], [`Self::handle_unsent`] or
+    /// [`Self::handle_postponed`].
+    pub fn poll_transmit(&mut self) -> Option<Slot> {
+        self.queued.pop_front()
+    }
+
+    /// What to hand to the kernel for a slot of [`Self::poll_transmit`].
+    pub fn transmit(&self, slot: Slot) -> Option<Transmit<'_>> {
+        let pending = self.slab.get(slot)?;
+        Some(Transmit {
+            socket: pending.socket,
+            source: pending.set_source.then_some(pending.outcome.client),
+            server: pending.outcome.server,
+            id: pending.id,
+            wire: &pending.wire,
+        })
+    }
+
+    /// The kernel took the query at `at`; `port` is the socket's.
+    pub fn handle_sent(&mut self, slot: Slot, at: RunTime, port: u16) {
+        let Some(pending) = self.slab.get_mut(slot) else { return };
+        pending.outcome.submitted = Some(at);
+        pending.outcome.client_port = port;
+        pending.stage = Stage::Outstanding;
+        pending.deadline = at + self.config.query_timeout;
+        self.counts.sent += 1;
+        self.slab.append(&mut self.outstanding, slot);
+    }
+
+    /// The kernel refused the query for good.
+    pub fn handle_unsent(&mut self, slot: Slot, reason: Reason) {
+        if let Some(pending) = self.release(slot) {
+            self.finish(Outcome { status: Status::NotSent, reason: Some(reason), ..pending.outcome });
+        }
+    }
+
+    /// The kernel has no room now: the query goes back to the head of the queue.
+    pub fn handle_postponed(&mut self, slot: Slot) {
+        self.queued.push_front(slot);
+    }
+
+    /// Takes a datagram: an answer, a late answer, or a stray.
+    pub fn handle_datagram(&mut self, arrival: &Arrival<'_>) {
+        let Some(message) = Message::new(arrival.octets).filter(Message::is_response) else {
+            return self.stray(arrival, Reason::Garbage);
+        };
+        let key = key(arrival.socket, message.id());
+        let Some(&slot) = self.by_id.get(&key) else {
+            let seen = self.answered[remembered_at(key)] == key;
+            return self.stray(arrival, if seen { Reason::Duplicate } else { Reason::UnknownId });
+        };
+        match self.slab.get(slot).and_then(|pending| mismatch(pending, arrival, &message)) {
+            Some(reason) => self.stray(arrival, reason),
+            None => self.answer(slot, key, arrival, &message),
+        }
+    }
+
+    /// Takes a query back from the error queue: its destination refused it.
+    pub fn handle_refused(&mut self, socket: SocketKey, octets: &[u8]) {
+        let Some(message) = Message::new(octets) else { return };
+        let Some(&slot) = self.by_id.get(&key(socket, message.id())) else { return };
+        if self.slab.get(slot).is_none_or(|pending| pending.stage != Stage::Outstanding) {
+            return;
+        }
+        if let Some(pending) = self.release(slot) {
+            self.finish(Outcome { status: Status::Refused, ..pending.outcome });
+        }
+    }
+
+    /// Ends what is overdue at `now`.
+    pub fn handle_timeout(&mut self, now: RunTime) {
+        while let Some(slot) = self.overdue(&self.outstanding, now) {
+            self.expire(slot, None);
+        }
+        while let Some(slot) = self.overdue(&self.lingering, now) {
+            self.release(slot);
+        }
+    }
+
+    /// Ends all that is outstanding, for a run that is interrupted.
+    pub fn handle_interrupt(&mut self) {
+        while let Some(slot) = self.outstanding.first() {
+            self.expire(slot, Some(Reason::Interrupted));
+        }
+        while let Some(slot) = self.queued.pop_front() {
+            self.handle_unsent(slot, Reason::Interrupted);
+        }
+    }
+
+    /// When [`Self::handle_timeout`] has something to do next.
+    pub fn poll_timeout(&self) -> Option<RunTime> {
+        let deadline = |list: &List| Some(self.slab.get(list.first()?)?.deadline);
+        [deadline(&self.outstanding), deadline(&self.lingering)].into_iter().flatten().min()
+    }
+
+    /// The rows finished since the caller last emptied it.
+    pub fn outcomes(&mut self) -> &mut Vec<Outcome> {
+        &mut self.outcomes
+    }
+
+    /// Queries sent and neither answered nor timed out.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Queries waiting for [`Self::poll_transmit`].
+    pub fn queued(&self) -> usize {
+        self.queued.len()
+    }
+
+    /// The accounts.
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    fn answer(&mut self, slot: Slot, key: u64, arrival: &Arrival<'_>, message: &Message<'_>) {
+        let Some(pending) = self.release(slot) else { return };
+        self.answered[remembered_at(key)] = key;
+        let late = pending.stage == Stage::Lingering;
+        self.finish(Outcome {
+            status: if late { Status::Late } else { Status::Answered },
+            answered: Some(arrival.at),
+            rcode: Some(message.rcode()),
+            tc: message.has(flag::TC),
+            ad: message.has(flag::AD),
+            aa: message.has(flag::AA),
+            response_bytes: arrival.octets.len() as u16,
+            ..pending.outcome
+        });
+    }
+
+    fn stray(&mut self, arrival: &Arrival<'_>, reason: Reason) {
+        let message = Message::new(arrival.octets);
+        self.finish(Outcome {
+            index: u64::MAX,
+            client: arrival.local.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            client_port: 0,
+            server: arrival.peer,
+            transport: Transport::Udp,
+            connection: None,
+            intended: arrival.at,
+            submitted: None,
+            sent: None,
+            answered: Some(arrival.at),
+            status: Status::Stray,
+            reason: Some(reason),
+            rcode: message.map(|message| message.rcode()),
+            tc: message.is_some_and(|message| message.has(flag::TC)),
+            ad: message.is_some_and(|message| message.has(flag::AD)),
+            aa: message.is_some_and(|message| message.has(flag::AA)),
+            query_bytes: 0,
+            response_bytes: arrival.octets.len() as u16,
+            connect_ns: None,
+            handshake_ns: None,
+            reused: false,
+            resumed: false,
+            early_data: false,
+            answer: None,
+        });
+    }
+
+    /// Records a timeout and keeps the query for a while, so that a late answer is known as such.
+    fn expire(&mut self, slot: Slot, reason: Option<Reason>) {
+        self.slab.unlink(&mut self.outstanding, slot);
+        let linger = self.config.linger;
+        let Some(pending) = self.slab.get_mut(slot) else { return };
+        pending.stage = Stage::Lingering;
+        pending.deadline = pending.deadline + linger;
+        let outcome = Outcome { status: Status::Timeout, reason, ..pending.outcome.clone() };
+        self.slab.append(&mut self.lingering, slot);
+        self.finish(outcome);
+    }
+
+    fn finish(&mut self, outcome: Outcome) {
+        self.counts.add(outcome.status);
+        self.outcomes.push(outcome);
+    }
+
+    fn overdue(&self, list: &List, now: RunTime) -> Option<Slot> {
+        let slot = list.first()?;
+        self.slab.get(slot).is_some_and(|pending| pending.deadline <= now).then_some(slot)
+    }
+
+    /// Takes a query off its list and frees its ID and slot.
+    fn release(&mut self, slot: Slot) -> Option<Pending> {
+        match self.slab.get(slot)?.stage {
+            Stage::Queued => {}
+            Stage::Outstanding => self.slab.unlink(&mut self.outstanding, slot),
+            Stage::Lingering => self.slab.unlink(&mut self.lingering, slot),
+        }
+        let pending = self.slab.remove(slot)?;
+        self.by_id.remove(&key(pending.socket, pending.id));
+        Some(pending)
+    }
+
+    /// A free ID on the socket wanted. Shared sockets are filled one after the other, so that batches stay whole.
+    fn free_id(&mut self, wanted: SocketKey) -> Option<(SocketKey, u16)> {
+        let SocketKey::Shared { v6, .. } = wanted else {
+            return self.free_id_on(wanted).map(|id| (wanted, id));
+        };
+        for _ in 0..SHARED_SOCKETS {
+            let number = self.active[usize::from(v6)];
+            let socket = SocketKey::Shared { v6, number };
+            if let Some(id) = self.free_id_on(socket) {
+                return Some((socket, id));
+            }
+            self.active[usize::from(v6)] = (number + 1) % SHARED_SOCKETS;
+        }
+        None
+    }
+
+    /// IDs follow a full-period congruential sequence, so that the next one is nearly always free. One that only
+    /// waits for a late answer is given up.
+    fn free_id_on(&mut self, socket: SocketKey) -> Option<u16> {
+        let start = (self.config.seed ^ u64::from(socket.index())) as u16;
+        let mut id = *self.next_id.get(&socket.index()).unwrap_or(&start);
+        for _ in 0..ID_TRIES {
+            id = id.wrapping_mul(5).wrapping_add(12_345);
+            let taken = self.by_id.get(&key(socket, id)).copied();
+            if let Some(slot) = taken {
+                if self.slab.get(slot).is_some_and(|pending| pending.stage != Stage::Lingering) {
+                    continue;
+                }
+                self.release(slot);
+            }
+            self.next_id.insert(socket.index(), id);
+            return Some(id);
+        }
+        None
+    }
+}
+
+/// What forbids to take `arrival` as the answer to `pending`.
+fn mismatch(pending: &Pending, arrival: &Arrival<'_>, message: &Message<'_>) -> Option<Reason> {
+    let local = arrival.local.filter(|_| pending.set_source);
+    if pending.stage == Stage::Queued
+        || pending.outcome.server != arrival.peer
+        || local.is_some_and(|local| local != pending.outcome.client)
+    {
+        return Some(Reason::UnknownId);
+    }
+    let asked = Message::new(&pending.wire)?;
+    let repeats = message.same_question(&asked) || (message.question().is_none() && may_omit_question(message));
+    (!repeats).then_some(Reason::QuestionMismatch)
+}
+
+/// An error without a question section is an answer too: servers that could not read the query send such (RFC 1035 §4.1.1).
+fn may_omit_question(message: &Message<'_>) -> bool {
+    message.counts()[0] == 0 && message.header_rcode() != 0
+}
+
+fn key(socket: SocketKey, id: u16) -> u64 {
+    u64::from(socket.index()) << 16 | u64::from(id)
+}
+
+fn remembered_at(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize & (REMEMBERED - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test::{query, response};
+
+    const SERVER: &str = "127.0.0.1:53";
+    const SHARED: SocketKey = SocketKey::Shared { v6: false, number: 0 };
+
+    fn machine() -> Udp {
+        Udp::new(UdpConfig { query_timeout: 1_000, linger: 500, seed: 1 })
+    }
+
+    fn route() -> Route {
+        Route { socket: SHARED, source: Some("192.0.2.1".parse().unwrap()), server: SERVER.parse().unwrap() }
+    }
+
+    /// Sends one query at `at` and returns the message that left.
+    fn send(udp: &mut Udp, number: u64, at: i64) -> Vec<u8> {
+        udp.handle_query(query(number, at), route());
+        let slot = udp.poll_transmit().unwrap();
+        let transmit = udp.transmit(slot).unwrap();
+        let mut wire = transmit.wire.to_vec();
+        ldplayer_core::message::set_id(&mut wire, transmit.id);
+        udp.handle_sent(slot, RunTime(at), 4_000);
+        wire
+    }
+
+    fn arrive(udp: &mut Udp, octets: &[u8], at: i64) {
+        let (peer, local) = (SERVER.parse().unwrap(), Some("192.0.2.1".parse().unwrap()));
+        udp.handle_datagram(&Arrival { socket: SHARED, peer, local, at: RunTime(at), octets });
+    }
+
+    fn statuses(udp: &mut Udp) -> Vec<(u64, Status, Option<Reason>)> {
+        udp.outcomes().drain(..).map(|row| (row.index, row.status, row.reason)).collect()
+    }
+
+    #[test]
+    fn an_answer_is_matched_and_timed() {
+        let mut udp = machine();
+        let sent = send(&mut udp, 7, 10);
+        arrive(&mut udp, &response(&sent, 3), 25);
+        let row = udp.outcomes().pop().unwrap();
+        assert_eq!((row.index, row.status, row.rcode), (7, Status::Answered, Some(3)));
+        assert_eq!((row.submitted, row.answered), (Some(RunTime(10)), Some(RunTime(25))));
+        assert_eq!((row.client.to_string().as_str(), row.client_port), ("192.0.2.1", 4_000));
+        assert_eq!((udp.outstanding(), udp.poll_timeout()), (0, None));
+    }
+
+    #[test]
+    fn a_late_answer_is_a_timeout_and_a_late_row() {
+        let mut udp = machine();
+        let sent = send(&mut udp, 1, 0);
+        assert_eq!(udp.poll_timeout(), Some(RunTime(1_000)));
+        udp.handle_timeout(RunTime(999));
+        assert!(statuses(&mut udp).is_empty());
+        udp.handle_timeout(RunTime(1_000));
+        arrive(&mut udp, &response(&sent, 0), 1_200);
+        assert_eq!(statuses(&mut udp), [(1, Status::Timeout, None), (1, Status::Late, None)]);
+        assert_eq!(udp.poll_timeout(), None);
+    }
+
+    #[test]
+    fn after_the_linger_time_the_answer_is_a_stray() {
+        let mut udp = machine();
+        let sent = send(&mut udp, 1, 0);
+        udp.handle_timeout(RunTime(1_000));
+        udp.handle_timeout(RunTime(1_500));
+        arrive(&mut udp, &response(&sent, 0), 1_600);
+        let rows = statuses(&mut udp);
+        assert_eq!(rows[1], (u64::MAX, Status::Stray, Some(Reason::UnknownId)));
+    }
+
+    #[test]
+    fn a_second_answer_is_a_duplicate() {
+        let mut udp = machine();
+        let sent = send(&mut udp, 1, 0);
+        arrive(&mut udp, &response(&sent, 0), 5);
+        arrive(&mut udp, &response(&sent, 0), 6);
+        assert_eq!(statuses(&mut udp)[1], (u64::MAX, Status::Stray, Some(Reason::Duplicate)));
+    }
+
+    #[test]
+    fn garbage_and_wrong_questions_leave_the_query_outstanding() {
+        let mut udp = machine();
+        let sent = send(&mut udp, 1, 0);
+        let mut other = response(&sent, 0);
+        other[13] ^= 0x01;
+        for octets in [b"garbage".as_slice(), &sent, &other] {
+            arrive(&mut udp, octets, 5);
+        }
+        let reasons: Vec<_> = statuses(&mut udp).into_iter().map(|(_, _, reason)| reason).collect();
+        assert_eq!(reasons, [Some(Reason::Garbage), Some(Reason::Garbage), Some(Reason::QuestionMismatch)]);
+        assert_eq!(udp.outstanding(), 1);
+    }
+
+    #[test]
+    fn another_server_cannot_answer() {
+        let mut udp = machine();
+        let octets = response(&send(&mut udp, 1, 0), 0);
+        let peer = "127.0.0.2:53".parse().unwrap();
+        udp.handle_datagram(&Arrival { socket: SHARED, peer, local: None, at: RunTime(1), octets: &octets });
+        assert_eq!(statuses(&mut udp), [(u64::MAX, Status::Stray, Some(Reason::UnknownId))]);
+    }
+
+    #[test]
+    fn a_refusal_ends_the_query_at_once() {
+        let mut udp = machine();
+        let sent = send(&mut udp, 1, 0);
+        udp.handle_refused(SHARED, &sent);
+        assert_eq!(statuses(&mut udp), [(1, Status::Refused, None)]);
+        assert_eq!(udp.outstanding(), 0);
+    }
+
+    #[test]
+    fn outstanding_ids_are_never_given_twice_and_run_out_honestly() {
+        let mut udp = machine();
+        let mut ids = std::collections::HashSet::new();
+        let own = Route { socket: SocketKey::Own(0), source: None, ..route() };
+        for number in 0..66_000 {
+            udp.handle_query(query(number, 0), own);
+            if let Some(slot) = udp.poll_transmit() {
+                assert!(ids.insert(udp.transmit(slot).unwrap().id));
+                udp.handle_sent(slot, RunTime(0), 1);
+            }
+        }
+        let refused = statuses(&mut udp);
+        assert!(refused.iter().all(|row| row.2 == Some(Reason::OutOfIds)));
+        assert_eq!(ids.len() + refused.len(), 66_000);
+        assert_eq!(ids.len(), 65_536);
+    }
+
+    #[test]
+    fn shared_sockets_take_over_when_one_is_full() {
+        let mut udp = machine();
+        for number in 0..150_000 {
+            send(&mut udp, number, 0);
+        }
+        assert_eq!((udp.outstanding(), udp.outcomes().len()), (150_000, 0));
+    }
+
+    #[test]
+    fn an_interrupt_accounts_for_everything() {
+        let mut udp = machine();
+        send(&mut udp, 1, 0);
+        udp.handle_query(query(2, 0), route());
+        udp.handle_interrupt();
+        let reason = Some(Reason::Interrupted);
+        assert_eq!(statuses(&mut udp), [(1, Status::Timeout, reason), (2, Status::NotSent, reason)]);
+        let counts = udp.counts();
+        assert_eq!((counts.taken, counts.sent, counts.timed_out, counts.not_sent), (2, 1, 1, 1));
+    }
+}

@@ -1,0 +1,446 @@
+//! A worker: the one place of a replay that reads the clock and calls the kernel.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
+use ldplayer_net::clock;
+use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
+
+use crate::monitor::{Gauge, Monitor};
+use crate::pace::{Pace, Wait};
+use crate::pending::Slot;
+use crate::route::{Router, SocketKey};
+use crate::settings::Settings;
+use crate::sockets::Sockets;
+use crate::stall::Stalls;
+use crate::udp::{Arrival, Udp, UdpConfig};
+
+/// Rows handed to the recorder at once.
+pub const ROWS: usize = 1_024;
+/// Rows and gauges are handed over at least this often, in nanoseconds.
+const FLUSH_EVERY: i64 = 50_000_000;
+/// How long a worker without a query waits before it looks at its feed again, in nanoseconds.
+const FEED_EVERY: i64 = 200_000;
+/// How long outstanding queries may still be answered after an interrupt, in nanoseconds.
+const GRACE: i64 = 1_000_000_000;
+/// Datagrams taken at once while a query is soon due, so that it is not held up.
+const SMALL_RECEIVE: usize = 8;
+/// What counts as soon, in nanoseconds.
+const SOON: i64 = 50_000;
+/// Sends repeated after an error that belongs to an earlier datagram.
+const SEND_TRIES: usize = 8;
+
+/// What a worker leaves behind.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerEnd {
+    /// Times in which the host kept the core from a spinning worker.
+    pub stalls: Stalls,
+    /// Queries that reached the worker after they were due.
+    pub fed_late: u64,
+    /// Hand-overs that had to wait for the recorder.
+    pub recorder_full: u64,
+    /// Sends put off because the kernel's buffer was full.
+    pub postponed: u64,
+    /// Sockets opened.
+    pub sockets: usize,
+}
+
+/// Where a worker gets its queries and leaves its rows.
+pub struct Links {
+    /// Batches of queries of this worker's clients, in the order of their due times.
+    pub feed: Receiver<Vec<Query>>,
+    /// Finished rows.
+    pub rows: Sender<(usize, Vec<Outcome>)>,
+    /// Emptied buffers to fill again.
+    pub spare: Receiver<Vec<Outcome>>,
+}
+
+/// One worker thread.
+pub struct Worker<'a> {
+    number: usize,
+    settings: &'a Settings,
+    monitor: &'a Monitor,
+    links: Links,
+    origin: i64,
+    udp: Udp,
+    router: Router,
+    sockets: Sockets,
+    pace: Pace,
+    batch: std::vec::IntoIter<Query>,
+    next: Option<Query>,
+    fed: bool,
+    starved: bool,
+    interrupted_at: Option<RunTime>,
+    flushed: RunTime,
+    lag: i64,
+    idle_since: Option<RunTime>,
+    sending: Vec<Slot>,
+    send: SendBatch,
+    receive: ReceiveBatch,
+    end: WorkerEnd,
+}
+
+impl<'a> Worker<'a> {
+    /// A worker whose run time 0 is at `origin` of the monotonic clock.
+    ///
+    /// # Errors
+    /// When the process is out of file descriptors.
+    pub fn new(
+        number: usize,
+        origin: i64,
+        settings: &'a Settings,
+        monitor: &'a Monitor,
+        links: Links,
+    ) -> io::Result<Self> {
+        let config =
+            UdpConfig { query_timeout: settings.query_timeout, linger: settings.query_timeout, seed: settings.seed };
+        Ok(Self {
+            number,
+            settings,
+            monitor,
+            links,
+            origin,
+            udp: Udp::new(config),
+            router: Router::new(settings.sources.clone(), settings.servers, settings.max_sockets),
+            sockets: Sockets::new()?,
+            pace: Pace::new(settings.precision),
+            batch: Vec::new().into_iter(),
+            next: None,
+            fed: true,
+            starved: false,
+            interrupted_at: None,
+            flushed: RunTime(0),
+            lag: 0,
+            idle_since: None,
+            sending: Vec::with_capacity(BATCH),
+            send: SendBatch::new(),
+            receive: ReceiveBatch::new(),
+            end: WorkerEnd::default(),
+        })
+    }
+
+    /// Replays until the feed has ended and every query has its outcome.
+    ///
+    /// # Errors
+    /// What the kernel said to the wait itself; errors of single queries are rows.
+    pub fn run(mut self) -> io::Result<WorkerEnd> {
+        while !self.is_done() {
+            let now = self.now();
+            self.watch_stalls(now);
+            self.heed_interrupt(now);
+            let taken = self.take_due(now);
+            let sent = self.transmit();
+            self.udp.handle_timeout(now);
+            let received = self.rest(taken + sent > 0)?;
+            if taken + sent + received > 0 {
+                self.idle_since = None;
+            }
+            self.flush_when_due(now);
+        }
+        self.flush();
+        self.end.sockets = self.sockets.len();
+        Ok(self.end)
+    }
+
+    fn now(&self) -> RunTime {
+        RunTime(clock::monotonic_ns() - self.origin)
+    }
+
+    fn is_done(&self) -> bool {
+        !self.fed && self.next.is_none() && self.udp.queued() == 0 && self.udp.outstanding() == 0
+    }
+
+    /// Hands the queries that are due to the machine, one batch at most, and returns how many.
+    fn take_due(&mut self, now: RunTime) -> usize {
+        let room = BATCH.saturating_sub(self.udp.queued());
+        let mut taken = 0;
+        while taken < room && self.is_due(now) {
+            let Some(query) = self.next.take() else { break };
+            self.start(query, now);
+            taken += 1;
+        }
+        taken
+    }
+
+    fn is_due(&mut self, now: RunTime) -> bool {
+        let Some(due) = self.peek(now) else { return false };
+        if self.settings.fast { self.has_window() } else { due <= now }
+    }
+
+    fn has_window(&self) -> bool {
+        self.udp.outstanding() + self.udp.queued() < self.settings.window
+    }
+
+    /// When the next query is due. Takes the next batch from the feed where needed.
+    fn peek(&mut self, now: RunTime) -> Option<RunTime> {
+        if self.next.is_none() {
+            self.next = self.batch.next();
+        }
+        if self.next.is_none() && self.fed {
+            match self.links.feed.try_recv() {
+                Ok(batch) => self.accept(batch, now),
+                Err(TryRecvError::Empty) => self.starved = true,
+                Err(TryRecvError::Disconnected) => self.fed = false,
+            }
+        }
+        self.next.as_ref().map(|query| query.due)
+    }
+
+    fn accept(&mut self, batch: Vec<Query>, now: RunTime) {
+        self.batch = batch.into_iter();
+        self.next = self.batch.next();
+        let overdue = self.next.as_ref().is_some_and(|query| query.due < now);
+        if std::mem::take(&mut self.starved) && overdue && !self.settings.fast {
+            self.end.fed_late += 1 + self.batch.as_slice().iter().filter(|query| query.due < now).count() as u64;
+        }
+    }
+
+    fn start(&mut self, mut query: Query, now: RunTime) {
+        if self.settings.fast {
+            query.due = now;
+        }
+        let lag = now - query.due;
+        self.lag = self.lag.max(lag);
+        if self.interrupted_at.is_some() {
+            self.udp.handle_unroutable(&query, Reason::Interrupted);
+        } else if query.transport != Transport::Udp {
+            self.udp.handle_unroutable(&query, Reason::Transport);
+        } else if self.settings.max_lag.is_some_and(|most| lag > most) {
+            self.udp.handle_unroutable(&query, Reason::Lag);
+        } else {
+            match self.router.route(&query) {
+                Ok(route) => self.udp.handle_query(query, route),
+                Err(reason) => self.udp.handle_unroutable(&query, reason),
+            }
+        }
+    }
+
+    /// Hands what is queued to the kernel, a batch for each socket, and returns how many it took.
+    fn transmit(&mut self) -> usize {
+        let mut sent = 0;
+        while let Some(key) = self.collect() {
+            let count = self.send_collected(key);
+            sent += count;
+            if count == 0 {
+                break;
+            }
+        }
+        sent
+    }
+
+    /// Fills `sending` with queued queries of one socket.
+    fn collect(&mut self) -> Option<SocketKey> {
+        self.sending.clear();
+        let mut socket = None;
+        while self.sending.len() < BATCH {
+            let Some(slot) = self.udp.poll_transmit() else { break };
+            let Some(transmit) = self.udp.transmit(slot) else { continue };
+            if socket.is_some_and(|socket| socket != transmit.socket) {
+                self.udp.handle_postponed(slot);
+                break;
+            }
+            socket = Some(transmit.socket);
+            self.sending.push(slot);
+        }
+        socket
+    }
+
+    /// Sends `sending` and tells the machine. Returns how many queries came to an end of their queueing.
+    fn send_collected(&mut self, key: SocketKey) -> usize {
+        let mut done = 0;
+        for _ in 0..SEND_TRIES {
+            match self.send_once(key, done) {
+                Ok(count) => done += count,
+                Err(error) => match Refusal::of(&error) {
+                    Refusal::Earlier => self.fetch_errors(key),
+                    Refusal::Full => {
+                        self.end.postponed += 1;
+                        break;
+                    }
+                    Refusal::Final(reason) => {
+                        self.udp.handle_unsent(self.sending[done], reason);
+                        done += 1;
+                    }
+                },
+            }
+            if done == self.sending.len() {
+                return done;
+            }
+        }
+        for &slot in self.sending[done..].iter().rev() {
+            self.udp.handle_postponed(slot);
+        }
+        done
+    }
+
+    /// One system call for `sending` from `first` on. The time of each datagram is interpolated over the call.
+    fn send_once(&mut self, key: SocketKey, first: usize) -> io::Result<usize> {
+        let slots = &self.sending[first..];
+        let Some(server) = slots.first().and_then(|&slot| self.udp.transmit(slot)).map(|transmit| transmit.server)
+        else {
+            return Ok(0);
+        };
+        let socket = self.sockets.get(key, server)?;
+        let connected = matches!(key, SocketKey::Own(_));
+        let before = clock::monotonic_ns() - self.origin;
+        let datagrams = slots.iter().map(|&slot| datagram(&self.udp, slot, connected));
+        let count = self.send.send(socket, datagrams)?;
+        let after = clock::monotonic_ns() - self.origin;
+        let port = socket.local().port();
+        for (at, &slot) in slots[..count].iter().enumerate() {
+            let time = before + (after - before) * at as i64 / count as i64;
+            self.udp.handle_sent(slot, RunTime(time), port);
+        }
+        Ok(count)
+    }
+
+    /// Waits for the next thing to do and takes what arrives. Returns how many datagrams came.
+    fn rest(&mut self, busy: bool) -> io::Result<usize> {
+        let now = self.now();
+        let due = self.peek(now).filter(|_| !self.settings.fast || self.has_window());
+        if due.is_none() && !self.fed && self.udp.outstanding() == 0 {
+            return Ok(0);
+        }
+        let due = match due {
+            Some(_) if self.settings.fast => now.0,
+            Some(due) => due.0,
+            None => i64::MAX,
+        };
+        let other = self.other_deadline(now);
+        let limit = if due.saturating_sub(now.0) < SOON && !self.settings.fast { SMALL_RECEIVE } else { BATCH };
+        let timeout = match self.pace.wait(now.0, due.min(other)) {
+            Wait::Spin => 0,
+            Wait::Sleep(_) if busy || due <= now.0 => 0,
+            Wait::Sleep(ns) => ns,
+        };
+        let ready = self.sockets.wait(timeout)?;
+        if timeout > 0 && ready == 0 && due < other {
+            let woke = self.now();
+            self.pace.woke(now.0 + timeout, woke.0);
+        }
+        Ok((0..ready).map(|number| self.read(number, limit)).sum())
+    }
+
+    /// The next thing to do beside sending: a timeout, a hand-over, a look at the feed, the end of the grace time.
+    fn other_deadline(&self, now: RunTime) -> i64 {
+        let timeout = self.udp.poll_timeout().map_or(i64::MAX, |deadline| deadline.0);
+        let flush = self.flushed.0 + FLUSH_EVERY;
+        let feed = if self.fed && self.next.is_none() { now.0 + FEED_EVERY } else { i64::MAX };
+        timeout.min(flush).min(feed)
+    }
+
+    /// Takes datagrams from a socket that is ready.
+    fn read(&mut self, number: usize, limit: usize) -> usize {
+        let (key, socket, error) = self.sockets.at(number);
+        if error {
+            self.fetch_errors(key);
+            return 1;
+        }
+        // An error of a connected socket is told by the error queue, too, and wakes the worker again.
+        let Ok(count) = self.receive.receive(socket, limit) else { return 0 };
+        let offset = clock::realtime_offset_ns();
+        let arrived = clock::monotonic_ns();
+        for received in self.receive.iter() {
+            let Some(peer) = received.peer else { continue };
+            let at = received.stamp_ns.map_or(arrived, |stamp| (stamp - offset).min(arrived));
+            let at = RunTime(at - self.origin);
+            let arrival = Arrival { socket: key, peer, local: received.local, at, octets: received.octets };
+            self.udp.handle_datagram(&arrival);
+        }
+        count
+    }
+
+    fn fetch_errors(&mut self, key: SocketKey) {
+        let Some(socket) = self.sockets.find(key) else { return };
+        if self.receive.receive_errors(socket).is_ok() {
+            for refused in self.receive.iter() {
+                self.udp.handle_refused(key, refused.octets);
+            }
+        }
+    }
+
+    /// A spinning worker looks at the clock every microsecond or so; a longer gap is the host's doing.
+    fn watch_stalls(&mut self, now: RunTime) {
+        if let Some(since) = self.idle_since.filter(|_| self.pace.is_spinning()) {
+            self.end.stalls.observe(since, now);
+        }
+        self.idle_since = Some(now);
+    }
+
+    fn heed_interrupt(&mut self, now: RunTime) {
+        if !self.monitor.is_stopped() {
+            return;
+        }
+        let since = *self.interrupted_at.get_or_insert(now);
+        while let Some(query) = self.peek(now).and_then(|_| self.next.take()) {
+            self.start(query, now);
+        }
+        if now - since >= GRACE.min(self.settings.query_timeout) {
+            self.udp.handle_interrupt();
+        }
+    }
+
+    fn flush_when_due(&mut self, now: RunTime) {
+        if self.udp.outcomes().len() >= ROWS || now - self.flushed >= FLUSH_EVERY {
+            self.flushed = now;
+            self.flush();
+        }
+    }
+
+    /// Hands the rows to the recorder and the accounts to whoever watches.
+    fn flush(&mut self) {
+        let gauge: &Gauge = &self.monitor.workers[self.number];
+        gauge.set(self.udp.counts());
+        gauge.lag_ns.store(std::mem::take(&mut self.lag), Ordering::Relaxed);
+        if self.udp.outcomes().is_empty() {
+            return;
+        }
+        let spare = self.links.spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(ROWS * 2));
+        let rows = std::mem::replace(self.udp.outcomes(), spare);
+        if self.links.rows.is_full() {
+            self.end.recorder_full += 1;
+        }
+        // The recorder only goes away when the run is being torn down by a panic elsewhere.
+        let _ = self.links.rows.send((self.number, rows));
+    }
+}
+
+fn datagram(udp: &Udp, slot: Slot, connected: bool) -> Datagram<'_> {
+    let Some(transmit) = udp.transmit(slot) else {
+        return Datagram { head: [0; 2], tail: &[], source: None, peer: None };
+    };
+    Datagram {
+        head: transmit.id.to_be_bytes(),
+        tail: &transmit.wire[2..],
+        source: transmit.source,
+        peer: (!connected).then_some(transmit.server),
+    }
+}
+
+/// What a refused send means.
+enum Refusal {
+    /// The error belongs to an earlier datagram of the socket: fetch it and try again.
+    Earlier,
+    /// The kernel has no room now.
+    Full,
+    /// This datagram cannot be sent.
+    Final(Reason),
+}
+
+impl Refusal {
+    fn of(error: &io::Error) -> Self {
+        use io::ErrorKind as Kind;
+        const ENOBUFS: i32 = 105;
+        const EMSGSIZE: i32 = 90;
+        const EMFILE: i32 = 24;
+        match (error.kind(), error.raw_os_error()) {
+            (Kind::ConnectionRefused | Kind::HostUnreachable | Kind::NetworkUnreachable, _) => Self::Earlier,
+            (Kind::WouldBlock, _) | (_, Some(ENOBUFS)) => Self::Full,
+            (Kind::AddrNotAvailable | Kind::AddrInUse, _) | (_, Some(EMFILE)) => Self::Final(Reason::NoSource),
+            (_, Some(EMSGSIZE)) => Self::Final(Reason::BadMessage),
+            _ => Self::Final(Reason::SendError),
+        }
+    }
+}
