@@ -1,1 +1,22 @@
 //! The run directory: rows, summary, verdict and report of a run.
+//!
+//! A [`Recorder`] takes the outcomes of the workers while a run lasts and writes them as Parquet. When the run ends, the
+//! rows on disk are read back and become the summary, the verdict and the report; so what is reported is what was kept,
+//! and a run that crashed can be read the same way.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod model;
+mod recorder;
+mod rows;
+mod schema;
+mod setup;
+mod store;
+mod telemetry;
+
+pub use error::ResultsError;
+pub use model::{Check, RunReport, State, Summary, Verdict};
+pub use recorder::Recorder;
+pub use setup::{RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
+pub use telemetry::{Side, TelemetrySample};

@@ -1,0 +1,299 @@
+//! What is said about a run: the keys of `run.json` and of `report --json`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::setup::{VerdictLimits, Warning};
+
+/// How far a run got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It has not ended; or it crashed.
+    #[default]
+    Running,
+    /// It went through the whole trace.
+    Complete,
+    /// It was ended before the trace was through.
+    Interrupted,
+}
+
+/// Everything known about a run, without its rows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunReport {
+    /// How far it got.
+    pub state: State,
+    /// Version of ldplayer that made it.
+    pub ldplayer: String,
+    /// Wall clock at run time 0, RFC 3339.
+    pub started: String,
+    /// Time of the first transaction in the trace, RFC 3339.
+    pub trace_first: String,
+    /// How the schedule relates to the trace.
+    pub speed_note: Option<String>,
+    /// Number of workers.
+    pub workers: usize,
+    /// Options as resolved, with seeds.
+    pub config: Value,
+    /// Facts of the machine.
+    pub environment: Value,
+    /// What the verdict is measured against.
+    pub limits: VerdictLimits,
+    /// The figures.
+    pub summary: Summary,
+    /// Whether the run can be trusted.
+    pub verdict: Verdict,
+    /// Doubts, each with a remedy.
+    pub warnings: Vec<Warning>,
+    /// Host stalls seen by workers.
+    pub stalls: Value,
+    /// Damage found in the trace.
+    pub tally: Value,
+}
+
+/// Whether the run can be trusted, and every check behind that.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Every check is fine.
+    pub ok: bool,
+    /// The checks.
+    pub checks: Vec<Check>,
+}
+
+/// One thing that was checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// A stable word, such as `timing_p99`.
+    pub name: String,
+    /// What was allowed, with unit.
+    pub limit: String,
+    /// What was found, with unit; `n/a` where it could not be judged.
+    pub value: String,
+    /// Whether it is fine; also when it could not be judged.
+    pub ok: bool,
+    /// Why it could not be judged, or was judged otherwise than usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// The figures of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    /// First due query to last outcome, in seconds.
+    pub elapsed_s: f64,
+    /// The accounts.
+    pub queries: Queries,
+    /// Lateness.
+    pub timing: Timing,
+    /// Queries per second against the trace.
+    pub rate: Rate,
+    /// Response times in milliseconds.
+    pub latency_ms: Latency,
+    /// Responses by code.
+    pub rcodes: BTreeMap<String, u64>,
+    /// Octets that came back.
+    pub responses: Responses,
+    /// Connections.
+    pub connections: Connections,
+    /// Clients.
+    pub clients: Clients,
+    /// Comparison with the recorded answers; empty when not asked for.
+    pub answers: BTreeMap<String, u64>,
+}
+
+/// answered + timed_out + failed = sent; sent + not_sent = trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Queries {
+    /// Queries in the trace; `null` when the run never ended, so that nobody counted.
+    pub trace: Option<u64>,
+    /// Queries that left this host.
+    pub sent: u64,
+    /// Answered in time.
+    pub answered: u64,
+    /// Not answered in time.
+    pub timed_out: u64,
+    /// Failed otherwise.
+    pub failed: u64,
+    /// Never sent.
+    pub not_sent: u64,
+    /// The failed ones by status.
+    pub failed_by_status: BTreeMap<String, u64>,
+    /// The unsent ones by reason.
+    pub not_sent_by_reason: BTreeMap<String, u64>,
+    /// Responses after the timeout; extra rows.
+    pub late: u64,
+    /// Responses that belong to no query; extra rows.
+    pub stray: u64,
+    /// The strays by reason.
+    pub stray_by_reason: BTreeMap<String, u64>,
+    /// The sent ones by transport.
+    pub sent_by_transport: BTreeMap<String, u64>,
+}
+
+/// How late queries were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Timing {
+    /// Submitted − intended, less that of the first query, in microseconds.
+    pub error_us: Option<Spread>,
+    /// Gap to the query before, as sent − as due, in microseconds.
+    pub interarrival_error_us: Option<Spread>,
+    /// Submitted − intended of the first query, in microseconds.
+    pub first_error_us: Option<f64>,
+}
+
+/// A distribution of signed figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Lowest.
+    pub min: f64,
+    /// 1st percentile.
+    pub p1: f64,
+    /// First quartile.
+    pub p25: f64,
+    /// Median.
+    pub p50: f64,
+    /// Third quartile.
+    pub p75: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Highest.
+    pub max: f64,
+}
+
+/// Queries per second against the trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rate {
+    /// Queries sent per second of the schedule's span.
+    pub qps_mean: f64,
+    /// Length of a window in seconds.
+    pub window_s: f64,
+    /// Windows with a query in them.
+    pub windows: u64,
+    /// Queries due in the median window.
+    pub window_queries_p50: u64,
+    /// Share of windows whose count is within 0.1 % (and never closer than one query) of the trace's, in percent.
+    pub within_0_1_percent: Option<f64>,
+    /// (sent − due) / due of the windows, in percent.
+    pub error_percent: Option<RateError>,
+}
+
+/// Quantiles of the rate error in percent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RateError {
+    /// 1st percentile of the windows.
+    pub p1: f64,
+    /// Median window.
+    pub p50: f64,
+    /// 99th percentile of the windows.
+    pub p99: f64,
+}
+
+/// Response times over all queries sent: an unanswered one counts as infinitely slow, shown as `null`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Latency {
+    /// From the moment a query was due; what a user of the server would have felt.
+    pub from_intended: Tail,
+    /// From the moment it was sent; what the server took.
+    pub from_sent: Tail,
+    /// From sent, over answered queries only.
+    pub answered_only: Tail,
+    /// From sent, by transport.
+    pub by_transport: BTreeMap<String, Tail>,
+    /// From sent, by how busy the client is: `busiest_1_percent` of the clients and the `rest`.
+    pub by_client_activity: BTreeMap<String, Tail>,
+}
+
+/// The slow side of a distribution in milliseconds; `null` where the percentile falls among the unanswered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tail {
+    /// Queries counted, answered or not.
+    pub queries: u64,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p999: Option<f64>,
+    /// Slowest.
+    pub max: Option<f64>,
+}
+
+/// What came back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Responses {
+    /// Octets of accepted responses.
+    pub bytes: u64,
+    /// Octets of the queries sent.
+    pub query_bytes: u64,
+    /// Median of the 1-s windows, in megabits per second.
+    pub mbps_p50: Option<f64>,
+    /// 99th percentile of the 1-s windows.
+    pub mbps_p99: Option<f64>,
+    /// Busiest 1-s window.
+    pub mbps_max: Option<f64>,
+    /// Responses with TC set.
+    pub truncated: u64,
+}
+
+/// Connections; all 0 over UDP.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Connections {
+    /// Connections that carried a query.
+    pub opened: u64,
+    /// Connections that never came up.
+    pub failed: u64,
+    /// Opened ones with a resumed TLS session.
+    pub resumed: u64,
+    /// Most at a time, from first query to last answer of each.
+    pub peak_open: u64,
+}
+
+/// Clients.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clients {
+    /// Distinct client addresses.
+    pub total: u64,
+    /// Clients that sent something and got an answer to everything they sent.
+    pub answered_all: u64,
+    /// Queries in the trace of the least busy client among the busiest 1 %.
+    pub busiest_1_percent_from: u64,
+}
+
+impl RunReport {
+    /// What `report --json` prints: the keys of the summary, the verdict and the warnings, and what was run.
+    pub fn to_json(&self) -> Value {
+        let mut object = self.summary_json();
+        object["state"] = serde_json::to_value(self.state).unwrap_or_default();
+        object["ldplayer"] = self.ldplayer.clone().into();
+        object["started"] = self.started.clone().into();
+        object["config"] = self.config.clone();
+        object["environment"] = self.environment.clone();
+        object
+    }
+
+    /// The summary with verdict and warnings among its keys.
+    pub(crate) fn summary_json(&self) -> Value {
+        // The types above have string keys only, which is all that could fail.
+        let value = |part: Result<Value, serde_json::Error>| part.unwrap_or_default();
+        let mut object = value(serde_json::to_value(&self.summary));
+        object["verdict"] = value(serde_json::to_value(&self.verdict));
+        object["warnings"] = value(serde_json::to_value(&self.warnings));
+        object
+    }
+}

@@ -1,0 +1,101 @@
+//! What the caller says about a run: before it starts and when it ends.
+
+use ldplayer_core::TraceTime;
+use serde::{Deserialize, Serialize};
+
+use crate::telemetry::TelemetrySample;
+
+/// What is known before the first query.
+#[derive(Clone, Debug)]
+pub struct RunSetup {
+    /// Options as resolved, the command line, seeds; kept as they are in `run.json`.
+    pub config: serde_json::Value,
+    /// Facts of the machine; kept as they are in `run.json`.
+    pub environment: serde_json::Value,
+    /// Wall clock at run time 0.
+    pub started: TraceTime,
+    /// Number of workers that will report outcomes.
+    pub workers: usize,
+    /// Time of the first transaction in the trace.
+    pub trace_first: TraceTime,
+    /// How the schedule relates to the trace, for people, such as `twice as fast as recorded`.
+    pub speed_note: Option<String>,
+}
+
+/// What is known when the last outcome is in.
+#[derive(Clone, Debug)]
+pub struct RunEnd {
+    /// The user or an error ended the run before the trace was through.
+    pub interrupted: bool,
+    /// Queries in the part of the trace that was to be replayed, as the reader counted them.
+    pub trace_queries: u64,
+    /// Warnings of the stages before this one.
+    pub warnings: Vec<Warning>,
+    /// Figures sampled during the run.
+    pub telemetry: Vec<TelemetrySample>,
+    /// What the verdict is measured against.
+    pub limits: VerdictLimits,
+    /// Host stalls seen by workers; kept as they are in `run.json`.
+    pub stalls: serde_json::Value,
+    /// Damage found in the trace; kept as it is in `run.json`.
+    pub tally: serde_json::Value,
+}
+
+/// A doubt about the run, with what the user can do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// A stable word for programs, such as `fell_behind`.
+    pub code: String,
+    /// What was seen.
+    pub text: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl Warning {
+    /// A warning from its three parts.
+    pub fn new(code: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), text: text.into(), remedy: remedy.into() }
+    }
+}
+
+/// What the verdict is measured against.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VerdictLimits {
+    /// Limits of the timing error; `None` when queries have no time of their own (`--timing fast`).
+    pub timing: Option<TimingLimits>,
+    /// How far the rate of a window may be from the trace's, in percent; at least one query is always allowed.
+    pub rate_percent: f64,
+    /// Share of windows that must be that close, in percent.
+    pub rate_windows_percent: f64,
+}
+
+/// Limits of the timing error in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimingLimits {
+    /// The quartiles must lie within ± this.
+    pub quartile_us: f64,
+    /// The 99th percentile must not exceed this.
+    pub p99_us: f64,
+}
+
+impl VerdictLimits {
+    /// Limits of `--precision high`: quartiles within ±10 µs, p99 within 150 µs.
+    pub const HIGH: Self = Self::timed(10.0, 150.0);
+    /// Limits of `--precision normal`: quartiles within ±50 µs, p99 within 1 ms.
+    pub const NORMAL: Self = Self::timed(50.0, 1_000.0);
+    /// Limits of `--precision low`: quartiles within ±500 µs, p99 within 5 ms.
+    pub const LOW: Self = Self::timed(500.0, 5_000.0);
+    /// Limits of `--timing fast`: nothing is due at any time, so timing and rate are not judged.
+    pub const FAST: Self = Self { timing: None, ..Self::timed(0.0, 0.0) };
+
+    const fn timed(quartile_us: f64, p99_us: f64) -> Self {
+        Self { timing: Some(TimingLimits { quartile_us, p99_us }), rate_percent: 0.1, rate_windows_percent: 99.0 }
+    }
+}
+
+impl Default for VerdictLimits {
+    fn default() -> Self {
+        Self::NORMAL
+    }
+}

@@ -1,0 +1,178 @@
+//! The files of a run directory: making it, replacing it, reading and writing `run.json`.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ResultsError;
+use crate::model::RunReport;
+use crate::rows::PART;
+
+/// What `run.json` says it is.
+const FORMAT: &str = "ldplayer-run";
+/// Version of the layout; raised when a reader of the old one would be wrong.
+const VERSION: u32 = 1;
+/// Octets kept aside so that `run.json` and the report still fit when the rows have filled the disk.
+const RESERVE: usize = 2 << 20;
+
+/// Paths inside a run directory.
+#[derive(Clone, Debug)]
+pub struct RunDir {
+    root: PathBuf,
+}
+
+/// `run.json`: a head that marks the directory, then the report.
+#[derive(Serialize, Deserialize)]
+struct Document<R> {
+    format: String,
+    version: u32,
+    #[serde(flatten)]
+    report: R,
+}
+
+impl RunDir {
+    /// The run directory at `root`, which need not exist yet.
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the rows are.
+    pub fn queries(&self) -> PathBuf {
+        self.root.join("queries")
+    }
+
+    /// Figures sampled during the run.
+    pub fn telemetry(&self) -> PathBuf {
+        self.root.join("telemetry.parquet")
+    }
+
+    /// The page for people.
+    pub fn page(&self) -> PathBuf {
+        self.root.join("report.html")
+    }
+
+    fn json(&self) -> PathBuf {
+        self.root.join("run.json")
+    }
+
+    fn reserve(&self) -> PathBuf {
+        self.root.join(".reserve")
+    }
+
+    /// Makes the directory, or empties that of an older run when `force` is given.
+    pub fn make(&self, force: bool) -> Result<(), ResultsError> {
+        if self.root.exists() {
+            self.clear(force)?;
+        }
+        fs::create_dir_all(self.queries()).map_err(ResultsError::file(&self.root))?;
+        fs::write(self.reserve(), vec![0x2e; RESERVE]).map_err(ResultsError::file(&self.root))
+    }
+
+    /// Gives back the space kept aside.
+    pub fn release_reserve(&self) {
+        // It may be gone already, and then there is nothing to give back.
+        fs::remove_file(self.reserve()).ok();
+    }
+
+    /// Removes what a run has written, and nothing else.
+    fn clear(&self, force: bool) -> Result<(), ResultsError> {
+        if !force {
+            return Err(ResultsError::Exists(self.root.clone()));
+        }
+        if !self.is_run() && !self.is_empty()? {
+            return Err(ResultsError::Foreign(self.root.clone()));
+        }
+        let (whole, parts) = self.row_files()?;
+        let fixed = [self.json(), self.page(), self.telemetry(), self.reserve()];
+        for path in whole.into_iter().chain(parts).chain(fixed) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(ResultsError::file(&path)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn is_run(&self) -> bool {
+        self.read::<serde_json::Value>().is_ok()
+    }
+
+    fn is_empty(&self) -> Result<bool, ResultsError> {
+        let mut entries = fs::read_dir(&self.root).map_err(ResultsError::file(&self.root))?;
+        Ok(entries.next().is_none())
+    }
+
+    /// The row files in the order of their names: whole ones, and those that have no footer yet.
+    pub fn row_files(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>), ResultsError> {
+        let folder = self.queries();
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Default::default()),
+            Err(error) => return Err(ResultsError::file(&folder)(error)),
+        };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| is_row_file(path)).collect();
+        paths.sort();
+        Ok(paths.into_iter().partition(|path| path.extension().is_some_and(|extension| extension != PART)))
+    }
+
+    /// Writes `run.json` so that at any moment there is either the old one or the new one.
+    pub fn write(&self, report: &RunReport) -> Result<(), ResultsError> {
+        let path = self.json();
+        let mut value = serde_json::to_value(report).map_err(ResultsError::json(&path))?;
+        // The summary is complete on its own, for readers that look only there.
+        value["summary"] = report.summary_json();
+        let document = Document { format: FORMAT.to_owned(), version: VERSION, report: value };
+        let mut text = serde_json::to_vec_pretty(&document).map_err(ResultsError::json(&path))?;
+        text.push(b'\n');
+        replace(&path, &text)
+    }
+
+    /// Reads `run.json`.
+    pub fn read_report(&self) -> Result<RunReport, ResultsError> {
+        self.read::<RunReport>()
+    }
+
+    fn read<R: for<'de> Deserialize<'de>>(&self) -> Result<R, ResultsError> {
+        let path = self.json();
+        let not_a_run = |what: String| ResultsError::NotARun { path: self.root.clone(), what };
+        let text = fs::read(&path).map_err(|error| not_a_run(format!("run.json: {error}")))?;
+        let head: Document<serde_json::Value> =
+            serde_json::from_slice(&text).map_err(|error| not_a_run(format!("run.json: {error}")))?;
+        if head.format != FORMAT || head.version != VERSION {
+            return Err(not_a_run(format!("run.json is `{}` version {}", head.format, head.version)));
+        }
+        serde_json::from_value(head.report).map_err(ResultsError::json(&path))
+    }
+}
+
+/// Writes a file beside its place, then moves it there.
+pub fn replace(path: &Path, content: &[u8]) -> Result<(), ResultsError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let beside = PathBuf::from(name);
+    let write = || {
+        let mut file = File::create(&beside)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    };
+    write().map_err(|error| {
+        fs::remove_file(&beside).ok();
+        ResultsError::file(path)(error)
+    })
+}
+
+fn is_row_file(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let ours = name.starts_with("worker-");
+    ours && (name.ends_with(".parquet") || name.ends_with(".parquet.part"))
+}

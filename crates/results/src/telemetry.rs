@@ -1,0 +1,72 @@
+//! `telemetry.parquet`: figures of processes and the kernel, sampled during the run.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use ldplayer_core::RunTime;
+use parquet::arrow::ArrowWriter;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ResultsError;
+use crate::schema;
+
+/// Which end a sample was taken at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The host that replays.
+    Client,
+    /// The server under test.
+    Server,
+}
+
+impl Side {
+    /// The word used in the run directory.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// One figure at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TelemetrySample {
+    /// When it was read.
+    pub at: RunTime,
+    /// At which end.
+    pub side: Side,
+    /// What it is, with its unit at the end, such as `cpu_user_s`, `rss_bytes`, `udp_rcvbuf_errors`.
+    pub name: Cow<'static, str>,
+    /// The figure.
+    pub value: f64,
+}
+
+/// Writes all samples, also when there are none, so that the file is always there to query.
+pub fn write(path: &Path, samples: &[TelemetrySample]) -> Result<(), ResultsError> {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("at_ns", DataType::Int64, false),
+        Field::new("side", DataType::Utf8, false),
+        Field::new("name", DataType::Utf8, false),
+        Field::new("value", DataType::Float64, false),
+    ]));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(samples.iter().map(|sample| sample.at.0).collect::<Int64Array>()),
+        Arc::new(StringArray::from_iter_values(samples.iter().map(|sample| sample.side.as_str()))),
+        Arc::new(StringArray::from_iter_values(samples.iter().map(|sample| sample.name.as_ref()))),
+        Arc::new(samples.iter().map(|sample| sample.value).collect::<Float64Array>()),
+    ];
+    let file = File::create(path).map_err(ResultsError::file(path))?;
+    let write = || {
+        let batch = RecordBatch::try_new(schema.clone(), columns)?;
+        let mut writer = ArrowWriter::try_new(file, schema, Some(schema::small_file_properties()))?;
+        writer.write(&batch)?;
+        writer.close().map(drop)
+    };
+    write().map_err(ResultsError::parquet(path))
+}
