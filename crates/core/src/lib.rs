@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cidr;
 pub mod histogram;
 pub mod message;
 pub mod name;
@@ -15,6 +16,7 @@ pub mod time;
 pub mod transaction;
 pub mod transport;
 
+pub use cidr::Cidr;
 pub use message::Message;
 pub use outcome::{Answer, Outcome, Reason, Status};
 pub use query::Query;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use hashbrown::HashMap;
 use ldplayer_core::shard::client_hash;
-use ldplayer_core::{Query, Reason};
+use ldplayer_core::{Cidr, Query, Reason};
 
 /// Sockets that the clients of one family share. Each has 65,536 query IDs, so this bounds what can be outstanding.
 pub const SHARED_SOCKETS: u32 = 16;
@@ -16,8 +16,8 @@ pub enum Sources {
     Original,
     /// Every client has a socket, and so a port, of its own on the address that the kernel chooses.
     Ports,
-    /// Every client gets one of these addresses, always the same.
-    Pool(Vec<IpAddr>),
+    /// Every client gets one address of these blocks, always the same.
+    Pool(Vec<Cidr>),
 }
 
 /// The servers asked: one for each address family at most.
@@ -123,10 +123,17 @@ fn shared(source: IpAddr, server: Option<SocketAddr>) -> Result<Route, Reason> {
 }
 
 /// The address of the pool that belongs to `client`, of the server's family.
-fn pick(pool: &[IpAddr], client: IpAddr, server: SocketAddr) -> Option<IpAddr> {
-    let start = (client_hash(client) % pool.len().max(1) as u64) as usize;
-    let (before, from) = pool.split_at(start);
-    from.iter().chain(before).copied().find(|address| address.is_ipv4() == server.is_ipv4())
+fn pick(pool: &[Cidr], client: IpAddr, server: SocketAddr) -> Option<IpAddr> {
+    let blocks = || pool.iter().filter(|block| block.is_ipv4() == server.is_ipv4());
+    let size = blocks().fold(0_u64, |sum, block| sum.saturating_add(block.size()));
+    let mut offset = client_hash(client).checked_rem(size)?;
+    for block in blocks() {
+        if offset < block.size() {
+            return Some(block.nth(offset));
+        }
+        offset -= block.size();
+    }
+    None
 }
 
 #[cfg(test)]
@@ -170,11 +177,11 @@ mod tests {
 
     #[test]
     fn a_client_gets_one_address_of_the_pool() {
-        let pool: Vec<IpAddr> = ["127.0.1.1", "::2", "127.0.1.3"].map(|a| a.parse().unwrap()).to_vec();
+        let pool: Vec<Cidr> = ["127.0.1.0/24", "::2", "127.0.3.0/24"].map(|a| a.parse().unwrap()).to_vec();
         let mut router = Router::new(Sources::Pool(pool.clone()), servers(Some("127.0.0.1:53"), None), 1_000);
         for client in ["198.51.100.7", "198.51.100.8", "2001:db8::1", "2001:db8::2"] {
             let source = router.route(&query(client)).unwrap().source.unwrap();
-            assert!(source.is_ipv4() && pool.contains(&source));
+            assert!(source.is_ipv4() && pool.iter().any(|block| block.contains(source)));
             assert_eq!(router.route(&query(client)).unwrap().source, Some(source));
         }
     }

@@ -4,10 +4,15 @@
 
 #![forbid(unsafe_code)]
 
+mod columns;
 mod error;
+mod plan;
+mod sink;
 mod source;
 mod tally;
 
 pub use error::TraceError;
+pub use plan::{PlanOptions, Planner, Timing, UnknownTiming};
+pub use sink::{Format, Sink, UnknownFormat, Written, create};
 pub use source::{Input, OpenOptions, Source};
 pub use tally::{Damage, Place, Tally};

@@ -1,0 +1,205 @@
+//! From recorded transactions to queries with a due time: the schedule of a replay.
+//!
+//! The schedule is absolute: each due time is computed from the recorded time alone, so that no error adds up
+//! (paper §2.6 keeps ΔT the same way).
+
+use std::str::FromStr;
+
+use bytes::Bytes;
+use ldplayer_core::{Query, RunTime, TraceTime, Transaction, Transport};
+
+/// When queries are due.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Timing {
+    /// As recorded, divided by a speed (1 is the recorded one).
+    Scaled(f64),
+    /// At even gaps, in queries per second, in the recorded order.
+    Rate(f64),
+    /// As soon as can be.
+    Fast,
+}
+
+impl Timing {
+    /// As recorded.
+    pub const ORIGINAL: Self = Self::Scaled(1.0);
+}
+
+/// A word that names no timing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown timing `{0}`: use original, scaled:2 (twice as fast), rate:20000 (queries per second) or fast")]
+pub struct UnknownTiming(String);
+
+impl FromStr for Timing {
+    type Err = UnknownTiming;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let unknown = || UnknownTiming(word.to_owned());
+        let (kind, value) = word.split_once(':').unwrap_or((word, ""));
+        let positive = || value.parse().ok().filter(|&value: &f64| value > 0.0 && value.is_finite());
+        match kind {
+            "original" if value.is_empty() => Ok(Self::ORIGINAL),
+            "fast" if value.is_empty() => Ok(Self::Fast),
+            "scaled" => positive().map(Self::Scaled).ok_or_else(unknown),
+            "rate" => positive().map(Self::Rate).ok_or_else(unknown),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// What to plan.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanOptions {
+    /// When queries are due.
+    pub timing: Timing,
+    /// Nanoseconds of the trace to leave out at its start.
+    pub start: i64,
+    /// Nanoseconds of the trace, from its start, after which nothing is planned.
+    pub stop: Option<i64>,
+    /// The transport of all queries; `None` keeps the recorded ones.
+    pub transport: Option<Transport>,
+}
+
+/// Turns transactions into queries, one after the other.
+#[derive(Debug)]
+pub struct Planner {
+    options: PlanOptions,
+    first: Option<TraceTime>,
+    rows: u64,
+    planned: u64,
+    finished: bool,
+}
+
+impl Planner {
+    /// A planner at the start of a trace.
+    pub fn new(options: PlanOptions) -> Self {
+        Self { options, first: None, rows: 0, planned: 0, finished: false }
+    }
+
+    /// The query of a transaction; `None` when it has none, or lies outside the part to be planned.
+    pub fn plan(&mut self, transaction: &Transaction) -> Option<Query> {
+        let index = self.rows;
+        self.rows += 1;
+        let wire = transaction.query.clone()?;
+        let first = *self.first.get_or_insert(transaction.time);
+        let elapsed = transaction.time - first;
+        if self.options.stop.is_some_and(|stop| elapsed >= stop) {
+            self.finished = true;
+        }
+        if self.finished || elapsed < self.options.start {
+            return None;
+        }
+        let due = self.due(elapsed);
+        self.planned += 1;
+        Some(self.query(index, due, transaction, wire))
+    }
+
+    /// Whether all that follows lies behind the part to be planned.
+    pub const fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Time of the first query of the trace.
+    pub const fn first(&self) -> Option<TraceTime> {
+        self.first
+    }
+
+    fn due(&self, elapsed: i64) -> RunTime {
+        match self.options.timing {
+            Timing::Scaled(speed) if speed == 1.0 => RunTime(elapsed - self.options.start),
+            Timing::Scaled(speed) => RunTime(((elapsed - self.options.start) as f64 / speed).round() as i64),
+            Timing::Rate(qps) => RunTime((self.planned as f64 * 1e9 / qps).round() as i64),
+            Timing::Fast => RunTime(0),
+        }
+    }
+
+    fn query(&self, index: u64, due: RunTime, transaction: &Transaction, wire: Bytes) -> Query {
+        Query {
+            index,
+            due,
+            client: transaction.client.ip(),
+            client_port: transaction.client.port(),
+            server: transaction.server,
+            transport: self.options.transport.unwrap_or(transaction.transport),
+            wire,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transaction(time: i64) -> Transaction {
+        Transaction {
+            time: TraceTime(time),
+            client: "192.0.2.1:1024".parse().unwrap(),
+            server: "192.0.2.2:53".parse().unwrap(),
+            transport: Transport::Tcp,
+            stream: None,
+            query: Some(Bytes::from_static(b"query")),
+            response: None,
+            response_delay: None,
+        }
+    }
+
+    fn options(timing: Timing) -> PlanOptions {
+        PlanOptions { timing, start: 0, stop: None, transport: None }
+    }
+
+    fn dues(options: PlanOptions, times: &[i64]) -> Vec<(u64, i64)> {
+        let mut planner = Planner::new(options);
+        let planned = times.iter().filter_map(|&time| planner.plan(&transaction(time)));
+        planned.map(|query| (query.index, query.due.0)).collect()
+    }
+
+    #[test]
+    fn words_of_the_command_line() {
+        assert_eq!("original".parse(), Ok(Timing::ORIGINAL));
+        assert_eq!("scaled:2.5".parse(), Ok(Timing::Scaled(2.5)));
+        assert_eq!("rate:20000".parse(), Ok(Timing::Rate(20_000.0)));
+        assert_eq!("fast".parse(), Ok(Timing::Fast));
+        for bad in ["", "slow", "scaled", "scaled:0", "rate:-1", "rate:nan", "fast:3", "original:1"] {
+            assert!(bad.parse::<Timing>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_first_query_is_at_zero_and_speed_divides() {
+        let times = [1_000, 1_500, 4_000];
+        assert_eq!(dues(options(Timing::ORIGINAL), &times), [(0, 0), (1, 500), (2, 3_000)]);
+        assert_eq!(dues(options(Timing::Scaled(2.0)), &times), [(0, 0), (1, 250), (2, 1_500)]);
+    }
+
+    #[test]
+    fn an_even_rate_ignores_the_recorded_times() {
+        assert_eq!(dues(options(Timing::Rate(1e9 / 7.0)), &[0, 1, 90]), [(0, 0), (1, 7), (2, 14)]);
+    }
+
+    #[test]
+    fn a_rate_does_not_drift() {
+        let mut planner = Planner::new(options(Timing::Rate(30_000.0)));
+        let last = (0..=3_000_000).filter_map(|time| planner.plan(&transaction(time))).last();
+        assert_eq!(last.unwrap().due, RunTime(100_000_000_000));
+    }
+
+    #[test]
+    fn start_and_stop_cut_the_trace_and_keep_the_row_numbers() {
+        let cut = PlanOptions { start: 10, stop: Some(30), ..options(Timing::ORIGINAL) };
+        assert_eq!(dues(cut, &[5, 10, 15, 25, 34, 35, 90]), [(2, 0), (3, 10), (4, 19)]);
+    }
+
+    #[test]
+    fn a_response_alone_plans_nothing_but_keeps_its_row() {
+        let mut planner = Planner::new(options(Timing::ORIGINAL));
+        assert_eq!(planner.plan(&Transaction { query: None, ..transaction(0) }), None);
+        assert_eq!(planner.plan(&transaction(9)).unwrap().index, 1);
+    }
+
+    #[test]
+    fn the_transport_can_be_changed() {
+        let udp = PlanOptions { transport: Some(Transport::Udp), ..options(Timing::ORIGINAL) };
+        assert_eq!(Planner::new(udp).plan(&transaction(0)).unwrap().transport, Transport::Udp);
+        let kept = Planner::new(options(Timing::ORIGINAL)).plan(&transaction(0)).unwrap();
+        assert_eq!(kept.transport, Transport::Tcp);
+    }
+}
