@@ -1,5 +1,10 @@
 //! Where transactions come from: one trait over every input format.
 
+mod dnsperf;
+mod ldplayer;
+pub(crate) mod text;
+pub(crate) mod tsv;
+
 use std::path::PathBuf;
 
 use ldplayer_core::Transaction;

@@ -1,0 +1,297 @@
+//! The columns of text and Parquet traces: read out of a query message, and made into one.
+
+use std::fmt::{self, Write};
+
+use bytes::{Bytes, BytesMut};
+use domain::base::iana::{Class, Opcode, OptRcode, Rtype};
+use ldplayer_core::message::{self, Message, QueryParts, Question, flag};
+use ldplayer_core::name;
+
+/// Stands in text for what is not there: no question, no flag, no EDNS.
+pub(crate) const NOTHING: &str = "-";
+
+/// Bits of the second header word that the columns keep: all but QR and the response code.
+const KEPT_FLAGS: u16 = 0x7ff0;
+const OPCODE_SHIFT: u16 = 11;
+const OPCODE_MASK: u16 = 0x7800;
+
+/// The header flags by their words, in the order of the header (RFC 1035 §4.1.1, RFC 4035 §3).
+const FLAG_WORDS: [(&str, u16); 7] = [
+    ("aa", flag::AA),
+    ("tc", flag::TC),
+    ("rd", flag::RD),
+    ("ra", flag::RA),
+    ("z", flag::Z),
+    ("ad", flag::AD),
+    ("cd", flag::CD),
+];
+
+/// What the columns say about one query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Columns<'a> {
+    /// The question; `None` where the message has none or it is damaged.
+    pub question: Option<Question<'a>>,
+    /// Header flags with the opcode, without QR and response code.
+    pub flags: u16,
+    /// UDP payload size and DO bit, or no OPT record.
+    pub edns: Option<(u16, bool)>,
+}
+
+impl<'a> Columns<'a> {
+    /// Reads the columns out of a query.
+    pub fn of(message: &Message<'a>) -> Self {
+        Self {
+            question: message.question(),
+            flags: message.flags() & KEPT_FLAGS,
+            edns: message.edns().map(|edns| (edns.udp_size, edns.dnssec_ok)),
+        }
+    }
+
+    /// Appends the message that has these columns. Without a question it is but a header and perhaps an OPT record.
+    pub fn compose(&self, id: u16, wire: &mut Vec<u8>) {
+        let start = wire.len();
+        let question = self.question.unwrap_or(Question { name: &[0], qtype: 0, qclass: 0 });
+        let Question { name, qtype, qclass } = question;
+        QueryParts { id, flags: self.flags, name, qtype, qclass, edns: self.edns }.compose(wire);
+        if self.question.is_none() {
+            let questions_at = start + message::HEADER;
+            wire.drain(questions_at..questions_at + question.len());
+            wire[start + 5] = 0;
+        }
+    }
+}
+
+/// Composes messages into shared memory, so that each costs no allocation of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Composer {
+    arena: BytesMut,
+    scratch: Vec<u8>,
+}
+
+impl Composer {
+    const ARENA: usize = 64 * 1024;
+
+    /// The message that has these columns.
+    pub fn compose(&mut self, columns: &Columns<'_>, id: u16) -> Bytes {
+        self.scratch.clear();
+        columns.compose(id, &mut self.scratch);
+        if self.arena.capacity() < self.scratch.len() {
+            self.arena = BytesMut::with_capacity(Self::ARENA);
+        }
+        self.arena.extend_from_slice(&self.scratch);
+        self.arena.split().freeze()
+    }
+}
+
+/// A type as its mnemonic, or as `TYPE65280` (RFC 3597 §5).
+pub(crate) fn type_name(qtype: u16) -> impl fmt::Display {
+    Rtype::from_int(qtype)
+}
+
+/// A class as its mnemonic, or as `CLASS32` (RFC 3597 §5).
+pub(crate) fn class_name(qclass: u16) -> impl fmt::Display {
+    Class::from_int(qclass)
+}
+
+/// A response code as its mnemonic, or as `RCODE3841`.
+pub(crate) fn rcode_name(rcode: u16) -> impl fmt::Display {
+    // Twelve bits are all that a message can say, so masking takes nothing away.
+    let mnemonic = OptRcode::masked_from_int(rcode).to_mnemonic_str();
+    Named { mnemonic, kind: "RCODE", number: rcode }
+}
+
+/// An opcode as its mnemonic, or as `OPCODE7`.
+pub(crate) fn opcode_name(opcode: u8) -> impl fmt::Display {
+    let mnemonic = Opcode::from_int(opcode).to_mnemonic_str();
+    Named { mnemonic, kind: "OPCODE", number: u16::from(opcode) }
+}
+
+struct Named {
+    mnemonic: Option<&'static str>,
+    kind: &'static str,
+    number: u16,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.mnemonic {
+            Some(mnemonic) => f.write_str(mnemonic),
+            None => write!(f, "{}{}", self.kind, self.number),
+        }
+    }
+}
+
+/// Reads a type: mnemonic in any case, `TYPE65` or a bare number.
+pub(crate) fn parse_type(word: &str) -> Option<u16> {
+    word.parse().ok().or_else(|| word.parse().map(Rtype::to_int).ok())
+}
+
+/// Reads a class: mnemonic in any case, `CLASS3` or a bare number.
+pub(crate) fn parse_class(word: &str) -> Option<u16> {
+    word.parse().ok().or_else(|| word.parse().map(Class::to_int).ok())
+}
+
+/// Reads a name into `wire`, in place of what was there.
+pub(crate) fn parse_name(text: &str, wire: &mut Vec<u8>) -> Result<(), name::BadName> {
+    wire.clear();
+    name::parse(text, wire)
+}
+
+/// Flags as `rd,cd`, an opcode other than QUERY first, as in `notify,aa`; [`NOTHING`] when there are none.
+pub(crate) fn write_flags(out: &mut String, flags: u16) {
+    let start = out.len();
+    let opcode = opcode_of(flags);
+    if opcode != 0 {
+        let _ = write!(out, "{},", opcode_name(opcode));
+        out[start..].make_ascii_lowercase();
+    }
+    for (word, _) in FLAG_WORDS.iter().filter(|(_, bit)| flags & bit != 0) {
+        out.push_str(word);
+        out.push(',');
+    }
+    if out.pop_if_longer(start).is_none() {
+        out.push_str(NOTHING);
+    }
+}
+
+/// The opcode in a word of flags.
+pub(crate) fn opcode_of(flags: u16) -> u8 {
+    ((flags & OPCODE_MASK) >> OPCODE_SHIFT) as u8
+}
+
+/// The flags that `opcode` (0 to 15) sets.
+pub(crate) fn opcode_flags(opcode: u8) -> u16 {
+    (u16::from(opcode) << OPCODE_SHIFT) & OPCODE_MASK
+}
+
+/// Reads what [`write_flags`] writes, words in any order and case.
+pub(crate) fn parse_flags(text: &str) -> Option<u16> {
+    if text == NOTHING || text.is_empty() {
+        return Some(0);
+    }
+    text.split(',').map(str::trim).try_fold(0, |flags, word| Some(flags | flag_bits(word)?))
+}
+
+fn flag_bits(word: &str) -> Option<u16> {
+    let known = FLAG_WORDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+    known.map(|&(_, bit)| bit).or_else(|| parse_opcode(word).map(opcode_flags))
+}
+
+/// Reads an opcode: mnemonic in any case, `OPCODE7` or a bare number, up to 15.
+pub(crate) fn parse_opcode(word: &str) -> Option<u8> {
+    let number = || {
+        let prefix = word.get(..6).filter(|prefix| prefix.eq_ignore_ascii_case("opcode"));
+        word[prefix.map_or(0, str::len)..].parse().ok()
+    };
+    let opcode = Opcode::from_mnemonic(word.as_bytes()).map(Opcode::to_int).or_else(number)?;
+    (opcode <= 15).then_some(opcode)
+}
+
+/// EDNS as `1232,do`, `1232` or [`NOTHING`].
+pub(crate) fn write_edns(out: &mut String, edns: Option<(u16, bool)>) {
+    let _ = match edns {
+        Some((size, true)) => write!(out, "{size},do"),
+        Some((size, false)) => write!(out, "{size}"),
+        None => out.write_str(NOTHING),
+    };
+}
+
+/// Reads what [`write_edns`] writes; `None` when it is something else.
+pub(crate) fn parse_edns(text: &str) -> Option<Option<(u16, bool)>> {
+    if text == NOTHING || text.is_empty() {
+        return Some(None);
+    }
+    let (size, dnssec_ok) = match text.split_once(',') {
+        Some((size, word)) if word.trim().eq_ignore_ascii_case("do") => (size, true),
+        Some(_) => return None,
+        None => (text, false),
+    };
+    Some(Some((size.trim().parse().ok()?, dnssec_ok)))
+}
+
+trait PopIfLonger {
+    /// Takes the last character away if the text is longer than `start`.
+    fn pop_if_longer(&mut self, start: usize) -> Option<char>;
+}
+
+impl PopIfLonger for String {
+    fn pop_if_longer(&mut self, start: usize) -> Option<char> {
+        if self.len() > start { self.pop() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn flags_text(flags: u16) -> String {
+        let mut text = String::new();
+        write_flags(&mut text, flags);
+        text
+    }
+
+    #[test]
+    fn every_type_class_and_opcode_is_read_back() {
+        for number in 0..=u16::MAX {
+            assert_eq!(parse_type(&type_name(number).to_string()), Some(number));
+            assert_eq!(parse_class(&class_name(number).to_string()), Some(number));
+        }
+        for opcode in 0..16 {
+            assert_eq!(parse_opcode(&opcode_name(opcode).to_string()), Some(opcode));
+        }
+        assert_eq!((parse_type("aaaa"), parse_type("65"), parse_type("HTTPZ")), (Some(28), Some(65), None));
+        assert_eq!((parse_opcode("OPCODE16"), parse_opcode("")), (None, None));
+    }
+
+    #[test]
+    fn response_codes_have_their_names() {
+        let names = [0, 3, 16, 3841].map(|rcode| rcode_name(rcode).to_string());
+        assert_eq!(names, ["NOERROR", "NXDOMAIN", "BADVERS", "RCODE3841"]);
+    }
+
+    #[test]
+    fn flags_read_as_the_interface_says() {
+        assert_eq!(flags_text(flag::RD | flag::CD), "rd,cd");
+        assert_eq!(flags_text(0), "-");
+        assert_eq!(flags_text(opcode_flags(4) | flag::AA), "notify,aa");
+        assert_eq!(parse_flags("CD, rd"), Some(flag::RD | flag::CD));
+        assert_eq!((parse_flags("rd,xx"), parse_flags("rd,,cd")), (None, None));
+    }
+
+    #[test]
+    fn edns_reads_as_the_interface_says() {
+        assert_eq!(parse_edns("1232,do"), Some(Some((1232, true))));
+        assert_eq!(parse_edns("-"), Some(None));
+        assert_eq!((parse_edns("1232,dont"), parse_edns("70000"), parse_edns("do")), (None, None, None));
+    }
+
+    #[test]
+    fn a_message_without_question_stays_one() {
+        let columns = Columns { question: None, flags: flag::RD, edns: Some((4096, true)) };
+        let mut wire = b"before".to_vec();
+        columns.compose(7, &mut wire);
+        let message = Message::new(&wire[6..]).unwrap();
+        assert_eq!((message.id(), message.counts()), (7, [0, 0, 0, 1]));
+        assert_eq!(Columns::of(&message), columns);
+    }
+
+    proptest! {
+        #[test]
+        fn columns_survive_the_message_and_the_text(flags: u16, edns: Option<(u16, bool)>, qtype: u16, qclass: u16, asked: bool) {
+            let question = asked.then_some(Question { name: b"\x01.\x03\\a \0", qtype, qclass });
+            let columns = Columns { question, flags: flags & KEPT_FLAGS, edns };
+            let wire = Composer::default().compose(&columns, 1);
+            prop_assert_eq!(Columns::of(&Message::new(&wire).unwrap()), columns);
+            prop_assert_eq!(parse_flags(&flags_text(columns.flags)), Some(columns.flags));
+            let mut text = String::new();
+            write_edns(&mut text, edns);
+            prop_assert_eq!(parse_edns(&text), Some(edns));
+        }
+
+        #[test]
+        fn no_word_makes_it_panic(word in "\\PC{0,12}") {
+            let _ = (parse_flags(&word), parse_edns(&word), parse_type(&word), parse_opcode(&word));
+        }
+    }
+}

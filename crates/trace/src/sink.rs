@@ -1,0 +1,261 @@
+//! Where transactions go: one trait over every output format, and files that appear only when they are whole.
+
+mod dnsperf;
+mod parquet;
+mod pcap;
+mod tsv;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use ldplayer_core::Transaction;
+
+use crate::TraceError;
+
+/// Octets gathered before the system is asked to write.
+const BUFFER: usize = 256 * 1024;
+
+/// Takes transactions, in the order of their times.
+pub trait Sink: Send {
+    /// Writes a batch.
+    ///
+    /// # Errors
+    /// When the system refuses, or a value does not fit the format.
+    fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError>;
+
+    /// Completes the output; a file stands under its name only from here on.
+    ///
+    /// # Errors
+    /// As for [`Self::write`].
+    fn finish(self: Box<Self>) -> Result<Written, TraceError>;
+}
+
+/// What became of the transactions given to a sink.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Transactions written.
+    pub transactions: u64,
+    /// Transactions that the format cannot hold, by reason.
+    pub left_out: BTreeMap<&'static str, u64>,
+}
+
+impl Written {
+    pub(crate) fn leave_out(&mut self, reason: &'static str) {
+        *self.left_out.entry(reason).or_default() += 1;
+    }
+}
+
+/// A format that can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Every column, for replaying and for SQL.
+    Parquet,
+    /// One query a line, for reading and editing.
+    Tsv,
+    /// Packets with nanosecond stamps.
+    Pcap,
+    /// A name and a type a line.
+    Dnsperf,
+}
+
+/// A word or file name that stands for no format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` names no output format; use .parquet, .tsv, .pcap or .txt (dnsperf), or say --to parquet|tsv|pcap|dnsperf"
+)]
+pub struct UnknownFormat(pub String);
+
+impl Format {
+    const NAMES: [(Self, &str); 4] =
+        [(Self::Parquet, "parquet"), (Self::Tsv, "tsv"), (Self::Pcap, "pcap"), (Self::Dnsperf, "dnsperf")];
+
+    /// The format that the extension of `path` stands for.
+    ///
+    /// # Errors
+    /// When there is none or it is unknown.
+    pub fn of_path(path: &Path) -> Result<Self, UnknownFormat> {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        match extension.to_ascii_lowercase().as_str() {
+            "parquet" | "pq" => Ok(Self::Parquet),
+            "tsv" => Ok(Self::Tsv),
+            "pcap" => Ok(Self::Pcap),
+            "txt" | "dnsperf" => Ok(Self::Dnsperf),
+            _ => Err(UnknownFormat(path.display().to_string())),
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(word: &str) -> Result<Self, UnknownFormat> {
+        let known = Self::NAMES.iter().find(|(_, name)| *name == word);
+        known.map(|&(format, _)| format).ok_or_else(|| UnknownFormat(word.to_owned()))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(Self::NAMES[*self as usize].1)
+    }
+}
+
+/// Opens an output: `-` is standard output. An existing file is refused unless `force` is given.
+///
+/// # Errors
+/// When the file exists and may not be replaced, or the system refuses it.
+pub fn create(path: &Path, format: Format, force: bool) -> Result<Box<dyn Sink>, TraceError> {
+    let output = Output::create(path, force)?;
+    Ok(match format {
+        Format::Parquet => Box::new(parquet::ParquetSink::new(output)?),
+        Format::Tsv => Box::new(tsv::TsvSink::new(output)),
+        Format::Pcap => Box::new(pcap::PcapSink::new(output)?),
+        Format::Dnsperf => Box::new(dnsperf::DnsperfSink::new(output)),
+    })
+}
+
+/// A file under a temporary name until it is whole; it vanishes if it never becomes so.
+pub(crate) struct Output {
+    path: PathBuf,
+    /// The name while the file is not whole; `None` for what is no regular file.
+    temporary: Option<PathBuf>,
+    writer: BufWriter<Box<dyn Write + Send>>,
+}
+
+impl Output {
+    fn create(path: &Path, force: bool) -> Result<Self, TraceError> {
+        if path == Path::new("-") {
+            return Ok(Self::over(PathBuf::from("standard output"), None, Box::new(io::stdout())));
+        }
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match fs::metadata(&path) {
+            Ok(found) if found.is_dir() => return Err(cannot_write(&path, "is a directory", "name a file in it")),
+            Ok(found) if found.is_file() && !force => {
+                return Err(cannot_write(&path, "exists already", "choose another name, or say --force to replace it"));
+            }
+            // A device or a pipe is written to, never replaced.
+            Ok(found) if !found.is_file() => {
+                let file = File::options().write(true).open(&path).map_err(|error| write_error(&path, error))?;
+                return Ok(Self::over(path, None, Box::new(file)));
+            }
+            _ => {}
+        }
+        let temporary = temporary_name(&path);
+        let file = File::create(&temporary).map_err(|error| write_error(&path, error))?;
+        Ok(Self::over(path, Some(temporary), Box::new(file)))
+    }
+
+    fn over(path: PathBuf, temporary: Option<PathBuf>, writer: Box<dyn Write + Send>) -> Self {
+        Self { path, temporary, writer: BufWriter::with_capacity(BUFFER, writer) }
+    }
+
+    /// The name that the user knows.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the file its name.
+    pub fn finish(mut self) -> Result<(), TraceError> {
+        self.writer.flush().map_err(|error| self.error(error))?;
+        if let Some(temporary) = self.temporary.take() {
+            fs::rename(&temporary, &self.path).map_err(|error| self.error(error))?;
+        }
+        Ok(())
+    }
+
+    /// An error of the system, with what to do about a full disk.
+    pub fn error(&self, source: io::Error) -> TraceError {
+        write_error(&self.path, source)
+    }
+}
+
+fn write_error(path: &Path, source: io::Error) -> TraceError {
+    if source.kind() == io::ErrorKind::StorageFull {
+        return cannot_write(path, "the disk is full", "free some space or write elsewhere; nothing was kept");
+    }
+    TraceError::File { path: path.to_owned(), source }
+}
+
+impl Write for Output {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.writer.write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // Nobody is left to tell, and what stays behind carries a name that says what it is.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+fn cannot_write(path: &Path, what: &str, remedy: &str) -> TraceError {
+    TraceError::Format { path: path.to_owned(), what: what.into(), remedy: remedy.into() }
+}
+
+/// A hidden name beside `path`, so that renaming stays within one file system.
+fn temporary_name(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_go_by_extension_or_word() {
+        let of = |path: &str| Format::of_path(Path::new(path));
+        assert_eq!(of("a/b.PARQUET"), Ok(Format::Parquet));
+        assert_eq!(of("queries.txt"), Ok(Format::Dnsperf));
+        assert!(of("a.pcap.gz").is_err() && of("parquet").is_err());
+        for (format, word) in Format::NAMES {
+            assert_eq!((word.parse(), format.to_string().as_str()), (Ok(format), word));
+        }
+    }
+
+    #[test]
+    fn a_file_appears_only_when_it_is_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.tsv");
+        let entries = || fs::read_dir(directory.path()).unwrap().count();
+        drop(create(&path, Format::Tsv, false).unwrap());
+        assert_eq!(entries(), 0);
+        let sink = create(&path, Format::Tsv, false).unwrap();
+        assert!(!path.exists());
+        sink.finish().unwrap();
+        assert!(path.exists() && entries() == 1);
+    }
+
+    #[test]
+    fn an_existing_file_needs_force() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.tsv");
+        fs::write(&path, "mine").unwrap();
+        let refusal = create(&path, Format::Tsv, false).err().unwrap().to_string();
+        assert!(refusal.contains("exists already") && refusal.contains("--force"), "{refusal}");
+        drop(create(&path, Format::Tsv, true).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        create(&path, Format::Tsv, true).unwrap().finish().unwrap();
+        assert!(fs::read_to_string(&path).unwrap().starts_with("time\t"));
+    }
+
+    #[test]
+    fn a_full_disk_is_one_clear_line() {
+        for format in [Format::Tsv, Format::Pcap, Format::Parquet] {
+            let sink = create(Path::new("/dev/full"), format, false).unwrap();
+            let refusal = sink.finish().unwrap_err().to_string();
+            assert!(refusal.contains("the disk is full"), "{format}: {refusal}");
+        }
+    }
+}

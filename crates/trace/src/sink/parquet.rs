@@ -1,0 +1,238 @@
+//! Writes the Parquet trace: one row a transaction, with its messages and their readable columns.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    BinaryBuilder, BooleanBuilder, Int64Builder, StringBuilder, TimestampNanosecondBuilder, UInt16Builder,
+    UInt64Builder,
+};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use ldplayer_core::message::flag;
+use ldplayer_core::name::Presentation;
+use ldplayer_core::{Message, Transaction};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use super::{Output, Sink, Written};
+use crate::TraceError;
+use crate::columns::{Columns, class_name, opcode_name, opcode_of, rcode_name, type_name};
+
+/// Rows of a row group, unless it grows too large before.
+const GROUP_ROWS: usize = 128 * 1024;
+/// Octets of a row group, as compressed, at which it is closed: it lies in memory until then.
+const GROUP_OCTETS: usize = 48 * 1024 * 1024;
+/// Room for the distinct addresses of a row group.
+const DICTIONARY_OCTETS: usize = 4 * 1024 * 1024;
+/// Columns of octets or numbers that hardly repeat.
+const WITHOUT_DICTIONARY: [&str; 4] = ["time", "query", "response", "response_delay"];
+
+/// The columns of the trace, in order.
+pub(crate) fn schema() -> SchemaRef {
+    let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
+    let required = |name: &str, kind: DataType| Field::new(name, kind, false);
+    let optional = |name: &str, kind: DataType| Field::new(name, kind, true);
+    Arc::new(Schema::new(vec![
+        required("time", time),
+        required("src", DataType::Utf8),
+        required("src_port", DataType::UInt16),
+        required("dst", DataType::Utf8),
+        required("dst_port", DataType::UInt16),
+        required("transport", DataType::Utf8),
+        optional("stream", DataType::UInt64),
+        optional("query", DataType::Binary),
+        optional("response", DataType::Binary),
+        optional("response_delay", DataType::Int64),
+        optional("qname", DataType::Utf8),
+        optional("qtype", DataType::Utf8),
+        optional("qclass", DataType::Utf8),
+        optional("rcode", DataType::Utf8),
+        optional("rd", DataType::Boolean),
+        optional("do", DataType::Boolean),
+        optional("edns_size", DataType::UInt16),
+        optional("tc", DataType::Boolean),
+        optional("opcode", DataType::Utf8),
+        optional("ad", DataType::Boolean),
+        optional("cd", DataType::Boolean),
+    ]))
+}
+
+fn properties() -> WriterProperties {
+    let sorted_by_time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_dictionary_page_size_limit(DICTIONARY_OCTETS)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_sorting_columns(Some(vec![sorted_by_time]));
+    for name in WITHOUT_DICTIONARY {
+        properties = properties.set_column_dictionary_enabled(ColumnPath::from(name), false);
+    }
+    properties.set_column_encoding(ColumnPath::from("time"), Encoding::DELTA_BINARY_PACKED).build()
+}
+
+/// A Parquet file being written.
+pub(crate) struct ParquetSink {
+    writer: ArrowWriter<Output>,
+    path: std::path::PathBuf,
+    schema: SchemaRef,
+    written: Written,
+}
+
+impl ParquetSink {
+    /// # Errors
+    /// When the first octets cannot be written.
+    pub fn new(output: Output) -> Result<Self, TraceError> {
+        let (schema, path) = (schema(), output.path().to_owned());
+        let writer =
+            ArrowWriter::try_new(output, schema.clone(), Some(properties())).map_err(|error| refusal(&path, error))?;
+        Ok(Self { writer, path, schema, written: Written::default() })
+    }
+}
+
+impl Sink for ParquetSink {
+    fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError> {
+        let mut builders = Builders::default();
+        batch.iter().for_each(|row| builders.append(row));
+        let refused = |error| refusal(&self.path, error);
+        let rows =
+            RecordBatch::try_new(self.schema.clone(), builders.finish()).map_err(|error| refused(error.into()))?;
+        self.writer.write(&rows).map_err(refused)?;
+        if self.writer.in_progress_size() > GROUP_OCTETS {
+            self.writer.flush().map_err(refused)?;
+        }
+        self.written.transactions += batch.len() as u64;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Written, TraceError> {
+        let output = self.writer.into_inner().map_err(|error| refusal(&self.path, error))?;
+        output.finish()?;
+        Ok(self.written)
+    }
+}
+
+/// The system's error inside that of the library, which is what the user can act upon.
+fn refusal(path: &std::path::Path, error: ParquetError) -> TraceError {
+    let source = match error {
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(io) => *io,
+            Err(other) => std::io::Error::other(other),
+        },
+        other => std::io::Error::other(other),
+    };
+    super::write_error(path, source)
+}
+
+/// One builder a column.
+#[derive(Default)]
+struct Builders {
+    time: TimestampNanosecondBuilder,
+    src: StringBuilder,
+    src_port: UInt16Builder,
+    dst: StringBuilder,
+    dst_port: UInt16Builder,
+    transport: StringBuilder,
+    stream: UInt64Builder,
+    query: BinaryBuilder,
+    response: BinaryBuilder,
+    response_delay: Int64Builder,
+    asked: Asked,
+    rcode: StringBuilder,
+    tc: BooleanBuilder,
+}
+
+/// The readable columns of the query; null where the query was not seen, so that none is made of them on reading.
+#[derive(Default)]
+struct Asked {
+    qname: StringBuilder,
+    qtype: StringBuilder,
+    qclass: StringBuilder,
+    rd: BooleanBuilder,
+    dnssec_ok: BooleanBuilder,
+    edns_size: UInt16Builder,
+    opcode: StringBuilder,
+    ad: BooleanBuilder,
+    cd: BooleanBuilder,
+}
+
+impl Builders {
+    fn append(&mut self, row: &Transaction) {
+        self.time.append_value(row.time.0);
+        append_text(&mut self.src, Some(row.client.ip()));
+        self.src_port.append_value(row.client.port());
+        append_text(&mut self.dst, Some(row.server.ip()));
+        self.dst_port.append_value(row.server.port());
+        self.transport.append_value(row.transport.as_str());
+        self.stream.append_option(row.stream);
+        self.query.append_option(row.query.as_deref());
+        self.response.append_option(row.response.as_deref());
+        self.response_delay.append_option(row.response_delay);
+        self.asked.append(row.query.as_deref().and_then(Message::new).as_ref());
+        let response = row.response.as_deref().and_then(Message::new);
+        append_text(&mut self.rcode, response.map(|response| rcode_name(response.rcode())));
+        self.tc.append_option(response.map(|response| response.has(flag::TC)));
+    }
+
+    fn finish(mut self) -> Vec<ArrayRef> {
+        let time = self.time.finish().with_timezone("UTC");
+        vec![
+            Arc::new(time),
+            Arc::new(self.src.finish()),
+            Arc::new(self.src_port.finish()),
+            Arc::new(self.dst.finish()),
+            Arc::new(self.dst_port.finish()),
+            Arc::new(self.transport.finish()),
+            Arc::new(self.stream.finish()),
+            Arc::new(self.query.finish()),
+            Arc::new(self.response.finish()),
+            Arc::new(self.response_delay.finish()),
+            Arc::new(self.asked.qname.finish()),
+            Arc::new(self.asked.qtype.finish()),
+            Arc::new(self.asked.qclass.finish()),
+            Arc::new(self.rcode.finish()),
+            Arc::new(self.asked.rd.finish()),
+            Arc::new(self.asked.dnssec_ok.finish()),
+            Arc::new(self.asked.edns_size.finish()),
+            Arc::new(self.tc.finish()),
+            Arc::new(self.asked.opcode.finish()),
+            Arc::new(self.asked.ad.finish()),
+            Arc::new(self.asked.cd.finish()),
+        ]
+    }
+}
+
+impl Asked {
+    fn append(&mut self, message: Option<&Message<'_>>) {
+        let columns = message.map(Columns::of);
+        let question = columns.and_then(|columns| columns.question);
+        append_text(&mut self.qname, question.map(|asked| Presentation(asked.name)));
+        append_text(&mut self.qtype, question.map(|asked| type_name(asked.qtype)));
+        append_text(&mut self.qclass, question.map(|asked| class_name(asked.qclass)));
+        let has = |bit: u16| columns.map(|columns| columns.flags & bit != 0);
+        self.rd.append_option(has(flag::RD));
+        self.ad.append_option(has(flag::AD));
+        self.cd.append_option(has(flag::CD));
+        let edns = columns.and_then(|columns| columns.edns);
+        self.dnssec_ok.append_option(columns.map(|_| edns.is_some_and(|(_, dnssec_ok)| dnssec_ok)));
+        self.edns_size.append_option(edns.map(|(size, _)| size));
+        append_text(&mut self.opcode, columns.map(|columns| opcode_name(opcode_of(columns.flags))));
+    }
+}
+
+/// Appends what `value` shows, or null.
+fn append_text(builder: &mut StringBuilder, value: Option<impl std::fmt::Display>) {
+    match value {
+        Some(value) => {
+            // Writing to a builder cannot fail.
+            let _ = write!(builder, "{value}");
+            builder.append_value("");
+        }
+        None => builder.append_null(),
+    }
+}

@@ -1,0 +1,333 @@
+//! Writes captures: IP packets of link type RAW with nanosecond stamps, rebuilt around the recorded messages.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_core::{Transaction, Transport};
+
+use super::{Output, Sink, Written};
+use crate::TraceError;
+
+/// Magic number of captures with nanosecond stamps.
+const MAGIC_NS: u32 = 0xa1b2_3c4d;
+/// Packets begin with their IP header.
+const LINKTYPE_RAW: u32 = 101;
+const SNAP_LENGTH: u32 = 262_144;
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+/// Longest message in one UDP packet over IPv4 (65,535 less both headers); kept for IPv6 too.
+const MAX_UDP: usize = 65_507;
+/// Octets in a TCP segment.
+const SEGMENT: usize = 1_400;
+/// Responses that wait for their moment; beyond that the earliest goes out at once.
+const MAX_WAITING: usize = 256 * 1024;
+/// Connections whose sequence numbers are kept; the oldest are forgotten and begin anew.
+const MAX_CONNECTIONS: usize = 64 * 1024;
+
+/// Control bits of TCP (RFC 9293 §3.1).
+const SYN: u8 = 0x02;
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+
+/// A capture being written.
+pub(crate) struct PcapSink {
+    output: Output,
+    /// Packets not yet given to the output.
+    packets: Vec<u8>,
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    given: u64,
+    connections: HashMap<Ends, Connection, foldhash::fast::FixedState>,
+    /// Connections from the oldest to the newest.
+    opened: VecDeque<Ends>,
+    written: Written,
+}
+
+/// Both ends of a connection, the client's first.
+type Ends = (SocketAddr, SocketAddr);
+
+/// A response until its moment has come. The number keeps those of one moment in order.
+#[derive(PartialEq, Eq)]
+struct Waiting {
+    time: i64,
+    number: u64,
+    response: Sent,
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.time, self.number).cmp(&(other.time, other.number))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// One message on its way.
+#[derive(PartialEq, Eq)]
+struct Sent {
+    ends: Ends,
+    from_client: bool,
+    transport: Transport,
+    stream: Option<u64>,
+    message: Bytes,
+}
+
+/// Next sequence numbers of both directions.
+struct Connection {
+    stream: Option<u64>,
+    client: u32,
+    server: u32,
+}
+
+impl PcapSink {
+    /// # Errors
+    /// When the file header cannot be written.
+    pub fn new(mut output: Output) -> Result<Self, TraceError> {
+        let mut header = Vec::new();
+        header.extend_from_slice(&MAGIC_NS.to_le_bytes());
+        header.extend_from_slice(&[2, 0, 4, 0]); // version 2.4
+        header.extend_from_slice(&[0; 8]);
+        header.extend_from_slice(&SNAP_LENGTH.to_le_bytes());
+        header.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
+        output.write_all(&header).map_err(|error| output.error(error))?;
+        Ok(Self {
+            output,
+            packets: Vec::new(),
+            waiting: BinaryHeap::new(),
+            given: 0,
+            connections: HashMap::default(),
+            opened: VecDeque::new(),
+            written: Written::default(),
+        })
+    }
+
+    fn write_row(&mut self, row: &Transaction) {
+        if let Some(reason) = unfit(row) {
+            return self.written.leave_out(reason);
+        }
+        self.written.transactions += 1;
+        self.release(row.time.0);
+        if let Some(query) = &row.query {
+            self.emit(row.time.0, &Sent::of(row, query.clone(), true));
+        }
+        let Some(response) = &row.response else { return };
+        self.given += 1;
+        let time = row.time.0.saturating_add(row.response_delay.unwrap_or(0));
+        let response = Sent::of(row, response.clone(), false);
+        self.waiting.push(Reverse(Waiting { time, number: self.given, response }));
+        if self.waiting.len() > MAX_WAITING {
+            self.emit_earliest();
+        }
+    }
+
+    /// Writes the responses whose moment is not after `now`.
+    fn release(&mut self, now: i64) {
+        while self.waiting.peek().is_some_and(|Reverse(earliest)| earliest.time <= now) {
+            self.emit_earliest();
+        }
+    }
+
+    fn emit_earliest(&mut self) {
+        if let Some(Reverse(earliest)) = self.waiting.pop() {
+            self.emit(earliest.time, &earliest.response);
+        }
+    }
+
+    fn emit(&mut self, time: i64, sent: &Sent) {
+        if sent.message.len() > MAX_UDP && sent.transport == Transport::Udp {
+            return self.written.leave_out("message_too_long_for_udp");
+        }
+        if !(0..=i64::from(u32::MAX)).contains(&time.div_euclid(NS_PER_S)) {
+            return self.written.leave_out("time_outside_1970_to_2106");
+        }
+        if sent.transport == Transport::Tcp {
+            return self.emit_tcp(time, sent);
+        }
+        let (from, to) = sent.direction();
+        let mut datagram = Vec::with_capacity(8 + sent.message.len());
+        datagram.extend_from_slice(&from.port().to_be_bytes());
+        datagram.extend_from_slice(&to.port().to_be_bytes());
+        datagram.extend_from_slice(&(8 + sent.message.len() as u16).to_be_bytes());
+        datagram.extend_from_slice(&[0; 2]);
+        datagram.extend_from_slice(&sent.message);
+        let sum = match checksum(from.ip(), to.ip(), UDP, &datagram) {
+            0 => 0xffff, // zero would say that there is none (RFC 768)
+            sum => sum,
+        };
+        datagram[6..8].copy_from_slice(&sum.to_be_bytes());
+        write_packet(&mut self.packets, time, from.ip(), to.ip(), UDP, &datagram);
+    }
+
+    fn emit_tcp(&mut self, time: i64, sent: &Sent) {
+        self.connect(time, sent);
+        let Some(connection) = self.connections.get_mut(&sent.ends) else { return };
+        let mut stream = (sent.message.len() as u16).to_be_bytes().to_vec();
+        stream.extend_from_slice(&sent.message);
+        for octets in stream.chunks(SEGMENT) {
+            let next = octets.len() as u32;
+            let numbers = if sent.from_client {
+                (connection.client, connection.server)
+            } else {
+                (connection.server, connection.client)
+            };
+            write_segment(&mut self.packets, time, sent.direction(), numbers, PSH | ACK, octets);
+            let mine = if sent.from_client { &mut connection.client } else { &mut connection.server };
+            *mine = mine.wrapping_add(next);
+        }
+    }
+
+    /// Opens the connection by a handshake unless it is open already. Connections are never closed.
+    fn connect(&mut self, time: i64, sent: &Sent) {
+        match self.connections.get(&sent.ends) {
+            Some(open) if open.stream == sent.stream => return,
+            Some(_) => {}
+            None => self.opened.push_back(sent.ends),
+        }
+        // A clock of four microseconds keeps successive connections of one pair of ports apart (RFC 9293 §3.4.1).
+        let first = (time / 4_000) as u32;
+        let (client, server) = (first, first ^ 0x8000_0000);
+        let (there, back) = (sent.ends, (sent.ends.1, sent.ends.0));
+        let next = (client.wrapping_add(1), server.wrapping_add(1));
+        write_segment(&mut self.packets, time, there, (client, 0), SYN, &[]);
+        write_segment(&mut self.packets, time, back, (server, next.0), SYN | ACK, &[]);
+        write_segment(&mut self.packets, time, there, next, ACK, &[]);
+        self.connections.insert(sent.ends, Connection { stream: sent.stream, client: next.0, server: next.1 });
+        if self.opened.len() > MAX_CONNECTIONS
+            && let Some(oldest) = self.opened.pop_front()
+        {
+            self.connections.remove(&oldest);
+        }
+    }
+
+    fn drain(&mut self) -> Result<(), TraceError> {
+        self.output.write_all(&self.packets).map_err(|error| self.output.error(error))?;
+        self.packets.clear();
+        Ok(())
+    }
+}
+
+impl Sink for PcapSink {
+    fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError> {
+        batch.iter().for_each(|row| self.write_row(row));
+        self.drain()
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Written, TraceError> {
+        self.release(i64::MAX);
+        self.drain()?;
+        self.output.finish()?;
+        Ok(self.written)
+    }
+}
+
+impl Sent {
+    fn of(row: &Transaction, message: Bytes, from_client: bool) -> Self {
+        let Transaction { client, server, transport, stream, .. } = *row;
+        Self { ends: (client, server), from_client, transport, stream, message }
+    }
+
+    /// Where it comes from and where it goes.
+    fn direction(&self) -> Ends {
+        let (client, server) = self.ends;
+        if self.from_client { (client, server) } else { (server, client) }
+    }
+}
+
+/// Why a capture cannot hold a transaction.
+fn unfit(row: &Transaction) -> Option<&'static str> {
+    if row.query.is_none() && row.response.is_none() {
+        return Some("no_message");
+    }
+    if !matches!(row.transport, Transport::Udp | Transport::Tcp) {
+        return Some("encrypted_transport");
+    }
+    (row.client.is_ipv4() != row.server.is_ipv4()).then_some("mixed_address_families")
+}
+
+/// Sequence and acknowledgement number.
+type Numbers = (u32, u32);
+
+fn write_segment(out: &mut Vec<u8>, time: i64, (from, to): Ends, (seq, ack): Numbers, control: u8, octets: &[u8]) {
+    let mut segment = Vec::with_capacity(20 + octets.len());
+    segment.extend_from_slice(&from.port().to_be_bytes());
+    segment.extend_from_slice(&to.port().to_be_bytes());
+    segment.extend_from_slice(&seq.to_be_bytes());
+    segment.extend_from_slice(&ack.to_be_bytes());
+    segment.extend_from_slice(&[5 << 4, control, 0xff, 0xff, 0, 0, 0, 0]);
+    segment.extend_from_slice(octets);
+    let sum = checksum(from.ip(), to.ip(), TCP, &segment);
+    segment[16..18].copy_from_slice(&sum.to_be_bytes());
+    write_packet(out, time, from.ip(), to.ip(), TCP, &segment);
+}
+
+/// Appends a packet with its record header. The time is within the range of the format.
+fn write_packet(out: &mut Vec<u8>, time: i64, from: IpAddr, to: IpAddr, protocol: u8, payload: &[u8]) {
+    let header = ip_header(from, to, protocol, payload.len());
+    let length = (header.len() + payload.len()) as u32;
+    let (seconds, fraction) = (time.div_euclid(NS_PER_S) as u32, time.rem_euclid(NS_PER_S) as u32);
+    for word in [seconds, fraction, length, length] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    out.extend_from_slice(&header);
+    out.extend_from_slice(payload);
+}
+
+/// The header of IPv4 (RFC 791 §3.1) or IPv6 (RFC 8200 §3). The families are equal.
+fn ip_header(from: IpAddr, to: IpAddr, protocol: u8, payload: usize) -> Vec<u8> {
+    let mut header = Vec::with_capacity(40);
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            header.extend_from_slice(&[0x45, 0]);
+            header.extend_from_slice(&((20 + payload) as u16).to_be_bytes());
+            header.extend_from_slice(&[0, 0, 0x40, 0, 64, protocol, 0, 0]);
+            header.extend_from_slice(&from.octets());
+            header.extend_from_slice(&to.octets());
+            let sum = fold(sum_words(0, &header));
+            header[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        _ => {
+            header.extend_from_slice(&[0x60, 0, 0, 0]);
+            header.extend_from_slice(&(payload as u16).to_be_bytes());
+            header.extend_from_slice(&[protocol, 64]);
+            [from, to].into_iter().for_each(|address| push_address(&mut header, address));
+        }
+    }
+    header
+}
+
+/// The checksum of UDP and TCP with their pseudo header (RFC 768, RFC 9293 §3.1, RFC 8200 §8.1).
+fn checksum(from: IpAddr, to: IpAddr, protocol: u8, payload: &[u8]) -> u16 {
+    let mut addresses = Vec::with_capacity(32);
+    [from, to].into_iter().for_each(|address| push_address(&mut addresses, address));
+    let pseudo = u64::from(protocol) + payload.len() as u64;
+    fold(sum_words(sum_words(pseudo, &addresses), payload))
+}
+
+fn push_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
+        IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
+    }
+}
+
+/// Adds 16-bit words; an odd octet counts as if a zero followed.
+fn sum_words(start: u64, octets: &[u8]) -> u64 {
+    let word = |pair: &[u8]| u64::from(pair[0]) << 8 | u64::from(pair.get(1).copied().unwrap_or(0));
+    octets.chunks(2).fold(start, |sum, pair| sum + word(pair))
+}
+
+/// The one's complement of the one's complement sum (RFC 1071).
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}

@@ -1,0 +1,78 @@
+//! Query files of dnsperf and resperf: a name and a type a line, without times or clients.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use ldplayer_core::message::{CLASS_IN, Question, flag};
+use ldplayer_core::{TraceTime, Transaction, Transport};
+
+use super::text::{Flaw, LineParser};
+use super::tsv::{DNS_PORT, unknown_server};
+use crate::columns::{Columns, Composer, parse_name, parse_type};
+
+/// Nanoseconds between two queries, since the file has no times.
+const GAP: i64 = 1_000_000;
+/// The one client of such a file.
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Reads `name type` lines; `;` and `#` begin comments.
+#[derive(Default)]
+pub(crate) struct Queries {
+    read: i64,
+    name: Vec<u8>,
+    composer: Composer,
+}
+
+impl LineParser for Queries {
+    fn parse(&mut self, line: &str) -> Result<Transaction, Flaw> {
+        let (name, qtype) = split(line).ok_or("wrong_number_of_columns")?;
+        parse_name(name, &mut self.name).map_err(|_| "bad_name")?;
+        let qtype = parse_type(qtype).ok_or("bad_type")?;
+        let question = Some(Question { name: &self.name, qtype, qclass: CLASS_IN });
+        let query = self.composer.compose(&Columns { question, flags: flag::RD, edns: None }, self.read as u16);
+        let time = TraceTime(self.read * GAP);
+        self.read += 1;
+        Ok(Transaction {
+            time,
+            client: SocketAddr::new(CLIENT, 0),
+            server: SocketAddr::new(unknown_server(CLIENT), DNS_PORT),
+            transport: Transport::Udp,
+            stream: None,
+            query: Some(query),
+            response: None,
+            response_delay: None,
+        })
+    }
+
+    fn is_comment(&self, line: &str) -> bool {
+        line.starts_with(['#', ';'])
+    }
+}
+
+/// Whether a line is a query: a name, and a type by its mnemonic.
+pub(crate) fn is_query(line: &str) -> bool {
+    split(line).is_some_and(|(_, qtype)| qtype.parse::<u16>().is_err() && parse_type(qtype).is_some())
+}
+
+fn split(line: &str) -> Option<(&str, &str)> {
+    let mut words = line.split_ascii_whitespace();
+    let pair = (words.next()?, words.next()?);
+    words.next().is_none().then_some(pair)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::tests::read_all;
+    use super::*;
+    use ldplayer_core::Message;
+
+    #[test]
+    fn queries_are_a_millisecond_apart() {
+        let (all, tally) = read_all(b"; head\nwww.example A\n\n# more\na\\.b.example.\tTYPE65\nx y z\n. NS\n");
+        let times: Vec<i64> = all.iter().map(|row| row.time.0).collect();
+        assert_eq!(times, [0, GAP, 2 * GAP]);
+        assert_eq!((tally.damaged[0].reason, tally.damaged[0].first.packet), ("wrong_number_of_columns", 6));
+        let message = Message::new(all[1].query.as_ref().unwrap()).unwrap();
+        assert_eq!(message.question().unwrap().name, b"\x03a.b\x07example\0");
+        assert_eq!((message.flags(), all[1].client), (flag::RD, "127.0.0.1:0".parse().unwrap()));
+    }
+}

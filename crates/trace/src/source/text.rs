@@ -1,0 +1,321 @@
+//! Text traces line by line: which format it is, and damage with its line.
+
+use std::io::{self, BufRead, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use ldplayer_core::Transaction;
+
+use super::{dnsperf, ldplayer, tsv};
+use crate::{Place, Source, Tally, TraceError};
+
+/// Octets read to recognise the format.
+const HEAD: usize = 16 * 1024;
+/// Lines looked at to recognise a format without header.
+const SNIFFED_LINES: usize = 20;
+/// Longest line in octets: a name of 255 octets takes at most 1,020 in presentation form.
+const MAX_LINE: usize = 16 * 1024;
+/// Transactions in a batch.
+const BATCH: usize = 2_048;
+
+/// What is wrong with a line, as a stable word for the accounts.
+pub(crate) type Flaw = &'static str;
+
+/// Turns lines into transactions.
+pub(crate) trait LineParser: Send {
+    /// The transaction on a line that is neither empty nor a comment.
+    fn parse(&mut self, line: &str) -> Result<Transaction, Flaw>;
+
+    /// Whether the line is a comment.
+    fn is_comment(&self, line: &str) -> bool {
+        line.starts_with('#')
+    }
+}
+
+/// A text trace of any format.
+pub(crate) struct TextSource {
+    path: PathBuf,
+    lines: Lines<Box<dyn BufRead + Send>>,
+    parser: Box<dyn LineParser>,
+    tally: Tally,
+}
+
+impl TextSource {
+    /// Recognises the format by the first lines.
+    ///
+    /// # Errors
+    /// When the system refuses the input, when it is empty or of no known format.
+    pub fn open(path: &Path, mut reader: Box<dyn BufRead + Send>) -> Result<Self, TraceError> {
+        let mut head = Vec::new();
+        let file_error = |source| TraceError::File { path: path.to_owned(), source };
+        reader.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(file_error)?;
+        let parser = recognise(&head).map_err(|Unknown { what, remedy }| TraceError::Format {
+            path: path.to_owned(),
+            what,
+            remedy,
+        })?;
+        let rest: Box<dyn BufRead + Send> = Box::new(Cursor::new(head).chain(reader));
+        Ok(Self { path: path.to_owned(), lines: Lines::new(rest), parser, tally: Tally::default() })
+    }
+
+    fn take_line(&mut self, batch: &mut Vec<Transaction>) {
+        let Some(parsed) = parse_line(self.lines.line(), &mut *self.parser) else { return };
+        self.tally.packets += 1;
+        match parsed {
+            Ok(transaction) => {
+                self.tally.dns_messages += 1;
+                self.tally.queries += 1;
+                batch.push(transaction);
+            }
+            Err(flaw) => {
+                let (path, lines) = (&self.path, &self.lines);
+                let file = || path.display().to_string();
+                self.tally.damage(flaw, || Place { file: file(), packet: lines.number, offset: lines.start });
+            }
+        }
+    }
+}
+
+impl Source for TextSource {
+    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        let full = batch.len() + BATCH;
+        while batch.len() < full {
+            match self.lines.advance() {
+                Ok(true) => self.take_line(batch),
+                Ok(false) => return Ok(false),
+                Err(source) => return Err(TraceError::File { path: self.path.clone(), source }),
+            }
+        }
+        Ok(true)
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+/// The transaction or the flaw of a line; `None` for an empty one, a comment or the header.
+fn parse_line(line: Line<'_>, parser: &mut dyn LineParser) -> Option<Result<Transaction, Flaw>> {
+    let text = match line {
+        Line::TooLong => return Some(Err("line_too_long")),
+        Line::Octets(octets) => match std::str::from_utf8(octets) {
+            Ok(text) => text,
+            Err(_) => return Some(Err("not_utf8")),
+        },
+    };
+    if text.trim().is_empty() || parser.is_comment(text) {
+        return None;
+    }
+    match parser.parse(text) {
+        Err(HEADER_LINE) => None,
+        parsed => Some(parsed),
+    }
+}
+
+/// Given by a parser for its own header line, which is no damage.
+pub(crate) const HEADER_LINE: Flaw = "header_line";
+
+/// Why an input is of no format.
+#[derive(Debug)]
+pub(crate) struct Unknown {
+    /// What was found.
+    pub what: String,
+    /// What the user can do.
+    pub remedy: String,
+}
+
+/// The parser for what begins with `head`.
+fn recognise(head: &[u8]) -> Result<Box<dyn LineParser>, Unknown> {
+    if head.is_empty() {
+        return Err(Unknown {
+            what: "the file is empty".into(),
+            remedy: "check that it was written completely".into(),
+        });
+    }
+    let lines = first_lines(head).ok_or_else(|| not_a_trace(head))?;
+    let data = || lines.iter().copied().filter(|line| !line.trim().is_empty() && !line.starts_with(['#', ';']));
+    if let Some(parser) = ldplayer::recognise(&lines)? {
+        return Ok(parser);
+    }
+    let Some(first) = data().next() else {
+        return Err(Unknown {
+            what: "no header and no query in the first lines".into(),
+            remedy: "check that it was written completely".into(),
+        });
+    };
+    if let Some(parser) = tsv::recognise(first)? {
+        return Ok(parser);
+    }
+    let majority = |fits: fn(&str) -> bool| {
+        let (fitting, all) = data().fold((0, 0), |(fitting, all), line| (fitting + usize::from(fits(line)), all + 1));
+        fitting * 2 > all
+    };
+    if majority(ldplayer::is_row) {
+        return Ok(ldplayer::without_header());
+    }
+    if majority(dnsperf::is_query) {
+        return Ok(Box::new(dnsperf::Queries::default()));
+    }
+    Err(not_a_trace(head))
+}
+
+/// The first lines as text; `None` if they are none.
+fn first_lines(head: &[u8]) -> Option<Vec<&str>> {
+    if head.contains(&0) {
+        return None;
+    }
+    let mut lines: Vec<&[u8]> = head.split(|&octet| octet == b'\n').collect();
+    if head.len() == HEAD && lines.len() > 1 {
+        lines.pop(); // cut in the middle
+    }
+    // Comments may be long; they do not count against what is looked at.
+    let mut data = 0;
+    let looked_at = lines.into_iter().take_while(|line| {
+        data += usize::from(!line.is_empty() && !line.starts_with(b"#") && !line.starts_with(b";"));
+        data <= SNIFFED_LINES
+    });
+    // A line of damage is no reason to refuse the others.
+    Some(looked_at.filter_map(|line| std::str::from_utf8(line).ok()).map(|line| line.trim_end_matches('\r')).collect())
+}
+
+/// The error for what is of no format, saying how it begins.
+fn not_a_trace(head: &[u8]) -> Unknown {
+    let start = &head[..head.len().min(24)];
+    let shown = match std::str::from_utf8(start.split(|&octet| octet == b'\n').next().unwrap_or(start)) {
+        Ok(text) if !text.chars().any(char::is_control) => format!("`{text}`"),
+        _ => start.iter().take(8).map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(" "),
+    };
+    Unknown {
+        what: format!("not a capture, trace or query file (it begins with {shown})"),
+        remedy: "give pcap, pcapng, Parquet, TSV with a header line, LDplayer text or dnsperf queries".into(),
+    }
+}
+
+/// Lines with their numbers and offsets, none longer than [`MAX_LINE`].
+struct Lines<R> {
+    reader: R,
+    buffer: Vec<u8>,
+    too_long: bool,
+    /// Number of the current line, from 1.
+    number: u64,
+    /// Offset of the current line.
+    start: u64,
+    /// Offset of the next line.
+    next: u64,
+}
+
+enum Line<'a> {
+    Octets(&'a [u8]),
+    TooLong,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn new(reader: R) -> Self {
+        Self { reader, buffer: Vec::new(), too_long: false, number: 0, start: 0, next: 0 }
+    }
+
+    /// Reads the next line; `false` at the end.
+    fn advance(&mut self) -> io::Result<bool> {
+        self.buffer.clear();
+        self.too_long = false;
+        let mut length = self.reader.by_ref().take(MAX_LINE as u64 + 1).read_until(b'\n', &mut self.buffer)? as u64;
+        if length > MAX_LINE as u64 && self.buffer.last() != Some(&b'\n') {
+            self.too_long = true;
+            length += skip_line(&mut self.reader)?;
+        }
+        self.number += 1;
+        self.start = self.next;
+        self.next += length;
+        Ok(length > 0)
+    }
+
+    fn line(&self) -> Line<'_> {
+        if self.too_long {
+            return Line::TooLong;
+        }
+        let line = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
+        Line::Octets(line.strip_suffix(b"\r").unwrap_or(line))
+    }
+}
+
+/// Passes over the rest of a line; how many octets that were.
+fn skip_line(reader: &mut impl BufRead) -> io::Result<u64> {
+    let mut skipped = 0;
+    loop {
+        let available = reader.fill_buf()?;
+        if available.is_empty() {
+            return Ok(skipped);
+        }
+        let end = available.iter().position(|&octet| octet == b'\n');
+        let length = end.map_or(available.len(), |at| at + 1);
+        reader.consume(length);
+        skipped += length as u64;
+        if end.is_some() {
+            return Ok(skipped);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Opens a text as a file named `t`.
+    pub(crate) fn open(text: &[u8]) -> Result<TextSource, TraceError> {
+        TextSource::open(Path::new("t"), Box::new(Cursor::new(text.to_vec())))
+    }
+
+    /// All of its transactions, and its accounts.
+    pub(crate) fn read_all(text: &[u8]) -> (Vec<Transaction>, Tally) {
+        let mut source = open(text).unwrap();
+        let mut all = Vec::new();
+        while source.read(&mut all).unwrap() {}
+        (all, source.tally)
+    }
+
+    fn refusal(text: &[u8]) -> String {
+        open(text).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn foreign_content_is_refused_in_one_line() {
+        for text in [&b"hello world, this is prose\nand more\n"[..], b"\x7fELF\x02\x01\0\0", b"a,b,c\n1,2,3\n"] {
+            let refusal = refusal(text);
+            assert!(refusal.contains("not a capture, trace or query file"), "{refusal}");
+            assert!(!refusal.contains('\n'), "{refusal}");
+        }
+        assert_eq!(refusal(b""), "t: the file is empty; check that it was written completely");
+        assert!(refusal(b"# only\n\n; comments\n").contains("no header and no query"));
+    }
+
+    #[test]
+    fn damage_is_located_by_line_and_offset() {
+        let long = "x".repeat(3 * MAX_LINE);
+        let text = format!("a.example A\r\n\n;c\nb.example A\nb.example HTTPZ\n{long}\nc.example NS");
+        let (all, tally) = read_all(text.as_bytes());
+        assert_eq!((all.len(), tally.packets, tally.queries), (3, 5, 3));
+        let place = |packet, offset| Place { file: "t".into(), packet, offset };
+        assert_eq!(tally.damaged[0].first, place(5, 29));
+        assert_eq!((tally.damaged[0].reason, tally.damaged[1].reason), ("bad_type", "line_too_long"));
+        assert_eq!(tally.damaged[1].first, place(6, 45));
+    }
+
+    #[test]
+    fn octets_that_are_no_text_damage_their_line_only() {
+        let (all, tally) = read_all(b"a.example A\nb.example A\n\xff\xfe A\nc.example A\n");
+        assert_eq!((all.len(), tally.damaged[0].reason), (3, "not_utf8"));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(head in "(time\tsrc\tqname\tqtype\n|#fsdb time srcip qname qtype\n|a A\n|)", octets in prop::collection::vec(any::<u8>(), 0..400)) {
+            let mut text = head.into_bytes();
+            text.extend_from_slice(&octets);
+            if let Ok(mut source) = open(&text) {
+                let mut all = Vec::new();
+                while source.read(&mut all).unwrap() {}
+                prop_assert_eq!(source.tally.queries, all.len() as u64);
+            }
+        }
+    }
+}
