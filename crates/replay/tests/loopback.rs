@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ldplayer_core::message::{CLASS_IN, QueryParts, flag};
-use ldplayer_core::{Outcome, Query, Reason, RunTime, Status, Transport};
+use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Precision, Servers, Settings, Sources, run};
 
 /// What the responder does with a query.
