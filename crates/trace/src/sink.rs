@@ -16,6 +16,9 @@ use ldplayer_core::Transaction;
 
 use crate::TraceError;
 
+#[cfg(test)]
+pub(crate) use self::parquet::schema as parquet_schema;
+
 /// Octets gathered before the system is asked to write.
 const BUFFER: usize = 256 * 1024;
 

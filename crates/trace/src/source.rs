@@ -2,6 +2,8 @@
 
 mod dnsperf;
 mod ldplayer;
+pub(crate) mod parquet;
+mod sort;
 pub(crate) mod text;
 pub(crate) mod tsv;
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transaction;
 
+use super::sort::{Sorted, WINDOW};
 use super::{dnsperf, ldplayer, tsv};
 use crate::{Place, Source, Tally, TraceError};
 
@@ -29,6 +30,15 @@ pub(crate) trait LineParser: Send {
     fn is_comment(&self, line: &str) -> bool {
         line.starts_with('#')
     }
+}
+
+/// Opens a text trace, to be sorted within a bounded window.
+///
+/// # Errors
+/// As for [`TextSource::open`].
+pub(crate) fn open(path: &Path, reader: Box<dyn BufRead + Send>) -> Result<Box<dyn Source>, TraceError> {
+    let rows = TextSource::open(path, reader)?;
+    Ok(Box::new(Sorted::new(rows, path.display().to_string(), WINDOW)))
 }
 
 /// A text trace of any format.

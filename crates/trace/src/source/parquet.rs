@@ -1,0 +1,631 @@
+//! The Parquet trace: any subset of its columns, as we write them or as another program wrote them after an edit.
+
+mod cells;
+
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{Array, cast::AsArray};
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_schema::{Field, Schema};
+use bytes::Bytes;
+use ldplayer_core::message::{CLASS_IN, Question, flag};
+use ldplayer_core::{Message, TraceTime, Transaction, Transport};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::file::metadata::RowGroupMetaData;
+
+use self::cells::{Codes, Kind, Messages, Numbers, Words, parse_address, parse_transport};
+use super::sort::{Sorted, WINDOW};
+use super::text::Flaw;
+use super::tsv::{DNS_PORT, unknown_server};
+use crate::columns::{Columns, Composer, opcode_flags, parse_class, parse_name, parse_opcode, parse_type};
+use crate::{Place, Source, Tally, TraceError};
+
+/// Rows in a batch.
+const BATCH: usize = 4_096;
+/// EDNS UDP payload size of a query that has DO but no size.
+const EDNS_SIZE: u16 = 1_232;
+
+/// Columns that every transaction is made of.
+const OUTER: [(&str, Kind); 10] = [
+    ("time", Kind::Time),
+    ("src", Kind::Word),
+    ("src_port", Kind::Number),
+    ("dst", Kind::Word),
+    ("dst_port", Kind::Number),
+    ("transport", Kind::Word),
+    ("stream", Kind::Number),
+    ("query", Kind::Octets),
+    ("response", Kind::Octets),
+    ("response_delay", Kind::Number),
+];
+
+/// Columns that a query is made of where its message is not there.
+const ASKED: [(&str, Kind); 9] = [
+    ("qname", Kind::Text),
+    ("qtype", Kind::WordOrNumber),
+    ("qclass", Kind::WordOrNumber),
+    ("rd", Kind::Truth),
+    ("do", Kind::Truth),
+    ("edns_size", Kind::Number),
+    ("opcode", Kind::WordOrNumber),
+    ("ad", Kind::Truth),
+    ("cd", Kind::Truth),
+];
+
+/// Opens a Parquet trace. Unless the file says that it is sorted by time, it is sorted within a bounded window.
+///
+/// # Errors
+/// When the system refuses the file, or when it is no Parquet file or not a trace.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
+    let rows = ParquetSource::open(path)?;
+    let window = if rows.says_sorted() { 0 } else { WINDOW };
+    Ok(Box::new(Sorted::new(rows, path.display().to_string(), window)))
+}
+
+/// Reads row group after row group, each with only the columns that it needs.
+pub(crate) struct ParquetSource {
+    path: PathBuf,
+    file: File,
+    metadata: ArrowReaderMetadata,
+    /// The next row group.
+    group: usize,
+    reader: Option<ParquetRecordBatchReader>,
+    /// Rows of this group not yet read.
+    left: u64,
+    rows: Rows,
+    tally: Tally,
+}
+
+impl ParquetSource {
+    fn open(path: &Path) -> Result<Self, TraceError> {
+        let file = File::open(path).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
+        let format =
+            |what: String, remedy: &str| TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() };
+        let damaged = |error| format(format!("damaged Parquet file ({error})"), "check that it was written completely");
+        let found = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(damaged)?;
+        let wanted = wanted_schema(found.schema()).map_err(|what| {
+            format(what, "a trace needs time, src, and either qname and qtype or query; see docs/trace-format.md")
+        })?;
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(wanted));
+        let metadata = ArrowReaderMetadata::try_new(found.metadata().clone(), options).map_err(damaged)?;
+        let path = path.to_owned();
+        Ok(Self { path, file, metadata, group: 0, reader: None, left: 0, rows: Rows::new(), tally: Tally::default() })
+    }
+
+    /// Whether every row group is said to be sorted by time first, and follows the one before.
+    fn says_sorted(&self) -> bool {
+        let time = self.metadata.schema().index_of("time").ok();
+        self.metadata.metadata().row_groups().iter().all(|group| {
+            let first = group.sorting_columns().and_then(|columns| columns.first());
+            first.is_some_and(|first| !first.descending && usize::try_from(first.column_idx).ok() == time)
+        })
+    }
+
+    /// Begins the next row group; `false` when there is none left.
+    fn next_group(&mut self) -> Result<bool, TraceError> {
+        let Some(group) = self.metadata.metadata().row_groups().get(self.group) else { return Ok(false) };
+        self.left = u64::try_from(group.num_rows()).unwrap_or(0);
+        let mask = self.mask(group);
+        let file = self.file.try_clone().map_err(|source| TraceError::File { path: self.path.clone(), source })?;
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_row_groups(vec![self.group])
+            .with_projection(mask)
+            .with_batch_size(BATCH)
+            .build();
+        self.group += 1;
+        match reader {
+            Ok(reader) => self.reader = Some(reader),
+            Err(_) => self.lose_group(),
+        }
+        Ok(true)
+    }
+
+    /// The columns to read of a row group: the decoded ones only where a message may be missing.
+    fn mask(&self, group: &RowGroupMetaData) -> ProjectionMask {
+        let query = group.columns().iter().find(|column| column.column_path().string() == "query");
+        let nulls = query.and_then(|query| query.statistics()).and_then(|statistics| statistics.null_count_opt());
+        let asked = if nulls == Some(0) { &[][..] } else { &ASKED[..] };
+        let names = OUTER.iter().chain(asked).map(|(name, _)| *name);
+        let roots = names.filter_map(|name| self.metadata.schema().index_of(name).ok());
+        ProjectionMask::roots(self.metadata.parquet_schema(), roots)
+    }
+
+    /// Counts the rest of a row group as damaged. The next group is read as if nothing had been.
+    fn lose_group(&mut self) {
+        self.reader = None;
+        let (file, packet) = (self.path.display().to_string(), self.rows.read + 1);
+        let group = &self.metadata.metadata().row_groups()[self.group - 1];
+        let offset = group.columns().first().map_or(0, |column| column.byte_range().0);
+        self.tally.damage("damaged_row_group", || Place { file, packet, offset });
+        *self.tally.skipped.entry("row_in_damaged_group").or_default() += self.left;
+        self.tally.packets += self.left;
+        self.rows.read += self.left;
+        self.left = 0;
+    }
+
+    fn take_batch(&mut self, columns: &RecordBatch, batch: &mut Vec<Transaction>) {
+        self.rows.load(columns);
+        batch.reserve(columns.num_rows());
+        self.left = self.left.saturating_sub(columns.num_rows() as u64);
+        for at in 0..columns.num_rows() {
+            let row = self.rows.read(at);
+            self.count(&row);
+            batch.extend(row.ok());
+        }
+    }
+
+    fn count(&mut self, row: &Result<Transaction, Flaw>) {
+        self.tally.packets += 1;
+        match row {
+            Ok(row) => {
+                let (query, response) = (u64::from(row.query.is_some()), u64::from(row.response.is_some()));
+                self.tally.queries += query;
+                self.tally.responses += response;
+                self.tally.dns_messages += query + response;
+            }
+            Err(flaw) => {
+                let (path, packet) = (&self.path, self.rows.read);
+                self.tally.damage(flaw, || Place { file: path.display().to_string(), packet, offset: 0 });
+            }
+        }
+    }
+}
+
+impl Source for ParquetSource {
+    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        loop {
+            match self.reader.as_mut().map(Iterator::next) {
+                Some(Some(Ok(columns))) => {
+                    self.take_batch(&columns, batch);
+                    return Ok(true);
+                }
+                Some(Some(Err(_))) => self.lose_group(),
+                Some(None) | None => {
+                    self.reader = None;
+                    if !self.next_group()? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+/// The schema to read the file by: our types for our columns, and the others as they are.
+fn wanted_schema(found: &Schema) -> Result<Schema, String> {
+    let has = |name: &str| found.index_of(name).is_ok();
+    let needed: &[&str] = if has("query") { &["time", "src"] } else { &["time", "src", "qname", "qtype"] };
+    if let Some(missing) = needed.iter().find(|name| !has(name)) {
+        return Err(format!("a Parquet file without the column `{missing}`"));
+    }
+    let fields: Result<Vec<Field>, String> = found.fields().iter().map(|field| wanted_field(field)).collect();
+    Ok(Schema::new_with_metadata(fields?, found.metadata().clone()))
+}
+
+fn wanted_field(field: &Field) -> Result<Field, String> {
+    let kind = OUTER.iter().chain(&ASKED).find(|(name, _)| name == field.name()).map(|&(_, kind)| kind);
+    let Some(kind) = kind else { return Ok(field.clone()) };
+    let found = field.data_type();
+    let Some(wanted) = kind.read_as(found) else {
+        return Err(format!("its column `{}` is of type {found}, not {}", field.name(), kind.expected()));
+    };
+    Ok(field.clone().with_data_type(wanted))
+}
+
+/// One batch of rows by their columns.
+struct Rows {
+    /// Rows read from the file so far.
+    read: u64,
+    time: Numbers,
+    src: Words<IpAddr>,
+    src_port: Option<Numbers>,
+    dst: Words<IpAddr>,
+    dst_port: Option<Numbers>,
+    transport: Words<Transport>,
+    stream: Option<Numbers>,
+    query: Messages,
+    response: Messages,
+    response_delay: Option<Numbers>,
+    asked: Asked,
+    composer: Composer,
+    name: Vec<u8>,
+}
+
+/// The decoded columns.
+struct Asked {
+    qname: Option<StringArray>,
+    qtype: Codes,
+    qclass: Codes,
+    opcode: Codes,
+    rd: Option<Numbers>,
+    dnssec_ok: Option<Numbers>,
+    edns_size: Option<Numbers>,
+    ad: Option<Numbers>,
+    cd: Option<Numbers>,
+}
+
+impl Rows {
+    fn new() -> Self {
+        Self {
+            read: 0,
+            time: Numbers::none(),
+            src: Words::new(parse_address),
+            src_port: None,
+            dst: Words::new(parse_address),
+            dst_port: None,
+            transport: Words::new(parse_transport),
+            stream: None,
+            query: Messages::default(),
+            response: Messages::default(),
+            response_delay: None,
+            asked: Asked::new(),
+            composer: Composer::default(),
+            name: Vec::new(),
+        }
+    }
+
+    fn load(&mut self, batch: &RecordBatch) {
+        let numbers = |name: &str| batch.column_by_name(name).map(|array| Numbers::of(array));
+        self.time = batch.column_by_name("time").map_or(Numbers::none(), |array| Numbers::times(array));
+        self.src.load(batch.column_by_name("src"));
+        self.src_port = numbers("src_port");
+        self.dst.load(batch.column_by_name("dst"));
+        self.dst_port = numbers("dst_port");
+        self.transport.load(batch.column_by_name("transport"));
+        self.stream = numbers("stream");
+        self.query = Messages::of(batch.column_by_name("query"));
+        self.response = Messages::of(batch.column_by_name("response"));
+        self.response_delay = numbers("response_delay");
+        self.asked.load(|name| batch.column_by_name(name));
+    }
+
+    fn read(&mut self, at: usize) -> Result<Transaction, Flaw> {
+        self.read += 1;
+        let time = self.time.get(at).map(TraceTime).ok_or("bad_time")?;
+        let cells::Cell::Given(client) = self.src.get(at) else { return Err("bad_address") };
+        let server = self.dst.get(at).or(unknown_server(client)).ok_or("bad_address")?;
+        let transport = self.transport.get(at).or(Transport::Udp).ok_or("bad_transport")?;
+        let response = self.response.get(at);
+        let query = match self.query.get(at) {
+            Some(query) => Some(query),
+            None => self.build_query(at, response.as_ref())?,
+        };
+        Ok(Transaction {
+            time,
+            client: SocketAddr::new(client, port(&self.src_port, at, 0)?),
+            server: SocketAddr::new(server, port(&self.dst_port, at, DNS_PORT)?),
+            transport,
+            stream: cell(&self.stream, at).map(|number| number as u64),
+            query,
+            response,
+            response_delay: cell(&self.response_delay, at),
+        })
+    }
+
+    /// The query made of the decoded columns; none for a response whose query was not seen.
+    fn build_query(&mut self, at: usize, response: Option<&Bytes>) -> Result<Option<Bytes>, Flaw> {
+        let response_id = response.and_then(|response| Message::new(response)).map(|response| response.id());
+        let Some(columns) = self.asked.columns(at, &mut self.name)? else {
+            return if response.is_some() { Ok(None) } else { Err("no_message") };
+        };
+        Ok(Some(self.composer.compose(&columns, response_id.unwrap_or(self.read as u16))))
+    }
+}
+
+impl Asked {
+    fn new() -> Self {
+        let opcode = |word: &str| parse_opcode(word).map(u16::from);
+        Self {
+            qname: None,
+            qtype: Codes::new(parse_type),
+            qclass: Codes::new(parse_class),
+            opcode: Codes::new(opcode),
+            rd: None,
+            dnssec_ok: None,
+            edns_size: None,
+            ad: None,
+            cd: None,
+        }
+    }
+
+    fn load<'b>(&mut self, column: impl Fn(&str) -> Option<&'b ArrayRef>) {
+        let numbers = |name: &str| column(name).map(|array| Numbers::of(array));
+        self.qname = column("qname").and_then(|array| array.as_string_opt::<i32>().cloned());
+        self.qtype.load(column("qtype"));
+        self.qclass.load(column("qclass"));
+        self.opcode.load(column("opcode"));
+        self.rd = numbers("rd");
+        self.dnssec_ok = numbers("do");
+        self.edns_size = numbers("edns_size");
+        self.ad = numbers("ad");
+        self.cd = numbers("cd");
+    }
+
+    /// What the columns say; `None` where there is no name.
+    fn columns<'n>(&self, at: usize, name: &'n mut Vec<u8>) -> Result<Option<Columns<'n>>, Flaw> {
+        let Some(text) = self.qname.as_ref().filter(|names| names.is_valid(at)).map(|names| names.value(at)) else {
+            return Ok(None);
+        };
+        parse_name(text, name).map_err(|_| "bad_name")?;
+        let cells::Cell::Given(qtype) = self.qtype.get(at) else { return Err("bad_type") };
+        let qclass = self.qclass.get(at).or(CLASS_IN).ok_or("bad_class")?;
+        let opcode = self.opcode.get(at).or(0).filter(|opcode| *opcode <= 15).ok_or("bad_opcode")?;
+        let bit = |column: &Option<Numbers>, bit: u16, default: bool| {
+            if cell(column, at).map_or(default, |value| value != 0) { bit } else { 0 }
+        };
+        let flags = bit(&self.rd, flag::RD, true) | bit(&self.ad, flag::AD, false) | bit(&self.cd, flag::CD, false);
+        let question = Some(Question { name, qtype, qclass });
+        Ok(Some(Columns { question, flags: flags | opcode_flags(opcode as u8), edns: self.edns(at)? }))
+    }
+
+    fn edns(&self, at: usize) -> Result<Option<(u16, bool)>, Flaw> {
+        let dnssec_ok = cell(&self.dnssec_ok, at).is_some_and(|value| value != 0);
+        match cell(&self.edns_size, at) {
+            Some(size) => u16::try_from(size).map(|size| Some((size, dnssec_ok))).map_err(|_| "bad_edns"),
+            None => Ok(dnssec_ok.then_some((EDNS_SIZE, true))),
+        }
+    }
+}
+
+fn cell(column: &Option<Numbers>, at: usize) -> Option<i64> {
+    column.as_ref().and_then(|column| column.get(at))
+}
+
+fn port(column: &Option<Numbers>, at: usize, default: u16) -> Result<u16, Flaw> {
+    cell(column, at).map_or(Ok(default), |port| u16::try_from(port).map_err(|_| "bad_port"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::{Format, create};
+    use arrow_array::*;
+    use arrow_schema::DataType;
+    use parquet::arrow::ArrowWriter;
+    use proptest::prelude::*;
+
+    fn write(rows: &[Transaction], path: &Path) {
+        let mut sink = create(path, Format::of_path(path).unwrap(), true).unwrap();
+        sink.write(rows).unwrap();
+        sink.finish().unwrap();
+    }
+
+    fn read(mut source: Box<dyn Source>) -> (Vec<Transaction>, Tally) {
+        let mut all = Vec::new();
+        while source.read(&mut all).unwrap() {}
+        let tally = source.tally().clone();
+        (all, tally)
+    }
+
+    fn read_tsv(path: &Path) -> Vec<Transaction> {
+        let reader = std::io::BufReader::new(File::open(path).unwrap());
+        let (all, tally) = read(super::super::text::open(path, Box::new(reader)).unwrap());
+        assert!(tally.damaged.is_empty(), "{tally:?}");
+        all
+    }
+
+    /// Writes columns as a foreign program would.
+    fn foreign(columns: Vec<(&str, ArrayRef)>) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).unwrap();
+        let mut writer = ArrowWriter::try_new(file.reopen().unwrap(), batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        file
+    }
+
+    fn texts(values: &[&str]) -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(values))
+    }
+
+    fn refusal(file: &tempfile::NamedTempFile) -> String {
+        open(file.path()).err().unwrap().to_string()
+    }
+
+    fn parts(row: &Transaction) -> Columns<'_> {
+        Columns::of(&Message::new(row.query.as_ref().unwrap()).unwrap())
+    }
+
+    #[test]
+    fn the_least_columns_have_defaults() {
+        let time: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1, 2]));
+        let (src, qname) = (texts(&["192.0.2.1", "2001:db8::1"]), texts(&["a.example", "."]));
+        let file = foreign(vec![("time", time), ("src", src), ("qname", qname), ("qtype", texts(&["A", "TYPE2"]))]);
+        let (all, tally) = read(open(file.path()).unwrap());
+        assert_eq!((tally.queries, tally.damaged.len()), (2, 0));
+        let servers: Vec<String> = all.iter().map(|row| row.server.to_string()).collect();
+        assert_eq!(servers, ["0.0.0.0:53", "[::]:53"]);
+        let question = Question { name: b"\x01a\x07example\0", qtype: 1, qclass: 1 };
+        assert_eq!(parts(&all[0]), Columns { question: Some(question), flags: flag::RD, edns: None });
+        assert_eq!(all[0].transport, Transport::Udp);
+    }
+
+    #[test]
+    fn types_of_other_programs_are_understood() {
+        let seconds = [1_475_762_100i64, 1_475_762_101];
+        let scaled = |scale: i64| seconds.iter().map(move |second| second * scale);
+        let times: [ArrayRef; 6] = [
+            Arc::new(TimestampSecondArray::from_iter_values(seconds)),
+            Arc::new(TimestampMillisecondArray::from_iter_values(scaled(1_000)).with_timezone("UTC")),
+            Arc::new(TimestampMicrosecondArray::from_iter_values(scaled(1_000_000)).with_timezone("Europe/Berlin")),
+            Arc::new(TimestampMicrosecondArray::from_iter_values(scaled(1_000_000))),
+            Arc::new(TimestampNanosecondArray::from_iter_values(scaled(1_000_000_000))),
+            Arc::new(Int64Array::from_iter_values(scaled(1_000_000_000))),
+        ];
+        let words = ["192.0.2.1", "192.0.2.2"];
+        let sources: [ArrayRef; 6] = [
+            Arc::new(LargeStringArray::from_iter_values(words)),
+            Arc::new(StringViewArray::from_iter_values(words)),
+            Arc::new(words.into_iter().collect::<DictionaryArray<types::Int8Type>>()),
+            Arc::new(BinaryArray::from_iter_values(words)),
+            Arc::new(words.into_iter().collect::<DictionaryArray<types::UInt32Type>>()),
+            texts(&words),
+        ];
+        let ports: [ArrayRef; 6] = [
+            Arc::new(Float64Array::from(vec![Some(4242.0), None])),
+            Arc::new(Int64Array::from(vec![Some(4242), None])),
+            Arc::new(UInt32Array::from(vec![Some(4242), None])),
+            Arc::new(Float64Array::from(vec![4242.0, f64::NAN])),
+            Arc::new(Int16Array::from(vec![Some(4242), None])),
+            Arc::new(UInt16Array::from(vec![Some(4242), None])),
+        ];
+        for ((time, src), port) in times.into_iter().zip(sources).zip(ports) {
+            let kinds = format!("{} {} {}", time.data_type(), src.data_type(), port.data_type());
+            let message: ArrayRef = Arc::new(LargeBinaryArray::from(vec![Some(&[0u8; 12][..]), None]));
+            let qtype: ArrayRef = Arc::new(Int32Array::from(vec![28, 16]));
+            let truth: ArrayRef = Arc::new(BooleanArray::from(vec![None, Some(true)]));
+            let columns = vec![("time", time), ("src", src), ("src_port", port), ("query", message)];
+            let asked = vec![("qname", texts(&["a.", "b."])), ("qtype", qtype), ("do", truth)];
+            let file = foreign(columns.into_iter().chain(asked).collect());
+            let (all, tally) = read(open(file.path()).unwrap());
+            assert!(tally.damaged.is_empty(), "{kinds}: {tally:?}");
+            assert_eq!(all[1].time.0, 1_475_762_101_000_000_000, "{kinds}");
+            assert_eq!((all[0].client, all[1].client.port()), ("192.0.2.1:4242".parse().unwrap(), 0), "{kinds}");
+            assert_eq!(all[0].query.as_deref(), Some(&[0u8; 12][..]), "{kinds}: the message wins");
+            let question = Question { name: b"\x01b\0", qtype: 16, qclass: 1 };
+            assert_eq!(parts(&all[1]), Columns { question: Some(question), flags: flag::RD, edns: Some((1232, true)) });
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_trace_is_refused() {
+        let file = foreign(vec![("time", texts(&["now"])), ("src", texts(&["x"]))]);
+        assert!(refusal(&file).contains("without the column `qname`"));
+        let columns = vec![("time", texts(&["now"])), ("src", texts(&["x"])), ("query", texts(&["x"]))];
+        assert!(refusal(&foreign(columns)).contains("`time` is of type Utf8, not a timestamp"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"PAR1 and then nothing").unwrap();
+        assert!(refusal(&file).contains("damaged Parquet file"));
+    }
+
+    #[test]
+    fn bad_cells_damage_their_row_only() {
+        let time: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4)]));
+        let src = texts(&["192.0.2.1", "192.0.2.1", "nobody", "192.0.2.1"]);
+        let (qname, qtype) = (texts(&["a", "b", "c", "d..e"]), texts(&["A", "A", "A", "A"]));
+        let file = foreign(vec![("time", time), ("src", src), ("qname", qname), ("qtype", qtype)]);
+        let (all, tally) = read(open(file.path()).unwrap());
+        assert_eq!((all.len(), tally.packets), (1, 4));
+        let damage: Vec<_> = tally.damaged.iter().map(|damage| (damage.reason, damage.first.packet)).collect();
+        assert_eq!(damage, [("bad_time", 2), ("bad_address", 3), ("bad_name", 4)]);
+    }
+
+    #[test]
+    fn the_schema_is_that_of_the_interface() {
+        let schema = crate::sink::parquet_schema();
+        let known: Vec<&str> = OUTER.iter().chain(&ASKED).map(|(name, _)| *name).chain(["rcode", "tc"]).collect();
+        assert!(schema.fields().iter().all(|field| known.contains(&field.name().as_str())));
+        assert_eq!(schema.fields().len(), known.len());
+        let time = schema.field_with_name("time").unwrap().data_type();
+        assert_eq!(*time, DataType::Timestamp(arrow_schema::TimeUnit::Nanosecond, Some("UTC".into())));
+    }
+
+    #[test]
+    fn a_zone_of_damage_costs_its_row_group_only() {
+        let row = |at: i64| transaction(TraceTime(at), b"\x01a\0", 1, flag::RD, None);
+        let rows: Vec<Transaction> = (0..300_000).map(row).collect();
+        let file = tempfile::Builder::new().suffix(".parquet").tempfile().unwrap();
+        write(&rows, file.path());
+        let mut octets = std::fs::read(file.path()).unwrap();
+        let metadata = ArrowReaderMetadata::load(&File::open(file.path()).unwrap(), Default::default()).unwrap();
+        let (start, length) = metadata.metadata().row_group(1).column(1).byte_range();
+        octets[start as usize..(start + length) as usize].fill(0xff);
+        std::fs::write(file.path(), octets).unwrap();
+        let (all, tally) = read(open(file.path()).unwrap());
+        let lost = metadata.metadata().row_group(1).num_rows() as usize;
+        assert_eq!((all.len(), tally.packets), (rows.len() - lost, 300_000));
+        assert_eq!((tally.damaged[0].reason, tally.damaged[0].count), ("damaged_row_group", 1));
+        assert_eq!(tally.skipped["row_in_damaged_group"], lost as u64);
+    }
+
+    fn transaction(time: TraceTime, name: &[u8], qtype: u16, flags: u16, edns: Option<(u16, bool)>) -> Transaction {
+        let columns = Columns { question: Some(Question { name, qtype, qclass: 1 }), flags, edns };
+        Transaction {
+            time,
+            client: "192.0.2.1:1024".parse().unwrap(),
+            server: "192.0.2.2:53".parse().unwrap(),
+            transport: Transport::Udp,
+            stream: None,
+            query: Some(Composer::default().compose(&columns, 9)),
+            response: None,
+            response_delay: None,
+        }
+    }
+
+    prop_compose! {
+        fn any_transaction()(
+            time in any::<i64>(), ends in any::<(SocketAddr, SocketAddr)>(), transport in 0usize..6,
+            label in prop::collection::vec(any::<u8>(), 1..=63), codes in any::<(u16, u16)>(), bits in any::<u16>(),
+            edns in any::<Option<(u16, bool)>>(), asked in prop::bool::weighted(0.9),
+            stream in any::<Option<u64>>(), answer in any::<Option<(u16, i64)>>(),
+        ) -> Transaction {
+            let mut name = vec![label.len() as u8];
+            name.extend_from_slice(&label);
+            name.push(0);
+            let question = asked.then_some(Question { name: &name, qtype: codes.0, qclass: codes.1 });
+            let columns = Columns { question, flags: bits & 0x7ff0, edns };
+            let plain = |address: SocketAddr| SocketAddr::new(address.ip(), address.port());
+            Transaction {
+                time: TraceTime(time),
+                client: plain(ends.0),
+                server: plain(ends.1),
+                transport: Transport::ALL[transport],
+                stream,
+                query: Some(Composer::default().compose(&columns, codes.0)),
+                response: answer.map(|(rcode, _)| Bytes::from(vec![0, 1, 0x80, rcode as u8, 0, 0, 0, 0, 0, 0, 0, 0])),
+                response_delay: answer.map(|(_, delay)| delay),
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn parquet_keeps_everything_and_tsv_its_columns(mut rows in prop::collection::vec(any_transaction(), 0..20)) {
+            rows.sort_by_key(|row| row.time);
+            let directory = tempfile::tempdir().unwrap();
+            let [first, text, second, again] = ["1.parquet", "1.tsv", "2.parquet", "2.tsv"].map(|name| directory.path().join(name));
+            write(&rows, &first);
+            let (from_parquet, tally) = read(open(&first).unwrap());
+            prop_assert!(tally.damaged.is_empty(), "{:?}", tally);
+            prop_assert_eq!(&from_parquet, &rows);
+            write(&from_parquet, &text);
+            if rows.is_empty() { return Ok(()); }
+            let from_text = read_tsv(&text);
+            write(&from_text, &second);
+            let (from_second, _) = read(open(&second).unwrap());
+            prop_assert_eq!(&from_second, &from_text);
+            for (a, b) in rows.iter().zip(&from_second) {
+                prop_assert_eq!((a.time, a.client, a.server, a.transport), (b.time, b.client, b.server, b.transport));
+                prop_assert_eq!(parts(a), parts(b));
+            }
+            write(&from_second, &again);
+            prop_assert_eq!(std::fs::read(&text).unwrap(), std::fs::read(&again).unwrap());
+        }
+
+        #[test]
+        fn damage_anywhere_never_panics(at in any::<prop::sample::Index>(), octets in prop::collection::vec(any::<u8>(), 1..8)) {
+            let rows: Vec<_> = (0..50).map(|at| transaction(TraceTime(at), b"\x01a\0", 1, 0, None)).collect();
+            let file = tempfile::Builder::new().suffix(".parquet").tempfile().unwrap();
+            write(&rows, file.path());
+            let mut whole = std::fs::read(file.path()).unwrap();
+            let at = at.index(whole.len() - octets.len());
+            whole[at..at + octets.len()].copy_from_slice(&octets);
+            std::fs::write(file.path(), whole).unwrap();
+            if let Ok(mut source) = open(file.path()) {
+                let mut all = Vec::new();
+                while source.read(&mut all).is_ok_and(|more| more) {}
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Columns of a Parquet trace as we want them, whatever types the program that edited it has written.
+
+use std::net::IpAddr;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, PrimitiveArray};
+use arrow_schema::{DataType, TimeUnit};
+use bytes::Bytes;
+use ldplayer_core::Transport;
+
+/// A missing number among numbers.
+const NULL: i64 = i64::MIN;
+/// In place of a fraction where a whole number belongs; out of range for all that is not a time.
+const NOT_WHOLE: f64 = -1.0;
+
+/// What kind of values a column must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A moment.
+    Time,
+    /// A whole number; programs without nullable integers write floating point.
+    Number,
+    /// Text with few distinct values, read as a dictionary.
+    Word,
+    /// Text, mostly distinct.
+    Text,
+    /// A mnemonic or its number.
+    WordOrNumber,
+    /// Octets.
+    Octets,
+    /// True or false.
+    Truth,
+}
+
+impl Kind {
+    /// The type to read a column of type `found` as; `None` if it cannot hold such values.
+    pub fn read_as(self, found: &DataType) -> Option<DataType> {
+        let word = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        match self {
+            Self::Time => (matches!(found, DataType::Timestamp(..)) || is_number(found)).then(|| found.clone()),
+            Self::Number => is_number(found).then(|| found.clone()),
+            Self::Truth => (*found == DataType::Boolean || is_number(found)).then(|| found.clone()),
+            Self::Word => is_octets(found).then(word),
+            Self::WordOrNumber if is_number(found) => Some(found.clone()),
+            Self::WordOrNumber => is_octets(found).then(word),
+            Self::Text => is_octets(found).then_some(DataType::Utf8),
+            Self::Octets => is_octets(found).then_some(DataType::Binary),
+        }
+    }
+
+    /// What to say that such a column should be.
+    pub fn expected(self) -> &'static str {
+        match self {
+            Self::Time => "a timestamp",
+            Self::Number => "a whole number",
+            Self::Word | Self::Text => "text",
+            Self::WordOrNumber => "text or a number",
+            Self::Octets => "binary",
+            Self::Truth => "true or false",
+        }
+    }
+}
+
+fn is_number(found: &DataType) -> bool {
+    found.is_integer() || matches!(found, DataType::Float32 | DataType::Float64 | DataType::Null)
+}
+
+fn is_octets(found: &DataType) -> bool {
+    match found {
+        DataType::Dictionary(_, values) => is_octets(values),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => true,
+        _ => false,
+    }
+}
+
+/// Whole numbers, some of them missing.
+pub(crate) struct Numbers(Vec<i64>);
+
+impl Numbers {
+    /// No column.
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The numbers of a column of [`Kind::Number`] or [`Kind::Truth`].
+    pub fn of(array: &dyn Array) -> Self {
+        Self(match array.data_type() {
+            DataType::Int8 => collect::<Int8Type>(array, i64::from),
+            DataType::Int16 => collect::<Int16Type>(array, i64::from),
+            DataType::Int32 => collect::<Int32Type>(array, i64::from),
+            DataType::Int64 => collect::<Int64Type>(array, |value| value),
+            DataType::UInt8 => collect::<UInt8Type>(array, i64::from),
+            DataType::UInt16 => collect::<UInt16Type>(array, i64::from),
+            DataType::UInt32 => collect::<UInt32Type>(array, i64::from),
+            DataType::UInt64 => collect::<UInt64Type>(array, |value| value as i64),
+            DataType::Float32 => collect::<Float32Type>(array, |value| whole(f64::from(value))),
+            DataType::Float64 => collect::<Float64Type>(array, whole),
+            DataType::Boolean => array.as_boolean().iter().map(|value| value.map_or(NULL, i64::from)).collect(),
+            _ => vec![NULL; array.len()],
+        })
+    }
+
+    /// Moments in nanoseconds since 1970; bare numbers are taken as such. Missing where out of range.
+    pub fn times(array: &dyn Array) -> Self {
+        let scaled = |scale: i64| move |value: i64| value.checked_mul(scale).unwrap_or(NULL);
+        Self(match array.data_type() {
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => collect::<TimestampNanosecondType>(array, |value| value),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => collect::<TimestampMicrosecondType>(array, scaled(1_000)),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                collect::<TimestampMillisecondType>(array, scaled(1_000_000))
+            }
+            DataType::Timestamp(TimeUnit::Second, _) => collect::<TimestampSecondType>(array, scaled(1_000_000_000)),
+            _ => return Self::of(array),
+        })
+    }
+
+    /// The number of a row.
+    pub fn get(&self, row: usize) -> Option<i64> {
+        self.0.get(row).copied().filter(|&value| value != NULL)
+    }
+}
+
+/// `NaN` is how some programs write a missing number.
+fn whole(value: f64) -> i64 {
+    if value.is_nan() {
+        return NULL;
+    }
+    (if value.fract() == 0.0 { value } else { NOT_WHOLE }) as i64
+}
+
+fn collect<T: ArrowPrimitiveType>(array: &dyn Array, convert: impl Fn(T::Native) -> i64) -> Vec<i64> {
+    let array: &PrimitiveArray<T> = array.as_primitive();
+    if array.null_count() == 0 {
+        return array.values().iter().map(|&value| convert(value)).collect();
+    }
+    array.iter().map(|value| value.map_or(NULL, &convert)).collect()
+}
+
+/// Words parsed once per dictionary rather than once per row.
+pub(crate) struct Words<T> {
+    parse: fn(&str) -> Option<T>,
+    keys: Option<Int32Array>,
+    /// The dictionary that `parsed` was made of; held, so that its address stays its own.
+    values: Option<ArrayRef>,
+    parsed: Vec<Option<T>>,
+}
+
+/// A cell of [`Words`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cell<T> {
+    /// Null or empty, or there is no such column.
+    Missing,
+    /// Not what the column should hold.
+    Bad,
+    /// The value.
+    Given(T),
+}
+
+impl<T: Copy> Words<T> {
+    /// No column yet; its cells will be read by `parse`.
+    pub fn new(parse: fn(&str) -> Option<T>) -> Self {
+        Self { parse, keys: None, values: None, parsed: Vec::new() }
+    }
+
+    /// Turns to the next batch of the column, which is of [`Kind::Word`] as [`Kind::read_as`] says.
+    pub fn load(&mut self, array: Option<&ArrayRef>) {
+        let dictionary = array.and_then(|array| array.as_dictionary_opt::<Int32Type>());
+        self.keys = dictionary.map(|dictionary| dictionary.keys().clone());
+        let Some(values) = dictionary.map(|dictionary| dictionary.values()) else { return };
+        if self.values.as_ref().is_some_and(|held| same(held, values)) {
+            return;
+        }
+        self.parsed.clear();
+        self.parsed.extend((0..values.len()).map(|key| text(values, key).and_then(self.parse)));
+        self.values = Some(values.clone());
+    }
+
+    /// The cell of a row.
+    pub fn get(&self, row: usize) -> Cell<T> {
+        let Some(keys) = self.keys.as_ref().filter(|keys| keys.is_valid(row)) else { return Cell::Missing };
+        let key = keys.value(row) as usize;
+        match self.parsed.get(key) {
+            Some(&Some(value)) => Cell::Given(value),
+            _ if self.values.as_ref().and_then(|values| text(values, key)).is_none_or(str::is_empty) => Cell::Missing,
+            _ => Cell::Bad,
+        }
+    }
+}
+
+/// An entry of a dictionary, which is of octets where the file does not say that they are text.
+fn text(values: &ArrayRef, key: usize) -> Option<&str> {
+    if key >= values.len() || values.is_null(key) {
+        return None;
+    }
+    match values.as_string_opt::<i32>() {
+        Some(texts) => Some(texts.value(key)),
+        // What is no text is nothing that a cell may hold, and must not pass for a missing one.
+        None => Some(std::str::from_utf8(values.as_binary_opt::<i32>()?.value(key)).unwrap_or("\u{fffd}")),
+    }
+}
+
+impl<T> Cell<T> {
+    /// The value, or `default` where it is missing; `None` where it is bad.
+    pub fn or(self, default: T) -> Option<T> {
+        match self {
+            Self::Given(value) => Some(value),
+            Self::Missing => Some(default),
+            Self::Bad => None,
+        }
+    }
+}
+
+/// Whether two dictionaries lie in the same memory.
+fn same(a: &ArrayRef, b: &ArrayRef) -> bool {
+    a.to_data().ptr_eq(&b.to_data())
+}
+
+/// Mnemonics in a dictionary, or numbers.
+pub(crate) enum Codes {
+    Words(Words<u16>),
+    Numbers(Numbers),
+}
+
+impl Codes {
+    /// No column yet; its words will be read by `parse`.
+    pub fn new(parse: fn(&str) -> Option<u16>) -> Self {
+        Self::Words(Words::new(parse))
+    }
+
+    /// Turns to the next batch of the column, which is of [`Kind::WordOrNumber`].
+    pub fn load(&mut self, array: Option<&ArrayRef>) {
+        match (array, &mut *self) {
+            (Some(array), _) if is_number(array.data_type()) => *self = Self::Numbers(Numbers::of(array)),
+            (array, Self::Words(words)) => words.load(array),
+            (_, Self::Numbers(numbers)) => *numbers = Numbers(Vec::new()),
+        }
+    }
+
+    /// The cell of a row.
+    pub fn get(&self, row: usize) -> Cell<u16> {
+        match self {
+            Self::Words(words) => words.get(row),
+            Self::Numbers(numbers) => match numbers.get(row).map(u16::try_from) {
+                Some(Ok(code)) => Cell::Given(code),
+                Some(Err(_)) => Cell::Bad,
+                None => Cell::Missing,
+            },
+        }
+    }
+}
+
+/// Messages that share the memory of their column.
+#[derive(Default)]
+pub(crate) struct Messages(Option<(arrow_array::BinaryArray, Bytes)>);
+
+impl Messages {
+    /// The next batch of a column of [`Kind::Octets`].
+    pub fn of(array: Option<&ArrayRef>) -> Self {
+        Self(array.and_then(|array| array.as_binary_opt::<i32>()).map(|array| {
+            let shared = Bytes::from(array.values().clone());
+            (array.clone(), shared)
+        }))
+    }
+
+    /// The message of a row, if there is one.
+    pub fn get(&self, row: usize) -> Option<Bytes> {
+        let (array, shared) = self.0.as_ref()?;
+        if array.is_null(row) {
+            return None;
+        }
+        let offsets = array.value_offsets();
+        let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
+        (start < end).then(|| shared.slice(start..end))
+    }
+}
+
+/// Reads an address in text form.
+pub(crate) fn parse_address(text: &str) -> Option<IpAddr> {
+    text.parse().ok()
+}
+
+/// Reads a transport's word.
+pub(crate) fn parse_transport(text: &str) -> Option<Transport> {
+    text.parse().ok()
+}
