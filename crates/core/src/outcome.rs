@@ -1,7 +1,7 @@
 //! What became of one query: the row of a run.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::time::RunTime;
 use crate::transport::Transport;
@@ -242,30 +242,41 @@ impl Outcome {
         Self {
             index: query.index,
             client: query.client,
-            client_port: 0,
             server: query.server,
             transport: query.transport,
-            connection: None,
             intended: query.due,
-            submitted: None,
-            sent: None,
-            answered: None,
-            status: Status::Timeout,
-            reason: None,
-            rcode: None,
-            tc: false,
-            ad: false,
-            aa: false,
             query_bytes: query.wire.len().min(usize::from(u16::MAX)) as u16,
-            response_bytes: 0,
-            connect_ns: None,
-            handshake_ns: None,
-            reused: false,
-            resumed: false,
-            early_data: false,
-            answer: None,
+            ..Self::EMPTY
         }
     }
+
+    /// A row that says nothing: what others are made from.
+    pub const EMPTY: Self = Self {
+        index: u64::MAX,
+        client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        client_port: 0,
+        server: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        transport: Transport::Udp,
+        connection: None,
+        intended: RunTime(0),
+        submitted: None,
+        sent: None,
+        answered: None,
+        status: Status::Timeout,
+        reason: None,
+        rcode: None,
+        tc: false,
+        ad: false,
+        aa: false,
+        query_bytes: 0,
+        response_bytes: 0,
+        connect_ns: None,
+        handshake_ns: None,
+        reused: false,
+        resumed: false,
+        early_data: false,
+        answer: None,
+    };
 }
 
 #[cfg(test)]

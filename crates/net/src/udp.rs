@@ -89,6 +89,8 @@ fn set_common(socket: &Socket, options: &UdpOptions) -> io::Result<()> {
     force_buffer(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.buffer)?;
     set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     if options.bind.is_ipv4() {
+        // Never fragmented, so that the kernel need not draw an identification for each datagram (5 % of a send).
+        set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
         set_int(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
         set_int(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)
     } else {

@@ -3,10 +3,12 @@
 //! All queries of a list have the same timeout, so that a list in the order of sending is sorted by deadline and
 //! needs no timer wheel. Links are slots, so that removal is constant and nothing is allocated per query.
 
-use bytes::Bytes;
-use ldplayer_core::{Outcome, RunTime};
+use std::net::{IpAddr, SocketAddr};
 
-use crate::route::SocketKey;
+use bytes::Bytes;
+use ldplayer_core::{Outcome, Query, Reason, RunTime, Status};
+
+use crate::route::{Route, SocketKey};
 
 /// A slot of the slab.
 pub type Slot = u32;
@@ -25,32 +27,73 @@ pub enum Stage {
     Lingering,
 }
 
-/// One query on its way.
+/// One query on its way. Kept small: hundreds of thousands may be on their way, and each is visited twice.
 #[derive(Debug)]
 pub struct Pending {
-    /// Its row so far.
-    pub outcome: Outcome,
+    /// Row of the transaction in the trace.
+    pub index: u64,
+    /// When it was due.
+    pub due: RunTime,
+    /// When the kernel took it; meaningless while it is queued.
+    pub submitted: RunTime,
+    /// When it leaves its list.
+    pub deadline: RunTime,
     /// The message as recorded.
     pub wire: Bytes,
-    /// The socket that it uses.
-    pub socket: SocketKey,
+    /// The server asked.
+    pub server: SocketAddr,
+    /// The client's address in the run.
+    pub client: IpAddr,
+    /// The client's port in the run; meaningless while it is queued.
+    pub client_port: u16,
     /// The ID under which it is sent.
     pub id: u16,
+    /// The socket that it uses.
+    pub socket: SocketKey,
     /// Whether its source address must be set by hand.
     pub set_source: bool,
     /// Where it stands.
     pub stage: Stage,
-    /// When it leaves its list.
-    pub deadline: RunTime,
     previous: Slot,
     next: Slot,
 }
 
 impl Pending {
     /// A queued query on no list.
-    pub fn new(outcome: Outcome, wire: Bytes, socket: SocketKey, id: u16, set_source: bool) -> Self {
-        let deadline = RunTime(i64::MAX);
-        Self { outcome, wire, socket, id, set_source, stage: Stage::Queued, deadline, previous: NONE, next: NONE }
+    pub fn new(query: Query, route: &Route, socket: SocketKey, id: u16) -> Self {
+        Self {
+            index: query.index,
+            due: query.due,
+            submitted: RunTime(0),
+            deadline: RunTime(i64::MAX),
+            wire: query.wire,
+            server: route.server,
+            client: route.source.unwrap_or(query.client),
+            client_port: 0,
+            id,
+            socket,
+            set_source: route.source.is_some(),
+            stage: Stage::Queued,
+            previous: NONE,
+            next: NONE,
+        }
+    }
+
+    /// The row of this query, ended with `status`.
+    pub fn outcome(&self, status: Status, reason: Option<Reason>) -> Outcome {
+        let sent = self.stage != Stage::Queued;
+        Outcome {
+            index: self.index,
+            client: self.client,
+            client_port: self.client_port,
+            server: self.server,
+            intended: self.due,
+            submitted: sent.then_some(self.submitted),
+            status,
+            reason,
+            query_bytes: self.wire.len() as u16,
+            ..Outcome::EMPTY
+        }
     }
 }
 
@@ -159,8 +202,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn pending(number: u64) -> Pending {
-        let query = query(number, 0);
-        Pending::new(Outcome::unfinished(&query), query.wire, SocketKey::Own(0), 0, false)
+        let socket = SocketKey::Own(0);
+        let route = Route { socket, source: None, server: "127.0.0.1:53".parse().unwrap() };
+        Pending::new(query(number, 0), &route, socket, 0)
     }
 
     fn order(slab: &Slab, list: &List) -> Vec<u64> {
@@ -168,7 +212,7 @@ mod tests {
         let step = || {
             let pending = slab.get(slot)?;
             slot = pending.next;
-            Some(pending.outcome.index)
+            Some(pending.index)
         };
         std::iter::from_fn(step).collect()
     }
@@ -183,7 +227,7 @@ mod tests {
             for at in removed {
                 if expected.contains(&(at as u64)) {
                     slab.unlink(&mut list, slots[at]);
-                    prop_assert_eq!(slab.remove(slots[at]).unwrap().outcome.index, at as u64);
+                    prop_assert_eq!(slab.remove(slots[at]).unwrap().index, at as u64);
                     expected.retain(|&number| number != at as u64);
                 }
                 prop_assert_eq!(order(&slab, &list), expected.clone());

@@ -3,12 +3,13 @@
 //! It owns no socket and reads no clock. See the crate's documentation for the order of the calls.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
 use ldplayer_core::message::{HEADER, flag};
-use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status, Transport};
+use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status};
 
 use crate::counts::Counts;
 use crate::pending::{List, Pending, Slab, Slot, Stage};
@@ -64,8 +65,8 @@ pub struct Arrival<'a> {
 pub struct Udp {
     config: UdpConfig,
     slab: Slab,
-    by_id: HashMap<u64, Slot, foldhash::fast::FixedState>,
-    next_id: HashMap<u32, u16, foldhash::fast::FixedState>,
+    by_id: HashMap<u64, Slot, NeighbourState>,
+    next_id: Vec<u16>,
     active: [u32; 2],
     queued: VecDeque<Slot>,
     outstanding: List,
@@ -82,7 +83,7 @@ impl Udp {
             config,
             slab: Slab::default(),
             by_id: HashMap::default(),
-            next_id: HashMap::default(),
+            next_id: Vec::new(),
             active: [0; 2],
             queued: VecDeque::new(),
             outstanding: List::default(),
@@ -102,10 +103,7 @@ impl Udp {
         let Some((socket, id)) = self.free_id(route.socket) else {
             return self.finish(Outcome::not_sent(&query, Reason::OutOfIds));
         };
-        let mut outcome = Outcome { server: route.server, ..Outcome::unfinished(&query) };
-        outcome.client = route.source.unwrap_or(query.client);
-        let pending = Pending::new(outcome, query.wire, socket, id, route.source.is_some());
-        let slot = self.slab.insert(pending);
+        let slot = self.slab.insert(Pending::new(query, &route, socket, id));
         self.by_id.insert(key(socket, id), slot);
         self.queued.push_back(slot);
     }
@@ -127,8 +125,8 @@ impl Udp {
         let pending = self.slab.get(slot)?;
         Some(Transmit {
             socket: pending.socket,
-            source: pending.set_source.then_some(pending.outcome.client),
-            server: pending.outcome.server,
+            source: pending.set_source.then_some(pending.client),
+            server: pending.server,
             id: pending.id,
             wire: &pending.wire,
         })
@@ -137,8 +135,8 @@ impl Udp {
     /// The kernel took the query at `at`; `port` is the socket's.
     pub fn handle_sent(&mut self, slot: Slot, at: RunTime, port: u16) {
         let Some(pending) = self.slab.get_mut(slot) else { return };
-        pending.outcome.submitted = Some(at);
-        pending.outcome.client_port = port;
+        pending.submitted = at;
+        pending.client_port = port;
         pending.stage = Stage::Outstanding;
         pending.deadline = at + self.config.query_timeout;
         self.counts.sent += 1;
@@ -148,7 +146,7 @@ impl Udp {
     /// The kernel refused the query for good.
     pub fn handle_unsent(&mut self, slot: Slot, reason: Reason) {
         if let Some(pending) = self.release(slot) {
-            self.finish(Outcome { status: Status::NotSent, reason: Some(reason), ..pending.outcome });
+            self.finish(pending.outcome(Status::NotSent, Some(reason)));
         }
     }
 
@@ -181,7 +179,7 @@ impl Udp {
             return;
         }
         if let Some(pending) = self.release(slot) {
-            self.finish(Outcome { status: Status::Refused, ..pending.outcome });
+            self.finish(pending.outcome(Status::Refused, None));
         }
     }
 
@@ -234,31 +232,25 @@ impl Udp {
     fn answer(&mut self, slot: Slot, key: u64, arrival: &Arrival<'_>, message: &Message<'_>) {
         let Some(pending) = self.release(slot) else { return };
         self.answered[remembered_at(key)] = key;
-        let late = pending.stage == Stage::Lingering;
+        let status = if pending.stage == Stage::Lingering { Status::Late } else { Status::Answered };
         self.finish(Outcome {
-            status: if late { Status::Late } else { Status::Answered },
-            answered: Some(arrival.at),
+            // The two stamps are of two clocks, which may differ by some nanoseconds.
+            answered: Some(arrival.at.max(pending.submitted)),
             rcode: Some(message.rcode()),
             tc: message.has(flag::TC),
             ad: message.has(flag::AD),
             aa: message.has(flag::AA),
             response_bytes: arrival.octets.len() as u16,
-            ..pending.outcome
+            ..pending.outcome(status, None)
         });
     }
 
     fn stray(&mut self, arrival: &Arrival<'_>, reason: Reason) {
         let message = Message::new(arrival.octets);
         self.finish(Outcome {
-            index: u64::MAX,
-            client: arrival.local.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
-            client_port: 0,
+            client: arrival.local.unwrap_or(Outcome::EMPTY.client),
             server: arrival.peer,
-            transport: Transport::Udp,
-            connection: None,
             intended: arrival.at,
-            submitted: None,
-            sent: None,
             answered: Some(arrival.at),
             status: Status::Stray,
             reason: Some(reason),
@@ -266,14 +258,8 @@ impl Udp {
             tc: message.is_some_and(|message| message.has(flag::TC)),
             ad: message.is_some_and(|message| message.has(flag::AD)),
             aa: message.is_some_and(|message| message.has(flag::AA)),
-            query_bytes: 0,
             response_bytes: arrival.octets.len() as u16,
-            connect_ns: None,
-            handshake_ns: None,
-            reused: false,
-            resumed: false,
-            early_data: false,
-            answer: None,
+            ..Outcome::EMPTY
         });
     }
 
@@ -284,7 +270,7 @@ impl Udp {
         let Some(pending) = self.slab.get_mut(slot) else { return };
         pending.stage = Stage::Lingering;
         pending.deadline = pending.deadline + linger;
-        let outcome = Outcome { status: Status::Timeout, reason, ..pending.outcome.clone() };
+        let outcome = pending.outcome(Status::Timeout, reason);
         self.slab.append(&mut self.lingering, slot);
         self.finish(outcome);
     }
@@ -327,13 +313,16 @@ impl Udp {
         None
     }
 
-    /// IDs follow a full-period congruential sequence, so that the next one is nearly always free. One that only
-    /// waits for a late answer is given up.
+    /// IDs count up, so that the next one is nearly always free and lies beside the last one in the table. One that
+    /// only waits for a late answer is given up.
     fn free_id_on(&mut self, socket: SocketKey) -> Option<u16> {
-        let start = (self.config.seed ^ u64::from(socket.index())) as u16;
-        let mut id = *self.next_id.get(&socket.index()).unwrap_or(&start);
+        let number = socket.index() as usize;
+        while self.next_id.len() <= number {
+            self.next_id.push((self.config.seed ^ self.next_id.len() as u64) as u16);
+        }
+        let mut id = self.next_id[number];
         for _ in 0..ID_TRIES {
-            id = id.wrapping_mul(5).wrapping_add(12_345);
+            id = id.wrapping_add(1);
             let taken = self.by_id.get(&key(socket, id)).copied();
             if let Some(slot) = taken {
                 if self.slab.get(slot).is_some_and(|pending| pending.stage != Stage::Lingering) {
@@ -341,7 +330,7 @@ impl Udp {
                 }
                 self.release(slot);
             }
-            self.next_id.insert(socket.index(), id);
+            self.next_id[number] = id;
             return Some(id);
         }
         None
@@ -352,8 +341,8 @@ impl Udp {
 fn mismatch(pending: &Pending, arrival: &Arrival<'_>, message: &Message<'_>) -> Option<Reason> {
     let local = arrival.local.filter(|_| pending.set_source);
     if pending.stage == Stage::Queued
-        || pending.outcome.server != arrival.peer
-        || local.is_some_and(|local| local != pending.outcome.client)
+        || pending.server != arrival.peer
+        || local.is_some_and(|local| local != pending.client)
     {
         return Some(Reason::UnknownId);
     }
@@ -369,6 +358,30 @@ fn may_omit_question(message: &Message<'_>) -> bool {
 
 fn key(socket: SocketKey, id: u16) -> u64 {
     u64::from(socket.index()) << 16 | u64::from(id)
+}
+
+/// Hashes keys of [`key`] so that consecutive IDs of a socket fall into neighbouring buckets: with hundreds of thousands
+/// outstanding, a scattered table costs a cache miss for each query. Nobody outside chooses the keys.
+#[derive(Clone, Copy, Debug, Default)]
+struct Neighbour(u64);
+
+type NeighbourState = BuildHasherDefault<Neighbour>;
+
+impl Hasher for Neighbour {
+    fn write(&mut self, octets: &[u8]) {
+        octets.iter().for_each(|&octet| self.write_u64(self.0 << 8 | u64::from(octet)));
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        let (socket, id) = (key >> 16, key & 0xffff);
+        // The table takes the bucket from the low bits and a tag from the seven highest.
+        let tag = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0xfe00_0000_0000_0000;
+        self.0 = (socket.wrapping_mul(40_503) + id) & 0x01ff_ffff_ffff_ffff | tag;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 fn remembered_at(key: u64) -> usize {
