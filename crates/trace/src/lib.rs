@@ -5,13 +5,17 @@
 #![forbid(unsafe_code)]
 
 mod columns;
+mod distinct;
 mod error;
+mod inspect;
 mod plan;
 mod sink;
 mod source;
 mod tally;
 
+pub use distinct::EXACT_LIMIT;
 pub use error::TraceError;
+pub use inspect::{Families, Inspector, Summary};
 pub use plan::{PlanOptions, Planner, Timing, UnknownTiming};
 pub use sink::{Format, Sink, UnknownFormat, Written, create};
 pub use source::{Input, OpenOptions, Source};
