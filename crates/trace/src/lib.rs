@@ -18,5 +18,5 @@ pub use error::TraceError;
 pub use inspect::{Families, Inspector, Summary};
 pub use plan::{PlanOptions, Planner, Timing, UnknownTiming};
 pub use sink::{Format, Sink, UnknownFormat, Written, create};
-pub use source::{Input, OpenOptions, Source};
+pub use source::{Input, OpenOptions, Source, open};
 pub use tally::{Damage, Place, Tally};

@@ -1,0 +1,98 @@
+//! Several inputs as one, in the order of their times.
+
+use std::collections::VecDeque;
+
+use ldplayer_core::{TraceTime, Transaction};
+
+use crate::{Source, Tally, TraceError};
+
+/// Transactions in a batch.
+const BATCH: usize = 4_096;
+
+/// Merges sources that are each sorted by time. Of equal times those of the input named first come first.
+pub(crate) struct Merged {
+    inputs: Vec<Part>,
+    tally: Tally,
+}
+
+struct Part {
+    source: Box<dyn Source>,
+    waiting: VecDeque<Transaction>,
+    ended: bool,
+}
+
+impl Merged {
+    /// Merges `sources`.
+    pub fn new(sources: Vec<Box<dyn Source>>) -> Self {
+        let part = |source| Part { source, waiting: VecDeque::new(), ended: false };
+        Self { inputs: sources.into_iter().map(part).collect(), tally: Tally::default() }
+    }
+
+    /// The input whose next transaction is the earliest.
+    fn earliest(&self) -> Option<&Part> {
+        self.inputs.iter().filter(|part| !part.waiting.is_empty()).min_by_key(|part| part.next_time())
+    }
+
+    fn account(&mut self) {
+        self.tally = Tally::default();
+        for part in &self.inputs {
+            self.tally.merge(part.source.tally());
+        }
+    }
+}
+
+impl Part {
+    fn next_time(&self) -> Option<TraceTime> {
+        self.waiting.front().map(|row| row.time)
+    }
+
+    /// Makes sure that something waits, unless the input has ended.
+    fn fill(&mut self) -> Result<(), TraceError> {
+        let mut batch = Vec::new();
+        while self.waiting.is_empty() && !self.ended {
+            self.ended = !self.source.read(&mut batch)?;
+            self.waiting.extend(batch.drain(..));
+        }
+        Ok(())
+    }
+}
+
+impl Source for Merged {
+    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        self.inputs.iter_mut().try_for_each(Part::fill)?;
+        let full = batch.len() + BATCH;
+        while batch.len() < full {
+            let Some(earliest) = self.earliest().and_then(Part::next_time) else { break };
+            // The part is looked up by its time, which is that of the first of equal ones.
+            let Some(part) = self.inputs.iter_mut().find(|part| part.next_time() == Some(earliest)) else { break };
+            batch.extend(part.waiting.pop_front());
+            part.fill()?;
+        }
+        self.account();
+        Ok(self.inputs.iter().any(|part| !part.waiting.is_empty()))
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text;
+    use super::*;
+
+    #[test]
+    fn inputs_are_merged_by_time_and_their_accounts_added() {
+        let open = |text: &'static str| text::open(std::path::Path::new("t"), Box::new(text.as_bytes())).unwrap();
+        let a = "time\tsrc\tqname\tqtype\n1\t192.0.2.1\ta\tA\n3\t192.0.2.1\ta\tA\n3\tx\ta\tA\n";
+        let b = "time\tsrc\tqname\tqtype\n0\t192.0.2.2\ta\tA\n3\t192.0.2.2\ta\tA\n9\t192.0.2.2\ta\tA\n";
+        let mut merged = Merged::new(vec![open(a), open(b)]);
+        let mut all = Vec::new();
+        while merged.read(&mut all).unwrap() {}
+        let rows: Vec<String> =
+            all.iter().map(|row| format!("{} {}", row.time.0 / 1_000_000_000, row.client.ip())).collect();
+        assert_eq!(rows, ["0 192.0.2.2", "1 192.0.2.1", "3 192.0.2.1", "3 192.0.2.2", "9 192.0.2.2"]);
+        assert_eq!((merged.tally().queries, merged.tally().damaged[0].count), (5, 1));
+    }
+}
