@@ -6,17 +6,26 @@
 
 #![forbid(unsafe_code)]
 
+mod analysis;
 mod error;
 mod model;
+mod open;
+mod page;
 mod recorder;
 mod rows;
 mod schema;
 mod setup;
 mod store;
 mod telemetry;
+mod text;
+mod verdict;
 
 pub use error::ResultsError;
-pub use model::{Check, RunReport, State, Summary, Verdict};
+pub use model::{
+    Check, Clients, Connections, Latency, Queries, Rate, RateError, Responses, RunReport, Spread, State, Summary, Tail,
+    Timing, Verdict,
+};
+pub use open::{read_run, rewrite_page};
 pub use recorder::Recorder;
 pub use setup::{RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
 pub use telemetry::{Side, TelemetrySample};

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use ldplayer_core::{Outcome, Status};
 
+use crate::analysis;
 use crate::error::ResultsError;
 use crate::model::{RunReport, State};
 use crate::rows::RowWriter;
 use crate::setup::{RunEnd, RunSetup, Warning};
 use crate::store::RunDir;
-use crate::telemetry;
+use crate::{page, telemetry, verdict};
 
 /// Writes a run directory. Used by one thread; see [`Recorder::record`].
 pub struct Recorder {
@@ -77,14 +78,20 @@ impl Recorder {
         self.dir.release_reserve();
         self.close_files();
         let telemetry = telemetry::write(&self.dir.telemetry(), &end.telemetry);
+        let analysis = analysis::analyse(&self.dir)?;
         self.report.state = if end.interrupted { State::Interrupted } else { State::Complete };
         self.report.limits = end.limits;
         self.report.stalls = end.stalls;
         self.report.tally = end.tally;
+        self.report.summary = analysis.summary.clone();
         self.report.summary.queries.trace = Some(end.trace_queries);
         self.report.warnings = end.warnings;
-        self.report.warnings.extend(self.own_warning(self.recorded));
+        self.report
+            .warnings
+            .extend(self.own_warning(analysis.summary.queries.sent + analysis.summary.queries.not_sent));
+        verdict::judge(&mut self.report, &analysis);
         self.dir.write(&self.report)?;
+        page::write(&self.dir.page(), &self.report, &analysis)?;
         telemetry?;
         Ok(self.report)
     }

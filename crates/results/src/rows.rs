@@ -42,7 +42,14 @@ struct OpenFile {
 impl RowWriter {
     /// Rows of `worker`, to be written to files in `folder`.
     pub fn new(folder: &Path, worker: usize) -> Self {
-        Self { folder: folder.to_owned(), worker, period: 0, period_ends: PERIOD_NS, columns: Columns::new(), open: None }
+        Self {
+            folder: folder.to_owned(),
+            worker,
+            period: 0,
+            period_ends: PERIOD_NS,
+            columns: Columns::new(),
+            open: None,
+        }
     }
 
     /// Adds rows; writes a row group whenever one is full and ends the file when its period is over.
@@ -214,7 +221,8 @@ impl Columns {
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         self.rows = 0;
         let [tc, ad, aa] = self.header_bits.each_mut().map(|bits| Arc::new(bits.finish()) as ArrayRef);
-        let [reused, resumed, early_data] = self.connection_bits.each_mut().map(|bits| Arc::new(bits.finish()) as ArrayRef);
+        let [reused, resumed, early_data] =
+            self.connection_bits.each_mut().map(|bits| Arc::new(bits.finish()) as ArrayRef);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(self.index.finish()),
             self.client.finish()?,

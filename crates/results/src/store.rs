@@ -38,11 +38,6 @@ impl RunDir {
         Self { root: root.to_owned() }
     }
 
-    /// The directory itself.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// Where the rows are.
     pub fn queries(&self) -> PathBuf {
         self.root.join("queries")
@@ -119,7 +114,8 @@ impl RunDir {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Default::default()),
             Err(error) => return Err(ResultsError::file(&folder)(error)),
         };
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| is_row_file(path)).collect();
+        let mut paths: Vec<PathBuf> =
+            entries.flatten().map(|entry| entry.path()).filter(|path| is_row_file(path)).collect();
         paths.sort();
         Ok(paths.into_iter().partition(|path| path.extension().is_some_and(|extension| extension != PART)))
     }

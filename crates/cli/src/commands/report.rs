@@ -1,14 +1,63 @@
-//! `ldplayer report`.
+//! `ldplayer report`: says what a run was like, and writes its page again.
 
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use ldplayer_results::RunReport;
+
+use crate::failure::{Failure, VERDICT_FAILED};
 
 /// Options of `report`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "Example: ldplayer report runs/today --json | jq .latency_ms.from_sent")]
+pub struct Args {
+    /// Run directories, as made by `replay -o`
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// Print JSON instead of text: an object, or an array of them for several runs
+    #[arg(long)]
+    json: bool,
+    /// Write the page here instead of to RUN/report.html; for one run only
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
 
-/// Runs the command.
-pub fn run(_args: Args) -> Result<ExitCode, Failure> {
-    Err(Failure::environment(anyhow::anyhow!("report: not built yet")))
+/// Runs the command: exit status 1 when a run's verdict is not ok.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    if args.html.is_some() && args.runs.len() > 1 {
+        return Err(anyhow::anyhow!(
+            "--html takes the page of one run, but {} are given; leave it out",
+            args.runs.len()
+        )
+        .into());
+    }
+    let rewrite = |run: &PathBuf| ldplayer_results::rewrite_page(run, args.html.as_deref());
+    let reports = args.runs.iter().map(rewrite).collect::<Result<Vec<_>, _>>()?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        write_json(&mut out, &reports)?;
+    } else {
+        for (run, report) in args.runs.iter().zip(&reports) {
+            writeln!(out, "{}\n{report}", run.display())?;
+        }
+    }
+    Ok(status(&reports))
+}
+
+fn write_json(out: &mut impl Write, reports: &[RunReport]) -> Result<(), Failure> {
+    let mut objects: Vec<_> = reports.iter().map(RunReport::to_json).collect();
+    match objects.len() {
+        1 => serde_json::to_writer_pretty(&mut *out, &objects.remove(0))?,
+        _ => serde_json::to_writer_pretty(&mut *out, &objects)?,
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn status(reports: &[RunReport]) -> ExitCode {
+    match reports.iter().all(|report| report.verdict.ok) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(VERDICT_FAILED),
+    }
 }

@@ -1,0 +1,115 @@
+//! From rows on disk to the figures of a run: two passes, the second in the order of due times.
+
+mod accounts;
+pub mod figures;
+mod ordered;
+mod rcode;
+mod read;
+mod spread;
+mod timeline;
+
+use std::collections::BTreeMap;
+
+use ldplayer_core::Transport;
+
+use self::accounts::{Accounts, Activity};
+use self::figures::Figures;
+use self::read::RowFiles;
+use self::timeline::{Timeline, Windows};
+use crate::error::ResultsError;
+use crate::model::{Latency, Rate, RateError, Summary, Timing};
+use crate::store::RunDir;
+
+/// What the rows say.
+#[derive(Debug, Default)]
+pub struct Analysis {
+    /// The figures of `run.json`; the number of queries in the trace is for the caller to fill in.
+    pub summary: Summary,
+    /// The figures of the page.
+    pub figures: Figures,
+    /// Queries not sent although this run should have sent them.
+    pub unsent_without_design: u64,
+    /// Row files that could not be read.
+    pub unreadable: usize,
+}
+
+/// Reads all whole row files of a run.
+///
+/// Memory: some 50 MB for a slice of rows, up to 8 MB per distribution, about 100 octets a client and 40 a connection.
+pub fn analyse(dir: &RunDir) -> Result<Analysis, ResultsError> {
+    let files = RowFiles::open(dir)?;
+    let mut accounts = Accounts::default();
+    files.scan(&accounts::COLUMNS, &(i64::MIN..i64::MAX), |batch| accounts.add(batch))?;
+    let (clients, activity) = accounts.clients();
+    let mut summary = Summary {
+        elapsed_s: accounts.elapsed_s(),
+        queries: accounts.queries(),
+        rcodes: accounts.rcodes(),
+        responses: accounts.responses(),
+        connections: accounts.connections(),
+        clients,
+        answers: accounts.answers(),
+        ..Summary::default()
+    };
+    let mut figures = Figures::default();
+    if let Some((first, last)) = accounts.span() {
+        let mut timeline = Timeline::new(first, last);
+        ordered::scan(&files, &accounts.due_by_second, &activity, |rows| timeline.add(rows))?;
+        summary.timing = timing(&mut timeline);
+        summary.rate = rate(&timeline, summary.queries.sent);
+        summary.latency_ms = latency(&mut timeline);
+        figures = figures::draw(&mut timeline, &summary);
+    }
+    let unsent_without_design = accounts.unsent_without_design();
+    Ok(Analysis { summary, figures, unsent_without_design, unreadable: files.unreadable.len() })
+}
+
+fn timing(timeline: &mut Timeline) -> Timing {
+    Timing {
+        error_us: timeline.errors.summary_us(),
+        interarrival_error_us: timeline.gap_errors.summary_us(),
+        first_error_us: timeline.first_error.map(|ns| ns as f64 / 1e3),
+    }
+}
+
+fn rate(timeline: &Timeline, sent: u64) -> Rate {
+    let windows: Vec<(u64, u64)> = timeline.seconds.counts().filter(|&(due, sent)| due + sent > 0).collect();
+    let close = windows.iter().filter(|&&(due, sent)| is_close(due, sent)).count();
+    let mut due: Vec<u64> = windows.iter().map(|&(due, _)| due).collect();
+    due.sort_unstable();
+    Rate {
+        // A run of one moment has no rate; its count over the shortest window is the least wrong figure.
+        qps_mean: sent as f64 / timeline.span_s().max(timeline.seconds.length_s()),
+        window_s: timeline.seconds.length_s(),
+        windows: windows.len() as u64,
+        window_queries_p50: due.get(due.len().saturating_sub(1) / 2).copied().unwrap_or_default(),
+        within_0_1_percent: (!windows.is_empty()).then(|| close as f64 * 100.0 / windows.len() as f64),
+        error_percent: rate_error(&timeline.seconds),
+    }
+}
+
+/// Within 0.1 %, where one query more or less is always allowed: it may only have crossed the border of a window.
+fn is_close(due: u64, sent: u64) -> bool {
+    due.abs_diff(sent) as f64 <= (due as f64 / 1_000.0).max(1.0)
+}
+
+fn rate_error(windows: &Windows) -> Option<RateError> {
+    let mut errors: Vec<f64> = windows.counts().filter_map(figures::percent).collect();
+    errors.sort_unstable_by(f64::total_cmp);
+    let at = |quantile| errors.get(spread::rank(quantile, errors.len() as u64).checked_sub(1)? as usize).copied();
+    Some(RateError { p1: at(0.01)?, p50: at(0.5)?, p99: at(0.99)? })
+}
+
+fn latency(timeline: &mut Timeline) -> Latency {
+    let transports = Transport::ALL.iter().zip(&mut timeline.by_transport).filter(|(_, latency)| latency.len() > 0);
+    let by_transport: BTreeMap<_, _> = transports.map(|(name, latency)| (name.to_string(), latency.tail())).collect();
+    let classes = Activity::NAMES.iter().zip(&mut timeline.by_activity).filter(|(_, latency)| latency.len() > 0);
+    let by_client_activity = classes.map(|(name, latency)| ((*name).to_owned(), latency.tail())).collect();
+    Latency {
+        from_intended: timeline.from_intended.tail(),
+        from_sent: timeline.from_sent.tail(),
+        answered_only: timeline.from_sent.known().tail(),
+        by_transport,
+        by_client_activity,
+    }
+}

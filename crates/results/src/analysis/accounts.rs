@@ -1,0 +1,331 @@
+//! The first pass over the rows, in any order: counts of everything, clients, connections.
+
+use std::collections::BTreeMap;
+
+use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt16Type, UInt64Type};
+use hashbrown::HashMap;
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_core::{Reason, Status, Transport};
+
+use super::read::{Batch, at};
+use super::spread;
+use crate::error::ResultsError;
+use crate::model;
+
+/// Columns that this pass reads.
+pub const COLUMNS: [&str; 14] = [
+    "client",
+    "transport",
+    "connection",
+    "intended_ns",
+    "submitted_ns",
+    "answered_ns",
+    "status",
+    "reason",
+    "rcode",
+    "tc",
+    "query_bytes",
+    "response_bytes",
+    "resumed",
+    "answer",
+];
+
+/// Counts over all rows. Memory grows with clients, connections and seconds, not with rows.
+#[derive(Default)]
+pub struct Accounts {
+    statuses: [u64; Status::ALL.len()],
+    unsent: [u64; Reason::ALL.len()],
+    strays: [u64; Reason::ALL.len()],
+    transports: [u64; Transport::ALL.len()],
+    rcodes: BTreeMap<u16, u64>,
+    answers: BTreeMap<String, u64>,
+    ids: HashMap<String, u32>,
+    clients: Vec<Client>,
+    connections: HashMap<u64, Connection>,
+    bytes: [u64; 2],
+    truncated: u64,
+    /// Queries due by second of run time.
+    pub due_by_second: BTreeMap<i64, u64>,
+    bytes_by_second: BTreeMap<i64, u64>,
+    span: Option<(i64, i64)>,
+    last_event: i64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Client {
+    queries: u32,
+    sent: u32,
+    answered: u32,
+}
+
+struct Connection {
+    first: i64,
+    last: i64,
+    up: bool,
+    resumed: bool,
+}
+
+/// What one row says, as far as it matters here.
+struct Row {
+    status: Status,
+    intended: i64,
+    submitted: Option<i64>,
+    answered: Option<i64>,
+}
+
+impl Accounts {
+    /// Adds a batch of rows.
+    pub fn add(&mut self, batch: &Batch<'_>) -> Result<(), ResultsError> {
+        let status = batch.words::<Int8Type, _>("status", status)?;
+        let client = batch.words::<Int32Type, _>("client", |address| self.client(address))?;
+        let intended = batch.numbers::<Int64Type>("intended_ns")?;
+        let submitted = batch.numbers::<Int64Type>("submitted_ns")?;
+        let answered = batch.numbers::<Int64Type>("answered_ns")?;
+        for row in 0..batch.len() {
+            let Some(status) = status.at(row).flatten() else { continue };
+            self.statuses[status as usize] += 1;
+            let seen = Row {
+                status,
+                intended: intended.value(row),
+                submitted: at(submitted, row),
+                answered: at(answered, row),
+            };
+            if status.is_query() {
+                self.count_query(&seen, client.at(row));
+            }
+        }
+        self.add_words(batch)?;
+        self.add_octets(batch)?;
+        self.add_connections(batch)
+    }
+
+    fn count_query(&mut self, row: &Row, client: Option<u32>) {
+        *self.due_by_second.entry(row.intended.div_euclid(NS_PER_S)).or_default() += 1;
+        let (first, last) = self.span.unwrap_or((row.intended, row.intended));
+        self.span = Some((first.min(row.intended), last.max(row.intended)));
+        let event = row.answered.or(row.submitted).unwrap_or(row.intended);
+        self.last_event = self.last_event.max(event);
+        if let Some(client) = client.and_then(|id| self.clients.get_mut(id as usize)) {
+            client.queries += 1;
+            client.sent += u32::from(row.status != Status::NotSent);
+            client.answered += u32::from(row.status == Status::Answered);
+        }
+    }
+
+    /// Reasons, transports, response codes and comparisons.
+    fn add_words(&mut self, batch: &Batch<'_>) -> Result<(), ResultsError> {
+        let status = batch.words::<Int8Type, _>("status", status)?;
+        let reason = batch.words::<Int8Type, _>("reason", reason)?;
+        let transport = batch.words::<Int8Type, _>("transport", |word| word.parse::<Transport>().ok())?;
+        let rcode = batch.numbers::<UInt16Type>("rcode")?;
+        let answer = batch.words::<Int8Type, _>("answer", |word| word)?;
+        for row in 0..batch.len() {
+            let (status, reason) = (status.at(row).flatten(), reason.at(row).flatten());
+            match (status, reason) {
+                (Some(Status::NotSent), Some(reason)) => self.unsent[reason as usize] += 1,
+                (Some(Status::Stray), Some(reason)) => self.strays[reason as usize] += 1,
+                _ => {}
+            }
+            if status.is_some_and(|status| status.is_query() && status != Status::NotSent)
+                && let Some(transport) = transport.at(row).flatten()
+            {
+                self.transports[transport as usize] += 1;
+            }
+            if status == Some(Status::Answered) {
+                at(rcode, row).into_iter().for_each(|rcode| *self.rcodes.entry(rcode).or_default() += 1);
+                if let Some(answer) = answer.at(row) {
+                    *self.answers.entry(answer.to_owned()).or_default() += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_octets(&mut self, batch: &Batch<'_>) -> Result<(), ResultsError> {
+        let status = batch.words::<Int8Type, _>("status", status)?;
+        let answered = batch.numbers::<Int64Type>("answered_ns")?;
+        let query = batch.numbers::<UInt16Type>("query_bytes")?;
+        let response = batch.numbers::<UInt16Type>("response_bytes")?;
+        let tc = batch.bits("tc")?;
+        for row in 0..batch.len() {
+            let Some(status) = status.at(row).flatten() else { continue };
+            if status.is_query() && status != Status::NotSent {
+                self.bytes[0] += u64::from(query.value(row));
+            }
+            if status == Status::Answered {
+                let octets = u64::from(response.value(row));
+                self.bytes[1] += octets;
+                self.truncated += u64::from(tc.value(row));
+                let second = at(answered, row).unwrap_or_default().div_euclid(NS_PER_S);
+                *self.bytes_by_second.entry(second).or_default() += octets;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_connections(&mut self, batch: &Batch<'_>) -> Result<(), ResultsError> {
+        let connection = batch.numbers::<UInt64Type>("connection")?;
+        if arrow_array::Array::null_count(connection) == batch.len() {
+            return Ok(());
+        }
+        let status = batch.words::<Int8Type, _>("status", status)?;
+        let submitted = batch.numbers::<Int64Type>("submitted_ns")?;
+        let answered = batch.numbers::<Int64Type>("answered_ns")?;
+        let resumed = batch.bits("resumed")?;
+        for row in 0..batch.len() {
+            let (Some(id), Some(start)) = (at(connection, row), at(submitted, row)) else { continue };
+            let end = at(answered, row).unwrap_or(start);
+            let up = !matches!(status.at(row).flatten(), Some(Status::ConnectFailed | Status::TlsFailed));
+            let seen =
+                self.connections.entry(id).or_insert(Connection { first: start, last: end, up: false, resumed: false });
+            seen.first = seen.first.min(start);
+            seen.last = seen.last.max(end);
+            seen.up |= up;
+            seen.resumed |= resumed.value(row);
+        }
+        Ok(())
+    }
+
+    fn client(&mut self, address: &str) -> u32 {
+        if let Some(&id) = self.ids.get(address) {
+            return id;
+        }
+        let id = self.clients.len() as u32;
+        self.ids.insert(address.to_owned(), id);
+        self.clients.push(Client::default());
+        id
+    }
+
+    /// First and last intended time of the queries.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        self.span
+    }
+
+    /// Rows of queries that were not sent although this run should have sent them.
+    pub fn unsent_without_design(&self) -> u64 {
+        let by_design: u64 = UNSENT_BY_DESIGN.iter().map(|&reason| self.unsent[reason as usize]).sum();
+        self.count(Status::NotSent) - by_design
+    }
+
+    fn count(&self, status: Status) -> u64 {
+        self.statuses[status as usize]
+    }
+
+    /// The accounts of the summary; how many queries the trace has is not known here.
+    pub fn queries(&self) -> model::Queries {
+        let failed: Vec<Status> = Status::ALL.into_iter().filter(|status| status.is_failed()).collect();
+        let (answered, timed_out) = (self.count(Status::Answered), self.count(Status::Timeout));
+        let failures: u64 = failed.iter().map(|&status| self.count(status)).sum();
+        model::Queries {
+            trace: None,
+            sent: answered + timed_out + failures,
+            answered,
+            timed_out,
+            failed: failures,
+            not_sent: self.count(Status::NotSent),
+            failed_by_status: named(failed.iter().map(|&status| (status.as_str(), self.count(status)))),
+            not_sent_by_reason: named(Reason::ALL.map(Reason::as_str).into_iter().zip(self.unsent)),
+            late: self.count(Status::Late),
+            stray: self.count(Status::Stray),
+            stray_by_reason: named(Reason::ALL.map(Reason::as_str).into_iter().zip(self.strays)),
+            sent_by_transport: named(Transport::ALL.map(Transport::as_str).into_iter().zip(self.transports)),
+        }
+    }
+
+    /// First due query to last outcome, in seconds.
+    pub fn elapsed_s(&self) -> f64 {
+        self.span.map_or(0.0, |(first, _)| (self.last_event - first).max(0) as f64 / NS_PER_S as f64)
+    }
+
+    /// Responses by the name of their code.
+    pub fn rcodes(&self) -> BTreeMap<String, u64> {
+        self.rcodes.iter().map(|(&code, &count)| (super::rcode::name(code), count)).collect()
+    }
+
+    /// Comparisons with the recorded answers.
+    pub fn answers(&self) -> BTreeMap<String, u64> {
+        self.answers.clone()
+    }
+
+    /// Octets and their rate.
+    pub fn responses(&self) -> model::Responses {
+        let mut windows: Vec<u64> = self.bytes_by_second.values().copied().collect();
+        windows.sort_unstable();
+        let mbps = |quantile| {
+            let rank = spread::rank(quantile, windows.len() as u64) as usize;
+            windows.get(rank.checked_sub(1)?).map(|&octets| octets as f64 * 8.0 / 1e6)
+        };
+        model::Responses {
+            bytes: self.bytes[1],
+            query_bytes: self.bytes[0],
+            mbps_p50: mbps(0.5),
+            mbps_p99: mbps(0.99),
+            mbps_max: mbps(1.0),
+            truncated: self.truncated,
+        }
+    }
+
+    /// Connections and the most open at a time.
+    pub fn connections(&self) -> model::Connections {
+        let up: Vec<&Connection> = self.connections.values().filter(|connection| connection.up).collect();
+        let mut events: Vec<(i64, i64)> = up.iter().flat_map(|seen| [(seen.first, 1), (seen.last + 1, -1)]).collect();
+        events.sort_unstable();
+        let open = events.iter().scan(0, |open, (_, change)| {
+            *open += change;
+            Some(*open)
+        });
+        model::Connections {
+            opened: up.len() as u64,
+            failed: (self.connections.len() - up.len()) as u64,
+            resumed: up.iter().filter(|connection| connection.resumed).count() as u64,
+            peak_open: open.max().unwrap_or(0) as u64,
+        }
+    }
+
+    /// The clients of the summary, and who of them is busy.
+    pub fn clients(&self) -> (model::Clients, Activity) {
+        let mut order: Vec<(&String, &u32)> = self.ids.iter().collect();
+        let queries = |id: u32| self.clients[id as usize].queries;
+        order.retain(|&(_, &id)| queries(id) > 0);
+        // Ties are broken by address, so that the classes are the same whenever the rows are read.
+        order.sort_unstable_by(|(a, x), (b, y)| queries(**y).cmp(&queries(**x)).then(a.cmp(b)));
+        let busy = &order[..order.len().div_ceil(100)];
+        let complete = |client: &&Client| client.sent > 0 && client.answered == client.sent;
+        let summary = model::Clients {
+            total: order.len() as u64,
+            answered_all: self.clients.iter().filter(complete).count() as u64,
+            busiest_1_percent_from: busy.last().map_or(0, |&(_, &id)| u64::from(queries(id))),
+        };
+        (summary, Activity(busy.iter().map(|&(address, _)| address.clone()).collect()))
+    }
+}
+
+/// The busiest 1 % of the clients.
+pub struct Activity(hashbrown::HashSet<String>);
+
+impl Activity {
+    /// Names of the classes, as keys of the summary.
+    pub const NAMES: [&str; 2] = ["busiest_1_percent", "rest"];
+
+    /// The class of a client, an index of [`Self::NAMES`].
+    pub fn class(&self, address: &str) -> u8 {
+        u8::from(!self.0.contains(address))
+    }
+}
+
+/// Reasons that are the trace's or the user's doing, not a fault of the run.
+pub const UNSENT_BY_DESIGN: [Reason; 3] = [Reason::Transport, Reason::NoQuery, Reason::Interrupted];
+
+/// The status of its word.
+pub fn status(word: &str) -> Option<Status> {
+    Status::ALL.into_iter().find(|status| status.as_str() == word)
+}
+
+/// The reason of its word.
+pub fn reason(word: &str) -> Option<Reason> {
+    Reason::ALL.into_iter().find(|reason| reason.as_str() == word)
+}
+
+fn named<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
+    counts.filter(|&(_, count)| count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
+}

@@ -1,0 +1,230 @@
+//! The points of the report's figures, few enough to embed in a page.
+
+use serde::Serialize;
+
+use super::spread::{Censored, Spread};
+use super::timeline::{Timeline, Windows};
+use crate::model::Summary;
+
+/// Points of a curve.
+const POINTS: usize = 400;
+/// Points of the slow side of the latency curve.
+const TAIL_POINTS: i32 = 160;
+/// Points of a figure over time; longer runs are merged to this many.
+const TIME_POINTS: usize = 600;
+
+/// All figures.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Figures {
+    /// Timing error by slice of time.
+    pub boxes: Vec<Box5>,
+    /// Cumulative timing error.
+    pub error_cdf: Vec<Point>,
+    /// Cumulative gaps between queries, recorded and replayed.
+    pub gaps: Vec<Point>,
+    /// Rate by time.
+    pub rate: Vec<RatePoint>,
+    /// Cumulative rate error in 1-s and 0.1-s windows.
+    pub rate_cdf: Vec<Point>,
+    /// Queries and answers per second.
+    pub throughput: Vec<Point>,
+    /// Responses by code, and queries without one.
+    pub rcodes: Vec<Bar>,
+    /// Latency over time.
+    pub latency_time: Vec<LatencySlot>,
+    /// The slow side of latency.
+    pub latency_tail: Vec<Point>,
+}
+
+/// A point of a named curve.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// Horizontal.
+    pub x: f64,
+    /// Vertical.
+    pub y: f64,
+    /// Which curve.
+    pub of: String,
+}
+
+/// A bar.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bar {
+    /// What is counted.
+    pub name: String,
+    /// How many.
+    pub n: u64,
+    /// Whether these queries have a response.
+    pub answered: bool,
+}
+
+/// A box with whiskers, in microseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Box5 {
+    /// Middle of the slice of time, in seconds.
+    pub t: f64,
+    /// 1st percentile.
+    pub p1: f64,
+    /// First quartile.
+    pub p25: f64,
+    /// Median.
+    pub p50: f64,
+    /// Third quartile.
+    pub p75: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+/// Rate of a stretch of time.
+#[derive(Clone, Debug, Serialize)]
+pub struct RatePoint {
+    /// Start in seconds.
+    pub t: f64,
+    /// (sent − due) / due in percent.
+    pub percent: f64,
+}
+
+/// Latency of a slice of time in milliseconds; `null` among the unanswered.
+#[derive(Clone, Debug, Serialize)]
+pub struct LatencySlot {
+    /// Middle of the slice, in seconds.
+    pub t: f64,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+}
+
+impl Box5 {
+    /// The box of a distribution that has at least one figure.
+    pub fn new(t: f64, mut errors: Spread) -> Self {
+        let mut us = |quantile| errors.quantile(quantile).unwrap_or_default() as f64 / 1e3;
+        Self { t, p1: us(0.01), p25: us(0.25), p50: us(0.5), p75: us(0.75), p99: us(0.99) }
+    }
+}
+
+impl LatencySlot {
+    /// The latencies of a slice.
+    pub fn new(t: f64, mut latency: Censored) -> Self {
+        let mut ms = |quantile| latency.quantile_ms(quantile);
+        Self { t, p50: ms(0.5), p90: ms(0.9), p99: ms(0.99) }
+    }
+}
+
+/// Makes the figures of a run.
+pub fn draw(timeline: &mut Timeline, summary: &Summary) -> Figures {
+    let mut rate_cdf = window_cdf(&timeline.seconds, "1 s");
+    rate_cdf.extend(window_cdf(&timeline.tenths, "0.1 s"));
+    let mut gaps = gap_cdf(&mut timeline.gaps_due, "recorded");
+    gaps.extend(gap_cdf(&mut timeline.gaps_sent, "replayed"));
+    Figures {
+        boxes: timeline.boxes(),
+        error_cdf: cdf(&mut timeline.errors, 1e-3, "error"),
+        gaps,
+        rate: rate_over_time(&timeline.seconds),
+        rate_cdf,
+        throughput: throughput(timeline),
+        rcodes: rcodes(summary),
+        latency_time: timeline.latency_over_time(),
+        latency_tail: latency_tail(timeline),
+    }
+}
+
+/// A cumulative curve with more points towards both ends.
+fn cdf(spread: &mut Spread, scale: f64, of: &str) -> Vec<Point> {
+    let half = POINTS / 2;
+    let low = (0..=half).map(|at| 0.5 * 10f64.powf(-4.0 * (1.0 - at as f64 / half as f64)));
+    let mut shares: Vec<f64> = low.collect();
+    shares.extend(shares.clone().into_iter().rev().map(|share| 1.0 - share));
+    let point =
+        |share| spread.quantile(share).map(|ns| Point { x: ns as f64 * scale, y: share * 100.0, of: of.to_owned() });
+    shares.into_iter().filter_map(point).collect()
+}
+
+/// Gaps in seconds for a logarithmic axis; queries at the same moment are put at its lower end, 100 ns.
+fn gap_cdf(gaps: &mut Spread, of: &str) -> Vec<Point> {
+    let mut points = cdf(gaps, 1e-9, of);
+    points.iter_mut().for_each(|point| point.x = point.x.max(1e-7));
+    points
+}
+
+fn window_cdf(windows: &Windows, of: &str) -> Vec<Point> {
+    let mut errors: Vec<f64> = windows.counts().filter_map(percent).collect();
+    errors.sort_unstable_by(f64::total_cmp);
+    let step = errors.len().div_ceil(POINTS).max(1);
+    let last = errors.len().saturating_sub(1);
+    let share = |at: usize| (at + 1) as f64 * 100.0 / errors.len() as f64;
+    let chosen = (0..errors.len()).filter(|&at| at % step == 0 || at == last);
+    chosen.map(|at| Point { x: errors[at], y: share(at), of: of.to_owned() }).collect()
+}
+
+/// The rate error of a window in percent; `None` when nothing was due in it.
+pub fn percent((due, sent): (u64, u64)) -> Option<f64> {
+    (due > 0).then(|| (sent as f64 - due as f64) * 100.0 / due as f64)
+}
+
+/// Of merged windows the worst is shown, so that merging hides nothing.
+fn rate_over_time(windows: &Windows) -> Vec<RatePoint> {
+    let counts: Vec<(u64, u64)> = windows.counts().collect();
+    let step = counts.len().div_ceil(TIME_POINTS).max(1);
+    let worst = |chunk: &[(u64, u64)]| {
+        chunk.iter().filter_map(|&count| percent(count)).max_by(|a, b| a.abs().total_cmp(&b.abs()))
+    };
+    let point = |(at, chunk): (usize, &[(u64, u64)])| {
+        worst(chunk).map(|percent| RatePoint { t: (at * step) as f64 * windows.length_s(), percent })
+    };
+    counts.chunks(step).enumerate().filter_map(point).collect()
+}
+
+fn throughput(timeline: &Timeline) -> Vec<Point> {
+    let sent: Vec<u64> = timeline.seconds.counts().map(|(_, sent)| sent).collect();
+    let mut points = per_second(&sent, "queries");
+    points.extend(per_second(&timeline.answers, "answers"));
+    points
+}
+
+fn per_second(counts: &[u64], of: &str) -> Vec<Point> {
+    let step = counts.len().div_ceil(TIME_POINTS).max(1);
+    let mean = |chunk: &[u64]| chunk.iter().sum::<u64>() as f64 / chunk.len() as f64;
+    let point = |(at, chunk): (usize, &[u64])| Point { x: (at * step) as f64, y: mean(chunk), of: of.to_owned() };
+    counts.chunks(step).enumerate().map(point).collect()
+}
+
+fn rcodes(summary: &Summary) -> Vec<Bar> {
+    let bar = |name: &str, n: u64, answered: bool| Bar { name: name.to_owned(), n, answered };
+    let mut bars: Vec<Bar> = summary.rcodes.iter().map(|(name, &n)| bar(name, n, true)).collect();
+    bars.sort_by_key(|bar| std::cmp::Reverse(bar.n));
+    let queries = &summary.queries;
+    let without = [("timed out", queries.timed_out), ("failed", queries.failed), ("not sent", queries.not_sent)];
+    bars.extend(without.into_iter().filter(|&(_, n)| n > 0).map(|(name, n)| bar(name, n, false)));
+    bars
+}
+
+fn latency_tail(timeline: &mut Timeline) -> Vec<Point> {
+    let mut points = tail_curve(&mut timeline.from_sent, "from sent");
+    points.extend(tail_curve(&mut timeline.from_intended, "from due"));
+    let used: Vec<usize> = (0..timeline.by_transport.len()).filter(|&at| timeline.by_transport[at].len() > 0).collect();
+    if used.len() > 1 {
+        for at in used {
+            let name = ldplayer_core::Transport::ALL[at].as_str();
+            points.extend(tail_curve(&mut timeline.by_transport[at], name));
+        }
+    }
+    points
+}
+
+/// Latency by the share of queries that are slower: 100 % down to the slowest one, evenly on a logarithmic axis.
+fn tail_curve(latency: &mut Censored, of: &str) -> Vec<Point> {
+    if latency.len() == 0 {
+        return Vec::new();
+    }
+    let lowest = (1.0 / latency.len() as f64).max(1e-6).log10();
+    let slower = (0..=TAIL_POINTS).map(|at| 10f64.powf(lowest * f64::from(at) / f64::from(TAIL_POINTS)));
+    let point = |slower: f64| {
+        let ms = latency.quantile_ms(1.0 - slower)?;
+        Some(Point { x: slower * 100.0, y: ms.max(1e-3), of: of.to_owned() })
+    };
+    slower.map(point).take_while(Option::is_some).flatten().collect()
+}

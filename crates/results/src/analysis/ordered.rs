@@ -1,0 +1,120 @@
+//! The second pass: rows in the order in which they were due, for whatever depends on order.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use arrow_array::types::{Int8Type, Int32Type, Int64Type};
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_core::{Reason, Status, Transport};
+
+use super::accounts::{self, Activity, UNSENT_BY_DESIGN};
+use super::read::{Batch, RowFiles, at};
+use crate::error::ResultsError;
+
+/// Columns that this pass reads.
+const COLUMNS: [&str; 8] =
+    ["client", "transport", "intended_ns", "submitted_ns", "sent_ns", "answered_ns", "status", "reason"];
+/// Rows held and sorted at a time (about 50 MB), unless a single second has more.
+const SLICE_ROWS: u64 = 1_000_000;
+
+/// A query of the trace that was sent, or should have been.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// When it was due.
+    pub intended: i64,
+    /// When it was handed to the kernel; `None` when it was not sent.
+    pub submitted: Option<i64>,
+    /// The kernel's stamp of the sending, else as `submitted`.
+    pub sent: Option<i64>,
+    /// When its answer came.
+    pub answered: Option<i64>,
+    /// Its transport, an index of [`Transport::ALL`].
+    pub transport: u8,
+    /// Its client's class, an index of [`Activity::NAMES`].
+    pub activity: u8,
+}
+
+/// Gives the rows slice by slice, each sorted by due time; memory is bounded by the slice.
+///
+/// `due_by_second` says how many rows are due in each second, so that slices can be cut beforehand.
+pub fn scan(
+    files: &RowFiles,
+    due_by_second: &BTreeMap<i64, u64>,
+    activity: &Activity,
+    mut each: impl FnMut(&[Row]),
+) -> Result<(), ResultsError> {
+    let mut rows = Vec::new();
+    for due in slices(due_by_second, SLICE_ROWS) {
+        rows.clear();
+        files.scan(&COLUMNS, &due, |batch| collect(batch, &due, activity, &mut rows))?;
+        rows.sort_unstable_by_key(|row| (row.intended, row.submitted));
+        each(&rows);
+    }
+    Ok(())
+}
+
+/// Stretches of whole seconds with at most `limit` rows each, or one second.
+fn slices(due_by_second: &BTreeMap<i64, u64>, limit: u64) -> Vec<Range<i64>> {
+    let mut slices: Vec<Range<i64>> = Vec::new();
+    let mut filled = 0;
+    for (&second, &count) in due_by_second {
+        let end = (second + 1).saturating_mul(NS_PER_S);
+        match slices.last_mut() {
+            Some(slice) if filled + count <= limit => {
+                slice.end = end;
+                filled += count;
+            }
+            _ => {
+                slices.push(second.saturating_mul(NS_PER_S)..end);
+                filled = count;
+            }
+        }
+    }
+    slices
+}
+
+fn collect(batch: &Batch<'_>, due: &Range<i64>, activity: &Activity, rows: &mut Vec<Row>) -> Result<(), ResultsError> {
+    let status = batch.words::<Int8Type, _>("status", accounts::status)?;
+    let reason = batch.words::<Int8Type, _>("reason", accounts::reason)?;
+    let client = batch.words::<Int32Type, _>("client", |address| activity.class(address))?;
+    let transport = batch.words::<Int8Type, _>("transport", |word| word.parse().unwrap_or(Transport::Udp) as u8)?;
+    let intended = batch.numbers::<Int64Type>("intended_ns")?;
+    let submitted = batch.numbers::<Int64Type>("submitted_ns")?;
+    let sent = batch.numbers::<Int64Type>("sent_ns")?;
+    let answered = batch.numbers::<Int64Type>("answered_ns")?;
+    for row in 0..batch.len() {
+        let in_slice = due.contains(&intended.value(row));
+        if !in_slice || !status.at(row).flatten().is_some_and(|status| counts(status, reason.at(row).flatten())) {
+            continue;
+        }
+        let answer = at(answered, row).filter(|_| status.at(row).flatten() == Some(Status::Answered));
+        rows.push(Row {
+            intended: intended.value(row),
+            submitted: at(submitted, row),
+            sent: at(sent, row).or(at(submitted, row)),
+            answered: answer,
+            transport: transport.at(row).unwrap_or_default(),
+            activity: client.at(row).unwrap_or_default(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether the row is of a query that this run should have sent.
+fn counts(status: Status, reason: Option<Reason>) -> bool {
+    let by_design = status == Status::NotSent && reason.is_some_and(|reason| UNSENT_BY_DESIGN.contains(&reason));
+    status.is_query() && !by_design
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_hold_no_more_rows_than_allowed_unless_one_second_does() {
+        let due = BTreeMap::from([(-1, 4), (0, 4), (1, 4), (5, 20), (6, 1)]);
+        let seconds: Vec<(i64, i64)> =
+            slices(&due, 10).iter().map(|slice| (slice.start / NS_PER_S, slice.end / NS_PER_S)).collect();
+        assert_eq!(seconds, [(-1, 1), (1, 2), (5, 6), (6, 7)]);
+    }
+}

@@ -1,0 +1,42 @@
+//! Names of response codes (IANA registry "DNS RCODEs").
+
+/// The name of a response code, `RCODEn` when it has none.
+pub fn name(code: u16) -> String {
+    match NAMES.binary_search_by_key(&code, |&(code, _)| code) {
+        Ok(at) => NAMES[at].1.to_owned(),
+        Err(_) => format!("RCODE{code}"),
+    }
+}
+
+/// RFC 1035 §4.1.1, RFC 2136 §2.2, RFC 6891 §9 (16 in responses), RFC 8490 §10.3, RFC 2930 §2.6, RFC 8945 §3, RFC 7873 §8.
+const NAMES: [(u16, &str); 20] = [
+    (0, "NOERROR"),
+    (1, "FORMERR"),
+    (2, "SERVFAIL"),
+    (3, "NXDOMAIN"),
+    (4, "NOTIMP"),
+    (5, "REFUSED"),
+    (6, "YXDOMAIN"),
+    (7, "YXRRSET"),
+    (8, "NXRRSET"),
+    (9, "NOTAUTH"),
+    (10, "NOTZONE"),
+    (11, "DSOTYPENI"),
+    (16, "BADVERS"),
+    (17, "BADKEY"),
+    (18, "BADTIME"),
+    (19, "BADMODE"),
+    (20, "BADNAME"),
+    (21, "BADALG"),
+    (22, "BADTRUNC"),
+    (23, "BADCOOKIE"),
+];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn codes_have_their_registered_names() {
+        let names = [0, 3, 16, 23, 12, 3841].map(super::name);
+        assert_eq!(names, ["NOERROR", "NXDOMAIN", "BADVERS", "BADCOOKIE", "RCODE12", "RCODE3841"]);
+    }
+}

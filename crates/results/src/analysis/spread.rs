@@ -1,0 +1,205 @@
+//! Distributions: exact up to a million figures, three significant digits above.
+
+use ldplayer_core::histogram::Histogram;
+
+use crate::model;
+
+/// Figures kept as they are; above this they are counted in histograms.
+const EXACT: usize = 1_000_000;
+
+/// A distribution of signed durations in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct Spread {
+    exact: Vec<i64>,
+    counts: Option<Box<Counts>>,
+    sorted: bool,
+}
+
+/// Two histograms, since the HDR format has no negative figures.
+#[derive(Clone, Debug)]
+struct Counts {
+    negative: Histogram,
+    positive: Histogram,
+    min: i64,
+    max: i64,
+}
+
+impl Spread {
+    /// Adds one figure.
+    pub fn push(&mut self, ns: i64) {
+        self.sorted = false;
+        match &mut self.counts {
+            Some(counts) => counts.push(ns),
+            None => self.exact.push(ns),
+        }
+        if self.exact.len() > EXACT {
+            let mut counts = Box::new(Counts::new());
+            std::mem::take(&mut self.exact).into_iter().for_each(|ns| counts.push(ns));
+            self.counts = Some(counts);
+        }
+    }
+
+    /// How many figures there are.
+    pub fn len(&self) -> u64 {
+        self.counts.as_ref().map_or(self.exact.len() as u64, |counts| counts.len())
+    }
+
+    /// The figure at `rank`, from 1 (lowest) to [`Self::len`]; `None` outside of that.
+    pub fn at_rank(&mut self, rank: u64) -> Option<i64> {
+        if rank == 0 || rank > self.len() {
+            return None;
+        }
+        if let Some(counts) = &self.counts {
+            return Some(counts.at_rank(rank));
+        }
+        if !self.sorted {
+            self.exact.sort_unstable();
+            self.sorted = true;
+        }
+        self.exact.get(rank as usize - 1).copied()
+    }
+
+    /// The figure below or at which `quantile` (0 to 1) of the figures lie (nearest rank).
+    pub fn quantile(&mut self, quantile: f64) -> Option<i64> {
+        self.at_rank(rank(quantile, self.len()))
+    }
+
+    /// The figures of `run.json`, in microseconds.
+    pub fn summary_us(&mut self) -> Option<model::Spread> {
+        let mut us = |quantile| self.quantile(quantile).map(|ns| ns as f64 / 1e3);
+        Some(model::Spread {
+            min: us(0.0)?,
+            p1: us(0.01)?,
+            p25: us(0.25)?,
+            p50: us(0.5)?,
+            p75: us(0.75)?,
+            p99: us(0.99)?,
+            p999: us(0.999)?,
+            max: us(1.0)?,
+        })
+    }
+}
+
+impl Counts {
+    fn new() -> Self {
+        Self { negative: Histogram::new(), positive: Histogram::new(), min: i64::MAX, max: i64::MIN }
+    }
+
+    fn push(&mut self, ns: i64) {
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+        match ns {
+            ..0 => self.negative.record(ns.saturating_neg()),
+            _ => self.positive.record(ns),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.negative.len() + self.positive.len()
+    }
+
+    fn at_rank(&self, rank: u64) -> i64 {
+        let negatives = self.negative.len();
+        let of = |rank: u64, histogram: &Histogram| histogram.quantile(rank as f64 / histogram.len() as f64);
+        let near = if rank <= negatives {
+            // The most negative figure is the largest in its histogram.
+            -of(negatives - rank + 1, &self.negative)
+        } else {
+            of(rank - negatives, &self.positive)
+        };
+        near.clamp(self.min, self.max)
+    }
+}
+
+/// Durations of which some are known only to be longer than any other (unanswered queries).
+#[derive(Clone, Debug, Default)]
+pub struct Censored {
+    known: Spread,
+    endless: u64,
+}
+
+impl Censored {
+    /// Adds a duration, or `None` for one that has no end.
+    pub fn push(&mut self, ns: Option<i64>) {
+        match ns {
+            Some(ns) => self.known.push(ns),
+            None => self.endless += 1,
+        }
+    }
+
+    /// How many there are, with and without end.
+    pub fn len(&self) -> u64 {
+        self.known.len() + self.endless
+    }
+
+    /// The known ones alone.
+    pub fn known(&self) -> Self {
+        Self { known: self.known.clone(), endless: 0 }
+    }
+
+    /// As [`Spread::quantile`] over all; `None` where that falls among the endless ones.
+    pub fn quantile_ms(&mut self, quantile: f64) -> Option<f64> {
+        self.known.at_rank(rank(quantile, self.len())).map(|ns| ns as f64 / 1e6)
+    }
+
+    /// The figures of `run.json`.
+    pub fn tail(&mut self) -> model::Tail {
+        model::Tail {
+            queries: self.len(),
+            p50: self.quantile_ms(0.5),
+            p90: self.quantile_ms(0.9),
+            p99: self.quantile_ms(0.99),
+            p999: self.quantile_ms(0.999),
+            max: self.quantile_ms(1.0),
+        }
+    }
+}
+
+/// The nearest rank of a quantile among `len` figures; 0 when there are none.
+pub fn rank(quantile: f64, len: u64) -> u64 {
+    // A hair less, so that 0.99 × 100 is rank 99 and not 100 for the sake of a rounding error.
+    ((quantile * len as f64 - 1e-9).ceil() as u64).clamp(u64::from(len > 0), len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn unanswered_queries_push_percentiles_out_of_sight() {
+        let mut latency = Censored::default();
+        (1..=98).for_each(|ms| latency.push(Some(ms * 1_000_000)));
+        latency.push(None);
+        latency.push(None);
+        assert_eq!(latency.quantile_ms(0.5), Some(50.0));
+        assert_eq!(latency.quantile_ms(0.98), Some(98.0));
+        assert_eq!(latency.tail().p99, None);
+        assert_eq!(latency.known().tail().max, Some(98.0));
+    }
+
+    #[test]
+    fn nothing_has_no_quantiles() {
+        assert_eq!(Spread::default().summary_us(), None);
+        assert_eq!(Censored::default().tail(), model::Tail::default());
+    }
+
+    #[test]
+    fn ranks_are_the_nearest_ones() {
+        assert_eq!([0.0, 0.01, 0.5, 0.99, 0.999, 1.0].map(|q| rank(q, 100)), [1, 1, 50, 99, 100, 100]);
+        assert_eq!(rank(0.5, 0), 0);
+    }
+
+    proptest! {
+        /// Histograms keep three significant digits of what the exact figures say, on both sides of zero.
+        #[test]
+        fn counts_agree_with_exact_figures(figures in prop::collection::vec(-10_000_000_000i64..10_000_000_000, 1..300)) {
+            let (mut exact, mut counts) = (Spread::default(), Counts::new());
+            figures.iter().for_each(|&ns| { exact.push(ns); counts.push(ns); });
+            for rank in 1..=figures.len() as u64 {
+                let (want, got) = (exact.at_rank(rank).unwrap(), counts.at_rank(rank));
+                prop_assert!((want - got).abs() as f64 <= want.abs() as f64 * 1e-3 + 1.0, "{want} {got}");
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What is learnt from rows in the order of their due times: lateness, rate, latency.
+
+use ldplayer_core::Transport;
+use ldplayer_core::time::NS_PER_S;
+
+use super::accounts::Activity;
+use super::figures::{Box5, LatencySlot};
+use super::ordered::Row;
+use super::spread::{Censored, Spread};
+
+/// Time slices of the figure of timing errors.
+const BOXES: i64 = 60;
+/// Time slices of the figure of latency over time.
+const LATENCY_SLOTS: i64 = 240;
+/// Short windows of the rate, in nanoseconds.
+const SHORT_WINDOW: i64 = NS_PER_S / 10;
+/// Windows kept at most, whatever the times in the rows say: ten days of seconds.
+const MAX_WINDOWS: usize = 864_000;
+
+/// Everything that grows while the ordered rows go by.
+pub struct Timeline {
+    first: i64,
+    span: i64,
+    /// Lateness of the first query sent.
+    pub first_error: Option<i64>,
+    /// Lateness less that of the first query.
+    pub errors: Spread,
+    /// Lateness less that of the query before.
+    pub gap_errors: Spread,
+    previous_error: i64,
+    /// Gaps between due times.
+    pub gaps_due: Spread,
+    /// Gaps between the times of sending.
+    pub gaps_sent: Spread,
+    previous_due: Option<i64>,
+    previous_sent: Option<i64>,
+    boxes: Slots<Spread, Box5>,
+    /// Rate by second.
+    pub seconds: Windows,
+    /// Rate by tenth of a second.
+    pub tenths: Windows,
+    /// Answers by second.
+    pub answers: Vec<u64>,
+    /// Answer less due time.
+    pub from_intended: Censored,
+    /// Answer less sending.
+    pub from_sent: Censored,
+    /// As `from_sent`, by transport.
+    pub by_transport: [Censored; Transport::ALL.len()],
+    /// As `from_sent`, by class of client.
+    pub by_activity: [Censored; Activity::NAMES.len()],
+    latency: Slots<Censored, LatencySlot>,
+    scratch: Vec<i64>,
+}
+
+impl Timeline {
+    /// A timeline for queries due from `first` to `last`.
+    pub fn new(first: i64, last: i64) -> Self {
+        let span = (last - first).max(1);
+        Self {
+            first,
+            span,
+            first_error: None,
+            errors: Spread::default(),
+            gap_errors: Spread::default(),
+            previous_error: 0,
+            gaps_due: Spread::default(),
+            gaps_sent: Spread::default(),
+            previous_due: None,
+            previous_sent: None,
+            boxes: Slots::default(),
+            seconds: Windows::new(NS_PER_S),
+            tenths: Windows::new(SHORT_WINDOW),
+            answers: Vec::new(),
+            from_intended: Censored::default(),
+            from_sent: Censored::default(),
+            by_transport: Default::default(),
+            by_activity: Default::default(),
+            latency: Slots::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Adds rows sorted by due time, later than those of any call before.
+    pub fn add(&mut self, rows: &[Row]) {
+        rows.iter().for_each(|row| self.add_row(row));
+        self.add_sent_gaps(rows);
+    }
+
+    fn add_row(&mut self, row: &Row) {
+        let due = row.intended - self.first;
+        self.seconds.due(due);
+        self.tenths.due(due);
+        if let Some(previous) = self.previous_due.replace(row.intended) {
+            self.gaps_due.push(row.intended - previous);
+        }
+        let Some(submitted) = row.submitted else { return };
+        self.add_error(due, submitted - row.intended);
+        self.add_latency(due, row);
+    }
+
+    fn add_error(&mut self, due: i64, lateness: i64) {
+        let error = match self.first_error {
+            Some(first) => lateness - first,
+            None => 0,
+        };
+        if self.first_error.is_some() {
+            self.gap_errors.push(error - self.previous_error);
+        }
+        self.first_error.get_or_insert(lateness);
+        self.previous_error = error;
+        self.errors.push(error);
+        self.seconds.sent(due + error);
+        self.tenths.sent(due + error);
+        let slot = slot(due, self.span, BOXES);
+        self.boxes.at(slot, |slot, spread| Box5::new(seconds_of(slot, self.span, BOXES), spread)).push(error);
+    }
+
+    fn add_latency(&mut self, due: i64, row: &Row) {
+        let from_sent = row.answered.zip(row.sent).map(|(answered, sent)| answered - sent);
+        self.from_intended.push(row.answered.map(|answered| answered - row.intended));
+        self.from_sent.push(from_sent);
+        if let Some(class) = self.by_transport.get_mut(usize::from(row.transport)) {
+            class.push(from_sent);
+        }
+        if let Some(class) = self.by_activity.get_mut(usize::from(row.activity)) {
+            class.push(from_sent);
+        }
+        let slot = slot(due, self.span, LATENCY_SLOTS);
+        self.latency
+            .at(slot, |slot, tail| LatencySlot::new(seconds_of(slot, self.span, LATENCY_SLOTS), tail))
+            .push(from_sent);
+        if let Some(answered) = row.answered {
+            bump(&mut self.answers, (answered - self.first).div_euclid(NS_PER_S));
+        }
+    }
+
+    /// Gaps as a receiver would see them: between times of sending in their own order.
+    fn add_sent_gaps(&mut self, rows: &[Row]) {
+        self.scratch.clear();
+        self.scratch.extend(rows.iter().filter_map(|row| row.submitted));
+        self.scratch.sort_unstable();
+        for &sent in &self.scratch {
+            if let Some(previous) = self.previous_sent.replace(sent) {
+                // Negative only where a late query of the slice before comes after the first of this one.
+                self.gaps_sent.push((sent - previous).max(0));
+            }
+        }
+    }
+
+    /// Quartiles of the timing error over time.
+    pub fn boxes(&mut self) -> Vec<Box5> {
+        let span = self.span;
+        self.boxes.end(|slot, spread| Box5::new(seconds_of(slot, span, BOXES), spread))
+    }
+
+    /// Latency over time.
+    pub fn latency_over_time(&mut self) -> Vec<LatencySlot> {
+        let span = self.span;
+        self.latency.end(|slot, tail| LatencySlot::new(seconds_of(slot, span, LATENCY_SLOTS), tail))
+    }
+
+    /// First to last due time, in seconds.
+    pub fn span_s(&self) -> f64 {
+        self.span as f64 / NS_PER_S as f64
+    }
+}
+
+/// A distribution for each slice of time; only the current one is held, since rows come in order.
+struct Slots<D, S> {
+    current: Option<(i64, D)>,
+    done: Vec<S>,
+}
+
+impl<D, S> Default for Slots<D, S> {
+    fn default() -> Self {
+        Self { current: None, done: Vec::new() }
+    }
+}
+
+impl<D: Default, S> Slots<D, S> {
+    /// The distribution of `slot`; when it is another than before, `done` makes a figure of the one before.
+    fn at(&mut self, slot: i64, done: impl FnOnce(i64, D) -> S) -> &mut D {
+        if let Some((before, _)) = &self.current
+            && *before != slot
+            && let Some((before, data)) = self.current.take()
+        {
+            self.done.push(done(before, data));
+        }
+        &mut self.current.get_or_insert_with(|| (slot, D::default())).1
+    }
+
+    fn end(&mut self, done: impl FnOnce(i64, D) -> S) -> Vec<S> {
+        if let Some((slot, data)) = self.current.take() {
+            self.done.push(done(slot, data));
+        }
+        std::mem::take(&mut self.done)
+    }
+}
+
+/// Queries due and sent in windows of equal length.
+pub struct Windows {
+    length: i64,
+    due: Vec<u64>,
+    sent: Vec<u64>,
+}
+
+impl Windows {
+    fn new(length: i64) -> Self {
+        Self { length, due: Vec::new(), sent: Vec::new() }
+    }
+
+    fn due(&mut self, at: i64) {
+        bump(&mut self.due, at.div_euclid(self.length));
+    }
+
+    fn sent(&mut self, at: i64) {
+        bump(&mut self.sent, at.div_euclid(self.length));
+    }
+
+    /// Queries due and sent, window by window.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        let windows = self.due.len().max(self.sent.len());
+        let of = |counts: &[u64], at: usize| counts.get(at).copied().unwrap_or_default();
+        (0..windows).map(move |at| (of(&self.due, at), of(&self.sent, at)))
+    }
+
+    /// Length of a window in seconds.
+    pub fn length_s(&self) -> f64 {
+        self.length as f64 / NS_PER_S as f64
+    }
+}
+
+/// Adds one to the count at `window`; what is before the first counts there, what is absurdly late not at all.
+fn bump(counts: &mut Vec<u64>, window: i64) {
+    let at = window.max(0) as usize;
+    if at >= MAX_WINDOWS {
+        return;
+    }
+    if at >= counts.len() {
+        counts.resize(at + 1, 0);
+    }
+    counts[at] += 1;
+}
+
+fn slot(due: i64, span: i64, slots: i64) -> i64 {
+    (i128::from(due) * i128::from(slots) / (i128::from(span) + 1)) as i64
+}
+
+/// The middle of a slot in seconds.
+fn seconds_of(slot: i64, span: i64, slots: i64) -> f64 {
+    (slot as f64 + 0.5) * span as f64 / slots as f64 / NS_PER_S as f64
+}

@@ -1,0 +1,135 @@
+//! A run in a few lines for a terminal.
+
+use std::fmt;
+
+use crate::model::{Check, RunReport, Spread, State, Tail};
+
+impl fmt::Display for RunReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let summary = &self.summary;
+        writeln!(f, "run        {}, {:.1} s, started {}", self.state, summary.elapsed_s, self.started)?;
+        self.write_accounts(f)?;
+        if let Some(error) = &summary.timing.error_us {
+            writeln!(f, "timing     {}", SpreadLine(error))?;
+        }
+        if let Some(error) = &summary.timing.interarrival_error_us {
+            writeln!(f, "gaps       {}", SpreadLine(error))?;
+        }
+        self.write_rate(f)?;
+        writeln!(f, "latency    {}", TailLine(&summary.latency_ms.from_sent))?;
+        writeln!(f, "  from due {}", TailLine(&summary.latency_ms.from_intended))?;
+        writeln!(f, "rcodes     {}", counts(&summary.rcodes))?;
+        writeln!(
+            f,
+            "clients    {} ({} had every query answered)",
+            grouped(summary.clients.total),
+            grouped(summary.clients.answered_all)
+        )?;
+        for warning in &self.warnings {
+            writeln!(f, "warning    {}: {}; {}", warning.code, warning.text, warning.remedy)?;
+        }
+        self.verdict.checks.iter().try_for_each(|check| writeln!(f, "{check}"))?;
+        write!(f, "verdict    {}", if self.verdict.ok { "ok" } else { "FAILED" })
+    }
+}
+
+impl RunReport {
+    fn write_accounts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queries = &self.summary.queries;
+        let trace = queries.trace.map_or("unknown".to_owned(), grouped);
+        write!(
+            f,
+            "queries    trace {trace} = sent {} + not sent {}; ",
+            grouped(queries.sent),
+            grouped(queries.not_sent)
+        )?;
+        write!(f, "sent = answered {} + timed out {}", grouped(queries.answered), grouped(queries.timed_out))?;
+        writeln!(f, " + failed {}", grouped(queries.failed))?;
+        if queries.late + queries.stray > 0 {
+            writeln!(
+                f,
+                "           besides: {} late and {} stray responses",
+                grouped(queries.late),
+                grouped(queries.stray)
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_rate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = &self.summary.rate;
+        write!(f, "rate       {} queries/s", grouped(rate.qps_mean.round() as u64))?;
+        match rate.within_0_1_percent {
+            Some(within) => writeln!(f, ", {within:.2} % of {} windows within 0.1 % of the trace", rate.windows),
+            None => writeln!(f),
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Running => "never ended (incomplete)",
+            Self::Complete => "complete",
+            Self::Interrupted => "interrupted",
+        })
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.ok { "ok    " } else { "FAILED" };
+        write!(f, "  {mark}   {:<17} {} (limit {})", self.name, self.value, self.limit)?;
+        self.note.iter().try_for_each(|note| write!(f, "; {note}"))
+    }
+}
+
+struct SpreadLine<'a>(&'a Spread);
+
+impl fmt::Display for SpreadLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Spread { p25, p50, p75, p99, p999, max, .. } = self.0;
+        write!(f, "error µs: p25 {p25:.1}, p50 {p50:.1}, p75 {p75:.1}, p99 {p99:.1}, p99.9 {p999:.1}, max {max:.1}")
+    }
+}
+
+struct TailLine<'a>(&'a Tail);
+
+impl fmt::Display for TailLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |value: Option<f64>| value.map_or("unanswered".to_owned(), |ms| format!("{ms:.3}"));
+        let Tail { p50, p90, p99, p999, max, .. } = *self.0;
+        write!(f, "ms: p50 {}, p90 {}, p99 {}, p99.9 {}, max {}", ms(p50), ms(p90), ms(p99), ms(p999), ms(max))
+    }
+}
+
+/// A count with its thousands apart, as `1,234,567`.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let start = digits.len() % 3;
+    let mut text = digits[..start].to_owned();
+    for group in digits.as_bytes()[start..].chunks(3) {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.extend(group.iter().map(|&digit| char::from(digit)));
+    }
+    text
+}
+
+fn counts(counts: &std::collections::BTreeMap<String, u64>) -> String {
+    if counts.is_empty() {
+        return "none".to_owned();
+    }
+    let mut order: Vec<_> = counts.iter().collect();
+    order.sort_by_key(|&(_, &count)| std::cmp::Reverse(count));
+    order.iter().map(|&(name, &count)| format!("{name} {}", grouped(count))).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn thousands_are_kept_apart() {
+        assert_eq!([0, 12, 999, 1_000, 1_234_567].map(super::grouped), ["0", "12", "999", "1,000", "1,234,567"]);
+    }
+}

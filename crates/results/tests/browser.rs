@@ -1,0 +1,126 @@
+//! The report in a real browser: it draws every figure and says nothing on the console.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use ldplayer_core::Outcome;
+
+/// Every figure of the page.
+const FIGURES: [&str; 9] =
+    ["boxes", "error_cdf", "gaps", "rate", "rate_cdf", "throughput", "latency_time", "latency_tail", "rcodes"];
+
+#[test]
+fn every_figure_of_a_lifelike_run_has_marks() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    common::run(&run, common::lifelike(20.0, 2_000.0));
+    let dom = loaded(&run.join("report.html"));
+    for figure in FIGURES {
+        assert!(marks(&dom, figure) > 0, "figure {figure} has no marks");
+        assert!(has_svg(&dom, figure), "figure {figure} has no SVG");
+    }
+    assert!(marks(&dom, "boxes") >= 60, "a box for every slice of time");
+    assert!(marks(&dom, "rcodes") >= 5, "a bar for every code, and the unanswered");
+}
+
+#[test]
+fn a_run_without_answers_says_so_instead_of_drawing() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    common::run(&run, (0..50).map(|at| common::unanswered(common::outcome(at, at as i64 * 1_000_000))).collect());
+    let dom = loaded(&run.join("report.html"));
+    assert_eq!(marks(&dom, "latency_time"), 0);
+    assert_eq!(marks(&dom, "latency_tail"), 0);
+    assert!(marks(&dom, "boxes") > 0);
+}
+
+#[test]
+fn runs_of_one_query_and_of_none_still_draw() {
+    for rows in [vec![common::outcome(0, 5)], Vec::<Outcome>::new()] {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        common::run(&run, rows);
+        loaded(&run.join("report.html"));
+    }
+}
+
+#[test]
+fn words_of_the_user_cannot_become_markup() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let mut setup = common::setup(1);
+    setup.config =
+        serde_json::json!({ "trace": "</script><script>console.error('inside')</script>", "server": "<b id=bold>" });
+    let mut recorder = ldplayer_results::Recorder::create(&run, false, setup).unwrap();
+    recorder.record(0, &[common::outcome(0, 0)]).unwrap();
+    recorder.finish(common::end(1)).unwrap();
+    let dom = loaded(&run.join("report.html"));
+    assert!(!dom.contains("<b id="), "the server's name became an element");
+}
+
+/// The document after its scripts ran; panics when anything was said on the console.
+fn loaded(page: &Path) -> String {
+    let output = chromium(page);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(console.is_empty(), "the page said: {console:#?}");
+    let dom = String::from_utf8(output.stdout).unwrap();
+    assert!(dom.contains("data-drawn=\"yes\""), "the script did not come to its end; the browser said: {said}");
+    dom
+}
+
+fn chromium(page: &Path) -> Output {
+    let scratch = tempfile::tempdir().unwrap();
+    let arguments = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-dev-shm-usage",
+        "--virtual-time-budget=5000",
+        "--enable-logging=stderr",
+        "--v=0",
+        "--dump-dom",
+    ];
+    Command::new(browser())
+        .args(arguments)
+        .arg(format!("--user-data-dir={}", scratch.path().display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap()
+}
+
+/// The browser to test with: `CHROMIUM`, else one of Debian's on the PATH.
+fn browser() -> PathBuf {
+    if let Some(named) = std::env::var_os("CHROMIUM") {
+        return named.into();
+    }
+    let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    ["chromium-headless-shell", "chromium"]
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .find(|path| path.is_file())
+        .expect("no Chromium: install Debian's package chromium-headless-shell (or chromium), or name one in CHROMIUM")
+}
+
+/// What the page says of a figure's marks; panics when there is no such figure.
+fn marks(dom: &str, figure: &str) -> u32 {
+    let tag = tag(dom, figure);
+    let value = tag.split("data-marks=\"").nth(1).and_then(|rest| rest.split('"').next());
+    value.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("figure {figure} was not drawn: {tag}"))
+}
+
+fn has_svg(dom: &str, figure: &str) -> bool {
+    let from = dom.split(&format!("<figure id=\"{figure}\"")).nth(1).unwrap_or_default();
+    from.split("</figure>").next().unwrap_or_default().contains("<svg")
+}
+
+fn tag<'a>(dom: &'a str, figure: &str) -> &'a str {
+    let at = dom.find(&format!("<figure id=\"{figure}\"")).unwrap_or_else(|| panic!("no figure {figure}"));
+    dom[at..].split('>').next().unwrap_or_default()
+}

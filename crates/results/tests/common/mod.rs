@@ -1,0 +1,150 @@
+//! Made-up outcomes for tests: a seeded run of some clients against a server that mostly answers.
+#![allow(dead_code, reason = "every test uses another part")]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_core::{Outcome, Reason, RunTime, Status, TraceTime, Transport};
+use ldplayer_results::{Recorder, RunEnd, RunReport, RunSetup, Side, TelemetrySample, VerdictLimits, Warning};
+use serde_json::json;
+
+/// A small generator of numbers (splitmix64), so that every run of a test sees the same.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    /// Evenly in 0 to 1.
+    pub fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Exponentially with this mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+}
+
+/// A query that was answered 1 ms after it was sent, exactly on time.
+pub fn outcome(index: u64, intended: i64) -> Outcome {
+    Outcome {
+        index,
+        client: Ipv4Addr::new(192, 0, 2, (index % 250) as u8).into(),
+        client_port: 40_000,
+        server: SocketAddr::new(Ipv4Addr::new(198, 51, 100, 1).into(), 53),
+        transport: Transport::Udp,
+        connection: None,
+        intended: RunTime(intended),
+        submitted: Some(RunTime(intended)),
+        sent: None,
+        answered: Some(RunTime(intended + 1_000_000)),
+        status: Status::Answered,
+        reason: None,
+        rcode: Some(0),
+        tc: false,
+        ad: false,
+        aa: true,
+        query_bytes: 45,
+        response_bytes: 320,
+        connect_ns: None,
+        handshake_ns: None,
+        reused: false,
+        resumed: false,
+        early_data: false,
+        answer: None,
+    }
+}
+
+/// The row without an answer.
+pub fn unanswered(mut outcome: Outcome) -> Outcome {
+    (outcome.answered, outcome.rcode, outcome.response_bytes) = (None, None, 0);
+    outcome.status = Status::Timeout;
+    outcome
+}
+
+/// The row of a query that was never sent.
+pub fn unsent(outcome: Outcome, reason: Reason) -> Outcome {
+    Outcome { status: Status::NotSent, reason: Some(reason), submitted: None, ..unanswered(outcome) }
+}
+
+/// Poisson arrivals over `seconds`, with jitter, tails, timeouts, several rcodes, strays and late answers.
+pub fn lifelike(seconds: f64, rate: f64) -> Vec<Outcome> {
+    let mut numbers = Numbers(7);
+    let mut rows = Vec::new();
+    let mut due = 0.3e9;
+    while due < (seconds + 0.3) * NS_PER_S as f64 {
+        let row = lifelike_row(rows.len() as u64, due as i64, &mut numbers);
+        rows.push(row);
+        due += numbers.exponential(1e9 / rate);
+    }
+    for at in (500..rows.len()).step_by(1_000) {
+        let extra = |status, reason| Outcome { status, reason, ..rows[at].clone() };
+        let extras = [extra(Status::Stray, Some(Reason::Duplicate)), extra(Status::Late, None)];
+        rows.extend(extras);
+    }
+    rows
+}
+
+fn lifelike_row(index: u64, due: i64, numbers: &mut Numbers) -> Outcome {
+    let mut row = outcome(index, due);
+    let client = (numbers.unit().powi(3) * 2_000.0) as u16;
+    row.client = if client % 5 == 0 {
+        IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, client))
+    } else {
+        IpAddr::V4(Ipv4Addr::new(192, 0, (client >> 8) as u8, client as u8))
+    };
+    let stall = if numbers.unit() < 0.002 { numbers.exponential(400_000.0) } else { 0.0 };
+    let lateness = 2_000.0 + numbers.exponential(4_000.0) - 3_000.0 * numbers.unit() + stall;
+    let submitted = due + lateness as i64;
+    let slow = if numbers.unit() < 0.03 { numbers.exponential(30e6) } else { 0.0 };
+    let swell = 1.0 + 0.5 * (due as f64 / 4e9).sin();
+    let latency = 120_000.0 + numbers.exponential(90_000.0) * swell + slow;
+    row.submitted = Some(RunTime(submitted));
+    row.answered = Some(RunTime(submitted + latency as i64));
+    row.rcode = Some([0, 0, 0, 0, 0, 3, 3, 3, 2, 5][(numbers.unit() * 10.0) as usize]);
+    row.response_bytes = 100 + (numbers.unit() * 1_100.0) as u16;
+    if numbers.unit() < 0.004 { unanswered(row) } else { row }
+}
+
+/// A set-up with something to show in every table.
+pub fn setup(workers: usize) -> RunSetup {
+    RunSetup {
+        config: json!({
+            "command": ["ldplayer", "replay", "b-root.pcap.xz", "--server", "198.51.100.1"],
+            "trace": "b-root.pcap.xz", "server": "198.51.100.1:53", "timing": "original", "precision": "high",
+            "sources": "original", "query_timeout_s": 5, "seed": 42
+        }),
+        environment: json!({ "cpus": 2, "kernel": "6.18.0", "memory_gib": 24, "clock_source": "tsc", "os": "Debian 12" }),
+        started: TraceTime(1_764_000_000_123_456_789),
+        workers,
+        trace_first: TraceTime(1_475_762_100_000_000_001),
+        speed_note: Some("as fast as recorded".to_owned()),
+    }
+}
+
+/// The end of a run through a trace of `queries`.
+pub fn end(queries: u64) -> RunEnd {
+    RunEnd {
+        interrupted: false,
+        trace_queries: queries,
+        warnings: vec![Warning::new("cpu_stolen", "the host took 12 ms of CPU time", "run on a machine of your own")],
+        telemetry: vec![TelemetrySample { at: RunTime(0), side: Side::Client, name: "rss_bytes".into(), value: 1e8 }],
+        limits: VerdictLimits::HIGH,
+        stalls: json!({ "count": 2, "longest_ms": 7.5 }),
+        tally: json!({ "packets": 100_000, "skipped": { "not_dns_port": 12 } }),
+    }
+}
+
+/// Records `rows` by two workers in the order in which they ended, and ends the run.
+pub fn run(dir: &Path, mut rows: Vec<Outcome>) -> RunReport {
+    let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
+    rows.sort_by_key(|row| row.answered.or(row.submitted).map_or(row.intended.0 + 5 * NS_PER_S, |time| time.0));
+    let mut recorder = Recorder::create(dir, false, setup(2)).expect("a new run directory");
+    let (even, odd): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.index % 2 == 0);
+    for (worker, rows) in [even, odd].into_iter().enumerate() {
+        rows.chunks(4_000).for_each(|batch| recorder.record(worker, batch).expect("rows are written"));
+    }
+    recorder.finish(end(queries)).expect("the run ends well")
+}
