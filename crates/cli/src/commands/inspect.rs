@@ -1,14 +1,69 @@
-//! `ldplayer inspect`.
+//! `ldplayer inspect`: what is in a trace.
 
+use std::io::Write;
 use std::process::ExitCode;
+
+use anyhow::anyhow;
+use ldplayer_trace::{Input, Inspector, OpenOptions, Summary, open};
 
 use crate::failure::Failure;
 
+const EXAMPLES: &str = "\
+Examples:
+  ldplayer inspect capture.pcap.xz
+  ldplayer inspect --json monday.parquet tuesday.parquet | jq .qps_peak";
+
 /// Options of `inspect`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Captures, traces or query files, compressed or not; `-` is standard input
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<String>,
+    /// Port that carries DNS in captures; may be given several times
+    #[arg(long, value_name = "PORT", default_value = "53")]
+    port: Vec<u16>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<ExitCode, Failure> {
-    Err(Failure::environment(anyhow::anyhow!("inspect: not built yet")))
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let inputs: Vec<Input> = args.traces.iter().map(|word| word.as_str().into()).collect();
+    let mut source = open(&inputs, &OpenOptions { ports: args.port, ..OpenOptions::default() })?;
+    let (mut inspector, mut batch) = (Inspector::default(), Vec::new());
+    loop {
+        let more = source.read(&mut batch)?;
+        inspector.add(&batch);
+        batch.clear();
+        if !more {
+            break;
+        }
+    }
+    let summary = inspector.summary(source.tally());
+    if summary.transactions == 0 {
+        return Err(no_transaction(&args.traces, &summary).into());
+    }
+    print(&summary, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(summary: &Summary, json: bool) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match json {
+        true => writeln!(stdout, "{}", serde_json::to_string_pretty(summary)?)?,
+        false => write!(stdout, "{summary}")?,
+    }
+    Ok(stdout.flush()?)
+}
+
+/// The error for a trace in which there is nothing to use, with the reasons that say why.
+pub(super) fn no_transaction(traces: &[String], summary: &Summary) -> anyhow::Error {
+    let skipped = summary.skipped.iter().map(|(reason, count)| format!("{reason} {count}"));
+    let damaged = summary.damaged.iter().map(|damage| format!("{} {}", damage.reason, damage.count));
+    let reasons: Vec<String> = skipped.chain(damaged).collect();
+    let found = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    let (names, packets) = (traces.join(", "), summary.packets);
+    anyhow!("{names}: no DNS transaction in {packets} packets or lines{found}; give --port if DNS is on another port")
 }

@@ -1,0 +1,149 @@
+//! `ldplayer convert` and `ldplayer inspect` as a user meets them: files in, files out, one line of error, exit status.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const TSV: &str = "\
+time\tsrc\tsrc_port\tdst\tdst_port\ttransport\tqname\tqtype\tqclass\tflags\tedns
+1475762100.000000001\t192.0.2.1\t1024\t198.51.100.53\t53\tudp\twww.example.\tA\tIN\trd\t1232,do
+1475762100.500000000\t2001:db8::1\t1025\t2001:db8::53\t53\tudp\t\\.a\\032b.example.\tTYPE65280\tCH\trd,cd\t-
+1475762101.000000000\t192.0.2.1\t1026\t198.51.100.53\t53\ttcp\t.\tNS\tIN\t-\t4096
+";
+
+fn ldplayer(directory: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+    command.current_dir(directory).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn succeed(directory: &Path, args: &[&str]) -> String {
+    let output = ldplayer(directory, args);
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The one line of a failure with exit status 2.
+fn refuse(directory: &Path, args: &[&str]) -> String {
+    let output = ldplayer(directory, args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+    let line = stderr(&output);
+    assert_eq!(line.trim_end().lines().count(), 1, "{line}");
+    line
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn directory_with(name: &str, content: impl AsRef<[u8]>) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join(name), content).unwrap();
+    let path = directory.path().to_owned();
+    (directory, path)
+}
+
+#[test]
+fn tsv_survives_parquet_octet_by_octet() {
+    let (_directory, path) = directory_with("a.tsv", TSV);
+    succeed(&path, &["convert", "a.tsv", "-o", "a.parquet"]);
+    succeed(&path, &["convert", "a.parquet", "-o", "b.tsv"]);
+    assert_eq!(fs::read_to_string(path.join("b.tsv")).unwrap(), TSV);
+    assert_eq!(succeed(&path, &["convert", "a.parquet", "-o", "-"]), TSV);
+}
+
+#[test]
+fn several_inputs_are_merged_by_time() {
+    let (_directory, path) = directory_with("a.tsv", TSV);
+    fs::write(path.join("b.txt"), "b.example AAAA\n; comment\nc.example MX\n").unwrap();
+    succeed(&path, &["convert", "a.tsv", "b.txt", "-o", "all.parquet"]);
+    succeed(&path, &["convert", "all.parquet", "-o", "all.txt"]);
+    let names = fs::read_to_string(path.join("all.txt")).unwrap();
+    let wanted = "b.example. AAAA\nc.example. MX\nwww.example. A\n\\.a\\032b.example. TYPE65280\n. NS\n";
+    assert_eq!(names, wanted);
+}
+
+#[test]
+fn an_existing_file_is_kept_without_force() {
+    let (_directory, path) = directory_with("a.tsv", TSV);
+    fs::write(path.join("b.txt"), "mine").unwrap();
+    let line = refuse(&path, &["convert", "a.tsv", "-o", "b.txt"]);
+    assert!(line.contains("b.txt: exists already") && line.contains("--force"), "{line}");
+    assert_eq!(fs::read_to_string(path.join("b.txt")).unwrap(), "mine");
+    succeed(&path, &["convert", "a.tsv", "-o", "b.txt", "--force"]);
+    assert!(fs::read_to_string(path.join("b.txt")).unwrap().starts_with("www.example. A\n"));
+}
+
+#[test]
+fn a_trace_can_be_written_over_itself() {
+    let (_directory, path) = directory_with("a.tsv", TSV);
+    succeed(&path, &["convert", "a.tsv", "-o", "a.tsv", "--force"]);
+    assert_eq!(fs::read_to_string(path.join("a.tsv")).unwrap(), TSV);
+}
+
+#[test]
+fn bad_inputs_get_one_line_and_leave_nothing_behind() {
+    let cases: [(&str, &[u8], &str); 5] = [
+        ("empty.tsv", b"", "the file is empty"),
+        ("prose.pcap", b"Dear reader, this is no capture.\n", "not a capture, trace or query file"),
+        ("binary", b"\x7fELF\x02\x01\x01\0\0\0", "not a capture, trace or query file"),
+        ("header.tsv", b"time\tsrc\tqname\tqtype\n", "no DNS transaction"),
+        ("cut.parquet", b"PAR1....", "damaged Parquet file"),
+    ];
+    for (name, content, said) in cases {
+        let (_directory, path) = directory_with(name, content);
+        for args in [&["inspect", name][..], &["convert", name, "-o", "out.parquet"]] {
+            let line = refuse(&path, args);
+            assert!(line.contains(name) && line.contains(said), "{line}");
+        }
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "{name}: something was left behind");
+    }
+}
+
+#[test]
+fn outputs_that_cannot_be_are_refused() {
+    let (_directory, path) = directory_with("a.tsv", TSV);
+    let missing = refuse(&path, &["convert", "a.tsv", "-o", "nowhere/a.parquet"]);
+    assert!(missing.contains("nowhere/a.parquet") && missing.contains("No such file"), "{missing}");
+    assert!(refuse(&path, &["convert", "a.tsv", "-o", "a.xls"]).contains("names no output format"));
+    assert!(refuse(&path, &["convert", "a.tsv", "-o", ".", "--to", "tsv"]).contains("is a directory"));
+    assert!(refuse(&path, &["convert", "missing.tsv", "-o", "a.pcap"]).contains("missing.tsv"));
+    for format in ["tsv", "parquet", "pcap", "dnsperf"] {
+        let line = refuse(&path, &["convert", "a.tsv", "-o", "/dev/full", "--to", format]);
+        assert!(line.contains("/dev/full: the disk is full"), "{line}");
+    }
+}
+
+#[test]
+fn what_a_format_cannot_hold_is_said() {
+    let row = "1\t192.0.2.1\tdot\ta.example.\tA\n2\t192.0.2.1\tudp\ta.example.\tA\nx\t192.0.2.1\tudp\ta.example.\tA\n";
+    let (_directory, path) = directory_with("a.tsv", format!("time\tsrc\ttransport\tqname\tqtype\n{row}"));
+    let output = ldplayer(&path, &["convert", "a.tsv", "-o", "a.pcap"]);
+    assert!(output.status.success());
+    let said = stderr(&output);
+    assert!(said.contains("1 transactions written as pcap"), "{said}");
+    assert!(said.contains("left out: encrypted_transport 1"), "{said}");
+    assert!(said.contains("damaged: bad_time 1, first in a.tsv, packet or line 4"), "{said}");
+}
+
+#[test]
+fn inspect_prints_the_figures() {
+    let (_directory, path) = directory_with("a.tsv", TSV);
+    let json: serde_json::Value = serde_json::from_str(&succeed(&path, &["inspect", "--json", "a.tsv"])).unwrap();
+    assert_eq!((&json["transactions"], &json["unanswered"]), (&3.into(), &3.into()));
+    assert_eq!((&json["clients"], &json["servers"]), (&2.into(), &2.into()));
+    assert_eq!(json["first"], "2016-10-06T13:55:00.000000001Z");
+    assert_eq!(json["transports"], serde_json::json!({"udp": 2, "tcp": 1}));
+    assert_eq!(json["qtypes"], serde_json::json!({"A": 1, "NS": 1, "TYPE65280": 1}));
+    assert_eq!((&json["edns"], &json["do"], &json["qps_peak"]), (&2.into(), &1.into(), &3.into()));
+    let text = succeed(&path, &["inspect", "a.tsv"]);
+    assert!(text.contains("transactions  3, unanswered 3, unasked 0"), "{text}");
+}
+
+#[test]
+fn help_has_an_example() {
+    let directory = tempfile::tempdir().unwrap();
+    for command in ["inspect", "convert"] {
+        let help = succeed(directory.path(), &[command, "--help"]);
+        assert!(help.contains(&format!("Examples:\n  ldplayer {command} ")), "{help}");
+    }
+}
