@@ -1,5 +1,10 @@
 //! What ldplayer asks of Linux, and the only crate with unsafe code.
+
 pub mod clock;
+pub mod limits;
+pub mod machine;
+mod netlink;
+pub mod netns;
 pub mod pin;
 pub mod poll;
 pub mod udp;
