@@ -1,0 +1,253 @@
+//! The run directory: what is written, what is refused, and what survives trouble.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_core::{Outcome, Reason, RunTime, Status};
+use ldplayer_results::{Recorder, ResultsError, RunReport, State, Verdict, read_run, rewrite_page};
+use serde_json::Value;
+
+/// A directory for one run, removed with the test.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn run(&self) -> PathBuf {
+        self.0.path().join("run")
+    }
+}
+
+fn recorder(dir: &Path) -> Recorder {
+    Recorder::create(dir, false, common::setup(1)).unwrap()
+}
+
+/// A run by one worker through a trace of `queries`.
+fn run(rows: &[Outcome], queries: u64) -> RunReport {
+    let place = Place::new();
+    let mut recorder = recorder(&place.run());
+    recorder.record(0, rows).unwrap();
+    recorder.finish(common::end(queries)).unwrap()
+}
+
+fn passed(verdict: &Verdict, name: &str) -> bool {
+    verdict.checks.iter().find(|check| check.name == name).unwrap_or_else(|| panic!("no check {name}")).ok
+}
+
+fn has_warning(report: &RunReport, code: &str) -> bool {
+    report.warnings.iter().any(|warning| warning.code == code)
+}
+
+#[test]
+fn every_query_is_in_one_account() {
+    let row = |at: u64| common::outcome(at, at as i64 * 1_000_000);
+    let failed = Outcome { status: Status::Refused, ..common::unanswered(row(3)) };
+    let stray = Outcome { status: Status::Stray, reason: Some(Reason::UnknownId), index: u64::MAX, ..row(0) };
+    let late = Outcome { status: Status::Late, ..row(2) };
+    let rows =
+        [row(0), row(1), common::unanswered(row(2)), failed, common::unsent(row(4), Reason::Transport), stray, late];
+    let report = run(&rows, 5);
+    let queries = &report.summary.queries;
+    assert_eq!((queries.answered, queries.timed_out, queries.failed, queries.sent, queries.not_sent), (2, 1, 1, 4, 1));
+    assert_eq!((queries.late, queries.stray), (1, 1));
+    assert_eq!(queries.failed_by_status["refused"], 1);
+    assert_eq!(queries.not_sent_by_reason["transport_not_available"], 1);
+    assert_eq!(queries.stray_by_reason["unknown_id"], 1);
+    assert!(passed(&report.verdict, "accounting"));
+    assert!(passed(&report.verdict, "not_sent"), "another transport is not a fault of the run");
+    for code in ["failed_queries", "stray_responses", "late_responses", "not_sent", "many_timeouts"] {
+        assert!(has_warning(&report, code), "{code}");
+    }
+}
+
+#[test]
+fn a_query_without_a_row_fails_the_verdict() {
+    let report = run(&[common::outcome(0, 0)], 2);
+    assert!(!passed(&report.verdict, "accounting"));
+    assert!(!report.verdict.ok);
+}
+
+#[test]
+fn a_query_kept_back_fails_the_verdict() {
+    let report = run(&[common::outcome(0, 0), common::unsent(common::outcome(1, 1_000), Reason::Lag)], 2);
+    assert!(!passed(&report.verdict, "not_sent"));
+}
+
+#[test]
+fn an_interrupted_run_says_so() {
+    let place = Place::new();
+    let mut recorder = recorder(&place.run());
+    recorder.record(0, &[common::outcome(0, 0)]).unwrap();
+    let end = ldplayer_results::RunEnd { interrupted: true, ..common::end(1) };
+    let report = recorder.finish(end).unwrap();
+    assert_eq!(report.state, State::Interrupted);
+    assert!(passed(&report.verdict, "accounting") && !passed(&report.verdict, "completeness"));
+    assert_eq!(read_run(&place.run()).unwrap().state, State::Interrupted);
+}
+
+/// Lateness of 100 queries 1 ms apart, 5 µs for the first and one more for each later one; recorded backwards.
+#[test]
+fn timing_errors_are_exact_and_relative_to_the_first_query() {
+    let late = |at: i64| {
+        let row = common::outcome(at as u64, at * 1_000_000);
+        Outcome { submitted: Some(RunTime(at * 1_000_000 + 5_000 + at * 1_000)), ..row }
+    };
+    let report = run(&(0..100).rev().map(late).collect::<Vec<_>>(), 100);
+    let timing = &report.summary.timing;
+    let error = timing.error_us.unwrap();
+    assert_eq!(timing.first_error_us, Some(5.0));
+    assert_eq!((error.min, error.p25, error.p50, error.p75, error.p99, error.max), (0.0, 24.0, 49.0, 74.0, 98.0, 99.0));
+    let gaps = timing.interarrival_error_us.unwrap();
+    assert_eq!((gaps.min, gaps.p50, gaps.max), (1.0, 1.0, 1.0));
+    assert!(!passed(&report.verdict, "timing_quartiles") && passed(&report.verdict, "timing_p99"));
+}
+
+/// 2,000 queries a second, of which one second sends 20 too late, into the next.
+#[test]
+fn the_rate_is_judged_by_windows() {
+    let mut rows: Vec<Outcome> = (0..20_000).map(|at| common::outcome(at, at as i64 * 500_000)).collect();
+    let on_time = run(&rows, 20_000);
+    assert_eq!(on_time.summary.rate.within_0_1_percent, Some(100.0));
+    assert!(passed(&on_time.verdict, "rate"));
+    for row in &mut rows[5_980..6_000] {
+        row.submitted = Some(RunTime(3 * NS_PER_S + 1));
+        row.answered = Some(RunTime(3 * NS_PER_S + 2));
+    }
+    let behind = run(&rows, 20_000);
+    assert_eq!(behind.summary.rate.within_0_1_percent, Some(80.0));
+    assert_eq!(behind.summary.rate.error_percent.unwrap().p1, -1.0);
+    assert!(!passed(&behind.verdict, "rate"));
+}
+
+#[test]
+fn run_json_and_report_json_have_the_agreed_keys() {
+    let place = Place::new();
+    let report = common::run(&place.run(), common::lifelike(3.0, 500.0));
+    let written: Value = serde_json::from_slice(&fs::read(place.run().join("run.json")).unwrap()).unwrap();
+    for key in ["config", "environment", "summary", "verdict", "warnings", "state", "stalls", "tally"] {
+        assert!(!written[key].is_null(), "run.json lacks {key}");
+    }
+    for object in [&written["summary"], &report.to_json()] {
+        for pointer in [
+            "/elapsed_s",
+            "/queries/trace",
+            "/queries/timed_out",
+            "/queries/not_sent",
+            "/timing/error_us/p999",
+            "/timing/interarrival_error_us/min",
+            "/rate/qps_mean",
+            "/rate/window_s",
+            "/rate/within_0_1_percent",
+            "/rate/error_percent/p99",
+            "/latency_ms/from_intended/p50",
+            "/latency_ms/from_sent/p99",
+            "/latency_ms/by_transport/udp/p50",
+            "/latency_ms/by_client_activity/busiest_1_percent/p50",
+            "/rcodes/NXDOMAIN",
+            "/responses/bytes",
+            "/responses/mbps_p50",
+            "/connections/peak_open",
+            "/clients/answered_all",
+            "/verdict/ok",
+            "/verdict/checks/0/limit",
+            "/warnings/0/remedy",
+        ] {
+            assert!(object.pointer(pointer).is_some_and(|value| !value.is_null()), "{pointer} is missing");
+        }
+    }
+    assert_eq!(read_run(&place.run()).unwrap().summary, report.summary, "what is written is what is read");
+}
+
+#[test]
+fn reading_the_rows_again_gives_the_same_page() {
+    let place = Place::new();
+    let report = common::run(&place.run(), common::lifelike(3.0, 500.0));
+    let page = place.run().join("report.html");
+    let before = fs::read(&page).unwrap();
+    fs::remove_file(&page).unwrap();
+    assert_eq!(rewrite_page(&place.run(), None).unwrap().summary, report.summary);
+    assert!(fs::read(&page).unwrap() == before, "the page changed");
+}
+
+#[test]
+fn an_existing_directory_is_refused_and_a_foreign_one_even_with_force() {
+    let place = Place::new();
+    common::run(&place.run(), vec![common::outcome(0, 0)]);
+    let create = |force| Recorder::create(&place.run(), force, common::setup(1)).map(drop);
+    assert!(matches!(create(false), Err(ResultsError::Exists(_))));
+    fs::write(place.run().join("notes.txt"), "mine").unwrap();
+    create(true).unwrap();
+    assert_eq!(fs::read_to_string(place.run().join("notes.txt")).unwrap(), "mine");
+    assert!(!place.run().join("report.html").exists(), "the old report would speak of another run");
+    fs::remove_file(place.run().join("run.json")).unwrap();
+    assert!(matches!(create(true), Err(ResultsError::Foreign(_))));
+}
+
+#[test]
+fn a_crashed_run_is_read_as_far_as_its_files_are_whole() {
+    let place = Place::new();
+    let mut recorder = recorder(&place.run());
+    let row = |at: i64| common::outcome(at as u64, at * NS_PER_S);
+    // The first batch ends a period, so its file is whole; the second is in memory when the process dies.
+    recorder.record(0, &(0..=61).map(row).collect::<Vec<_>>()).unwrap();
+    recorder.record(0, &(62..70).map(row).collect::<Vec<_>>()).unwrap();
+    drop(recorder);
+    fs::write(place.run().join("queries/worker-0-001.parquet.part"), "PAR1 and no footer").unwrap();
+    fs::write(place.run().join("queries/worker-0-002.parquet"), "damaged").unwrap();
+    let report = rewrite_page(&place.run(), None).unwrap();
+    assert_eq!(report.state, State::Running);
+    assert_eq!(report.summary.queries.answered, 62);
+    assert_eq!(report.summary.queries.trace, None);
+    assert!(has_warning(&report, "incomplete_run") && has_warning(&report, "rows_unreadable"));
+    assert!(!report.verdict.ok);
+}
+
+#[test]
+fn rows_that_cannot_be_written_are_counted_and_the_rest_is_kept() {
+    let place = Place::new();
+    let mut recorder = recorder(&place.run());
+    let rows: Vec<Outcome> = (0..62).map(|at| common::outcome(at, at as i64 * NS_PER_S)).collect();
+    recorder.record(0, &rows).unwrap();
+    // Where the next file is to be made there is a directory.
+    fs::create_dir(place.run().join("queries/worker-0-001.parquet.part")).unwrap();
+    let more: Vec<Outcome> = (62..130).map(|at| common::outcome(at, at as i64 * NS_PER_S)).collect();
+    let error = recorder.record(0, &more).unwrap_err().to_string();
+    assert!(error.contains("worker-0-001") && !error.contains('\n'), "{error}");
+    recorder.record(0, &[common::outcome(130, 0)]).unwrap();
+    let report = recorder.finish(common::end(131)).unwrap();
+    assert_eq!(report.summary.queries.answered, 62);
+    let warning = report.warnings.iter().find(|warning| warning.code == "rows_lost").unwrap();
+    assert!(warning.text.contains("69 queries"), "{}", warning.text);
+    assert!(!report.verdict.ok);
+}
+
+#[test]
+fn what_is_no_run_is_refused_in_one_line() {
+    let place = Place::new();
+    for content in [None, Some("{}"), Some("not json"), Some(r#"{"format":"other","version":1}"#)] {
+        if let Some(content) = content {
+            fs::create_dir_all(place.run()).unwrap();
+            fs::write(place.run().join("run.json"), content).unwrap();
+        }
+        let error = read_run(&place.run()).unwrap_err();
+        assert!(matches!(error, ResultsError::NotARun { .. }), "{error}");
+        assert!(!error.to_string().contains('\n'));
+    }
+}
+
+#[test]
+fn the_vendored_scripts_are_those_that_were_checked() {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    let sums = fs::read_to_string(assets.join("SHA256SUMS")).unwrap();
+    for name in ["d3.min.js", "plot.umd.min.js", "LICENSE.d3", "LICENSE.plot"] {
+        assert!(sums.contains(name), "{name} has no checksum");
+    }
+    let status = Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(&assets).status();
+    assert!(status.unwrap().success());
+}
