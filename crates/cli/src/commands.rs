@@ -22,7 +22,7 @@ pub enum Command {
     /// Convert traces to Parquet, TSV, pcap or dnsperf text
     Convert(convert::Args),
     /// Replay a trace against a server
-    Replay(replay::Args),
+    Replay(Box<replay::Args>),
     /// Write or print the report of a run
     Report(report::Args),
     /// Run a command in a namespace where every address is local
@@ -38,7 +38,7 @@ impl Command {
             Self::Demo(args) => demo::run(args),
             Self::Inspect(args) => inspect::run(args),
             Self::Convert(args) => convert::run(args),
-            Self::Replay(args) => replay::run(args),
+            Self::Replay(args) => replay::run(&args),
             Self::Report(args) => report::run(args),
             Self::Testbed(args) => testbed::run(args),
             Self::Doctor(args) => doctor::run(args),

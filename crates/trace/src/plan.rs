@@ -105,7 +105,7 @@ impl Planner {
 
     fn due(&self, elapsed: i64) -> RunTime {
         match self.options.timing {
-            Timing::Scaled(speed) if speed == 1.0 => RunTime(elapsed - self.options.start),
+            Timing::Scaled(1.0) => RunTime(elapsed - self.options.start),
             Timing::Scaled(speed) => RunTime(((elapsed - self.options.start) as f64 / speed).round() as i64),
             Timing::Rate(qps) => RunTime((self.planned as f64 * 1e9 / qps).round() as i64),
             Timing::Fast => RunTime(0),

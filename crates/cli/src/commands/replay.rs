@@ -1,14 +1,99 @@
-//! `ldplayer replay`.
+//! `ldplayer replay`: from the options as typed to a finished run directory.
+
+mod feed;
+mod options;
+mod progress;
+mod server;
+mod target;
+mod warnings;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use crate::failure::Failure;
+use ldplayer_core::TraceTime;
+use ldplayer_net::clock;
+use ldplayer_replay::{Drain, Ended, LinkError, Monitor};
+use ldplayer_results::{Recorder, RunEnd, RunReport, RunSetup};
 
-/// Options of `replay`.
-#[derive(clap::Args)]
-pub struct Args {}
+use crate::failure::{Failure, VERDICT_FAILED};
+use feed::PlanFeed;
+pub use options::Args;
+use options::Plan;
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<ExitCode, Failure> {
-    Err(Failure::environment(anyhow::anyhow!("replay: not built yet")))
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let report = replay(args)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        println!("{report}");
+        println!("run directory: {}", args.output().display());
+    }
+    Ok(if report.verdict.ok { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })
 }
+
+/// Makes the run and returns its report.
+pub fn replay(args: &Args) -> Result<RunReport, Failure> {
+    let server = server::start(args)?;
+    let plan = Plan::resolve(args)?;
+    target::check(&plan)?;
+    let mut feed = PlanFeed::open(&plan)?;
+    let setup = RunSetup {
+        config: plan.config(args),
+        environment: environment(),
+        started: TraceTime(clock::realtime_ns()),
+        workers: plan.settings.workers,
+        trace_first: feed.first(),
+        speed_note: plan.speed_note(),
+    };
+    let mut recorder = Recorder::create(&args.output(), args.force, setup)?;
+    let monitor = Monitor::new(plan.settings.workers);
+    let (ended, telemetry) = progress::watch(&monitor, args, || {
+        ldplayer_replay::run(&plan.settings, &mut feed, &mut Rows(&mut recorder), &monitor)
+    });
+    drop(server);
+    let ended = ended.map_err(Failure::environment)?;
+    finish(recorder, &plan, &feed, ended, &monitor, telemetry)
+}
+
+fn finish(
+    recorder: Recorder,
+    plan: &Plan,
+    feed: &PlanFeed,
+    ended: Ended,
+    monitor: &Monitor,
+    telemetry: progress::Telemetry,
+) -> Result<RunReport, Failure> {
+    let warnings = warnings::of(&ended, plan, &telemetry);
+    let report = recorder.finish(RunEnd {
+        interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
+        trace_queries: ended.trace_queries,
+        warnings,
+        telemetry: telemetry.samples,
+        limits: plan.limits(),
+        stalls: warnings::stalls(&ended),
+        tally: feed.tally(),
+    })?;
+    // What was measured is kept and reported; the error still decides the exit status.
+    match ended.drain_error.or(ended.feed_error) {
+        Some(error) => Err(Failure::from(anyhow::anyhow!(error))),
+        None => Ok(report),
+    }
+}
+
+/// Facts of the machine for `run.json`.
+fn environment() -> serde_json::Value {
+    serde_json::to_value(ldplayer_net::machine::facts()).unwrap_or_default()
+}
+
+/// The recorder as the engine sees it.
+struct Rows<'a>(&'a mut Recorder);
+
+impl Drain for Rows<'_> {
+    fn outcomes(&mut self, worker: usize, rows: &[ldplayer_core::Outcome]) -> Result<(), LinkError> {
+        Ok(self.0.record(worker, rows)?)
+    }
+}
+
+/// A shared flag that a signal raises.
+type Flag = Arc<std::sync::atomic::AtomicBool>;

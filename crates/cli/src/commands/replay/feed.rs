@@ -1,0 +1,86 @@
+//! The trace as the replay engine sees it: read, planned, one batch ahead.
+
+use ldplayer_core::{Query, TraceTime, Transaction};
+use ldplayer_replay::{Feed, LinkError};
+use ldplayer_trace::{Planner, Source};
+
+use super::options::Plan;
+use crate::failure::Failure;
+
+/// A trace that is planned while it is read.
+pub struct PlanFeed {
+    source: Box<dyn Source>,
+    planner: Planner,
+    transactions: Vec<Transaction>,
+    first_batch: Vec<Query>,
+    exhausted: bool,
+}
+
+impl PlanFeed {
+    /// Opens the trace and reads up to its first query.
+    pub fn open(plan: &Plan) -> Result<Self, Failure> {
+        let source = ldplayer_trace::open(&plan.inputs, &plan.open)?;
+        let planner = Planner::new(plan.plan);
+        let mut feed = Self { source, planner, transactions: Vec::new(), first_batch: Vec::new(), exhausted: false };
+        let mut batch = Vec::new();
+        while batch.is_empty() && !feed.exhausted {
+            feed.read(&mut batch)?;
+        }
+        if batch.is_empty() {
+            return Err(anyhow::anyhow!("{}", feed.explain_emptiness(plan)).into());
+        }
+        feed.first_batch = batch;
+        Ok(feed)
+    }
+
+    /// Time of the first query in the trace.
+    pub fn first(&self) -> TraceTime {
+        self.planner.first().unwrap_or_default()
+    }
+
+    /// What the reader saw, for `run.json`.
+    pub fn tally(&self) -> serde_json::Value {
+        let tally = self.source.tally();
+        serde_json::json!({
+            "packets": tally.packets,
+            "dns_messages": tally.dns_messages,
+            "queries": tally.queries,
+            "responses": tally.responses,
+            "skipped": tally.skipped,
+            "damaged": tally.damaged,
+        })
+    }
+
+    fn read(&mut self, batch: &mut Vec<Query>) -> Result<(), ldplayer_trace::TraceError> {
+        self.transactions.clear();
+        let more = self.source.read(&mut self.transactions)?;
+        let planner = &mut self.planner;
+        batch.extend(self.transactions.iter().filter_map(|transaction| planner.plan(transaction)));
+        self.exhausted = !more || self.planner.is_finished();
+        Ok(())
+    }
+
+    fn explain_emptiness(&self, plan: &Plan) -> String {
+        let tally = self.source.tally();
+        let names: Vec<String> = plan.inputs.iter().map(|input| format!("{input:?}")).collect();
+        let (names, packets) = (names.join(", "), tally.packets);
+        if tally.queries > 0 {
+            return format!("{names}: none of its {} queries lies between --start and --stop", tally.queries);
+        }
+        format!(
+            "{names}: no DNS query in {packets} packets (ports {:?}); see `ldplayer inspect`, or give --port",
+            plan.open.ports
+        )
+    }
+}
+
+impl Feed for PlanFeed {
+    fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
+        if !self.first_batch.is_empty() {
+            batch.append(&mut self.first_batch);
+        } else if !self.exhausted {
+            self.read(batch)?;
+        }
+        Ok(!self.exhausted)
+    }
+}

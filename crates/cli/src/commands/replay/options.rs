@@ -1,0 +1,336 @@
+//! The options of a replay in two layers: as typed ([`Args`]) and as meant ([`Plan`]).
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use ldplayer_core::time::Span;
+use ldplayer_core::{Cidr, Transport};
+use ldplayer_net::{netns, pin};
+use ldplayer_replay::{Precision, Servers, Settings, Sources};
+use ldplayer_results::VerdictLimits;
+use ldplayer_trace::{Input, OpenOptions, PlanOptions, Timing};
+
+use crate::failure::Failure;
+
+/// Descriptors kept free for files, when each client has a socket.
+const SPARE_DESCRIPTORS: u64 = 256;
+
+/// Replays the queries of a trace against a server, each from its own client at its own moment.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  Replay a capture against a server on this host, each client on a port of its own:
+    ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 -o runs/first
+
+  The same with every client's own address, in a namespace that ldplayer makes, server included:
+    ldplayer replay capture.pcap.xz --sources original --start-server 'nsd -d -c nsd.conf' \\
+        --server 127.0.0.1:5300 --server '[::1]:5300' -o runs/second")]
+pub struct Args {
+    /// Trace to replay: pcap, pcapng, Parquet, TSV or dnsperf text, compressed or not; `-` is standard input
+    #[arg(required = true)]
+    pub trace: Vec<String>,
+    /// Server to ask, ADDR[:PORT]; twice for one of each address family
+    #[arg(long, required = true, value_delimiter = ',', value_parser = parse_server)]
+    pub server: Vec<SocketAddr>,
+    /// Run directory to write [default: runs/ and the time]
+    #[arg(short, long, value_name = "RUN")]
+    pub output: Option<PathBuf>,
+    /// Replace the run in the directory, if there is one
+    #[arg(long)]
+    pub force: bool,
+    /// When queries are sent: original, scaled:X (X times as fast), rate:QPS or fast
+    #[arg(long, default_value = "original")]
+    pub timing: Timing,
+    /// Speed of the trace's clock: 2 is twice as fast; the same as --timing scaled:X
+    #[arg(long, value_name = "X", value_parser = parse_speed, conflicts_with = "timing")]
+    pub speed: Option<f64>,
+    /// Leave out so much of the trace at its start (seconds, or with a unit)
+    #[arg(long, value_name = "S")]
+    pub start: Option<Span>,
+    /// End after so much of the trace (seconds from its start, or with a unit)
+    #[arg(long, value_name = "S")]
+    pub stop: Option<Span>,
+    /// Transport of all queries: as-recorded or udp
+    #[arg(long, default_value = "as-recorded", value_parser = parse_transport)]
+    pub transport: TransportChoice,
+    /// Addresses of the clients: original, ports (one port each) or pool:CIDR,… [default: original where every address
+    /// is local, ports elsewhere]
+    #[arg(long, value_parser = parse_sources)]
+    pub sources: Option<Sources>,
+    /// How long an answer is waited for
+    #[arg(long, value_name = "S", default_value = "5s")]
+    pub query_timeout: Span,
+    /// Worker threads [default: one less than there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub workers: Option<u16>,
+    /// Pin the workers to these cores
+    #[arg(long, value_name = "CORE,…", value_delimiter = ',')]
+    pub cores: Vec<usize>,
+    /// CPU spent on timing: low (sleep), normal (sleep, then spin) or high (spin: a core for each worker)
+    #[arg(long, default_value = "normal")]
+    pub precision: Precision,
+    /// Queries overdue by more than this many milliseconds are not sent, so that a stall is not followed by a flood
+    #[arg(long, value_name = "MS", default_value = "1000")]
+    pub max_lag: f64,
+    /// Queries outstanding at once in each worker, with --timing fast
+    #[arg(long, value_name = "N", default_value = "1000")]
+    pub max_outstanding: usize,
+    /// Allow sending to these addresses outside of this host
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    pub allow_target: Vec<Cidr>,
+    /// Seed of every random choice
+    #[arg(long, default_value = "1")]
+    pub seed: u64,
+    /// Ports that carry DNS in a capture
+    #[arg(long, value_name = "PORT", default_value = "53", value_delimiter = ',')]
+    pub port: Vec<u16>,
+    /// Make a namespace in which every address is local, and start this server in it (run by sh, ended with the run)
+    #[arg(long, value_name = "COMMAND")]
+    pub start_server: Option<String>,
+    /// Record CPU time and memory of this process, the server's
+    #[arg(long, value_name = "PID")]
+    pub watch_pid: Option<u32>,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Args {
+    /// The run directory.
+    pub fn output(&self) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| PathBuf::from("runs/latest"))
+    }
+}
+
+/// `--transport`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransportChoice {
+    /// Each query keeps its own; what is not available yet is not sent, and counted.
+    AsRecorded,
+    /// All over this one.
+    All(Transport),
+}
+
+/// The options as meant.
+pub struct Plan {
+    /// The trace.
+    pub inputs: Vec<Input>,
+    /// How it is read.
+    pub open: OpenOptions,
+    /// How it is planned.
+    pub plan: PlanOptions,
+    /// How it is replayed.
+    pub settings: Settings,
+    /// Addresses outside of this host that may be sent to.
+    pub allowed: Vec<Cidr>,
+}
+
+impl Plan {
+    /// Makes out what the options mean on this machine.
+    pub fn resolve(args: &Args) -> Result<Self, Failure> {
+        let workers = workers(args)?;
+        let sources = sources(args)?;
+        let fast = args.timing == Timing::Fast;
+        Ok(Self {
+            inputs: args.trace.iter().map(|word| Input::from(word.as_str())).collect(),
+            open: OpenOptions { ports: args.port.clone() },
+            plan: PlanOptions {
+                timing: args.speed.map_or(args.timing, Timing::Scaled),
+                start: args.start.map_or(0, Span::ns),
+                stop: args.stop.map(Span::ns),
+                transport: match args.transport {
+                    TransportChoice::AsRecorded => None,
+                    TransportChoice::All(transport) => Some(transport),
+                },
+            },
+            settings: Settings {
+                sources,
+                servers: servers(&args.server)?,
+                workers,
+                cores: args.cores.clone(),
+                precision: args.precision,
+                query_timeout: args.query_timeout.ns().max(1),
+                max_lag: (!fast).then_some((args.max_lag * 1e6) as i64),
+                fast,
+                window: args.max_outstanding.max(1),
+                max_sockets: max_sockets(workers),
+                seed: args.seed,
+            },
+            allowed: args.allow_target.clone(),
+        })
+    }
+
+    /// What the run is judged by.
+    pub fn limits(&self) -> VerdictLimits {
+        match self.settings.precision {
+            _ if self.settings.fast => VerdictLimits::FAST,
+            Precision::High => VerdictLimits::HIGH,
+            Precision::Normal => VerdictLimits::NORMAL,
+            Precision::Low => VerdictLimits::LOW,
+        }
+    }
+
+    /// The options for `run.json`.
+    pub fn config(&self, args: &Args) -> serde_json::Value {
+        let settings = &self.settings;
+        let servers = [settings.servers.v4, settings.servers.v6];
+        serde_json::json!({
+            "command_line": std::env::args().collect::<Vec<_>>(),
+            "trace": args.trace,
+            "servers": servers.into_iter().flatten().map(|server| server.to_string()).collect::<Vec<_>>(),
+            "timing": describe_timing(self.plan.timing),
+            "start_s": self.plan.start as f64 / 1e9,
+            "stop_s": self.plan.stop.map(|stop| stop as f64 / 1e9),
+            "transport": self.plan.transport.map_or("as-recorded", Transport::as_str),
+            "sources": describe_sources(&settings.sources),
+            "query_timeout_s": settings.query_timeout as f64 / 1e9,
+            "workers": settings.workers,
+            "cores": settings.cores,
+            "precision": settings.precision.as_str(),
+            "max_lag_ms": settings.max_lag.map(|lag| lag as f64 / 1e6),
+            "max_outstanding": settings.fast.then_some(settings.window),
+            "ports": self.open.ports,
+            "start_server": args.start_server,
+            "seed": settings.seed,
+        })
+    }
+
+    /// How the schedule relates to the trace, where it is not the recorded one.
+    pub fn speed_note(&self) -> Option<String> {
+        let timing = self.plan.timing;
+        (timing != Timing::ORIGINAL).then(|| describe_timing(timing))
+    }
+}
+
+fn describe_timing(timing: Timing) -> String {
+    match timing {
+        Timing::Scaled(1.0) => "original".to_owned(),
+        Timing::Scaled(speed) => format!("scaled:{speed}"),
+        Timing::Rate(qps) => format!("rate:{qps}"),
+        Timing::Fast => "fast".to_owned(),
+    }
+}
+
+fn describe_sources(sources: &Sources) -> String {
+    match sources {
+        Sources::Original => "original".to_owned(),
+        Sources::Ports => "ports".to_owned(),
+        Sources::Pool(blocks) => {
+            let blocks: Vec<String> = blocks.iter().map(Cidr::to_string).collect();
+            format!("pool:{}", blocks.join(","))
+        }
+    }
+}
+
+fn workers(args: &Args) -> Result<usize, Failure> {
+    let cores = pin::allowed_cores().map_err(Failure::environment)?;
+    if let Some(core) = args.cores.iter().find(|core| !cores.contains(core)) {
+        return Err(anyhow::anyhow!("--cores {core}: this process may use the cores {cores:?}").into());
+    }
+    let default = if args.cores.is_empty() { cores.len().saturating_sub(1).max(1) } else { args.cores.len() };
+    Ok(args.workers.map_or(default, usize::from))
+}
+
+fn sources(args: &Args) -> Result<Sources, Failure> {
+    let any_ip = netns::has_any_ip();
+    match &args.sources {
+        None if any_ip => Ok(Sources::Original),
+        None => Ok(Sources::Ports),
+        Some(Sources::Original) if !any_ip => Err(Failure::environment(anyhow::anyhow!(
+            "--sources original: the clients' addresses are not local here; add --start-server COMMAND, or run all of \
+             it in a namespace: ldplayer testbed run -- COMMAND"
+        ))),
+        Some(sources) => Ok(sources.clone()),
+    }
+}
+
+fn servers(given: &[SocketAddr]) -> Result<Servers, Failure> {
+    let mut servers = Servers::default();
+    for &server in given {
+        let slot = if server.is_ipv4() { &mut servers.v4 } else { &mut servers.v6 };
+        if slot.replace(server).is_some() {
+            return Err(anyhow::anyhow!("--server {server}: give one server for each address family at most").into());
+        }
+    }
+    Ok(servers)
+}
+
+/// How many sockets each worker may open within the limit of file descriptors.
+fn max_sockets(workers: usize) -> u32 {
+    let limit = ldplayer_net::limits::raise_nofile().unwrap_or(1_024);
+    let each = limit.saturating_sub(SPARE_DESCRIPTORS).max(16) / workers as u64;
+    u32::try_from(each).unwrap_or(u32::MAX)
+}
+
+fn parse_server(word: &str) -> Result<SocketAddr, String> {
+    if let Ok(server) = word.parse() {
+        return Ok(server);
+    }
+    let bare = word.trim_start_matches('[').trim_end_matches(']');
+    let address: IpAddr = bare
+        .parse()
+        .map_err(|_| "give an address, with or without a port: 192.0.2.1:53 or [2001:db8::1]:53".to_owned())?;
+    Ok(SocketAddr::new(address, 53))
+}
+
+fn parse_speed(word: &str) -> Result<f64, String> {
+    let speed = word.parse().ok().filter(|&speed: &f64| speed > 0.0 && speed.is_finite());
+    speed.ok_or_else(|| "give a number above 0, such as 2 for twice as fast".to_owned())
+}
+
+fn parse_transport(word: &str) -> Result<TransportChoice, String> {
+    if word == "as-recorded" {
+        return Ok(TransportChoice::AsRecorded);
+    }
+    match Transport::from_str(word).map_err(|error| error.to_string())? {
+        Transport::Udp => Ok(TransportChoice::All(Transport::Udp)),
+        other => Err(format!("{other} is not built yet: use as-recorded or udp")),
+    }
+}
+
+fn parse_sources(word: &str) -> Result<Sources, String> {
+    match word.split_once(':') {
+        None if word == "original" => Ok(Sources::Original),
+        None if word == "ports" => Ok(Sources::Ports),
+        Some(("pool", blocks)) => {
+            let blocks: Result<Vec<Cidr>, _> = blocks.split(',').map(Cidr::from_str).collect();
+            blocks.map(Sources::Pool).map_err(|error| error.to_string())
+        }
+        _ => Err("use original, ports or pool:CIDR,…".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_may_omit_their_port() {
+        for (word, server) in [
+            ("192.0.2.1", "192.0.2.1:53"),
+            ("192.0.2.1:5300", "192.0.2.1:5300"),
+            ("::1", "[::1]:53"),
+            ("[::1]", "[::1]:53"),
+            ("[::1]:5300", "[::1]:5300"),
+        ] {
+            assert_eq!(parse_server(word).unwrap().to_string(), server);
+        }
+        assert!(parse_server("ns1.example").is_err());
+    }
+
+    #[test]
+    fn sources_are_read_and_described_alike() {
+        for word in ["original", "ports", "pool:127.0.1.0/24,::1/128"] {
+            assert_eq!(describe_sources(&parse_sources(word).unwrap()), word);
+        }
+        assert!(parse_sources("pool:").is_err() && parse_sources("spoof").is_err());
+    }
+
+    #[test]
+    fn transports_that_do_not_exist_yet_are_refused_by_name() {
+        assert_eq!(parse_transport("udp"), Ok(TransportChoice::All(Transport::Udp)));
+        assert!(parse_transport("doq").unwrap_err().contains("doq"));
+        assert!(parse_transport("sctp").is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! What happens beside the replay: signals, a line of progress, samples of telemetry.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ldplayer_core::RunTime;
+use ldplayer_net::machine::{self, UdpCounters};
+use ldplayer_replay::Monitor;
+use ldplayer_results::{Side, TelemetrySample};
+
+use super::Flag;
+use super::options::Args;
+
+/// How often signals are looked for.
+const TICK: Duration = Duration::from_millis(50);
+/// Ticks between two samples of telemetry.
+const SAMPLE: u32 = 4;
+/// Ticks between two lines of progress.
+const LINE: u32 = 10;
+
+/// What was seen beside the replay.
+pub struct Telemetry {
+    /// Samples on the run's time axis.
+    pub samples: Vec<TelemetrySample>,
+    /// The kernel's UDP counters over the run.
+    pub udp: UdpCounters,
+    /// Share of the run's CPU time that the host took away, from 0 to 1.
+    pub steal: f64,
+}
+
+/// Runs `replay` while signals stop it, and its progress and telemetry are taken.
+pub fn watch<T>(monitor: &Monitor, args: &Args, replay: impl FnOnce() -> T) -> (T, Telemetry) {
+    let (interrupted, done) = (interrupt_flag(), AtomicBool::new(false));
+    let (udp, steal) = (machine::udp_counters(), machine::cpu_times());
+    let (result, samples) = thread::scope(|scope| {
+        let watcher = scope.spawn(|| Watcher::new(monitor, args).run(&interrupted, &done));
+        let result = replay();
+        done.store(true, Ordering::Relaxed);
+        // A watcher that panicked has nothing to tell; the replay's result is what counts.
+        (result, watcher.join().unwrap_or_default())
+    });
+    let telemetry = Telemetry {
+        samples,
+        udp: machine::udp_counters().since(&udp),
+        steal: machine::cpu_times().steal_share_since(&steal),
+    };
+    (result, telemetry)
+}
+
+/// A flag that the first SIGINT or SIGTERM raises; the second ends the process at once.
+fn interrupt_flag() -> Flag {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The order matters: the shutdown looks at the flag before this signal raises it. Where a handler cannot be
+        // set, the signal ends the process as it would without us.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag));
+        let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
+    }
+    flag
+}
+
+struct Watcher<'a> {
+    monitor: &'a Monitor,
+    begun: Instant,
+    pids: Vec<(Side, u32)>,
+    samples: Vec<TelemetrySample>,
+    last_sent: u64,
+    terminal: bool,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(monitor: &'a Monitor, args: &Args) -> Self {
+        let own = (Side::Client, std::process::id());
+        let pids = std::iter::once(own).chain(args.watch_pid.map(|pid| (Side::Server, pid))).collect();
+        let terminal = std::io::stderr().is_terminal();
+        Self { monitor, begun: Instant::now(), pids, samples: Vec::new(), last_sent: 0, terminal }
+    }
+
+    fn run(mut self, interrupted: &Flag, done: &AtomicBool) -> Vec<TelemetrySample> {
+        for tick in 0_u32.. {
+            if done.load(Ordering::Relaxed) {
+                break;
+            }
+            if interrupted.load(Ordering::Relaxed) && !self.monitor.is_stopped() {
+                self.monitor.stop();
+            }
+            if tick % SAMPLE == 0 {
+                self.sample();
+            }
+            if self.terminal && tick % LINE == 0 {
+                self.show();
+            }
+            thread::sleep(TICK);
+        }
+        if self.terminal {
+            eprintln!();
+        }
+        self.samples
+    }
+
+    fn sample(&mut self) {
+        let at = RunTime(self.begun.elapsed().as_nanos() as i64);
+        for &(side, pid) in &self.pids {
+            let Some(process) = machine::process_sample(pid) else { continue };
+            let mut add = |name: &'static str, value| {
+                self.samples.push(TelemetrySample { at, side, name: name.into(), value });
+            };
+            add("cpu_s", process.cpu_s);
+            add("rss_bytes", process.rss_bytes as f64);
+        }
+    }
+
+    fn show(&mut self) {
+        let counts = self.monitor.counts();
+        let rate = (counts.sent - self.last_sent) as f64 / (TICK * LINE).as_secs_f64();
+        self.last_sent = counts.sent;
+        let mut stderr = std::io::stderr().lock();
+        // A line that cannot be shown is no reason to end a run.
+        let _ = write!(
+            stderr,
+            "\r{:6.0} s  sent {}  answered {}  timed out {}  lag {:.1} ms  {rate:.0} q/s\x1b[K",
+            self.begun.elapsed().as_secs_f64(),
+            counts.sent,
+            counts.answered,
+            counts.timed_out,
+            self.monitor.lag_ns() as f64 / 1e6,
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! What the engine and the kernel tell of a run that its user should know, with a remedy each.
+
+use ldplayer_replay::{Ended, Stalls};
+use ldplayer_results::Warning;
+
+use super::options::Plan;
+use super::progress::Telemetry;
+
+/// Share of CPU time taken by the host from which on it is told.
+const STEAL: f64 = 0.01;
+/// A stall from which on it is told, in nanoseconds.
+const STALL: i64 = 2_000_000;
+
+/// The warnings of a run that ended.
+pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
+    [
+        fed_late(ended),
+        recorder_full(ended),
+        postponed(ended),
+        shared_ports(ended, plan),
+        dropped(telemetry),
+        stolen(ended, telemetry),
+        feed_error(ended),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The stalls of all workers, for `run.json`.
+pub fn stalls(ended: &Ended) -> serde_json::Value {
+    let all = all_stalls(ended);
+    serde_json::json!({
+        "count": all.count,
+        "total_ms": all.total_ns as f64 / 1e6,
+        "longest_ms": all.longest_ns as f64 / 1e6,
+    })
+}
+
+fn all_stalls(ended: &Ended) -> Stalls {
+    let mut all = Stalls::default();
+    ended.workers.iter().for_each(|worker| all.merge(&worker.stalls));
+    all
+}
+
+fn fed_late(ended: &Ended) -> Option<Warning> {
+    let late: u64 = ended.workers.iter().map(|worker| worker.fed_late).sum();
+    (late > 0).then(|| {
+        Warning::new(
+            "slow_trace",
+            format!("{late} queries were due before they had been read"),
+            "convert the trace to Parquet first, or put it on a faster disk",
+        )
+    })
+}
+
+fn recorder_full(ended: &Ended) -> Option<Warning> {
+    let times: u64 = ended.workers.iter().map(|worker| worker.recorder_full).sum();
+    (times > 0).then(|| {
+        Warning::new(
+            "slow_recorder",
+            format!("workers had to wait {times} times for results to be written"),
+            "write the run to a faster disk with -o, or leave a core free with --workers",
+        )
+    })
+}
+
+fn postponed(ended: &Ended) -> Option<Warning> {
+    let times: u64 = ended.workers.iter().map(|worker| worker.postponed).sum();
+    (times > 0).then(|| {
+        Warning::new(
+            "send_buffer_full",
+            format!("the kernel had no room for a query {times} times"),
+            "lower the rate, or raise net.core.wmem_max: sysctl -w net.core.wmem_max=33554432",
+        )
+    })
+}
+
+fn shared_ports(ended: &Ended, plan: &Plan) -> Option<Warning> {
+    let most = plan.settings.max_sockets as usize;
+    let reached = ended.workers.iter().any(|worker| worker.sockets >= most);
+    reached.then(|| {
+        Warning::new(
+            "shared_ports",
+            format!("clients had to share {most} ports a worker"),
+            "raise the limit of open files (ulimit -n), or use --sources original in a testbed",
+        )
+    })
+}
+
+fn dropped(telemetry: &Telemetry) -> Option<Warning> {
+    let drops = telemetry.udp.receive_buffer_errors;
+    (drops > 0).then(|| {
+        Warning::new(
+            "kernel_drops",
+            format!("the kernel dropped {drops} UDP datagrams on this host for lack of buffer"),
+            "raise net.core.rmem_max: sysctl -w net.core.rmem_max=33554432, or lower the rate",
+        )
+    })
+}
+
+fn stolen(ended: &Ended, telemetry: &Telemetry) -> Option<Warning> {
+    let stalls = all_stalls(ended);
+    (telemetry.steal > STEAL || stalls.longest_ns > STALL).then(|| {
+        Warning::new(
+            "cpu_stolen",
+            format!(
+                "the host took the core away: {:.1} % of CPU time stolen, {} stalls of a spinning worker, longest {:.1} ms",
+                telemetry.steal * 100.0,
+                stalls.count,
+                stalls.longest_ns as f64 / 1e6
+            ),
+            "compare timing only with a bare loop on this host, or use a machine of your own with idle cores",
+        )
+    })
+}
+
+fn feed_error(ended: &Ended) -> Option<Warning> {
+    ended.feed_error.as_ref().map(|error| {
+        Warning::new(
+            "trace_cut_short",
+            format!("reading the trace ended early: {error}"),
+            "mend the trace; what was read until then was replayed",
+        )
+    })
+}
