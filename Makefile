@@ -1,0 +1,34 @@
+# The commands of the README. Everything else is cargo.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+DEMO_OPTIONS ?=
+export DEBIAN_FRONTEND := noninteractive
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
+
+.PHONY: demo test bench lint fmt
+
+# The main job end to end on the bundled capture; ends with the verdict and the path of the report.
+demo:
+	scripts/need.sh cargo cc nsd
+	$(CARGO) build --release --locked --package ldplayer
+	"$${CARGO_TARGET_DIR:-target}/release/ldplayer" demo $(DEMO_OPTIONS)
+
+# Everything that must hold before a change goes in.
+test:
+	scripts/need.sh cargo cc nsd chromium
+	$(MAKE) --no-print-directory lint
+	$(CARGO) test --workspace --locked
+
+# Speed and precision against the limits of this machine.
+bench:
+	scripts/need.sh cargo cc nsd
+	scripts/bench.sh
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	scripts/deny.sh
+
+fmt:
+	$(CARGO) fmt --all
