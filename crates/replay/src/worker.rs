@@ -11,7 +11,7 @@ use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
 use crate::pending::Slot;
-use crate::route::{Router, SocketKey};
+use crate::route::{Router, SocketKey, Sources};
 use crate::settings::Settings;
 use crate::sockets::Sockets;
 use crate::stall::Stalls;
@@ -96,6 +96,8 @@ impl<'a> Worker<'a> {
         monitor: &'a Monitor,
         links: Links,
     ) -> io::Result<Self> {
+        let mut sockets = Sockets::new()?;
+        open_shared(&mut sockets, settings)?;
         let config =
             UdpConfig { query_timeout: settings.query_timeout, linger: settings.query_timeout, seed: settings.seed };
         Ok(Self {
@@ -106,7 +108,7 @@ impl<'a> Worker<'a> {
             origin,
             udp: Udp::new(config),
             router: Router::new(settings.sources.clone(), settings.servers, settings.max_sockets),
-            sockets: Sockets::new()?,
+            sockets,
             pace: Pace::new(settings.precision),
             batch: Vec::new().into_iter(),
             next: None,
@@ -411,6 +413,17 @@ impl<'a> Worker<'a> {
         // The recorder only goes away when the run is being torn down by a panic elsewhere.
         let _ = self.links.rows.send((self.number, rows));
     }
+}
+
+/// Opens the first shared socket of each server ahead of time: opening one takes longer than the first query has.
+fn open_shared(sockets: &mut Sockets, settings: &Settings) -> io::Result<()> {
+    if settings.sources == Sources::Ports {
+        return Ok(());
+    }
+    for server in [settings.servers.v4, settings.servers.v6].into_iter().flatten() {
+        sockets.get(SocketKey::Shared { v6: server.is_ipv6(), number: 0 }, server)?;
+    }
+    Ok(())
 }
 
 fn datagram(udp: &Udp, slot: Slot, connected: bool) -> Datagram<'_> {
