@@ -90,7 +90,7 @@ pub fn lifelike(seconds: f64, rate: f64) -> Vec<Outcome> {
 fn lifelike_row(index: u64, due: i64, numbers: &mut Numbers) -> Outcome {
     let mut row = outcome(index, due);
     let client = (numbers.unit().powi(3) * 2_000.0) as u16;
-    row.client = if client % 5 == 0 {
+    row.client = if client.is_multiple_of(5) {
         IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, client))
     } else {
         IpAddr::V4(Ipv4Addr::new(192, 0, (client >> 8) as u8, client as u8))
