@@ -1,3 +1,45 @@
-//! Benchmarks against the bare limits of the machine and against the peers.
+//! Benchmarks against the bare limits of the machine and against the peers: the parts that `scripts/bench.sh` puts together.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod ask;
+mod echo;
+mod make;
+mod quantiles;
+mod receive;
+mod send;
+mod spin;
+
+use clap::Parser;
+
+/// Parts of the benchmarks; each prints one line of JSON.
+#[derive(Parser)]
+#[command(name = "ldplayer-bench", max_term_width = 100)]
+enum Part {
+    /// Answer every query with itself, as fast as the kernel allows
+    Echo(echo::Args),
+    /// Hold a socket open that nobody reads
+    Hole(echo::HoleArgs),
+    /// Send from many addresses with nothing but sendmmsg: the limit of a replay
+    BareSend(send::Args),
+    /// Ask and match through one socket with a window: the limit of an answered replay
+    BareAsk(ask::Args),
+    /// Wait for due times in a bare loop: what the host alone does to timing
+    BareSpin(spin::Args),
+    /// Write a trace of unique names
+    MakeTrace(make::Args),
+    /// Take the kernel's receive stamps of a replayed trace of unique names and compare them with its schedule
+    Receive(receive::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Part::parse() {
+        Part::Echo(args) => echo::run(&args),
+        Part::Hole(args) => echo::hole(&args),
+        Part::BareSend(args) => send::run(&args),
+        Part::BareAsk(args) => ask::run(&args),
+        Part::BareSpin(args) => spin::run(&args),
+        Part::MakeTrace(args) => make::run(&args),
+        Part::Receive(args) => receive::run(&args),
+    }
+}
