@@ -139,7 +139,7 @@ pub struct Queries {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timing {
-    /// Submitted − intended, less that of the first query, in microseconds.
+    /// Submitted − intended in microseconds, on the run's clock, where the first query is due at 0.
     pub error_us: Option<Spread>,
     /// Gap to the query before, as sent − as due, in microseconds.
     pub interarrival_error_us: Option<Spread>,

@@ -21,6 +21,8 @@ use crate::schema::{self, ROW_GROUP_ROWS};
 const PERIOD_NS: i64 = 60 * NS_PER_S;
 /// Distinct addresses remembered by a worker's columns before they are forgotten.
 const MAX_ADDRESSES: usize = 1 << 20;
+/// Index of a row that belongs to no query of the trace.
+const NO_INDEX: u64 = u64::MAX;
 /// Suffix of a file that has no footer yet.
 pub const PART: &str = "part";
 
@@ -195,7 +197,7 @@ impl Columns {
 
     fn push(&mut self, row: &Outcome) {
         self.rows += 1;
-        self.index.append_option(row.status.is_query().then_some(row.index));
+        self.index.append_option((row.index != NO_INDEX).then_some(row.index));
         self.client.push(row.client);
         self.client_port.append_value(row.client_port);
         self.server.push(row.server);

@@ -23,7 +23,7 @@ pub struct Timeline {
     span: i64,
     /// Lateness of the first query sent.
     pub first_error: Option<i64>,
-    /// Lateness less that of the first query.
+    /// Lateness against the schedule.
     pub errors: Spread,
     /// Lateness less that of the query before.
     pub gap_errors: Spread,
@@ -99,15 +99,13 @@ impl Timeline {
         self.add_latency(due, row);
     }
 
-    fn add_error(&mut self, due: i64, lateness: i64) {
-        let error = match self.first_error {
-            Some(first) => lateness - first,
-            None => 0,
-        };
+    /// The error is against the schedule, in which the first query is due at 0. It is not taken relative to the first
+    /// query's own: one late first query would shift all others, and hide that they are late as well.
+    fn add_error(&mut self, due: i64, error: i64) {
         if self.first_error.is_some() {
             self.gap_errors.push(error - self.previous_error);
         }
-        self.first_error.get_or_insert(lateness);
+        self.first_error.get_or_insert(error);
         self.previous_error = error;
         self.errors.push(error);
         self.seconds.sent(due + error);

@@ -81,7 +81,8 @@ pub fn lifelike(seconds: f64, rate: f64) -> Vec<Outcome> {
     }
     for at in (500..rows.len()).step_by(1_000) {
         let extra = |status, reason| Outcome { status, reason, ..rows[at].clone() };
-        let extras = [extra(Status::Stray, Some(Reason::Duplicate)), extra(Status::Late, None)];
+        let stray = Outcome { index: u64::MAX, ..extra(Status::Stray, Some(Reason::Duplicate)) };
+        let extras = [stray, extra(Status::Late, None)];
         rows.extend(extras);
     }
     rows
