@@ -343,7 +343,8 @@ mod tests {
             damaged"
             .split_whitespace()
             .collect::<Vec<_>>();
-        (keys.sort_unstable(), wanted.sort_unstable());
+        keys.sort_unstable();
+        wanted.sort_unstable();
         assert_eq!(keys, wanted);
         assert_eq!(json["first"], "1970-01-01T00:00:00.000000000Z");
     }

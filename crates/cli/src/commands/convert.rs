@@ -43,7 +43,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         None => Format::of_path(&args.output)?,
     };
     let inputs: Vec<Input> = args.inputs.iter().map(|word| word.as_str().into()).collect();
-    let mut source = open(&inputs, &OpenOptions { ports: args.port, ..OpenOptions::default() })?;
+    let mut source = open(&inputs, &OpenOptions { ports: args.port })?;
     let mut sink = create(&args.output, format, args.force)?;
     let (mut read, mut batch) = (0, Vec::new());
     loop {

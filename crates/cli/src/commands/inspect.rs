@@ -31,7 +31,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let inputs: Vec<Input> = args.traces.iter().map(|word| word.as_str().into()).collect();
-    let mut source = open(&inputs, &OpenOptions { ports: args.port, ..OpenOptions::default() })?;
+    let mut source = open(&inputs, &OpenOptions { ports: args.port })?;
     let (mut inspector, mut batch) = (Inspector::default(), Vec::new());
     loop {
         let more = source.read(&mut batch)?;

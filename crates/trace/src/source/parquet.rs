@@ -17,6 +17,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Compression;
 use parquet::file::metadata::RowGroupMetaData;
 
 use self::cells::{Codes, Kind, Messages, Numbers, Words, parse_address, parse_transport};
@@ -89,6 +90,12 @@ impl ParquetSource {
             |what: String, remedy: &str| TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() };
         let damaged = |error| format(format!("damaged Parquet file ({error})"), "check that it was written completely");
         let found = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(damaged)?;
+        if let Some(codec) = foreign_codec(&found) {
+            return Err(format(
+                format!("compressed by {codec}"),
+                "write it with zstd, snappy, gzip, lz4 or uncompressed",
+            ));
+        }
         let wanted = wanted_schema(found.schema()).map_err(|what| {
             format(what, "a trace needs time, src, and either qname and qtype or query; see docs/trace-format.md")
         })?;
@@ -126,13 +133,14 @@ impl ParquetSource {
         Ok(true)
     }
 
-    /// The columns to read of a row group: the decoded ones only where a message may be missing.
+    /// The columns to read of a row group: the decoded ones only where a message may be missing, and none that is
+    /// all null, which is as if it were not there.
     fn mask(&self, group: &RowGroupMetaData) -> ProjectionMask {
-        let query = group.columns().iter().find(|column| column.column_path().string() == "query");
-        let nulls = query.and_then(|query| query.statistics()).and_then(|statistics| statistics.null_count_opt());
-        let asked = if nulls == Some(0) { &[][..] } else { &ASKED[..] };
+        let asked = if nulls(group, "query") == Some(0) { &[][..] } else { &ASKED[..] };
+        let rows = u64::try_from(group.num_rows()).ok();
         let names = OUTER.iter().chain(asked).map(|(name, _)| *name);
-        let roots = names.filter_map(|name| self.metadata.schema().index_of(name).ok());
+        let filled = names.filter(|&name| name == "time" || nulls(group, name).is_none_or(|nulls| Some(nulls) != rows));
+        let roots = filled.filter_map(|name| self.metadata.schema().index_of(name).ok());
         ProjectionMask::roots(self.metadata.parquet_schema(), roots)
     }
 
@@ -199,6 +207,19 @@ impl Source for ParquetSource {
     fn tally(&self) -> &Tally {
         &self.tally
     }
+}
+
+/// How many cells of a column are null, if the file says so.
+fn nulls(group: &RowGroupMetaData, name: &str) -> Option<u64> {
+    let column = group.columns().iter().find(|column| column.column_path().string() == name)?;
+    column.statistics()?.null_count_opt()
+}
+
+/// A compression that is not read here, if the file uses one.
+fn foreign_codec(metadata: &ArrowReaderMetadata) -> Option<Compression> {
+    let groups = metadata.metadata().row_groups().iter();
+    let mut codecs = groups.flat_map(|group| group.columns()).map(|column| column.compression());
+    codecs.find(|codec| matches!(codec, Compression::BROTLI(_) | Compression::LZO))
 }
 
 /// The schema to read the file by: our types for our columns, and the others as they are.
@@ -494,6 +515,37 @@ mod tests {
             assert_eq!(all[0].query.as_deref(), Some(&[0u8; 12][..]), "{kinds}: the message wins");
             let question = Question { name: b"\x01b\0", qtype: 16, qclass: 1 };
             assert_eq!(parts(&all[1]), Columns { question: Some(question), flags: flag::RD, edns: Some((1232, true)) });
+        }
+    }
+
+    #[test]
+    fn a_column_without_values_is_as_if_it_were_not_there() {
+        let null = || -> ArrayRef { Arc::new(NullArray::new(1)) };
+        let time: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let needed =
+            vec![("time", time), ("src", texts(&["192.0.2.1"])), ("qname", texts(&["a"])), ("qtype", texts(&["A"]))];
+        let nulls = ["dst", "src_port", "transport", "query", "response", "stream", "qclass", "rd", "do", "edns_size"];
+        let file = foreign(needed.into_iter().chain(nulls.map(|name| (name, null()))).collect());
+        let (all, tally) = read(open(file.path()).unwrap());
+        assert_eq!((all.len(), tally.damaged.len(), all[0].server), (1, 0, "0.0.0.0:53".parse().unwrap()));
+    }
+
+    #[test]
+    fn every_usual_compression_is_read() {
+        let rows = [transaction(TraceTime(5), b"\x01a\0", 1, flag::RD, None)];
+        let file = tempfile::Builder::new().suffix(".parquet").tempfile().unwrap();
+        write(&rows, file.path());
+        let batch =
+            ParquetRecordBatchReaderBuilder::try_new(File::open(file.path()).unwrap()).unwrap().build().unwrap().next();
+        let batch = batch.unwrap().unwrap();
+        let usual = [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::GZIP(Default::default())];
+        for codec in usual.into_iter().chain([Compression::LZ4_RAW, Compression::LZ4]) {
+            let other = tempfile::NamedTempFile::new().unwrap();
+            let properties = parquet::file::properties::WriterProperties::builder().set_compression(codec).build();
+            let mut writer = ArrowWriter::try_new(other.reopen().unwrap(), batch.schema(), Some(properties)).unwrap();
+            writer.write(&batch).unwrap();
+            writer.close().unwrap();
+            assert_eq!(read(open(other.path()).unwrap()).0, rows, "{codec}");
         }
     }
 

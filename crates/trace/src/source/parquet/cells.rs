@@ -37,6 +37,9 @@ impl Kind {
     /// The type to read a column of type `found` as; `None` if it cannot hold such values.
     pub fn read_as(self, found: &DataType) -> Option<DataType> {
         let word = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        if *found == DataType::Null {
+            return Some(DataType::Null); // what some programs make of a column without values
+        }
         match self {
             Self::Time => (matches!(found, DataType::Timestamp(..)) || is_number(found)).then(|| found.clone()),
             Self::Number => is_number(found).then(|| found.clone()),
@@ -63,7 +66,7 @@ impl Kind {
 }
 
 fn is_number(found: &DataType) -> bool {
-    found.is_integer() || matches!(found, DataType::Float32 | DataType::Float64 | DataType::Null)
+    found.is_integer() || matches!(found, DataType::Float32 | DataType::Float64)
 }
 
 fn is_octets(found: &DataType) -> bool {
