@@ -331,3 +331,98 @@ fn fold(mut sum: u64) -> u16 {
     }
     !(sum as u16)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::{Format, create};
+    use ldplayer_core::TraceTime;
+
+    fn row(time: i64, transport: Transport, v6: bool, delay: Option<i64>, length: usize) -> Transaction {
+        let (client, server) = match v6 {
+            true => ("[2001:db8::1]:1024", "[2001:db8::53]:53"),
+            false => ("192.0.2.1:1024", "198.51.100.53:53"),
+        };
+        Transaction {
+            time: TraceTime(time),
+            client: client.parse().unwrap(),
+            server: server.parse().unwrap(),
+            transport,
+            stream: None,
+            query: Some(Bytes::from(vec![1; 17])),
+            response: delay.map(|_| Bytes::from(vec![2; length])),
+            response_delay: delay,
+        }
+    }
+
+    /// The records of a capture with these rows: time in nanoseconds and packet.
+    fn packets(rows: &[Transaction]) -> (Vec<(u64, Vec<u8>)>, Written) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pcap");
+        let mut sink = create(&path, Format::Pcap, false).unwrap();
+        sink.write(rows).unwrap();
+        let written = sink.finish().unwrap();
+        let octets = std::fs::read(path).unwrap();
+        assert_eq!(octets[..4], [0x4d, 0x3c, 0xb2, 0xa1]);
+        let (mut rest, mut packets) = (&octets[24..], Vec::new());
+        while !rest.is_empty() {
+            let word = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap());
+            let (time, length) = (u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)), word(8) as usize);
+            packets.push((time, rest[16..16 + length].to_vec()));
+            rest = &rest[16 + length..];
+        }
+        (packets, written)
+    }
+
+    /// The payload of a packet whose lengths and checksums are right.
+    fn verified(packet: &[u8]) -> &[u8] {
+        let v4 = packet[0] >> 4 == 4;
+        let (header, protocol) = if v4 { (20, packet[9]) } else { (40, packet[6]) };
+        let length = u16::from_be_bytes(if v4 { [packet[2], packet[3]] } else { [packet[4], packet[5]] });
+        assert_eq!(usize::from(length), if v4 { packet.len() } else { packet.len() - 40 });
+        assert!(!v4 || fold(sum_words(0, &packet[..20])) == 0, "IPv4 header");
+        let (addresses, payload) = (&packet[if v4 { 12 } else { 8 }..header], &packet[header..]);
+        let pseudo = sum_words(u64::from(protocol) + payload.len() as u64, addresses);
+        assert_eq!(fold(sum_words(pseudo, payload)), 0, "protocol {protocol}");
+        payload
+    }
+
+    #[test]
+    fn responses_go_out_at_their_own_moment() {
+        let rows = [row(10, Transport::Udp, false, Some(25), 20), row(20, Transport::Udp, true, Some(5), 21)];
+        let (packets, written) = packets(&rows);
+        let seen: Vec<(u64, usize)> =
+            packets.iter().map(|(time, packet)| (*time, verified(packet).len() - 8)).collect();
+        assert_eq!(seen, [(10, 17), (20, 17), (25, 21), (35, 20)]);
+        assert_eq!((written.transactions, written.left_out.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_connection_is_opened_once_and_its_numbers_follow() {
+        let rows = [row(10, Transport::Tcp, true, Some(1), 3_000), row(20, Transport::Tcp, true, None, 0)];
+        let (packets, _) = packets(&rows);
+        let segments: Vec<&[u8]> = packets.iter().map(|(_, packet)| verified(packet)).collect();
+        let control: Vec<u8> = segments.iter().map(|segment| segment[13]).collect();
+        let data = PSH | ACK;
+        assert_eq!(control, [SYN, SYN | ACK, ACK, data, data, data, data, data]);
+        let number = |segment: &[u8], at: usize| u32::from_be_bytes(segment[at..at + 4].try_into().unwrap());
+        let last = segments[7];
+        assert_eq!(number(last, 4), number(segments[3], 4) + 2 + 17);
+        assert_eq!(number(last, 8), number(segments[4], 4) + 2 + 3_000);
+        assert_eq!(segments[3][20..22], [0, 17], "the length before the message");
+    }
+
+    #[test]
+    fn what_a_capture_cannot_hold_is_left_out_by_reason() {
+        let mut mixed = row(1, Transport::Udp, false, None, 0);
+        mixed.server = "[2001:db8::53]:53".parse().unwrap();
+        let long = row(2, Transport::Udp, false, Some(1), 65_530);
+        let rows = [row(0, Transport::Dot, false, None, 0), mixed, long, row(-5, Transport::Udp, false, None, 0)];
+        let (packets, written) = packets(&rows);
+        assert_eq!(packets.len(), 1);
+        let reasons: Vec<&str> = written.left_out.keys().copied().collect();
+        let wanted =
+            ["encrypted_transport", "message_too_long_for_udp", "mixed_address_families", "time_outside_1970_to_2106"];
+        assert_eq!(reasons, wanted);
+    }
+}
