@@ -1,6 +1,7 @@
 //! The Parquet trace: any subset of its columns, as we write them or as another program wrote them after an edit.
 
 mod cells;
+mod guard;
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
@@ -18,9 +19,11 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::basic::Compression;
+use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 
 use self::cells::{Codes, Kind, Messages, Numbers, Words, parse_address, parse_transport};
+use self::guard::guarded;
 use super::sort::{Sorted, WINDOW};
 use super::text::Flaw;
 use super::tsv::{DNS_PORT, unknown_server};
@@ -89,7 +92,10 @@ impl ParquetSource {
         let format =
             |what: String, remedy: &str| TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() };
         let damaged = |error| format(format!("damaged Parquet file ({error})"), "check that it was written completely");
-        let found = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(damaged)?;
+        let undecodable = || ParquetError::General("its directory cannot be decoded".into());
+        let found = guarded(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))
+            .unwrap_or_else(|| Err(undecodable()))
+            .map_err(damaged)?;
         if let Some(codec) = foreign_codec(&found) {
             return Err(format(
                 format!("compressed by {codec}"),
@@ -120,15 +126,15 @@ impl ParquetSource {
         self.left = u64::try_from(group.num_rows()).unwrap_or(0);
         let mask = self.mask(group);
         let file = self.file.try_clone().map_err(|source| TraceError::File { path: self.path.clone(), source })?;
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![self.group])
             .with_projection(mask)
-            .with_batch_size(BATCH)
-            .build();
+            .with_batch_size(BATCH);
+        let reader = guarded(|| builder.build());
         self.group += 1;
         match reader {
-            Ok(reader) => self.reader = Some(reader),
-            Err(_) => self.lose_group(),
+            Some(Ok(reader)) => self.reader = Some(reader),
+            Some(Err(_)) | None => self.lose_group(),
         }
         Ok(true)
     }
@@ -188,18 +194,19 @@ impl ParquetSource {
 impl Source for ParquetSource {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         loop {
-            match self.reader.as_mut().map(Iterator::next) {
+            let Some(reader) = self.reader.as_mut() else {
+                if self.next_group()? {
+                    continue;
+                }
+                return Ok(false);
+            };
+            match guarded(|| reader.next()) {
                 Some(Some(Ok(columns))) => {
                     self.take_batch(&columns, batch);
                     return Ok(true);
                 }
-                Some(Some(Err(_))) => self.lose_group(),
-                Some(None) | None => {
-                    self.reader = None;
-                    if !self.next_group()? {
-                        return Ok(false);
-                    }
-                }
+                Some(None) => self.reader = None,
+                Some(Some(Err(_))) | None => self.lose_group(),
             }
         }
     }

@@ -1,0 +1,46 @@
+//! Keeps a panic of the Parquet decoder over damaged data from ending the program.
+//!
+//! The decoder checks much but not everything: an octet changed in the middle of a file can make it panic. For us that is
+//! damage like any other, to be counted and passed over.
+
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+thread_local! {
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `decode` gives; `None` where it panics, which is not reported. What it has worked on must not be used again then.
+pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Option<T> {
+    silence();
+    DECODING.set(true);
+    let decoded = panic::catch_unwind(AssertUnwindSafe(decode));
+    DECODING.set(false);
+    decoded.ok()
+}
+
+/// Makes the panic hook pass over what happens in a decoder, once per process; other panics are reported as before.
+fn silence() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !DECODING.get() {
+                report(info);
+            }
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_nothing_and_the_next_call_is_fine() {
+        assert_eq!(guarded(|| -> u8 { panic!("damage") }), None);
+        assert_eq!(guarded(|| 5), Some(5));
+        assert!(!DECODING.get());
+    }
+}
