@@ -1,0 +1,106 @@
+//! `ldplayer report`: what it prints and how it exits.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use ldplayer_core::{Outcome, Query, RunTime, Status, TraceTime, Transport};
+use ldplayer_results::{Recorder, RunEnd, RunSetup, VerdictLimits};
+use serde_json::{Value, json};
+
+fn report(arguments: &[&Path]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ldplayer")).arg("report").args(arguments).output().unwrap()
+}
+
+/// A run of three queries, on time and answered, through a trace of `trace_queries`.
+fn run(dir: &Path, trace_queries: u64) {
+    let setup = RunSetup {
+        config: json!({ "trace": "three.pcap" }),
+        environment: Value::Null,
+        started: TraceTime(0),
+        workers: 1,
+        trace_first: TraceTime(0),
+        speed_note: None,
+    };
+    let end = RunEnd {
+        interrupted: false,
+        trace_queries,
+        warnings: Vec::new(),
+        telemetry: Vec::new(),
+        limits: VerdictLimits::HIGH,
+        stalls: Value::Null,
+        tally: Value::Null,
+    };
+    let mut recorder = Recorder::create(dir, false, setup).unwrap();
+    recorder.record(0, &(0..3).map(answered).collect::<Vec<_>>()).unwrap();
+    recorder.finish(end).unwrap();
+}
+
+fn answered(index: u64) -> Outcome {
+    let due = RunTime(index as i64 * 1_000_000);
+    let query = Query {
+        index,
+        due,
+        client: Ipv4Addr::new(192, 0, 2, 1).into(),
+        client_port: 0,
+        server: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 53),
+        transport: Transport::Udp,
+        wire: Default::default(),
+    };
+    let unfinished = Outcome::unfinished(&query);
+    Outcome {
+        status: Status::Answered,
+        submitted: Some(due),
+        answered: Some(due + 80_000),
+        rcode: Some(3),
+        ..unfinished
+    }
+}
+
+#[test]
+fn a_good_run_exits_with_0_and_prints_text_or_json() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("good");
+    run(&dir, 3);
+    fs::remove_file(dir.join("report.html")).unwrap();
+    let text = report(&[&dir]);
+    assert_eq!(text.status.code(), Some(0));
+    assert!(String::from_utf8(text.stdout).unwrap().ends_with("verdict    ok\n"));
+    assert!(dir.join("report.html").exists(), "the page is written again");
+    let json: Value = serde_json::from_slice(&report(&[&dir, "--json".as_ref()]).stdout).unwrap();
+    assert_eq!(json["queries"]["answered"], 3);
+    assert_eq!(json["rcodes"]["NXDOMAIN"], 3);
+    assert_eq!(json["latency_ms"]["from_sent"]["p50"], 0.08);
+}
+
+#[test]
+fn a_failed_verdict_exits_with_1() {
+    let place = tempfile::tempdir().unwrap();
+    let (good, bad) = (place.path().join("good"), place.path().join("bad"));
+    run(&good, 3);
+    run(&bad, 4);
+    let output = report(&[&good, &bad, "--json".as_ref()]);
+    assert_eq!(output.status.code(), Some(1));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json[0]["verdict"]["ok"], &json[1]["verdict"]["ok"]), (&json!(true), &json!(false)));
+}
+
+#[test]
+fn the_page_goes_where_it_is_wanted() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("run");
+    run(&dir, 3);
+    let page = place.path().join("page.html");
+    assert_eq!(report(&[&dir, "--html".as_ref(), &page]).status.code(), Some(0));
+    assert!(fs::read_to_string(page).unwrap().contains("three.pcap"));
+    assert_eq!(report(&[&dir, &dir, "--html".as_ref(), &dir.join("x")]).status.code(), Some(2));
+}
+
+#[test]
+fn what_is_no_run_exits_with_2_and_one_line() {
+    let place = tempfile::tempdir().unwrap();
+    let output = report(&[place.path()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 1);
+}
