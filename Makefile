@@ -22,7 +22,7 @@ test:
 
 # Speed and precision against the limits of this machine.
 bench:
-	scripts/need.sh cargo cc nsd
+	scripts/need.sh cargo cc nsd dnsperf
 	scripts/bench.sh
 
 lint:

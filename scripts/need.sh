@@ -14,8 +14,9 @@ programs_of() {
         cc) echo cc ;;
         cargo) echo cargo ;;
         nsd) echo nsd ;;
+        dnsperf) echo dnsperf ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium" ;;
-        *) echo "scripts/need.sh: $1: unknown; known are cc, cargo, nsd and chromium" >&2; exit 2 ;;
+        *) echo "scripts/need.sh: $1: unknown; known are cc, cargo, nsd, dnsperf and chromium" >&2; exit 2 ;;
     esac
 }
 
@@ -23,6 +24,7 @@ packages_of() {
     case $1 in
         cc) echo gcc libc6-dev ;;
         nsd) echo nsd ;;
+        dnsperf) echo dnsperf ;;
         chromium) first_known chromium-headless-shell chromium ;;
     esac
 }
