@@ -8,6 +8,8 @@ mod columns;
 mod distinct;
 mod error;
 mod inspect;
+mod packet;
+mod pair;
 mod plan;
 mod sink;
 mod source;

@@ -1,16 +1,21 @@
 //! Where transactions come from: one trait over every input format.
 
+mod buffer;
+mod capture;
+mod compressed;
 mod dnsperf;
 mod ldplayer;
 mod merge;
+mod packets;
 pub(crate) mod parquet;
+mod pcap;
+mod pcapng;
 mod sort;
 pub(crate) mod text;
 pub(crate) mod tsv;
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io::BufRead;
+use std::path::PathBuf;
 
 use ldplayer_core::Transaction;
 
@@ -56,8 +61,6 @@ impl Default for OpenOptions {
     }
 }
 
-/// Octets read from the system at a time.
-const BUFFER: usize = 256 * 1024;
 /// How Parquet files begin.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
@@ -73,23 +76,21 @@ pub fn open(inputs: &[Input], options: &OpenOptions) -> Result<Box<dyn Source>, 
     }
 }
 
-fn open_one(input: &Input, _options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
-    let (path, reader): (&Path, Box<dyn Read + Send>) = match input {
-        Input::Stdin => (Path::new("standard input"), Box::new(io::stdin())),
-        Input::File(path) => {
-            let file = File::open(path).map_err(|source| TraceError::File { path: path.clone(), source })?;
-            (path, Box::new(file))
-        }
-    };
-    let mut reader = BufReader::with_capacity(BUFFER, reader);
-    let head = reader.fill_buf().map_err(|source| TraceError::File { path: path.to_owned(), source })?;
-    match input {
-        Input::File(path) if head.starts_with(PARQUET_MAGIC) => parquet::open(path),
-        Input::Stdin if head.starts_with(PARQUET_MAGIC) => Err(TraceError::Format {
-            path: path.to_owned(),
-            what: "Parquet cannot be read from a pipe, since its directory is at its end".into(),
-            remedy: "give the file by its name".into(),
+fn open_one(input: &Input, options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
+    let mut opened = compressed::open(input)?;
+    let path = &opened.path;
+    let head = opened.reader.fill_buf().map_err(|source| TraceError::File { path: path.clone(), source })?;
+    if capture::is_capture(head) {
+        let head = head.to_vec();
+        return capture::open(&opened.path, opened.reader, &head, options);
+    }
+    match (head.starts_with(PARQUET_MAGIC), opened.seekable) {
+        (true, true) => parquet::open(path),
+        (true, false) => Err(TraceError::Format {
+            path: path.clone(),
+            what: "Parquet cannot be read from a pipe or a compressed file, since its directory is at its end".into(),
+            remedy: "give the uncompressed file by its name".into(),
         }),
-        _ => text::open(path, Box::new(reader)),
+        _ => text::open(path, Box::new(opened.reader)),
     }
 }

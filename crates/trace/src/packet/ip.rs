@@ -1,0 +1,176 @@
+//! IPv4 and IPv6 headers (RFC 791, RFC 8200): addresses, protocol, payload without padding, fragments.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{Refused, long, word};
+
+/// Protocol number of TCP.
+pub(crate) const TCP: u8 = 6;
+/// Protocol number of UDP.
+pub(crate) const UDP: u8 = 17;
+/// Extension headers followed through at most.
+const MAX_EXTENSIONS: usize = 16;
+
+/// A parsed packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packet<'a> {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Protocol of the payload.
+    pub protocol: u8,
+    /// What the header says is payload, as far as it was captured.
+    pub payload: &'a [u8],
+    /// Whether the end of the payload was not captured.
+    pub cut: bool,
+    /// Which part of a datagram it is, if it is not a whole one.
+    pub fragment: Option<Fragment>,
+}
+
+/// One part of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    /// What all parts have in common.
+    pub id: u32,
+    /// Where the part belongs, in octets.
+    pub offset: usize,
+    /// Whether more parts follow behind it.
+    pub more: bool,
+}
+
+/// Reads the IP header at the start of `octets`.
+pub(crate) fn parse(octets: &[u8]) -> Result<Packet<'_>, Refused> {
+    match octets.first().map(|first| first >> 4) {
+        Some(4) => parse_v4(octets).ok_or(Refused::Damaged("bad_ip_header")),
+        Some(6) => parse_v6(octets).ok_or(Refused::Damaged("bad_ip_header")),
+        _ => Err(Refused::Foreign("not_ip")),
+    }
+}
+
+fn parse_v4(octets: &[u8]) -> Option<Packet<'_>> {
+    let header = usize::from(octets[0] & 0xf) * 4;
+    // A length of 0 is left by network cards that segment: then all that was captured counts.
+    let length = Some(usize::from(word(octets, 2)?)).filter(|&length| length != 0).unwrap_or(octets.len());
+    if header < 20 || length < header {
+        return None;
+    }
+    let flags = word(octets, 6)?;
+    let (more, offset) = (flags & 0x2000 != 0, usize::from(flags & 0x1fff) * 8);
+    let fragment = (more || offset != 0).then_some(Fragment { id: u32::from(word(octets, 4)?), offset, more });
+    Some(Packet {
+        source: IpAddr::V4(Ipv4Addr::from_bits(long(octets, 12)?)),
+        destination: IpAddr::V4(Ipv4Addr::from_bits(long(octets, 16)?)),
+        protocol: *octets.get(9)?,
+        payload: octets.get(header..length.min(octets.len()))?,
+        cut: length > octets.len(),
+        fragment,
+    })
+}
+
+fn parse_v6(octets: &[u8]) -> Option<Packet<'_>> {
+    let address = |at: usize| Some(IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(octets.get(at..at + 16)?).ok()?)));
+    let length = 40 + usize::from(word(octets, 4)?);
+    let body = octets.get(40..length.min(octets.len()))?;
+    let (protocol, payload, fragment) = skip_extensions(*octets.get(6)?, body)?;
+    let (source, destination) = (address(8)?, address(24)?);
+    Some(Packet { source, destination, protocol, payload, cut: length > octets.len(), fragment })
+}
+
+/// Protocol, payload and fragment behind the extension headers (RFC 8200 §4).
+fn skip_extensions(mut next: u8, mut body: &[u8]) -> Option<(u8, &[u8], Option<Fragment>)> {
+    let mut fragment = None;
+    for _ in 0..MAX_EXTENSIONS {
+        let length = match next {
+            // Hop-by-hop, routing, destination options, mobility.
+            0 | 43 | 60 | 135 => (usize::from(*body.get(1)?) + 1) * 8,
+            // Authentication header (RFC 4302 §2.2).
+            51 => (usize::from(*body.get(1)?) + 2) * 4,
+            44 => {
+                let flags = word(body, 2)?;
+                let (offset, more) = (usize::from(flags & 0xfff8), flags & 1 != 0);
+                // An atomic fragment is a whole datagram (RFC 6946).
+                fragment = (more || offset != 0).then_some(Fragment { id: long(body, 4)?, offset, more });
+                8
+            }
+            _ => return Some((next, body, fragment)),
+        };
+        next = *body.first()?;
+        body = body.get(length..)?;
+        if fragment.is_some_and(|fragment| fragment.offset != 0) {
+            return Some((next, body, fragment));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn v4(flags: u16, payload: &[u8]) -> Vec<u8> {
+        let length = (20 + payload.len()) as u16;
+        let mut packet = vec![0x45, 0, (length >> 8) as u8, length as u8, 0, 9, (flags >> 8) as u8, flags as u8];
+        packet.extend_from_slice(&[64, UDP, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+        packet.extend_from_slice(payload);
+        packet
+    }
+
+    fn v6(next: u8, payload: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0, 0, payload.len() as u8, next, 64];
+        packet.extend_from_slice(&[0; 15]);
+        packet.push(1);
+        packet.extend_from_slice(&[0; 15]);
+        packet.push(2);
+        packet.extend_from_slice(payload);
+        packet
+    }
+
+    #[test]
+    fn ethernet_padding_is_no_payload() {
+        let padded = [v4(0, b"data"), vec![0; 18]].concat();
+        let packet = parse(&padded).unwrap();
+        assert_eq!((packet.payload, packet.cut, packet.fragment), (&b"data"[..], false, None));
+        assert_eq!(packet.source.to_string(), "192.0.2.1");
+    }
+
+    #[test]
+    fn a_packet_cut_by_the_snap_length_says_so() {
+        let whole = v4(0, b"data");
+        assert!(parse(&whole[..22]).unwrap().cut);
+    }
+
+    #[test]
+    fn fragments_tell_their_place() {
+        let fragment = parse(&v4(0x2002, b"part")).unwrap().fragment;
+        assert_eq!(fragment, Some(Fragment { id: 9, offset: 16, more: true }));
+        let body = [&[UDP, 0, 0, 0x19, 0, 0, 0, 5][..], b"part"].concat();
+        let packet = v6(44, &body);
+        let packet = parse(&packet).unwrap();
+        assert_eq!(packet.fragment, Some(Fragment { id: 5, offset: 24, more: true }));
+        assert_eq!((packet.protocol, packet.payload), (UDP, &b"part"[..]));
+    }
+
+    #[test]
+    fn extension_headers_are_skipped() {
+        let hop_by_hop = [60, 0, 1, 4, 0, 0, 0, 0];
+        let options = [UDP, 0, 1, 4, 0, 0, 0, 0];
+        let packet = v6(0, &[&hop_by_hop[..], &options, b"data"].concat());
+        let packet = parse(&packet).unwrap();
+        assert_eq!((packet.protocol, packet.payload), (UDP, &b"data"[..]));
+    }
+
+    #[test]
+    fn an_atomic_fragment_is_whole() {
+        let packet = v6(44, &[&[UDP, 0, 0, 0, 0, 0, 0, 5][..], b"data"].concat());
+        assert_eq!(parse(&packet).unwrap().fragment, None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_octets_make_it_panic(first in 0x40_u8..0x70, rest in prop::collection::vec(any::<u8>(), 0..120)) {
+            let _ = parse(&[&[first], &rest[..]].concat());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A window over a stream: so many octets ahead, looked at before they are taken.
+
+use std::io::{self, Read};
+
+use crate::Place;
+
+/// Octets asked for at a time.
+const CHUNK: usize = 256 * 1024;
+
+/// The window.
+pub(crate) struct Buffer {
+    reader: Box<dyn Read + Send>,
+    octets: Vec<u8>,
+    from: usize,
+    to: usize,
+    /// Octets of the stream before `from`.
+    passed: u64,
+    ended: bool,
+    /// What ended the stream early: decompression, mostly. What came before it is used first.
+    error: Option<io::Error>,
+}
+
+impl Buffer {
+    /// A window at the start of `reader`.
+    pub fn new(reader: Box<dyn Read + Send>) -> Self {
+        Self { reader, octets: vec![0; 2 * CHUNK], from: 0, to: 0, passed: 0, ended: false, error: None }
+    }
+
+    /// The next `count` octets, or as many as there are.
+    ///
+    /// # Errors
+    /// What ended the stream early, when nothing of it is left.
+    pub fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
+        if self.to - self.from < count && !self.ended {
+            self.fill(count);
+        }
+        if let Some(error) = self.error.take_if(|_| self.from == self.to) {
+            return Err(error);
+        }
+        Ok(&self.octets[self.from..self.to.min(self.from + count)])
+    }
+
+    /// Takes `count` octets that were looked at before.
+    pub fn take(&mut self, count: usize) -> &[u8] {
+        let from = self.from;
+        self.consume(count);
+        &self.octets[from..self.from]
+    }
+
+    /// The last `count` octets that were taken, again.
+    pub fn taken(&self, count: usize) -> &[u8] {
+        &self.octets[self.from - count..self.from]
+    }
+
+    /// Passes over `count` octets that were looked at before.
+    pub fn consume(&mut self, count: usize) {
+        let count = count.min(self.to - self.from);
+        self.from += count;
+        self.passed += count as u64;
+    }
+
+    /// Where the window begins.
+    pub fn place(&self, packet: u64) -> LazyPlace {
+        LazyPlace { packet, offset: self.passed }
+    }
+
+    fn fill(&mut self, count: usize) {
+        self.octets.copy_within(self.from..self.to, 0);
+        (self.from, self.to) = (0, self.to - self.from);
+        if self.octets.len() < count + CHUNK {
+            self.octets.resize(count + CHUNK, 0);
+        }
+        while self.to < count && !self.ended {
+            match self.reader.read(&mut self.octets[self.to..]) {
+                Ok(0) => self.ended = true,
+                Ok(length) => self.to += length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.ended = true;
+                    self.error = Some(error);
+                }
+            }
+        }
+    }
+}
+
+/// A place without the name of the input, which costs an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LazyPlace {
+    /// Packet number, from 1.
+    pub packet: u64,
+    /// Octets from the start.
+    pub offset: u64,
+}
+
+impl LazyPlace {
+    /// The place in full.
+    pub fn named(self, name: &str) -> Place {
+        Place { file: name.to_owned(), packet: self.packet, offset: self.offset }
+    }
+}

@@ -1,0 +1,269 @@
+//! Capture files as a source: frames become messages, messages become transactions.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use ldplayer_core::{Message, TraceTime, Transaction, Transport};
+
+use super::buffer::Buffer;
+use super::compressed::Content;
+use super::packets::{Frame, Packets};
+use super::pcap::{self, Pcap};
+use super::pcapng::{self, PcapNg};
+use super::sort::{Sorted, WINDOW};
+use super::{OpenOptions, Source};
+use crate::packet::defrag::Defrag;
+use crate::packet::tcp::{Reassembly, Segment, Sink, Trouble};
+use crate::packet::{Refused, ip, link, word};
+use crate::pair::{Pairing, Seen};
+use crate::{Place, Tally, TraceError};
+
+/// Transactions in a batch.
+const BATCH: usize = 2_048;
+
+/// Whether a file begins as a capture.
+pub(crate) fn is_capture(head: &[u8]) -> bool {
+    pcap::is_pcap(head) || pcapng::is_pcapng(head)
+}
+
+/// Opens a capture, to be sorted within a bounded window.
+///
+/// # Errors
+/// When the system refuses the input, or its file header is cut off.
+pub(crate) fn open(
+    path: &Path,
+    reader: Content,
+    head: &[u8],
+    options: &OpenOptions,
+) -> Result<Box<dyn Source>, TraceError> {
+    let buffer = Buffer::new(Box::new(reader));
+    let packets: Box<dyn Packets> = if pcapng::is_pcapng(head) {
+        Box::new(PcapNg::new(buffer))
+    } else {
+        let opened = Pcap::open(buffer).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
+        Box::new(opened.ok_or_else(|| TraceError::Format {
+            path: path.to_owned(),
+            what: "a pcap file that ends within its 24-octet file header".into(),
+            remedy: "capture again, or copy the whole file".into(),
+        })?)
+    };
+    let name = path.display().to_string();
+    Ok(Box::new(Sorted::new(Capture::new(path, packets, options), name, WINDOW)))
+}
+
+/// A capture that is read.
+struct Capture {
+    path: PathBuf,
+    packets: Box<dyn Packets>,
+    decoder: Decoder,
+}
+
+impl Capture {
+    fn new(path: &Path, packets: Box<dyn Packets>, options: &OpenOptions) -> Self {
+        let decoder = Decoder {
+            name: path.display().to_string(),
+            ports: options.ports.clone(),
+            defrag: Defrag::default(),
+            tcp: Reassembly::default(),
+            pairing: Pairing::default(),
+            tally: Tally::default(),
+        };
+        Self { path: path.to_owned(), packets, decoder }
+    }
+}
+
+impl Source for Capture {
+    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        let enough = batch.len() + BATCH;
+        for _ in 0..8 * BATCH {
+            let decoder = &mut self.decoder;
+            match self.packets.next(&mut decoder.tally, &decoder.name) {
+                Ok(Some(captured)) => decoder.frame(&captured.frame, captured.octets),
+                Ok(None) => {
+                    decoder.finish(batch);
+                    return Ok(false);
+                }
+                // Decompression failed in the middle: what came before it is kept.
+                Err(error) if decoder.tally.packets > 0 => {
+                    let place = decoder.place(decoder.tally.packets, 0);
+                    decoder.tally.damage("unreadable_rest", || place);
+                    let _ = error;
+                    decoder.finish(batch);
+                    return Ok(false);
+                }
+                Err(source) => return Err(TraceError::File { path: self.path.clone(), source }),
+            }
+            decoder.pairing.drain(batch, false);
+            if batch.len() >= enough {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.decoder.tally
+    }
+}
+
+/// What turns frames into transactions.
+struct Decoder {
+    name: String,
+    ports: Vec<u16>,
+    defrag: Defrag,
+    tcp: Reassembly,
+    pairing: Pairing,
+    tally: Tally,
+}
+
+/// Ends of a conversation and the frame that carries the part at hand.
+struct Carrier<'a> {
+    frame: &'a Frame,
+    from: SocketAddr,
+    to: SocketAddr,
+}
+
+impl Decoder {
+    fn frame(&mut self, frame: &Frame, octets: &[u8]) {
+        self.tally.packets += 1;
+        if let Err(refused) = self.decode(frame, octets) {
+            self.refuse(frame, refused);
+        }
+    }
+
+    fn refuse(&mut self, frame: &Frame, refused: Refused) {
+        match refused {
+            Refused::Foreign(reason) => self.tally.skip(reason),
+            Refused::Damaged(reason) => {
+                let name = &self.name;
+                let place = || Place { file: name.clone(), packet: frame.number, offset: frame.offset };
+                self.tally.damage(reason, place);
+            }
+        }
+    }
+
+    fn decode(&mut self, frame: &Frame, octets: &[u8]) -> Result<(), Refused> {
+        let packet = ip::parse(link::network(frame.link, octets)?)?;
+        let Some(fragment) = packet.fragment else {
+            return self.payload(frame, &packet, packet.payload);
+        };
+        let abandoned = self.defrag.abandoned;
+        let whole = self.defrag.add(&packet, fragment, frame.time_ns);
+        if self.defrag.abandoned > abandoned {
+            self.refuse(frame, Refused::Damaged("fragments_lack"));
+        }
+        match whole {
+            Some(whole) => self.payload(frame, &ip::Packet { cut: false, ..packet }, &whole),
+            None => Err(Refused::Foreign("fragment")),
+        }
+    }
+
+    fn payload(&mut self, frame: &Frame, packet: &ip::Packet<'_>, payload: &[u8]) -> Result<(), Refused> {
+        let ends = |source, destination| Carrier {
+            frame,
+            from: SocketAddr::new(packet.source, source),
+            to: SocketAddr::new(packet.destination, destination),
+        };
+        match packet.protocol {
+            ip::UDP => {
+                let ports = word(payload, 0).zip(word(payload, 2)).ok_or(Refused::Damaged("short_packet"))?;
+                self.wanted(ports.0, ports.1)?;
+                let message = udp_payload(payload, packet.cut)?;
+                self.message(&ends(ports.0, ports.1), Transport::Udp, None, message)
+            }
+            ip::TCP => {
+                let segment = Segment::parse(payload).ok_or(Refused::Damaged("short_packet"))?;
+                self.wanted(segment.source, segment.destination)?;
+                self.segment(&ends(segment.source, segment.destination), &segment)
+            }
+            1 | 58 => Err(Refused::Foreign("icmp")),
+            _ => Err(Refused::Foreign("not_udp_or_tcp")),
+        }
+    }
+
+    fn wanted(&self, source: u16, destination: u16) -> Result<(), Refused> {
+        let wanted = self.ports.contains(&destination) || self.ports.contains(&source);
+        if wanted { Ok(()) } else { Err(Refused::Foreign("not_dns_port")) }
+    }
+
+    fn segment(&mut self, carrier: &Carrier<'_>, segment: &Segment<'_>) -> Result<(), Refused> {
+        let mut tcp = std::mem::take(&mut self.tcp);
+        let mut sink = FromTcp { decoder: self, carrier: Some(carrier) };
+        tcp.add(carrier.from, carrier.to, segment, carrier.frame.time_ns, &mut sink);
+        self.tcp = tcp;
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        carrier: &Carrier<'_>,
+        transport: Transport,
+        stream: Option<u64>,
+        octets: &[u8],
+    ) -> Result<(), Refused> {
+        let message = Message::new(octets).ok_or(Refused::Damaged("short_message"))?;
+        self.tally.dns_messages += 1;
+        if message.is_response() {
+            self.tally.responses += 1;
+        } else {
+            self.tally.queries += 1;
+        }
+        let time = TraceTime(carrier.frame.time_ns);
+        let seen = Seen { time, from: carrier.from, to: carrier.to, transport, stream, octets };
+        self.pairing.add(&seen, &message);
+        // It was really sent, so it stays, and can be sent again.
+        let damaged = message.counts()[0] > 0 && message.question().is_none();
+        if damaged { Err(Refused::Damaged("bad_question")) } else { Ok(()) }
+    }
+
+    fn finish(&mut self, batch: &mut Vec<Transaction>) {
+        let mut tcp = std::mem::take(&mut self.tcp);
+        tcp.finish(&mut FromTcp { decoder: self, carrier: None });
+        let before = self.defrag.abandoned;
+        self.defrag.finish();
+        for _ in before..self.defrag.abandoned {
+            let place = self.place(self.tally.packets, 0);
+            self.tally.damage("fragments_lack", || place);
+        }
+        self.pairing.drain(batch, true);
+    }
+
+    fn place(&self, packet: u64, offset: u64) -> Place {
+        Place { file: self.name.clone(), packet, offset }
+    }
+}
+
+/// Takes messages out of connections.
+struct FromTcp<'a, 'b> {
+    decoder: &'a mut Decoder,
+    /// `None` at the end of the capture, when nothing is on its way any more.
+    carrier: Option<&'a Carrier<'b>>,
+}
+
+impl Sink for FromTcp<'_, '_> {
+    fn message(&mut self, stream: u64, message: &[u8]) {
+        let Some(carrier) = self.carrier else { return };
+        if let Err(refused) = self.decoder.message(carrier, Transport::Tcp, Some(stream), message) {
+            self.decoder.refuse(carrier.frame, refused);
+        }
+    }
+
+    fn trouble(&mut self, trouble: Trouble) {
+        let (packet, offset) = self
+            .carrier
+            .map_or((self.decoder.tally.packets, 0), |carrier| (carrier.frame.number, carrier.frame.offset));
+        let place = self.decoder.place(packet, offset);
+        self.decoder.tally.damage(trouble.reason(), || place);
+    }
+}
+
+/// The payload of a UDP datagram (RFC 768), without what follows it in the packet.
+fn udp_payload(datagram: &[u8], cut: bool) -> Result<&[u8], Refused> {
+    let length = usize::from(word(datagram, 4).ok_or(Refused::Damaged("short_packet"))?);
+    // A length of 0 is a jumbogram (RFC 2675) or left to the network card: then all of the packet counts.
+    let length = if length == 0 { datagram.len() } else { length };
+    if cut || length > datagram.len() {
+        return Err(Refused::Damaged("truncated_packet"));
+    }
+    datagram.get(8..length).ok_or(Refused::Damaged("short_packet"))
+}

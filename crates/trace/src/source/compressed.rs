@@ -1,0 +1,178 @@
+//! Inputs opened and, where compressed, decompressed on a thread of their own. The content decides, never the name.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+use super::Input;
+use crate::TraceError;
+
+/// Octets read from the system at a time.
+const BUFFER: usize = 256 * 1024;
+/// Decompressed buffers that wait to be read.
+const AHEAD: usize = 4;
+
+/// An input with its first octets at hand.
+pub(crate) struct Opened {
+    /// The input as messages name it.
+    pub path: PathBuf,
+    /// Its content, decompressed.
+    pub reader: Content,
+    /// Whether the content is that of a file, byte by byte, so that it can be read anywhere.
+    pub seekable: bool,
+}
+
+/// Decompressed content.
+pub(crate) type Content = BufReader<Box<dyn Read + Send>>;
+
+/// Opens an input.
+///
+/// # Errors
+/// When the system refuses it, or its first octets.
+pub(crate) fn open(input: &Input) -> Result<Opened, TraceError> {
+    let (path, raw): (&Path, Box<dyn Read + Send>) = match input {
+        Input::Stdin => (Path::new("standard input"), Box::new(io::stdin())),
+        Input::File(path) => {
+            (path, Box::new(File::open(path).map_err(|source| TraceError::File { path: path.clone(), source })?))
+        }
+    };
+    let file_error = |source| TraceError::File { path: path.to_owned(), source };
+    let mut raw = BufReader::with_capacity(BUFFER, raw);
+    let head = raw.fill_buf().map_err(file_error)?;
+    let Some(format) = Compression::of(head) else {
+        let seekable = matches!(input, Input::File(_));
+        return Ok(Opened { path: path.to_owned(), reader: raw, seekable });
+    };
+    let decoder = format.decoder(raw).map_err(file_error)?;
+    let reader: Box<dyn Read + Send> = Box::new(Ahead::start(decoder));
+    Ok(Opened { path: path.to_owned(), reader: BufReader::with_capacity(BUFFER, reader), seekable: false })
+}
+
+/// A format of compression, known by its first octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    Gzip,
+    Xz,
+    Zstd,
+    Lz4,
+    Bzip2,
+}
+
+impl Compression {
+    fn of(head: &[u8]) -> Option<Self> {
+        const MAGICS: [(&[u8], Compression); 5] = [
+            (b"\x1f\x8b", Compression::Gzip),
+            (b"\xfd7zXZ\0", Compression::Xz),
+            (b"\x28\xb5\x2f\xfd", Compression::Zstd),
+            (b"\x04\x22\x4d\x18", Compression::Lz4),
+            (b"BZh", Compression::Bzip2),
+        ];
+        MAGICS.into_iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, format)| format)
+    }
+
+    /// Files may be several compressed ones behind each other, as `cat` makes them.
+    fn decoder(self, raw: Content) -> io::Result<Box<dyn Read + Send>> {
+        Ok(match self {
+            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(raw)),
+            Self::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(raw)),
+            Self::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(raw)?),
+            Self::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(raw)),
+            Self::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(raw)),
+        })
+    }
+}
+
+/// Reads ahead on a thread of its own, a bounded number of buffers.
+struct Ahead {
+    buffers: Receiver<io::Result<Vec<u8>>>,
+    current: Vec<u8>,
+    at: usize,
+}
+
+impl Ahead {
+    fn start(mut decoder: Box<dyn Read + Send>) -> Self {
+        let (sender, buffers) = sync_channel(AHEAD);
+        thread::spawn(move || {
+            loop {
+                let mut buffer = Vec::with_capacity(BUFFER);
+                let read = decoder.by_ref().take(BUFFER as u64).read_to_end(&mut buffer);
+                let ended = !matches!(read, Ok(length) if length > 0);
+                // What was decompressed before an error is given first. A reader that went away ends the thread.
+                let sent = buffer.is_empty() || sender.send(Ok(buffer)).is_ok();
+                if let Err(error) = read {
+                    let _ = sender.send(Err(error));
+                }
+                if ended || !sent {
+                    break;
+                }
+            }
+        });
+        Self { buffers, current: Vec::new(), at: 0 }
+    }
+}
+
+impl Read for Ahead {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.current.len() {
+            let Ok(next) = self.buffers.recv() else { return Ok(0) };
+            (self.current, self.at) = (next?, 0);
+        }
+        let count = into.len().min(self.current.len() - self.at);
+        into[..count].copy_from_slice(&self.current[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const TEXT: &[u8] = b"the same octets in every format";
+
+    fn read(content: &[u8]) -> io::Result<Vec<u8>> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(content).unwrap();
+        let mut octets = Vec::new();
+        open(&Input::File(file.path().to_owned())).unwrap().reader.read_to_end(&mut octets)?;
+        Ok(octets)
+    }
+
+    fn compressed() -> Vec<Vec<u8>> {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(TEXT).unwrap();
+        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        xz.write_all(TEXT).unwrap();
+        let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+        lz4.write_all(TEXT).unwrap();
+        let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        bzip2.write_all(TEXT).unwrap();
+        let zstd = zstd::encode_all(TEXT, 1).unwrap();
+        vec![gzip.finish().unwrap(), xz.finish().unwrap(), zstd, lz4.finish().unwrap(), bzip2.finish().unwrap()]
+    }
+
+    #[test]
+    fn every_format_is_known_by_its_content() {
+        assert_eq!(read(TEXT).unwrap(), TEXT);
+        for content in compressed() {
+            assert_eq!(read(&content).unwrap(), TEXT);
+        }
+    }
+
+    #[test]
+    fn files_behind_each_other_are_read_to_the_end() {
+        for content in compressed() {
+            assert_eq!(read(&[&content[..], &content].concat()).unwrap(), [TEXT, TEXT].concat());
+        }
+    }
+
+    #[test]
+    fn a_file_cut_short_is_an_error() {
+        for content in compressed() {
+            assert!(read(&content[..content.len() - 6]).is_err());
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! pcapng files: sections, interfaces, enhanced, simple and obsolete packet blocks; other blocks are passed over.
+
+use std::io;
+
+use super::buffer::Buffer;
+use super::packets::{Captured, Frame, MAX_LENGTH, Packets};
+use crate::Tally;
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+/// Type and length in front, length again behind.
+const FRAMING: usize = 12;
+const OPTION_TSRESOL: u16 = 9;
+const OPTION_TSOFFSET: u16 = 14;
+/// Interfaces of one section at most.
+const MAX_INTERFACES: usize = 65_536;
+
+/// Whether a file begins as a pcapng.
+pub(crate) fn is_pcapng(head: &[u8]) -> bool {
+    head.starts_with(&SECTION.to_be_bytes())
+}
+
+/// An interface of the current section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Interface {
+    link: u32,
+    snap: usize,
+    /// Units of a time stamp in a second.
+    units: u64,
+    /// Seconds to add to each time stamp.
+    offset_s: i64,
+}
+
+/// A pcapng that is read.
+pub(crate) struct PcapNg {
+    buffer: Buffer,
+    section: Section,
+    number: u64,
+    last_time: i64,
+}
+
+/// What holds until the next section header.
+#[derive(Default)]
+struct Section {
+    big_endian: bool,
+    interfaces: Vec<Interface>,
+}
+
+/// Where the octets of a packet stand in its block.
+struct Body {
+    time_ns: Option<i64>,
+    link: u32,
+    from: usize,
+    to: usize,
+}
+
+impl PcapNg {
+    /// A reader at the start of the file.
+    pub fn new(buffer: Buffer) -> Self {
+        Self { buffer, section: Section::default(), number: 0, last_time: 0 }
+    }
+
+    /// Type and length of the block at hand; `None` at the end of the file.
+    fn block(&mut self, tally: &mut Tally, name: &str) -> io::Result<Option<(u32, usize)>> {
+        let place = self.buffer.place(self.number + 1);
+        let head = self.buffer.peek(FRAMING)?;
+        if head.len() < FRAMING {
+            if !head.is_empty() {
+                tally.damage("truncated_capture", || place.named(name));
+            }
+            return Ok(None);
+        }
+        if is_pcapng(head) {
+            let Some(big_endian) = byte_order(&head[8..12]) else {
+                tally.damage("bad_block", || place.named(name));
+                return Ok(None);
+            };
+            self.section = Section { big_endian, interfaces: Vec::new() };
+        }
+        let head = [0, 4].map(|at| [head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let [kind, length] = head.map(|octets| self.section.long(octets));
+        let length = length as usize;
+        if length < FRAMING || !length.is_multiple_of(4) || length > MAX_LENGTH {
+            tally.damage("bad_block", || place.named(name));
+            return Ok(None);
+        }
+        if self.buffer.peek(length)?.len() < length {
+            tally.damage("truncated_capture", || place.named(name));
+            return Ok(None);
+        }
+        Ok(Some((kind, length)))
+    }
+}
+
+impl Section {
+    fn long(&self, octets: [u8; 4]) -> u32 {
+        if self.big_endian { u32::from_be_bytes(octets) } else { u32::from_le_bytes(octets) }
+    }
+
+    fn word_at(&self, octets: &[u8], at: usize) -> Option<u16> {
+        let octets = [*octets.get(at)?, *octets.get(at + 1)?];
+        Some(if self.big_endian { u16::from_be_bytes(octets) } else { u16::from_le_bytes(octets) })
+    }
+
+    fn long_at(&self, octets: &[u8], at: usize) -> Option<u32> {
+        Some(self.long(octets.get(at..at + 4)?.try_into().ok()?))
+    }
+
+    /// Adds an interface description block; `false` when it is damaged, or one too many.
+    fn add_interface(&mut self, block: &[u8]) -> bool {
+        let interface = self.interface(block).filter(|_| self.interfaces.len() < MAX_INTERFACES);
+        self.interfaces.extend(interface);
+        interface.is_some()
+    }
+
+    /// Reads an interface description block.
+    fn interface(&self, block: &[u8]) -> Option<Interface> {
+        let mut interface = Interface {
+            link: u32::from(self.word_at(block, 8)?),
+            snap: self.long_at(block, 12)? as usize,
+            units: 1_000_000,
+            offset_s: 0,
+        };
+        let mut at = 16;
+        while let (Some(code), Some(length)) = (self.word_at(block, at), self.word_at(block, at + 2)) {
+            let value = block.get(at + 4..at + 4 + usize::from(length))?;
+            match code {
+                OPTION_TSRESOL => interface.units = units(*value.first()?)?,
+                OPTION_TSOFFSET => {
+                    let octets = value.get(..8)?.try_into().ok()?;
+                    interface.offset_s =
+                        if self.big_endian { i64::from_be_bytes(octets) } else { i64::from_le_bytes(octets) };
+                }
+                _ => {}
+            }
+            at += 4 + usize::from(length).next_multiple_of(4);
+            if at + FRAMING / 3 >= block.len() || code == 0 {
+                break;
+            }
+        }
+        Some(interface)
+    }
+
+    /// Where the packet of a block is; `None` when the block is damaged.
+    fn body(&self, kind: u32, block: &[u8]) -> Option<Body> {
+        let number = match kind {
+            ENHANCED_PACKET => self.long_at(block, 8)? as usize,
+            PACKET => usize::from(self.word_at(block, 8)?),
+            _ => 0,
+        };
+        let interface = self.interfaces.get(number)?;
+        if kind == SIMPLE_PACKET {
+            let snap = if interface.snap == 0 { usize::MAX } else { interface.snap };
+            let length = (self.long_at(block, 8)? as usize).min(snap).min(block.len() - 16);
+            return Some(Body { time_ns: None, link: interface.link, from: 12, to: 12 + length });
+        }
+        let stamp = u64::from(self.long_at(block, 12)?) << 32 | u64::from(self.long_at(block, 16)?);
+        let to = 28 + self.long_at(block, 20)? as usize;
+        let time_ns = Some(interface.time_ns(stamp)?);
+        (to <= block.len() - 4).then_some(Body { time_ns, link: interface.link, from: 28, to })
+    }
+}
+
+impl Interface {
+    fn time_ns(&self, stamp: u64) -> Option<i64> {
+        let ns = u128::from(stamp) * 1_000_000_000 / u128::from(self.units);
+        i64::try_from(ns).ok()?.checked_add(self.offset_s.checked_mul(1_000_000_000)?)
+    }
+}
+
+/// Units in a second from if_tsresol: a power of ten, or of two with the highest bit set.
+fn units(resolution: u8) -> Option<u64> {
+    let exponent = u32::from(resolution & 0x7f);
+    if resolution & 0x80 == 0 { 10_u64.checked_pow(exponent) } else { 1_u64.checked_shl(exponent) }
+}
+
+fn byte_order(magic: &[u8]) -> Option<bool> {
+    match magic {
+        [0x1a, 0x2b, 0x3c, 0x4d] => Some(true),
+        [0x4d, 0x3c, 0x2b, 0x1a] => Some(false),
+        _ => None,
+    }
+}
+
+impl Packets for PcapNg {
+    fn next(&mut self, tally: &mut Tally, name: &str) -> io::Result<Option<Captured<'_>>> {
+        while let Some((kind, length)) = self.block(tally, name)? {
+            let place = self.buffer.place(self.number + 1);
+            if !matches!(kind, PACKET | SIMPLE_PACKET | ENHANCED_PACKET) {
+                let block = self.buffer.take(length);
+                if kind == INTERFACE && !self.section.add_interface(block) {
+                    tally.damage("bad_interface", || place.named(name));
+                }
+                continue;
+            }
+            self.number += 1;
+            let body = self.section.body(kind, self.buffer.take(length));
+            let Some(body) = body else {
+                tally.damage("bad_block", || place.named(name));
+                continue;
+            };
+            // A simple packet block has no time: the packet before it has the nearest.
+            self.last_time = body.time_ns.unwrap_or(self.last_time);
+            let frame = Frame { number: self.number, offset: place.offset, time_ns: self.last_time, link: body.link };
+            return Ok(Some(Captured { frame, octets: &self.buffer.taken(length)[body.from..body.to] }));
+        }
+        Ok(None)
+    }
+}
