@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
+# Usage: scripts/bench.sh [send|answer|timing|decode ...]   (all of them without an argument)
+# RUNS=5 SECONDS_EACH=10 are the defaults. Needs a quiet machine with two cores; generator on core 0, server on core 1.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+RUNS=${RUNS:-5}
+SECONDS_EACH=${SECONDS_EACH:-10}
+export PATH=$PATH:/usr/sbin
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cargo build --release --locked -q -p ldplayer -p ldplayer-bench
+bin=${CARGO_TARGET_DIR:-target}/release
+ldplayer=$(realpath "$bin/ldplayer")
+bench=$(realpath "$bin/ldplayer-bench")
+
+# Everything runs inside one namespace in which all addresses are local.
+if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
+  exec "$ldplayer" testbed run -- env LDPLAYER_BENCH_INSIDE=1 bash "$0" "$@"
+fi
+
+field() { sed -n "s/.*\"$1\": *\(-\{0,1\}[0-9.]*\).*/\1/p" | head -n 1; }
+stats() { sort -g | awk '{v[NR]=$1} END {m=(NR%2)?v[(NR+1)/2]:(v[NR/2]+v[NR/2+1])/2; printf "%.4g [%.4g–%.4g]", m, v[1], v[NR]}'; }
+median() { sort -g | awk '{v[NR]=$1} END {print (NR%2)?v[(NR+1)/2]:(v[NR/2]+v[NR/2+1])/2}'; }
+row() { # name, file of values, file of reference values
+  awk -v n="$1" -v s="$(stats <"$2")" -v a="$(median <"$2")" -v b="$(median <"$3")" 'BEGIN {printf "| %s | %s | %.2f |\n", n, s, a/b}'
+}
+server=
+start() { # command ...: starts a server and waits until it listens
+  "$@" >"$work/server.log" 2>&1 &
+  server=$!
+  for _ in $(seq 100); do
+    if ! kill -0 "$server" 2>/dev/null; then cat "$work/server.log"; exit 3; fi
+    if grep -q "^listening\|\"listening\"" "$work/server.log" || [ -e "$work/nsd.pid" ]; then sleep 0.5; return; fi
+    sleep 0.1
+  done
+}
+stop() { kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; }
+replay() { # options ...: replays on core 0 and leaves the report in $work/run.json
+  taskset -c 0 "$ldplayer" replay "$@" --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" || [ $? -eq 1 ] || { cat "$work/err"; exit 1; }
+}
+rate() { # answered or sent queries per second of the last replay
+  awk -v n="$(field "$1" <"$work/out.json")" -v s="$(field elapsed_s <"$work/out.json")" -v t="$2" 'BEGIN {printf "%.0f\n", n/(s-t)}'
+}
+
+bench_send() {
+  echo; echo "### Sending from 65,536 addresses to a hole (queries/s, one core)"; echo
+  echo "| what | median [min–max] | ratio |"; echo "|---|---|---|"
+  "$bench" make-trace --gap 1us --seconds 2s --clients 65536 -o "$work/send.pcap"
+  start "$bench" hole --listen 127.0.0.1:5300
+  for _ in $(seq "$RUNS"); do
+    "$bench" bare-send --to 127.0.0.1:5300 --core 0 --count 2000000 | field per_second >>"$work/send.bare"
+    replay "$work/send.pcap" --server 127.0.0.1:5300 --timing fast --max-outstanding 200000 --query-timeout 0.1
+    rate sent 0.1 >>"$work/send.ours"
+  done
+  stop
+  row "bare sendmmsg + IP_PKTINFO" "$work/send.bare" "$work/send.bare"
+  row "ldplayer replay --timing fast, recorded" "$work/send.ours" "$work/send.bare"
+}
+
+nsd_conf() {
+  xz -dc data/root-2016100801.zone.xz >"$work/root.zone"
+  cat >"$work/nsd.conf" <<CONF
+server:
+  ip-address: 127.0.0.1@5300
+  username: ""
+  chroot: ""
+  zonesdir: "$work"
+  pidfile: "$work/nsd.pid"
+  xfrdfile: ""
+  zonelistfile: "$work/zone.list"
+  database: ""
+  logfile: "$work/nsd.log"
+  server-count: 1
+  rrl-ratelimit: 0
+remote-control:
+  control-enable: no
+zone:
+  name: .
+  zonefile: root.zone
+CONF
+}
+
+bench_answer_of() { # title, server command ...
+  local title=$1; shift
+  echo; echo "### Answered queries/s against $title (generator one core, server one core)"; echo
+  echo "| what | median [min–max] | ratio to dnsperf |"; echo "|---|---|---|"
+  rm -f "$work"/answer.*
+  start taskset -c 1 "$@"
+  for _ in $(seq "$RUNS"); do
+    taskset -c 0 dnsperf -s 127.0.0.1 -p 5300 -d "$work/names" -l 3 -c 100 -q 1000 2>/dev/null |
+      sed -n 's/.*Queries per second: *\([0-9.]*\).*/\1/p' >>"$work/answer.dnsperf"
+    replay "$work/answer.pcap" --server 127.0.0.1:5300 --timing fast
+    rate answered 0 >>"$work/answer.ours"
+    "$bench" bare-ask --to 127.0.0.1:5300 --core 0 --count 1000000 | field per_second >>"$work/answer.bare"
+  done
+  stop
+  row "dnsperf -c 100 -q 1000" "$work/answer.dnsperf" "$work/answer.dnsperf"
+  row "ldplayer replay --timing fast, matched and recorded" "$work/answer.ours" "$work/answer.dnsperf"
+  row "bare asker, one socket, matched only" "$work/answer.bare" "$work/answer.dnsperf"
+}
+
+bench_answer() {
+  command -v dnsperf >/dev/null || { echo "dnsperf is missing: apt-get install dnsperf" >&2; exit 3; }
+  command -v nsd >/dev/null || { echo "nsd is missing: apt-get install nsd" >&2; exit 3; }
+  "$bench" make-trace --gap 1us --seconds 1500ms --clients 65536 -o "$work/answer.pcap"
+  for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
+  bench_answer_of "the echo responder" "$bench" echo --listen 127.0.0.1:5300
+  nsd_conf
+  bench_answer_of "NSD with the root zone" nsd -d -c "$work/nsd.conf"
+}
+
+bench_timing() {
+  echo; echo "### Timing seen by a receiver with kernel stamps (µs, median taken for 0), $SECONDS_EACH s each"; echo
+  echo "| trace | what | p25 | p75 | p99 | p99.9 | max | windows within ±0.1 % | drift µs | CPU % |"
+  echo "|---|---|---|---|---|---|---|---|---|---|"
+  for gaps in "--poisson 20000" "--gap 100us" "--gap 1ms" "--gap 10ms" "--gap 100ms"; do
+    # shellcheck disable=SC2086 # the options are two words
+    "$bench" make-trace $gaps --seconds "$SECONDS_EACH" --clients 65536 -o "$work/timing.pcap"
+    for run in $(seq "$RUNS"); do
+      # shellcheck disable=SC2086
+      "$bench" bare-spin $gaps --seconds "$SECONDS_EACH" --core 0 >"$work/spin.json"
+      timing_row "$gaps" "bare spin, run $run" <"$work/spin.json"
+      for precision in high normal; do
+        # shellcheck disable=SC2086
+        start "$bench" receive --listen 127.0.0.1:5300 $gaps --seconds "$SECONDS_EACH" --core 1
+        local before after
+        before=$(cut -d' ' -f16,17 "/proc/$$/stat" | tr ' ' '+')
+        replay "$work/timing.pcap" --server 127.0.0.1:5300 --precision "$precision" --query-timeout 0.05
+        after=$(cut -d' ' -f16,17 "/proc/$$/stat" | tr ' ' '+')
+        wait "$server"
+        tail -n 1 "$work/server.log" | timing_row "$gaps" "--precision $precision, run $run" \
+          "$(((after) - (before)))"
+      done
+    done
+  done
+}
+
+timing_row() { # trace, what, CPU ticks; the JSON on stdin
+  local line; line=$(cat)
+  value() { printf '%s' "$line" | field "$1"; }
+  printf '| %s | %s | %s | %s | %s | %s | %s | %s of %s | %s | %s |\n' "$1" "$2" "$(value p25)" "$(value p75)" \
+    "$(value p99)" "$(value p999)" "$(value max)" "$(value within_0_1_percent)" "$(value count)" "$(value drift_us)" \
+    "$(awk -v t="${3:-0}" -v s="$SECONDS_EACH" 'BEGIN {printf "%.0f", t/s}')"
+}
+
+bench_decode() {
+  echo; echo "### Decoding (criterion)"; echo
+  cargo bench --locked -q -p ldplayer-trace 2>/dev/null | grep -E 'time:|thrpt:' || true
+}
+
+echo "# $(date -u +%F) $(uname -r), $(nproc) cores, $RUNS runs each"
+if [ $# -eq 0 ]; then set -- send answer timing decode; fi
+for part in "$@"; do "bench_$part"; done
