@@ -102,7 +102,10 @@ fn timing_errors_are_exact_and_against_the_schedule() {
     let timing = &report.summary.timing;
     let error = timing.error_us.unwrap();
     assert_eq!(timing.first_error_us, Some(5.0));
-    assert_eq!((error.min, error.p25, error.p50, error.p75, error.p99, error.max), (5.0, 29.0, 54.0, 79.0, 103.0, 104.0));
+    assert_eq!(
+        (error.min, error.p25, error.p50, error.p75, error.p99, error.max),
+        (5.0, 29.0, 54.0, 79.0, 103.0, 104.0)
+    );
     let gaps = timing.interarrival_error_us.unwrap();
     assert_eq!((gaps.min, gaps.p50, gaps.max), (1.0, 1.0, 1.0));
     assert!(!passed(&report.verdict, "timing_quartiles") && passed(&report.verdict, "timing_p99"));
