@@ -8,18 +8,27 @@ cd "$(dirname "$0")/.."
 RUNS=${RUNS:-5}
 SECONDS_EACH=${SECONDS_EACH:-10}
 export PATH=$PATH:/usr/sbin
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
 cargo build --release --locked -q -p ldplayer -p ldplayer-bench
 bin=${CARGO_TARGET_DIR:-target}/release
 ldplayer=$(realpath "$bin/ldplayer")
 bench=$(realpath "$bin/ldplayer-bench")
 
-# Everything runs inside one namespace in which all addresses are local.
+if [ $# -eq 0 ]; then set -- decode send answer timing; fi
+
+# Everything but decoding runs inside one namespace in which all addresses are local; nothing can be fetched there.
 if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
+  echo "# $(date -u +%F), kernel $(uname -r), $(nproc) cores, $RUNS runs each"
+  if [ "$1" = decode ]; then
+    shift
+    echo; echo "### Decoding (criterion)"; echo
+    cargo bench --locked -q -p ldplayer-trace | grep -E 'time:|thrpt:'
+  fi
+  if [ $# -eq 0 ]; then exit 0; fi
   exec "$ldplayer" testbed run -- env LDPLAYER_BENCH_INSIDE=1 bash "$0" "$@"
 fi
+
+work=$(mktemp -d)
+trap 'stop; rm -rf "$work"' EXIT
 
 field() { sed -n "s/.*\"$1\": *\(-\{0,1\}[0-9.]*\).*/\1/p" | head -n 1; }
 stats() { sort -g | awk '{v[NR]=$1} END {m=(NR%2)?v[(NR+1)/2]:(v[NR/2]+v[NR/2+1])/2; printf "%.4g [%.4g–%.4g]", m, v[1], v[NR]}'; }
@@ -28,6 +37,7 @@ row() { # name, file of values, file of reference values
   awk -v n="$1" -v s="$(stats <"$2")" -v a="$(median <"$2")" -v b="$(median <"$3")" 'BEGIN {printf "| %s | %s | %.2f |\n", n, s, a/b}'
 }
 server=
+pinned=(taskset -c 0) # one core for all threads of the generator, where rates are compared
 start() { # command ...: starts a server and waits until it listens
   "$@" >"$work/server.log" 2>&1 &
   server=$!
@@ -37,9 +47,13 @@ start() { # command ...: starts a server and waits until it listens
     sleep 0.1
   done
 }
-stop() { kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; }
-replay() { # options ...: replays on core 0 and leaves the report in $work/run.json
-  taskset -c 0 "$ldplayer" replay "$@" --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" || [ $? -eq 1 ] || { cat "$work/err"; exit 1; }
+stop() {
+  [ -z "$server" ] || { kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; }
+  server=
+  rm -f "$work/nsd.pid"
+}
+replay() { # options ...: replays with its worker on core 0 and leaves the report in $work/out.json
+  "${pinned[@]}" "$ldplayer" replay "$@" --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" || [ $? -eq 1 ] || { cat "$work/err"; exit 1; }
 }
 rate() { # answered or sent queries per second of the last replay
   awk -v n="$(field "$1" <"$work/out.json")" -v s="$(field elapsed_s <"$work/out.json")" -v t="$2" 'BEGIN {printf "%.0f\n", n/(s-t)}'
@@ -90,14 +104,14 @@ bench_answer_of() { # title, server command ...
   rm -f "$work"/answer.*
   start taskset -c 1 "$@"
   for _ in $(seq "$RUNS"); do
-    taskset -c 0 dnsperf -s 127.0.0.1 -p 5300 -d "$work/names" -l 3 -c 100 -q 1000 2>/dev/null |
+    taskset -c 0 dnsperf -s 127.0.0.1 -p 5300 -d "$work/names" -l 3 -c 100 -q 1000 -D 2>/dev/null |
       sed -n 's/.*Queries per second: *\([0-9.]*\).*/\1/p' >>"$work/answer.dnsperf"
     replay "$work/answer.pcap" --server 127.0.0.1:5300 --timing fast
     rate answered 0 >>"$work/answer.ours"
     "$bench" bare-ask --to 127.0.0.1:5300 --core 0 --count 1000000 | field per_second >>"$work/answer.bare"
   done
   stop
-  row "dnsperf -c 100 -q 1000" "$work/answer.dnsperf" "$work/answer.dnsperf"
+  row "dnsperf -c 100 -q 1000 -D" "$work/answer.dnsperf" "$work/answer.dnsperf"
   row "ldplayer replay --timing fast, matched and recorded" "$work/answer.ours" "$work/answer.dnsperf"
   row "bare asker, one socket, matched only" "$work/answer.bare" "$work/answer.dnsperf"
 }
@@ -113,9 +127,10 @@ bench_answer() {
 }
 
 bench_timing() {
+  pinned=() # reader and recorder are left to the scheduler, as in any run
   echo; echo "### Timing seen by a receiver with kernel stamps (µs, median taken for 0), $SECONDS_EACH s each"; echo
-  echo "| trace | what | p25 | p75 | p99 | p99.9 | max | windows within ±0.1 % | drift µs | CPU % |"
-  echo "|---|---|---|---|---|---|---|---|---|---|"
+  echo "| trace | what | p25 | p75 | p99 | p99.9 | max | windows within ±0.1 % | drift µs | received | CPU % |"
+  echo "|---|---|---|---|---|---|---|---|---|---|---|"
   for gaps in "--poisson 20000" "--gap 100us" "--gap 1ms" "--gap 10ms" "--gap 100ms"; do
     # shellcheck disable=SC2086 # the options are two words
     "$bench" make-trace $gaps --seconds "$SECONDS_EACH" --clients 65536 -o "$work/timing.pcap"
@@ -141,16 +156,10 @@ bench_timing() {
 timing_row() { # trace, what, CPU ticks; the JSON on stdin
   local line; line=$(cat)
   value() { printf '%s' "$line" | field "$1"; }
-  printf '| %s | %s | %s | %s | %s | %s | %s | %s of %s | %s | %s |\n' "$1" "$2" "$(value p25)" "$(value p75)" \
+  printf '| %s | %s | %s | %s | %s | %s | %s | %s of %s | %s | %s of %s | %s |\n' "$1" "$2" "$(value p25)" "$(value p75)" \
     "$(value p99)" "$(value p999)" "$(value max)" "$(value within_0_1_percent)" "$(value count)" "$(value drift_us)" \
+    "$(value received)" "$(value due)" \
     "$(awk -v t="${3:-0}" -v s="$SECONDS_EACH" 'BEGIN {printf "%.0f", t/s}')"
 }
 
-bench_decode() {
-  echo; echo "### Decoding (criterion)"; echo
-  cargo bench --locked -q -p ldplayer-trace 2>/dev/null | grep -E 'time:|thrpt:' || true
-}
-
-echo "# $(date -u +%F) $(uname -r), $(nproc) cores, $RUNS runs each"
-if [ $# -eq 0 ]; then set -- send answer timing decode; fi
 for part in "$@"; do "bench_$part"; done

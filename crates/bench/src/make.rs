@@ -41,6 +41,11 @@ pub struct Gaps {
 }
 
 impl Gaps {
+    /// The gap in nanoseconds, if all are equal.
+    pub fn equal(&self) -> Option<i64> {
+        self.gap.map(Span::ns)
+    }
+
     /// Due times in nanoseconds from 0 until before `end`.
     pub fn times(&self, end: i64) -> impl Iterator<Item = i64> {
         let (poisson, gap) = (self.poisson, self.gap.map_or(0, Span::ns).max(1));
