@@ -26,7 +26,7 @@ impl Failure {
         if is_broken_pipe(&self.error) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("ldplayer: {:#}", self.error);
+        eprintln!("ldplayer: {}", one_line(&self.error));
         ExitCode::from(self.status)
     }
 }
@@ -38,9 +38,33 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
+/// The error and its causes, but for those whose words an error above them quotes already.
+fn one_line(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line {
+        line if line.is_empty() => cause,
+        line if line.contains(&cause) => line,
+        line => format!("{line}: {cause}"),
+    })
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
         .any(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn causes_are_told_once() {
+        let error =
+            anyhow::Error::new(std::io::Error::other("disk full")).context("a.tsv: disk full").context("convert");
+        assert_eq!(one_line(&error), "convert: a.tsv: disk full");
+        let error = Err::<(), _>(std::io::Error::other("disk full")).context("a.tsv").unwrap_err();
+        assert_eq!(one_line(&error), "a.tsv: disk full");
+    }
 }

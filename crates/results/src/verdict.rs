@@ -13,8 +13,13 @@ const FULL_WINDOW: u64 = 1_000;
 
 /// Fills in verdict and warnings from the summary.
 pub fn judge(report: &mut RunReport, analysis: &Analysis) {
-    let mut checks = vec![accounting(&report.summary), not_sent(&report.summary, analysis), completeness(report.state)];
-    checks.extend(timing_checks(&report.summary, &report.limits));
+    let summary = &report.summary;
+    let mut checks =
+        vec![accounting(summary), not_sent(summary, analysis), answers(summary), completeness(report.state)];
+    checks.extend(timing_checks(summary, &report.limits));
+    checks.iter_mut().filter(|check| !check.ok && TIMED.contains(&&*check.name)).for_each(|check| {
+        check.note = check.note.take().or_else(|| blame(&report.stalls));
+    });
     report.verdict = Verdict { ok: checks.iter().all(|check| check.ok), checks };
     report.warnings.extend(doubts(&report.summary, analysis));
 }
@@ -52,6 +57,24 @@ fn not_sent(summary: &Summary, analysis: &Analysis) -> Check {
             Some(format!("{by_design} more are not counted: not to be sent in this run, or cut off by its end"));
     }
     check
+}
+
+/// A server that answers nothing at all is down, or another one was meant.
+fn answers(summary: &Summary) -> Check {
+    let queries = &summary.queries;
+    check("answers", queries.answered > 0 || queries.sent == 0, "at least one", queries.answered.to_string())
+}
+
+/// Checks that fail when the host takes the core away.
+const TIMED: [&str; 3] = ["timing_quartiles", "timing_p99", "rate"];
+
+/// What the host did to a spinning worker, as the reason why a timing check may have failed.
+fn blame(stalls: &serde_json::Value) -> Option<String> {
+    let count = stalls.get("count")?.as_u64().filter(|&count| count > 0)?;
+    let (total, longest) = (stalls.get("total_ms")?.as_f64()?, stalls.get("longest_ms")?.as_f64()?);
+    Some(format!(
+        "the host kept the core from a spinning worker {count} times, {total:.1} ms in all, {longest:.1} ms at the longest"
+    ))
 }
 
 fn completeness(state: State) -> Check {

@@ -14,6 +14,7 @@ mod sort;
 pub(crate) mod text;
 pub(crate) mod tsv;
 
+use std::fmt;
 use std::io::BufRead;
 use std::path::PathBuf;
 
@@ -45,6 +46,16 @@ pub enum Input {
 impl From<&str> for Input {
     fn from(word: &str) -> Self {
         if word == "-" { Self::Stdin } else { Self::File(word.into()) }
+    }
+}
+
+/// As the user named it.
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("standard input"),
+            Self::File(path) => path.display().fmt(f),
+        }
     }
 }
 

@@ -62,7 +62,7 @@ impl PlanFeed {
 
     fn explain_emptiness(&self, plan: &Plan) -> String {
         let tally = self.source.tally();
-        let names: Vec<String> = plan.inputs.iter().map(|input| format!("{input:?}")).collect();
+        let names: Vec<String> = plan.inputs.iter().map(ToString::to_string).collect();
         let (names, packets) = (names.join(", "), tally.packets);
         if tally.queries > 0 {
             return format!("{names}: none of its {} queries lies between --start and --stop", tally.queries);
