@@ -52,7 +52,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let scratch = tempfile::tempdir().context("cannot make a scratch directory; set TMPDIR to one with space")?;
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from(RUN));
-    let replay_args = replay_args(&args, &output, &capture(&scratch)?);
+    let replay_args = replay_args(&args, &output, &capture(&scratch)?)?;
     let zone = zone(&scratch)?;
     // The browser must not be in the namespace: who opens it is started before.
     let opener = args.open.then(Opener::start).transpose()?;
@@ -80,8 +80,8 @@ struct Replay {
     args: replay::Args,
 }
 
-/// Ends the program with clap's message when the speed is none.
-fn replay_args(args: &Args, output: &Path, capture: &Path) -> replay::Args {
+/// An error is the first line of clap's; to end the program here would leave the scratch directory behind.
+fn replay_args(args: &Args, output: &Path, capture: &Path) -> anyhow::Result<replay::Args> {
     let plain = ["--sources", "original", "--transport", "udp", "--speed", &args.speed];
     let servers = SERVERS.iter().flat_map(|server| ["--server", server]);
     let mut words: Vec<OsString> = plain.into_iter().chain(servers).map(OsString::from).collect();
@@ -89,7 +89,11 @@ fn replay_args(args: &Args, output: &Path, capture: &Path) -> replay::Args {
     if args.force || args.output.is_none() {
         words.push("--force".into());
     }
-    Replay::parse_from(words).args
+    Replay::try_parse_from(words).map(|replay| replay.args).map_err(|error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        anyhow::anyhow!("demo: {}", line.trim_start_matches("error: "))
+    })
 }
 
 fn addresses() -> Vec<SocketAddr> {
@@ -166,7 +170,7 @@ mod tests {
     #[test]
     fn the_replay_is_the_one_described() {
         let args = Args { open: false, output: None, force: false, speed: "10".to_owned() };
-        let replay = replay_args(&args, Path::new(RUN), Path::new("a.pcap"));
+        let replay = replay_args(&args, Path::new(RUN), Path::new("a.pcap")).unwrap();
         assert_eq!(replay.server, addresses());
         assert_eq!(replay.server.len(), SERVERS.len());
         assert_eq!((replay.speed, replay.force, replay.output()), (Some(10.0), true, PathBuf::from(RUN)));
@@ -175,6 +179,6 @@ mod tests {
     #[test]
     fn a_run_directory_of_the_user_is_not_replaced_unasked() {
         let args = Args { open: false, output: Some("mine".into()), force: false, speed: "1".to_owned() };
-        assert!(!replay_args(&args, Path::new("mine"), Path::new("a.pcap")).force);
+        assert!(!replay_args(&args, Path::new("mine"), Path::new("a.pcap")).unwrap().force);
     }
 }
