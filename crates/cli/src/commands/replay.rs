@@ -7,6 +7,7 @@ mod server;
 mod target;
 mod warnings;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -22,18 +23,19 @@ use options::Plan;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let report = replay(args)?;
+    let output = args.output();
+    let report = replay(args, &output)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         println!("{report}");
-        println!("run directory: {}", args.output().display());
+        println!("run directory: {}", output.display());
     }
     Ok(if report.verdict.ok { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })
 }
 
-/// Makes the run and returns its report.
-pub fn replay(args: &Args) -> Result<RunReport, Failure> {
+/// Makes the run in `output` and returns its report.
+fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
     let server = server::start(args)?;
     let plan = Plan::resolve(args)?;
     target::check(&plan)?;
@@ -46,7 +48,7 @@ pub fn replay(args: &Args) -> Result<RunReport, Failure> {
         trace_first: feed.first(),
         speed_note: plan.speed_note(),
     };
-    let mut recorder = Recorder::create(&args.output(), args.force, setup)?;
+    let mut recorder = Recorder::create(output, args.force, setup)?;
     let monitor = Monitor::new(plan.settings.workers);
     let (ended, telemetry) = progress::watch(&monitor, args, || {
         ldplayer_replay::run(&plan.settings, &mut feed, &mut Rows(&mut recorder), &monitor)

@@ -103,8 +103,8 @@ impl Accounts {
         *self.due_by_second.entry(row.intended.div_euclid(NS_PER_S)).or_default() += 1;
         let (first, last) = self.span.unwrap_or((row.intended, row.intended));
         self.span = Some((first.min(row.intended), last.max(row.intended)));
-        let event = row.answered.or(row.submitted).unwrap_or(row.intended);
-        self.last_event = self.last_event.max(event);
+        // What was not sent has no time of its own: an interrupted run did not last until its last query was due.
+        self.last_event = self.last_event.max(row.answered.or(row.submitted).unwrap_or(i64::MIN));
         if let Some(client) = client.and_then(|id| self.clients.get_mut(id as usize)) {
             client.queries += 1;
             client.sent += u32::from(row.status != Status::NotSent);
@@ -232,9 +232,9 @@ impl Accounts {
         }
     }
 
-    /// First due query to last outcome, in seconds.
+    /// First due query to the last that was sent or answered, in seconds.
     pub fn elapsed_s(&self) -> f64 {
-        self.span.map_or(0.0, |(first, _)| (self.last_event - first).max(0) as f64 / NS_PER_S as f64)
+        self.span.map_or(0.0, |(first, _)| self.last_event.saturating_sub(first).max(0) as f64 / NS_PER_S as f64)
     }
 
     /// Responses by the name of their code.

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use ldplayer_core::time::Span;
-use ldplayer_core::{Cidr, Transport};
-use ldplayer_net::{netns, pin};
+use ldplayer_core::{Cidr, TraceTime, Transport};
+use ldplayer_net::{clock, netns, pin};
 use ldplayer_replay::{Precision, Servers, Settings, Sources};
 use ldplayer_results::VerdictLimits;
 use ldplayer_trace::{Input, OpenOptions, PlanOptions, Timing};
 
 use crate::failure::Failure;
 
+/// Characters of a time without colons, such as `2026-01-31T235959`.
+const TO_SECONDS: usize = 17;
 /// Descriptors kept free for files, when each client has a socket.
 const SPARE_DESCRIPTORS: u64 = 256;
 
@@ -33,7 +35,7 @@ pub struct Args {
     /// Server to ask, ADDR[:PORT]; twice for one of each address family
     #[arg(long, required = true, value_delimiter = ',', value_parser = parse_server)]
     pub server: Vec<SocketAddr>,
-    /// Run directory to write [default: runs/ and the time]
+    /// Run directory to write [default: runs/ and the time of day]
     #[arg(short, long, value_name = "RUN")]
     pub output: Option<PathBuf>,
     /// Replace the run in the directory, if there is one
@@ -97,9 +99,10 @@ pub struct Args {
 }
 
 impl Args {
-    /// The run directory.
+    /// The run directory: as given, or named after the time of this call.
     pub fn output(&self) -> PathBuf {
-        self.output.clone().unwrap_or_else(|| PathBuf::from("runs/latest"))
+        let now = || TraceTime(clock::realtime_ns()).to_string().replace(':', "");
+        self.output.clone().unwrap_or_else(|| PathBuf::from(format!("runs/{}", &now()[..TO_SECONDS])))
     }
 }
 

@@ -12,6 +12,8 @@ use crate::failure::Failure;
 
 /// How long a server may take until it answers.
 const START_WITHIN: Duration = Duration::from_secs(30);
+/// How long a server may take to end when asked to, before it is killed.
+const END_WITHIN: Duration = Duration::from_secs(5);
 /// How long one question to it is waited for.
 const PROBE: Duration = Duration::from_millis(100);
 /// A question that any server answers, be it with a refusal: `. NS`, ID 0x4c44.
@@ -65,6 +67,15 @@ impl Drop for Server {
         if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
+        let begun = Instant::now();
+        while begun.elapsed() < END_WITHIN {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(PROBE);
+        }
+        // Neither can fail but for a child that has ended after all.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
