@@ -1,7 +1,7 @@
 //! How fast a plain pcap of small queries becomes transactions, in packets a second.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ldplayer_trace::{Input, OpenOptions, open};
@@ -42,8 +42,8 @@ fn capture() -> Vec<u8> {
     octets
 }
 
-fn read_all(path: &PathBuf) -> u64 {
-    let mut source = open(&[Input::File(path.clone())], &OpenOptions::default()).expect("a capture");
+fn read_all(path: &Path) -> u64 {
+    let mut source = open(&[Input::File(path.to_owned())], &OpenOptions::default()).expect("a capture");
     let mut batch = Vec::new();
     while source.read(&mut batch).expect("transactions") {
         batch.clear();

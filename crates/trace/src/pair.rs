@@ -9,6 +9,10 @@ use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 
 /// How long a response is waited for, in nanoseconds of the trace.
 const PATIENCE: i64 = 10_000_000_000;
+/// A step of the time stamps that may be a mistake, in nanoseconds.
+const JUMP: i64 = 60_000_000_000;
+/// Open queries of one key that a response is compared with.
+const MAX_COMPARED: usize = 16;
 /// Transactions that wait at most.
 const MAX_WAITING: usize = 1 << 17;
 /// Octets of messages that wait at most.
@@ -39,11 +43,41 @@ pub(crate) struct Pairing {
     waiting: VecDeque<Waiting>,
     /// Number of the first of `waiting`.
     first: u64,
-    /// The oldest open query of each key.
-    open: HashMap<u64, u64, foldhash::fast::FixedState>,
+    /// The open queries of each key, chained through `waiting`.
+    open: HashMap<u64, Chain, foldhash::fast::FixedState>,
     octets: usize,
-    newest: TraceTime,
+    clock: Clock,
     arena: BytesMut,
+}
+
+/// The oldest and the newest of the open queries with one key.
+#[derive(Clone, Copy)]
+struct Chain {
+    oldest: u64,
+    newest: u64,
+}
+
+/// The time of the capture, which a single wrong time stamp does not move.
+#[derive(Default)]
+struct Clock {
+    now: Option<TraceTime>,
+    jumped: bool,
+}
+
+impl Clock {
+    fn see(&mut self, time: TraceTime) {
+        let far = self.now.is_some_and(|now| (time - now).abs() > JUMP);
+        // The second far time stamp in a row is believed.
+        if !far || self.jumped {
+            self.now = Some(time);
+        }
+        self.jumped = far && !self.jumped;
+    }
+
+    /// Whether `time` is too far away to belong to what is seen now.
+    fn is_past(&self, time: TraceTime) -> bool {
+        self.now.is_some_and(|now| (now - time).abs() > PATIENCE)
+    }
 }
 
 struct Waiting {
@@ -57,7 +91,7 @@ struct Waiting {
 impl Pairing {
     /// Adds a message.
     pub fn add(&mut self, seen: &Seen<'_>, message: &Message<'_>) {
-        self.newest = self.newest.max(seen.time);
+        self.clock.see(seen.time);
         if message.is_response() {
             self.add_response(seen, message);
         } else {
@@ -68,7 +102,7 @@ impl Pairing {
     /// Moves what is complete, or has waited long enough, to `batch`; all of it at the `end`.
     pub fn drain(&mut self, batch: &mut Vec<Transaction>, end: bool) {
         while let Some(front) = self.waiting.front() {
-            let old = self.newest - front.transaction.time > PATIENCE;
+            let old = self.clock.is_past(front.transaction.time);
             let full = self.waiting.len() > MAX_WAITING || self.octets > MAX_OCTETS;
             if front.open && !old && !full && !end {
                 break;
@@ -80,7 +114,8 @@ impl Pairing {
     fn yield_front(&mut self, batch: &mut Vec<Transaction>) {
         let Some(front) = self.waiting.pop_front() else { return };
         if front.open {
-            self.advance(front.key, front.next);
+            // The first of all is the oldest of its key.
+            self.unchain(front.key, self.first, None, front.next);
         }
         self.first += 1;
         self.octets -= size(&front.transaction);
@@ -93,18 +128,14 @@ impl Pairing {
         let number = self.first + self.waiting.len() as u64;
         let query = Some(self.keep(seen.octets));
         self.push(seen, client, server, query, None, Some(key));
-        if let Some(&oldest) = self.open.get(&key) {
-            self.chain(oldest, number);
-        } else {
-            self.open.insert(key, number);
-        }
+        self.chain(key, number);
     }
 
     fn add_response(&mut self, seen: &Seen<'_>, message: &Message<'_>) {
         let (client, server) = (seen.to, seen.from);
         let key = key(client, server, seen.stream, message.id());
         let response = self.keep(seen.octets);
-        let Some(number) = self.matching(key, client, server, message) else {
+        let Some((number, previous)) = self.matching(key, client, server, seen.time, message) else {
             return self.push(seen, client, server, None, Some(response), None);
         };
         self.octets += response.len();
@@ -113,18 +144,33 @@ impl Pairing {
         waiting.transaction.response_delay = Some(seen.time - waiting.transaction.time);
         waiting.transaction.response = Some(response);
         let next = waiting.next;
-        self.advance(key, next);
+        self.unchain(key, number, previous, next);
     }
 
-    /// The open query that a response answers: the oldest of its key, if it has the question. A response may leave the
-    /// question out, as some errors do.
-    fn matching(&self, key: u64, client: SocketAddr, server: SocketAddr, response: &Message<'_>) -> Option<u64> {
-        let number = *self.open.get(&key)?;
-        let asked = &self.waiting.get(number.checked_sub(self.first)? as usize)?.transaction;
-        let query = Message::new(asked.query.as_ref()?)?;
-        let same = asked.client == client && asked.server == server;
-        let answers = response.counts()[0] == 0 || response.same_question(&query);
-        (same && answers).then_some(number)
+    /// The open query that a response answers, and the one before it in its chain: the oldest that has the question. A
+    /// response may leave the question out, as some errors do.
+    fn matching(
+        &self,
+        key: u64,
+        client: SocketAddr,
+        server: SocketAddr,
+        time: TraceTime,
+        response: &Message<'_>,
+    ) -> Option<(u64, Option<u64>)> {
+        let (mut number, mut previous) = (self.open.get(&key)?.oldest, None);
+        for _ in 0..MAX_COMPARED {
+            let waiting = self.waiting.get(number.checked_sub(self.first)? as usize)?;
+            let asked = &waiting.transaction;
+            let same = asked.client == client && asked.server == server;
+            let in_time = (time - asked.time).abs() <= PATIENCE;
+            let query = Message::new(asked.query.as_ref()?)?;
+            if same && in_time && (response.counts()[0] == 0 || response.same_question(&query)) {
+                return Some((number, previous));
+            }
+            previous = Some(number);
+            number = waiting.next?;
+        }
+        None
     }
 
     fn push(
@@ -143,22 +189,38 @@ impl Pairing {
         self.waiting.push_back(Waiting { transaction, key: key.unwrap_or(0), next: None, open: key.is_some() });
     }
 
-    /// Puts query `number` behind the last open one of the chain that begins at `at`.
-    fn chain(&mut self, mut at: u64, number: u64) {
-        while let Some(waiting) = at.checked_sub(self.first).and_then(|at| self.waiting.get_mut(at as usize)) {
-            match waiting.next {
-                Some(next) => at = next,
-                None => return waiting.next = Some(number),
-            }
+    /// Puts query `number` behind the other open ones of its key.
+    fn chain(&mut self, key: u64, number: u64) {
+        let chain = self.open.entry(key).or_insert(Chain { oldest: number, newest: number });
+        let last = std::mem::replace(&mut chain.newest, number);
+        if last != number {
+            self.link(last, Some(number));
         }
     }
 
-    /// Makes the next open query of a key its oldest.
-    fn advance(&mut self, key: u64, next: Option<u64>) {
-        match next {
-            Some(next) => self.open.insert(key, next),
-            None => self.open.remove(&key),
-        };
+    /// Takes query `number`, between `previous` and `next`, out of its chain.
+    fn unchain(&mut self, key: u64, number: u64, previous: Option<u64>, next: Option<u64>) {
+        let Some(chain) = self.open.get_mut(&key) else { return };
+        if chain.newest == number {
+            match previous {
+                Some(previous) => chain.newest = previous,
+                None => {
+                    self.open.remove(&key);
+                    return;
+                }
+            }
+        }
+        match previous {
+            Some(previous) => self.link(previous, next),
+            None => chain.oldest = next.unwrap_or(number),
+        }
+    }
+
+    fn link(&mut self, number: u64, next: Option<u64>) {
+        let waiting = number.checked_sub(self.first).and_then(|at| self.waiting.get_mut(at as usize));
+        if let Some(waiting) = waiting {
+            waiting.next = next;
+        }
     }
 
     /// Copies a message out of the reader's buffer. Many share an allocation, so that one message keeps no packet alive.
@@ -250,6 +312,25 @@ mod tests {
     fn a_query_sent_again_is_another_transaction_answered_in_order() {
         let paired = pair(&[(0, 1, A, false), (10, 1, A, false), (12, 1, A, true), (15, 1, A, true)]);
         assert_eq!(paired, [(true, true, Some(12)), (true, true, Some(5))]);
+    }
+
+    #[test]
+    fn questions_with_one_id_are_answered_in_any_order() {
+        let paired = pair(&[(0, 1, A, false), (1, 1, B, false), (2, 1, B, true), (3, 1, A, true)]);
+        assert_eq!(paired, [(true, true, Some(3)), (true, true, Some(1))]);
+    }
+
+    #[test]
+    fn one_wrong_time_stamp_does_not_stop_the_pairing() {
+        let far = 1_000_000 * PATIENCE;
+        let paired = pair(&[(0, 1, A, false), (far, 9, B, false), (5, 1, A, true), (6, 2, A, false), (7, 2, A, true)]);
+        assert_eq!(paired, [(true, true, Some(5)), (true, false, None), (true, true, Some(1))]);
+    }
+
+    #[test]
+    fn a_response_late_without_anything_between_is_unasked_too() {
+        let paired = pair(&[(0, 1, A, false), (PATIENCE + 1, 1, A, true)]);
+        assert_eq!(paired, [(true, false, None), (false, true, None)]);
     }
 
     #[test]

@@ -13,20 +13,26 @@ use ldplayer_trace::{Input, OpenOptions, Tally, TraceError, open};
 type Counts = (u64, u64);
 
 /// Captures in which we count other messages than tshark does: our counts, and why.
-const EXPLAINED: [(&str, Counts, &str); 15] = [
+const EXPLAINED: [(&str, Counts, &str); 17] = [
     ("nsd-live.raw.pcap.xz", (10_432, 10_432), "tshark counts 24 responses quoted in ICMP errors"),
     ("icmp-dest-unreachable-1-packet-dns-payload.pcap", (0, 0), "the only message is quoted in an ICMP error"),
     ("CacheFlushSimulator_E2_test_appendix.pcap", (75, 62), "13 queries are quoted in ICMP errors"),
     ("dns_udp_2.pcap", (1, 0), "the response was cut by the snap length"),
     ("dns-edns-ecs-bad.pcap", (0, 3), "one datagram claims more octets than its packet has"),
     ("padding.pcap", (0, 0), "both datagrams claim more octets than their packets have"),
-    ("missing_payload.pcap", (0, 0), "both messages were cut by the snap length"),
+    ("missing_payload.pcap", (0, 0), "both datagrams claim more octets than their packets have"),
     ("v4_frag_nomf_udp.pcap", (0, 0), "the first fragment says that none follow, so the message is cut"),
     ("v6_frag_nomf_udp.pcap", (0, 0), "the first fragment says that none follow, so the message is cut"),
+    ("v4_frag_timeout_udp.pcap", (0, 0), "its fragments are more than 30 s apart"),
+    ("v6_frag_timeout_udp.pcap", (0, 0), "its fragments are more than 30 s apart"),
     ("badpackets.pcap", (0, 0), "only first fragments were captured; tshark dissects their beginnings"),
-    ("tcp-stream-continued.pcap.gz", (19, 12), "tshark's count leaves out responses that complete in one segment"),
+    (
+        "tcp-stream-continued.pcap.gz",
+        (19, 12),
+        "it begins within a message, where tshark loses the framing of the responses and we find it again",
+    ),
     ("malformed.pcap.xz", (12, 11), "one query is shorter than a header"),
-    ("korving-doh_tunnel_file_transfer.pcap.xz", (41, 41), "tshark also counts DNS inside of decoded HTTPS"),
+    ("korving-doh_tunnel_file_transfer.pcap.xz", (41, 41), "tshark also counts DNS inside of HTTP"),
     ("doq.pcapng", (0, 0), "tshark counts DNS over QUIC by its port"),
     ("dns_over_https.pcap", (0, 0), "tshark counts DNS inside of HTTP"),
 ];

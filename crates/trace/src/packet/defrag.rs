@@ -52,6 +52,11 @@ impl Defrag {
         self.make_room(packet.payload.len(), now);
         let (source, destination, protocol) = (packet.source, packet.destination, packet.protocol);
         let key = Key { source, destination, protocol, id: fragment.id };
+        // Parts of an older datagram with the same identification are not mixed with the new one's.
+        if self.table.get(&key).is_some_and(|parts| (now - parts.first_seen).abs() > TIMEOUT) {
+            self.abandoned += 1;
+            self.remove(&key);
+        }
         let parts = self.table.entry(key).or_insert_with(|| Parts { first_seen: now, ..Parts::default() });
         if !fragment.more {
             parts.length.get_or_insert(end);
@@ -141,6 +146,14 @@ mod tests {
         assert_eq!(defrag.add(&part(&[0; 8]), place(1, 0, true), 0), None);
         assert_eq!(defrag.add(&part(&[0; 8]), place(1, 16, false), 0), None);
         defrag.finish();
+        assert_eq!(defrag.abandoned, 1);
+    }
+
+    #[test]
+    fn parts_half_a_minute_apart_are_not_mixed() {
+        let mut defrag = Defrag::default();
+        assert_eq!(defrag.add(&part(&[1; 8]), place(1, 0, true), 0), None);
+        assert_eq!(defrag.add(&part(&[2; 8]), place(1, 8, false), TIMEOUT + 1), None);
         assert_eq!(defrag.abandoned, 1);
     }
 

@@ -77,6 +77,14 @@ fn parse_v6(octets: &[u8]) -> Option<Packet<'_>> {
     Some(Packet { source, destination, protocol, payload, cut: length > octets.len(), fragment })
 }
 
+/// Protocol and payload of a datagram put together again: parts of IPv6 begin with what extension headers are left.
+pub(crate) fn whole<'a>(parts: &Packet<'_>, payload: &'a [u8]) -> Option<(u8, &'a [u8])> {
+    if parts.source.is_ipv4() {
+        return Some((parts.protocol, payload));
+    }
+    skip_extensions(parts.protocol, payload).map(|(protocol, payload, _)| (protocol, payload))
+}
+
 /// Protocol, payload and fragment behind the extension headers (RFC 8200 §4).
 fn skip_extensions(mut next: u8, mut body: &[u8]) -> Option<(u8, &[u8], Option<Fragment>)> {
     let mut fragment = None;
@@ -97,7 +105,8 @@ fn skip_extensions(mut next: u8, mut body: &[u8]) -> Option<(u8, &[u8], Option<F
         };
         next = *body.first()?;
         body = body.get(length..)?;
-        if fragment.is_some_and(|fragment| fragment.offset != 0) {
+        // What follows may be an extension header cut in parts: it is read when the datagram is whole.
+        if fragment.is_some() {
             return Some((next, body, fragment));
         }
     }

@@ -15,8 +15,10 @@ use super::{long, word};
 const MAX_CONNECTIONS: usize = 65_536;
 /// Octets kept of one direction that cannot be used yet.
 const MAX_WAITING: usize = 256 * 1024;
-/// How far ahead a segment may be.
-const MAX_AHEAD: u32 = 1 << 20;
+/// Octets kept of all connections together.
+const MAX_OCTETS: usize = 32 << 20;
+/// How far ahead a segment may be, and how far behind.
+const MAX_APART: u64 = 1 << 20;
 /// How long a connection may be silent before it is forgotten, in nanoseconds of the trace.
 const IDLE: i64 = 120_000_000_000;
 
@@ -77,10 +79,21 @@ impl Trouble {
 
 /// Takes what segments yield.
 pub(crate) trait Sink {
-    /// A message on connection `stream`.
-    fn message(&mut self, stream: u64, message: &[u8]);
+    /// A message.
+    fn message(&mut self, flow: &Flow, message: &[u8]);
     /// Something that could not be used.
     fn trouble(&mut self, trouble: Trouble);
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    /// Number of the connection in the capture.
+    pub stream: u64,
+    /// Sender.
+    pub from: SocketAddr,
+    /// Receiver.
+    pub to: SocketAddr,
 }
 
 /// The connections of a capture.
@@ -88,6 +101,8 @@ pub(crate) trait Sink {
 pub(crate) struct Reassembly {
     table: HashMap<[SocketAddr; 2], Connection>,
     opened: u64,
+    /// Octets kept of all connections.
+    octets: usize,
 }
 
 #[derive(Debug, Default)]
@@ -100,9 +115,10 @@ struct Connection {
 
 #[derive(Debug, Default)]
 struct Direction {
-    next: Option<u32>,
-    /// Segments ahead of `next`, by how far.
-    waiting: BTreeMap<u32, Vec<u8>>,
+    /// The sequence number that is due. The upper half counts how often the numbers have wrapped around, from 1.
+    next: Option<u64>,
+    /// Segments ahead of `next`.
+    waiting: BTreeMap<u64, Vec<u8>>,
     waiting_octets: usize,
     buffer: Vec<u8>,
     finished: bool,
@@ -113,9 +129,12 @@ impl Reassembly {
     pub fn add(&mut self, from: SocketAddr, to: SocketAddr, segment: &Segment<'_>, now: i64, sink: &mut impl Sink) {
         let (key, side) = if from < to { ([from, to], 0) } else { ([to, from], 1) };
         self.make_room(now, sink);
-        let reopened = segment.flags & SYN != 0 && self.table.get(&key).is_some_and(|old| old.is_used(side, segment));
-        if reopened {
+        let known = self.table.get(&key);
+        if segment.flags & SYN != 0 && known.is_some_and(|old| old.is_used(side, segment)) {
             self.close(&key, sink);
+        } else if known.is_none() && segment.payload.is_empty() && segment.flags & SYN == 0 {
+            // The last acknowledgements of a connection that is closed.
+            return;
         }
         let opened = &mut self.opened;
         let connection = self.table.entry(key).or_insert_with(|| {
@@ -123,7 +142,10 @@ impl Reassembly {
             Connection { number: *opened - 1, ..Connection::default() }
         });
         connection.last_seen = now;
-        connection.directions[side].add(segment, connection.number, sink);
+        let direction = &mut connection.directions[side];
+        let before = direction.octets();
+        direction.add(segment, &Flow { stream: connection.number, from, to }, sink);
+        self.octets = self.octets + direction.octets() - before;
         let both_finished = connection.directions.iter().all(|direction| direction.finished);
         if segment.flags & RST != 0 || both_finished {
             self.close(&key, sink);
@@ -138,20 +160,23 @@ impl Reassembly {
 
     fn close(&mut self, key: &[SocketAddr; 2], sink: &mut impl Sink) {
         let Some(mut connection) = self.table.remove(key) else { return };
-        for direction in &mut connection.directions {
-            direction.finish(connection.number, sink);
+        let [low, high] = *key;
+        let ends = [(low, high), (high, low)];
+        for (direction, (from, to)) in connection.directions.iter_mut().zip(ends) {
+            self.octets -= direction.octets();
+            direction.finish(&Flow { stream: connection.number, from, to }, sink);
         }
     }
 
     fn make_room(&mut self, now: i64, sink: &mut impl Sink) {
-        if self.table.len() < MAX_CONNECTIONS {
+        if self.table.len() < MAX_CONNECTIONS && self.octets < MAX_OCTETS {
             return;
         }
         let mut old: Vec<_> = self.table.iter().map(|(key, connection)| (connection.last_seen, *key)).collect();
         old.sort_unstable();
         let idle = old.partition_point(|(seen, _)| now - seen > IDLE);
         // At least an eighth, so that this is not done for every segment.
-        old.iter().take(idle.max(MAX_CONNECTIONS / 8)).for_each(|(_, key)| self.close(key, sink));
+        old.iter().take(idle.max(old.len().div_ceil(8))).for_each(|(_, key)| self.close(key, sink));
     }
 }
 
@@ -159,123 +184,130 @@ impl Connection {
     /// Whether a SYN of this side begins another connection, rather than being sent again.
     fn is_used(&self, side: usize, syn: &Segment<'_>) -> bool {
         let direction = &self.directions[side];
-        direction.finished || direction.next.is_some_and(|next| next != syn.sequence.wrapping_add(1))
+        direction.finished || direction.next.is_some_and(|next| next as u32 != syn.sequence.wrapping_add(1))
     }
 }
 
 impl Direction {
-    fn add(&mut self, segment: &Segment<'_>, number: u64, sink: &mut impl Sink) {
+    /// Octets kept.
+    fn octets(&self) -> usize {
+        self.buffer.len() + self.waiting_octets
+    }
+
+    fn add(&mut self, segment: &Segment<'_>, flow: &Flow, sink: &mut impl Sink) {
         let mut sequence = segment.sequence;
         if segment.flags & SYN != 0 {
             sequence = sequence.wrapping_add(1);
-            self.next.get_or_insert(sequence);
+            self.next.get_or_insert(start(sequence));
         }
         if !segment.payload.is_empty() {
-            self.add_data(sequence, segment.payload, number, sink);
+            self.add_data(sequence, segment.payload, flow, sink);
         }
         self.finished |= segment.flags & FIN != 0;
     }
 
-    fn add_data(&mut self, sequence: u32, data: &[u8], number: u64, sink: &mut impl Sink) {
+    fn add_data(&mut self, sequence: u32, data: &[u8], flow: &Flow, sink: &mut impl Sink) {
         let Some(next) = self.next else {
             if !begins_message(data) {
                 return sink.trouble(Trouble::MidStream);
             }
-            self.next = Some(sequence);
-            return self.add_data(sequence, data, number, sink);
+            self.next = Some(start(sequence));
+            return self.add_data(sequence, data, flow, sink);
         };
-        let ahead = sequence.wrapping_sub(next);
-        if ahead == 0 {
-            self.append(data);
-        } else if ahead <= MAX_AHEAD {
-            self.keep(sequence, data);
+        let place = next.wrapping_add_signed(i64::from(sequence.wrapping_sub(next as u32) as i32));
+        if place.abs_diff(next) > MAX_APART {
+            return self.lose_track(sequence, data, flow, sink);
+        }
+        if place > next {
+            self.keep(place, data);
         } else {
-            // Behind: sent again, perhaps with something new at its end. Far ahead counts as behind, and is dropped.
-            let known = next.wrapping_sub(sequence) as usize;
-            self.append(data.get(known..).unwrap_or_default());
+            // Sent again, perhaps with something new at its end.
+            self.append(data.get((next - place) as usize..).unwrap_or_default());
         }
         self.join();
-        self.yield_messages(number, sink);
+        self.yield_messages(flow, sink);
         if self.waiting_octets > MAX_WAITING {
-            self.jump(number, sink);
+            self.jump(flow, sink);
         }
+    }
+
+    /// More is missing than can be waited for: the connection is joined again as if the capture began here.
+    fn lose_track(&mut self, sequence: u32, data: &[u8], flow: &Flow, sink: &mut impl Sink) {
+        sink.trouble(Trouble::Gap);
+        *self = Self { finished: self.finished, ..Self::default() };
+        self.add_data(sequence, data, flow, sink);
     }
 
     fn append(&mut self, data: &[u8]) {
         self.buffer.extend_from_slice(data);
-        self.next = self.next.map(|next| next.wrapping_add(data.len() as u32));
+        self.next = self.next.map(|next| next + data.len() as u64);
     }
 
-    fn keep(&mut self, sequence: u32, data: &[u8]) {
-        let longer = self.waiting.get(&sequence).is_none_or(|known| known.len() < data.len());
+    fn keep(&mut self, place: u64, data: &[u8]) {
+        let longer = self.waiting.get(&place).is_none_or(|known| known.len() < data.len());
         if longer {
-            let replaced = self.waiting.insert(sequence, data.to_vec());
+            let replaced = self.waiting.insert(place, data.to_vec());
             self.waiting_octets = self.waiting_octets + data.len() - replaced.map_or(0, |known| known.len());
         }
     }
 
     /// Appends the waiting segments that have become the next ones.
     fn join(&mut self) {
-        while let Some((sequence, ahead)) = self.nearest() {
-            if (ahead as i32) > 0 {
+        while let (Some(next), Some(first)) = (self.next, self.waiting.first_entry()) {
+            let place = *first.key();
+            if place > next {
                 break;
             }
-            let Some(data) = self.waiting.remove(&sequence) else { break };
+            let data = first.remove();
             self.waiting_octets -= data.len();
-            self.append(data.get(ahead.wrapping_neg() as usize..).unwrap_or_default());
+            self.append(data.get((next - place) as usize..).unwrap_or_default());
         }
     }
 
-    /// The waiting segment nearest to what is due, and how far it is ahead (sequence numbers wrap around).
-    fn nearest(&self) -> Option<(u32, u32)> {
-        let next = self.next?;
-        let distance = |&sequence: &u32| sequence.wrapping_sub(next) as i32;
-        let sequence = *self.waiting.keys().min_by_key(|sequence| distance(sequence))?;
-        Some((sequence, sequence.wrapping_sub(next)))
-    }
-
     /// Gives up on what lacks and goes on at the next waiting segment that begins with a message.
-    fn jump(&mut self, number: u64, sink: &mut impl Sink) {
+    fn jump(&mut self, flow: &Flow, sink: &mut impl Sink) {
         sink.trouble(Trouble::Gap);
         self.buffer.clear();
-        while let Some((sequence, _)) = self.nearest() {
-            if self.waiting.get(&sequence).is_some_and(|data| begins_message(data)) {
-                self.next = Some(sequence);
+        while let Some(first) = self.waiting.first_entry() {
+            if begins_message(first.get()) {
+                self.next = Some(*first.key());
                 self.join();
-                return self.yield_messages(number, sink);
+                return self.yield_messages(flow, sink);
             }
-            if let Some(dropped) = self.waiting.remove(&sequence) {
-                self.waiting_octets -= dropped.len();
-            }
+            self.waiting_octets -= first.remove().len();
         }
         self.next = None;
     }
 
-    fn yield_messages(&mut self, number: u64, sink: &mut impl Sink) {
+    fn yield_messages(&mut self, flow: &Flow, sink: &mut impl Sink) {
         let mut at = 0;
         while let Some(length) = word(&self.buffer, at).map(usize::from) {
             if length < HEADER {
                 sink.trouble(Trouble::BadLength);
-                self.buffer.clear();
-                self.next = None;
+                *self = Self { finished: self.finished, ..Self::default() };
                 return;
             }
             let Some(message) = self.buffer.get(at + 2..at + 2 + length) else { break };
-            sink.message(number, message);
+            sink.message(flow, message);
             at += 2 + length;
         }
         self.buffer.drain(..at);
     }
 
     /// Yields what can still be had when nothing more will come.
-    fn finish(&mut self, number: u64, sink: &mut impl Sink) {
+    fn finish(&mut self, flow: &Flow, sink: &mut impl Sink) {
         while !self.waiting.is_empty() && self.next.is_some() {
-            self.jump(number, sink);
+            self.jump(flow, sink);
         }
         if !self.buffer.is_empty() {
             sink.trouble(Trouble::Gap);
         }
     }
+}
+
+/// A sequence number of which the wrap-arounds are counted from now on.
+fn start(sequence: u32) -> u64 {
+    1 << 32 | u64::from(sequence)
 }
 
 /// Whether data looks like the length and header of a DNS message: known opcode, few questions, reserved bit clear.
@@ -294,12 +326,14 @@ mod tests {
     #[derive(Default)]
     struct Seen {
         messages: Vec<(u64, Vec<u8>)>,
+        senders: Vec<SocketAddr>,
         troubles: Vec<Trouble>,
     }
 
     impl Sink for Seen {
-        fn message(&mut self, stream: u64, message: &[u8]) {
-            self.messages.push((stream, message.to_vec()));
+        fn message(&mut self, flow: &Flow, message: &[u8]) {
+            self.messages.push((flow.stream, message.to_vec()));
+            self.senders.push(flow.from);
         }
         fn trouble(&mut self, trouble: Trouble) {
             self.troubles.push(trouble);
@@ -390,6 +424,38 @@ mod tests {
         ]);
         assert_eq!(seen.troubles, [Trouble::Gap]);
         assert_eq!(seen.messages.len(), 3);
+    }
+
+    #[test]
+    fn what_a_reset_sets_free_keeps_its_sender() {
+        let (mut tcp, mut seen) = (Reassembly::default(), Seen::default());
+        let (client, server): (SocketAddr, SocketAddr) =
+            ("192.0.2.9:1024".parse().unwrap(), "192.0.2.2:53".parse().unwrap());
+        let (one, two) = (framed(&message(1, 20)), framed(&message(2, 30)));
+        tcp.add(server, client, &segment(0, SYN, &[]), 0, &mut seen);
+        tcp.add(server, client, &segment(1 + one.len() as u32, 0, &two), 0, &mut seen);
+        tcp.add(client, server, &segment(0, RST, &[]), 0, &mut seen);
+        assert_eq!((seen.senders, seen.messages.len(), seen.troubles), (vec![server], 1, vec![Trouble::Gap]));
+        assert_eq!(tcp.octets, 0);
+    }
+
+    #[test]
+    fn a_hole_too_wide_to_wait_for_is_told_and_left_behind() {
+        let one = framed(&message(1, 20));
+        let seen = replay(&[segment(0, SYN, &[]), segment(1, 0, &one), segment(3 << 20, 0, &one)]);
+        assert_eq!((seen.messages.len(), seen.troubles), (2, vec![Trouble::Gap]));
+    }
+
+    #[test]
+    fn unfinished_messages_of_all_connections_are_bounded_together() {
+        let (mut tcp, mut seen) = (Reassembly::default(), Seen::default());
+        let big = [&[0xff, 0xff][..], &message(1, 60_000)].concat();
+        for port in 1_024..5_024 {
+            let client = SocketAddr::new("192.0.2.1".parse().unwrap(), port);
+            tcp.add(client, "192.0.2.2:53".parse().unwrap(), &segment(0, 0, &big), i64::from(port), &mut seen);
+            assert!(tcp.octets <= MAX_OCTETS + big.len());
+        }
+        assert!(!seen.troubles.is_empty());
     }
 
     #[test]

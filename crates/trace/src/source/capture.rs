@@ -13,7 +13,7 @@ use super::pcapng::{self, PcapNg};
 use super::sort::{Sorted, WINDOW};
 use super::{OpenOptions, Source};
 use crate::packet::defrag::Defrag;
-use crate::packet::tcp::{Reassembly, Segment, Sink, Trouble};
+use crate::packet::tcp::{Flow, Reassembly, Segment, Sink, Trouble};
 use crate::packet::{Refused, ip, link, word};
 use crate::pair::{Pairing, Seen};
 use crate::{Place, Tally, TraceError};
@@ -67,6 +67,7 @@ impl Capture {
             tcp: Reassembly::default(),
             pairing: Pairing::default(),
             tally: Tally::default(),
+            last: Frame::default(),
         };
         Self { path: path.to_owned(), packets, decoder }
     }
@@ -84,10 +85,9 @@ impl Source for Capture {
                     return Ok(false);
                 }
                 // Decompression failed in the middle: what came before it is kept.
-                Err(error) if decoder.tally.packets > 0 => {
-                    let place = decoder.place(decoder.tally.packets, 0);
-                    decoder.tally.damage("unreadable_rest", || place);
-                    let _ = error;
+                Err(_) if decoder.tally.packets > 0 => {
+                    let last = decoder.last;
+                    decoder.refuse(&last, Refused::Damaged("unreadable_rest"));
                     decoder.finish(batch);
                     return Ok(false);
                 }
@@ -114,6 +114,7 @@ struct Decoder {
     tcp: Reassembly,
     pairing: Pairing,
     tally: Tally,
+    last: Frame,
 }
 
 /// Ends of a conversation and the frame that carries the part at hand.
@@ -126,6 +127,7 @@ struct Carrier<'a> {
 impl Decoder {
     fn frame(&mut self, frame: &Frame, octets: &[u8]) {
         self.tally.packets += 1;
+        self.last = *frame;
         if let Err(refused) = self.decode(frame, octets) {
             self.refuse(frame, refused);
         }
@@ -152,10 +154,9 @@ impl Decoder {
         if self.defrag.abandoned > abandoned {
             self.refuse(frame, Refused::Damaged("fragments_lack"));
         }
-        match whole {
-            Some(whole) => self.payload(frame, &ip::Packet { cut: false, ..packet }, &whole),
-            None => Err(Refused::Foreign("fragment")),
-        }
+        let whole = whole.ok_or(Refused::Foreign("fragment"))?;
+        let (protocol, payload) = ip::whole(&packet, &whole).ok_or(Refused::Damaged("bad_ip_header"))?;
+        self.payload(frame, &ip::Packet { cut: false, protocol, ..packet }, payload)
     }
 
     fn payload(&mut self, frame: &Frame, packet: &ip::Packet<'_>, payload: &[u8]) -> Result<(), Refused> {
@@ -188,7 +189,7 @@ impl Decoder {
 
     fn segment(&mut self, carrier: &Carrier<'_>, segment: &Segment<'_>) -> Result<(), Refused> {
         let mut tcp = std::mem::take(&mut self.tcp);
-        let mut sink = FromTcp { decoder: self, carrier: Some(carrier) };
+        let mut sink = FromTcp { decoder: self, frame: carrier.frame };
         tcp.add(carrier.from, carrier.to, segment, carrier.frame.time_ns, &mut sink);
         self.tcp = tcp;
         Ok(())
@@ -218,42 +219,34 @@ impl Decoder {
 
     fn finish(&mut self, batch: &mut Vec<Transaction>) {
         let mut tcp = std::mem::take(&mut self.tcp);
-        tcp.finish(&mut FromTcp { decoder: self, carrier: None });
+        let last = self.last;
+        tcp.finish(&mut FromTcp { decoder: self, frame: &last });
         let before = self.defrag.abandoned;
         self.defrag.finish();
         for _ in before..self.defrag.abandoned {
-            let place = self.place(self.tally.packets, 0);
-            self.tally.damage("fragments_lack", || place);
+            self.refuse(&last, Refused::Damaged("fragments_lack"));
         }
         self.pairing.drain(batch, true);
-    }
-
-    fn place(&self, packet: u64, offset: u64) -> Place {
-        Place { file: self.name.clone(), packet, offset }
     }
 }
 
 /// Takes messages out of connections.
-struct FromTcp<'a, 'b> {
+struct FromTcp<'a> {
     decoder: &'a mut Decoder,
-    /// `None` at the end of the capture, when nothing is on its way any more.
-    carrier: Option<&'a Carrier<'b>>,
+    /// The frame at hand; the last one at the end of the capture.
+    frame: &'a Frame,
 }
 
-impl Sink for FromTcp<'_, '_> {
-    fn message(&mut self, stream: u64, message: &[u8]) {
-        let Some(carrier) = self.carrier else { return };
-        if let Err(refused) = self.decoder.message(carrier, Transport::Tcp, Some(stream), message) {
-            self.decoder.refuse(carrier.frame, refused);
+impl Sink for FromTcp<'_> {
+    fn message(&mut self, flow: &Flow, message: &[u8]) {
+        let carrier = Carrier { frame: self.frame, from: flow.from, to: flow.to };
+        if let Err(refused) = self.decoder.message(&carrier, Transport::Tcp, Some(flow.stream), message) {
+            self.decoder.refuse(self.frame, refused);
         }
     }
 
     fn trouble(&mut self, trouble: Trouble) {
-        let (packet, offset) = self
-            .carrier
-            .map_or((self.decoder.tally.packets, 0), |carrier| (carrier.frame.number, carrier.frame.offset));
-        let place = self.decoder.place(packet, offset);
-        self.decoder.tally.damage(trouble.reason(), || place);
+        self.decoder.refuse(self.frame, Refused::Damaged(trouble.reason()));
     }
 }
 

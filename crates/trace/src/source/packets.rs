@@ -10,7 +10,7 @@ pub(crate) const SANE_LENGTH: usize = 256 * 1024;
 pub(crate) const MAX_LENGTH: usize = 16 << 20;
 
 /// What is known of a frame beside its octets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Number in the capture, from 1.
     pub number: u64,

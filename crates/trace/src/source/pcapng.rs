@@ -13,6 +13,7 @@ const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 /// Type and length in front, length again behind.
 const FRAMING: usize = 12;
+const OPTION_END: u16 = 0;
 const OPTION_TSRESOL: u16 = 9;
 const OPTION_TSOFFSET: u16 = 14;
 /// Interfaces of one section at most.
@@ -46,7 +47,8 @@ pub(crate) struct PcapNg {
 #[derive(Default)]
 struct Section {
     big_endian: bool,
-    interfaces: Vec<Interface>,
+    /// By number; a damaged description keeps its number, so that the others keep theirs.
+    interfaces: Vec<Option<Interface>>,
 }
 
 /// Where the octets of a packet stand in its block.
@@ -100,6 +102,11 @@ impl Section {
         if self.big_endian { u32::from_be_bytes(octets) } else { u32::from_le_bytes(octets) }
     }
 
+    fn signed(&self, value: &[u8]) -> Option<i64> {
+        let octets = value.get(..8)?.try_into().ok()?;
+        Some(if self.big_endian { i64::from_be_bytes(octets) } else { i64::from_le_bytes(octets) })
+    }
+
     fn word_at(&self, octets: &[u8], at: usize) -> Option<u16> {
         let octets = [*octets.get(at)?, *octets.get(at + 1)?];
         Some(if self.big_endian { u16::from_be_bytes(octets) } else { u16::from_le_bytes(octets) })
@@ -112,7 +119,9 @@ impl Section {
     /// Adds an interface description block; `false` when it is damaged, or one too many.
     fn add_interface(&mut self, block: &[u8]) -> bool {
         let interface = self.interface(block).filter(|_| self.interfaces.len() < MAX_INTERFACES);
-        self.interfaces.extend(interface);
+        if self.interfaces.len() < MAX_INTERFACES {
+            self.interfaces.push(interface);
+        }
         interface.is_some()
     }
 
@@ -124,22 +133,17 @@ impl Section {
             units: 1_000_000,
             offset_s: 0,
         };
-        let mut at = 16;
-        while let (Some(code), Some(length)) = (self.word_at(block, at), self.word_at(block, at + 2)) {
-            let value = block.get(at + 4..at + 4 + usize::from(length))?;
+        let options = block.get(16..block.len() - 4)?;
+        let mut at = 0;
+        while let (Some(code), Some(length)) = (self.word_at(options, at), self.word_at(options, at + 2)) {
+            let value = options.get(at + 4..at + 4 + usize::from(length))?;
             match code {
                 OPTION_TSRESOL => interface.units = units(*value.first()?)?,
-                OPTION_TSOFFSET => {
-                    let octets = value.get(..8)?.try_into().ok()?;
-                    interface.offset_s =
-                        if self.big_endian { i64::from_be_bytes(octets) } else { i64::from_le_bytes(octets) };
-                }
+                OPTION_TSOFFSET => interface.offset_s = self.signed(value)?,
+                OPTION_END => break,
                 _ => {}
             }
             at += 4 + usize::from(length).next_multiple_of(4);
-            if at + FRAMING / 3 >= block.len() || code == 0 {
-                break;
-            }
         }
         Some(interface)
     }
@@ -151,16 +155,16 @@ impl Section {
             PACKET => usize::from(self.word_at(block, 8)?),
             _ => 0,
         };
-        let interface = self.interfaces.get(number)?;
+        let interface = (*self.interfaces.get(number)?)?;
         if kind == SIMPLE_PACKET {
             let snap = if interface.snap == 0 { usize::MAX } else { interface.snap };
-            let length = (self.long_at(block, 8)? as usize).min(snap).min(block.len() - 16);
+            let length = (self.long_at(block, 8)? as usize).min(snap).min(block.len().checked_sub(16)?);
             return Some(Body { time_ns: None, link: interface.link, from: 12, to: 12 + length });
         }
         let stamp = u64::from(self.long_at(block, 12)?) << 32 | u64::from(self.long_at(block, 16)?);
         let to = 28 + self.long_at(block, 20)? as usize;
         let time_ns = Some(interface.time_ns(stamp)?);
-        (to <= block.len() - 4).then_some(Body { time_ns, link: interface.link, from: 28, to })
+        (to + 4 <= block.len()).then_some(Body { time_ns, link: interface.link, from: 28, to })
     }
 }
 
@@ -208,5 +212,94 @@ impl Packets for PcapNg {
             return Ok(Some(Captured { frame, octets: &self.buffer.taken(length)[body.from..body.to] }));
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block in big-endian order.
+    fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+        let length = (FRAMING + body.len().next_multiple_of(4)) as u32;
+        let mut block = [&kind.to_be_bytes()[..], &length.to_be_bytes(), body].concat();
+        block.resize(length as usize - 4, 0);
+        block.extend_from_slice(&length.to_be_bytes());
+        block
+    }
+
+    fn section() -> Vec<u8> {
+        block(SECTION, &[&[0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0][..], &[0xff; 8]].concat())
+    }
+
+    fn interface(link: u8, options: &[u8]) -> Vec<u8> {
+        block(INTERFACE, &[&[0, link, 0, 0, 0, 0, 0, 0][..], options].concat())
+    }
+
+    fn enhanced(interface: u8, stamp: u64, octets: &[u8]) -> Vec<u8> {
+        let length = (octets.len() as u32).to_be_bytes();
+        let body = [&[0, 0, 0, interface][..], &stamp.to_be_bytes(), &length, &length, octets].concat();
+        block(ENHANCED_PACKET, &body)
+    }
+
+    /// Time, link type and octets.
+    type Seen = (i64, u32, Vec<u8>);
+
+    /// The frames, and the reasons of damage.
+    fn read(content: Vec<u8>) -> (Vec<Seen>, Vec<&'static str>) {
+        let mut packets = PcapNg::new(Buffer::new(Box::new(std::io::Cursor::new(content))));
+        let (mut tally, mut frames) = (Tally::default(), Vec::new());
+        while let Some(captured) = packets.next(&mut tally, "test").unwrap() {
+            frames.push((captured.frame.time_ns, captured.frame.link, captured.octets.to_vec()));
+        }
+        (frames, tally.damaged.iter().map(|damage| damage.reason).collect())
+    }
+
+    #[test]
+    fn an_interface_without_options_is_fine_in_either_byte_order() {
+        let content = [section(), interface(1, &[]), enhanced(0, 5, b"abc")].concat();
+        assert_eq!(read(content), (vec![(5_000, 1, b"abc".to_vec())], vec![]));
+    }
+
+    #[test]
+    fn resolution_and_offset_of_time_stamps_count() {
+        let nanoseconds = interface(1, &[0, 9, 0, 1, 9, 0, 0, 0, 0, 14, 0, 8, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0]);
+        let powers_of_two = interface(101, &[0, 9, 0, 1, 0x8a, 0, 0, 0]);
+        let content = [section(), nanoseconds, powers_of_two, enhanced(0, 7, b"n"), enhanced(1, 512, b"t")].concat();
+        let (frames, damage) = read(content);
+        assert_eq!(frames, [(2_000_000_007, 1, b"n".to_vec()), (500_000_000, 101, b"t".to_vec())]);
+        assert!(damage.is_empty());
+    }
+
+    #[test]
+    fn a_damaged_interface_keeps_its_number() {
+        let broken = interface(1, &[0, 9, 0, 1, 0x7f, 0, 0, 0]);
+        let content = [section(), broken, interface(101, &[]), enhanced(1, 1, b"x"), enhanced(0, 2, b"y")].concat();
+        let (frames, damage) = read(content);
+        assert_eq!((frames.len(), frames[0].1), (1, 101));
+        assert_eq!(damage, ["bad_interface", "bad_block"]);
+    }
+
+    #[test]
+    fn a_simple_packet_block_has_the_time_of_the_packet_before() {
+        let simple = block(SIMPLE_PACKET, &[&3_u32.to_be_bytes()[..], b"abc"].concat());
+        let content = [section(), interface(1, &[]), enhanced(0, 5, b"e"), simple].concat();
+        assert_eq!(read(content).0[1], (5_000, 1, b"abc".to_vec()));
+        let tiny = [section(), interface(1, &[]), block(SIMPLE_PACKET, &[])].concat();
+        assert_eq!(read(tiny), (vec![], vec!["bad_block"]));
+    }
+
+    #[test]
+    fn a_length_of_4_gigabytes_ends_the_reading_with_its_place() {
+        let mut content = [section(), interface(1, &[]), enhanced(0, 5, b"e")].concat();
+        content.extend_from_slice(&[0, 0, 0, 6, 0xff, 0xff, 0xff, 0xfc, 0, 0, 0, 0]);
+        let (frames, damage) = read(content);
+        assert_eq!((frames.len(), damage), (1, vec!["bad_block"]));
+    }
+
+    #[test]
+    fn a_new_section_has_interfaces_of_its_own() {
+        let content = [section(), interface(1, &[]), section(), interface(101, &[]), enhanced(0, 1, b"x")].concat();
+        assert_eq!(read(content).0[0].1, 101);
     }
 }

@@ -8,6 +8,8 @@ use crate::{Place, Source, Tally, TraceError};
 
 /// Transactions that wait for earlier ones to come.
 pub(crate) const WINDOW: usize = 64 * 1024;
+/// Octets of messages that wait for earlier ones to come: large answers make the window shorter.
+const MAX_OCTETS: usize = 32 << 20;
 /// Transactions in a batch.
 const BATCH: usize = 4_096;
 
@@ -18,6 +20,8 @@ pub(crate) struct Sorted<S> {
     window: usize,
     incoming: Vec<Transaction>,
     waiting: VecDeque<Transaction>,
+    /// Octets of the messages that wait.
+    octets: usize,
     newest: Option<TraceTime>,
     yielded: Option<TraceTime>,
     /// Transactions taken from the inner source.
@@ -36,6 +40,7 @@ impl<S: Source> Sorted<S> {
             window,
             incoming: Vec::new(),
             waiting: VecDeque::new(),
+            octets: 0,
             newest: None,
             yielded: None,
             taken: 0,
@@ -57,6 +62,7 @@ impl<S: Source> Sorted<S> {
                 let place = || Place { file: self.name.clone(), packet: self.taken, offset: 0 };
                 self.out_of_order.damage("out_of_order", place);
             }
+            self.octets += octets(&row);
             self.waiting.push_back(row);
         }
         if !in_order {
@@ -90,10 +96,11 @@ impl<S: Source> Source for Sorted<S> {
         if self.window == 0 {
             return self.pass_batch(batch);
         }
-        while !self.ended && self.waiting.len() < self.window + BATCH {
+        while !self.ended && self.waiting.len() < self.window + BATCH && self.octets < MAX_OCTETS {
             self.take_batch()?;
         }
         let count = BATCH.min(self.waiting.len());
+        self.octets -= self.waiting.iter().take(count).map(octets).sum::<usize>();
         batch.extend(self.waiting.drain(..count));
         self.yielded = self.yielded.max(batch.last().map(|row| row.time));
         Ok(!(self.ended && self.waiting.is_empty()))
@@ -102,6 +109,10 @@ impl<S: Source> Source for Sorted<S> {
     fn tally(&self) -> &Tally {
         &self.tally
     }
+}
+
+fn octets(row: &Transaction) -> usize {
+    [&row.query, &row.response].into_iter().flatten().map(|message| message.len()).sum()
 }
 
 #[cfg(test)]
