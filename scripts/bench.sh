@@ -60,10 +60,11 @@ rate() { # answered or sent queries per second of the last replay, from the firs
 }
 
 bench_send() {
-  echo; echo "### Sending from 65,536 addresses to a hole (queries/s, one core)"; echo
+  echo; echo "### Sending from 65,536 addresses to a hole (queries/s, one sending core)"; echo
   echo "| what | median [min–max] | ratio |"; echo "|---|---|---|"
   "$bench" make-trace --gap 1us --seconds 2s --clients 65536 -o "$work/send.pcap"
   start "$bench" hole --listen 127.0.0.1:5300
+  pinned=() # the sending worker has core 0; reader and recorder are left to the scheduler, since the hole needs no core
   for _ in $(seq "$RUNS"); do
     "$bench" bare-send --to 127.0.0.1:5300 --core 0 --count 2000000 | field per_second >>"$work/send.bare"
     replay "$work/send.pcap" --server 127.0.0.1:5300 --timing fast --max-outstanding 200000 --query-timeout 0.1
@@ -106,7 +107,7 @@ bench_answer_of() { # title, server command ...
   for _ in $(seq "$RUNS"); do
     taskset -c 0 dnsperf -s 127.0.0.1 -p 5300 -d "$work/names" -l 3 -c 100 -q 1000 -D 2>/dev/null |
       sed -n 's/.*Queries per second: *\([0-9.]*\).*/\1/p' >>"$work/answer.dnsperf"
-    replay "$work/answer.pcap" --server 127.0.0.1:5300 --timing fast
+    replay "$work/questions.pcap" --server 127.0.0.1:5300 --timing fast
     rate answered >>"$work/answer.ours"
     "$bench" bare-ask --to 127.0.0.1:5300 --core 0 --count 1000000 | field per_second >>"$work/answer.bare"
   done
@@ -117,9 +118,10 @@ bench_answer_of() { # title, server command ...
 }
 
 bench_answer() {
+  pinned=(taskset -c 0)
   command -v dnsperf >/dev/null || { echo "dnsperf is missing: apt-get install dnsperf" >&2; exit 3; }
   command -v nsd >/dev/null || { echo "nsd is missing: apt-get install nsd" >&2; exit 3; }
-  "$bench" make-trace --gap 1us --seconds 1500ms --clients 65536 -o "$work/answer.pcap"
+  "$bench" make-trace --gap 1us --seconds 1500ms --clients 65536 -o "$work/questions.pcap"
   for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
   bench_answer_of "the echo responder" "$bench" echo --listen 127.0.0.1:5300
   nsd_conf
