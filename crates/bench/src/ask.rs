@@ -24,6 +24,8 @@ pub struct Args {
     /// Answers to wait for
     #[arg(long, default_value = "2000000")]
     count: u64,
+    #[arg(long)]
+    packet_info: bool,
     /// Core to run on
     #[arg(long)]
     core: Option<usize>,
@@ -35,7 +37,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         pin::pin_to(core)?;
     }
     let bind = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-    let mut socket = UdpSocket::open(&UdpOptions { bind, buffer: 16 << 20, freebind: false })?;
+    let mut socket =
+        UdpSocket::open(&UdpOptions { bind, buffer: 16 << 20, freebind: false, packet_info: args.packet_info })?;
     socket.connect(args.to)?;
     let mut poll = Poll::new()?;
     poll.add(&socket, 0)?;
