@@ -10,6 +10,8 @@ mod receive;
 mod send;
 mod spin;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
 /// Parts of the benchmarks; each prints one line of JSON.
@@ -32,8 +34,11 @@ enum Part {
     Receive(receive::Args),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Part::parse() {
+/// Exit status when a part cannot do its work here.
+const ENVIRONMENT: u8 = 3;
+
+fn main() -> ExitCode {
+    let done = match Part::parse() {
         Part::Echo(args) => echo::run(&args),
         Part::Hole(args) => echo::hole(&args),
         Part::BareSend(args) => send::run(&args),
@@ -41,5 +46,10 @@ fn main() -> anyhow::Result<()> {
         Part::BareSpin(args) => spin::run(&args),
         Part::MakeTrace(args) => make::run(&args),
         Part::Receive(args) => receive::run(&args),
+    };
+    if let Err(error) = done {
+        eprintln!("ldplayer-bench: {error:#}");
+        return ExitCode::from(ENVIRONMENT);
     }
+    ExitCode::SUCCESS
 }
