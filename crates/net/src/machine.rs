@@ -38,7 +38,7 @@ pub fn facts() -> Facts {
         kernel: read("/proc/sys/kernel/osrelease"),
         cpu: field(&cpuinfo, "model name").to_owned(),
         cores: crate::pin::allowed_cores().map_or(0, |cores| cores.len()),
-        virtualised: field(&cpuinfo, "flags").split(' ').any(|flag| flag == "hypervisor"),
+        virtualised: is_hypervised(&cpuinfo),
         memory_bytes: number(field(&read("/proc/meminfo"), "MemTotal")) * 1_024,
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor: fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -46,6 +46,15 @@ pub fn facts() -> Facts {
             .map(|text| text.trim().to_owned()),
         load_1m: read("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0),
     }
+}
+
+/// Whether this is a virtual machine that says so.
+pub fn is_virtual() -> bool {
+    is_hypervised(&read("/proc/cpuinfo"))
+}
+
+fn is_hypervised(cpuinfo: &str) -> bool {
+    field(cpuinfo, "flags").split(' ').any(|flag| flag == "hypervisor")
 }
 
 /// The kernel's UDP counters of the current network namespace, IPv4 and IPv6 together.
@@ -208,6 +217,12 @@ mod tests {
     #[test]
     fn a_tun_request_is_as_large_as_the_kernels() {
         assert_eq!(std::mem::size_of::<InterfaceRequest>(), std::mem::size_of::<libc::ifreq>());
+    }
+
+    #[test]
+    fn a_hypervisor_is_a_flag_of_the_core() {
+        let told = |flags: &str| is_hypervised(&format!("model name\t: x\nflags\t\t: {flags}\nbugs\t: none\n"));
+        assert!(told("fpu hypervisor lahf_lm") && !told("fpu lahf_lm") && !is_hypervised(""));
     }
 
     #[test]

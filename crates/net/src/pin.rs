@@ -11,6 +11,8 @@ use std::num::NonZeroU64;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
+use crate::machine;
+
 /// The cores that the calling thread may run on.
 ///
 /// # Errors
@@ -52,14 +54,19 @@ pub struct Awake {
 }
 
 impl Awake {
-    /// Asks for it; for the whole machine, as the kernel has it.
+    /// Asks for it; for the whole machine, as the kernel has it. `None` in a virtual machine, where it does harm: idle
+    /// cores then poll, and the host seems to take that time from the busy ones. A bare loop at 20,000 due times a second had its
+    /// p99.9 at 21 µs without and at 0.1 to 6 ms with it (three runs each in turn, two cores, cpuidle driver haltpoll).
     ///
     /// # Errors
     /// Mostly for want of rights: the device belongs to root unless told otherwise.
-    pub fn ask() -> io::Result<Self> {
+    pub fn ask() -> io::Result<Option<Self>> {
+        if machine::is_virtual() {
+            return Ok(None);
+        }
         let mut request = File::options().write(true).open(DMA_LATENCY)?;
         request.write_all(&0_i32.to_ne_bytes())?;
-        Ok(Self { _request: request })
+        Ok(Some(Self { _request: request }))
     }
 }
 
@@ -76,6 +83,11 @@ mod tests {
         });
         let (first, allowed) = pinned.join().unwrap();
         assert_eq!(allowed, [first]);
+    }
+
+    #[test]
+    fn a_virtual_machine_is_not_kept_awake() {
+        assert!(!machine::is_virtual() || Awake::ask().unwrap().is_none());
     }
 
     #[test]

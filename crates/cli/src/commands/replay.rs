@@ -88,11 +88,12 @@ fn finish(
 }
 
 /// Facts of the machine for `run.json`, and whether its cores were kept from sleeping.
-fn environment(awake: Option<&std::io::Result<Awake>>) -> serde_json::Value {
+fn environment(awake: Option<&std::io::Result<Option<Awake>>>) -> serde_json::Value {
     let mut facts = serde_json::to_value(ldplayer_net::machine::facts()).unwrap_or_default();
     facts["cpu_dma_latency"] = match awake {
         None => "not asked for".into(),
-        Some(Ok(_)) => "0 us".into(),
+        Some(Ok(Some(_))) => "0 us".into(),
+        Some(Ok(None)) => "not asked for in a virtual machine".into(),
         Some(Err(error)) => format!("refused: {error}").into(),
     };
     facts

@@ -204,7 +204,9 @@ fn wake_up(noise: &Noise) -> Finding {
 
 /// As `--precision high` asks for it.
 fn awake() -> Finding {
-    let tried = Awake::ask().map(|_| "may be asked for".to_owned()).map_err(|error| error.to_string());
+    let tried = Awake::ask()
+        .map(|awake| if awake.is_some() { "may be asked for" } else { "not asked for in a virtual machine" });
+    let tried = tried.map(str::to_owned).map_err(|error| error.to_string());
     Finding::of("no sleep states", tried, "with --precision high, to wake at once", "chmod 666 /dev/cpu_dma_latency")
 }
 
