@@ -165,8 +165,9 @@ timing_row() { # trace, what, run, p99.9 of the bare loop in the same run, CPU t
     -v count="$(value count)" -v drift="$(value drift_us)" -v received="$(value received)" -v due="$(value due)" \
     -v ticks="${5:--}" -v hz="$(getconf CLK_TCK)" -v seconds="$SECONDS_EACH" '
     function share(part, all) { return all > 0 ? part * 100 / all : "-" }
+    function least(us) { return us < 1 ? 1 : us } # below a microsecond the ratio would be one of rounding
     BEGIN {
-      print start, p25, p75, p99, p999, max, p999 / (spin > 0.1 ? spin : 0.1), share(within, count),
+      print start, p25, p75, p99, p999, max, least(p999) / least(spin), share(within, count),
         drift == "" ? "-" : drift, share(received, due), ticks == "-" ? "-" : ticks * 100 / hz / seconds
     }' >>"$raw"
 }
@@ -174,7 +175,7 @@ timing_row() { # trace, what, run, p99.9 of the bare loop in the same run, CPU t
 # The raw rows as a table: for each trace and way of waiting, the median of the runs with the least and the most.
 timing_table() {
   echo; echo "### Timing seen by a receiver with kernel stamps (µs, median taken for 0), $SECONDS_EACH s each, $RUNS runs: median [min–max]"; echo
-  echo "| trace | what | p25 | p75 | p99 | p99.9 | max | p99.9 ÷ bare spin's | windows within ±0.1 %, % | drift µs | received % | CPU % |"
+  echo "| trace | what | p25 | p75 | p99 | p99.9 | max | p99.9 ÷ bare spin's (each 1 µs at least) | windows within ±0.1 %, % | drift µs | received % | CPU % |"
   echo "|---|---|---|---|---|---|---|---|---|---|---|---|"
   awk -F'\t' '
     function cell(key, n,   i, j, v, t) {
