@@ -55,8 +55,8 @@ pub struct Awake {
 
 impl Awake {
     /// Asks for it; for the whole machine, as the kernel has it. `None` in a virtual machine, where it does harm: idle
-    /// cores then poll, and the host seems to take that time from the busy ones. A bare loop at 20,000 due times a second had its
-    /// p99.9 at 21 µs without and at 0.1 to 6 ms with it (three runs each in turn, two cores, cpuidle driver haltpoll).
+    /// cores then poll, and the host seems to take that time from the busy ones. A bare loop at 20,000 due times a second
+    /// had its p99.9 at 21 µs without and at 0.1 to 6 ms with it (three runs each in turn, two cores, driver haltpoll).
     ///
     /// # Errors
     /// Mostly for want of rights: the device belongs to root unless told otherwise.
