@@ -42,8 +42,8 @@ fn testbed_here() -> Result<String, Failure> {
     if !has_ipv6() {
         said.push_str(", without IPv6");
     }
-    for shortfall in testbed.shortfalls() {
-        said.push_str(&format!("; {} is not {}", shortfall.name, shortfall.value));
+    if let [first, ..] = testbed.shortfalls() {
+        said.push_str(&format!(", but {} settings such as {} cannot be made", testbed.shortfalls().len(), first.name));
     }
     Ok(said)
 }
