@@ -7,4 +7,5 @@ mod netlink;
 pub mod netns;
 pub mod pin;
 pub mod poll;
+pub mod process;
 pub mod udp;

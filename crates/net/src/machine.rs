@@ -159,6 +159,8 @@ pub fn tun_probe() -> io::Result<String> {
 pub struct ProcessSample {
     /// User and system time since its start, in seconds.
     pub cpu_s: f64,
+    /// The same of its children that ended and were waited for, in seconds.
+    pub ended_children_cpu_s: f64,
     /// Resident memory in octets.
     pub rss_bytes: u64,
 }
@@ -168,10 +170,12 @@ pub fn process_sample(pid: u32) -> Option<ProcessSample> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything, so count from behind it: state is field 3.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = number(fields.get(11)?) + number(fields.get(12)?);
-    let pages = number(fields.get(21)?);
+    let at = |index: usize| fields.get(index).map(|field| number(field));
+    let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    let pages = at(21)?;
     Some(ProcessSample {
-        cpu_s: ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
+        cpu_s: seconds(at(11)? + at(12)?),
+        ended_children_cpu_s: seconds(at(13)? + at(14)?),
         rss_bytes: pages * rustix::param::page_size() as u64,
     })
 }
