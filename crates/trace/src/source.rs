@@ -20,6 +20,8 @@ use std::path::PathBuf;
 
 use ldplayer_core::Transaction;
 
+pub(crate) use self::packets::Frame;
+
 use crate::{Tally, TraceError};
 
 /// A stream of transactions, sorted by time within a bounded window.

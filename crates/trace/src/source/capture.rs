@@ -37,29 +37,31 @@ pub(crate) fn open(
     options: &OpenOptions,
 ) -> Result<Box<dyn Source>, TraceError> {
     let buffer = Buffer::new(Box::new(reader));
-    let packets: Box<dyn Packets> = if pcapng::is_pcapng(head) {
-        Box::new(PcapNg::new(buffer))
-    } else {
-        let opened = Pcap::open(buffer).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
-        Box::new(opened.ok_or_else(|| TraceError::Format {
-            path: path.to_owned(),
-            what: "a pcap file that ends within its 24-octet file header".into(),
-            remedy: "capture again, or copy the whole file".into(),
-        })?)
-    };
-    let name = path.display().to_string();
-    Ok(Box::new(Sorted::new(Capture::new(path, packets, options), name, WINDOW)))
+    if pcapng::is_pcapng(head) {
+        return Ok(sorted(path, PcapNg::new(buffer), options));
+    }
+    let opened = Pcap::open(buffer).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
+    let pcap = opened.ok_or_else(|| TraceError::Format {
+        path: path.to_owned(),
+        what: "a pcap file that ends within its 24-octet file header".into(),
+        remedy: "capture again, or copy the whole file".into(),
+    })?;
+    Ok(sorted(path, pcap, options))
+}
+
+fn sorted(path: &Path, packets: impl Packets + 'static, options: &OpenOptions) -> Box<dyn Source> {
+    Box::new(Sorted::new(Capture::new(path, packets, options), path.display().to_string(), WINDOW))
 }
 
 /// A capture that is read.
-struct Capture {
+struct Capture<P> {
     path: PathBuf,
-    packets: Box<dyn Packets>,
+    packets: P,
     decoder: Decoder,
 }
 
-impl Capture {
-    fn new(path: &Path, packets: Box<dyn Packets>, options: &OpenOptions) -> Self {
+impl<P: Packets> Capture<P> {
+    fn new(path: &Path, packets: P, options: &OpenOptions) -> Self {
         let decoder = Decoder {
             name: path.display().to_string(),
             ports: options.ports.clone(),
@@ -67,31 +69,30 @@ impl Capture {
             tcp: Reassembly::default(),
             pairing: Pairing::default(),
             tally: Tally::default(),
-            last: Frame::default(),
         };
         Self { path: path.to_owned(), packets, decoder }
     }
+
+    /// Yields what is still in the making. Damage at the end was counted with its place, unless nothing came before it.
+    fn finish(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        self.decoder.finish(batch);
+        match self.packets.error() {
+            Some(source) if self.decoder.tally.packets == 0 => {
+                Err(TraceError::File { path: self.path.clone(), source })
+            }
+            _ => Ok(false),
+        }
+    }
 }
 
-impl Source for Capture {
+impl<P: Packets> Source for Capture<P> {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         let enough = batch.len() + BATCH;
         for _ in 0..8 * BATCH {
             let decoder = &mut self.decoder;
             match self.packets.next(&mut decoder.tally, &decoder.name) {
-                Ok(Some(captured)) => decoder.frame(&captured.frame, captured.octets),
-                Ok(None) => {
-                    decoder.finish(batch);
-                    return Ok(false);
-                }
-                // Decompression failed in the middle: what came before it is kept.
-                Err(_) if decoder.tally.packets > 0 => {
-                    let last = decoder.last;
-                    decoder.refuse(&last, Refused::Damaged("unreadable_rest"));
-                    decoder.finish(batch);
-                    return Ok(false);
-                }
-                Err(source) => return Err(TraceError::File { path: self.path.clone(), source }),
+                Some(captured) => decoder.frame(&captured.frame, captured.octets),
+                None => return self.finish(batch),
             }
             decoder.pairing.drain(batch, false);
             if batch.len() >= enough {
@@ -114,7 +115,6 @@ struct Decoder {
     tcp: Reassembly,
     pairing: Pairing,
     tally: Tally,
-    last: Frame,
 }
 
 /// Ends of a conversation and the frame that carries the part at hand.
@@ -127,7 +127,6 @@ struct Carrier<'a> {
 impl Decoder {
     fn frame(&mut self, frame: &Frame, octets: &[u8]) {
         self.tally.packets += 1;
-        self.last = *frame;
         if let Err(refused) = self.decode(frame, octets) {
             self.refuse(frame, refused);
         }
@@ -149,14 +148,18 @@ impl Decoder {
         let Some(fragment) = packet.fragment else {
             return self.payload(frame, &packet, packet.payload);
         };
-        let abandoned = self.defrag.abandoned;
-        let whole = self.defrag.add(&packet, fragment, frame.time_ns);
-        if self.defrag.abandoned > abandoned {
-            self.refuse(frame, Refused::Damaged("fragments_lack"));
-        }
+        let whole = self.defrag.add(&packet, fragment, frame);
+        self.refuse_abandoned();
         let whole = whole.ok_or(Refused::Foreign("fragment"))?;
         let (protocol, payload) = ip::whole(&packet, &whole).ok_or(Refused::Damaged("bad_ip_header"))?;
         self.payload(frame, &ip::Packet { cut: false, protocol, ..packet }, payload)
+    }
+
+    /// Counts the datagrams of which parts lack, each at its first part.
+    fn refuse_abandoned(&mut self) {
+        for frame in std::mem::take(&mut self.defrag.abandoned) {
+            self.refuse(&frame, Refused::Damaged("fragments_lack"));
+        }
     }
 
     fn payload(&mut self, frame: &Frame, packet: &ip::Packet<'_>, payload: &[u8]) -> Result<(), Refused> {
@@ -189,8 +192,7 @@ impl Decoder {
 
     fn segment(&mut self, carrier: &Carrier<'_>, segment: &Segment<'_>) -> Result<(), Refused> {
         let mut tcp = std::mem::take(&mut self.tcp);
-        let mut sink = FromTcp { decoder: self, frame: carrier.frame };
-        tcp.add(carrier.from, carrier.to, segment, carrier.frame.time_ns, &mut sink);
+        tcp.add(carrier.from, carrier.to, segment, carrier.frame, &mut FromTcp(self));
         self.tcp = tcp;
         Ok(())
     }
@@ -219,34 +221,26 @@ impl Decoder {
 
     fn finish(&mut self, batch: &mut Vec<Transaction>) {
         let mut tcp = std::mem::take(&mut self.tcp);
-        let last = self.last;
-        tcp.finish(&mut FromTcp { decoder: self, frame: &last });
-        let before = self.defrag.abandoned;
+        tcp.finish(&mut FromTcp(self));
         self.defrag.finish();
-        for _ in before..self.defrag.abandoned {
-            self.refuse(&last, Refused::Damaged("fragments_lack"));
-        }
+        self.refuse_abandoned();
         self.pairing.drain(batch, true);
     }
 }
 
 /// Takes messages out of connections.
-struct FromTcp<'a> {
-    decoder: &'a mut Decoder,
-    /// The frame at hand; the last one at the end of the capture.
-    frame: &'a Frame,
-}
+struct FromTcp<'a>(&'a mut Decoder);
 
 impl Sink for FromTcp<'_> {
     fn message(&mut self, flow: &Flow, message: &[u8]) {
-        let carrier = Carrier { frame: self.frame, from: flow.from, to: flow.to };
-        if let Err(refused) = self.decoder.message(&carrier, Transport::Tcp, Some(flow.stream), message) {
-            self.decoder.refuse(self.frame, refused);
+        let carrier = Carrier { frame: &flow.frame, from: flow.from, to: flow.to };
+        if let Err(refused) = self.0.message(&carrier, Transport::Tcp, Some(flow.stream), message) {
+            self.0.refuse(&flow.frame, refused);
         }
     }
 
-    fn trouble(&mut self, trouble: Trouble) {
-        self.decoder.refuse(self.frame, Refused::Damaged(trouble.reason()));
+    fn trouble(&mut self, flow: &Flow, trouble: Trouble) {
+        self.0.refuse(&flow.frame, Refused::Damaged(trouble.reason()));
     }
 }
 
