@@ -71,6 +71,7 @@ fn finish(
     mut warnings: Vec<Warning>,
 ) -> Result<RunReport, Failure> {
     warnings.extend(warnings::of(&ended, plan, &telemetry));
+    warnings.extend(warnings::out_of_order(feed.out_of_order()));
     let report = recorder.finish(RunEnd {
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
         trace_queries: ended.trace_queries,

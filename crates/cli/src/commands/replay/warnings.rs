@@ -133,6 +133,19 @@ fn stolen(ended: &Ended, telemetry: &Telemetry) -> Option<Warning> {
     })
 }
 
+/// The warning for a trace whose time stamps went backwards, if they did.
+pub fn out_of_order(count: u64) -> Option<Warning> {
+    (count > 0).then(|| {
+        Warning::new(
+            "trace_out_of_order",
+            format!(
+                "{count} transactions of the trace are earlier than those before them, by more than could be sorted"
+            ),
+            "sort the trace by time first; their queries were sent late, one after the other",
+        )
+    })
+}
+
 fn feed_error(ended: &Ended) -> Option<Warning> {
     ended.feed_error.as_ref().map(|error| {
         Warning::new(
