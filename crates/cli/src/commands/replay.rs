@@ -53,7 +53,8 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
     };
     let mut recorder = Recorder::create(output, args.force, setup)?;
     let monitor = Monitor::new(plan.settings.workers);
-    let (ended, telemetry) = progress::watch(&monitor, args, || {
+    let server_id = args.watch_pid.or(server.as_ref().map(server::Server::id));
+    let (ended, telemetry) = progress::watch(&monitor, server_id, || {
         ldplayer_replay::run(&plan.settings, &mut feed, &mut Rows(&mut recorder), &monitor)
     });
     drop((server, awake));

@@ -90,7 +90,7 @@ pub struct Args {
     /// Make a namespace in which every address is local, and start this server in it (run by sh, ended with the run)
     #[arg(long, value_name = "COMMAND")]
     pub start_server: Option<String>,
-    /// Record CPU time and memory of this process, the server's
+    /// Record CPU time and memory of this process and its children, the server's [default: that of --start-server]
     #[arg(long, value_name = "PID")]
     pub watch_pid: Option<u32>,
     /// Print the report as JSON

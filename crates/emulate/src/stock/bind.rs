@@ -1,0 +1,98 @@
+//! BIND, ISC's server, as an authoritative one.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::{Program, Stock, StockError, Zone, quoted, quoted_path};
+
+/// What a log line has that says why a zone cannot be loaded.
+const COMPLAINTS: [&str; 5] =
+    ["dns_rdata_fromtext: ", "dns_master_load: ", "loading from master file ", "not loaded due to errors", ": no TTL"];
+
+/// BIND with one worker thread.
+///
+/// It listens only on addresses that an interface has: a local route, as a testbed's, is not enough for it.
+#[derive(Clone, Debug, Default)]
+pub struct Bind {
+    zones: Vec<Zone>,
+    complete: Option<String>,
+}
+
+impl Bind {
+    /// BIND serving these zones to everybody.
+    pub fn new(zones: Vec<Zone>) -> Self {
+        Self { zones, complete: None }
+    }
+
+    /// BIND with a complete configuration, such as one with views; [`options`](Self::options) has what belongs at its
+    /// head. Relative paths in it are in the work directory. `zones` is what a query from this host must find.
+    pub fn with_configuration(text: impl Into<String>, zones: Vec<Zone>) -> Self {
+        Self { zones, complete: Some(text.into()) }
+    }
+
+    /// The statements that keep BIND on these addresses, in its work directory, and without control channel, pid file,
+    /// notifies or recursion.
+    pub fn options(listen: &[SocketAddr]) -> String {
+        let mut text = String::from("options {\n  directory \".\";\n");
+        // Without one of them, BIND listens on every address of that family.
+        for (statement, is_v4) in [("listen-on", true), ("listen-on-v6", false)] {
+            let mut addresses = listen.iter().filter(|address| address.is_ipv4() == is_v4).peekable();
+            if addresses.peek().is_none() {
+                // Writing to a string cannot fail; so below.
+                let _ = writeln!(text, "  {statement} {{ none; }};");
+            }
+            for address in addresses {
+                let _ = writeln!(text, "  {statement} port {} {{ {}; }};", address.port(), address.ip());
+            }
+        }
+        text.push_str(
+            "  pid-file none;\n  session-keyfile none;\n  recursion no;\n  allow-query { any; };\n  notify no;\n  \
+             dnssec-validation no;\n  empty-zones-enable no;\n};\ncontrols { };\n",
+        );
+        text
+    }
+}
+
+impl Stock for Bind {
+    fn program(&self) -> Program {
+        Program { name: "named", package: "bind9", options: &["-g", "-n", "1"] }
+    }
+
+    fn configuration(&self, _work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {
+        if let Some(text) = &self.complete {
+            return Ok(text.clone());
+        }
+        let mut text = Self::options(listen);
+        for zone in &self.zones {
+            let (apex, file) = (quoted(&zone.apex)?, quoted_path(&zone.file)?);
+            let _ = writeln!(text, "zone {apex} {{ type primary; file {file}; }};");
+        }
+        Ok(text)
+    }
+
+    fn zones(&self) -> &[Zone] {
+        &self.zones
+    }
+
+    fn complains(&self, line: &str) -> bool {
+        COMPLAINTS.iter().any(|complaint| line.contains(complaint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_without_an_address_is_not_listened_on() {
+        let text = Bind::options(&["[::1]:53".parse().unwrap()]);
+        assert!(text.contains("listen-on { none; };") && text.contains("listen-on-v6 port 53 { ::1; };"), "{text}");
+    }
+
+    #[test]
+    fn a_complete_configuration_is_taken_as_it_is() {
+        let bind = Bind::with_configuration("view \"a\" { };", Vec::new());
+        assert_eq!(bind.configuration(Path::new("/work"), &[]).unwrap(), "view \"a\" { };");
+    }
+}
