@@ -1,106 +1,24 @@
 //! Real servers, started with the bundled root zone on loopback.
 
+mod common;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use ldplayer_emulate::stock::{Bind, Knot, Nsd, Process, Stock, StockError, Unbound, Zone};
-use ldplayer_net::netns::Testbed;
+use common::{QUESTION, SERIAL, ask_tcp, ask_udp, ask_udp_from, end, free, free_v4, root_zone, runs, write};
+use ldplayer_emulate::stock::{Bind, Knot, Nsd, Stock, StockError, Unbound, Zone};
 
-/// The root zone of 8 October 2016.
-const ROOT_ZONE: &[u8] = include_bytes!("../../../data/root-2016100801.zone.xz");
-/// Its serial.
-const SERIAL: u32 = 2_016_100_801;
-/// a.root-servers.net and the other twelve in that zone.
-const ROOT_SERVERS: [&str; 13] = [
-    "198.41.0.4",
-    "192.228.79.201",
-    "192.33.4.12",
-    "199.7.91.13",
-    "192.203.230.10",
-    "192.5.5.241",
-    "192.112.36.4",
-    "198.97.190.53",
-    "192.36.148.17",
-    "192.58.128.30",
-    "193.0.14.129",
-    "199.7.83.42",
-    "202.12.27.33",
-];
-/// `. SOA IN`, ID 1.
-const QUESTION: [u8; 17] = [0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 1];
-/// How long an answer may take.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
 /// Tells a test of this file to start this server and wait to be killed.
 const ROLE: &str = "LDPLAYER_TEST_SERVER";
-
-/// An address with a port that no other test has: below the range that the kernel gives out, never the same twice in a
-/// process, and far from those of a process that tests at the same time.
-fn free(ip: IpAddr) -> SocketAddr {
-    static TAKEN: AtomicU32 = AtomicU32::new(0);
-    let is_free = |address: &SocketAddr| UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok();
-    let next = || {
-        let number = std::process::id().wrapping_mul(64).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
-        10_000 + u16::try_from(number % 20_000).unwrap()
-    };
-    std::iter::repeat_with(|| SocketAddr::new(ip, next())).take(20_000).find(is_free).unwrap()
-}
-
-fn free_v4() -> SocketAddr {
-    free(Ipv4Addr::LOCALHOST.into())
-}
 
 /// An IPv4 address, and an IPv6 one where this host has any.
 fn free_addresses() -> Vec<SocketAddr> {
     let v6 = IpAddr::from(Ipv6Addr::LOCALHOST);
     let has_v6 = UdpSocket::bind((v6, 0)).is_ok();
     std::iter::once(free_v4()).chain(has_v6.then(|| free(v6))).collect()
-}
-
-fn ask_udp(server: SocketAddr, question: &[u8]) -> Vec<u8> {
-    ask_udp_from(
-        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() },
-        server,
-        question,
-    )
-}
-
-fn ask_udp_from(source: IpAddr, server: SocketAddr, question: &[u8]) -> Vec<u8> {
-    let socket = UdpSocket::bind((source, 0)).unwrap();
-    socket.set_read_timeout(PATIENCE).unwrap();
-    socket.send_to(question, server).unwrap();
-    let mut answer = vec![0; 4096];
-    let length = socket.recv(&mut answer).unwrap();
-    answer.truncate(length);
-    answer
-}
-
-fn ask_tcp(server: SocketAddr, question: &[u8]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(server).unwrap();
-    stream.set_read_timeout(PATIENCE).unwrap();
-    let length = u16::try_from(question.len()).unwrap().to_be_bytes();
-    stream.write_all(&[&length, question].concat()).unwrap();
-    let mut length = [0; 2];
-    stream.read_exact(&mut length).unwrap();
-    let mut answer = vec![0; u16::from_be_bytes(length).into()];
-    stream.read_exact(&mut answer).unwrap();
-    answer
-}
-
-fn root_zone(directory: &Path) -> PathBuf {
-    let mut text = Vec::new();
-    liblzma::read::XzDecoder::new(ROOT_ZONE).read_to_end(&mut text).unwrap();
-    write(directory, "root.zone", &text)
-}
-
-fn write(directory: &Path, name: &str, octets: &[u8]) -> PathBuf {
-    let file = directory.join(name);
-    fs::write(&file, octets).unwrap();
-    file
 }
 
 fn authoritative(name: &str, zones: Vec<Zone>) -> Box<dyn Stock> {
@@ -110,20 +28,6 @@ fn authoritative(name: &str, zones: Vec<Zone>) -> Box<dyn Stock> {
         "bind" => Box::new(Bind::new(zones)),
         _ => panic!("{name}: no such server"),
     }
-}
-
-/// Whether the process runs: a dead one that its new parent has not reaped does not.
-fn runs(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
-}
-
-/// Ends the server and checks that all its processes are gone.
-fn end(server: Process) {
-    let pids = server.ids();
-    assert!(!pids.is_empty() && pids.iter().all(|&pid| runs(pid)), "{pids:?}");
-    drop(server);
-    assert_eq!(pids.into_iter().find(|&pid| runs(pid)), None, "left running");
 }
 
 fn serves_the_root_zone(name: &str) {
@@ -248,40 +152,6 @@ fn bind_takes_views() {
     while rcode_for([127, 0, 0, 2]) == 2 {}
     assert_eq!(rcode_for([127, 0, 0, 2]), 0);
     end(server);
-}
-
-/// In a namespace, since the root servers have their own addresses there, and nothing can leave it.
-#[test]
-#[ignore = "needs a process with one thread, started by unbound_resolves_from_its_root_hints"]
-fn unbound_in_a_namespace() {
-    Testbed::enter().unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let roots: Vec<SocketAddr> = ROOT_SERVERS.map(|root| (root.parse::<IpAddr>().unwrap(), 53).into()).into();
-    let authority = Nsd { zones: vec![Zone::new(".", root_zone(directory.path()))] }.start(&roots).unwrap();
-    let hints = b". 3600 NS a.root-servers.net.\na.root-servers.net. 3600 A 198.41.0.4\n";
-    let root_hints = Some(write(directory.path(), "hints", hints));
-    for qname_minimisation in [true, false] {
-        let unbound = Unbound { root_hints: root_hints.clone(), qname_minimisation, ipv6: false, ..Unbound::default() };
-        let address = free_v4();
-        let server = unbound.start(&[address]).unwrap();
-        let mut question = QUESTION;
-        question[2] = 1; // RD
-        for answer in [ask_udp(address, &question), ask_tcp(address, &question)] {
-            assert_eq!((answer[2] & 0x81, answer[3] & 0x8f), (0x81, 0x80), "a resolver's NOERROR: {answer:?}");
-            assert!(answer.windows(4).any(|octets| octets == SERIAL.to_be_bytes()), "the serial in {answer:?}");
-        }
-        end(server);
-    }
-    end(authority);
-}
-
-#[test]
-fn unbound_resolves_from_its_root_hints() {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "unbound_in_a_namespace", "--ignored", "--test-threads", "1"]);
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
