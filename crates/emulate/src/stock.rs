@@ -72,8 +72,8 @@ pub trait Stock {
     /// The zones that it must answer for to be ready; none for a resolver.
     fn zones(&self) -> &[Zone];
 
-    /// Whether this line of its log says that a zone cannot be loaded.
-    fn complains(&self, line: &str) -> bool;
+    /// What its log says of a zone that cannot be loaded, on one line, if it says so.
+    fn complaint(&self, log: &str) -> Option<String>;
 
     /// Starts it on these addresses with a work directory that is removed behind it, and returns when all of them answer.
     ///
@@ -127,7 +127,7 @@ fn wait_for_zones<S: Stock + ?Sized>(
     let log = process.log_file();
     let complaint = || {
         let log = log.as_ref().and_then(|file| fs::read(file).ok()).unwrap_or_default();
-        String::from_utf8_lossy(&log).lines().find(|line| stock.complains(line)).map(str::to_owned)
+        stock.complaint(&String::from_utf8_lossy(&log))
     };
     for (zone, apex) in stock.zones().iter().zip(apexes) {
         let cannot =

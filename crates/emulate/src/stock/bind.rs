@@ -6,9 +6,10 @@ use std::path::Path;
 
 use super::{Program, Stock, StockError, Zone, quoted, quoted_path};
 
-/// What a log line has that says why a zone cannot be loaded.
-const COMPLAINTS: [&str; 5] =
-    ["dns_rdata_fromtext: ", "dns_master_load: ", "loading from master file ", "not loaded due to errors", ": no TTL"];
+/// What the log line has that says that a zone is not served.
+const REFUSALS: [&str; 2] = [" failed: ", "not loaded due to errors"];
+/// What the line before it has, with file and line. By itself it may be a mere warning.
+const DETAILS: [&str; 2] = ["dns_rdata_fromtext: ", "dns_master_load: "];
 
 /// BIND with one worker thread.
 ///
@@ -75,8 +76,17 @@ impl Stock for Bind {
         &self.zones
     }
 
-    fn complains(&self, line: &str) -> bool {
-        COMPLAINTS.iter().any(|complaint| line.contains(complaint))
+    fn complaint(&self, log: &str) -> Option<String> {
+        let has = |line: &str, texts: &[&str]| texts.iter().any(|text| line.contains(text));
+        let is_refusal = |line: &str| line.contains(" zone ") && has(line, &REFUSALS);
+        let mut detail = None;
+        for line in log.lines() {
+            if is_refusal(line) {
+                return Some(detail.map_or(line.to_owned(), |detail| format!("{detail} | {line}")));
+            }
+            detail = has(line, &DETAILS).then_some(line);
+        }
+        None
     }
 }
 
@@ -94,5 +104,16 @@ mod tests {
     fn a_complete_configuration_is_taken_as_it_is() {
         let bind = Bind::with_configuration("view \"a\" { };", Vec::new());
         assert_eq!(bind.configuration(Path::new("/work"), &[]).unwrap(), "view \"a\" { };");
+    }
+
+    #[test]
+    fn a_warning_is_no_complaint() {
+        let complaint = |log: &str| Bind::default().complaint(log);
+        let warning =
+            "1 dns_master_load: a.zone:2: no TTL specified; using SOA MINTTL instead\n2 zone a/IN: loaded serial 1\n";
+        assert_eq!(complaint(warning), None);
+        let refusal = "1 dns_rdata_fromtext: b.zone:3: near 'x': bad dotted quad\n2 zone b/IN: loading from master file b.zone failed: bad dotted quad\n";
+        let told = complaint(&(warning.to_owned() + refusal)).unwrap();
+        assert!(told.contains("b.zone:3: near 'x'") && told.contains("zone b/IN"), "{told}");
     }
 }

@@ -49,7 +49,7 @@ impl Stock for Knot {
         &self.zones
     }
 
-    fn complains(&self, line: &str) -> bool {
-        line.contains(" error: [")
+    fn complaint(&self, log: &str) -> Option<String> {
+        log.lines().find(|line| line.contains(" error: [")).map(str::to_owned)
     }
 }

@@ -54,7 +54,12 @@ impl Stock for Nsd {
         &self.zones
     }
 
-    fn complains(&self, line: &str) -> bool {
-        line.contains(": error: ")
+    fn complaint(&self, log: &str) -> Option<String> {
+        let mut errors = log.lines().filter(|line| line.contains(": error: "));
+        // Errors of other things need not keep it from serving.
+        let names_a_zone = |line: &str| {
+            line.contains(" read with ") || self.zones.iter().any(|zone| line.contains(&*zone.file.to_string_lossy()))
+        };
+        errors.find(|line| names_a_zone(line)).map(str::to_owned)
     }
 }

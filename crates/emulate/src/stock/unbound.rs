@@ -73,8 +73,8 @@ impl Stock for Unbound {
         &[]
     }
 
-    fn complains(&self, _line: &str) -> bool {
-        false
+    fn complaint(&self, _log: &str) -> Option<String> {
+        None
     }
 }
 
