@@ -71,9 +71,12 @@ fn refuses_a_taken_port(stock: &dyn Stock) {
 
 /// In a process of its own that is killed: see `a_server_for_a_process_that_is_killed`.
 fn ends_with_a_killed_parent(name: &str) {
+    // Nobody removes what a killed process leaves behind but this one.
+    let scratch = tempfile::tempdir().unwrap();
     let mut parent = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_server_for_a_process_that_is_killed", "--nocapture"])
         .env(ROLE, name)
+        .env("TMPDIR", scratch.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
