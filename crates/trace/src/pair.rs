@@ -18,9 +18,9 @@ const MAX_COMPARED: usize = 256;
 /// Transactions that wait at most. What one TCP segment yields comes on top.
 const MAX_WAITING: usize = 120_000;
 /// Octets of messages that wait at most.
-const MAX_OCTETS: usize = 64 << 20;
-/// Octets that the messages of one allocation take.
-const ARENA: usize = 64 * 1024;
+const MAX_OCTETS: usize = 32 << 20;
+/// Octets that the messages of one allocation take: some of the longest, so that little is left over.
+const ARENA: usize = 256 * 1024;
 /// Chains of waiting messages; a power of two, about as many as transactions may wait.
 const CHAINS: usize = 1 << 17;
 /// So far from a number that it is no other waiting one's.
@@ -54,13 +54,27 @@ pub(crate) struct Pairing {
     /// Responses that wait for their query.
     early: usize,
     octets: usize,
+    max_waiting: usize,
+    max_octets: usize,
     clock: Clock,
     arena: BytesMut,
 }
 
-impl Default for Pairing {
-    fn default() -> Self {
+/// What a batch still has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Transactions.
+    pub rows: usize,
+    /// Octets of messages; the last transaction may take more.
+    pub octets: usize,
+}
+
+impl Pairing {
+    /// One of several inputs, which share the bounds of what waits.
+    pub fn one_of(inputs: usize) -> Self {
         Self {
+            max_waiting: MAX_WAITING / inputs.max(1),
+            max_octets: MAX_OCTETS / inputs.max(1),
             waiting: VecDeque::new(),
             first: 0,
             newest: vec![NOWHERE; CHAINS],
@@ -144,24 +158,30 @@ impl Pairing {
         }
     }
 
-    /// Moves what is complete, or has waited long enough, to `batch`; all of it at the `end`.
-    pub fn drain(&mut self, batch: &mut Vec<Transaction>, end: bool) {
-        while let Some(front) = self.waiting.front() {
-            let full = self.waiting.len() > MAX_WAITING || self.octets > MAX_OCTETS;
+    /// Moves what is complete, or has waited long enough, to `batch`, as long as there is room; all of it at the `end`.
+    pub fn drain(&mut self, batch: &mut Vec<Transaction>, room: &mut Room, end: bool) {
+        while let Some(front) = self.waiting.front()
+            && room.rows > 0
+            && room.octets > 0
+        {
+            let full = self.waiting.len() > self.max_waiting || self.octets > self.max_octets;
             let lacks = matches!(front.lacks, Lacks::Response | Lacks::Query);
             if lacks && !full && !end && !self.clock.is_past(front.transaction.time, front.lacks.patience()) {
                 break;
             }
-            self.yield_front(batch);
+            self.yield_front(batch, room);
         }
     }
 
-    fn yield_front(&mut self, batch: &mut Vec<Transaction>) {
+    fn yield_front(&mut self, batch: &mut Vec<Transaction>, room: &mut Room) {
         let Some(front) = self.waiting.pop_front() else { return };
         self.first = self.first.wrapping_add(1);
         self.early -= usize::from(front.lacks == Lacks::Query);
-        self.octets -= size(&front.transaction);
+        let octets = size(&front.transaction);
+        self.octets -= octets;
         if front.lacks != Lacks::All {
+            room.rows -= 1;
+            room.octets = room.octets.saturating_sub(octets);
             batch.push(front.transaction);
         }
     }
@@ -313,8 +333,9 @@ mod tests {
 
     /// Adds messages (time, ID, name, is a response) and returns (has a query, has a response, delay).
     fn pair(messages: &[(i64, u16, &[u8], bool)]) -> Vec<(bool, bool, Option<i64>)> {
-        let mut pairing = Pairing::default();
+        let mut pairing = Pairing::one_of(1);
         let mut batch = Vec::new();
+        let mut room = Room { rows: usize::MAX, octets: usize::MAX };
         let (client, server) = ("192.0.2.1:1024".parse().unwrap(), "192.0.2.2:53".parse().unwrap());
         for &(time, id, name, response) in messages {
             let octets = message(id, name, response);
@@ -322,9 +343,9 @@ mod tests {
             let transport = Transport::Udp;
             let seen = Seen { time: TraceTime(time), from, to, transport, stream: None, octets: &octets };
             pairing.add(&seen, &Message::new(&octets).unwrap());
-            pairing.drain(&mut batch, false);
+            pairing.drain(&mut batch, &mut room, false);
         }
-        pairing.drain(&mut batch, true);
+        pairing.drain(&mut batch, &mut room, true);
         assert_eq!((pairing.octets, pairing.early, pairing.waiting.len()), (0, 0, 0));
         batch.iter().map(|t| (t.query.is_some(), t.response.is_some(), t.response_delay)).collect()
     }
@@ -389,6 +410,22 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_takes_what_it_has_room_for() {
+        let mut pairing = Pairing::one_of(1);
+        let response = message(1, A, true);
+        let (from, to) = ("192.0.2.2:53".parse().unwrap(), "192.0.2.1:1024".parse().unwrap());
+        for time in 0..10 {
+            let (time, transport) = (TraceTime(time), Transport::Udp);
+            let seen = Seen { time, from, to, transport, stream: None, octets: &response };
+            pairing.add(&seen, &Message::new(&response).unwrap());
+        }
+        let mut batch = Vec::new();
+        pairing.drain(&mut batch, &mut Room { rows: 4, octets: usize::MAX }, true);
+        pairing.drain(&mut batch, &mut Room { rows: 10, octets: response.len() + 1 }, true);
+        assert_eq!((batch.len(), pairing.waiting.len()), (6, 4));
+    }
+
+    #[test]
     fn an_early_response_waits_for_its_own_query() {
         let paired = pair(&[(0, 1, A, true), (1, 1, B, false), (2, 1, A, false), (3, 1, B, true)]);
         assert_eq!(paired, [(true, true, Some(2)), (true, true, Some(-2))]);
@@ -403,7 +440,8 @@ mod tests {
 
     #[test]
     fn what_waits_is_bounded_and_numbers_may_wrap_around() {
-        let mut pairing = Pairing { first: u32::MAX - 1_000, ..Pairing::default() };
+        let mut pairing = Pairing { first: u32::MAX - 1_000, ..Pairing::one_of(1) };
+        let mut room = Room { rows: usize::MAX, octets: usize::MAX };
         let (mut batch, mut most) = (Vec::new(), 0);
         let query = message(1, A, false);
         let view = Message::new(&query).unwrap();
@@ -411,7 +449,7 @@ mod tests {
             let from = SocketAddr::new(IpAddr::from((port >> 16).to_be_bytes()), port as u16);
             let (time, to) = (TraceTime(0), "192.0.2.2:53".parse().unwrap());
             pairing.add(&Seen { time, from, to, transport: Transport::Udp, stream: None, octets: &query }, &view);
-            pairing.drain(&mut batch, false);
+            pairing.drain(&mut batch, &mut room, false);
             most = most.max(pairing.waiting.len());
         }
         assert_eq!((most, batch.len()), (MAX_WAITING, MAX_WAITING));

@@ -10,23 +10,25 @@ use super::compressed::Content;
 use super::packets::{Frame, Packets};
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, PcapNg};
-use super::sort::{Sorted, WINDOW};
-use super::{OpenOptions, Source};
+use super::sort::{Sorted, Window};
+use super::{BATCH_OCTETS, OpenOptions, Source};
 use crate::packet::defrag::Defrag;
 use crate::packet::tcp::{Flow, Reassembly, Segment, Sink, Trouble};
 use crate::packet::{Refused, ip, link, word};
-use crate::pair::{Pairing, Seen};
+use crate::pair::{Pairing, Room, Seen};
 use crate::{Place, Tally, TraceError};
 
 /// Transactions in a batch.
 const BATCH: usize = 2_048;
+/// Packets read for a batch at most: there may be no DNS in them.
+const PACKETS: usize = 8 * BATCH;
 
 /// Whether a file begins as a capture.
 pub(crate) fn is_capture(head: &[u8]) -> bool {
     pcap::is_pcap(head) || pcapng::is_pcapng(head)
 }
 
-/// Opens a capture, to be sorted within a bounded window.
+/// Opens a capture, one of several `inputs`, to be sorted within a bounded window.
 ///
 /// # Errors
 /// When the system refuses the input, or its file header is cut off.
@@ -35,10 +37,11 @@ pub(crate) fn open(
     reader: Content,
     head: &[u8],
     options: &OpenOptions,
+    inputs: usize,
 ) -> Result<Box<dyn Source>, TraceError> {
     let buffer = Buffer::new(Box::new(reader));
     if pcapng::is_pcapng(head) {
-        return Ok(sorted(path, PcapNg::new(buffer), options));
+        return Ok(sorted(path, PcapNg::new(buffer), options, inputs));
     }
     let opened = Pcap::open(buffer).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
     let pcap = opened.ok_or_else(|| TraceError::Format {
@@ -46,11 +49,12 @@ pub(crate) fn open(
         what: "a pcap file that ends within its 24-octet file header".into(),
         remedy: "capture again, or copy the whole file".into(),
     })?;
-    Ok(sorted(path, pcap, options))
+    Ok(sorted(path, pcap, options, inputs))
 }
 
-fn sorted(path: &Path, packets: impl Packets + 'static, options: &OpenOptions) -> Box<dyn Source> {
-    Box::new(Sorted::new(Capture::new(path, packets, options), path.display().to_string(), WINDOW))
+fn sorted(path: &Path, packets: impl Packets + 'static, options: &OpenOptions, inputs: usize) -> Box<dyn Source> {
+    let capture = Capture::new(path, packets, options, inputs);
+    Box::new(Sorted::new(capture, path.display().to_string(), Window::one_of(inputs)))
 }
 
 /// A capture that is read.
@@ -58,45 +62,51 @@ struct Capture<P> {
     path: PathBuf,
     packets: P,
     decoder: Decoder,
+    /// Whether only what is in the making is left.
+    ended: bool,
 }
 
 impl<P: Packets> Capture<P> {
-    fn new(path: &Path, packets: P, options: &OpenOptions) -> Self {
+    fn new(path: &Path, packets: P, options: &OpenOptions, inputs: usize) -> Self {
         let decoder = Decoder {
             name: path.display().to_string(),
             ports: options.ports.clone(),
             defrag: Defrag::default(),
             tcp: Reassembly::default(),
-            pairing: Pairing::default(),
+            pairing: Pairing::one_of(inputs),
             tally: Tally::default(),
         };
-        Self { path: path.to_owned(), packets, decoder }
+        Self { path: path.to_owned(), packets, decoder, ended: false }
     }
 
-    /// Yields what is still in the making. Damage at the end was counted with its place, unless nothing came before it.
-    fn finish(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
-        self.decoder.finish(batch);
+    /// Ends the reading. Damage at the end was counted with its place, unless nothing came before it.
+    fn finish(&mut self) -> Result<(), TraceError> {
+        self.ended = true;
+        self.decoder.finish();
         match self.packets.error() {
             Some(source) if self.decoder.tally.packets == 0 => {
                 Err(TraceError::File { path: self.path.clone(), source })
             }
-            _ => Ok(false),
+            _ => Ok(()),
         }
     }
 }
 
 impl<P: Packets> Source for Capture<P> {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
-        let enough = batch.len() + BATCH;
-        for _ in 0..8 * BATCH {
+        let mut room = Room { rows: BATCH, octets: BATCH_OCTETS };
+        for _ in 0..PACKETS {
             let decoder = &mut self.decoder;
+            decoder.pairing.drain(batch, &mut room, self.ended);
+            if room.rows == 0 || room.octets == 0 {
+                return Ok(true);
+            }
+            if self.ended {
+                return Ok(false);
+            }
             match self.packets.next(&mut decoder.tally, &decoder.name) {
                 Some(captured) => decoder.frame(&captured.frame, captured.octets),
-                None => return self.finish(batch),
-            }
-            decoder.pairing.drain(batch, false);
-            if batch.len() >= enough {
-                break;
+                None => self.finish()?,
             }
         }
         Ok(true)
@@ -219,12 +229,11 @@ impl Decoder {
         if damaged { Err(Refused::Damaged("bad_question")) } else { Ok(()) }
     }
 
-    fn finish(&mut self, batch: &mut Vec<Transaction>) {
+    fn finish(&mut self) {
         let mut tcp = std::mem::take(&mut self.tcp);
         tcp.finish(&mut FromTcp(self));
         self.defrag.finish();
         self.refuse_abandoned();
-        self.pairing.drain(batch, true);
     }
 }
 

@@ -24,13 +24,14 @@ use parquet::file::metadata::RowGroupMetaData;
 
 use self::cells::{Codes, Kind, Messages, Numbers, Words, parse_address, parse_transport};
 use self::guard::guarded;
-use super::sort::{Sorted, WINDOW};
+use super::BATCH_OCTETS;
+use super::sort::{Sorted, Window};
 use super::text::Flaw;
 use super::tsv::{DNS_PORT, unknown_server};
 use crate::columns::{Columns, Composer, opcode_flags, parse_class, parse_name, parse_opcode, parse_type};
 use crate::{Place, Source, Tally, TraceError};
 
-/// Rows in a batch.
+/// Rows in a batch, unless they are large.
 const BATCH: usize = 4_096;
 /// EDNS UDP payload size of a query that has DO but no size.
 const EDNS_SIZE: u16 = 1_232;
@@ -62,13 +63,13 @@ const ASKED: [(&str, Kind); 9] = [
     ("cd", Kind::Truth),
 ];
 
-/// Opens a Parquet trace. Unless the file says that it is sorted by time, it is sorted within a bounded window.
+/// Opens a Parquet trace. Unless the file says that it is sorted by time, it is sorted within a window.
 ///
 /// # Errors
 /// When the system refuses the file, or when it is no Parquet file or not a trace.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
+pub(crate) fn open(path: &Path, window: Window) -> Result<Box<dyn Source>, TraceError> {
     let rows = ParquetSource::open(path)?;
-    let window = if rows.says_sorted() { 0 } else { WINDOW };
+    let window = if rows.says_sorted() { Window::NONE } else { window };
     Ok(Box::new(Sorted::new(rows, path.display().to_string(), window)))
 }
 
@@ -129,7 +130,7 @@ impl ParquetSource {
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![self.group])
             .with_projection(mask)
-            .with_batch_size(BATCH);
+            .with_batch_size(batch_rows(group));
         let reader = guarded(|| builder.build());
         self.group += 1;
         match reader {
@@ -220,6 +221,13 @@ impl Source for ParquetSource {
 fn nulls(group: &RowGroupMetaData, name: &str) -> Option<u64> {
     let column = group.columns().iter().find(|column| column.column_path().string() == name)?;
     column.statistics()?.null_count_opt()
+}
+
+/// Rows to read at once: fewer where the messages are large.
+fn batch_rows(group: &RowGroupMetaData) -> usize {
+    let octets: i64 = group.columns().iter().map(|column| column.uncompressed_size().max(0)).sum();
+    let row = usize::try_from(octets / group.num_rows().max(1)).unwrap_or(usize::MAX).max(1);
+    (BATCH_OCTETS / row).clamp(1, BATCH)
 }
 
 /// A compression that is not read here, if the file uses one.
@@ -437,9 +445,13 @@ mod tests {
 
     fn read_tsv(path: &Path) -> Vec<Transaction> {
         let reader = std::io::BufReader::new(File::open(path).unwrap());
-        let (all, tally) = read(super::super::text::open(path, Box::new(reader)).unwrap());
+        let (all, tally) = read(super::super::text::open(path, Box::new(reader), Window::one_of(1)).unwrap());
         assert!(tally.damaged.is_empty(), "{tally:?}");
         all
+    }
+
+    fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
+        super::open(path, Window::one_of(1))
     }
 
     /// Writes columns as a foreign program would.

@@ -4,12 +4,29 @@ use std::collections::VecDeque;
 
 use ldplayer_core::{TraceTime, Transaction};
 
+use super::BATCH_OCTETS;
 use crate::{Place, Source, Tally, TraceError};
 
-/// Transactions that wait for earlier ones to come.
-pub(crate) const WINDOW: usize = 64 * 1024;
-/// Octets of messages that wait for earlier ones to come: large answers make the window shorter.
-const MAX_OCTETS: usize = 32 << 20;
+/// What may wait for earlier transactions to come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// Transactions; with 0 the order is only checked.
+    pub rows: usize,
+    /// Octets of messages: large answers make the window shorter.
+    pub octets: usize,
+}
+
+impl Window {
+    /// Nothing waits.
+    pub const NONE: Self = Self { rows: 0, octets: 0 };
+
+    /// The window of one of several inputs, which share the memory.
+    pub fn one_of(inputs: usize) -> Self {
+        let inputs = inputs.max(1);
+        Self { rows: 64 * 1024 / inputs, octets: (16 << 20) / inputs }
+    }
+}
+
 /// Transactions in a batch.
 const BATCH: usize = 4_096;
 
@@ -19,7 +36,7 @@ const BATCH: usize = 4_096;
 pub(crate) struct Sorted<S> {
     inner: S,
     name: String,
-    window: usize,
+    window: Window,
     /// Batches behind each other in order of time, none of them empty.
     waiting: VecDeque<Vec<Transaction>>,
     /// Transactions that wait.
@@ -38,8 +55,8 @@ pub(crate) struct Sorted<S> {
 }
 
 impl<S: Source> Sorted<S> {
-    /// Sorts within `window` transactions; with 0 the order is only checked. `name` is the input as the user named it.
-    pub fn new(inner: S, name: String, window: usize) -> Self {
+    /// Sorts within a window. `name` is the input as the user named it.
+    pub fn new(inner: S, name: String, window: Window) -> Self {
         Self {
             inner,
             name,
@@ -90,14 +107,16 @@ impl<S: Source> Sorted<S> {
         let mut all: Vec<Transaction> = self.waiting.drain(self.waiting.len() - overlap..).flatten().collect();
         all.append(&mut batch);
         all.sort_by_key(|row| row.time);
-        let mut rest = all.into_iter();
-        loop {
-            let part: Vec<Transaction> = rest.by_ref().take(BATCH).collect();
-            if part.is_empty() {
-                break;
+        let (mut part, mut size) = (Vec::new(), 0);
+        for row in all {
+            if part.len() == BATCH || size > BATCH_OCTETS {
+                self.waiting.push_back(std::mem::take(&mut part));
+                size = 0;
             }
-            self.waiting.push_back(part);
+            size += octets(&row);
+            part.push(row);
         }
+        self.waiting.push_back(part);
     }
 
     /// Takes in what comes when nothing has to wait: the order is checked, not made.
@@ -120,10 +139,10 @@ impl<S: Source> Sorted<S> {
 
 impl<S: Source> Source for Sorted<S> {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
-        if self.window == 0 {
+        if self.window.rows == 0 {
             return self.pass_batch(batch);
         }
-        while !self.ended && self.rows < self.window + BATCH && self.octets < MAX_OCTETS {
+        while !self.ended && self.rows < self.window.rows + BATCH && self.octets <= self.window.octets {
             self.take_batch()?;
         }
         if let Some(mut next) = self.waiting.pop_front() {
@@ -145,7 +164,8 @@ impl<S: Source> Source for Sorted<S> {
     }
 }
 
-fn octets(row: &Transaction) -> usize {
+/// Octets of the messages of a transaction.
+pub(crate) fn octets(row: &Transaction) -> usize {
     [&row.query, &row.response].into_iter().flatten().map(|message| message.len()).sum()
 }
 
@@ -187,7 +207,8 @@ mod tests {
     }
 
     fn sorted(times: Vec<i64>, window: usize) -> (Vec<i64>, Tally) {
-        let mut source = Sorted::new(Times(times, Tally::default()), "t".into(), window);
+        let mut source =
+            Sorted::new(Times(times, Tally::default()), "t".into(), Window { rows: window, octets: 1 << 20 });
         let mut batch = Vec::new();
         while source.read(&mut batch).unwrap() {}
         (batch.iter().map(|row| row.time.0).collect(), source.tally)
@@ -207,7 +228,8 @@ mod tests {
         let rows: Vec<(i64, u16)> = (0..9_000).map(|at| (at / 100 * 10 - at % 7, at as u16)).collect();
         let mut expected = rows.clone();
         expected.sort_by_key(|(time, _)| *time);
-        let mut source = Sorted::new(Times(Vec::new(), Tally::default()), "t".into(), 1_000);
+        let mut source =
+            Sorted::new(Times(Vec::new(), Tally::default()), "t".into(), Window { rows: 1_000, octets: 1 << 20 });
         for part in rows.chunks(300) {
             let part: Vec<Transaction> = part.iter().map(|&(time, port)| numbered(time, port)).collect();
             source.rows += part.len();

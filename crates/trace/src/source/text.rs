@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transaction;
 
-use super::sort::{Sorted, WINDOW};
+use super::sort::{Sorted, Window};
 use super::{dnsperf, ldplayer, tsv};
 use crate::{Place, Source, Tally, TraceError};
 
@@ -32,13 +32,17 @@ pub(crate) trait LineParser: Send {
     }
 }
 
-/// Opens a text trace, to be sorted within a bounded window.
+/// Opens a text trace, to be sorted within a window.
 ///
 /// # Errors
 /// As for [`TextSource::open`].
-pub(crate) fn open(path: &Path, reader: Box<dyn BufRead + Send>) -> Result<Box<dyn Source>, TraceError> {
+pub(crate) fn open(
+    path: &Path,
+    reader: Box<dyn BufRead + Send>,
+    window: Window,
+) -> Result<Box<dyn Source>, TraceError> {
     let rows = TextSource::open(path, reader)?;
-    Ok(Box::new(Sorted::new(rows, path.display().to_string(), WINDOW)))
+    Ok(Box::new(Sorted::new(rows, path.display().to_string(), window)))
 }
 
 /// A text trace of any format.
