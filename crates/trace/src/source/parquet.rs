@@ -90,8 +90,11 @@ pub(crate) struct ParquetSource {
 impl ParquetSource {
     fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
-        let format =
-            |what: String, remedy: &str| TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() };
+        let format = |what: String, remedy: &str| {
+            // Names of columns come from outside; an error is one line.
+            let what = what.replace(char::is_control, " ");
+            TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() }
+        };
         let damaged = |error| format(format!("damaged Parquet file ({error})"), "check that it was written completely");
         let undecodable = || ParquetError::General("its directory cannot be decoded".into());
         let found = guarded(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))
@@ -470,6 +473,17 @@ mod tests {
 
     fn refusal(file: &tempfile::NamedTempFile) -> String {
         open(file.path()).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_whatever_the_columns_are_called() {
+        let file = foreign(vec![("time", texts(&["x"])), ("src", texts(&["x"])), ("query", texts(&["x"]))]);
+        assert!(refusal(&file).contains("`time` is of type Utf8"));
+        let dictionary = DataType::Struct(vec![Field::new("a\nb", DataType::Int8, true)].into());
+        let column = new_null_array(&dictionary, 1);
+        let file = foreign(vec![("time", column), ("src", texts(&["x"])), ("query", texts(&["x"]))]);
+        let refusal = refusal(&file);
+        assert!(refusal.contains("`time` is of type") && !refusal.contains('\n'), "{refusal}");
     }
 
     fn parts(row: &Transaction) -> Columns<'_> {
