@@ -20,7 +20,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use self::cells::{Codes, Kind, Messages, Numbers, Words, parse_address, parse_transport};
 use self::guard::guarded;
@@ -33,6 +33,8 @@ use crate::{Place, Source, Tally, TraceError};
 
 /// Rows in a batch, unless they are large.
 const BATCH: usize = 4_096;
+/// Rows of a row group that are believed: a damaged file may claim any number.
+const GROUP_ROWS: u64 = 1 << 40;
 /// EDNS UDP payload size of a query that has DO but no size.
 const EDNS_SIZE: u16 = 1_232;
 
@@ -127,7 +129,7 @@ impl ParquetSource {
     /// Begins the next row group; `false` when there is none left.
     fn next_group(&mut self) -> Result<bool, TraceError> {
         let Some(group) = self.metadata.metadata().row_groups().get(self.group) else { return Ok(false) };
-        self.left = u64::try_from(group.num_rows()).unwrap_or(0);
+        self.left = u64::try_from(group.num_rows()).unwrap_or(0).min(GROUP_ROWS);
         let mask = self.mask(group);
         let file = self.file.try_clone().map_err(|source| TraceError::File { path: self.path.clone(), source })?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
@@ -159,7 +161,7 @@ impl ParquetSource {
         self.reader = None;
         let (file, packet) = (self.path.display().to_string(), self.rows.read + 1);
         let group = &self.metadata.metadata().row_groups()[self.group - 1];
-        let offset = group.columns().first().map_or(0, |column| column.byte_range().0);
+        let offset = group.columns().first().map_or(0, start_of);
         self.tally.damage("damaged_row_group", || Place { file, packet, offset });
         *self.tally.skipped.entry("row_in_damaged_group").or_default() += self.left;
         self.tally.packets += self.left;
@@ -226,9 +228,16 @@ fn nulls(group: &RowGroupMetaData, name: &str) -> Option<u64> {
     column.statistics()?.null_count_opt()
 }
 
+/// Where a column begins in the file, as far as its directory makes sense.
+fn start_of(column: &ColumnChunkMetaData) -> u64 {
+    let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+    u64::try_from(start).unwrap_or(0)
+}
+
 /// Rows to read at once: fewer where the messages are large.
 fn batch_rows(group: &RowGroupMetaData) -> usize {
-    let octets: i64 = group.columns().iter().map(|column| column.uncompressed_size().max(0)).sum();
+    let sizes = group.columns().iter().map(|column| column.uncompressed_size().max(0));
+    let octets = sizes.fold(0, i64::saturating_add);
     let row = usize::try_from(octets / group.num_rows().max(1)).unwrap_or(usize::MAX).max(1);
     (BATCH_OCTETS / row).clamp(1, BATCH)
 }
@@ -473,6 +482,21 @@ mod tests {
 
     fn refusal(file: &tempfile::NamedTempFile) -> String {
         open(file.path()).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn sizes_and_places_that_cannot_be_are_no_reason_to_panic() {
+        let schema = parquet::schema::parser::parse_message_type("message m { required int64 a; required int64 b; }");
+        let schema = Arc::new(parquet::schema::types::SchemaDescriptor::new(Arc::new(schema.unwrap())));
+        let column = |number: usize, place| {
+            let column = ColumnChunkMetaData::builder(schema.column(number)).set_total_uncompressed_size(i64::MAX);
+            column.set_data_page_offset(place).build().unwrap()
+        };
+        let columns = vec![column(0, -5), column(1, 7)];
+        let group = RowGroupMetaData::builder(schema.clone()).set_num_rows(2).set_column_metadata(columns).build();
+        let group = group.unwrap();
+        assert_eq!(group.columns().iter().map(start_of).collect::<Vec<_>>(), [0, 7]);
+        assert_eq!(batch_rows(&group), 1);
     }
 
     #[test]
