@@ -155,3 +155,16 @@ fn feed_error(ended: &Ended) -> Option<Warning> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_trace_out_of_order_is_told_as_one() {
+        assert!(out_of_order(0).is_none());
+        let warning = serde_json::to_value(out_of_order(3)).unwrap();
+        assert_eq!(warning["code"], "trace_out_of_order");
+        assert!(warning["text"].as_str().unwrap().starts_with("3 transactions"));
+    }
+}
