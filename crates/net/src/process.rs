@@ -68,9 +68,9 @@ mod tests {
 
     use super::*;
 
-    /// A shell with a child, and the child's pid.
+    /// A shell with a child, and the child's pid, told by the child: between its fork and its exec it would have no memory.
     fn family() -> (Child, u32) {
-        let script = "sleep 1000 & echo $!; read -r line; kill $!";
+        let script = "/bin/sh -c 'echo $$; read -r line'; :";
         let mut shell = Command::new("/bin/sh");
         let mut shell = shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
