@@ -17,7 +17,7 @@ const PROBES: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 
 /// Kernel settings of the new namespace: what sending from any address, and much of it, needs.
-const SETTINGS: [(&str, &str); 7] = [
+pub(crate) const SETTINGS: [(&str, &str); 7] = [
     ("net/ipv4/conf/all/rp_filter", "0"),
     ("net/ipv4/conf/lo/rp_filter", "0"),
     ("net/ipv6/ip_nonlocal_bind", "1"),
@@ -71,16 +71,21 @@ impl Testbed {
         netlink.loopback_up().map_err(routing("loopback"))?;
         netlink.any_ip(false).map_err(routing("local IPv4 routes"))?;
         netlink.any_ip(true).map_err(routing("local IPv6 routes"))?;
-        for (name, value) in SETTINGS {
-            // Not every kernel has each of them; where one lacks, the kernel's default is what the run has.
-            let _ = fs::write(format!("/proc/sys/{name}"), value);
-        }
+        apply(&SETTINGS);
         Ok(Self { rootless })
     }
 
     /// Whether it was made without privileges, in a user namespace.
     pub const fn is_rootless(&self) -> bool {
         self.rootless
+    }
+}
+
+/// Writes kernel settings of the current network namespace.
+pub(crate) fn apply(settings: &[(&str, &str)]) {
+    for (name, value) in settings {
+        // Not every kernel has each of them; where one lacks, the kernel's default is what the run has.
+        let _ = fs::write(format!("/proc/sys/{name}"), value);
     }
 }
 
@@ -95,8 +100,13 @@ fn separate() -> Result<bool, NetError> {
     if unshare(UnshareFlags::NEWNET).is_ok() {
         return Ok(false);
     }
+    new_user(UnshareFlags::NEWNET)
+}
+
+/// A user namespace with `more` namespaces, in which this user is root. Returns true.
+pub(crate) fn new_user(more: UnshareFlags) -> Result<bool, NetError> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET).map_err(NetError::Namespace)?;
+    unshare(UnshareFlags::NEWUSER | more).map_err(NetError::Namespace)?;
     for (file, content) in
         [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {uid} 1")), ("gid_map", format!("0 {gid} 1"))]
     {
@@ -105,7 +115,7 @@ fn separate() -> Result<bool, NetError> {
     Ok(true)
 }
 
-fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: neither flag unshares file descriptors or the file system, which other code relies on being shared.
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: none of the flags used here unshares file descriptors or the file system, which other code relies on being shared.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
