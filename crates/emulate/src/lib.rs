@@ -3,4 +3,5 @@
 #![forbid(unsafe_code)]
 
 pub mod stock;
+pub mod testbed;
 pub mod wire;

@@ -150,11 +150,16 @@ impl Forwarder {
             } else {
                 self.rest(&mut poll, woken)?;
             }
-            match asked.try_recv() {
+            let asked = asked.try_recv();
+            if matches!(asked, Err(TryRecvError::Empty)) {
+                continue;
+            }
+            // What was sent before somebody asked is counted.
+            self.turn(&clock::monotonic_ns)?;
+            match asked {
                 // Who asked may have gone in the meantime.
                 Ok(Ask::Counts(answer)) => drop(answer.send(self.counts())),
-                Ok(Ask::Stop) | Err(TryRecvError::Disconnected) => return Ok(()),
-                Err(TryRecvError::Empty) => {}
+                Ok(Ask::Stop) | Err(_) => return Ok(()),
             }
         }
     }
