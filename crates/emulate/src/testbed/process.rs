@@ -84,11 +84,22 @@ fn is_marked(pid: u32, mark: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::io::{Read, Write};
+    use std::process::{Child, Command, Stdio};
+
+    /// A process that runs its program already, and ends with the test at the latest, when its input does.
+    fn running(variable: &str) -> Child {
+        let mut command = Command::new("cat");
+        command.env("LDPLAYER_TEST_MARK", variable).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        child
+    }
 
     #[test]
     fn a_process_is_ended_and_a_number_used_again_is_not() {
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut child = running("end");
         let identity = Identity::of(child.id()).unwrap();
         let other = Identity { start: identity.start + 1, ..identity };
         assert!(identity.is_alive() && !other.is_alive());
@@ -100,13 +111,12 @@ mod tests {
     #[test]
     fn processes_are_found_by_namespace_and_mark() {
         let own = fs::metadata("/proc/self/ns/net").unwrap().ino();
-        let mut child = Command::new("sleep").arg("1000").env("LDPLAYER_TEST_MARK", "process-test").spawn().unwrap();
-        let mark = "LDPLAYER_TEST_MARK=process-test";
-        // The child has its environment only once it runs its program, which `spawn` waits for.
+        let mut child = running("find");
+        let mark = "LDPLAYER_TEST_MARK=find";
         let found: Vec<u32> = marked(&[own], mark).iter().map(|process| process.pid).collect();
         assert_eq!(found, [child.id()]);
         assert_eq!(marked(&[own + 1_000_000], mark), []);
-        child.kill().unwrap();
-        child.wait().unwrap();
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
     }
 }
