@@ -9,6 +9,7 @@ mod quantiles;
 mod receive;
 mod send;
 mod spin;
+mod wire;
 
 use clap::Parser;
 
@@ -30,6 +31,10 @@ enum Part {
     MakeTrace(make::Args),
     /// Take the kernel's receive stamps of a replayed trace of unique names and compare them with its schedule
     Receive(receive::Args),
+    /// Count the packets that the wire of a testbed forwards
+    WireRate(wire::RateArgs),
+    /// Compare the delays of the wire of a testbed with what was asked for
+    WireDelay(wire::DelayArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -41,5 +46,7 @@ fn main() -> anyhow::Result<()> {
         Part::BareSpin(args) => spin::run(&args),
         Part::MakeTrace(args) => make::run(&args),
         Part::Receive(args) => receive::run(&args),
+        Part::WireRate(args) => wire::rate(&args),
+        Part::WireDelay(args) => wire::delay(&args),
     }
 }
