@@ -11,6 +11,8 @@ mod send;
 mod spin;
 mod wire;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
 /// Parts of the benchmarks; each prints one line of JSON.
@@ -37,8 +39,11 @@ enum Part {
     WireDelay(wire::DelayArgs),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Part::parse() {
+/// Exit status when a part cannot do its work here.
+const ENVIRONMENT: u8 = 3;
+
+fn main() -> ExitCode {
+    let done = match Part::parse() {
         Part::Echo(args) => echo::run(&args),
         Part::Hole(args) => echo::hole(&args),
         Part::BareSend(args) => send::run(&args),
@@ -48,5 +53,10 @@ fn main() -> anyhow::Result<()> {
         Part::Receive(args) => receive::run(&args),
         Part::WireRate(args) => wire::rate(&args),
         Part::WireDelay(args) => wire::delay(&args),
+    };
+    if let Err(error) = done {
+        eprintln!("ldplayer-bench: {error:#}");
+        return ExitCode::from(ENVIRONMENT);
     }
+    ExitCode::SUCCESS
 }

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags, capabilities, move_into_link_name_space};
 
-use crate::netns::{NetError, new_user, unshare};
+use crate::netns::{NetError, enter_user_namespace, unshare};
 
 /// The network namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
@@ -22,9 +22,12 @@ const OWN: &str = "/proc/thread-self/ns/net";
 /// # Errors
 /// What the system refused, with the way to allow it.
 pub fn ensure_rights() -> Result<bool, NetError> {
-    // Tried on a thread of its own, as only that thread changes its namespace.
-    let may = thread::spawn(|| unshare(UnshareFlags::NEWNET).is_ok()).join();
-    if may.unwrap_or(false) { Ok(false) } else { new_user(UnshareFlags::empty()) }
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    if capabilities(None).is_ok_and(|own| own.effective.contains(needed)) {
+        return Ok(false);
+    }
+    enter_user_namespace(UnshareFlags::empty())?;
+    Ok(true)
 }
 
 /// A network namespace, which lasts as long as this value or a process in it.

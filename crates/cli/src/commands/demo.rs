@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::Context;
 use clap::Parser;
 use ldplayer_emulate::stock::Nsd;
-use ldplayer_net::netns::Testbed;
+use ldplayer_net::netns::{Testbed, has_ipv6};
 use tempfile::TempDir;
 
 use super::replay;
@@ -56,7 +56,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let zone = zone(&scratch)?;
     // The browser must not be in the namespace: who opens it is started before.
     let opener = args.open.then(Opener::start).transpose()?;
-    let _testbed = Testbed::enter().map_err(Failure::environment)?;
+    let testbed = Testbed::enter().map_err(Failure::environment)?;
+    testbed.shortfalls().iter().for_each(|shortfall| eprintln!("ldplayer: {shortfall}"));
     let _nsd = Nsd::start(&[(".", zone)], &addresses()).map_err(Failure::environment)?;
     eprintln!(
         "ldplayer: 60 s of L-root traffic of 2016-10-06 (ICANN, by way of DNS-STATS compactor, MPL-2.0), against NSD \
@@ -97,7 +98,8 @@ fn replay_args(args: &Args, output: &Path, capture: &Path) -> anyhow::Result<rep
 }
 
 fn addresses() -> Vec<SocketAddr> {
-    SERVERS.iter().filter_map(|server| server.parse().ok()).collect()
+    let parsed = SERVERS.iter().filter_map(|server| server.parse().ok());
+    parsed.filter(|server: &SocketAddr| server.is_ipv4() || has_ipv6()).collect()
 }
 
 fn capture(scratch: &TempDir) -> anyhow::Result<PathBuf> {

@@ -32,7 +32,8 @@ Example: a server and a replay in which each client keeps its own address
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let Verb::Run { command } = args.verb;
-    Testbed::enter().map_err(Failure::environment)?;
+    let testbed = Testbed::enter().map_err(Failure::environment)?;
+    testbed.shortfalls().iter().for_each(|shortfall| eprintln!("ldplayer: {shortfall}"));
     let Some((program, arguments)) = command.split_first() else {
         return Err(anyhow::anyhow!("testbed run: no command given").into());
     };

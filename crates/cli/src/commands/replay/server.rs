@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ldplayer_net::netns::Testbed;
+use ldplayer_net::netns::{self, Shortfall, Testbed};
 
 use super::options::Args;
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ const QUESTION: &[u8] = b"\x4c\x44\0\0\0\x01\0\0\0\0\0\0\0\0\x02\0\x01";
 /// A running server; dropping it ends it.
 pub struct Server {
     child: Child,
-    _testbed: Testbed,
+    testbed: Testbed,
 }
 
 /// Makes the namespace and starts the server, where the user asked for it.
@@ -35,14 +35,19 @@ pub fn start(args: &Args) -> Result<Option<Server>, Failure> {
         .stdout(io::stderr())
         .spawn()
         .map_err(|error| Failure::environment(anyhow::anyhow!("--start-server: cannot run sh: {error}")))?;
-    let mut server = Server { child, _testbed: testbed };
-    for &address in &args.server {
+    let mut server = Server { child, testbed };
+    for &address in args.server.iter().filter(|server| server.is_ipv4() || netns::has_ipv6()) {
         server.wait_for(address, command)?;
     }
     Ok(Some(server))
 }
 
 impl Server {
+    /// What its namespace lacks.
+    pub fn shortfalls(&self) -> &[Shortfall] {
+        self.testbed.shortfalls()
+    }
+
     /// Asks until there is an answer.
     fn wait_for(&mut self, address: SocketAddr, command: &str) -> Result<(), Failure> {
         let begun = Instant::now();
