@@ -24,12 +24,8 @@ pub struct Identity {
 impl Identity {
     /// The process with this number now.
     pub fn of(pid: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything, so count from behind it: state is field 3, the start field 22.
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-        let is_dead = matches!(fields.next()?, "Z" | "X");
-        let start = fields.nth(18)?.parse().ok()?;
-        (!is_dead).then_some(Self { pid, start })
+        let (start, has_exited) = stat(pid)?;
+        (!has_exited).then_some(Self { pid, start })
     }
 
     /// This process.
@@ -47,14 +43,26 @@ impl Identity {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let Some(Ok(handle)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return !self.is_alive() };
         // Looked at after it was opened: from here on the handle stands for this process and no other.
-        if !self.is_alive() {
-            return true;
+        match stat(self.pid) {
+            Some((start, has_exited)) if start == self.start => {
+                // Of a process that has exited, other threads may be about to.
+                let signals: &[Signal] = if has_exited { &[] } else { &[Signal::TERM, Signal::KILL] };
+                let mut ends =
+                    signals.iter().map(|&signal| pidfd_send_signal(&handle, signal).is_ok() && has_ended(&handle));
+                ends.any(|ended| ended) || has_ended(&handle)
+            }
+            _ => true,
         }
-        [Signal::TERM, Signal::KILL].into_iter().any(|signal| {
-            let sent = pidfd_send_signal(&handle, signal);
-            sent.is_ok() && has_ended(&handle)
-        }) || !self.is_alive()
     }
+}
+
+/// When a process was started, and whether its first thread has exited.
+fn stat(pid: u32) -> Option<(u64, bool)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything, so count from behind it: state is field 3, the start field 22.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let has_exited = matches!(fields.next()?, "Z" | "X");
+    Some((fields.nth(18)?.parse().ok()?, has_exited))
 }
 
 /// Waits for a process to end, but not for ever.

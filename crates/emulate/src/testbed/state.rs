@@ -177,9 +177,12 @@ impl Claim {
         let path = files.with("lock");
         let failed = |source| StateError::File { path: path.clone(), source };
         let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| StateError::IsUp(name.to_owned()))?;
-        if files.with("json").exists() {
-            return Err(StateError::Crashed(name.to_owned()));
+        let is_ours = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        let left = files.read()?.is_some_and(|state| !state.holder.is_alive());
+        match (is_ours, left) {
+            (_, true) => return Err(StateError::Crashed(name.to_owned())),
+            (false, false) => return Err(StateError::IsUp(name.to_owned())),
+            (true, false) => {}
         }
         Ok(Self { files, _lock: lock })
     }
