@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdSocket};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, socket};
@@ -15,6 +15,7 @@ use rustix::thread::UnshareFlags;
 use crate::limits;
 use crate::netlink::Netlink;
 use crate::udp::{Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
+use crate::wiring;
 
 /// Addresses that no host has (RFC 5737, RFC 3849), two of each family: local here only by AnyIP.
 const PAIRS: [[IpAddr; 2]; 2] = [
@@ -151,8 +152,13 @@ pub fn has_ipv6() -> bool {
     !matches!(socket(AddressFamily::INET6, SocketType::DGRAM, None), Err(Errno::AFNOSUPPORT))
 }
 
-/// Whether every address of the families that this kernel has is local in the current namespace.
+/// Whether every address of the families that this kernel has is local in the current namespace: a program may send from
+/// it and gets what is sent to it.
 pub fn has_any_ip() -> bool {
+    if wiring::is_wired() {
+        // Routes lead to the wire there, but the kernel binds to no IPv4 address that is not local.
+        return StdSocket::bind((PAIRS[0][0], 0)).is_ok();
+    }
     let Ok(netlink) = Netlink::open() else { return false };
     let is_local = |address| netlink.is_local(address).unwrap_or(false);
     PAIRS.iter().all(|[probe, _]| is_local(*probe) || (probe.is_ipv6() && !has_ipv6()))

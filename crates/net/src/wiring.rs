@@ -126,6 +126,17 @@ fn apply(settings: &[(&str, &str)]) {
     }
 }
 
+/// Whether the network namespace of the calling thread has no other way out than the wire.
+pub fn is_wired() -> bool {
+    only_wire(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default())
+}
+
+/// Whether the interfaces are loopback and the wire's device (proc_pid_net(5): a name and a colon begin each line).
+fn only_wire(text: &str) -> bool {
+    let names = || text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    names().all(|name| matches!(name, DEVICE | "lo")) && names().any(|name| name == DEVICE)
+}
+
 /// Packets that the kernel dropped before the wire could read them, in the network namespace of the calling thread.
 pub fn dropped_here() -> u64 {
     parse_dropped(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default())
@@ -149,6 +160,19 @@ mod tests {
             "Inter-| Receive | Transmit\n lo: 1 2 3 4 5 6 7 8 9 10 11 12 13\n wire0: 1 2 3 4 5 6 7 8 9 10 11 77 13\n";
         assert_eq!(parse_dropped(text), 77);
         assert_eq!(parse_dropped("nonsense"), 0);
+        assert!(only_wire(text) && !only_wire("") && !only_wire(&format!("{text} eth0: 1 2 3\n")));
+        assert!(!only_wire(&text.replace("wire0", "tun0")));
+    }
+
+    #[test]
+    fn a_wired_host_with_any_address_may_send_from_each() {
+        for any_ip in [false, true] {
+            let namespace = Namespace::create().unwrap();
+            assert!(!namespace.run(is_wired).unwrap());
+            let _tuns = Wiring { addresses: Vec::new(), any_ip, mtu: 1_500, queues: 1 }.connect(&namespace).unwrap();
+            assert!(namespace.run(is_wired).unwrap());
+            assert_eq!(namespace.run(netns::has_any_ip).unwrap(), any_ip);
+        }
     }
 
     #[test]
