@@ -17,6 +17,7 @@ const NOBODY: u32 = 65_534;
 /// An address that nobody in the testbed owns.
 const OUTSIDE: &str = "8.8.8.8:53";
 const SERVER: &str = "198.51.100.1:53";
+const RESOLVER: &str = "10.53.0.2:53";
 
 /// A user with a folder of their own, in it copies of the command and of this test. Takes the testbed down in the end.
 struct User {
@@ -76,9 +77,9 @@ impl User {
         self.say(&["exec", host, "--", "./probe", "--exact", part, "--ignored"])
     }
 
-    /// Starts the server on the Internet, and waits until it listens.
-    fn serve(&self) -> Child {
-        let part = ["exec", "internet", "--", "./probe", "--exact", "serve", "--ignored", "--nocapture"];
+    /// Starts a server on a host, and waits until it listens.
+    fn serve(&self, host: &str, part: &str) -> Child {
+        let part = ["exec", host, "--", "./probe", "--exact", part, "--ignored", "--nocapture"];
         let mut server = self.command(&part).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(server.stdout.take().unwrap()).lines();
         assert!(lines.map_while(Result::ok).any(|line| line.ends_with("listening")));
@@ -106,6 +107,19 @@ fn serve() {
 
 #[test]
 #[ignore = "runs inside a testbed, started by the tests below"]
+fn respond() {
+    let socket = UdpSocket::bind(RESOLVER).unwrap();
+    println!("listening");
+    let mut message = [0; 4_096];
+    loop {
+        let (length, client) = socket.recv_from(&mut message).unwrap();
+        message[2] |= 0x80; // QR: a response
+        socket.send_to(&message[..length], client).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "runs inside a testbed, started by the tests below"]
 fn ask() {
     let socket = UdpSocket::bind("203.0.113.9:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -126,7 +140,7 @@ fn a_testbed_is_used_told_of_and_taken_down() {
         let said = user.say(&["up", "--rtt", "2ms"]);
         assert!(said.contains("clients    10.53.0.1 fd53::1"), "{said}");
         assert_eq!(user.run(&["up"]).status.code(), Some(3), "it is up already");
-        let mut server = user.serve();
+        let mut server = user.serve("internet", "serve");
         user.probe("clients", "ask");
         user.probe("resolver", "stray");
         let status = user.status();
@@ -148,11 +162,35 @@ fn a_testbed_is_used_told_of_and_taken_down() {
 }
 
 #[test]
+fn a_capture_is_replayed_from_its_clients_at_their_distance() {
+    let user = User::new("distance", true);
+    user.say(&["up", "--rtt", "20ms"]);
+    let mut server = user.serve("resolver", "respond");
+    let capture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/l-root-20161006.pcap.xz");
+    fs::copy(capture, user.folder.join("capture.pcap.xz")).unwrap();
+    let replay = ["./ldplayer", "replay", "capture.pcap.xz", "--server", "10.53.0.2", "--transport", "udp"];
+    let options = ["--stop", "10s", "--speed", "10", "-o", "replayed"];
+    let output = user.run(&[&["exec", "clients", "--"][..], &replay, &options].concat());
+    // Whether a busy machine was on time is the verdict's to say.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let run: Value = serde_json::from_slice(&fs::read(user.folder.join("replayed/run.json")).unwrap()).unwrap();
+    let (queries, latency) = (&run["summary"]["queries"], &run["summary"]["latency_ms"]["from_sent"]);
+    // IPv6 clients have no server here.
+    assert_eq!(queries["answered"], queries["sent"]);
+    assert!(queries["sent"].as_u64().unwrap() > 1_500, "{queries}");
+    assert!(latency["p50"].as_f64().unwrap() >= 20.0, "{latency}");
+    let wire = &user.status()["wire"];
+    assert_eq!((&wire["hosts"][0]["sent"]["packets"], &wire["leaks"]), (&queries["sent"], &Value::Array(Vec::new())));
+    user.say(&["down"]);
+    assert!(!server.wait().unwrap().success());
+}
+
+#[test]
 fn what_a_crash_leaves_is_cleared() {
     for is_plain in [false, true] {
         let user = User::new("crash", is_plain);
         user.say(&["up"]);
-        let mut server = user.serve();
+        let mut server = user.serve("internet", "serve");
         let holder = user.status()["holder"].as_i64().unwrap();
         kill_process(Pid::from_raw(holder as i32).unwrap(), Signal::KILL).unwrap();
         // The holder's descriptors are closed, and its lock is free, when it is gone for good.
