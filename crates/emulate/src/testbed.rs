@@ -16,7 +16,9 @@ use ldplayer_net::netns::NetError;
 use ldplayer_net::wiring::{self, Wiring, WiringError};
 use serde::{Deserialize, Serialize};
 
-use crate::wire::{Counts, Forwarder, Host, HostId, MTU, Path, Precision, ProxySettings, Running, Settings, Tap, Wire};
+use crate::wire::{
+    Counts, Forwarder, Host, HostId, MAX_HOSTS, MTU, Path, Precision, ProxySettings, Running, Settings, Tap, Wire,
+};
 
 pub use state::{Claim, Down, HostState, State, StateError, Was, folder};
 
@@ -63,6 +65,9 @@ pub enum TestbedError {
         /// Those that there are.
         hosts: String,
     },
+    /// More hosts than a wire joins.
+    #[error("{0} hosts are too many for one testbed: at most {MAX_HOSTS}")]
+    TooManyHosts(usize),
     /// The wire does not run.
     #[error("the wire has stopped: {0}; take the testbed down and up again")]
     Wire(io::Error),
@@ -191,6 +196,9 @@ impl Testbed {
     /// # Errors
     /// What the system refused.
     pub fn up(plan: &Plan) -> Result<Self, TestbedError> {
+        if plan.hosts.len() > MAX_HOSTS {
+            return Err(TestbedError::TooManyHosts(plan.hosts.len()));
+        }
         let is_rootless = namespace::ensure_rights()?;
         let (mut hosts, mut devices) = (Vec::new(), Vec::new());
         for host in &plan.hosts {

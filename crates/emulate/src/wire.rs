@@ -174,7 +174,15 @@ impl Wire {
         }
     }
 
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.counts.hosts.len()
+    }
+
     /// Takes a packet that `from` sent at `now` (nanoseconds of any clock that does not go back); its addresses may be rewritten.
+    ///
+    /// # Panics
+    /// When there is no host `from`.
     pub fn handle_packet(&mut self, now: i64, from: HostId, packet: &mut [u8]) -> Fate {
         self.counts.hosts[from.index()].sent.add(packet.len());
         let (to, due) = match self.pass(now, from, packet) {
@@ -236,7 +244,7 @@ impl Wire {
         let Some(to) = self.routes.find(from, &headers, port) else {
             return Err(self.refuse(from, &headers));
         };
-        let hosts = self.counts.hosts.len();
+        let hosts = self.hosts();
         let link = self.between[from.index() * hosts + to.index()];
         self.cross(now, packet, &headers, link, asked).map(|due| (to, due))
     }
@@ -294,7 +302,7 @@ impl Wire {
         let (draws, number) = flow.as_ref().map_or((0, 0), |flow| (flow.draws, flow.packets));
         let passage = link.cross(&Crossing { now, line, up, length: packet.len(), flow: draws, number });
         if let Some(flow) = &mut flow {
-            flow.packets += 1;
+            flow.packets = flow.packets.wrapping_add(1);
         }
         let due = match passage {
             Passage::At(due) => due,

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use ldplayer_emulate::testbed::{CLIENTS, INTERNET, Plan, RESOLVER, Testbed};
+use ldplayer_emulate::testbed::{CLIENTS, INTERNET, Plan, RESOLVER, Testbed, TestbedError};
 use ldplayer_emulate::wire::{Forwarder, Host, HostId, LinkSpec, Path, Precision, ProxySettings, Settings, Wire};
 use ldplayer_net::namespace::Namespace;
 use ldplayer_net::wiring::Wiring;
@@ -215,6 +215,13 @@ fn a_capture_has_all_that_was_delivered() {
     assert_eq!(packets, report.wire.delivered());
     let octets: u64 = report.wire.hosts.iter().map(|host| host.delivered.bytes).sum();
     assert_eq!(capture.len() as u64, 24 + 16 * packets + octets);
+}
+
+#[test]
+fn a_plan_with_too_many_hosts_is_refused() {
+    let mut plan = Plan::default();
+    plan.hosts = vec![plan.hosts[0].clone(); 17];
+    assert!(matches!(Testbed::up(&plan), Err(TestbedError::TooManyHosts(17))));
 }
 
 #[test]

@@ -31,6 +31,8 @@ const VERSION: u32 = 1;
 const LOOK: i64 = 100_000_000;
 /// How long an answer of the holder, or a slow asker, is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the processes of a testbed are looked for, as they may start others while they are ended.
+const ROUNDS: usize = 10;
 /// Longest name: a socket's path has little room.
 const NAME: usize = 32;
 
@@ -305,17 +307,22 @@ impl State {
         Ok(Down { was, ended })
     }
 
-    /// Ends the processes in the testbed.
+    /// Ends the processes in the testbed, also those that they start meanwhile.
     fn end_marked(&self) -> Result<usize, StateError> {
         let inodes: Vec<u64> = self.hosts.iter().map(|host| host.inode).collect();
         let (variable, value) = self.mark();
-        let processes = marked(&inodes, &format!("{variable}={value}"));
-        for process in &processes {
-            if !process.end() {
-                return Err(StateError::Stuck(process.pid));
+        let mut ended = 0;
+        for _ in 0..ROUNDS {
+            let processes = marked(&inodes, &format!("{variable}={value}"));
+            if processes.is_empty() {
+                break;
             }
+            if let Some(stuck) = processes.iter().find(|process| !process.end()) {
+                return Err(StateError::Stuck(stuck.pid));
+            }
+            ended += processes.len();
         }
-        Ok(processes.len())
+        Ok(ended)
     }
 
     fn of(name: &str, testbed: &Testbed) -> Result<Self, StateError> {
@@ -340,6 +347,9 @@ fn ask(path: &Path) -> io::Result<Report> {
     holder.set_read_timeout(Some(PATIENCE))?;
     let mut answer = Vec::new();
     holder.read_to_end(&mut answer)?;
+    if answer.is_empty() {
+        return Err(io::Error::other("the wire has stopped; take the testbed down and up again"));
+    }
     Ok(serde_json::from_slice(&answer)?)
 }
 

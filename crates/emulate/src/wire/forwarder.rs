@@ -52,8 +52,10 @@ enum Ask {
 }
 
 impl Forwarder {
-    /// A forwarder between the devices of the wire's hosts, one or more queues for each, in the same order.
-    pub fn new(wire: Wire, tuns: Vec<Vec<Tun>>, precision: Precision, tap: Option<Tap>) -> Self {
+    /// A forwarder between the devices of the wire's hosts, one or more queues for each, in the same order. Devices of
+    /// hosts that the wire does not know are left out.
+    pub fn new(wire: Wire, mut tuns: Vec<Vec<Tun>>, precision: Precision, tap: Option<Tap>) -> Self {
+        tuns.truncate(wire.hosts());
         Self { wire, devices: Devices { tuns, tap }, buffer: vec![0; PACKET].into(), pace: Pace::new(precision) }
     }
 

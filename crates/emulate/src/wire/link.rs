@@ -113,7 +113,7 @@ impl Link {
             Ok(sent) => sent,
             Err(passage) => return passage,
         };
-        let sequence = |part| draw(packet.flow, packet.number * DRAWS + part);
+        let sequence = |part| draw(packet.flow, packet.number.wrapping_mul(DRAWS).wrapping_add(part));
         if let Some(Loss::Each(chance)) = self.spec.loss
             && unit(sequence(0)) < chance
         {
@@ -163,7 +163,7 @@ impl Line {
         let packets = u64::from(lost) << 40;
         let is_bad = match loss {
             Some(Loss::Bursts { to_bad, to_good, .. }) if to_bad + to_good > 0.0 => {
-                unit(draw(hash, packets * DRAWS + 2)) < to_bad / (to_bad + to_good)
+                unit(draw(hash, packets.wrapping_mul(DRAWS).wrapping_add(2))) < to_bad / (to_bad + to_good)
             }
             _ => false,
         };
@@ -185,10 +185,10 @@ impl Line {
     /// Whether a packet is lost in the present state; then the state may turn.
     fn loses(&mut self, hash: u64, loss: Option<Loss>) -> bool {
         let Some(Loss::Bursts { to_bad, to_good, in_bad, in_good }) = loss else { return false };
-        let at = self.packets * DRAWS;
-        self.packets += 1;
+        let at = self.packets.wrapping_mul(DRAWS);
+        self.packets = self.packets.wrapping_add(1);
         let (chance, turn) = if self.is_bad { (in_bad, to_good) } else { (in_good, to_bad) };
-        self.is_bad ^= unit(draw(hash, at + 1)) < turn;
+        self.is_bad ^= unit(draw(hash, at.wrapping_add(1))) < turn;
         unit(draw(hash, at)) < chance
     }
 }

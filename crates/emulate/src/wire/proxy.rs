@@ -207,10 +207,13 @@ impl Proxies {
         Some(client)
     }
 
-    /// Forgets what was not used for longest, when there is too much.
+    /// Forgets what was not used for longest, when there is too much: a quarter at least, so that this is done seldom.
     fn make_room(&mut self, now: i64) {
+        if self.mappings.len() < MAPPINGS {
+            return;
+        }
         let mut idle = UDP_IDLE;
-        while self.mappings.len() >= MAPPINGS && idle > 0 {
+        while self.mappings.len() > MAPPINGS / 4 * 3 && idle > 0 {
             self.mappings.retain(|_, mapping| now - mapping.last <= idle);
             idle /= 4;
         }
