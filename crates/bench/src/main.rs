@@ -9,6 +9,7 @@ mod quantiles;
 mod receive;
 mod send;
 mod spin;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,10 @@ enum Part {
     MakeTrace(make::Args),
     /// Take the kernel's receive stamps of a replayed trace of unique names and compare them with its schedule
     Receive(receive::Args),
+    /// Count the packets that the wire of a testbed forwards
+    WireRate(wire::RateArgs),
+    /// Compare the delays of the wire of a testbed with what was asked for
+    WireDelay(wire::DelayArgs),
 }
 
 /// Exit status when a part cannot do its work here.
@@ -46,6 +51,8 @@ fn main() -> ExitCode {
         Part::BareSpin(args) => spin::run(&args),
         Part::MakeTrace(args) => make::run(&args),
         Part::Receive(args) => receive::run(&args),
+        Part::WireRate(args) => wire::rate(&args),
+        Part::WireDelay(args) => wire::delay(&args),
     };
     if let Err(error) = done {
         eprintln!("ldplayer-bench: {error:#}");

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdSocket};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, socket};
@@ -15,6 +15,7 @@ use rustix::thread::UnshareFlags;
 use crate::limits;
 use crate::netlink::Netlink;
 use crate::udp::{Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
+use crate::wiring;
 
 /// Addresses that no host has (RFC 5737, RFC 3849), two of each family: local here only by AnyIP.
 const PAIRS: [[IpAddr; 2]; 2] = [
@@ -96,8 +97,7 @@ impl Testbed {
     pub fn enter() -> Result<Self, NetError> {
         let rootless = separate()?;
         let with_v6 = has_ipv6();
-        let names = SETTINGS.into_iter().filter(|(name, ..)| with_v6 || !name.starts_with("net.ipv6"));
-        let shortfalls = names.filter_map(|(name, value, effect)| set(name, value, effect)).collect();
+        let shortfalls = apply_settings();
         let netlink = Netlink::open().map_err(|source| NetError::Routing { what: "netlink", source })?;
         let routing = |what| move |source| NetError::Routing { what, source };
         netlink.loopback_up().map_err(routing("loopback"))?;
@@ -118,6 +118,13 @@ impl Testbed {
     pub fn shortfalls(&self) -> &[Shortfall] {
         &self.shortfalls
     }
+}
+
+/// Makes the settings of the current namespace; those that it lacks afterwards.
+pub(crate) fn apply_settings() -> Vec<Shortfall> {
+    let with_v6 = has_ipv6();
+    let names = SETTINGS.into_iter().filter(|(name, ..)| with_v6 || !name.starts_with("net.ipv6"));
+    names.filter_map(|(name, value, effect)| set(name, value, effect)).collect()
 }
 
 /// Makes a setting of the namespace. A kernel that has it right already, or does not know it, lacks nothing.
@@ -145,8 +152,13 @@ pub fn has_ipv6() -> bool {
     !matches!(socket(AddressFamily::INET6, SocketType::DGRAM, None), Err(Errno::AFNOSUPPORT))
 }
 
-/// Whether every address of the families that this kernel has is local in the current namespace.
+/// Whether every address of the families that this kernel has is local in the current namespace: a program may send from
+/// it and gets what is sent to it.
 pub fn has_any_ip() -> bool {
+    if wiring::is_wired() {
+        // Routes lead to the wire there, but the kernel binds to no IPv4 address that is not local.
+        return StdSocket::bind((PAIRS[0][0], 0)).is_ok();
+    }
     let Ok(netlink) = Netlink::open() else { return false };
     let is_local = |address| netlink.is_local(address).unwrap_or(false);
     PAIRS.iter().all(|[probe, _]| is_local(*probe) || (probe.is_ipv6() && !has_ipv6()))
@@ -158,7 +170,7 @@ pub fn has_any_ip() -> bool {
 /// # Errors
 /// What the system refused.
 pub fn try_user_namespace() -> Result<(), NetError> {
-    enter_user_namespace()?;
+    enter_user_namespace(UnshareFlags::NEWNET)?;
     let up = Netlink::open().and_then(|netlink| netlink.loopback_up());
     up.map_err(|source| NetError::Routing { what: "loopback", source })
 }
@@ -168,13 +180,14 @@ fn separate() -> Result<bool, NetError> {
     if unshare(UnshareFlags::NEWNET).is_ok() {
         return Ok(false);
     }
-    enter_user_namespace()?;
+    enter_user_namespace(UnshareFlags::NEWNET)?;
     Ok(true)
 }
 
-fn enter_user_namespace() -> Result<(), NetError> {
+/// A user namespace with `more` namespaces, in which this user is root.
+pub(crate) fn enter_user_namespace(more: UnshareFlags) -> Result<(), NetError> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET).map_err(NetError::Namespace)?;
+    unshare(UnshareFlags::NEWUSER | more).map_err(NetError::Namespace)?;
     for (file, content) in
         [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {uid} 1")), ("gid_map", format!("0 {gid} 1"))]
     {
@@ -183,7 +196,7 @@ fn enter_user_namespace() -> Result<(), NetError> {
     Ok(())
 }
 
-fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: neither flag unshares file descriptors or the file system, which other code relies on being shared.
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: none of the flags used here unshares file descriptors or the file system, which other code relies on being shared.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
