@@ -130,38 +130,77 @@ bench_answer() {
 
 bench_timing() {
   pinned=() # reader and recorder are left to the scheduler, as in any run
-  echo; echo "### Timing seen by a receiver with kernel stamps (µs, median taken for 0), $SECONDS_EACH s each"; echo
-  echo "| trace | what | p25 | p75 | p99 | p99.9 | max | windows within ±0.1 % | drift µs | received | CPU % |"
-  echo "|---|---|---|---|---|---|---|---|---|---|---|"
+  local gaps run precision before after spin
+  raw=$(mktemp --suffix=.tsv -t ldplayer-timing.XXXXXX)
   for gaps in "--poisson 20000" "--gap 100us" "--gap 1ms" "--gap 10ms" "--gap 100ms"; do
     # shellcheck disable=SC2086 # the options are two words
     "$bench" make-trace $gaps --seconds "$SECONDS_EACH" --clients 65536 -o "$work/timing.pcap"
     for run in $(seq "$RUNS"); do
       # shellcheck disable=SC2086
       "$bench" bare-spin $gaps --seconds "$SECONDS_EACH" --core 0 >"$work/spin.json"
-      timing_row "$gaps" "bare spin, run $run" <"$work/spin.json"
+      spin=$(field p999 <"$work/spin.json")
+      timing_row "$gaps" "bare spin" "$run" "$spin" <"$work/spin.json"
       for precision in high normal; do
         # shellcheck disable=SC2086
         start "$bench" receive --listen 127.0.0.1:5300 $gaps --seconds "$SECONDS_EACH" --core 1
-        local before after
         before=$(cut -d' ' -f16,17 "/proc/$$/stat" | tr ' ' '+')
         replay "$work/timing.pcap" --server 127.0.0.1:5300 --precision "$precision" --query-timeout 0.05
         after=$(cut -d' ' -f16,17 "/proc/$$/stat" | tr ' ' '+')
         wait "$server"
-        tail -n 1 "$work/server.log" | timing_row "$gaps" "--precision $precision, run $run" \
-          "$(((after) - (before)))"
+        server=
+        tail -n 1 "$work/server.log" | timing_row "$gaps" "$precision" "$run" "$spin" "$(((after) - (before)))"
       done
     done
   done
+  timing_table
+  echo; echo "Each run for itself (tab-separated): $raw"
 }
 
-timing_row() { # trace, what, CPU ticks; the JSON on stdin
+# One row of the raw file: trace, what, run, then the columns of the table; `-` where there is none.
+timing_row() { # trace, what, run, p99.9 of the bare loop in the same run, CPU ticks; the JSON on stdin
   local line; line=$(cat)
   value() { printf '%s' "$line" | field "$1"; }
-  printf '| %s | %s | %s | %s | %s | %s | %s | %s of %s | %s | %s of %s | %s |\n' "$1" "$2" "$(value p25)" "$(value p75)" \
-    "$(value p99)" "$(value p999)" "$(value max)" "$(value within_0_1_percent)" "$(value count)" "$(value drift_us)" \
-    "$(value received)" "$(value due)" \
-    "$(awk -v t="${3:-0}" -v s="$SECONDS_EACH" 'BEGIN {printf "%.0f", t/s}')"
+  awk -v OFS='\t' -v start="$1"$'\t'"$2"$'\t'"$3" -v p25="$(value p25)" -v p75="$(value p75)" -v p99="$(value p99)" \
+    -v p999="$(value p999)" -v max="$(value max)" -v spin="$4" -v within="$(value within_0_1_percent)" \
+    -v count="$(value count)" -v drift="$(value drift_us)" -v received="$(value received)" -v due="$(value due)" \
+    -v ticks="${5:--}" -v hz="$(getconf CLK_TCK)" -v seconds="$SECONDS_EACH" '
+    function share(part, all) { return all > 0 ? part * 100 / all : "-" }
+    function least(us) { return us < 1 ? 1 : us } # below a microsecond the ratio would be one of rounding
+    BEGIN {
+      print start, p25, p75, p99, p999, max, least(p999) / least(spin), share(within, count),
+        drift == "" ? "-" : drift, share(received, due), ticks == "-" ? "-" : ticks * 100 / hz / seconds
+    }' >>"$raw"
+}
+
+# The raw rows as a table: for each trace and way of waiting, the median of the runs with the least and the most.
+timing_table() {
+  echo; echo "### Timing seen by a receiver with kernel stamps (µs, median taken for 0), $SECONDS_EACH s each, $RUNS runs: median [min–max]"; echo
+  echo "| trace | what | p25 | p75 | p99 | p99.9 | max | p99.9 ÷ bare spin's (each 1 µs at least) | windows within ±0.1 %, % | drift µs | received % | CPU % |"
+  echo "|---|---|---|---|---|---|---|---|---|---|---|---|"
+  awk -F'\t' '
+    function cell(key, n,   i, j, v, t) {
+      if (n == 0) return "–"
+      for (i = 1; i <= n; i++) {
+        t = values[key, i]
+        for (j = i - 1; j > 0 && v[j] > t; j--) v[j + 1] = v[j]
+        v[j + 1] = t
+      }
+      t = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
+      return v[1] == v[n] ? sprintf("%.4g", t) : sprintf("%.4g [%.4g–%.4g]", t, v[1], v[n])
+    }
+    {
+      row = $1 " | " $2
+      if (!(row in seen)) { seen[row] = 1; rows[++count] = row }
+      for (column = 4; column <= NF; column++)
+        if ($column != "-") values[row, column, ++number[row, column]] = $column + 0
+    }
+    END {
+      for (r = 1; r <= count; r++) {
+        line = "| " rows[r]
+        for (column = 4; column <= 13; column++) line = line " | " cell(rows[r] SUBSEP column, number[rows[r], column])
+        print line " |"
+      }
+    }' "$raw"
 }
 
 for part in "$@"; do "bench_$part"; done

@@ -2,30 +2,55 @@
 # Makes sure that programs are there: scripts/need.sh cc nsd chromium
 #
 # What is missing is installed from the distribution's packages when the caller may (root, or sudo without a password);
-# otherwise the command that installs it is printed and the exit status is 3. No service is started by an installation.
+# otherwise the command that installs it is printed and the exit status is 3. No service is started by an installation,
+# nor at the next boot.
 set -euo pipefail
-export DEBIAN_FRONTEND=noninteractive
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 policy=/usr/sbin/policy-rc.d
+saved=$policy.before-ldplayer
 
-# The programs that satisfy a need, any of them, and the packages that bring one, the best first.
+say() { echo "scripts/need.sh: $*" >&2; }
+
+# The programs that satisfy a need, any of them. chromium-browser is not among them: on Ubuntu it installs a snap.
 programs_of() {
     case $1 in
         cc) echo cc ;;
         cargo) echo cargo ;;
         nsd) echo nsd ;;
+        knot) echo knotd ;;
+        bind) echo named ;;
+        unbound) echo unbound ;;
         dnsperf) echo dnsperf ;;
-        chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium" ;;
-        *) echo "scripts/need.sh: $1: unknown; known are cc, cargo, nsd, dnsperf and chromium" >&2; exit 2 ;;
+        chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, unbound, dnsperf and chromium"; exit 2 ;;
     esac
 }
 
+# The packages that bring one; nothing where the distribution has none.
 packages_of() {
     case $1 in
         cc) echo gcc libc6-dev ;;
-        nsd) echo nsd ;;
-        dnsperf) echo dnsperf ;;
+        nsd | knot | unbound | dnsperf) echo "$1" ;;
+        bind) echo bind9 ;;
         chromium) first_known chromium-headless-shell chromium ;;
+    esac
+}
+
+# The services that these packages would start.
+services_of() {
+    case $1 in
+        nsd | knot) echo "$1" ;;
+        bind) echo named ;;
+        unbound) echo unbound unbound-resolvconf ;;
+    esac
+}
+
+# What to do about a need that no package of the distribution meets.
+advice_for() {
+    case $1 in
+        cargo) echo "install Rust as https://rustup.rs says" ;;
+        chromium) echo "no package here has it: install Google Chrome from its maker's .deb, or set CHROMIUM to a Chromium" ;;
+        *) echo "install the program $(programs_of "$1") with your system's package manager" ;;
     esac
 }
 
@@ -37,62 +62,100 @@ is_there() {
     return 1
 }
 
-# The first of these packages that the package lists know; the first of all when they know none.
+# The first of these packages that can be installed; nothing when none can.
 first_known() {
     local package
     for package in "$@"; do
-        if apt-cache show "$package" >/dev/null 2>&1; then echo "$package"; return; fi
+        if apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then echo "$package"; return; fi
     done
-    echo "$1"
 }
 
+# Non-interactive, and without restarting other services on the way (needrestart). Not by sudo's --preserve-env, which
+# not every sudoers permits.
 as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n --preserve-env=DEBIAN_FRONTEND "$@"; fi
+    local quiet=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1)
+    if [ "$(id -u)" = 0 ]; then "${quiet[@]}" "$@"; else sudo -n "${quiet[@]}" "$@"; fi
 }
 
 may_install() {
     command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
 }
 
-# Keeps a freshly installed server from starting: 101 forbids it (the policy-rc.d interface of invoke-rc.d).
+# Whether a policy that forbids every start is in force (the policy-rc.d interface of invoke-rc.d: 101 forbids).
+services_are_forbidden() {
+    local status=0
+    as_root "$policy" ldplayer start >/dev/null 2>&1 || status=$?
+    [ $status = 101 ]
+}
+
+# Keeps a freshly installed server from starting; an administrator's own policy is put back at the end.
 forbid_services() {
-    if [ -e "$policy" ]; then return; fi
-    trap 'as_root rm -f "$policy"' EXIT
-    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-    as_root chmod 755 "$policy"
+    if services_are_forbidden; then return; fi
+    trap allow_services EXIT
+    if [ -e "$policy" ]; then as_root mv "$policy" "$saved" || return 1; fi
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null || return 1
+    as_root chmod 755 "$policy" || return 1
+    services_are_forbidden
+}
+
+allow_services() {
+    as_root rm -f "$policy"
+    if [ -e "$saved" ]; then as_root mv "$saved" "$policy"; fi
+}
+
+# Ours is the installation, so ours is the service: it is not to run, now or after the next boot. Without systemd
+# running there is none to stop.
+quieten_services() {
+    local service
+    if ! command -v systemctl >/dev/null; then return; fi
+    for service in "$@"; do
+        as_root systemctl disable --quiet "$service" 2>/dev/null || true
+        if as_root systemctl is-active --quiet "$service" 2>/dev/null; then
+            say "stopping $service, which its installation started"
+            as_root systemctl stop "$service" || say "$service still runs; end it with: sudo systemctl stop $service"
+        fi
+    done
 }
 
 install() {
-    echo "scripts/need.sh: installing $*" >&2
-    forbid_services
+    say "installing $*"
+    if ! forbid_services; then
+        say "cannot keep new services from starting ($policy cannot be written), so nothing is installed"
+        return 1
+    fi
     as_root apt-get install -y -q --no-install-recommends "$@" >&2
 }
 
 missing=()
 for need in "$@"; do
     programs_of "$need" >/dev/null
-    if is_there "$need"; then continue; fi
-    if [ "$need" = cargo ]; then
-        echo "scripts/need.sh: cargo is missing: install Rust as https://rustup.rs says" >&2
-        exit 3
-    fi
-    missing+=("$need")
+    if ! is_there "$need"; then missing+=("$need"); fi
 done
 if [ ${#missing[@]} = 0 ]; then exit 0; fi
 
-if may_install; then as_root apt-get update -q >&2; fi
-packages=()
+# A list that cannot be fetched is no reason to stop: the packages may be known from before.
+if may_install && ! as_root apt-get update -q >&2; then say "apt-get update failed; going on with the lists there are"; fi
+
+packages=() services=() without=()
 for need in "${missing[@]}"; do
     read -ra more <<<"$(packages_of "$need" | tr '\n' ' ')"
+    if [ ${#more[@]} = 0 ]; then without+=("$need"); fi
     packages+=("${more[@]}")
+    read -ra more <<<"$(services_of "$need" | tr '\n' ' ')"
+    services+=("${more[@]}")
 done
-if ! may_install || ! install "${packages[@]}"; then
-    echo "scripts/need.sh: missing: ${missing[*]}; install with: sudo apt-get install ${packages[*]}" >&2
-    exit 3
+for need in "${without[@]}"; do say "$need is missing: $(advice_for "$need")"; done
+if [ ${#packages[@]} != 0 ]; then
+    if ! may_install || ! install "${packages[@]}"; then
+        say "missing: ${missing[*]}; install with: sudo apt-get install ${packages[*]}"
+        exit 3
+    fi
+    quieten_services "${services[@]}"
 fi
+if [ ${#without[@]} != 0 ]; then exit 3; fi
 for need in "${missing[@]}"; do
     if ! is_there "$need"; then
-        echo "scripts/need.sh: $need: still no $(programs_of "$need" | tr ' ' '/') after installing ${packages[*]}" >&2
+        say "$need: still no $(programs_of "$need" | xargs | tr ' ' '/') after installing ${packages[*]}"
         exit 3
     fi
 done

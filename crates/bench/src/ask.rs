@@ -1,7 +1,10 @@
 //! The limit of an answered replay: one socket, a window, IDs matched, nothing recorded.
 
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 
+use anyhow::{Context, anyhow, bail};
+use ldplayer_core::time::Span;
 use ldplayer_net::poll::Poll;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
 use ldplayer_net::{clock, pin};
@@ -12,6 +15,9 @@ use crate::make;
 /// How long answers are waited for before the window counts as lost, in nanoseconds.
 const PATIENCE: i64 = 200_000_000;
 
+/// What a refusal means.
+const REFUSED: &str = "nobody listens there; start a server";
+
 /// Options of `bare-ask`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -19,11 +25,14 @@ pub struct Args {
     #[arg(long)]
     to: SocketAddr,
     /// Queries outstanding at once
-    #[arg(long, default_value = "1000")]
-    window: usize,
+    #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u16).range(1..))]
+    window: u16,
     /// Answers to wait for
     #[arg(long, default_value = "2000000")]
     count: u64,
+    /// Give up when no answer came for so long
+    #[arg(long, default_value = "5s")]
+    timeout: Span,
     /// Core to run on
     #[arg(long)]
     core: Option<usize>,
@@ -34,40 +43,110 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(core) = args.core {
         pin::pin_to(core)?;
     }
-    let bind = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-    let mut socket = UdpSocket::open(&UdpOptions { bind, buffer: 16 << 20, freebind: false })?;
-    socket.connect(args.to)?;
-    let mut poll = Poll::new()?;
-    poll.add(&socket, 0)?;
-    let queries: Vec<Vec<u8>> = (0..1_000).map(make::message).collect();
-    let (mut send, mut receive) = (SendBatch::new(), ReceiveBatch::new());
-    let mut outstanding = vec![false; 1 << 16];
-    let (mut next, mut open, mut answered) = (0_u64, 0_usize, 0_u64);
+    let mut asker = Asker::new(args)?;
     let begun = clock::monotonic_ns();
-    while answered < args.count {
-        if args.window - open >= BATCH {
-            let datagrams = (0..BATCH).map(|at| {
-                let number = next + at as u64;
-                let tail = &queries[number as usize % queries.len()][2..];
-                Datagram { head: (number as u16).to_be_bytes(), tail, source: None, peer: None }
-            });
-            let sent = send.send(&socket, datagrams)?;
-            (next..next + sent as u64).for_each(|number| outstanding[usize::from(number as u16)] = true);
-            next += sent as u64;
-            open += sent;
-        } else if poll.wait(PATIENCE)?.count() == 0 {
-            open = 0;
+    let mut heard = begun;
+    while asker.answered < args.count {
+        let now_answered = asker.turn().with_context(|| format!("bare-ask: {}", args.to))?;
+        // The clock is read only where nothing came, so that it costs nothing at full speed.
+        if now_answered > 0 {
+            heard = 0;
+        } else if heard == 0 {
+            heard = clock::monotonic_ns();
+        } else if clock::monotonic_ns() - heard > args.timeout.ns() {
+            let (seconds, got) = (args.timeout.ns() as f64 / 1e9, asker.answered);
+            bail!(
+                "bare-ask: no answer from {} for {seconds} s, after {got} of {}; is a server up there?",
+                args.to,
+                args.count
+            );
         }
-        receive.receive(&socket, BATCH)?;
-        for answer in receive.iter().filter(|answer| answer.octets.len() >= 12) {
+    }
+    let (answered, seconds) = (asker.answered, (clock::monotonic_ns() - begun) as f64 / 1e9);
+    println!("{}", json!({ "part": "bare-ask", "answered": answered, "per_second": answered as f64 / seconds }));
+    Ok(())
+}
+
+/// One connected socket and what is outstanding on it.
+struct Asker {
+    socket: UdpSocket,
+    poll: Poll,
+    queries: Vec<Vec<u8>>,
+    send: SendBatch,
+    receive: ReceiveBatch,
+    outstanding: Vec<bool>,
+    window: usize,
+    next: u64,
+    open: usize,
+    answered: u64,
+}
+
+impl Asker {
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let bind = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let mut socket = UdpSocket::open(&UdpOptions { bind, buffer: 16 << 20, freebind: false })?;
+        socket.connect(args.to)?;
+        let poll = Poll::new()?;
+        poll.add(&socket, 0)?;
+        Ok(Self {
+            socket,
+            poll,
+            queries: (0..1_000).map(make::message).collect(),
+            send: SendBatch::new(),
+            receive: ReceiveBatch::new(),
+            outstanding: vec![false; 1 << 16],
+            window: usize::from(args.window),
+            next: 0,
+            open: 0,
+            answered: 0,
+        })
+    }
+
+    /// Fills the window or waits, takes what arrived, and returns how many queries that answered.
+    fn turn(&mut self) -> anyhow::Result<u64> {
+        let room = self.window - self.open;
+        if room >= BATCH.min(self.window) {
+            self.ask(room.min(BATCH))?;
+        } else {
+            let ready = self.poll.wait(PATIENCE)?.next();
+            match ready {
+                // The kernel tells the end of a batch of a refusal and forgets it; the error queue keeps it.
+                Some(ready) if ready.error => bail!(REFUSED),
+                Some(_) => {}
+                None => self.open = 0,
+            }
+        }
+        let before = self.answered;
+        self.receive.receive(&self.socket, BATCH).map_err(explain)?;
+        self.matched();
+        Ok(self.answered - before)
+    }
+
+    fn ask(&mut self, count: usize) -> anyhow::Result<()> {
+        let (first, queries) = (self.next, &self.queries);
+        let datagrams = (0..count).map(|at| {
+            let number = first + at as u64;
+            let tail = &queries[number as usize % queries.len()][2..];
+            Datagram { head: (number as u16).to_be_bytes(), tail, source: None, peer: None }
+        });
+        let sent = self.send.send(&self.socket, datagrams).map_err(explain)?;
+        (first..first + sent as u64).for_each(|number| self.outstanding[usize::from(number as u16)] = true);
+        self.next += sent as u64;
+        self.open += sent;
+        Ok(())
+    }
+
+    fn matched(&mut self) {
+        for answer in self.receive.iter().filter(|answer| answer.octets.len() >= 12) {
             let id = u16::from_be_bytes([answer.octets[0], answer.octets[1]]);
-            if std::mem::take(&mut outstanding[usize::from(id)]) {
-                answered += 1;
-                open = open.saturating_sub(1);
+            if std::mem::take(&mut self.outstanding[usize::from(id)]) {
+                self.answered += 1;
+                self.open = self.open.saturating_sub(1);
             }
         }
     }
-    let seconds = (clock::monotonic_ns() - begun) as f64 / 1e9;
-    println!("{}", json!({ "part": "bare-ask", "answered": answered, "per_second": answered as f64 / seconds }));
-    Ok(())
+}
+
+fn explain(error: io::Error) -> anyhow::Error {
+    if error.kind() == ErrorKind::ConnectionRefused { anyhow!(REFUSED) } else { error.into() }
 }

@@ -1,9 +1,11 @@
 //! A responder that answers every query with itself, and a hole that answers none.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ldplayer_core::time::Span;
 use ldplayer_net::poll::Poll;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
 use ldplayer_net::{clock, pin};
@@ -12,6 +14,10 @@ use ldplayer_net::{clock, pin};
 const BUFFER: usize = 16 << 20;
 /// How often the end is looked for, in nanoseconds.
 const LOOK: i64 = 100_000_000;
+/// Answers that wait for their time at most; what comes beyond is lost, as in a full router.
+const WAITING: usize = 1 << 20;
+/// How long before an answer's time sleeping ends and spinning begins, in nanoseconds.
+const GUARD: i64 = 100_000;
 
 /// Options of `echo`.
 #[derive(clap::Args)]
@@ -37,6 +43,9 @@ pub struct Args {
     /// Leave so many in a hundred unanswered
     #[arg(long, default_value = "0")]
     drop: u64,
+    /// Answer so much later than the query came, in its order
+    #[arg(long, default_value = "0s")]
+    delay: Span,
 }
 
 /// Options of `hole`.
@@ -52,8 +61,8 @@ pub struct HoleArgs {
 
 /// Holds the socket.
 pub fn hole(args: &HoleArgs) -> anyhow::Result<()> {
-    let _socket = UdpSocket::open(&UdpOptions { bind: args.listen, buffer: 4_096, freebind: false })?;
-    println!("listening on {}", args.listen);
+    let socket = UdpSocket::open(&UdpOptions { bind: args.listen, buffer: 4_096, freebind: false })?;
+    println!("listening on {}", socket.local());
     let (stop, begun) = (stop_flag()?, clock::monotonic_ns());
     while !ended(&stop, begun, args.seconds) {
         Poll::new()?.wait(LOOK)?.for_each(drop);
@@ -72,25 +81,85 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     println!("listening on {}", socket.local());
     let (stop, begun) = (stop_flag()?, clock::monotonic_ns());
     let (mut receive, mut answers) = (ReceiveBatch::new(), Answers::new());
+    let mut delayed = (args.delay.ns() > 0).then(|| Delayed::new(args.delay.ns()));
     while !ended(&stop, begun, args.seconds) {
-        if poll.wait(LOOK)?.count() == 0 {
-            continue;
-        }
+        let arrived = poll.wait(delayed.as_ref().map_or(LOOK, Delayed::wait))?.count() > 0;
         // Only an error of an earlier datagram can be told here; the next call gives what waits.
-        if receive.receive(&socket, BATCH).is_ok() {
+        if arrived && receive.receive(&socket, BATCH).is_ok() {
             answers.take(&receive, args);
-            answers.send(&socket);
-        } else {
+            match &mut delayed {
+                Some(delayed) => delayed.keep(&mut answers),
+                None => answers.send(&socket),
+            }
+        } else if arrived {
             let _ = receive.receive_errors(&socket);
+        }
+        if let Some(delayed) = &mut delayed {
+            delayed.send_due(&mut answers, &socket);
         }
     }
     Ok(())
+}
+
+/// Answers on their way, in the order of their times.
+struct Delayed {
+    delay: i64,
+    waiting: VecDeque<(i64, Answer)>,
+    spare: Vec<Answer>,
+}
+
+impl Delayed {
+    fn new(delay: i64) -> Self {
+        Self { delay, waiting: VecDeque::new(), spare: Vec::new() }
+    }
+
+    /// How long may be waited for queries until an answer is due.
+    fn wait(&self) -> i64 {
+        let due = self.waiting.front().map(|(due, _)| due - clock::monotonic_ns());
+        due.map_or(LOOK, |left| (left - GUARD).clamp(0, LOOK))
+    }
+
+    /// Keeps the answers just made until their time, counted from the kernel's stamp of the query.
+    fn keep(&mut self, answers: &mut Answers) {
+        let (now, offset) = (clock::monotonic_ns(), clock::realtime_offset_ns());
+        for answer in &mut answers.all[..answers.used] {
+            if self.waiting.len() == WAITING {
+                break;
+            }
+            let arrived = answer.stamp_ns.map_or(now, |stamp| (stamp - offset).min(now));
+            // A step of the wall clock must not change the order.
+            let due = self.waiting.back().map_or(0, |(due, _)| *due).max(arrived + self.delay);
+            let empty = self.spare.pop().unwrap_or_else(Answer::empty);
+            self.waiting.push_back((due, std::mem::replace(answer, empty)));
+        }
+        answers.used = 0;
+    }
+
+    /// Sends what is due, a batch at most.
+    fn send_due(&mut self, answers: &mut Answers, socket: &UdpSocket) {
+        let now = clock::monotonic_ns();
+        answers.used = 0;
+        while answers.used < BATCH && self.waiting.front().is_some_and(|(due, _)| *due <= now) {
+            let Some((_, answer)) = self.waiting.pop_front() else { break };
+            self.spare.push(std::mem::replace(&mut answers.all[answers.used], answer));
+            answers.used += 1;
+        }
+        answers.send(socket);
+    }
 }
 
 struct Answer {
     octets: Vec<u8>,
     peer: Option<SocketAddr>,
     source: Option<IpAddr>,
+    /// When the query came.
+    stamp_ns: Option<i64>,
+}
+
+impl Answer {
+    fn empty() -> Self {
+        Self { octets: Vec::new(), peer: None, source: None, stamp_ns: None }
+    }
 }
 
 /// Answers of one batch, with their buffers.
@@ -103,8 +172,8 @@ struct Answers {
 
 impl Answers {
     fn new() -> Self {
-        let empty = || Answer { octets: Vec::with_capacity(2_048), peer: None, source: None };
-        Self { all: std::iter::repeat_with(empty).take(2 * BATCH).collect(), used: 0, seen: 0, batch: SendBatch::new() }
+        let all = std::iter::repeat_with(Answer::empty).take(2 * BATCH).collect();
+        Self { all, used: 0, seen: 0, batch: SendBatch::new() }
     }
 
     fn take(&mut self, received: &ReceiveBatch, args: &Args) {
@@ -122,7 +191,7 @@ impl Answers {
                 if args.wrong_question && query.octets.len() > 13 {
                     answer.octets[13] ^= 1;
                 }
-                (answer.peer, answer.source) = (query.peer, query.local);
+                (answer.peer, answer.source, answer.stamp_ns) = (query.peer, query.local, query.stamp_ns);
                 self.used += 1;
             }
         }

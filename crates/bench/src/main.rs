@@ -9,6 +9,9 @@ mod quantiles;
 mod receive;
 mod send;
 mod spin;
+mod wire;
+
+use std::process::ExitCode;
 
 use clap::Parser;
 
@@ -30,10 +33,17 @@ enum Part {
     MakeTrace(make::Args),
     /// Take the kernel's receive stamps of a replayed trace of unique names and compare them with its schedule
     Receive(receive::Args),
+    /// Count the packets that the wire of a testbed forwards
+    WireRate(wire::RateArgs),
+    /// Compare the delays of the wire of a testbed with what was asked for
+    WireDelay(wire::DelayArgs),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Part::parse() {
+/// Exit status when a part cannot do its work here.
+const ENVIRONMENT: u8 = 3;
+
+fn main() -> ExitCode {
+    let done = match Part::parse() {
         Part::Echo(args) => echo::run(&args),
         Part::Hole(args) => echo::hole(&args),
         Part::BareSend(args) => send::run(&args),
@@ -41,5 +51,12 @@ fn main() -> anyhow::Result<()> {
         Part::BareSpin(args) => spin::run(&args),
         Part::MakeTrace(args) => make::run(&args),
         Part::Receive(args) => receive::run(&args),
+        Part::WireRate(args) => wire::rate(&args),
+        Part::WireDelay(args) => wire::delay(&args),
+    };
+    if let Err(error) = done {
+        eprintln!("ldplayer-bench: {error:#}");
+        return ExitCode::from(ENVIRONMENT);
     }
+    ExitCode::SUCCESS
 }

@@ -41,6 +41,16 @@ impl Cidr {
         }
     }
 
+    /// The first address of the block.
+    pub const fn first(&self) -> IpAddr {
+        self.first
+    }
+
+    /// Bits that the addresses of the block have in common: 0 to 32 or 128.
+    pub const fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
     /// Whether the block is of IPv4 addresses.
     pub const fn is_ipv4(&self) -> bool {
         self.first.is_ipv4()

@@ -1,5 +1,7 @@
-//! Servers to replay against: stock ones, started for a run and stopped with it.
+//! What a replay runs against: stock servers, and a wire and a testbed to reach them.
 
 #![forbid(unsafe_code)]
 
 pub mod stock;
+pub mod testbed;
+pub mod wire;

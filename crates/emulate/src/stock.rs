@@ -1,74 +1,222 @@
-//! Stock servers: a configuration and state of their own in a scratch directory, ended when dropped.
+//! Stock servers: a configuration and state of their own in a work directory, ended when dropped.
 
+mod bind;
+mod error;
+mod knot;
 mod nsd;
-mod probe;
+pub mod probe;
 mod process;
+mod unbound;
 
-use std::io;
+use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::ExitStatus;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
+pub use bind::Bind;
+pub use error::StockError;
+pub use knot::Knot;
+use ldplayer_core::name;
 pub use nsd::Nsd;
+pub use process::{Output, Process};
+pub use unbound::Unbound;
 
-/// What keeps a stock server from running.
-#[derive(Debug, thiserror::Error)]
-pub enum StockError {
-    /// Its program is not on this machine.
-    #[error("{program} is not installed: sudo apt-get install {package}")]
-    Missing {
-        /// The program looked for.
-        program: &'static str,
-        /// Debian's package with it.
-        package: &'static str,
-    },
-    /// Its configuration cannot hold this path.
-    #[error("{}: a path with quotes, backslashes or line ends cannot stand in the server's configuration; rename it", .0.display())]
-    Path(PathBuf),
-    /// Its scratch directory cannot be made or written.
-    #[error("cannot write the server's configuration in {}: {source}; check space and rights there, or set TMPDIR", directory.display())]
-    Scratch {
-        /// The directory in question.
-        directory: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The program is there, but cannot be started.
-    #[error("cannot start {}: {source}", program.display())]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It ended before it gave an answer.
-    #[error("{program} ended ({status}) before it answered; it said: {log}")]
-    Ended {
-        /// The program.
-        program: &'static str,
-        /// How it ended.
-        status: ExitStatus,
-        /// The end of its log, on one line.
-        log: String,
-    },
-    /// It runs, but gives no answer.
-    #[error("{program} gave no answer from {address} within {seconds} s; it said: {log}")]
-    Silent {
-        /// The program.
-        program: &'static str,
-        /// Where it was asked.
-        address: SocketAddr,
-        /// How long it was given.
-        seconds: u64,
-        /// The end of its log, on one line.
-        log: String,
-    },
-    /// The system failed while it was asked.
-    #[error("cannot ask {address}: {source}")]
-    Ask {
-        /// Where it was to be asked.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
+/// RCODE of a server that cannot answer, as while it loads the zone (RFC 1035, section 4.1.1).
+const SERVFAIL: u8 = 2;
+/// The configuration's name in the work directory.
+const CONFIGURATION: &str = "configuration";
+/// The log's name in the work directory.
+const LOG: &str = "log";
+
+/// A zone to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Its apex, as in a zone file: `.`, `example.com.`
+    pub apex: String,
+    /// Its zone file.
+    pub file: PathBuf,
+}
+
+impl Zone {
+    /// The zone of this apex in this file.
+    pub fn new(apex: impl Into<String>, file: impl Into<PathBuf>) -> Self {
+        Self { apex: apex.into(), file: file.into() }
+    }
+}
+
+/// The program of a stock server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// Debian's package with it.
+    pub package: &'static str,
+    /// Options that keep it in the foreground, with the log on stderr; `-c` and the configuration follow.
+    pub options: &'static [&'static str],
+}
+
+/// A stock server, described: what it serves, and how it is told to.
+///
+/// A started one runs as the caller with one worker, without privileges, rate limits or remote control, and writes
+/// nothing outside of its work directory.
+pub trait Stock {
+    /// The program to run.
+    fn program(&self) -> Program;
+
+    /// The text of its configuration.
+    ///
+    /// # Errors
+    /// When that cannot hold a path or name.
+    fn configuration(&self, work: &Path, listen: &[SocketAddr]) -> Result<String, StockError>;
+
+    /// The zones that it must answer for to be ready; none for a resolver.
+    fn zones(&self) -> &[Zone];
+
+    /// What its log says of a zone that cannot be loaded, on one line, if it says so.
+    fn complaint(&self, log: &str) -> Option<String>;
+
+    /// Starts it on these addresses with a work directory that is removed behind it, and returns when all of them answer.
+    ///
+    /// The kernel kills it when the calling thread ends, so that thread must outlive the server's use.
+    ///
+    /// # Errors
+    /// When the program is not installed, an address is taken, a zone cannot be loaded, or the server ends or does not
+    /// answer within a minute.
+    fn start(&self, listen: &[SocketAddr]) -> Result<Process, StockError> {
+        let scratch = scratch()?;
+        let mut process = self.start_in(listen, scratch.path())?;
+        process.keep(scratch);
+        Ok(process)
+    }
+
+    /// The same with the work directory given, which stays, with configuration and log.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    fn start_in(&self, listen: &[SocketAddr], work: &Path) -> Result<Process, StockError> {
+        let program = self.program();
+        let path = process::find(program.name, program.package)?;
+        self.zones().iter().try_for_each(|zone| ensure_readable(&zone.file))?;
+        let apexes = self.zones().iter().map(wire_apex).collect::<Result<Vec<_>, _>>()?;
+        listen.iter().try_for_each(|&address| probe::ensure_free(address))?;
+        let failed = |source| StockError::Scratch { directory: work.to_owned(), source };
+        let work = std::path::absolute(work).map_err(failed)?;
+        let file = work.join(CONFIGURATION);
+        fs::write(&file, self.configuration(&work, listen)?).map_err(failed)?;
+        let mut command = Command::new(path);
+        command.args(program.options).arg("-c").arg(file).current_dir(&work);
+        let mut process = Process::start(program.name, &mut command, Output::Log(work.join(LOG)))?;
+        for &address in listen {
+            process.wait_for(address)?;
+            process.wait_until(address, || Ok(probe::accepts(address)))?;
+        }
+        if let Some(&address) = listen.first() {
+            wait_for_zones(self, &mut process, address, &apexes)?;
+        }
+        Ok(process)
+    }
+}
+
+/// Asks for the apex of each zone until it is answered, or the log says why it will not be.
+fn wait_for_zones<S: Stock + ?Sized>(
+    stock: &S,
+    process: &mut Process,
+    address: SocketAddr,
+    apexes: &[Vec<u8>],
+) -> Result<(), StockError> {
+    let log = process.log_file();
+    let complaint = || {
+        let log = log.as_ref().and_then(|file| fs::read(file).ok()).unwrap_or_default();
+        stock.complaint(&String::from_utf8_lossy(&log))
+    };
+    for (zone, apex) in stock.zones().iter().zip(apexes) {
+        let cannot =
+            |reason| StockError::Zone { program: stock.program().name.into(), apex: zone.apex.clone(), reason };
+        process.wait_until(address, || {
+            match probe::rcode(address, apex).map_err(|source| StockError::Ask { address, source })? {
+                Some(0) => return Ok(true),
+                Some(SERVFAIL) | None => probe::pause(),
+                Some(rcode) => return Err(cannot(format!("it answers with RCODE {rcode}"))),
+            }
+            complaint().map_or(Ok(false), |reason| Err(cannot(reason)))
+        })?;
+    }
+    // Some serve what they could read of a damaged zone; without a zone there is no complaint of one.
+    let Some(zone) = stock.zones().first() else { return Ok(()) };
+    let program = || stock.program().name.into();
+    complaint().map_or(Ok(()), |reason| Err(StockError::Zone { program: program(), apex: zone.apex.clone(), reason }))
+}
+
+/// A new work directory.
+fn scratch() -> Result<tempfile::TempDir, StockError> {
+    let made = tempfile::Builder::new().prefix("ldplayer-").tempdir();
+    made.map_err(|source| StockError::Scratch { directory: std::env::temp_dir(), source })
+}
+
+fn ensure_readable(file: &Path) -> Result<(), StockError> {
+    let failed = |source| StockError::File { file: file.to_owned(), source };
+    fs::File::open(file).map(drop).map_err(failed)
+}
+
+fn wire_apex(zone: &Zone) -> Result<Vec<u8>, StockError> {
+    let mut wire = Vec::new();
+    let parsed = name::parse(&zone.apex, &mut wire);
+    parsed.map(|()| wire).map_err(|source| StockError::Apex { apex: zone.apex.clone(), source })
+}
+
+/// The file's absolute path in quotes: the server's working directory is another than ours.
+fn quoted_path(path: &Path) -> Result<String, StockError> {
+    let absolute = std::path::absolute(path).map_err(|source| StockError::File { file: path.to_owned(), source })?;
+    quoted(absolute.to_str().ok_or_else(|| StockError::Unquotable(path.display().to_string()))?)
+}
+
+/// The text in quotes, if a configuration can hold it: not all of them know escapes.
+fn quoted(text: &str) -> Result<String, StockError> {
+    if text.contains(['"', '\\', '\n', '\r']) {
+        return Err(StockError::Unquotable(text.to_owned()));
+    }
+    Ok(format!("\"{text}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(zones: Vec<Zone>) -> [Box<dyn Stock>; 3] {
+        [Box::new(Nsd { zones: zones.clone() }), Box::new(Knot { zones: zones.clone() }), Box::new(Bind::new(zones))]
+    }
+
+    #[test]
+    fn configurations_name_zones_and_addresses() {
+        let listen = ["127.0.0.1:5300".parse().unwrap(), "[::1]:5301".parse().unwrap()];
+        let of_server = [
+            ["ip-address: 127.0.0.1@5300", "ip-address: ::1@5301"],
+            ["listen: 127.0.0.1@5300", "listen: ::1@5301"],
+            ["listen-on port 5300 { 127.0.0.1; };", "listen-on-v6 port 5301 { ::1; };"],
+        ];
+        for (stock, addresses) in all(vec![Zone::new("example.", "/zones/example.zone")]).iter().zip(of_server) {
+            let text = stock.configuration(Path::new("/work"), &listen).unwrap();
+            for wanted in addresses.into_iter().chain(["\"example.\"", "\"/zones/example.zone\""]) {
+                assert!(text.contains(wanted), "{wanted} is not in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn neither_a_path_nor_a_name_can_add_options() {
+        for zone in [Zone::new(".", "x\"\nserver: chroot: \""), Zone::new("a\"; file \"b", "x")] {
+            for stock in all(vec![zone]) {
+                let error = stock.configuration(Path::new("/work"), &[]).unwrap_err();
+                assert!(matches!(error, StockError::Unquotable(_)), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_zone_that_is_not_there_or_none_is_told_before_anything_starts() {
+        let missing = Nsd { zones: vec![Zone::new(".", "no/such.zone")] }.start(&[]).unwrap_err().to_string();
+        assert!(missing.starts_with("no/such.zone: No such file"), "{missing}");
+        let name = Nsd { zones: vec![Zone::new("a..b", "Cargo.toml")] }.start(&[]).unwrap_err().to_string();
+        assert!(name.starts_with("zone \"a..b\": "), "{name}");
+    }
 }

@@ -3,8 +3,12 @@
 pub mod clock;
 pub mod limits;
 pub mod machine;
+pub mod namespace;
 mod netlink;
 pub mod netns;
 pub mod pin;
 pub mod poll;
+pub mod process;
+pub mod tun;
 pub mod udp;
+pub mod wiring;

@@ -1,6 +1,9 @@
 //! Facts of the machine and counters of the kernel, as `/proc` and `/sys` tell them.
 
-use std::fs;
+use std::ffi::c_int;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
 
 use serde::Serialize;
 
@@ -35,7 +38,7 @@ pub fn facts() -> Facts {
         kernel: read("/proc/sys/kernel/osrelease"),
         cpu: field(&cpuinfo, "model name").to_owned(),
         cores: crate::pin::allowed_cores().map_or(0, |cores| cores.len()),
-        virtualised: field(&cpuinfo, "flags").split(' ').any(|flag| flag == "hypervisor"),
+        virtualised: is_hypervised(&cpuinfo),
         memory_bytes: number(field(&read("/proc/meminfo"), "MemTotal")) * 1_024,
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governor: fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -43,6 +46,15 @@ pub fn facts() -> Facts {
             .map(|text| text.trim().to_owned()),
         load_1m: read("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0),
     }
+}
+
+/// Whether this is a virtual machine that says so.
+pub fn is_virtual() -> bool {
+    is_hypervised(&read("/proc/cpuinfo"))
+}
+
+fn is_hypervised(cpuinfo: &str) -> bool {
+    field(cpuinfo, "flags").split(' ').any(|flag| flag == "hypervisor")
 }
 
 /// The kernel's UDP counters of the current network namespace, IPv4 and IPv6 together.
@@ -117,11 +129,38 @@ pub fn cpu_times() -> CpuTimes {
     CpuTimes { all: ticks.iter().sum(), stolen: ticks.get(7).copied().unwrap_or(0) }
 }
 
+/// The kernel's `struct ifreq`, as far as TUNSETIFF reads it: name and flags, in 40 octets.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    flags: u16,
+    rest: [u8; 22],
+}
+
+/// Creates a TUN device in the current network namespace, gives it up again, and returns the name that it had.
+///
+/// # Errors
+/// Without `/dev/net/tun`, without the module, or without CAP_NET_ADMIN in the namespace.
+pub fn tun_probe() -> io::Result<String> {
+    let file = File::options().read(true).write(true).open("/dev/net/tun")?;
+    let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as u16;
+    let mut request = InterfaceRequest { name: [0; libc::IFNAMSIZ], flags, rest: [0; 22] };
+    // SAFETY: the request has the size of `struct ifreq` and lives through the call, which reads and writes only it.
+    let status: c_int = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
+    if status < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let name = request.name.iter().take_while(|&&octet| octet != 0).map(|&octet| char::from(octet));
+    Ok(name.collect())
+}
+
 /// CPU time and memory of one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProcessSample {
     /// User and system time since its start, in seconds.
     pub cpu_s: f64,
+    /// The same of its children that ended and were waited for, in seconds.
+    pub ended_children_cpu_s: f64,
     /// Resident memory in octets.
     pub rss_bytes: u64,
 }
@@ -131,10 +170,12 @@ pub fn process_sample(pid: u32) -> Option<ProcessSample> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything, so count from behind it: state is field 3.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = number(fields.get(11)?) + number(fields.get(12)?);
-    let pages = number(fields.get(21)?);
+    let at = |index: usize| fields.get(index).map(|field| number(field));
+    let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    let pages = at(21)?;
     Some(ProcessSample {
-        cpu_s: ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
+        cpu_s: seconds(at(11)? + at(12)?),
+        ended_children_cpu_s: seconds(at(13)? + at(14)?),
         rss_bytes: pages * rustix::param::page_size() as u64,
     })
 }
@@ -175,6 +216,17 @@ mod tests {
         assert_eq!(process_sample(u32::MAX), None);
         let facts = facts();
         assert!(!facts.kernel.is_empty() && facts.cores > 0 && facts.memory_bytes > 0, "{facts:?}");
+    }
+
+    #[test]
+    fn a_tun_request_is_as_large_as_the_kernels() {
+        assert_eq!(std::mem::size_of::<InterfaceRequest>(), std::mem::size_of::<libc::ifreq>());
+    }
+
+    #[test]
+    fn a_hypervisor_is_a_flag_of_the_core() {
+        let told = |flags: &str| is_hypervised(&format!("model name\t: x\nflags\t\t: {flags}\nbugs\t: none\n"));
+        assert!(told("fpu hypervisor lahf_lm") && !told("fpu lahf_lm") && !is_hypervised(""));
     }
 
     #[test]

@@ -10,24 +10,55 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, s
 const LOOPBACK: u32 = 1;
 
 const RTM_NEWLINK: u16 = 16;
+const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_GETROUTE: u16 = 26;
+const RTM_NEWRULE: u16 = 32;
+const RTM_DELRULE: u16 = 33;
 const NLMSG_ERROR: u16 = 2;
 /// Request with acknowledgement.
 const REQUEST_ACK: u16 = 0x0001 | 0x0004;
 /// Replace or create.
 const REPLACE_CREATE: u16 = 0x0100 | 0x0400;
+/// Create, and fail when it is there already.
+const CREATE_NEW: u16 = 0x0200 | 0x0400;
 const IFF_UP: u32 = 1;
+const IFLA_MTU: u16 = 4;
+const IFLA_TXQLEN: u16 = 13;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+/// No duplicate address detection: the address can be used at once.
+const IFA_F_NODAD: u8 = 0x02;
+const RTN_UNICAST: u8 = 1;
 const RTN_LOCAL: u8 = 2;
-const RT_TABLE_LOCAL: u8 = 255;
+/// The table of addresses that are this host's own.
+pub const TABLE_LOCAL: u8 = 255;
 const RTPROT_STATIC: u8 = 4;
+const RT_SCOPE_LINK: u8 = 253;
 const RT_SCOPE_HOST: u8 = 254;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
+const FRA_DST: u16 = 1;
+const FRA_IIFNAME: u16 = 3;
+const FRA_PRIORITY: u16 = 6;
+const FR_ACT_TO_TABLE: u8 = 1;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 /// Octets of a message header (`struct nlmsghdr`).
 const HEADER: usize = 16;
+
+/// What a routing rule asks of a packet; with nothing set, it takes all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rule<'a> {
+    /// The interface it came in by.
+    pub from: Option<&'a str>,
+    /// The block that its destination lies in: an address of it, and the length of its prefix.
+    pub to: Option<(IpAddr, u8)>,
+    /// The table that routes it.
+    pub table: u8,
+    /// Rules are asked from the lowest priority up.
+    pub priority: u32,
+}
 
 /// A connection to the kernel's routing of the current network namespace.
 pub struct Netlink {
@@ -56,14 +87,78 @@ impl Netlink {
         self.request(RTM_NEWLINK, REQUEST_ACK, &body).map(drop)
     }
 
+    /// The index of an interface.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn index(&self, name: &str) -> io::Result<u32> {
+        let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+        Ok(rustix::net::netdevice::name_to_index(&any, name)?)
+    }
+
+    /// Brings an interface up with this MTU and so many packets in its queue at most.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace, or when the interface refuses the MTU.
+    pub fn interface_up(&self, index: u32, mtu: u32, queue: u32) -> io::Result<()> {
+        let mut body = vec![0; 4];
+        for word in [index, IFF_UP, IFF_UP] {
+            body.extend_from_slice(&word.to_ne_bytes());
+        }
+        attribute(&mut body, IFLA_MTU, &mtu.to_ne_bytes());
+        attribute(&mut body, IFLA_TXQLEN, &queue.to_ne_bytes());
+        self.request(RTM_NEWLINK, REQUEST_ACK, &body).map(drop)
+    }
+
+    /// Gives an interface an address, alone in its block.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace, or when the address is there already.
+    pub fn add_address(&self, index: u32, address: IpAddr) -> io::Result<()> {
+        let (family, length, octets) = parts(address);
+        // struct ifaddrmsg: family, prefix length, flags, scope, index
+        let mut body = vec![family, length, IFA_F_NODAD, 0];
+        body.extend_from_slice(&index.to_ne_bytes());
+        attribute(&mut body, IFA_LOCAL, &octets);
+        attribute(&mut body, IFA_ADDRESS, &octets);
+        self.request(RTM_NEWADDR, REQUEST_ACK | CREATE_NEW, &body).map(drop)
+    }
+
+    /// Sends all of a family through an interface: `ip route add default dev … table …`.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace, or when the interface is down.
+    pub fn default_route(&self, v6: bool, index: u32, table: u8) -> io::Result<()> {
+        let mut body = vec![family(v6), 0, 0, 0, table, RTPROT_STATIC, RT_SCOPE_LINK, RTN_UNICAST, 0, 0, 0, 0];
+        attribute(&mut body, RTA_OIF, &index.to_ne_bytes());
+        self.request(RTM_NEWROUTE, REQUEST_ACK | REPLACE_CREATE, &body).map(drop)
+    }
+
+    /// Adds a routing rule (ip-rule(8)).
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace, or without policy routing in the kernel.
+    pub fn add_rule(&self, v6: bool, rule: &Rule<'_>) -> io::Result<()> {
+        self.request(RTM_NEWRULE, REQUEST_ACK | CREATE_NEW, &rule.body(v6)).map(drop)
+    }
+
+    /// Removes the first rule that leads to the table.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace, or when there is no such rule.
+    pub fn remove_rule(&self, v6: bool, table: u8) -> io::Result<()> {
+        let rule = Rule { table, ..Rule::default() };
+        self.request(RTM_DELRULE, REQUEST_ACK, &rule.body(v6)).map(drop)
+    }
+
     /// Makes every IPv4 or IPv6 address local: `ip route add local default dev lo`.
     ///
     /// # Errors
     /// Without CAP_NET_ADMIN in the namespace, or without the family in the kernel.
     pub fn any_ip(&self, v6: bool) -> io::Result<()> {
-        let family = if v6 { AF_INET6 } else { AF_INET };
+        let family = family(v6);
         // struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type, flags
-        let mut body = vec![family, 0, 0, 0, RT_TABLE_LOCAL, RTPROT_STATIC, RT_SCOPE_HOST, RTN_LOCAL, 0, 0, 0, 0];
+        let mut body = vec![family, 0, 0, 0, TABLE_LOCAL, RTPROT_STATIC, RT_SCOPE_HOST, RTN_LOCAL, 0, 0, 0, 0];
         attribute(&mut body, RTA_OIF, &LOOPBACK.to_ne_bytes());
         self.request(RTM_NEWROUTE, REQUEST_ACK | REPLACE_CREATE, &body).map(drop)
     }
@@ -73,10 +168,7 @@ impl Netlink {
     /// # Errors
     /// When there is no route at all, among others.
     pub fn is_local(&self, address: IpAddr) -> io::Result<bool> {
-        let (family, length, octets) = match address {
-            IpAddr::V4(v4) => (AF_INET, 32, v4.octets().to_vec()),
-            IpAddr::V6(v6) => (AF_INET6, 128, v6.octets().to_vec()),
-        };
+        let (family, length, octets) = parts(address);
         let mut body = vec![family, length, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         attribute(&mut body, RTA_DST, &octets);
         let answer = self.request(RTM_GETROUTE, 0x0001, &body)?;
@@ -99,6 +191,36 @@ impl Netlink {
             0 => Ok(answer),
             code => Err(io::Error::from_raw_os_error(-code)),
         }
+    }
+}
+
+impl Rule<'_> {
+    /// struct fib_rule_hdr (family, destination length, source length, tos, table, two reserved, action, flags) and its attributes.
+    fn body(&self, v6: bool) -> Vec<u8> {
+        let length = self.to.map_or(0, |(_, length)| length);
+        let mut body = vec![family(v6), length, 0, 0, self.table, 0, 0, FR_ACT_TO_TABLE, 0, 0, 0, 0];
+        if let Some((address, _)) = self.to {
+            attribute(&mut body, FRA_DST, &parts(address).2);
+        }
+        if let Some(name) = self.from {
+            attribute(&mut body, FRA_IIFNAME, &[name.as_bytes(), &[0]].concat());
+        }
+        if self.priority > 0 {
+            attribute(&mut body, FRA_PRIORITY, &self.priority.to_ne_bytes());
+        }
+        body
+    }
+}
+
+const fn family(v6: bool) -> u8 {
+    if v6 { AF_INET6 } else { AF_INET }
+}
+
+/// Family, length in bits and octets of an address.
+fn parts(address: IpAddr) -> (u8, u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(v4) => (AF_INET, 32, v4.octets().to_vec()),
+        IpAddr::V6(v6) => (AF_INET6, 128, v6.octets().to_vec()),
     }
 }
 

@@ -5,26 +5,38 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdSocket};
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::{getgid, getuid};
 use rustix::thread::UnshareFlags;
 
+use crate::limits;
 use crate::netlink::Netlink;
+use crate::udp::{Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
+use crate::wiring;
 
-/// Addresses that no host has (RFC 5737, RFC 3849): local here only by AnyIP.
-const PROBES: [IpAddr; 2] =
-    [IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
+/// Addresses that no host has (RFC 5737, RFC 3849), two of each family: local here only by AnyIP.
+const PAIRS: [[IpAddr; 2]; 2] = [
+    [IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1)), IpAddr::V4(Ipv4Addr::new(203, 0, 113, 2))],
+    [
+        IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+        IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2)),
+    ],
+];
 
-/// Kernel settings of the new namespace: what sending from any address, and much of it, needs.
-const SETTINGS: [(&str, &str); 7] = [
-    ("net/ipv4/conf/all/rp_filter", "0"),
-    ("net/ipv4/conf/lo/rp_filter", "0"),
-    ("net/ipv6/ip_nonlocal_bind", "1"),
-    ("net/ipv4/ip_local_port_range", "1024 65535"),
-    ("net/ipv4/icmp_ratelimit", "0"),
-    ("net/ipv6/icmp/ratelimit", "0"),
-    ("net/ipv4/icmp_msgs_per_sec", "1000000"),
+/// Kernel settings of the new namespace: what sending from any address, and much of it, needs; and what it is like
+/// without. None of them decides whether addresses are local, which is tried afterwards.
+const SETTINGS: [(&str, &str, &str); 8] = [
+    ("net.ipv6.conf.all.disable_ipv6", "0", "IPv6 may be off"),
+    ("net.ipv4.conf.all.rp_filter", "0", "answers may be dropped by their source"),
+    ("net.ipv4.conf.lo.rp_filter", "0", "answers may be dropped by their source"),
+    ("net.ipv6.ip_nonlocal_bind", "1", "servers cannot listen on any IPv6 address they like"),
+    ("net.ipv4.ip_local_port_range", "1024 65535", "there are fewer ports for clients"),
+    ("net.ipv4.icmp_ratelimit", "0", "refusals may be told late or not at all"),
+    ("net.ipv6.icmp.ratelimit", "0", "refusals may be told late or not at all"),
+    ("net.ipv4.icmp_msgs_per_sec", "1000000", "refusals may be told late or not at all"),
 ];
 
 /// What keeps a testbed from being made. Exit status 3.
@@ -51,12 +63,30 @@ pub enum NetError {
         /// What the system said.
         source: io::Error,
     },
+    /// All was set up, and yet a datagram from one such address to another did not arrive.
+    #[error("a datagram between two addresses of the new namespace was lost ({0}); see `ldplayer doctor`")]
+    Unusable(io::Error),
+}
+
+/// A kernel setting that a testbed lacks, and what that means. Harmless, but worth knowing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot set {name} to {value} in the namespace ({why}): {effect}")]
+pub struct Shortfall {
+    /// Its dotted name.
+    pub name: &'static str,
+    /// What it should be.
+    pub value: &'static str,
+    /// What the system said.
+    pub why: String,
+    /// What it is like without.
+    pub effect: &'static str,
 }
 
 /// The namespace that the calling thread is in; threads and processes that it starts from now on are in it, too.
 #[derive(Debug)]
 pub struct Testbed {
     rootless: bool,
+    shortfalls: Vec<Shortfall>,
 }
 
 impl Testbed {
@@ -66,28 +96,83 @@ impl Testbed {
     /// What the system refused, with the way to allow it.
     pub fn enter() -> Result<Self, NetError> {
         let rootless = separate()?;
+        let with_v6 = has_ipv6();
+        let shortfalls = apply_settings();
         let netlink = Netlink::open().map_err(|source| NetError::Routing { what: "netlink", source })?;
         let routing = |what| move |source| NetError::Routing { what, source };
         netlink.loopback_up().map_err(routing("loopback"))?;
         netlink.any_ip(false).map_err(routing("local IPv4 routes"))?;
-        netlink.any_ip(true).map_err(routing("local IPv6 routes"))?;
-        for (name, value) in SETTINGS {
-            // Not every kernel has each of them; where one lacks, the kernel's default is what the run has.
-            let _ = fs::write(format!("/proc/sys/{name}"), value);
+        if with_v6 {
+            netlink.any_ip(true).map_err(routing("local IPv6 routes"))?;
         }
-        Ok(Self { rootless })
+        PAIRS.iter().filter(|pair| with_v6 || pair[0].is_ipv4()).try_for_each(exchange).map_err(NetError::Unusable)?;
+        Ok(Self { rootless, shortfalls })
     }
 
     /// Whether it was made without privileges, in a user namespace.
     pub const fn is_rootless(&self) -> bool {
         self.rootless
     }
+
+    /// The kernel settings that could not be made.
+    pub fn shortfalls(&self) -> &[Shortfall] {
+        &self.shortfalls
+    }
 }
 
-/// Whether every address is local in the current namespace.
+/// Makes the settings of the current namespace; those that it lacks afterwards.
+pub(crate) fn apply_settings() -> Vec<Shortfall> {
+    let with_v6 = has_ipv6();
+    let names = SETTINGS.into_iter().filter(|(name, ..)| with_v6 || !name.starts_with("net.ipv6"));
+    names.filter_map(|(name, value, effect)| set(name, value, effect)).collect()
+}
+
+/// Makes a setting of the namespace. A kernel that has it right already, or does not know it, lacks nothing.
+fn set(name: &'static str, value: &'static str, effect: &'static str) -> Option<Shortfall> {
+    let found = limits::sysctl(name)?;
+    let path = format!("/proc/sys/{}", name.replace('.', "/"));
+    let why = fs::write(path, value).err().filter(|_| found != value)?.to_string();
+    Some(Shortfall { name, value, why, effect })
+}
+
+/// Sends a datagram from the first address to the second, which loopback delivers before the call returns.
+fn exchange(&[from, to]: &[IpAddr; 2]) -> io::Result<()> {
+    let open =
+        |address| UdpSocket::open(&UdpOptions { bind: SocketAddr::new(address, 0), buffer: 4_096, freebind: true });
+    let (mut sender, receiver) = (open(from)?, open(to)?);
+    sender.connect(receiver.local())?;
+    let datagram = Datagram { head: [0; 2], tail: &[0; 10], source: None, peer: None };
+    SendBatch::new().send(&sender, std::iter::once(datagram))?;
+    let received = ReceiveBatch::new().receive(&receiver, 1)?;
+    if received == 1 { Ok(()) } else { Err(io::Error::other(format!("from {from} to {to}"))) }
+}
+
+/// Whether this kernel has IPv6 (it has not with `ipv6.disable=1`).
+pub fn has_ipv6() -> bool {
+    !matches!(socket(AddressFamily::INET6, SocketType::DGRAM, None), Err(Errno::AFNOSUPPORT))
+}
+
+/// Whether every address of the families that this kernel has is local in the current namespace: a program may send from
+/// it and gets what is sent to it.
 pub fn has_any_ip() -> bool {
+    if wiring::is_wired() {
+        // Routes lead to the wire there, but the kernel binds to no IPv4 address that is not local.
+        return StdSocket::bind((PAIRS[0][0], 0)).is_ok();
+    }
     let Ok(netlink) = Netlink::open() else { return false };
-    PROBES.into_iter().all(|probe| netlink.is_local(probe).unwrap_or(false))
+    let is_local = |address| netlink.is_local(address).unwrap_or(false);
+    PAIRS.iter().all(|[probe, _]| is_local(*probe) || (probe.is_ipv6() && !has_ipv6()))
+}
+
+/// Goes into a new user namespace with a network of its own, whatever rights there are already, and uses the rights in
+/// it: some systems give the namespace without them. For a process that only tries it, and ends.
+///
+/// # Errors
+/// What the system refused.
+pub fn try_user_namespace() -> Result<(), NetError> {
+    enter_user_namespace(UnshareFlags::NEWNET)?;
+    let up = Netlink::open().and_then(|netlink| netlink.loopback_up());
+    up.map_err(|source| NetError::Routing { what: "loopback", source })
 }
 
 /// Leaves the network namespace; with a new user namespace where the right to do so lacks. Returns whether it lacked.
@@ -95,17 +180,23 @@ fn separate() -> Result<bool, NetError> {
     if unshare(UnshareFlags::NEWNET).is_ok() {
         return Ok(false);
     }
+    enter_user_namespace(UnshareFlags::NEWNET)?;
+    Ok(true)
+}
+
+/// A user namespace with `more` namespaces, in which this user is root.
+pub(crate) fn enter_user_namespace(more: UnshareFlags) -> Result<(), NetError> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET).map_err(NetError::Namespace)?;
+    unshare(UnshareFlags::NEWUSER | more).map_err(NetError::Namespace)?;
     for (file, content) in
         [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {uid} 1")), ("gid_map", format!("0 {gid} 1"))]
     {
         fs::write(format!("/proc/self/{file}"), content).map_err(|source| NetError::Mapping { file, source })?;
     }
-    Ok(true)
+    Ok(())
 }
 
-fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: neither flag unshares file descriptors or the file system, which other code relies on being shared.
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: none of the flags used here unshares file descriptors or the file system, which other code relies on being shared.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }

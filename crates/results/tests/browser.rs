@@ -95,17 +95,17 @@ fn chromium(page: &Path) -> Output {
         .unwrap()
 }
 
-/// The browser to test with: `CHROMIUM`, else one of Debian's on the PATH.
+/// The browser to test with: `CHROMIUM`, else one on the PATH, as `scripts/need.sh` looks for it.
 fn browser() -> PathBuf {
-    if let Some(named) = std::env::var_os("CHROMIUM") {
+    if let Some(named) = std::env::var_os("CHROMIUM").filter(|named| !named.is_empty()) {
         return named.into();
     }
     let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
-    ["chromium-headless-shell", "chromium"]
+    ["chromium-headless-shell", "chromium", "google-chrome", "google-chrome-stable"]
         .iter()
         .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
         .find(|path| path.is_file())
-        .expect("no Chromium: install Debian's package chromium-headless-shell (or chromium), or name one in CHROMIUM")
+        .expect("no Chromium: scripts/need.sh chromium installs one or says how; or name one in CHROMIUM")
 }
 
 /// What the page says of a figure's marks; panics when there is no such figure.

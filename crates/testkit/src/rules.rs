@@ -170,12 +170,14 @@ fn ends_with_comment(line: &str) -> bool {
 }
 
 /// Whether `part` stands in the line with no word, point or slash before it and, with `length` above 0, no word behind it.
+/// The slashes of a URL without a host (`file:` and two of them) are none: what follows is a path from the root.
 fn has_bounded(line: &str, part: &str, length: usize) -> bool {
     line.match_indices(part).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let behind = line[at + part.len()..].chars().next();
         let is_part = |character: char| is_word(character) || matches!(character, '.' | '/' | '*' | '}' | '-' | '~');
-        !before.is_some_and(is_part) && (length == 0 || !behind.is_some_and(is_word))
+        let is_alone = !before.is_some_and(is_part) || line[..at].ends_with("://");
+        is_alone && (length == 0 || !behind.is_some_and(is_word))
     })
 }
 
@@ -199,7 +201,7 @@ fn has_reason(line: &Line) -> bool {
 }
 
 fn may_panic(code: &str) -> bool {
-    code.contains(".unwrap()") || code.contains(".expect(")
+    [".unwrap()", ".expect(", ".unwrap_err()", ".expect_err("].iter().any(|call| code.contains(call))
 }
 
 fn words(code: &str) -> impl Iterator<Item = &str> {
@@ -308,6 +310,13 @@ mod tests {
     }
 
     #[test]
+    fn a_panic_on_success_needs_its_reason_too() {
+        let text = "//! P.\nlet a = b.unwrap_err();\nlet a = b.expect_err(\"c\");\n// Always fails.\nlet a = b.unwrap_err();\n\
+                    let a = b.unwrap_err_or();\n#[cfg(test)]\nmod tests {\n    fn a() { b.unwrap_err() }\n}\n";
+        assert_eq!(lines(text), [2, 3]);
+    }
+
+    #[test]
     fn tests_may_panic() {
         let text = "//! P.\n#[cfg(test)]\nmod tests {\n    fn a() { b.unwrap() }\n}\nfn c() { d.unwrap() }\n";
         assert_eq!(lines(text), [6]);
@@ -332,6 +341,8 @@ mod tests {
             (format!("\"{}x\"", MACHINE_PATHS[0]), 1),
             (format!("see {}user/x", MACHINE_PATHS[2]), 1),
             (format!("zones{}x, target{}", MACHINE_PATHS[1], MACHINE_PATHS[4]), 0),
+            (format!("open file://{}user/run", MACHINE_PATHS[2]), 1),
+            (format!("https://example.net{}x, ../{}", MACHINE_PATHS[4], MACHINE_PATHS[0]), 0),
         ];
         for (text, count) in texts {
             assert_eq!(of_any_text("a", &text).len(), count, "{text}");

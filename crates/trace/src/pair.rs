@@ -4,21 +4,27 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::{Bytes, BytesMut};
-use hashbrown::HashMap;
 use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 
 /// How long a response is waited for, in nanoseconds of the trace.
 const PATIENCE: i64 = 10_000_000_000;
+/// How long a query is waited for whose response was captured before it, in nanoseconds of the trace. Clocks and queues
+/// of two taps are apart by milliseconds; a client that asks the same again with the same ID waits for longer.
+const EARLY: i64 = 50_000_000;
 /// A step of the time stamps that may be a mistake, in nanoseconds.
 const JUMP: i64 = 60_000_000_000;
-/// Open queries of one key that a response is compared with.
-const MAX_COMPARED: usize = 16;
-/// Transactions that wait at most.
-const MAX_WAITING: usize = 1 << 17;
+/// Waiting messages that one is compared with.
+const MAX_COMPARED: usize = 256;
+/// Transactions that wait at most. What one TCP segment yields comes on top.
+const MAX_WAITING: usize = 120_000;
 /// Octets of messages that wait at most.
-const MAX_OCTETS: usize = 64 << 20;
-/// Octets that the messages of one allocation take.
-const ARENA: usize = 64 * 1024;
+const MAX_OCTETS: usize = 32 << 20;
+/// Octets that the messages of one allocation take: some of the longest, so that little is left over.
+const ARENA: usize = 256 * 1024;
+/// Chains of waiting messages; a power of two, about as many as transactions may wait.
+const CHAINS: usize = 1 << 17;
+/// So far from a number that it is no other waiting one's.
+const NOWHERE: u32 = 1 << 31;
 
 /// A message with where it came from.
 #[derive(Clone, Copy, Debug)]
@@ -38,23 +44,46 @@ pub(crate) struct Seen<'a> {
 }
 
 /// Transactions in the making, in the order in which they began.
-#[derive(Default)]
 pub(crate) struct Pairing {
     waiting: VecDeque<Waiting>,
-    /// Number of the first of `waiting`.
-    first: u64,
-    /// The open queries of each key, chained through `waiting`.
-    open: HashMap<u64, Chain, foldhash::fast::FixedState>,
+    /// Number of the first of `waiting`. Numbers wrap around; those that wait are few enough to be told apart.
+    first: u32,
+    /// The newest message of each chain. A number that is no longer waiting ends a chain, so that nothing needs to be
+    /// taken out of it when it goes.
+    newest: Vec<u32>,
+    /// Responses that wait for their query.
+    early: usize,
     octets: usize,
+    max_waiting: usize,
+    max_octets: usize,
     clock: Clock,
     arena: BytesMut,
 }
 
-/// The oldest and the newest of the open queries with one key.
-#[derive(Clone, Copy)]
-struct Chain {
-    oldest: u64,
-    newest: u64,
+/// What a batch still has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Transactions.
+    pub rows: usize,
+    /// Octets of messages; the last transaction may take more.
+    pub octets: usize,
+}
+
+impl Pairing {
+    /// One of several inputs, which share the bounds of what waits.
+    pub fn one_of(inputs: usize) -> Self {
+        Self {
+            max_waiting: MAX_WAITING / inputs.max(1),
+            max_octets: MAX_OCTETS / inputs.max(1),
+            waiting: VecDeque::new(),
+            first: 0,
+            newest: vec![NOWHERE; CHAINS],
+            early: 0,
+            octets: 0,
+            clock: Clock::default(),
+            arena: BytesMut::new(),
+        }
+    }
 }
 
 /// The time of the capture, which a single wrong time stamp does not move.
@@ -74,18 +103,48 @@ impl Clock {
         self.jumped = far && !self.jumped;
     }
 
-    /// Whether `time` is too far away to belong to what is seen now.
-    fn is_past(&self, time: TraceTime) -> bool {
-        self.now.is_some_and(|now| (now - time).abs() > PATIENCE)
+    /// Whether `time` is further than `patience` away from what is seen now.
+    fn is_past(&self, time: TraceTime, patience: i64) -> bool {
+        self.now.is_some_and(|now| (now - time).abs() > patience)
+    }
+}
+
+/// What a transaction waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lacks {
+    /// A query without response.
+    Response,
+    /// A response without query.
+    Query,
+    /// Nothing: it is complete.
+    Nothing,
+    /// It has become part of another one, and is passed over.
+    All,
+}
+
+impl Lacks {
+    fn patience(self) -> i64 {
+        match self {
+            Self::Response => PATIENCE,
+            Self::Query => EARLY,
+            Self::Nothing | Self::All => 0,
+        }
     }
 }
 
 struct Waiting {
     transaction: Transaction,
     key: u64,
-    /// The next open query of the same key.
-    next: Option<u64>,
-    open: bool,
+    /// The next older one of the chain; a number that is not waiting at its end.
+    older: u32,
+    lacks: Lacks,
+}
+
+/// Where a waiting message was found, and the newer one of its chain.
+#[derive(Clone, Copy)]
+struct Found {
+    at: usize,
+    newer: Option<usize>,
 }
 
 impl Pairing {
@@ -99,127 +158,107 @@ impl Pairing {
         }
     }
 
-    /// Moves what is complete, or has waited long enough, to `batch`; all of it at the `end`.
-    pub fn drain(&mut self, batch: &mut Vec<Transaction>, end: bool) {
-        while let Some(front) = self.waiting.front() {
-            let old = self.clock.is_past(front.transaction.time);
-            let full = self.waiting.len() > MAX_WAITING || self.octets > MAX_OCTETS;
-            if front.open && !old && !full && !end {
+    /// Moves what is complete, or has waited long enough, to `batch`, as long as there is room; all of it at the `end`.
+    pub fn drain(&mut self, batch: &mut Vec<Transaction>, room: &mut Room, end: bool) {
+        while let Some(front) = self.waiting.front()
+            && room.rows > 0
+            && room.octets > 0
+        {
+            let full = self.waiting.len() > self.max_waiting || self.octets > self.max_octets;
+            let lacks = matches!(front.lacks, Lacks::Response | Lacks::Query);
+            if lacks && !full && !end && !self.clock.is_past(front.transaction.time, front.lacks.patience()) {
                 break;
             }
-            self.yield_front(batch);
+            self.yield_front(batch, room);
         }
     }
 
-    fn yield_front(&mut self, batch: &mut Vec<Transaction>) {
+    fn yield_front(&mut self, batch: &mut Vec<Transaction>, room: &mut Room) {
         let Some(front) = self.waiting.pop_front() else { return };
-        if front.open {
-            // The first of all is the oldest of its key.
-            self.unchain(front.key, self.first, None, front.next);
+        self.first = self.first.wrapping_add(1);
+        self.early -= usize::from(front.lacks == Lacks::Query);
+        let octets = size(&front.transaction);
+        self.octets -= octets;
+        if front.lacks != Lacks::All {
+            room.rows -= 1;
+            room.octets = room.octets.saturating_sub(octets);
+            batch.push(front.transaction);
         }
-        self.first += 1;
-        self.octets -= size(&front.transaction);
-        batch.push(front.transaction);
     }
 
     fn add_query(&mut self, seen: &Seen<'_>, message: &Message<'_>) {
         let (client, server) = (seen.from, seen.to);
         let key = key(client, server, seen.stream, message.id());
-        let number = self.first + self.waiting.len() as u64;
-        let query = Some(self.keep(seen.octets));
-        self.push(seen, client, server, query, None, Some(key));
-        self.chain(key, number);
+        let query = self.keep(seen.octets);
+        let mut transaction = transaction(seen, client, server);
+        transaction.query = Some(query);
+        let early = if self.early > 0 { self.matching(key, &transaction, message, Lacks::Query) } else { None };
+        let Some(found) = early else { return self.push(transaction, key, Lacks::Response) };
+        self.unchain(key, found);
+        let response = &mut self.waiting[found.at];
+        response.lacks = Lacks::All;
+        self.octets -= size(&response.transaction);
+        transaction.response_delay = Some(response.transaction.time - seen.time);
+        transaction.response = response.transaction.response.take();
+        self.early -= 1;
+        self.push(transaction, key, Lacks::Nothing);
     }
 
     fn add_response(&mut self, seen: &Seen<'_>, message: &Message<'_>) {
         let (client, server) = (seen.to, seen.from);
         let key = key(client, server, seen.stream, message.id());
         let response = self.keep(seen.octets);
-        let Some((number, previous)) = self.matching(key, client, server, seen.time, message) else {
-            return self.push(seen, client, server, None, Some(response), None);
+        let mut transaction = transaction(seen, client, server);
+        let Some(found) = self.matching(key, &transaction, message, Lacks::Response) else {
+            transaction.response = Some(response);
+            self.early += 1;
+            return self.push(transaction, key, Lacks::Query);
         };
+        self.unchain(key, found);
         self.octets += response.len();
-        let waiting = &mut self.waiting[(number - self.first) as usize];
-        waiting.open = false;
+        let waiting = &mut self.waiting[found.at];
+        waiting.lacks = Lacks::Nothing;
         waiting.transaction.response_delay = Some(seen.time - waiting.transaction.time);
         waiting.transaction.response = Some(response);
-        let next = waiting.next;
-        self.unchain(key, number, previous, next);
     }
 
-    /// The open query that a response answers, and the one before it in its chain: the oldest that has the question. A
-    /// response may leave the question out, as some errors do.
-    fn matching(
-        &self,
-        key: u64,
-        client: SocketAddr,
-        server: SocketAddr,
-        time: TraceTime,
-        response: &Message<'_>,
-    ) -> Option<(u64, Option<u64>)> {
-        let (mut number, mut previous) = (self.open.get(&key)?.oldest, None);
+    /// The oldest waiting message that lacks `message`, of the newest [`MAX_COMPARED`] of the chain. A response may leave
+    /// the question out, as some errors do.
+    fn matching(&self, key: u64, ends: &Transaction, message: &Message<'_>, lacks: Lacks) -> Option<Found> {
+        let (mut found, mut newer) = (None, None);
+        let mut number = self.newest[chain(key)];
         for _ in 0..MAX_COMPARED {
-            let waiting = self.waiting.get(number.checked_sub(self.first)? as usize)?;
-            let asked = &waiting.transaction;
-            let same = asked.client == client && asked.server == server;
-            let in_time = (time - asked.time).abs() <= PATIENCE;
-            let query = Message::new(asked.query.as_ref()?)?;
-            if same && in_time && (response.counts()[0] == 0 || response.same_question(&query)) {
-                return Some((number, previous));
+            let at = number.wrapping_sub(self.first) as usize;
+            let Some(waiting) = self.waiting.get(at) else { break };
+            if waiting.key == key && waiting.lacks == lacks && waiting.fits(ends, message) {
+                found = Some(Found { at, newer });
             }
-            previous = Some(number);
-            number = waiting.next?;
+            newer = Some(at);
+            number = waiting.older;
         }
-        None
+        found
     }
 
-    fn push(
-        &mut self,
-        seen: &Seen<'_>,
-        client: SocketAddr,
-        server: SocketAddr,
-        query: Option<Bytes>,
-        response: Option<Bytes>,
-        key: Option<u64>,
-    ) {
-        let (time, transport, stream) = (seen.time, seen.transport, seen.stream);
-        let transaction =
-            Transaction { time, client, server, transport, stream, query, response, response_delay: None };
+    /// Appends a transaction. What lacks something is put in its chain.
+    fn push(&mut self, transaction: Transaction, key: u64, lacks: Lacks) {
         self.octets += size(&transaction);
-        self.waiting.push_back(Waiting { transaction, key: key.unwrap_or(0), next: None, open: key.is_some() });
-    }
-
-    /// Puts query `number` behind the other open ones of its key.
-    fn chain(&mut self, key: u64, number: u64) {
-        let chain = self.open.entry(key).or_insert(Chain { oldest: number, newest: number });
-        let last = std::mem::replace(&mut chain.newest, number);
-        if last != number {
-            self.link(last, Some(number));
-        }
-    }
-
-    /// Takes query `number`, between `previous` and `next`, out of its chain.
-    fn unchain(&mut self, key: u64, number: u64, previous: Option<u64>, next: Option<u64>) {
-        let Some(chain) = self.open.get_mut(&key) else { return };
-        if chain.newest == number {
-            match previous {
-                Some(previous) => chain.newest = previous,
-                None => {
-                    self.open.remove(&key);
-                    return;
-                }
+        let number = self.first.wrapping_add(self.waiting.len() as u32);
+        let mut older = number.wrapping_add(NOWHERE);
+        if matches!(lacks, Lacks::Response | Lacks::Query) {
+            let newest = std::mem::replace(&mut self.newest[chain(key)], number);
+            // What is not waiting now must not be taken for what will have its number one day.
+            if (newest.wrapping_sub(self.first) as usize) < self.waiting.len() {
+                older = newest;
             }
         }
-        match previous {
-            Some(previous) => self.link(previous, next),
-            None => chain.oldest = next.unwrap_or(number),
-        }
+        self.waiting.push_back(Waiting { transaction, key, older, lacks });
     }
 
-    fn link(&mut self, number: u64, next: Option<u64>) {
-        let waiting = number.checked_sub(self.first).and_then(|at| self.waiting.get_mut(at as usize));
-        if let Some(waiting) = waiting {
-            waiting.next = next;
+    fn unchain(&mut self, key: u64, found: Found) {
+        let older = self.waiting[found.at].older;
+        match found.newer {
+            Some(newer) => self.waiting[newer].older = older,
+            None => self.newest[chain(key)] = older,
         }
     }
 
@@ -233,8 +272,31 @@ impl Pairing {
     }
 }
 
+impl Waiting {
+    /// Whether `message`, between the same ends, belongs to this one.
+    fn fits(&self, ends: &Transaction, message: &Message<'_>) -> bool {
+        let mine = &self.transaction;
+        let in_time = (ends.time - mine.time).abs() <= self.lacks.patience();
+        let known = mine.query.as_deref().or(mine.response.as_deref()).and_then(Message::new);
+        let Some(known) = known.filter(|_| mine.client == ends.client && mine.server == ends.server && in_time) else {
+            return false;
+        };
+        let response = if self.lacks == Lacks::Response { message } else { &known };
+        response.counts()[0] == 0 || message.same_question(&known)
+    }
+}
+
+fn transaction(seen: &Seen<'_>, client: SocketAddr, server: SocketAddr) -> Transaction {
+    let Seen { time, transport, stream, .. } = *seen;
+    Transaction { time, client, server, transport, stream, query: None, response: None, response_delay: None }
+}
+
 fn size(transaction: &Transaction) -> usize {
     [&transaction.query, &transaction.response].into_iter().flatten().map(Bytes::len).sum()
+}
+
+fn chain(key: u64) -> usize {
+    key as usize % CHAINS
 }
 
 /// A hash of what query and response have in common. Equal hashes of other transactions are told apart by `matching`.
@@ -271,8 +333,9 @@ mod tests {
 
     /// Adds messages (time, ID, name, is a response) and returns (has a query, has a response, delay).
     fn pair(messages: &[(i64, u16, &[u8], bool)]) -> Vec<(bool, bool, Option<i64>)> {
-        let mut pairing = Pairing::default();
+        let mut pairing = Pairing::one_of(1);
         let mut batch = Vec::new();
+        let mut room = Room { rows: usize::MAX, octets: usize::MAX };
         let (client, server) = ("192.0.2.1:1024".parse().unwrap(), "192.0.2.2:53".parse().unwrap());
         for &(time, id, name, response) in messages {
             let octets = message(id, name, response);
@@ -280,10 +343,10 @@ mod tests {
             let transport = Transport::Udp;
             let seen = Seen { time: TraceTime(time), from, to, transport, stream: None, octets: &octets };
             pairing.add(&seen, &Message::new(&octets).unwrap());
-            pairing.drain(&mut batch, false);
+            pairing.drain(&mut batch, &mut room, false);
         }
-        pairing.drain(&mut batch, true);
-        assert_eq!((pairing.octets, pairing.open.len()), (0, 0));
+        pairing.drain(&mut batch, &mut room, true);
+        assert_eq!((pairing.octets, pairing.early, pairing.waiting.len()), (0, 0, 0));
         batch.iter().map(|t| (t.query.is_some(), t.response.is_some(), t.response_delay)).collect()
     }
 
@@ -337,6 +400,72 @@ mod tests {
     fn a_second_response_is_unasked() {
         let paired = pair(&[(0, 1, A, false), (1, 1, A, true), (2, 1, A, true)]);
         assert_eq!(paired, [(true, true, Some(1)), (false, true, None)]);
+    }
+
+    #[test]
+    fn a_response_captured_just_before_its_query_is_its_response() {
+        let early = |skew| pair(&[(0, 1, A, true), (skew, 1, A, false), (skew + 1, 2, B, false)]);
+        assert_eq!(early(EARLY), [(true, true, Some(-EARLY)), (true, false, None)]);
+        assert_eq!(early(EARLY + 1), [(false, true, None), (true, false, None), (true, false, None)]);
+    }
+
+    #[test]
+    fn a_batch_takes_what_it_has_room_for() {
+        let mut pairing = Pairing::one_of(1);
+        let response = message(1, A, true);
+        let (from, to) = ("192.0.2.2:53".parse().unwrap(), "192.0.2.1:1024".parse().unwrap());
+        for time in 0..10 {
+            let (time, transport) = (TraceTime(time), Transport::Udp);
+            let seen = Seen { time, from, to, transport, stream: None, octets: &response };
+            pairing.add(&seen, &Message::new(&response).unwrap());
+        }
+        let mut batch = Vec::new();
+        pairing.drain(&mut batch, &mut Room { rows: 4, octets: usize::MAX }, true);
+        pairing.drain(&mut batch, &mut Room { rows: 10, octets: response.len() + 1 }, true);
+        assert_eq!((batch.len(), pairing.waiting.len()), (6, 4));
+    }
+
+    #[test]
+    fn an_early_response_waits_for_its_own_query() {
+        let paired = pair(&[(0, 1, A, true), (1, 1, B, false), (2, 1, A, false), (3, 1, B, true)]);
+        assert_eq!(paired, [(true, true, Some(2)), (true, true, Some(-2))]);
+    }
+
+    #[test]
+    fn many_with_one_id_are_answered_in_order() {
+        let mut messages: Vec<(i64, u16, &[u8], bool)> = (0..200).map(|at| (at, 1, A, false)).collect();
+        messages.extend((0..200).map(|at| (500 + at, 1, A, true)));
+        assert!(pair(&messages).iter().all(|row| *row == (true, true, Some(500))));
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_numbers_may_wrap_around() {
+        let mut pairing = Pairing { first: u32::MAX - 1_000, ..Pairing::one_of(1) };
+        let mut room = Room { rows: usize::MAX, octets: usize::MAX };
+        let (mut batch, mut most) = (Vec::new(), 0);
+        let query = message(1, A, false);
+        let view = Message::new(&query).unwrap();
+        for port in 0..2 * MAX_WAITING as u32 {
+            let from = SocketAddr::new(IpAddr::from((port >> 16).to_be_bytes()), port as u16);
+            let (time, to) = (TraceTime(0), "192.0.2.2:53".parse().unwrap());
+            pairing.add(&Seen { time, from, to, transport: Transport::Udp, stream: None, octets: &query }, &view);
+            pairing.drain(&mut batch, &mut room, false);
+            most = most.max(pairing.waiting.len());
+        }
+        assert_eq!((most, batch.len()), (MAX_WAITING, MAX_WAITING));
+        let last = pairing.waiting.back().unwrap().transaction.clone();
+        let response = message(1, A, true);
+        let view = Message::new(&response).unwrap();
+        let seen = Seen {
+            time: TraceTime(9),
+            from: last.server,
+            to: last.client,
+            octets: &response,
+            transport: Transport::Udp,
+            stream: None,
+        };
+        pairing.add(&seen, &view);
+        assert_eq!(pairing.waiting.back().unwrap().transaction.response_delay, Some(9));
     }
 
     #[test]

@@ -75,11 +75,12 @@ impl Planner {
         Self { options, first: None, rows: 0, planned: 0, finished: false }
     }
 
-    /// The query of a transaction; `None` when it has none, or lies outside the part to be planned.
-    pub fn plan(&mut self, transaction: &Transaction) -> Option<Query> {
+    /// The query of a transaction, whose message is taken out of it; `None` when it has none, or lies outside the part to
+    /// be planned.
+    pub fn plan(&mut self, transaction: &mut Transaction) -> Option<Query> {
         let index = self.rows;
         self.rows += 1;
-        let wire = transaction.query.clone()?;
+        let wire = transaction.query.take()?;
         let first = *self.first.get_or_insert(transaction.time);
         let elapsed = transaction.time - first;
         if self.options.stop.is_some_and(|stop| elapsed >= stop) {
@@ -148,7 +149,7 @@ mod tests {
 
     fn dues(options: PlanOptions, times: &[i64]) -> Vec<(u64, i64)> {
         let mut planner = Planner::new(options);
-        let planned = times.iter().filter_map(|&time| planner.plan(&transaction(time)));
+        let planned = times.iter().filter_map(|&time| planner.plan(&mut transaction(time)));
         planned.map(|query| (query.index, query.due.0)).collect()
     }
 
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn a_rate_does_not_drift() {
         let mut planner = Planner::new(options(Timing::Rate(30_000.0)));
-        let last = (0..=3_000_000).filter_map(|time| planner.plan(&transaction(time))).last();
+        let last = (0..=3_000_000).filter_map(|time| planner.plan(&mut transaction(time))).last();
         assert_eq!(last.unwrap().due, RunTime(100_000_000_000));
     }
 
@@ -191,15 +192,15 @@ mod tests {
     #[test]
     fn a_response_alone_plans_nothing_but_keeps_its_row() {
         let mut planner = Planner::new(options(Timing::ORIGINAL));
-        assert_eq!(planner.plan(&Transaction { query: None, ..transaction(0) }), None);
-        assert_eq!(planner.plan(&transaction(9)).unwrap().index, 1);
+        assert_eq!(planner.plan(&mut Transaction { query: None, ..transaction(0) }), None);
+        assert_eq!(planner.plan(&mut transaction(9)).unwrap().index, 1);
     }
 
     #[test]
     fn the_transport_can_be_changed() {
         let udp = PlanOptions { transport: Some(Transport::Udp), ..options(Timing::ORIGINAL) };
-        assert_eq!(Planner::new(udp).plan(&transaction(0)).unwrap().transport, Transport::Udp);
-        let kept = Planner::new(options(Timing::ORIGINAL)).plan(&transaction(0)).unwrap();
+        assert_eq!(Planner::new(udp).plan(&mut transaction(0)).unwrap().transport, Transport::Udp);
+        let kept = Planner::new(options(Timing::ORIGINAL)).plan(&mut transaction(0)).unwrap();
         assert_eq!(kept.transport, Transport::Tcp);
     }
 }

@@ -20,11 +20,14 @@ use std::path::PathBuf;
 
 use ldplayer_core::Transaction;
 
+pub(crate) use self::packets::Frame;
+use self::sort::Window;
+
 use crate::{Tally, TraceError};
 
 /// A stream of transactions, sorted by time within a bounded window.
 pub trait Source: Send {
-    /// Appends the next batch (some hundreds to some thousands) to `batch`; `false` when the input is exhausted.
+    /// Appends the next batch (some hundreds to some thousands, fewer of large messages) to `batch`; `false` when the input is exhausted.
     ///
     /// # Errors
     /// What makes further reading impossible. What was yielded before stays valid.
@@ -72,6 +75,9 @@ impl Default for OpenOptions {
     }
 }
 
+/// Octets of messages in a batch; the last transaction of a batch may take more.
+const BATCH_OCTETS: usize = 2 << 20;
+
 /// How Parquet files begin.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
@@ -80,28 +86,29 @@ const PARQUET_MAGIC: &[u8] = b"PAR1";
 /// # Errors
 /// When the system refuses an input, or when it is of no known format.
 pub fn open(inputs: &[Input], options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
-    let mut sources = inputs.iter().map(|input| open_one(input, options)).collect::<Result<Vec<_>, _>>()?;
+    let mut sources =
+        inputs.iter().map(|input| open_one(input, options, inputs.len())).collect::<Result<Vec<_>, _>>()?;
     match sources.len() {
         1 => Ok(sources.remove(0)),
         _ => Ok(Box::new(merge::Merged::new(sources))),
     }
 }
 
-fn open_one(input: &Input, options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
+fn open_one(input: &Input, options: &OpenOptions, inputs: usize) -> Result<Box<dyn Source>, TraceError> {
     let mut opened = compressed::open(input)?;
     let path = &opened.path;
     let head = opened.reader.fill_buf().map_err(|source| TraceError::File { path: path.clone(), source })?;
     if capture::is_capture(head) {
         let head = head.to_vec();
-        return capture::open(&opened.path, opened.reader, &head, options);
+        return capture::open(&opened.path, opened.reader, &head, options, inputs);
     }
     match (head.starts_with(PARQUET_MAGIC), opened.seekable) {
-        (true, true) => parquet::open(path),
+        (true, true) => parquet::open(path, Window::one_of(inputs)),
         (true, false) => Err(TraceError::Format {
             path: path.clone(),
             what: "Parquet cannot be read from a pipe or a compressed file, since its directory is at its end".into(),
             remedy: "give the uncompressed file by its name".into(),
         }),
-        _ => text::open(path, Box::new(opened.reader)),
+        _ => text::open(path, Box::new(opened.reader), Window::one_of(inputs)),
     }
 }

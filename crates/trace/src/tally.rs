@@ -55,6 +55,12 @@ impl Tally {
         }
     }
 
+    /// How often there was damage of this kind; `out_of_order` counts transactions earlier than those before them, by more
+    /// than could be sorted.
+    pub fn damage_count(&self, reason: &str) -> u64 {
+        self.damaged.iter().find(|damage| damage.reason == reason).map_or(0, |damage| damage.count)
+    }
+
     /// Adds the accounts of another input.
     pub fn merge(&mut self, other: &Self) {
         self.packets += other.packets;
@@ -87,6 +93,7 @@ mod tests {
         b.skip("icmp");
         a.merge(&b);
         assert_eq!(a.damaged, [Damage { reason: "short", count: 3, first: place(3) }]);
+        assert_eq!((a.damage_count("short"), a.damage_count("long")), (3, 0));
         assert_eq!(a.skipped["icmp"], 1);
     }
 }

@@ -73,6 +73,88 @@ fn a_capture_cut_off_keeps_what_came_before() {
     }
 }
 
+/// Long enough that no search with a bound finds what is behind it.
+const ZONE: usize = 5 << 20;
+
+/// Octets of 20 packets of the captures above, and where the eleventh begins.
+fn halves(octets: &[u8]) -> (&[u8], &[u8]) {
+    let record = if octets.len() == pcap().len() { 77 } else { 96 };
+    octets.split_at(octets.len() - 10 * record)
+}
+
+#[test]
+fn a_zone_of_damage_of_any_length_is_left_behind() {
+    let noise =
+        |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xbf58_476d) as u8;
+    let zones: [Vec<u8>; 3] = [vec![0; ZONE], vec![0xff; ZONE], (0..ZONE).map(noise).collect()];
+    for (octets, reason) in [(pcap(), "bad_record"), (pcapng(), "bad_block")] {
+        let (before, behind) = halves(&octets);
+        for zone in &zones {
+            let (count, tally) = read(&[before, zone, behind].concat()).expect("a capture");
+            assert_eq!((count, tally.packets), (20, 20), "{:?}", tally.damaged);
+            assert_eq!((tally.damaged.len(), tally.damaged[0].count), (1, 1), "{:?}", tally.damaged);
+            let first = &tally.damaged[0].first;
+            assert_eq!((tally.damaged[0].reason, first.packet), (reason, 11));
+            assert_eq!(first.offset, before.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn a_zone_that_overwrites_packets_costs_only_them() {
+    for mut octets in [pcap(), pcapng()] {
+        let (before, record) = (octets.len() - 10 * 77, 30);
+        octets[before..before + record].fill(0);
+        let (count, tally) = read(&octets).expect("a capture");
+        assert!((18..20).contains(&count), "{count}");
+        assert!(!tally.damaged.is_empty());
+    }
+}
+
+#[test]
+fn a_wrong_length_costs_its_packet_only() {
+    // Too long but within reason, too long for the rest of the file, too short.
+    for length in [200_u32, 60_000, 200_000, 20] {
+        let mut octets = pcap();
+        let at = 24 + 5 * 77;
+        octets[at + 8..at + 12].copy_from_slice(&length.to_le_bytes());
+        let (count, tally) = read(&octets).expect("a capture");
+        assert_eq!((count, tally.damaged[0].reason), (19, "bad_record"), "{length}");
+        assert_eq!((tally.damaged[0].first.packet, tally.damaged[0].first.offset), (6, at as u64));
+        let mut octets = pcapng();
+        let at = 48 + 5 * 96;
+        octets[at + 4..at + 8].copy_from_slice(&length.next_multiple_of(4).to_le_bytes());
+        let (count, tally) = read(&octets).expect("a capture");
+        assert_eq!((count, tally.damaged[0].reason), (19, "bad_block"), "{length}");
+        assert_eq!((tally.damaged[0].first.packet, tally.damaged[0].first.offset), (6, at as u64));
+    }
+}
+
+#[test]
+fn a_rest_that_cannot_be_decompressed_is_located() {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    gzip.write_all(&pcap()).expect("memory");
+    let mut packed = gzip.finish().expect("memory");
+    // The check sum behind the content.
+    let at = packed.len() - 8;
+    packed[at] ^= 1;
+    let (count, tally) = read(&packed).expect("a capture");
+    let (reason, first) = (tally.damaged[0].reason, &tally.damaged[0].first);
+    assert_eq!((count, reason, first.packet, first.offset), (20, "unreadable_rest", 21, pcap().len() as u64));
+}
+
+#[test]
+fn fragments_that_lack_are_told_by_the_first_of_them() {
+    let mut octets = pcap();
+    // The fourth and the sixth packet become first fragments of datagrams that are never whole.
+    for number in [3, 5] {
+        octets[24 + number * 77 + 16 + 14 + 6] = 0x20;
+    }
+    let (count, tally) = read(&octets).expect("a capture");
+    assert_eq!((count, tally.damaged[0].reason, tally.damaged[0].count), (18, "fragments_lack", 1));
+    assert_eq!((tally.damaged[0].first.packet, tally.damaged[0].first.offset), (4, 24 + 3 * 77));
+}
+
 #[test]
 fn a_bad_record_header_costs_its_packet_only() {
     let mut octets = pcap();

@@ -9,8 +9,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::Context;
 use clap::Parser;
-use ldplayer_emulate::stock::Nsd;
-use ldplayer_net::netns::Testbed;
+use ldplayer_emulate::stock::{Nsd, Stock, Zone};
+use ldplayer_net::netns::{Testbed, has_ipv6};
 use tempfile::TempDir;
 
 use super::replay;
@@ -52,12 +52,14 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let scratch = tempfile::tempdir().context("cannot make a scratch directory; set TMPDIR to one with space")?;
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from(RUN));
-    let replay_args = replay_args(&args, &output, &capture(&scratch)?)?;
+    let mut replay_args = replay_args(&args, &output, &capture(&scratch)?)?;
     let zone = zone(&scratch)?;
     // The browser must not be in the namespace: who opens it is started before.
     let opener = args.open.then(Opener::start).transpose()?;
-    let _testbed = Testbed::enter().map_err(Failure::environment)?;
-    let _nsd = Nsd::start(&[(".", zone)], &addresses()).map_err(Failure::environment)?;
+    let testbed = Testbed::enter().map_err(Failure::environment)?;
+    testbed.shortfalls().iter().for_each(|shortfall| eprintln!("ldplayer: {shortfall}"));
+    let nsd = Nsd { zones: vec![Zone::new(".", zone)] }.start(&addresses()).map_err(Failure::environment)?;
+    replay_args.watch_pid = Some(nsd.id());
     eprintln!(
         "ldplayer: 60 s of L-root traffic of 2016-10-06 (ICANN, by way of DNS-STATS compactor, MPL-2.0), against NSD \
          with the root zone 2016100801, at speed {}",
@@ -97,7 +99,8 @@ fn replay_args(args: &Args, output: &Path, capture: &Path) -> anyhow::Result<rep
 }
 
 fn addresses() -> Vec<SocketAddr> {
-    SERVERS.iter().filter_map(|server| server.parse().ok()).collect()
+    let parsed = SERVERS.iter().filter_map(|server| server.parse().ok());
+    parsed.filter(|server: &SocketAddr| server.is_ipv4() || has_ipv6()).collect()
 }
 
 fn capture(scratch: &TempDir) -> anyhow::Result<PathBuf> {

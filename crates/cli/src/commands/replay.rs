@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use ldplayer_core::TraceTime;
 use ldplayer_net::clock;
-use ldplayer_replay::{Drain, Ended, LinkError, Monitor};
-use ldplayer_results::{Recorder, RunEnd, RunReport, RunSetup};
+use ldplayer_net::pin::Awake;
+use ldplayer_replay::{Drain, Ended, LinkError, Monitor, Precision};
+use ldplayer_results::{Recorder, RunEnd, RunReport, RunSetup, Warning};
 
 use crate::failure::{Failure, VERDICT_FAILED};
 use feed::PlanFeed;
@@ -40,9 +41,11 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
     let plan = Plan::resolve(args)?;
     target::check(&plan)?;
     let mut feed = PlanFeed::open(&plan)?;
+    let early = warnings::of_environment(args, &plan, server.as_ref());
+    let awake = (plan.settings.precision == Precision::High).then(Awake::ask);
     let setup = RunSetup {
         config: plan.config(args),
-        environment: environment(),
+        environment: environment(awake.as_ref()),
         started: TraceTime(clock::realtime_ns()),
         workers: plan.settings.workers,
         trace_first: feed.first(),
@@ -50,12 +53,13 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
     };
     let mut recorder = Recorder::create(output, args.force, setup)?;
     let monitor = Monitor::new(plan.settings.workers);
-    let (ended, telemetry) = progress::watch(&monitor, args, || {
+    let server_id = args.watch_pid.or(server.as_ref().map(server::Server::id));
+    let (ended, telemetry) = progress::watch(&monitor, server_id, || {
         ldplayer_replay::run(&plan.settings, &mut feed, &mut Rows(&mut recorder), &monitor)
     });
-    drop(server);
+    drop((server, awake));
     let ended = ended.map_err(Failure::environment)?;
-    finish(recorder, &plan, &feed, ended, &monitor, telemetry)
+    finish(recorder, &plan, &feed, ended, &monitor, telemetry, early)
 }
 
 fn finish(
@@ -65,8 +69,10 @@ fn finish(
     ended: Ended,
     monitor: &Monitor,
     telemetry: progress::Telemetry,
+    mut warnings: Vec<Warning>,
 ) -> Result<RunReport, Failure> {
-    let warnings = warnings::of(&ended, plan, &telemetry);
+    warnings.extend(warnings::of(&ended, plan, &telemetry));
+    warnings.extend(warnings::out_of_order(feed.out_of_order()));
     let report = recorder.finish(RunEnd {
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
         trace_queries: ended.trace_queries,
@@ -83,9 +89,16 @@ fn finish(
     }
 }
 
-/// Facts of the machine for `run.json`.
-fn environment() -> serde_json::Value {
-    serde_json::to_value(ldplayer_net::machine::facts()).unwrap_or_default()
+/// Facts of the machine for `run.json`, and whether its cores were kept from sleeping.
+fn environment(awake: Option<&std::io::Result<Option<Awake>>>) -> serde_json::Value {
+    let mut facts = serde_json::to_value(ldplayer_net::machine::facts()).unwrap_or_default();
+    facts["cpu_dma_latency"] = match awake {
+        None => "not asked for".into(),
+        Some(Ok(Some(_))) => "0 us".into(),
+        Some(Ok(None)) => "not asked for in a virtual machine".into(),
+        Some(Err(error)) => format!("refused: {error}").into(),
+    };
+    facts
 }
 
 /// The recorder as the engine sees it.

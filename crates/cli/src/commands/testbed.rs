@@ -1,8 +1,16 @@
-//! `ldplayer testbed`: a namespace in which every address is local, for a command and all that it starts.
+//! `ldplayer testbed`: a namespace for one command, or hosts in namespaces that the wire joins.
+
+mod down;
+mod exec;
+mod options;
+mod print;
+mod status;
+mod up;
 
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
+use ldplayer_emulate::testbed::{StateError, TestbedError};
 use ldplayer_net::netns::Testbed;
 
 use crate::failure::Failure;
@@ -27,12 +35,47 @@ Example: a server and a replay in which each client keeps its own address
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+    /// Make hosts for clients, a resolver and the Internet, joined by the wire
+    Up(Box<up::Args>),
+    /// Take them down, also after a crash
+    Down(down::Args),
+    /// Tell what the wire has done
+    Status(status::Args),
+    /// Run a command on a host
+    Exec(exec::Args),
+}
+
+/// Which testbed.
+#[derive(clap::Args)]
+struct Name {
+    /// Name of the testbed; several may be up at once
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    name: String,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let Verb::Run { command } = args.verb;
-    Testbed::enter().map_err(Failure::environment)?;
+    match args.verb {
+        Verb::Run { command } => run_alone(&command),
+        Verb::Up(args) => up::run(&args),
+        Verb::Down(args) => down::run(&args),
+        Verb::Status(args) => status::run(&args),
+        Verb::Exec(args) => exec::run(&args),
+    }
+}
+
+/// What names a testbed or host that cannot be is bad usage; all else is the environment.
+fn failure(error: StateError) -> Failure {
+    match error {
+        StateError::Name(_) | StateError::Testbed(TestbedError::UnknownHost { .. }) => error.into(),
+        error => Failure::environment(error),
+    }
+}
+
+/// Runs a command in a namespace of its own.
+fn run_alone(command: &[String]) -> Result<ExitCode, Failure> {
+    let testbed = Testbed::enter().map_err(Failure::environment)?;
+    testbed.shortfalls().iter().for_each(|shortfall| eprintln!("ldplayer: {shortfall}"));
     let Some((program, arguments)) = command.split_first() else {
         return Err(anyhow::anyhow!("testbed run: no command given").into());
     };

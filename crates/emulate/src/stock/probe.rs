@@ -1,37 +1,100 @@
-//! One question over UDP, to learn whether a server answers yet.
+//! One question over UDP, to learn whether a server answers yet, and whether anybody has its address.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-/// How long one answer is waited for.
+use super::StockError;
+
+/// How long one answer is waited for, and the pause before asking again.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How often an address is tried that somebody has: a process that another thread starts holds all our sockets for a
+/// moment, also those just closed.
+const TRIES: usize = 5;
 /// ID of the question.
 const ID: [u8; 2] = *b"LD";
-/// `. SOA IN` (RFC 1035, section 4.1), which any server answers, be it with a refusal.
-const QUESTION: [u8; 17] = [ID[0], ID[1], 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 1];
+/// A query with one question and without RD (RFC 1035, section 4.1.1): resolvers refuse it rather than resolve.
+const HEADER: [u8; 12] = [ID[0], ID[1], 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+/// `SOA IN`, which stands behind the name.
+const SOA_IN: [u8; 4] = [0, 6, 0, 1];
+/// The root name, in wire format.
+pub const ROOT: &[u8] = &[0];
 
-/// Whether the server answers now. Takes about [`PATIENCE`] when it does not.
+/// Whether the server answers now: any DNS response counts, be it a refusal. Takes about [`PATIENCE`] when it does not.
 ///
 /// # Errors
 /// When this host cannot send to that address at all.
 pub fn answers(server: SocketAddr) -> io::Result<bool> {
+    Ok(rcode(server, ROOT)?.is_some())
+}
+
+/// The RCODE of its answer to a question for the SOA record of this name (in wire format); `None` without an answer.
+///
+/// # Errors
+/// When this host cannot send to that address at all.
+pub fn rcode(server: SocketAddr, name: &[u8]) -> io::Result<Option<u8>> {
     let any: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(server)?;
     socket.set_read_timeout(Some(PATIENCE))?;
+    let question = [&HEADER, name, &SOA_IN].concat();
     let mut answer = [0; 512];
-    match socket.send(&QUESTION).and_then(|_| socket.recv(&mut answer)) {
-        Ok(length) => Ok(length >= 12 && answer[..2] == ID && answer[2] & 0x80 != 0),
+    match socket.send(&question).and_then(|_| socket.recv(&mut answer)) {
+        Ok(length) => Ok(is_response(&answer[..length]).then_some(answer[3] & 0x0f)),
         Err(error) if is_not_yet(error.kind()) => {
             // A refused port answers at once; without a pause, asking again would keep a core busy.
             if error.kind() == io::ErrorKind::ConnectionRefused {
-                std::thread::sleep(PATIENCE);
+                pause();
             }
-            Ok(false)
+            Ok(None)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether it takes TCP connections now.
+pub fn accepts(server: SocketAddr) -> bool {
+    let connected = TcpStream::connect_timeout(&server, PATIENCE).is_ok();
+    if !connected {
+        pause();
+    }
+    connected
+}
+
+/// A moment without asking.
+pub fn pause() {
+    std::thread::sleep(PATIENCE);
+}
+
+/// Makes sure that nobody has this address yet, over UDP and TCP: whoever has would answer in place of our server.
+///
+/// An address that cannot be bound for another reason is left to the server, which may know how.
+///
+/// # Errors
+/// [`StockError::Taken`].
+pub fn ensure_free(address: SocketAddr) -> Result<(), StockError> {
+    let mut taken = taken_for(address);
+    for _ in 1..TRIES {
+        if taken.is_none() {
+            break;
+        }
+        pause();
+        taken = taken_for(address);
+    }
+    taken.map_or(Ok(()), |transport| Err(StockError::Taken { address, transport }))
+}
+
+/// The transport over which somebody has the address now.
+fn taken_for(address: SocketAddr) -> Option<&'static str> {
+    let is_taken = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
+    if UdpSocket::bind(address).is_err_and(is_taken) {
+        return Some("UDP");
+    }
+    TcpListener::bind(address).is_err_and(is_taken).then_some("TCP")
+}
+
+fn is_response(message: &[u8]) -> bool {
+    message.len() >= HEADER.len() && message[..2] == ID && message[2] & 0x80 != 0
 }
 
 fn is_not_yet(kind: io::ErrorKind) -> bool {
@@ -56,12 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts() {
-        let server = replying(|mut question| {
+    fn an_answer_counts_and_tells_its_rcode() {
+        let refusing = |mut question: [u8; 17]| {
             question[2] |= 0x80;
+            question[3] |= 5;
             question.to_vec()
-        });
-        assert!(answers(server).unwrap());
+        };
+        assert!(answers(replying(refusing)).unwrap());
+        assert_eq!(rcode(replying(refusing), ROOT).unwrap(), Some(5));
     }
 
     #[test]
@@ -75,5 +140,18 @@ mod tests {
     fn a_closed_port_does_not() {
         let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert!(!answers(closed).unwrap());
+    }
+
+    #[test]
+    fn an_address_that_somebody_has_is_not_free() {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = udp.local_addr().unwrap();
+        let error = ensure_free(address).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{address} (UDP) is taken: another program listens there; ")), "{error}");
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let error = ensure_free(tcp.local_addr().unwrap()).unwrap_err();
+        assert!(matches!(error, StockError::Taken { transport: "TCP", .. }), "{error}");
+        // Not local, and so the server's to judge.
+        ensure_free("192.0.2.1:5300".parse().unwrap()).unwrap();
     }
 }

@@ -1,108 +1,258 @@
-//! A server as a child process: found, started with a log, waited for, ended by its pid.
+//! A server as a child process: found, started with a log, waited for, and ended with all that it started.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use ldplayer_net::{clock, process};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
+};
 use tempfile::TempDir;
 
 use super::{StockError, probe};
 
 /// How long a server may take until it answers: a large zone is read in seconds.
 const START_WITHIN: Duration = Duration::from_secs(60);
-/// How long it may take to end when asked to.
+/// How long it may take to end when asked to, and its last processes after they were killed.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// How often an ending server is looked at.
 const STOP_STEP: Duration = Duration::from_millis(10);
 /// So much of the end of a log stands in an error.
 const LOG_SHOWN: usize = 600;
+/// The environment variable by which all processes of one server are known, also those that left its process group.
+const MARK: &str = "LDPLAYER_SERVER";
 /// Folders of server programs that are often not on a user's PATH.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 
-/// A running server and its scratch directory. Dropping it ends the server and removes the directory.
+/// Where what a server prints goes.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// To this file, whose end stands in errors.
+    Log(PathBuf),
+    /// To our stderr, for the user to read.
+    Stderr,
+}
+
+/// A running server. Dropping it ends the server and every process that the server has started.
 #[derive(Debug)]
 pub struct Process {
-    program: &'static str,
+    name: String,
     child: Child,
-    scratch: TempDir,
+    status: Option<ExitStatus>,
+    mark: String,
+    output: Output,
+    /// Removed behind the server's back, so after it has ended.
+    scratch: Option<TempDir>,
 }
 
 impl Process {
-    /// Starts the program with what it prints in a log in the scratch directory.
-    pub fn start(program: &'static str, command: &mut Command, scratch: TempDir) -> Result<Self, StockError> {
-        let log = log_of(&scratch);
-        let failed = |source| StockError::Scratch { directory: scratch.path().to_owned(), source };
-        let out = File::create(log).map_err(failed)?;
-        let err = out.try_clone().map_err(failed)?;
+    /// Starts the command in a process group of its own. `name` stands in errors.
+    ///
+    /// The kernel kills it when the calling thread ends, so that thread must outlive the server's use.
+    ///
+    /// # Errors
+    /// When its log cannot be written, or the program not started.
+    pub fn start(name: impl Into<String>, command: &mut Command, output: Output) -> Result<Self, StockError> {
+        let mark = new_mark();
+        let (out, err) = streams(&output)?;
+        process::end_with_parent(command);
         let child = command
+            .env(MARK, &mark)
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err)
             .spawn()
             .map_err(|source| StockError::Start { program: command.get_program().into(), source })?;
-        Ok(Self { program, child, scratch })
+        Ok(Self { name: name.into(), child, status: None, mark, output, scratch: None })
     }
 
-    /// Asks until there is an answer from this address.
+    /// Keeps this directory as long as the server runs.
+    pub(super) fn keep(&mut self, scratch: TempDir) {
+        self.scratch = Some(scratch);
+    }
+
+    /// Asks until there is an answer over UDP from this address, and makes sure that the server lives.
+    ///
+    /// # Errors
+    /// When the server ends, or does not answer within a minute.
     pub fn wait_for(&mut self, address: SocketAddr) -> Result<(), StockError> {
+        self.wait_until(address, || probe::answers(address).map_err(|source| StockError::Ask { address, source }))
+    }
+
+    /// Waits until `is_ready`, which takes its time when it is not, and makes sure that the server lives.
+    pub(super) fn wait_until(
+        &mut self,
+        address: SocketAddr,
+        mut is_ready: impl FnMut() -> Result<bool, StockError>,
+    ) -> Result<(), StockError> {
         let begun = Instant::now();
         while begun.elapsed() < START_WITHIN {
-            if let Some(status) = self.ended() {
-                return Err(StockError::Ended { program: self.program, status, log: self.log() });
-            }
-            if probe::answers(address).map_err(|source| StockError::Ask { address, source })? {
+            let ready = is_ready()?;
+            // Also after an answer: it may have been another's.
+            self.ensure_alive()?;
+            if ready {
                 return Ok(());
             }
         }
-        let seconds = START_WITHIN.as_secs();
-        Err(StockError::Silent { program: self.program, address, seconds, log: self.log() })
+        let (program, seconds) = (self.name.clone(), START_WITHIN.as_secs());
+        Err(StockError::Silent { program, address, seconds, log: self.log_end() })
     }
 
-    /// The id of the process.
+    /// The id of the main process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+    /// The ids of the main process and all its descendants now, the main process first.
+    pub fn ids(&self) -> Vec<u32> {
+        process::tree(self.id())
+    }
+
+    /// What it has printed until now, as far as that went to a log.
+    pub fn log(&self) -> String {
+        let log = self.log_file().and_then(|file| fs::read(file).ok()).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// Where it prints, unless that is our stderr.
+    pub(super) fn log_file(&self) -> Option<PathBuf> {
+        if let Output::Log(file) = &self.output { Some(file.clone()) } else { None }
+    }
+
+    fn ensure_alive(&mut self) -> Result<(), StockError> {
+        if self.has_ended() == Some(false) {
+            return Ok(());
+        }
+        let status = self.end();
+        Err(StockError::Ended { program: self.name.clone(), status, log: self.log_end() })
+    }
+
+    /// Whether the main process has ended, which leaves it unreaped; `None` when somebody else has reaped it.
+    fn has_ended(&self) -> Option<bool> {
+        let pid = self.status.is_none().then(|| Pid::from_raw(self.id().cast_signed()))??;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), options).ok().map(|status| status.is_some())
+    }
+
+    /// Sends a signal to the process group. It is the child's as long as the child is not reaped, and else not signalled.
+    fn signal(&self, signal: Signal) {
+        if let (Some(_), Some(group)) = (self.has_ended(), Pid::from_raw(self.id().cast_signed())) {
+            // It may have no process left to take the signal.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// Ends everything: asks politely first, so that the server writes what it wants to.
+    fn end(&mut self) -> ExitStatus {
+        if let Some(status) = self.status {
+            return status;
+        }
+        self.signal(Signal::TERM);
+        let begun = Instant::now();
+        while self.has_ended() == Some(false) && begun.elapsed() < STOP_WITHIN {
+            std::thread::sleep(STOP_STEP);
+        }
+        self.kill_all();
+        // Only a child that somebody else has waited for has no status to tell.
+        let status = self.child.wait().unwrap_or_default();
+        self.status = Some(status);
+        status
+    }
+
+    /// Kills every process of it, and returns when none is left.
+    fn kill_all(&self) {
+        self.signal(Signal::KILL);
+        let begun = Instant::now();
+        let mut killed = HashSet::new();
+        while begun.elapsed() < STOP_WITHIN {
+            let group = self.has_ended().and_then(|_| Pid::from_raw(self.id().cast_signed()));
+            let left = left_of(&self.mark, group);
+            if left.is_empty() {
+                return;
+            }
+            left.into_iter().filter(|&pid| killed.insert(pid)).for_each(|pid| kill_marked(pid, &self.mark));
+            std::thread::sleep(STOP_STEP);
+        }
     }
 
     /// The end of the log, on one line.
-    fn log(&self) -> String {
-        let log = fs::read(log_of(&self.scratch)).unwrap_or_default();
-        let shown = &log[log.len().saturating_sub(LOG_SHOWN)..];
-        let lines: Vec<_> = shown.split(|&octet| octet == b'\n').map(String::from_utf8_lossy).collect();
-        lines.join(" | ").trim_end_matches([' ', '|']).to_owned()
+    fn log_end(&self) -> String {
+        if matches!(self.output, Output::Stderr) {
+            return "what stands above; it must stay in the foreground".to_owned();
+        }
+        let log = self.log();
+        if log.trim().is_empty() {
+            return "nothing".to_owned();
+        }
+        let from = log.ceil_char_boundary(log.len().saturating_sub(LOG_SHOWN));
+        // Whole lines, unless there is but one.
+        let from = if from == 0 { 0 } else { log[from..].find('\n').map_or(from, |end| from + end + 1) };
+        log[from..].lines().map(str::trim).collect::<Vec<_>>().join(" | ")
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It is our own child and not yet waited for, so its pid cannot have become another's.
-        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let begun = Instant::now();
-        while self.ended().is_none() {
-            if begun.elapsed() > STOP_WITHIN {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                return;
-            }
-            std::thread::sleep(STOP_STEP);
-        }
+        self.end();
     }
 }
 
-/// A new scratch directory.
-pub fn scratch() -> Result<TempDir, StockError> {
-    tempfile::Builder::new()
-        .prefix("ldplayer-")
-        .tempdir()
-        .map_err(|source| StockError::Scratch { directory: std::env::temp_dir(), source })
+/// A mark that no other server on this machine has.
+fn new_mark() -> String {
+    static STARTED: AtomicU64 = AtomicU64::new(0);
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    format!("{}-{number}-{}", std::process::id(), clock::realtime_ns())
+}
+
+/// The processes that still run of a server with this mark and process group.
+///
+/// Both are needed: a server may leave its group, and write its title over the mark.
+fn left_of(mark: &str, group: Option<Pid>) -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    pids.filter(|&pid| has_mark(pid, mark) || group.is_some_and(|group| is_running_in(pid, group))).collect()
+}
+
+/// Whether the process runs and is in this group; one that ended and is not reaped does not run.
+fn is_running_in(pid: Pid, group: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    // The name in parentheses may hold anything. Behind it: state, parent, group.
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    fields.next().is_some_and(|state| state != "Z") && fields.nth(1) == Some(&group.as_raw_nonzero().to_string())
+}
+
+/// A process that has ended but is not reaped has no environment, and so no mark.
+fn has_mark(pid: Pid, mark: &str) -> bool {
+    let wanted = format!("{MARK}={mark}");
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+    environment.split(|&octet| octet == 0).any(|variable| variable == wanted.as_bytes())
+}
+
+/// By a descriptor, and looked at again behind it: the id may have become another's in between.
+fn kill_marked(pid: Pid, mark: &str) {
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if has_mark(pid, mark) {
+        let _ = pidfd_send_signal(process, Signal::KILL);
+    }
+}
+
+/// stdout and stderr of the server.
+fn streams(output: &Output) -> Result<(Stdio, Stdio), StockError> {
+    let Output::Log(file) = output else { return Ok((std::io::stderr().into(), Stdio::inherit())) };
+    let failed = |source| {
+        let directory = file.parent().unwrap_or(Path::new("")).to_owned();
+        StockError::Scratch { directory, source }
+    };
+    let out = File::create(file).map_err(failed)?;
+    let err = out.try_clone().map_err(failed)?;
+    Ok((out.into(), err.into()))
 }
 
 /// The path of a program, on the PATH or in a folder of system programs.
@@ -113,18 +263,34 @@ pub fn find(program: &'static str, package: &'static str) -> Result<PathBuf, Sto
     files.find(|file| file.is_file()).ok_or(StockError::Missing { program, package })
 }
 
-fn log_of(scratch: &TempDir) -> PathBuf {
-    Path::new(scratch.path()).join("log")
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+
     use super::*;
 
     const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
 
     fn shell(script: &str) -> Process {
-        Process::start("sh", Command::new("/bin/sh").args(["-c", script]), scratch().unwrap()).unwrap()
+        let directory = tempfile::tempdir().unwrap();
+        let log = Output::Log(directory.path().join("log"));
+        let mut process = Process::start("sh", Command::new("/bin/sh").args(["-c", script]), log).unwrap();
+        process.keep(directory);
+        process
+    }
+
+    fn is_there(pid: u32) -> bool {
+        Path::new(&format!("/proc/{pid}")).exists()
+    }
+
+    /// The number on the first line that the script prints.
+    fn first_number(process: &Process) -> u32 {
+        loop {
+            if let Some((line, _)) = process.log().split_once('\n') {
+                return line.parse().unwrap();
+            }
+            std::thread::yield_now();
+        }
     }
 
     #[test]
@@ -137,15 +303,53 @@ mod tests {
     #[test]
     fn a_server_that_ends_is_quoted() {
         let error = shell("echo one; echo two >&2; exit 7").wait_for(NOBODY).unwrap_err().to_string();
-        assert_eq!(error, "sh ended (exit status: 7) before it answered; it said: one | two");
+        assert_eq!(error, "sh ended (exit status: 7) before it was ready; it said: one | two");
+        assert_eq!(shell("exit 1").wait_for(NOBODY).unwrap_err().to_string().rsplit(": ").next(), Some("nothing"));
+    }
+
+    #[test]
+    fn an_answer_of_another_is_not_the_servers() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let mut ended = shell("exit 3");
+        let pid = Pid::from_raw(ended.id().cast_signed()).unwrap();
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        std::thread::spawn(move || {
+            let mut message = [0; 512];
+            let (length, client) = socket.recv_from(&mut message).unwrap();
+            message[2] |= 0x80;
+            socket.send_to(&message[..length], client).unwrap();
+        });
+        assert!(matches!(ended.wait_for(address), Err(StockError::Ended { .. })));
     }
 
     #[test]
     fn dropping_ends_the_process_and_removes_its_directory() {
         let process = shell("exec sleep 1000");
-        let (pid, directory) = (process.id(), process.scratch.path().to_owned());
+        let (pid, directory) = (process.id(), process.scratch.as_ref().unwrap().path().to_owned());
         drop(process);
-        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+        assert!(!is_there(pid));
         assert!(!directory.exists());
+    }
+
+    #[test]
+    fn dropping_ends_workers_and_daemons() {
+        // One that ignores being asked, and one in a session of its own, whose parent has ended.
+        for script in [
+            "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1000; done' & wait",
+            "(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000",
+        ] {
+            let process = shell(script);
+            let pid = first_number(&process);
+            assert!(is_there(pid), "{script}");
+            drop(process);
+            assert!(state(pid).is_none_or(|state| state == "Z"), "{script}: {pid} was left");
+        }
+    }
+
+    /// The state of a process in `/proc`: one that was killed may wait for its new parent to reap it.
+    fn state(pid: u32) -> Option<String> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some(stat.rsplit_once(')')?.1.split_whitespace().next()?.to_owned())
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 
 use super::ip::{Fragment, Packet};
+use crate::source::Frame;
 
 /// Datagrams in the making at most.
 const MAX_DATAGRAMS: usize = 4_096;
@@ -27,7 +28,8 @@ struct Key {
 
 #[derive(Debug, Default)]
 struct Parts {
-    first_seen: i64,
+    /// The frame of the part that was seen first.
+    first: Frame,
     length: Option<usize>,
     parts: Vec<(usize, Vec<u8>)>,
 }
@@ -37,27 +39,27 @@ struct Parts {
 pub(crate) struct Defrag {
     table: HashMap<Key, Parts>,
     octets: usize,
-    /// Datagrams given up: parts lacked for too long, or there were too many of them.
-    pub abandoned: u64,
+    /// Datagrams given up, each by its first frame, for the caller to take: parts lacked for too long, or there were too
+    /// many of them.
+    pub abandoned: Vec<Frame>,
 }
 
 impl Defrag {
-    /// Adds a part seen at `now`; the payload of the whole datagram when it was the last that lacked.
-    pub fn add(&mut self, packet: &Packet<'_>, fragment: Fragment, now: i64) -> Option<Vec<u8>> {
+    /// Adds a part that `frame` carried; the payload of the whole datagram when it was the last that lacked.
+    pub fn add(&mut self, packet: &Packet<'_>, fragment: Fragment, frame: &Frame) -> Option<Vec<u8>> {
         let end = fragment.offset + packet.payload.len();
         if packet.cut || end > MAX_LENGTH {
-            self.abandoned += 1;
+            self.abandoned.push(*frame);
             return None;
         }
-        self.make_room(packet.payload.len(), now);
+        self.make_room(packet.payload.len(), frame.time_ns);
         let (source, destination, protocol) = (packet.source, packet.destination, packet.protocol);
         let key = Key { source, destination, protocol, id: fragment.id };
         // Parts of an older datagram with the same identification are not mixed with the new one's.
-        if self.table.get(&key).is_some_and(|parts| (now - parts.first_seen).abs() > TIMEOUT) {
-            self.abandoned += 1;
-            self.remove(&key);
+        if self.table.get(&key).is_some_and(|parts| (frame.time_ns - parts.first.time_ns).abs() > TIMEOUT) {
+            self.abandon(&key);
         }
-        let parts = self.table.entry(key).or_insert_with(|| Parts { first_seen: now, ..Parts::default() });
+        let parts = self.table.entry(key).or_insert_with(|| Parts { first: *frame, ..Parts::default() });
         if !fragment.more {
             parts.length.get_or_insert(end);
         }
@@ -72,22 +74,27 @@ impl Defrag {
 
     /// Gives up all that is unfinished, at the end of a capture.
     pub fn finish(&mut self) {
-        self.abandoned += self.table.len() as u64;
-        self.table.clear();
+        self.abandoned.extend(self.table.drain().map(|(_, parts)| parts.first));
+        self.abandoned.sort_unstable_by_key(|frame| frame.number);
+        self.octets = 0;
     }
 
     fn make_room(&mut self, octets: usize, now: i64) {
         if self.table.len() < MAX_DATAGRAMS && self.octets + octets <= MAX_OCTETS {
             return;
         }
-        let mut old: Vec<(i64, Key)> = self.table.iter().map(|(key, parts)| (parts.first_seen, *key)).collect();
+        let mut old: Vec<(i64, Key)> = self.table.iter().map(|(key, parts)| (parts.first.time_ns, *key)).collect();
         old.sort_unstable_by_key(|(seen, _)| *seen);
         // All that is too old, and an eighth of the rest, so that this is not done for every packet.
         let expired = old.partition_point(|(seen, _)| now - seen > TIMEOUT);
         for (_, key) in old.iter().take(expired.max(old.len().div_ceil(8))) {
-            self.abandoned += 1;
-            self.remove(key);
+            self.abandon(key);
         }
+    }
+
+    fn abandon(&mut self, key: &Key) {
+        self.abandoned.extend(self.table.get(key).map(|parts| parts.first));
+        self.remove(key);
     }
 
     fn remove(&mut self, key: &Key) {
@@ -122,6 +129,10 @@ mod tests {
         Packet { source, destination, protocol: 17, payload, cut: false, fragment: None }
     }
 
+    fn at_time(time_ns: i64) -> Frame {
+        Frame { time_ns, ..Frame::default() }
+    }
+
     fn place(id: u32, offset: usize, more: bool) -> Fragment {
         Fragment { id, offset, more }
     }
@@ -134,7 +145,7 @@ mod tests {
             let mut made = Vec::new();
             for at in order {
                 let (from, to) = (at * 8, (at * 8 + 8).min(60));
-                made.extend(defrag.add(&part(&whole[from..to]), place(1, from, to < 60), 0));
+                made.extend(defrag.add(&part(&whole[from..to]), place(1, from, to < 60), &at_time(0)));
             }
             prop_assert_eq!(&made[0], &whole);
         }
@@ -143,34 +154,34 @@ mod tests {
     #[test]
     fn a_datagram_with_a_hole_is_never_made() {
         let mut defrag = Defrag::default();
-        assert_eq!(defrag.add(&part(&[0; 8]), place(1, 0, true), 0), None);
-        assert_eq!(defrag.add(&part(&[0; 8]), place(1, 16, false), 0), None);
+        assert_eq!(defrag.add(&part(&[0; 8]), place(1, 0, true), &at_time(0)), None);
+        assert_eq!(defrag.add(&part(&[0; 8]), place(1, 16, false), &at_time(0)), None);
         defrag.finish();
-        assert_eq!(defrag.abandoned, 1);
+        assert_eq!(defrag.abandoned.len(), 1);
     }
 
     #[test]
     fn parts_half_a_minute_apart_are_not_mixed() {
         let mut defrag = Defrag::default();
-        assert_eq!(defrag.add(&part(&[1; 8]), place(1, 0, true), 0), None);
-        assert_eq!(defrag.add(&part(&[2; 8]), place(1, 8, false), TIMEOUT + 1), None);
-        assert_eq!(defrag.abandoned, 1);
+        assert_eq!(defrag.add(&part(&[1; 8]), place(1, 0, true), &at_time(0)), None);
+        assert_eq!(defrag.add(&part(&[2; 8]), place(1, 8, false), &at_time(TIMEOUT + 1)), None);
+        assert_eq!(defrag.abandoned.len(), 1);
     }
 
     #[test]
     fn the_table_stays_bounded() {
         let mut defrag = Defrag::default();
         for id in 0..100_000 {
-            defrag.add(&part(&[0; 1_400]), place(id, 0, true), i64::from(id));
+            defrag.add(&part(&[0; 1_400]), place(id, 0, true), &at_time(i64::from(id)));
             assert!(defrag.table.len() <= MAX_DATAGRAMS && defrag.octets <= MAX_OCTETS);
         }
-        assert!(defrag.abandoned > 90_000);
+        assert!(defrag.abandoned.len() > 90_000);
     }
 
     #[test]
     fn the_largest_ping_of_death_is_refused() {
         let mut defrag = Defrag::default();
-        assert_eq!(defrag.add(&part(&[0; 100]), place(1, 65_528, false), 0), None);
-        assert_eq!(defrag.abandoned, 1);
+        assert_eq!(defrag.add(&part(&[0; 100]), place(1, 65_528, false), &at_time(0)), None);
+        assert_eq!(defrag.abandoned.len(), 1);
     }
 }

@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 use ldplayer_core::message::HEADER;
 
 use super::{long, word};
+use crate::source::Frame;
 
 /// Connections followed at once at most.
 const MAX_CONNECTIONS: usize = 65_536;
@@ -82,7 +83,7 @@ pub(crate) trait Sink {
     /// A message.
     fn message(&mut self, flow: &Flow, message: &[u8]);
     /// Something that could not be used.
-    fn trouble(&mut self, trouble: Trouble);
+    fn trouble(&mut self, flow: &Flow, trouble: Trouble);
 }
 
 /// One direction of a connection.
@@ -94,6 +95,8 @@ pub(crate) struct Flow {
     pub from: SocketAddr,
     /// Receiver.
     pub to: SocketAddr,
+    /// The frame at hand; at the end of a connection or capture, the last one of the connection.
+    pub frame: Frame,
 }
 
 /// The connections of a capture.
@@ -108,7 +111,7 @@ pub(crate) struct Reassembly {
 #[derive(Debug, Default)]
 struct Connection {
     number: u64,
-    last_seen: i64,
+    last: Frame,
     /// From the lower to the higher address, and back.
     directions: [Direction; 2],
 }
@@ -125,10 +128,17 @@ struct Direction {
 }
 
 impl Reassembly {
-    /// Adds a segment seen at `now`.
-    pub fn add(&mut self, from: SocketAddr, to: SocketAddr, segment: &Segment<'_>, now: i64, sink: &mut impl Sink) {
+    /// Adds a segment that `frame` carried.
+    pub fn add(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        segment: &Segment<'_>,
+        frame: &Frame,
+        sink: &mut impl Sink,
+    ) {
         let (key, side) = if from < to { ([from, to], 0) } else { ([to, from], 1) };
-        self.make_room(now, sink);
+        self.make_room(frame.time_ns, sink);
         let known = self.table.get(&key);
         if segment.flags & SYN != 0 && known.is_some_and(|old| old.is_used(side, segment)) {
             self.close(&key, sink);
@@ -141,10 +151,10 @@ impl Reassembly {
             *opened += 1;
             Connection { number: *opened - 1, ..Connection::default() }
         });
-        connection.last_seen = now;
+        connection.last = *frame;
         let direction = &mut connection.directions[side];
         let before = direction.octets();
-        direction.add(segment, &Flow { stream: connection.number, from, to }, sink);
+        direction.add(segment, &Flow { stream: connection.number, from, to, frame: *frame }, sink);
         self.octets = self.octets + direction.octets() - before;
         let both_finished = connection.directions.iter().all(|direction| direction.finished);
         if segment.flags & RST != 0 || both_finished {
@@ -154,8 +164,9 @@ impl Reassembly {
 
     /// Ends all connections, at the end of a capture.
     pub fn finish(&mut self, sink: &mut impl Sink) {
-        let keys: Vec<_> = self.table.keys().copied().collect();
-        keys.iter().for_each(|key| self.close(key, sink));
+        let mut keys: Vec<_> = self.table.iter().map(|(key, connection)| (connection.last.number, *key)).collect();
+        keys.sort_unstable();
+        keys.iter().for_each(|(_, key)| self.close(key, sink));
     }
 
     fn close(&mut self, key: &[SocketAddr; 2], sink: &mut impl Sink) {
@@ -164,7 +175,7 @@ impl Reassembly {
         let ends = [(low, high), (high, low)];
         for (direction, (from, to)) in connection.directions.iter_mut().zip(ends) {
             self.octets -= direction.octets();
-            direction.finish(&Flow { stream: connection.number, from, to }, sink);
+            direction.finish(&Flow { stream: connection.number, from, to, frame: connection.last }, sink);
         }
     }
 
@@ -172,7 +183,7 @@ impl Reassembly {
         if self.table.len() < MAX_CONNECTIONS && self.octets < MAX_OCTETS {
             return;
         }
-        let mut old: Vec<_> = self.table.iter().map(|(key, connection)| (connection.last_seen, *key)).collect();
+        let mut old: Vec<_> = self.table.iter().map(|(key, connection)| (connection.last.time_ns, *key)).collect();
         old.sort_unstable();
         let idle = old.partition_point(|(seen, _)| now - seen > IDLE);
         // At least an eighth, so that this is not done for every segment.
@@ -209,7 +220,7 @@ impl Direction {
     fn add_data(&mut self, sequence: u32, data: &[u8], flow: &Flow, sink: &mut impl Sink) {
         let Some(next) = self.next else {
             if !begins_message(data) {
-                return sink.trouble(Trouble::MidStream);
+                return sink.trouble(flow, Trouble::MidStream);
             }
             self.next = Some(start(sequence));
             return self.add_data(sequence, data, flow, sink);
@@ -233,7 +244,7 @@ impl Direction {
 
     /// More is missing than can be waited for: the connection is joined again as if the capture began here.
     fn lose_track(&mut self, sequence: u32, data: &[u8], flow: &Flow, sink: &mut impl Sink) {
-        sink.trouble(Trouble::Gap);
+        sink.trouble(flow, Trouble::Gap);
         *self = Self { finished: self.finished, ..Self::default() };
         self.add_data(sequence, data, flow, sink);
     }
@@ -266,7 +277,7 @@ impl Direction {
 
     /// Gives up on what lacks and goes on at the next waiting segment that begins with a message.
     fn jump(&mut self, flow: &Flow, sink: &mut impl Sink) {
-        sink.trouble(Trouble::Gap);
+        sink.trouble(flow, Trouble::Gap);
         self.buffer.clear();
         while let Some(first) = self.waiting.first_entry() {
             if begins_message(first.get()) {
@@ -283,7 +294,7 @@ impl Direction {
         let mut at = 0;
         while let Some(length) = word(&self.buffer, at).map(usize::from) {
             if length < HEADER {
-                sink.trouble(Trouble::BadLength);
+                sink.trouble(flow, Trouble::BadLength);
                 *self = Self { finished: self.finished, ..Self::default() };
                 return;
             }
@@ -300,7 +311,7 @@ impl Direction {
             self.jump(flow, sink);
         }
         if !self.buffer.is_empty() {
-            sink.trouble(Trouble::Gap);
+            sink.trouble(flow, Trouble::Gap);
         }
     }
 }
@@ -335,7 +346,7 @@ mod tests {
             self.messages.push((flow.stream, message.to_vec()));
             self.senders.push(flow.from);
         }
-        fn trouble(&mut self, trouble: Trouble) {
+        fn trouble(&mut self, _: &Flow, trouble: Trouble) {
             self.troubles.push(trouble);
         }
     }
@@ -357,7 +368,7 @@ mod tests {
     fn replay(segments: &[Segment<'_>]) -> Seen {
         let (mut tcp, mut seen) = (Reassembly::default(), Seen::default());
         let (from, to) = ("192.0.2.1:1024".parse().unwrap(), "192.0.2.2:53".parse().unwrap());
-        segments.iter().for_each(|segment| tcp.add(from, to, segment, 0, &mut seen));
+        segments.iter().for_each(|segment| tcp.add(from, to, segment, &Frame::default(), &mut seen));
         tcp.finish(&mut seen);
         seen
     }
@@ -432,9 +443,9 @@ mod tests {
         let (client, server): (SocketAddr, SocketAddr) =
             ("192.0.2.9:1024".parse().unwrap(), "192.0.2.2:53".parse().unwrap());
         let (one, two) = (framed(&message(1, 20)), framed(&message(2, 30)));
-        tcp.add(server, client, &segment(0, SYN, &[]), 0, &mut seen);
-        tcp.add(server, client, &segment(1 + one.len() as u32, 0, &two), 0, &mut seen);
-        tcp.add(client, server, &segment(0, RST, &[]), 0, &mut seen);
+        tcp.add(server, client, &segment(0, SYN, &[]), &Frame::default(), &mut seen);
+        tcp.add(server, client, &segment(1 + one.len() as u32, 0, &two), &Frame::default(), &mut seen);
+        tcp.add(client, server, &segment(0, RST, &[]), &Frame::default(), &mut seen);
         assert_eq!((seen.senders, seen.messages.len(), seen.troubles), (vec![server], 1, vec![Trouble::Gap]));
         assert_eq!(tcp.octets, 0);
     }
@@ -452,7 +463,7 @@ mod tests {
         let big = [&[0xff, 0xff][..], &message(1, 60_000)].concat();
         for port in 1_024..5_024 {
             let client = SocketAddr::new("192.0.2.1".parse().unwrap(), port);
-            tcp.add(client, "192.0.2.2:53".parse().unwrap(), &segment(0, 0, &big), i64::from(port), &mut seen);
+            tcp.add(client, "192.0.2.2:53".parse().unwrap(), &segment(0, 0, &big), &Frame::default(), &mut seen);
             assert!(tcp.octets <= MAX_OCTETS + big.len());
         }
         assert!(!seen.troubles.is_empty());

@@ -26,7 +26,7 @@ use crate::columns::{Columns, class_name, opcode_name, opcode_of, rcode_name, ty
 /// Rows of a row group, unless it grows too large before.
 const GROUP_ROWS: usize = 128 * 1024;
 /// Octets of a row group, as compressed, at which it is closed: it lies in memory until then.
-const GROUP_OCTETS: usize = 48 * 1024 * 1024;
+const GROUP_OCTETS: usize = 32 * 1024 * 1024;
 /// Room for the distinct addresses of a row group.
 const DICTIONARY_OCTETS: usize = 4 * 1024 * 1024;
 /// Columns of octets or numbers that hardly repeat.

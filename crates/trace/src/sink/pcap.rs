@@ -26,6 +26,8 @@ const MAX_UDP: usize = 65_507;
 const SEGMENT: usize = 1_400;
 /// Responses that wait for their moment; beyond that the earliest goes out at once.
 const MAX_WAITING: usize = 256 * 1024;
+/// Octets of the responses that wait; beyond that, too, the earliest goes out.
+const MAX_OCTETS: usize = 32 << 20;
 /// Connections whose sequence numbers are kept; the oldest are forgotten and begin anew.
 const MAX_CONNECTIONS: usize = 64 * 1024;
 
@@ -40,6 +42,8 @@ pub(crate) struct PcapSink {
     /// Packets not yet given to the output.
     packets: Vec<u8>,
     waiting: BinaryHeap<Reverse<Waiting>>,
+    /// Octets of the responses that wait.
+    octets: usize,
     given: u64,
     connections: HashMap<Ends, Connection, foldhash::fast::FixedState>,
     /// Connections from the oldest to the newest.
@@ -102,6 +106,7 @@ impl PcapSink {
             output,
             packets: Vec::new(),
             waiting: BinaryHeap::new(),
+            octets: 0,
             given: 0,
             connections: HashMap::default(),
             opened: VecDeque::new(),
@@ -122,8 +127,9 @@ impl PcapSink {
         self.given += 1;
         let time = row.time.0.saturating_add(row.response_delay.unwrap_or(0));
         let response = Sent::of(row, response.clone(), false);
+        self.octets += response.message.len();
         self.waiting.push(Reverse(Waiting { time, number: self.given, response }));
-        if self.waiting.len() > MAX_WAITING {
+        while self.waiting.len() > MAX_WAITING || self.octets > MAX_OCTETS {
             self.emit_earliest();
         }
     }
@@ -137,6 +143,7 @@ impl PcapSink {
 
     fn emit_earliest(&mut self) {
         if let Some(Reverse(earliest)) = self.waiting.pop() {
+            self.octets -= earliest.response.message.len();
             self.emit(earliest.time, &earliest.response);
         }
     }

@@ -16,7 +16,7 @@ pub(crate) struct Buffer {
     /// Octets of the stream before `from`.
     passed: u64,
     ended: bool,
-    /// What ended the stream early: decompression, mostly. What came before it is used first.
+    /// What ended the stream early: decompression, mostly. What came before it is used all the same.
     error: Option<io::Error>,
 }
 
@@ -27,20 +27,41 @@ impl Buffer {
     }
 
     /// The next `count` octets, or as many as there are.
-    ///
-    /// # Errors
-    /// What ended the stream early, when nothing of it is left.
-    pub fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
+    #[inline]
+    pub fn peek(&mut self, count: usize) -> &[u8] {
         if self.to - self.from < count && !self.ended {
             self.fill(count);
         }
-        if let Some(error) = self.error.take_if(|_| self.from == self.to) {
-            return Err(error);
-        }
-        Ok(&self.octets[self.from..self.to.min(self.from + count)])
+        &self.octets[self.from..self.to.min(self.from + count)]
+    }
+
+    /// All octets at hand, which may be more than were asked for.
+    pub fn seen(&self) -> &[u8] {
+        &self.octets[self.from..self.to]
+    }
+
+    /// What ended the stream early, once.
+    pub fn error(&mut self) -> Option<io::Error> {
+        self.error.take()
+    }
+
+    /// Whether something ended the stream early.
+    pub fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Whether all that is left of the stream is at hand.
+    pub fn is_at_end(&self) -> bool {
+        self.ended
+    }
+
+    /// The word for a stream that ends within a record: it was cut off, or what comes next could not be read.
+    pub fn cut_reason(&self) -> &'static str {
+        if self.error.is_some() { "unreadable_rest" } else { "truncated_capture" }
     }
 
     /// Takes `count` octets that were looked at before.
+    #[inline]
     pub fn take(&mut self, count: usize) -> &[u8] {
         let from = self.from;
         self.consume(count);

@@ -10,23 +10,25 @@ use super::compressed::Content;
 use super::packets::{Frame, Packets};
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, PcapNg};
-use super::sort::{Sorted, WINDOW};
-use super::{OpenOptions, Source};
+use super::sort::{Sorted, Window};
+use super::{BATCH_OCTETS, OpenOptions, Source};
 use crate::packet::defrag::Defrag;
 use crate::packet::tcp::{Flow, Reassembly, Segment, Sink, Trouble};
 use crate::packet::{Refused, ip, link, word};
-use crate::pair::{Pairing, Seen};
+use crate::pair::{Pairing, Room, Seen};
 use crate::{Place, Tally, TraceError};
 
 /// Transactions in a batch.
 const BATCH: usize = 2_048;
+/// Packets read for a batch at most: there may be no DNS in them.
+const PACKETS: usize = 8 * BATCH;
 
 /// Whether a file begins as a capture.
 pub(crate) fn is_capture(head: &[u8]) -> bool {
     pcap::is_pcap(head) || pcapng::is_pcapng(head)
 }
 
-/// Opens a capture, to be sorted within a bounded window.
+/// Opens a capture, one of several `inputs`, to be sorted within a bounded window.
 ///
 /// # Errors
 /// When the system refuses the input, or its file header is cut off.
@@ -35,67 +37,76 @@ pub(crate) fn open(
     reader: Content,
     head: &[u8],
     options: &OpenOptions,
+    inputs: usize,
 ) -> Result<Box<dyn Source>, TraceError> {
     let buffer = Buffer::new(Box::new(reader));
-    let packets: Box<dyn Packets> = if pcapng::is_pcapng(head) {
-        Box::new(PcapNg::new(buffer))
-    } else {
-        let opened = Pcap::open(buffer).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
-        Box::new(opened.ok_or_else(|| TraceError::Format {
-            path: path.to_owned(),
-            what: "a pcap file that ends within its 24-octet file header".into(),
-            remedy: "capture again, or copy the whole file".into(),
-        })?)
-    };
-    let name = path.display().to_string();
-    Ok(Box::new(Sorted::new(Capture::new(path, packets, options), name, WINDOW)))
+    if pcapng::is_pcapng(head) {
+        return Ok(sorted(path, PcapNg::new(buffer), options, inputs));
+    }
+    let opened = Pcap::open(buffer).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
+    let pcap = opened.ok_or_else(|| TraceError::Format {
+        path: path.to_owned(),
+        what: "a pcap file that ends within its 24-octet file header".into(),
+        remedy: "capture again, or copy the whole file".into(),
+    })?;
+    Ok(sorted(path, pcap, options, inputs))
+}
+
+fn sorted(path: &Path, packets: impl Packets + 'static, options: &OpenOptions, inputs: usize) -> Box<dyn Source> {
+    let capture = Capture::new(path, packets, options, inputs);
+    Box::new(Sorted::new(capture, path.display().to_string(), Window::one_of(inputs)))
 }
 
 /// A capture that is read.
-struct Capture {
+struct Capture<P> {
     path: PathBuf,
-    packets: Box<dyn Packets>,
+    packets: P,
     decoder: Decoder,
+    /// Whether only what is in the making is left.
+    ended: bool,
 }
 
-impl Capture {
-    fn new(path: &Path, packets: Box<dyn Packets>, options: &OpenOptions) -> Self {
+impl<P: Packets> Capture<P> {
+    fn new(path: &Path, packets: P, options: &OpenOptions, inputs: usize) -> Self {
         let decoder = Decoder {
             name: path.display().to_string(),
             ports: options.ports.clone(),
             defrag: Defrag::default(),
             tcp: Reassembly::default(),
-            pairing: Pairing::default(),
+            pairing: Pairing::one_of(inputs),
             tally: Tally::default(),
-            last: Frame::default(),
         };
-        Self { path: path.to_owned(), packets, decoder }
+        Self { path: path.to_owned(), packets, decoder, ended: false }
+    }
+
+    /// Ends the reading. Damage at the end was counted with its place, unless nothing came before it.
+    fn finish(&mut self) -> Result<(), TraceError> {
+        self.ended = true;
+        self.decoder.finish();
+        match self.packets.error() {
+            Some(source) if self.decoder.tally.packets == 0 => {
+                Err(TraceError::File { path: self.path.clone(), source })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-impl Source for Capture {
+impl<P: Packets> Source for Capture<P> {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
-        let enough = batch.len() + BATCH;
-        for _ in 0..8 * BATCH {
+        let mut room = Room { rows: BATCH, octets: BATCH_OCTETS };
+        for _ in 0..PACKETS {
             let decoder = &mut self.decoder;
-            match self.packets.next(&mut decoder.tally, &decoder.name) {
-                Ok(Some(captured)) => decoder.frame(&captured.frame, captured.octets),
-                Ok(None) => {
-                    decoder.finish(batch);
-                    return Ok(false);
-                }
-                // Decompression failed in the middle: what came before it is kept.
-                Err(_) if decoder.tally.packets > 0 => {
-                    let last = decoder.last;
-                    decoder.refuse(&last, Refused::Damaged("unreadable_rest"));
-                    decoder.finish(batch);
-                    return Ok(false);
-                }
-                Err(source) => return Err(TraceError::File { path: self.path.clone(), source }),
+            decoder.pairing.drain(batch, &mut room, self.ended);
+            if room.rows == 0 || room.octets == 0 {
+                return Ok(true);
             }
-            decoder.pairing.drain(batch, false);
-            if batch.len() >= enough {
-                break;
+            if self.ended {
+                return Ok(false);
+            }
+            match self.packets.next(&mut decoder.tally, &decoder.name) {
+                Some(captured) => decoder.frame(&captured.frame, captured.octets),
+                None => self.finish()?,
             }
         }
         Ok(true)
@@ -114,7 +125,6 @@ struct Decoder {
     tcp: Reassembly,
     pairing: Pairing,
     tally: Tally,
-    last: Frame,
 }
 
 /// Ends of a conversation and the frame that carries the part at hand.
@@ -127,7 +137,6 @@ struct Carrier<'a> {
 impl Decoder {
     fn frame(&mut self, frame: &Frame, octets: &[u8]) {
         self.tally.packets += 1;
-        self.last = *frame;
         if let Err(refused) = self.decode(frame, octets) {
             self.refuse(frame, refused);
         }
@@ -149,14 +158,18 @@ impl Decoder {
         let Some(fragment) = packet.fragment else {
             return self.payload(frame, &packet, packet.payload);
         };
-        let abandoned = self.defrag.abandoned;
-        let whole = self.defrag.add(&packet, fragment, frame.time_ns);
-        if self.defrag.abandoned > abandoned {
-            self.refuse(frame, Refused::Damaged("fragments_lack"));
-        }
+        let whole = self.defrag.add(&packet, fragment, frame);
+        self.refuse_abandoned();
         let whole = whole.ok_or(Refused::Foreign("fragment"))?;
         let (protocol, payload) = ip::whole(&packet, &whole).ok_or(Refused::Damaged("bad_ip_header"))?;
         self.payload(frame, &ip::Packet { cut: false, protocol, ..packet }, payload)
+    }
+
+    /// Counts the datagrams of which parts lack, each at its first part.
+    fn refuse_abandoned(&mut self) {
+        for frame in std::mem::take(&mut self.defrag.abandoned) {
+            self.refuse(&frame, Refused::Damaged("fragments_lack"));
+        }
     }
 
     fn payload(&mut self, frame: &Frame, packet: &ip::Packet<'_>, payload: &[u8]) -> Result<(), Refused> {
@@ -189,8 +202,7 @@ impl Decoder {
 
     fn segment(&mut self, carrier: &Carrier<'_>, segment: &Segment<'_>) -> Result<(), Refused> {
         let mut tcp = std::mem::take(&mut self.tcp);
-        let mut sink = FromTcp { decoder: self, frame: carrier.frame };
-        tcp.add(carrier.from, carrier.to, segment, carrier.frame.time_ns, &mut sink);
+        tcp.add(carrier.from, carrier.to, segment, carrier.frame, &mut FromTcp(self));
         self.tcp = tcp;
         Ok(())
     }
@@ -217,36 +229,27 @@ impl Decoder {
         if damaged { Err(Refused::Damaged("bad_question")) } else { Ok(()) }
     }
 
-    fn finish(&mut self, batch: &mut Vec<Transaction>) {
+    fn finish(&mut self) {
         let mut tcp = std::mem::take(&mut self.tcp);
-        let last = self.last;
-        tcp.finish(&mut FromTcp { decoder: self, frame: &last });
-        let before = self.defrag.abandoned;
+        tcp.finish(&mut FromTcp(self));
         self.defrag.finish();
-        for _ in before..self.defrag.abandoned {
-            self.refuse(&last, Refused::Damaged("fragments_lack"));
-        }
-        self.pairing.drain(batch, true);
+        self.refuse_abandoned();
     }
 }
 
 /// Takes messages out of connections.
-struct FromTcp<'a> {
-    decoder: &'a mut Decoder,
-    /// The frame at hand; the last one at the end of the capture.
-    frame: &'a Frame,
-}
+struct FromTcp<'a>(&'a mut Decoder);
 
 impl Sink for FromTcp<'_> {
     fn message(&mut self, flow: &Flow, message: &[u8]) {
-        let carrier = Carrier { frame: self.frame, from: flow.from, to: flow.to };
-        if let Err(refused) = self.decoder.message(&carrier, Transport::Tcp, Some(flow.stream), message) {
-            self.decoder.refuse(self.frame, refused);
+        let carrier = Carrier { frame: &flow.frame, from: flow.from, to: flow.to };
+        if let Err(refused) = self.0.message(&carrier, Transport::Tcp, Some(flow.stream), message) {
+            self.0.refuse(&flow.frame, refused);
         }
     }
 
-    fn trouble(&mut self, trouble: Trouble) {
-        self.decoder.refuse(self.frame, Refused::Damaged(trouble.reason()));
+    fn trouble(&mut self, flow: &Flow, trouble: Trouble) {
+        self.0.refuse(&flow.frame, Refused::Damaged(trouble.reason()));
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
+use liblzma::stream::{CONCATENATED, Stream};
+
 use super::Input;
 use crate::TraceError;
 
@@ -13,6 +15,10 @@ use crate::TraceError;
 const BUFFER: usize = 256 * 1024;
 /// Decompressed buffers that wait to be read.
 const AHEAD: usize = 4;
+/// Memory that the decompression of xz may take, in octets: twice what `xz -9` asks for.
+const XZ_MEMORY: u64 = 128 << 20;
+/// The largest window of zstd, as a power of two: that of `zstd --long` and `zstd --ultra -22`.
+const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// An input with its first octets at hand.
 pub(crate) struct Opened {
@@ -76,12 +82,41 @@ impl Compression {
     fn decoder(self, raw: Content) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(raw)),
-            Self::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(raw)),
-            Self::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(raw)?),
+            Self::Xz => {
+                let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?;
+                Box::new(Explained(liblzma::bufread::XzDecoder::new_stream(raw, stream)))
+            }
+            Self::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(raw)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+                Box::new(Explained(decoder))
+            }
             Self::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(raw)),
             Self::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(raw)),
         })
     }
+}
+
+/// A decoder that says what to do about a window that is too large for it.
+struct Explained<R>(R);
+
+impl<R: Read> Read for Explained<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).map_err(|error| if wants_memory(&error) { too_much_memory() } else { error })
+    }
+}
+
+fn wants_memory(error: &io::Error) -> bool {
+    let xz = error.get_ref().and_then(|error| error.downcast_ref::<liblzma::stream::Error>());
+    // The binding of zstd tells its errors by their texts alone.
+    matches!(xz, Some(liblzma::stream::Error::MemLimit)) || error.to_string().contains("requires too much memory")
+}
+
+fn too_much_memory() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::OutOfMemory,
+        "decompressing it takes more than 128 MB of memory; compress it again with a smaller window, as xz -9 or zstd --long do",
+    )
 }
 
 /// Reads ahead on a thread of its own, a bounded number of buffers.
@@ -137,7 +172,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(content).unwrap();
         let mut octets = Vec::new();
-        open(&Input::File(file.path().to_owned())).unwrap().reader.read_to_end(&mut octets)?;
+        open(&Input::File(file.path().to_owned())).map_err(io::Error::other)?.reader.read_to_end(&mut octets)?;
         Ok(octets)
     }
 
@@ -167,6 +202,30 @@ mod tests {
         for content in compressed() {
             assert_eq!(read(&[&content[..], &content].concat()).unwrap(), [TEXT, TEXT].concat());
         }
+    }
+
+    #[test]
+    fn a_window_of_gigabytes_is_refused_and_that_of_the_strongest_level_is_not() {
+        // A zstd frame of one empty block: window 2^28 or 2^27 octets (RFC 8878 §3.1.1.1.2).
+        let zstd = |exponent: u8| vec![0x28, 0xb5, 0x2f, 0xfd, 0, (exponent - 10) << 3, 1, 0, 0];
+        let error = read(&zstd(28)).unwrap_err().to_string();
+        assert!(error.contains("smaller window"), "{error}");
+        assert_eq!(read(&zstd(27)).unwrap(), b"");
+        let error = read(&xz_with_dictionary(34)).unwrap_err().to_string();
+        assert!(error.contains("smaller window"), "{error}");
+        assert_eq!(read(&xz_with_dictionary(28)).unwrap(), TEXT);
+    }
+
+    /// The text by xz, its dictionary said to be of 2^(size / 2 + 12) octets (an even `size`; the .xz file format §5.3.1).
+    fn xz_with_dictionary(size: u8) -> Vec<u8> {
+        let mut xz = compressed().swap_remove(1);
+        let (header, length) = (12, (usize::from(xz[12]) + 1) * 4);
+        assert_eq!(xz[header + 2..header + 4], [0x21, 1]);
+        xz[header + 4] = size;
+        let mut sum = flate2::Crc::new();
+        sum.update(&xz[header..header + length - 4]);
+        xz[header + length - 4..header + length].copy_from_slice(&sum.sum().to_le_bytes());
+        xz
     }
 
     #[test]

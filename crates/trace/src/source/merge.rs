@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use ldplayer_core::{TraceTime, Transaction};
 
+use super::BATCH_OCTETS;
 use crate::{Source, Tally, TraceError};
 
 /// Transactions in a batch.
@@ -61,11 +62,14 @@ impl Source for Merged {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         self.inputs.iter_mut().try_for_each(Part::fill)?;
         let full = batch.len() + BATCH;
-        while batch.len() < full {
+        let mut octets = 0;
+        while batch.len() < full && octets < BATCH_OCTETS {
             let Some(earliest) = self.earliest().and_then(Part::next_time) else { break };
             // The part is looked up by its time, which is that of the first of equal ones.
             let Some(part) = self.inputs.iter_mut().find(|part| part.next_time() == Some(earliest)) else { break };
-            batch.extend(part.waiting.pop_front());
+            let row = part.waiting.pop_front();
+            octets += row.as_ref().map_or(0, super::sort::octets);
+            batch.extend(row);
             part.fill()?;
         }
         self.account();
@@ -79,12 +83,15 @@ impl Source for Merged {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sort::Window;
     use super::super::text;
     use super::*;
 
     #[test]
     fn inputs_are_merged_by_time_and_their_accounts_added() {
-        let open = |text: &'static str| text::open(std::path::Path::new("t"), Box::new(text.as_bytes())).unwrap();
+        let open = |text: &'static str| {
+            text::open(std::path::Path::new("t"), Box::new(text.as_bytes()), Window::one_of(2)).unwrap()
+        };
         let a = "time\tsrc\tqname\tqtype\n1\t192.0.2.1\ta\tA\n3\t192.0.2.1\ta\tA\n3\tx\ta\tA\n";
         let b = "time\tsrc\tqname\tqtype\n0\t192.0.2.2\ta\tA\n3\t192.0.2.2\ta\tA\n9\t192.0.2.2\ta\tA\n";
         let mut merged = Merged::new(vec![open(a), open(b)]);

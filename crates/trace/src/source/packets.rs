@@ -34,5 +34,8 @@ pub(crate) struct Captured<'a> {
 /// A capture file that is read.
 pub(crate) trait Packets: Send {
     /// The next frame; `None` at the end. Damage of the file itself goes to `tally`, its place in the input `name`.
-    fn next(&mut self, tally: &mut Tally, name: &str) -> io::Result<Option<Captured<'_>>>;
+    fn next(&mut self, tally: &mut Tally, name: &str) -> Option<Captured<'_>>;
+
+    /// What ended the reading early, once; its place is counted as damage.
+    fn error(&mut self) -> Option<io::Error>;
 }

@@ -20,18 +20,21 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use self::cells::{Codes, Kind, Messages, Numbers, Words, parse_address, parse_transport};
 use self::guard::guarded;
-use super::sort::{Sorted, WINDOW};
+use super::BATCH_OCTETS;
+use super::sort::{Sorted, Window};
 use super::text::Flaw;
 use super::tsv::{DNS_PORT, unknown_server};
 use crate::columns::{Columns, Composer, opcode_flags, parse_class, parse_name, parse_opcode, parse_type};
 use crate::{Place, Source, Tally, TraceError};
 
-/// Rows in a batch.
+/// Rows in a batch, unless they are large.
 const BATCH: usize = 4_096;
+/// Rows of a row group that are believed: a damaged file may claim any number.
+const GROUP_ROWS: u64 = 1 << 40;
 /// EDNS UDP payload size of a query that has DO but no size.
 const EDNS_SIZE: u16 = 1_232;
 
@@ -62,13 +65,13 @@ const ASKED: [(&str, Kind); 9] = [
     ("cd", Kind::Truth),
 ];
 
-/// Opens a Parquet trace. Unless the file says that it is sorted by time, it is sorted within a bounded window.
+/// Opens a Parquet trace. Unless the file says that it is sorted by time, it is sorted within a window.
 ///
 /// # Errors
 /// When the system refuses the file, or when it is no Parquet file or not a trace.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
+pub(crate) fn open(path: &Path, window: Window) -> Result<Box<dyn Source>, TraceError> {
     let rows = ParquetSource::open(path)?;
-    let window = if rows.says_sorted() { 0 } else { WINDOW };
+    let window = if rows.says_sorted() { Window::NONE } else { window };
     Ok(Box::new(Sorted::new(rows, path.display().to_string(), window)))
 }
 
@@ -89,8 +92,11 @@ pub(crate) struct ParquetSource {
 impl ParquetSource {
     fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
-        let format =
-            |what: String, remedy: &str| TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() };
+        let format = |what: String, remedy: &str| {
+            // Names of columns come from outside; an error is one line.
+            let what = what.replace(char::is_control, " ");
+            TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() }
+        };
         let damaged = |error| format(format!("damaged Parquet file ({error})"), "check that it was written completely");
         let undecodable = || ParquetError::General("its directory cannot be decoded".into());
         let found = guarded(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))
@@ -123,13 +129,13 @@ impl ParquetSource {
     /// Begins the next row group; `false` when there is none left.
     fn next_group(&mut self) -> Result<bool, TraceError> {
         let Some(group) = self.metadata.metadata().row_groups().get(self.group) else { return Ok(false) };
-        self.left = u64::try_from(group.num_rows()).unwrap_or(0);
+        self.left = u64::try_from(group.num_rows()).unwrap_or(0).min(GROUP_ROWS);
         let mask = self.mask(group);
         let file = self.file.try_clone().map_err(|source| TraceError::File { path: self.path.clone(), source })?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![self.group])
             .with_projection(mask)
-            .with_batch_size(BATCH);
+            .with_batch_size(batch_rows(group));
         let reader = guarded(|| builder.build());
         self.group += 1;
         match reader {
@@ -155,7 +161,7 @@ impl ParquetSource {
         self.reader = None;
         let (file, packet) = (self.path.display().to_string(), self.rows.read + 1);
         let group = &self.metadata.metadata().row_groups()[self.group - 1];
-        let offset = group.columns().first().map_or(0, |column| column.byte_range().0);
+        let offset = group.columns().first().map_or(0, start_of);
         self.tally.damage("damaged_row_group", || Place { file, packet, offset });
         *self.tally.skipped.entry("row_in_damaged_group").or_default() += self.left;
         self.tally.packets += self.left;
@@ -220,6 +226,20 @@ impl Source for ParquetSource {
 fn nulls(group: &RowGroupMetaData, name: &str) -> Option<u64> {
     let column = group.columns().iter().find(|column| column.column_path().string() == name)?;
     column.statistics()?.null_count_opt()
+}
+
+/// Where a column begins in the file, as far as its directory makes sense.
+fn start_of(column: &ColumnChunkMetaData) -> u64 {
+    let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+    u64::try_from(start).unwrap_or(0)
+}
+
+/// Rows to read at once: fewer where the messages are large.
+fn batch_rows(group: &RowGroupMetaData) -> usize {
+    let sizes = group.columns().iter().map(|column| column.uncompressed_size().max(0));
+    let octets = sizes.fold(0, i64::saturating_add);
+    let row = usize::try_from(octets / group.num_rows().max(1)).unwrap_or(usize::MAX).max(1);
+    (BATCH_OCTETS / row).clamp(1, BATCH)
 }
 
 /// A compression that is not read here, if the file uses one.
@@ -437,9 +457,13 @@ mod tests {
 
     fn read_tsv(path: &Path) -> Vec<Transaction> {
         let reader = std::io::BufReader::new(File::open(path).unwrap());
-        let (all, tally) = read(super::super::text::open(path, Box::new(reader)).unwrap());
+        let (all, tally) = read(super::super::text::open(path, Box::new(reader), Window::one_of(1)).unwrap());
         assert!(tally.damaged.is_empty(), "{tally:?}");
         all
+    }
+
+    fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
+        super::open(path, Window::one_of(1))
     }
 
     /// Writes columns as a foreign program would.
@@ -458,6 +482,32 @@ mod tests {
 
     fn refusal(file: &tempfile::NamedTempFile) -> String {
         open(file.path()).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn sizes_and_places_that_cannot_be_are_no_reason_to_panic() {
+        let schema = parquet::schema::parser::parse_message_type("message m { required int64 a; required int64 b; }");
+        let schema = Arc::new(parquet::schema::types::SchemaDescriptor::new(Arc::new(schema.unwrap())));
+        let column = |number: usize, place| {
+            let column = ColumnChunkMetaData::builder(schema.column(number)).set_total_uncompressed_size(i64::MAX);
+            column.set_data_page_offset(place).build().unwrap()
+        };
+        let columns = vec![column(0, -5), column(1, 7)];
+        let group = RowGroupMetaData::builder(schema.clone()).set_num_rows(2).set_column_metadata(columns).build();
+        let group = group.unwrap();
+        assert_eq!(group.columns().iter().map(start_of).collect::<Vec<_>>(), [0, 7]);
+        assert_eq!(batch_rows(&group), 1);
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_whatever_the_columns_are_called() {
+        let file = foreign(vec![("time", texts(&["x"])), ("src", texts(&["x"])), ("query", texts(&["x"]))]);
+        assert!(refusal(&file).contains("`time` is of type Utf8"));
+        let dictionary = DataType::Struct(vec![Field::new("a\nb", DataType::Int8, true)].into());
+        let column = new_null_array(&dictionary, 1);
+        let file = foreign(vec![("time", column), ("src", texts(&["x"])), ("query", texts(&["x"]))]);
+        let refusal = refusal(&file);
+        assert!(refusal.contains("`time` is of type") && !refusal.contains('\n'), "{refusal}");
     }
 
     fn parts(row: &Transaction) -> Columns<'_> {

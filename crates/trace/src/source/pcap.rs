@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, LazyPlace};
 use super::packets::{Captured, Frame, Packets, SANE_LENGTH};
 use crate::Tally;
 
@@ -10,8 +10,8 @@ use crate::Tally;
 const FILE_HEADER: usize = 24;
 /// Octets of a record header.
 const RECORD_HEADER: usize = 16;
-/// How far a plausible record is searched for behind a damaged one.
-const SEARCH: usize = 1 << 20;
+/// Octets looked at for a plausible record at a time, behind a damaged one.
+const SEARCH: usize = 64 * 1024;
 /// How far apart the times of neighbouring records may be to be plausible, in seconds.
 const PLAUSIBLE_S: i64 = 86_400;
 
@@ -80,88 +80,138 @@ pub(crate) struct Pcap {
     buffer: Buffer,
     format: Format,
     link: u32,
+    /// Octets of a packet that the file says it captures at most.
+    snap: usize,
+    /// Octets of a packet that are believed.
     longest: usize,
     number: u64,
-    last_seconds: Option<i64>,
+    /// Seconds of the last two records; one of them may be damaged.
+    last_seconds: [Option<i64>; 2],
 }
 
 impl Pcap {
     /// Reads the file header; `None` where the file ends before it does.
     pub fn open(mut buffer: Buffer) -> io::Result<Option<Self>> {
-        let head = buffer.peek(FILE_HEADER)?;
+        if let (true, Some(error)) = (buffer.peek(FILE_HEADER).len() < FILE_HEADER, buffer.error()) {
+            return Err(error);
+        }
+        let head = buffer.peek(FILE_HEADER);
         let Some(format) = Format::of(head).filter(|_| head.len() >= FILE_HEADER) else { return Ok(None) };
-        let longest = (format.long(head, 16) as usize).clamp(SANE_LENGTH, super::packets::MAX_LENGTH);
+        let snap = format.long(head, 16) as usize;
+        let longest = snap.clamp(SANE_LENGTH, super::packets::MAX_LENGTH);
         // The upper bits tell of frame check sequences.
         let link = format.long(head, 20) & 0x0fff_ffff;
         buffer.consume(FILE_HEADER);
-        Ok(Some(Self { buffer, format, link, longest, number: 0, last_seconds: None }))
+        Ok(Some(Self { buffer, format, link, snap, longest, number: 0, last_seconds: [None; 2] }))
     }
 
+    /// Whether a record can be one at all. Zeros, as a lost block of a disk leaves them, cannot.
     fn is_sane(&self, record: &Record) -> bool {
         let fractions = if self.format.nanoseconds { 1_000_000_000 } else { 1_000_000 };
-        record.captured <= self.longest && record.fraction < fractions
+        let all_zero = record.seconds == 0 && record.fraction == 0 && record.captured | record.original == 0;
+        record.captured <= self.longest && record.fraction < fractions && !all_zero
     }
 
+    /// Whether a record also fits to those before it.
     fn is_plausible(&self, record: &Record) -> bool {
-        let near = self.last_seconds.is_none_or(|last| (record.seconds - last).abs() <= PLAUSIBLE_S);
-        self.is_sane(record) && near && record.captured > 0 && record.captured <= record.original
+        let near = |last: &i64| (record.seconds - last).abs() <= PLAUSIBLE_S;
+        let mut known = self.last_seconds.iter().flatten().peekable();
+        let in_time = known.peek().is_none() || known.any(near);
+        self.is_sane(record) && in_time && record.captured > 0 && record.captured <= record.original
     }
 
-    /// Looks for two plausible records in a row behind a damaged one; `false` when there are none.
-    fn resynchronise(&mut self) -> io::Result<bool> {
+    /// Whether the record at hand is to be read: one whose lengths are odd must be followed by a plausible one.
+    #[inline]
+    fn is_credible(&mut self, record: &Record) -> bool {
+        let usual = record.captured == record.original || (record.captured == self.snap && self.snap < record.original);
+        self.is_sane(record) && (usual || self.is_followed(record))
+    }
+
+    /// Whether a plausible record, or the end of the file, follows behind the one at hand.
+    fn is_followed(&mut self, record: &Record) -> bool {
         let header = self.format.record_header;
-        let window = self.buffer.peek(SEARCH)?.to_vec();
-        for at in 1..window.len().saturating_sub(header) {
-            let record = Record::read(self.format, &window[at..]);
-            if !self.is_plausible(&record) {
-                continue;
-            }
-            let next = at + header + record.captured;
-            let followed = window.get(next..next + header).map(|octets| Record::read(self.format, octets));
-            let fits = followed.map_or(next == window.len(), |followed| self.is_plausible(&followed));
-            if fits {
-                self.buffer.consume(at);
-                return Ok(true);
+        let next = header + record.captured;
+        let seen = self.buffer.peek(next + header);
+        if seen.len() < next + header {
+            return seen.len() == next;
+        }
+        let followed = Record::read(self.format, &seen[next..]);
+        self.is_plausible(&followed)
+    }
+
+    /// Goes to the next plausible record that another one follows, however far it is; `false` when there is none. Each
+    /// octet is looked at once.
+    #[cold]
+    fn resynchronise(&mut self) -> bool {
+        let header = self.format.record_header;
+        self.buffer.consume(1);
+        loop {
+            self.buffer.peek(SEARCH + header);
+            let seen = self.buffer.seen();
+            let Some(last) = seen.len().checked_sub(header) else { return false };
+            let mut records = (0..=last).map(|at| (at, Record::read(self.format, &seen[at..])));
+            match records.find(|(_, record)| self.is_plausible(record)) {
+                None => self.buffer.consume(last + 1),
+                Some((at, record)) => {
+                    self.buffer.consume(at);
+                    if self.is_followed(&record) {
+                        return true;
+                    }
+                    self.buffer.consume(1);
+                }
             }
         }
-        Ok(false)
+    }
+
+    /// The record at hand; `None` at the end of what can be read.
+    #[inline]
+    fn record(&mut self, tally: &mut Tally, name: &str) -> Option<(Record, LazyPlace)> {
+        let header = self.format.record_header;
+        loop {
+            let place = self.buffer.place(self.number + 1);
+            let head = self.buffer.peek(header);
+            if head.len() < header {
+                if !head.is_empty() || self.buffer.has_failed() {
+                    tally.damage(self.buffer.cut_reason(), || place.named(name));
+                }
+                return None;
+            }
+            let record = Record::read(self.format, head);
+            if self.is_credible(&record) && self.buffer.peek(header + record.captured).len() == header + record.captured
+            {
+                return Some((record, place));
+            }
+            if !self.recover(&record, place, tally, name) {
+                return None;
+            }
+        }
+    }
+
+    /// Counts the damage of the record at hand and goes to the next one that can be read; `false` when there is none.
+    #[cold]
+    fn recover(&mut self, record: &Record, place: LazyPlace, tally: &mut Tally, name: &str) -> bool {
+        let cut = self.is_sane(record) && self.buffer.is_at_end();
+        let found = self.resynchronise();
+        let reason = if cut && !found { self.buffer.cut_reason() } else { "bad_record" };
+        tally.damage(reason, || place.named(name));
+        found
     }
 }
 
 impl Packets for Pcap {
-    fn next(&mut self, tally: &mut Tally, name: &str) -> io::Result<Option<Captured<'_>>> {
+    #[inline]
+    fn next(&mut self, tally: &mut Tally, name: &str) -> Option<Captured<'_>> {
+        let (record, place) = self.record(tally, name)?;
+        self.number += 1;
+        self.last_seconds = [Some(record.seconds), self.last_seconds[0]];
+        let time_ns = record.time_ns(self.format);
+        let frame = Frame { number: self.number, offset: place.offset, time_ns, link: self.link };
         let header = self.format.record_header;
-        loop {
-            let place = self.buffer.place(self.number + 1);
-            let head = self.buffer.peek(header)?;
-            if head.len() < header {
-                if !head.is_empty() {
-                    tally.damage("truncated_capture", || place.named(name));
-                }
-                return Ok(None);
-            }
-            let record = Record::read(self.format, head);
-            if !self.is_sane(&record) {
-                tally.damage("bad_record", || place.named(name));
-                if self.resynchronise()? {
-                    continue;
-                }
-                return Ok(None);
-            }
-            if self.buffer.peek(header + record.captured)?.len() < header + record.captured {
-                tally.damage("truncated_capture", || place.named(name));
-                return Ok(None);
-            }
-            self.number += 1;
-            self.last_seconds = Some(record.seconds);
-            let frame = Frame {
-                number: self.number,
-                offset: place.offset,
-                time_ns: record.time_ns(self.format),
-                link: self.link,
-            };
-            let octets = &self.buffer.take(header + record.captured)[header..];
-            return Ok(Some(Captured { frame, octets }));
-        }
+        let octets = &self.buffer.take(header + record.captured)[header..];
+        Some(Captured { frame, octets })
+    }
+
+    fn error(&mut self) -> Option<io::Error> {
+        self.buffer.error()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, LazyPlace};
 use super::packets::{Captured, Frame, MAX_LENGTH, Packets};
 use crate::Tally;
 
@@ -18,6 +18,9 @@ const OPTION_TSRESOL: u16 = 9;
 const OPTION_TSOFFSET: u16 = 14;
 /// Interfaces of one section at most.
 const MAX_INTERFACES: usize = 65_536;
+
+/// Octets looked at for a block at a time, behind a damaged one.
+const SEARCH: usize = 64 * 1024;
 
 /// Whether a file begins as a pcapng.
 pub(crate) fn is_pcapng(head: &[u8]) -> bool {
@@ -43,6 +46,14 @@ pub(crate) struct PcapNg {
     last_time: i64,
 }
 
+/// How a block begins.
+#[derive(Clone, Copy)]
+struct Header {
+    kind: u32,
+    length: usize,
+    big_endian: bool,
+}
+
 /// What holds until the next section header.
 #[derive(Default)]
 struct Section {
@@ -65,35 +76,76 @@ impl PcapNg {
         Self { buffer, section: Section::default(), number: 0, last_time: 0 }
     }
 
-    /// Type and length of the block at hand; `None` at the end of the file.
-    fn block(&mut self, tally: &mut Tally, name: &str) -> io::Result<Option<(u32, usize)>> {
-        let place = self.buffer.place(self.number + 1);
-        let head = self.buffer.peek(FRAMING)?;
-        if head.len() < FRAMING {
-            if !head.is_empty() {
-                tally.damage("truncated_capture", || place.named(name));
+    /// Type and length of the block at hand; `None` at the end of what can be read.
+    fn block(&mut self, tally: &mut Tally, name: &str) -> Option<(u32, usize)> {
+        loop {
+            let place = self.buffer.place(self.number + 1);
+            self.buffer.peek(FRAMING);
+            let head = self.buffer.seen();
+            if head.len() < FRAMING {
+                if !head.is_empty() || self.buffer.has_failed() {
+                    tally.damage(self.buffer.cut_reason(), || place.named(name));
+                }
+                return None;
             }
-            return Ok(None);
+            if let Some(block) = self.header(head).filter(|block| self.is_whole(block.length)) {
+                if block.kind == SECTION {
+                    self.section = Section { big_endian: block.big_endian, interfaces: Vec::new() };
+                }
+                return Some((block.kind, block.length));
+            }
+            if !self.recover(place, tally, name) {
+                return None;
+            }
         }
-        if is_pcapng(head) {
-            let Some(big_endian) = byte_order(&head[8..12]) else {
-                tally.damage("bad_block", || place.named(name));
-                return Ok(None);
-            };
-            self.section = Section { big_endian, interfaces: Vec::new() };
+    }
+
+    /// Reads type and length; `None` where they cannot be those of a block.
+    fn header(&self, head: &[u8]) -> Option<Header> {
+        let big_endian = if is_pcapng(head) { byte_order(&head[8..12])? } else { self.section.big_endian };
+        let order = Section { big_endian, interfaces: Vec::new() };
+        let (kind, length) = (order.long_at(head, 0)?, order.long_at(head, 4)? as usize);
+        let sane = length >= FRAMING && length.is_multiple_of(4) && length <= MAX_LENGTH;
+        sane.then_some(Header { kind, length, big_endian })
+    }
+
+    /// Whether the block at hand is all there and ends with its length again.
+    fn is_whole(&mut self, length: usize) -> bool {
+        let block = self.buffer.peek(length);
+        block.len() == length && block[4..8] == block[length - 4..]
+    }
+
+    /// Counts the damage of the block at hand and goes to the next one that can be read; `false` when there is none.
+    #[cold]
+    fn recover(&mut self, place: LazyPlace, tally: &mut Tally, name: &str) -> bool {
+        let cut = self.buffer.is_at_end()
+            && self.header(self.buffer.seen()).is_some_and(|block| block.length > self.buffer.seen().len());
+        let found = self.resynchronise();
+        let reason = if cut && !found { self.buffer.cut_reason() } else { "bad_block" };
+        tally.damage(reason, || place.named(name));
+        found
+    }
+
+    /// Goes to the next whole block of a known type, however far it is; `false` when there is none. Each octet is looked
+    /// at once.
+    fn resynchronise(&mut self) -> bool {
+        self.buffer.consume(1);
+        loop {
+            self.buffer.peek(SEARCH + FRAMING);
+            let seen = self.buffer.seen();
+            let Some(last) = seen.len().checked_sub(FRAMING) else { return false };
+            let known = |block: &Header| matches!(block.kind, SECTION | INTERFACE..=ENHANCED_PACKET);
+            match (0..=last).find_map(|at| Some((at, self.header(&seen[at..]).filter(known)?))) {
+                None => self.buffer.consume(last + 1),
+                Some((at, block)) => {
+                    self.buffer.consume(at);
+                    if self.is_whole(block.length) {
+                        return true;
+                    }
+                    self.buffer.consume(1);
+                }
+            }
         }
-        let head = [0, 4].map(|at| [head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let [kind, length] = head.map(|octets| self.section.long(octets));
-        let length = length as usize;
-        if length < FRAMING || !length.is_multiple_of(4) || length > MAX_LENGTH {
-            tally.damage("bad_block", || place.named(name));
-            return Ok(None);
-        }
-        if self.buffer.peek(length)?.len() < length {
-            tally.damage("truncated_capture", || place.named(name));
-            return Ok(None);
-        }
-        Ok(Some((kind, length)))
     }
 }
 
@@ -190,8 +242,8 @@ fn byte_order(magic: &[u8]) -> Option<bool> {
 }
 
 impl Packets for PcapNg {
-    fn next(&mut self, tally: &mut Tally, name: &str) -> io::Result<Option<Captured<'_>>> {
-        while let Some((kind, length)) = self.block(tally, name)? {
+    fn next(&mut self, tally: &mut Tally, name: &str) -> Option<Captured<'_>> {
+        while let Some((kind, length)) = self.block(tally, name) {
             let place = self.buffer.place(self.number + 1);
             if !matches!(kind, PACKET | SIMPLE_PACKET | ENHANCED_PACKET) {
                 let block = self.buffer.take(length);
@@ -209,9 +261,13 @@ impl Packets for PcapNg {
             // A simple packet block has no time: the packet before it has the nearest.
             self.last_time = body.time_ns.unwrap_or(self.last_time);
             let frame = Frame { number: self.number, offset: place.offset, time_ns: self.last_time, link: body.link };
-            return Ok(Some(Captured { frame, octets: &self.buffer.taken(length)[body.from..body.to] }));
+            return Some(Captured { frame, octets: &self.buffer.taken(length)[body.from..body.to] });
         }
-        Ok(None)
+        None
+    }
+
+    fn error(&mut self) -> Option<io::Error> {
+        self.buffer.error()
     }
 }
 
@@ -249,7 +305,7 @@ mod tests {
     fn read(content: Vec<u8>) -> (Vec<Seen>, Vec<&'static str>) {
         let mut packets = PcapNg::new(Buffer::new(Box::new(std::io::Cursor::new(content))));
         let (mut tally, mut frames) = (Tally::default(), Vec::new());
-        while let Some(captured) = packets.next(&mut tally, "test").unwrap() {
+        while let Some(captured) = packets.next(&mut tally, "test") {
             frames.push((captured.frame.time_ns, captured.frame.link, captured.octets.to_vec()));
         }
         (frames, tally.damaged.iter().map(|damage| damage.reason).collect())

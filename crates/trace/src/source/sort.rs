@@ -4,24 +4,47 @@ use std::collections::VecDeque;
 
 use ldplayer_core::{TraceTime, Transaction};
 
+use super::BATCH_OCTETS;
 use crate::{Place, Source, Tally, TraceError};
 
-/// Transactions that wait for earlier ones to come.
-pub(crate) const WINDOW: usize = 64 * 1024;
-/// Octets of messages that wait for earlier ones to come: large answers make the window shorter.
-const MAX_OCTETS: usize = 32 << 20;
+/// What may wait for earlier transactions to come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// Transactions; with 0 the order is only checked.
+    pub rows: usize,
+    /// Octets of messages: large answers make the window shorter.
+    pub octets: usize,
+}
+
+impl Window {
+    /// Nothing waits.
+    pub const NONE: Self = Self { rows: 0, octets: 0 };
+
+    /// The window of one of several inputs, which share the memory.
+    pub fn one_of(inputs: usize) -> Self {
+        let inputs = inputs.max(1);
+        Self { rows: 64 * 1024 / inputs, octets: (16 << 20) / inputs }
+    }
+}
+
 /// Transactions in a batch.
 const BATCH: usize = 4_096;
 
 /// A source in order of time. What comes later than the window allows is kept, and counted as `out_of_order`.
+///
+/// What waits stays in the batches in which it came, so that a trace in order is not moved at all.
 pub(crate) struct Sorted<S> {
     inner: S,
     name: String,
-    window: usize,
-    incoming: Vec<Transaction>,
-    waiting: VecDeque<Transaction>,
+    window: Window,
+    /// Batches behind each other in order of time, none of them empty.
+    waiting: VecDeque<Vec<Transaction>>,
+    /// Transactions that wait.
+    rows: usize,
     /// Octets of the messages that wait.
     octets: usize,
+    /// An emptied batch.
+    spare: Vec<Transaction>,
     newest: Option<TraceTime>,
     yielded: Option<TraceTime>,
     /// Transactions taken from the inner source.
@@ -32,15 +55,16 @@ pub(crate) struct Sorted<S> {
 }
 
 impl<S: Source> Sorted<S> {
-    /// Sorts within `window` transactions; with 0 the order is only checked. `name` is the input as the user named it.
-    pub fn new(inner: S, name: String, window: usize) -> Self {
+    /// Sorts within a window. `name` is the input as the user named it.
+    pub fn new(inner: S, name: String, window: Window) -> Self {
         Self {
             inner,
             name,
             window,
-            incoming: Vec::new(),
             waiting: VecDeque::new(),
+            rows: 0,
             octets: 0,
+            spare: Vec::new(),
             newest: None,
             yielded: None,
             taken: 0,
@@ -52,9 +76,10 @@ impl<S: Source> Sorted<S> {
 
     /// Takes a batch of the inner source in, sorting only if it is not in order.
     fn take_batch(&mut self) -> Result<(), TraceError> {
-        self.ended = !self.inner.read(&mut self.incoming)?;
+        let mut incoming = std::mem::take(&mut self.spare);
+        self.ended = !self.inner.read(&mut incoming)?;
         let mut in_order = true;
-        for row in self.incoming.drain(..) {
+        for row in &incoming {
             in_order &= self.newest <= Some(row.time);
             self.newest = self.newest.max(Some(row.time));
             self.taken += 1;
@@ -62,15 +87,36 @@ impl<S: Source> Sorted<S> {
                 let place = || Place { file: self.name.clone(), packet: self.taken, offset: 0 };
                 self.out_of_order.damage("out_of_order", place);
             }
-            self.octets += octets(&row);
-            self.waiting.push_back(row);
+            self.octets += octets(row);
         }
-        if !in_order {
-            self.waiting.make_contiguous().sort_by_key(|row| row.time);
+        self.rows += incoming.len();
+        match (incoming.is_empty(), in_order) {
+            (true, _) => self.spare = incoming,
+            (false, true) => self.waiting.push_back(incoming),
+            (false, false) => self.merge(incoming),
         }
         self.tally.clone_from(self.inner.tally());
         self.tally.merge(&self.out_of_order);
         Ok(())
+    }
+
+    /// Sorts a batch together with those before it that end later than it begins.
+    fn merge(&mut self, mut batch: Vec<Transaction>) {
+        let earliest = batch.iter().map(|row| row.time).min();
+        let overlap = self.waiting.iter().rev().take_while(|part| part.last().map(|row| row.time) > earliest).count();
+        let mut all: Vec<Transaction> = self.waiting.drain(self.waiting.len() - overlap..).flatten().collect();
+        all.append(&mut batch);
+        all.sort_by_key(|row| row.time);
+        let (mut part, mut size) = (Vec::new(), 0);
+        for row in all {
+            if part.len() == BATCH || size > BATCH_OCTETS {
+                self.waiting.push_back(std::mem::take(&mut part));
+                size = 0;
+            }
+            size += octets(&row);
+            part.push(row);
+        }
+        self.waiting.push_back(part);
     }
 
     /// Takes in what comes when nothing has to wait: the order is checked, not made.
@@ -93,16 +139,23 @@ impl<S: Source> Sorted<S> {
 
 impl<S: Source> Source for Sorted<S> {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
-        if self.window == 0 {
+        if self.window.rows == 0 {
             return self.pass_batch(batch);
         }
-        while !self.ended && self.waiting.len() < self.window + BATCH && self.octets < MAX_OCTETS {
+        while !self.ended && self.rows < self.window.rows + BATCH && self.octets <= self.window.octets {
             self.take_batch()?;
         }
-        let count = BATCH.min(self.waiting.len());
-        self.octets -= self.waiting.iter().take(count).map(octets).sum::<usize>();
-        batch.extend(self.waiting.drain(..count));
-        self.yielded = self.yielded.max(batch.last().map(|row| row.time));
+        if let Some(mut next) = self.waiting.pop_front() {
+            self.rows -= next.len();
+            self.octets -= next.iter().map(octets).sum::<usize>();
+            self.yielded = self.yielded.max(next.last().map(|row| row.time));
+            if batch.is_empty() {
+                std::mem::swap(batch, &mut next);
+            } else {
+                batch.append(&mut next);
+            }
+            self.spare = next;
+        }
         Ok(!(self.ended && self.waiting.is_empty()))
     }
 
@@ -111,7 +164,8 @@ impl<S: Source> Source for Sorted<S> {
     }
 }
 
-fn octets(row: &Transaction) -> usize {
+/// Octets of the messages of a transaction.
+pub(crate) fn octets(row: &Transaction) -> usize {
     [&row.query, &row.response].into_iter().flatten().map(|message| message.len()).sum()
 }
 
@@ -146,8 +200,15 @@ mod tests {
         }
     }
 
+    fn numbered(time: i64, port: u16) -> Transaction {
+        let mut row = row(time);
+        row.client.set_port(port);
+        row
+    }
+
     fn sorted(times: Vec<i64>, window: usize) -> (Vec<i64>, Tally) {
-        let mut source = Sorted::new(Times(times, Tally::default()), "t".into(), window);
+        let mut source =
+            Sorted::new(Times(times, Tally::default()), "t".into(), Window { rows: window, octets: 1 << 20 });
         let mut batch = Vec::new();
         while source.read(&mut batch).unwrap() {}
         (batch.iter().map(|row| row.time.0).collect(), source.tally)
@@ -160,6 +221,23 @@ mod tests {
         let (times, tally) = sorted(times, 1_000);
         assert_eq!(times, (0..20_000).collect::<Vec<_>>());
         assert!(tally.damaged.is_empty());
+    }
+
+    #[test]
+    fn of_equal_times_the_first_stays_the_first() {
+        let rows: Vec<(i64, u16)> = (0..9_000).map(|at| (at / 100 * 10 - at % 7, at as u16)).collect();
+        let mut expected = rows.clone();
+        expected.sort_by_key(|(time, _)| *time);
+        let mut source =
+            Sorted::new(Times(Vec::new(), Tally::default()), "t".into(), Window { rows: 1_000, octets: 1 << 20 });
+        for part in rows.chunks(300) {
+            let part: Vec<Transaction> = part.iter().map(|&(time, port)| numbered(time, port)).collect();
+            source.rows += part.len();
+            source.merge(part);
+        }
+        let mut batch = Vec::new();
+        while source.read(&mut batch).unwrap() {}
+        assert_eq!(batch.iter().map(|row| (row.time.0, row.client.port())).collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transaction;
 
-use super::sort::{Sorted, WINDOW};
+use super::sort::{Sorted, Window};
 use super::{dnsperf, ldplayer, tsv};
 use crate::{Place, Source, Tally, TraceError};
 
@@ -32,13 +32,17 @@ pub(crate) trait LineParser: Send {
     }
 }
 
-/// Opens a text trace, to be sorted within a bounded window.
+/// Opens a text trace, to be sorted within a window.
 ///
 /// # Errors
 /// As for [`TextSource::open`].
-pub(crate) fn open(path: &Path, reader: Box<dyn BufRead + Send>) -> Result<Box<dyn Source>, TraceError> {
+pub(crate) fn open(
+    path: &Path,
+    reader: Box<dyn BufRead + Send>,
+    window: Window,
+) -> Result<Box<dyn Source>, TraceError> {
     let rows = TextSource::open(path, reader)?;
-    Ok(Box::new(Sorted::new(rows, path.display().to_string(), WINDOW)))
+    Ok(Box::new(Sorted::new(rows, path.display().to_string(), window)))
 }
 
 /// A text trace of any format.
@@ -92,7 +96,16 @@ impl Source for TextSource {
             match self.lines.advance() {
                 Ok(true) => self.take_line(batch),
                 Ok(false) => return Ok(false),
-                Err(source) => return Err(TraceError::File { path: self.path.clone(), source }),
+                Err(source) if self.lines.number == 0 => {
+                    return Err(TraceError::File { path: self.path.clone(), source });
+                }
+                // Decompression failed in the middle: what came before it is kept.
+                Err(_) => {
+                    let (path, lines) = (&self.path, &self.lines);
+                    let (file, packet, offset) = (path.display().to_string(), lines.number + 1, lines.next);
+                    self.tally.damage("unreadable_rest", || Place { file, packet, offset });
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
@@ -308,6 +321,24 @@ pub(crate) mod tests {
         assert_eq!(tally.damaged[0].first, place(5, 29));
         assert_eq!((tally.damaged[0].reason, tally.damaged[1].reason), ("bad_type", "line_too_long"));
         assert_eq!(tally.damaged[1].first, place(6, 45));
+    }
+
+    #[test]
+    fn a_rest_that_cannot_be_read_is_located_and_what_came_before_is_kept() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("corrupt"))
+            }
+        }
+        let text = "a.example A\n".repeat(2 * HEAD / 12);
+        let reader = io::BufReader::new(Cursor::new(text.clone()).chain(Broken));
+        let mut source = TextSource::open(Path::new("t"), Box::new(reader)).unwrap();
+        let mut all = Vec::new();
+        while source.read(&mut all).unwrap() {}
+        let damage = &source.tally.damaged[0];
+        assert_eq!((all.len(), damage.reason), (text.len() / 12, "unreadable_rest"));
+        assert_eq!((damage.first.packet, damage.first.offset), (1 + all.len() as u64, text.len() as u64));
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! The single checks of `doctor`: found, needed, how to lift.
 
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
 
-use ldplayer_net::netns::{Testbed, has_any_ip};
+use ldplayer_net::machine::Facts;
+use ldplayer_net::pin::Awake;
 use ldplayer_net::{limits, machine};
 use serde::Serialize;
 
-use super::noise;
-use crate::failure::Failure;
+use super::noise::Noise;
+use super::{noise, probes};
 
 /// One line of the answer.
 #[derive(Serialize)]
@@ -28,45 +30,85 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(name: &'static str, found: impl Into<String>, needed: &'static str, ok: bool, lift: &str) -> Self {
-        Self { name, found: found.into(), needed, ok, essential: false, lift: lift.to_owned() }
+    fn new(
+        name: &'static str,
+        found: impl Into<String>,
+        needed: &'static str,
+        ok: bool,
+        lift: impl Into<String>,
+    ) -> Self {
+        Self { name, found: found.into(), needed, ok, essential: false, lift: lift.into() }
+    }
+
+    /// From something tried.
+    pub fn of(
+        name: &'static str,
+        tried: Result<String, String>,
+        needed: &'static str,
+        lift: impl Into<String>,
+    ) -> Self {
+        let ok = tried.is_ok();
+        Self::new(name, tried.unwrap_or_else(|why| why), needed, ok, lift)
+    }
+
+    /// The same, without which nothing runs.
+    pub fn essential(self) -> Self {
+        Self { essential: true, ..self }
     }
 }
 
 /// All checks, in the order of the answer.
 pub fn all() -> Vec<Finding> {
-    let mut findings = vec![open_files(), ports(), testbed(), user_namespaces(), tun()];
+    let (noise, facts) = (noise::measure(), machine::facts());
+    let mut findings = vec![probes::testbed(), probes::user_namespaces(), probes::tun()];
+    findings.extend(open_files());
+    findings.extend([ports(), port_53()]);
     findings.extend(buffers());
-    findings.extend([cores(), memory(), governor(), clock_source(), wake_up(), held_up(), conntrack()]);
-    findings.extend(SERVERS.iter().map(server));
+    findings.push(conntrack());
+    findings.extend([cores(&facts), memory(&facts), governor(&facts), speed(&noise)]);
+    findings.extend([clock(&noise), clock_source(&facts, &noise)]);
+    findings.extend([wake_up(&noise), awake(), held_up(&noise), steal(&noise)]);
+    findings.extend(PROGRAMS.iter().map(program));
     findings
 }
 
-/// The child process of [`testbed`]: namespaces cannot be left again.
-pub fn probe_testbed() -> Result<ExitCode, Failure> {
-    let testbed = Testbed::enter().map_err(Failure::environment)?;
-    if !has_any_ip() {
-        return Err(Failure::environment(anyhow::anyhow!("addresses are not local in the namespace")));
-    }
-    println!("{}", if testbed.is_rootless() { "yes, in a user namespace" } else { "yes, as root" });
-    Ok(ExitCode::SUCCESS)
-}
+/// Descriptors without which not even a small run has its files and sockets.
+const FEWEST_FILES: u64 = 1_024;
+/// Descriptors for a client each in a large run.
+const MANY_FILES: u64 = 65_536;
 
-fn open_files() -> Finding {
-    let (current, most) = limits::nofile();
+/// What a run gets after raising its limit: root may pass the hard one.
+fn open_files() -> [Finding; 2] {
+    let (soft, hard) = limits::nofile();
+    let reach = limits::raise_nofile().unwrap_or_else(|_| soft.unwrap_or(u64::MAX));
+    let most = limits::sysctl("fs.nr_open").unwrap_or_default();
     let say = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
-    Finding::new(
-        "open files",
-        format!("{} (may raise to {})", say(current), say(most)),
-        "65536 for many ports or connections",
-        most.is_none_or(|most| most >= 65_536),
-        "ulimit -Hn 1048576, or LimitNOFILE= in the service",
-    )
+    // No limit can be above this one.
+    let first =
+        if most.parse().is_ok_and(|most: u64| most < MANY_FILES) { "sysctl -w fs.nr_open=1048576; " } else { "" };
+    let lift = format!("{first}ulimit -Hn 1048576, or LimitNOFILE=1048576 in the service");
+    [
+        Finding::new(
+            "descriptors",
+            format!("a run gets {reach}"),
+            "1024 for any run",
+            reach >= FEWEST_FILES,
+            lift.clone(),
+        )
+        .essential(),
+        Finding::new(
+            "open files",
+            format!("soft {}, hard {}, fs.nr_open {most}", say(soft), say(hard)),
+            "65536 to a run, for many ports or connections",
+            reach >= MANY_FILES,
+            lift,
+        ),
+    ]
 }
 
 fn ports() -> Finding {
     let range = limits::sysctl("net.ipv4.ip_local_port_range").unwrap_or_default();
-    let bounds: Vec<u64> = range.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let bounds: Vec<u64> = range.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let count = if let [low, high] = bounds[..] { high.saturating_sub(low) + 1 } else { 0 };
     Finding::new(
         "local ports",
@@ -77,45 +119,18 @@ fn ports() -> Finding {
     )
 }
 
-fn testbed() -> Finding {
-    let (found, ok) = match try_testbed() {
-        Ok(found) => (found, true),
-        Err(why) => (why, false),
+/// Tried on all addresses of this host, with both transports.
+fn port_53() -> Finding {
+    let udp = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 53)).map(drop);
+    let tried = udp.and_then(|()| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 53)).map(drop));
+    let (found, lift) = match &tried {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            ("in use".to_owned(), "ss -lnptu 'sport = :53'; stop what it names")
+        }
+        Err(error) => (error.to_string(), "sysctl -w net.ipv4.ip_unprivileged_port_start=53, or use a testbed"),
+        Ok(()) => ("free".to_owned(), "ss -lnptu 'sport = :53'"),
     };
-    let lift = "run as root, or: sysctl -w user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1";
-    Finding { essential: true, ..Finding::new("testbed (AnyIP)", found, "for --sources original", ok, lift) }
-}
-
-/// Really makes one, in a child process.
-fn try_testbed() -> Result<String, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut child = Command::new(own);
-    let output = child.args(["doctor", "--probe-testbed"]).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| error.to_string())?;
-    let text = |octets: &[u8]| String::from_utf8_lossy(octets).trim().to_owned();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
-}
-
-fn user_namespaces() -> Finding {
-    let most = limits::sysctl_number("user.max_user_namespaces").unwrap_or(0);
-    let forbidden = limits::sysctl_number("kernel.unprivileged_userns_clone") == Some(0)
-        || limits::sysctl_number("kernel.apparmor_restrict_unprivileged_userns") == Some(1);
-    Finding::new(
-        "user namespaces",
-        if forbidden { "forbidden to users".to_owned() } else { format!("at most {most}") },
-        "for testbeds without root",
-        most > 0 && !forbidden,
-        "sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0",
-    )
-}
-
-fn tun() -> Finding {
-    let opened = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
-    let found = match &opened {
-        Ok(_) => "can be opened".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    Finding::new("TUN", found, "for emulated delay and loss", opened.is_ok(), "modprobe tun; chmod 666 /dev/net/tun")
+    Finding::new("port 53", found, "free, to serve outside of a testbed", tried.is_ok(), lift)
 }
 
 fn buffers() -> [Finding; 2] {
@@ -129,58 +144,6 @@ fn buffers() -> [Finding; 2] {
     ]
 }
 
-fn cores() -> Finding {
-    let facts = machine::facts();
-    let found = format!("{} ({}{})", facts.cores, facts.cpu, if facts.virtualised { ", virtual" } else { "" });
-    Finding::new("cores", found, "2: one to replay, one to serve", facts.cores >= 2, "use a larger machine")
-}
-
-fn memory() -> Finding {
-    let octets = machine::facts().memory_bytes;
-    Finding::new("memory", format!("{} MiB", octets >> 20), "2048 MiB", octets >= 2 << 30, "use a larger machine")
-}
-
-fn governor() -> Finding {
-    let governor = machine::facts().governor;
-    let ok = governor.as_deref().is_none_or(|governor| governor == "performance");
-    let found = governor.unwrap_or_else(|| "not told (usual in virtual machines)".to_owned());
-    Finding::new(
-        "frequency governor",
-        found,
-        "performance, for even timing",
-        ok,
-        "cpupower frequency-set -g performance",
-    )
-}
-
-fn clock_source() -> Finding {
-    let source = machine::facts().clock_source;
-    let ok = matches!(source.as_str(), "tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page");
-    Finding::new("clock source", source, "one read without a system call", ok, "boot with clocksource=tsc")
-}
-
-fn wake_up() -> Finding {
-    let noise = noise::measure();
-    Finding::new(
-        "wake-up lateness",
-        format!("median {:.0} us, p99 {:.0} us", noise.wake_p50_us, noise.wake_p99_us),
-        "median below 100 us",
-        noise.wake_p50_us < 100.0,
-        "use --precision high, or hold /dev/cpu_dma_latency at 0",
-    )
-}
-
-fn held_up() -> Finding {
-    let gap = noise::measure().longest_gap_us;
-    Finding::new(
-        "core taken away",
-        format!("at most {gap:.0} us in 0.1 s"),
-        "below 500 us",
-        gap < 500.0,
-        "stop other work; use a machine of your own",
-    )
-}
-
 fn conntrack() -> Finding {
     let most = limits::sysctl_number("net.netfilter.nf_conntrack_max");
     let found = most.map_or("not loaded".to_owned(), |most| format!("at most {most} flows"));
@@ -188,19 +151,91 @@ fn conntrack() -> Finding {
     Finding::new("conntrack", found, "not loaded, or a million flows", most.is_none_or(|most| most >= 1 << 20), lift)
 }
 
-/// Programs that tests and examples use, with their Debian packages.
-const SERVERS: [(&str, &str, &str); 5] = [
-    ("nsd", "nsd", "for the demo"),
-    ("knotd", "knot", "to compare with"),
-    ("unbound", "unbound", "to resolve with"),
+fn cores(facts: &Facts) -> Finding {
+    let found = format!("{} ({}{})", facts.cores, facts.cpu, if facts.virtualised { ", virtual" } else { "" });
+    let lift = "use a larger machine, or taskset -c 0,1 if fewer are allowed than there are";
+    Finding::new("cores", found, "2: one to replay, one to serve", facts.cores >= 2, lift)
+}
+
+fn memory(facts: &Facts) -> Finding {
+    let octets = facts.memory_bytes;
+    Finding::new("memory", format!("{} MiB", octets >> 20), "2048 MiB", octets >= 2 << 30, "use a larger machine")
+}
+
+fn governor(facts: &Facts) -> Finding {
+    let ok = facts.governor.as_deref().is_none_or(|governor| governor == "performance");
+    let found = facts.governor.clone().unwrap_or_else(|| "not told (usual in virtual machines)".to_owned());
+    let lift = "cpupower frequency-set -g performance";
+    Finding::new("frequency governor", found, "performance, for even timing", ok, lift)
+}
+
+fn speed(noise: &Noise) -> Finding {
+    let found = format!("the same work takes up to {:.0} % longer", noise.unevenness * 100.0);
+    let lift = "cpupower frequency-set -g performance; stop other work";
+    Finding::new("frequency noise", found, "below 25 % (p90 to p10)", noise.unevenness < 0.25, lift)
+}
+
+/// Finer than the error that the best precision is judged by.
+const CLOCK_STEP: i64 = 1_000;
+/// Coarser than any timing could be kept with.
+const CLOCK_UNUSABLE: i64 = 1_000_000;
+
+fn clock(noise: &Noise) -> Finding {
+    let found = format!("steps of {} ns", noise.clock_step_ns);
+    let (ok, lift) = (noise.clock_step_ns <= CLOCK_STEP, "boot with clocksource=tsc highres=on");
+    let finding = Finding::new("clock", found, "steps of 1 ms or less for any run, 1 us to be precise", ok, lift);
+    Finding { essential: noise.clock_step_ns > CLOCK_UNUSABLE, ..finding }
+}
+
+fn clock_source(facts: &Facts, noise: &Noise) -> Finding {
+    let known = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"];
+    let found = format!("{}, {:.0} ns a read", facts.clock_source, noise.clock_read_ns);
+    let lift =
+        "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, or boot with clocksource=tsc";
+    let ok = known.contains(&facts.clock_source.as_str());
+    Finding::new("clock source", found, "one read without a system call", ok, lift)
+}
+
+fn wake_up(noise: &Noise) -> Finding {
+    let found = format!("median {:.0} us, p99 {:.0} us", noise.wake_p50_us, noise.wake_p99_us);
+    let lift = "ldplayer replay --precision high";
+    Finding::new("wake-up lateness", found, "median below 100 us", noise.wake_p50_us < 100.0, lift)
+}
+
+/// As `--precision high` asks for it.
+fn awake() -> Finding {
+    let tried = Awake::ask()
+        .map(|awake| if awake.is_some() { "may be asked for" } else { "not asked for in a virtual machine" });
+    let tried = tried.map(str::to_owned).map_err(|error| error.to_string());
+    Finding::of("no sleep states", tried, "with --precision high, to wake at once", "chmod 666 /dev/cpu_dma_latency")
+}
+
+fn held_up(noise: &Noise) -> Finding {
+    let found = format!("at most {:.0} us in 0.25 s", noise.longest_gap_us);
+    let lift = "stop other work (see top); use a machine of your own";
+    Finding::new("core taken away", found, "below 500 us", noise.longest_gap_us < 500.0, lift)
+}
+
+fn steal(noise: &Noise) -> Finding {
+    let found = format!("{:.1} % in 0.25 s", noise.steal * 100.0);
+    let lift = "use a machine with cores of its own; vmstat 1 shows it as st";
+    Finding::new("CPU steal", found, "below 2 %", noise.steal < 0.02, lift)
+}
+
+/// Programs that commands, tests and benches start, with their Debian packages. None is essential: only what names it needs it.
+const PROGRAMS: [(&str, &str, &str); 6] = [
+    ("nsd", "nsd", "for demo --server nsd, make test"),
+    ("knotd", "knot", "to compare with, for make test"),
+    ("named", "bind9", "to compare with, for make test"),
+    ("unbound", "unbound", "to resolve with, for make test"),
     ("dnsperf", "dnsperf", "for make bench"),
     ("chromium-headless-shell", "chromium-headless-shell", "for make test"),
 ];
 
-fn server(&(program, package, needed): &(&'static str, &str, &'static str)) -> Finding {
+fn program(&(program, package, needed): &(&'static str, &str, &'static str)) -> Finding {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = path.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
     let found = folders.map(|folder| Path::new(folder).join(program)).find(|file| file.is_file());
     let said = found.as_ref().map_or("not installed".to_owned(), |file| file.display().to_string());
-    Finding::new(program, said, needed, found.is_some(), &format!("apt-get install {package}"))
+    Finding::new(program, said, needed, found.is_some(), format!("apt-get install {package}"))
 }

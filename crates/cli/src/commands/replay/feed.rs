@@ -51,11 +51,17 @@ impl PlanFeed {
         })
     }
 
+    /// Queries that the trace has after later ones, further apart than they can be sorted.
+    pub fn out_of_order(&self) -> u64 {
+        self.source.tally().damage_count("out_of_order")
+    }
+
     fn read(&mut self, batch: &mut Vec<Query>) -> Result<(), ldplayer_trace::TraceError> {
         self.transactions.clear();
         let more = self.source.read(&mut self.transactions)?;
         let planner = &mut self.planner;
-        batch.extend(self.transactions.iter().filter_map(|transaction| planner.plan(transaction)));
+        batch.reserve(self.transactions.len());
+        batch.extend(self.transactions.iter_mut().filter_map(|transaction| planner.plan(transaction)));
         self.exhausted = !more || self.planner.is_finished();
         Ok(())
     }

@@ -90,7 +90,7 @@ pub struct Args {
     /// Make a namespace in which every address is local, and start this server in it (run by sh, ended with the run)
     #[arg(long, value_name = "COMMAND")]
     pub start_server: Option<String>,
-    /// Record CPU time and memory of this process, the server's
+    /// Record CPU time and memory of this process and its children, the server's [default: that of --start-server]
     #[arg(long, value_name = "PID")]
     pub watch_pid: Option<u32>,
     /// Print the report as JSON
@@ -149,7 +149,7 @@ impl Plan {
             },
             settings: Settings {
                 sources,
-                servers: servers(&args.server)?,
+                servers: servers(&args.server, netns::has_ipv6())?,
                 workers,
                 cores: args.cores.clone(),
                 precision: args.precision,
@@ -248,13 +248,18 @@ fn sources(args: &Args) -> Result<Sources, Failure> {
     }
 }
 
-fn servers(given: &[SocketAddr]) -> Result<Servers, Failure> {
+/// One server for each family. Where the kernel has no IPv6, IPv6 servers are left out, so that IPv4 is replayed still.
+fn servers(given: &[SocketAddr], with_v6: bool) -> Result<Servers, Failure> {
     let mut servers = Servers::default();
-    for &server in given {
+    for &server in given.iter().filter(|server| server.is_ipv4() || with_v6) {
         let slot = if server.is_ipv4() { &mut servers.v4 } else { &mut servers.v6 };
         if slot.replace(server).is_some() {
             return Err(anyhow::anyhow!("--server {server}: give one server for each address family at most").into());
         }
+    }
+    if servers == Servers::default() {
+        let error = "--server: this kernel has no IPv6 (ipv6.disable=1): give an IPv4 server, or boot with IPv6";
+        return Err(Failure::environment(anyhow::anyhow!(error)));
     }
     Ok(servers)
 }
@@ -320,6 +325,16 @@ mod tests {
             assert_eq!(parse_server(word).unwrap().to_string(), server);
         }
         assert!(parse_server("ns1.example").is_err());
+    }
+
+    #[test]
+    fn without_ipv6_only_ipv4_servers_are_asked() {
+        let given: Vec<SocketAddr> =
+            ["192.0.2.1:53", "[2001:db8::1]:53"].map(|server| server.parse().unwrap()).to_vec();
+        let both = Servers { v4: Some(given[0]), v6: Some(given[1]) };
+        assert_eq!(servers(&given, true).ok(), Some(both));
+        assert_eq!(servers(&given, false).ok(), Some(Servers { v6: None, ..both }));
+        assert!(servers(&given[1..], false).is_err() && servers(&given[1..], true).is_ok());
     }
 
     #[test]

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use ldplayer_core::RunTime;
 use ldplayer_net::machine::{self, UdpCounters};
+use ldplayer_net::process;
 use ldplayer_replay::Monitor;
 use ldplayer_results::{Side, TelemetrySample};
 
 use super::Flag;
-use super::options::Args;
 
 /// How often signals are looked for.
 const TICK: Duration = Duration::from_millis(50);
@@ -31,12 +31,13 @@ pub struct Telemetry {
     pub steal: f64,
 }
 
-/// Runs `replay` while signals stop it, and its progress and telemetry are taken.
-pub fn watch<T>(monitor: &Monitor, args: &Args, replay: impl FnOnce() -> T) -> (T, Telemetry) {
+/// Runs `replay` while signals stop it, and its progress and telemetry are taken, that of the server's main process and
+/// its descendants included.
+pub fn watch<T>(monitor: &Monitor, server: Option<u32>, replay: impl FnOnce() -> T) -> (T, Telemetry) {
     let (interrupted, done) = (interrupt_flag(), AtomicBool::new(false));
     let (udp, steal) = (machine::udp_counters(), machine::cpu_times());
     let (result, samples) = thread::scope(|scope| {
-        let watcher = scope.spawn(|| Watcher::new(monitor, args).run(&interrupted, &done));
+        let watcher = scope.spawn(|| Watcher::new(monitor, server).run(&interrupted, &done));
         let result = replay();
         done.store(true, Ordering::Relaxed);
         // A watcher that panicked has nothing to tell; the replay's result is what counts.
@@ -65,18 +66,16 @@ fn interrupt_flag() -> Flag {
 struct Watcher<'a> {
     monitor: &'a Monitor,
     begun: Instant,
-    pids: Vec<(Side, u32)>,
+    server: Option<u32>,
     samples: Vec<TelemetrySample>,
     last_sent: u64,
     terminal: bool,
 }
 
 impl<'a> Watcher<'a> {
-    fn new(monitor: &'a Monitor, args: &Args) -> Self {
-        let own = (Side::Client, std::process::id());
-        let pids = std::iter::once(own).chain(args.watch_pid.map(|pid| (Side::Server, pid))).collect();
+    fn new(monitor: &'a Monitor, server: Option<u32>) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { monitor, begun: Instant::now(), pids, samples: Vec::new(), last_sent: 0, terminal }
+        Self { monitor, begun: Instant::now(), server, samples: Vec::new(), last_sent: 0, terminal }
     }
 
     fn run(mut self, interrupted: &Flag, done: &AtomicBool) -> Vec<TelemetrySample> {
@@ -103,13 +102,16 @@ impl<'a> Watcher<'a> {
 
     fn sample(&mut self) {
         let at = RunTime(self.begun.elapsed().as_nanos() as i64);
-        for &(side, pid) in &self.pids {
-            let Some(process) = machine::process_sample(pid) else { continue };
+        // Without its children: a server that we started is one of them.
+        let client = machine::process_sample(std::process::id()).map(|own| (Side::Client, own.cpu_s, own.rss_bytes));
+        let server = self.server.and_then(process::tree_sample);
+        let server = server.map(|all| (Side::Server, all.cpu_s + all.ended_children_cpu_s, all.rss_bytes));
+        for (side, cpu_s, rss_bytes) in client.into_iter().chain(server) {
             let mut add = |name: &'static str, value| {
                 self.samples.push(TelemetrySample { at, side, name: name.into(), value });
             };
-            add("cpu_s", process.cpu_s);
-            add("rss_bytes", process.rss_bytes as f64);
+            add("cpu_s", cpu_s);
+            add("rss_bytes", rss_bytes as f64);
         }
     }
 

@@ -3,8 +3,9 @@
 use ldplayer_replay::{Ended, Stalls};
 use ldplayer_results::Warning;
 
-use super::options::Plan;
+use super::options::{Args, Plan};
 use super::progress::Telemetry;
+use super::server::Server;
 
 /// Share of CPU time taken by the host from which on it is told.
 const STEAL: f64 = 0.01;
@@ -25,6 +26,23 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// What the machine and the namespace lack, known before the run.
+pub fn of_environment(args: &Args, plan: &Plan, server: Option<&Server>) -> Vec<Warning> {
+    let shortfalls = server.map_or(&[][..], Server::shortfalls).iter().map(|shortfall| {
+        Warning::new("testbed_setting", shortfall.to_string(), "mount /proc/sys writable, or run as root")
+    });
+    shortfalls.chain(no_ipv6(args, plan)).collect()
+}
+
+fn no_ipv6(args: &Args, plan: &Plan) -> Option<Warning> {
+    let server = args.server.iter().find(|server| server.is_ipv6()).filter(|_| plan.settings.servers.v6.is_none())?;
+    Some(Warning::new(
+        "no_ipv6",
+        format!("this kernel has no IPv6: {server} was not asked, and IPv6 clients have no server of their family"),
+        "boot without ipv6.disable=1, or replay IPv4 only",
+    ))
 }
 
 /// The stalls of all workers, for `run.json`.
@@ -115,6 +133,19 @@ fn stolen(ended: &Ended, telemetry: &Telemetry) -> Option<Warning> {
     })
 }
 
+/// The warning for a trace whose time stamps went backwards, if they did.
+pub fn out_of_order(count: u64) -> Option<Warning> {
+    (count > 0).then(|| {
+        Warning::new(
+            "trace_out_of_order",
+            format!(
+                "{count} transactions of the trace are earlier than those before them, by more than could be sorted"
+            ),
+            "sort the trace by time first; their queries were sent late, one after the other",
+        )
+    })
+}
+
 fn feed_error(ended: &Ended) -> Option<Warning> {
     ended.feed_error.as_ref().map(|error| {
         Warning::new(
@@ -123,4 +154,17 @@ fn feed_error(ended: &Ended) -> Option<Warning> {
             "mend the trace; what was read until then was replayed",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_trace_out_of_order_is_told_as_one() {
+        assert!(out_of_order(0).is_none());
+        let warning = serde_json::to_value(out_of_order(3)).unwrap();
+        assert_eq!(warning["code"], "trace_out_of_order");
+        assert!(warning["text"].as_str().unwrap().starts_with("3 transactions"));
+    }
 }

@@ -1,0 +1,136 @@
+//! What can only be tried in a process of its own, because namespaces cannot be left again.
+
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::Context;
+use ldplayer_net::netns::{self, Testbed, has_any_ip, has_ipv6};
+use ldplayer_net::{limits, machine};
+
+use super::checks::Finding;
+use crate::failure::Failure;
+
+/// What is tried.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum Probe {
+    /// A testbed, as a replay makes it.
+    Testbed,
+    /// A user namespace with a network of its own.
+    UserNamespace,
+    /// A TUN device in such a namespace.
+    Tun,
+}
+
+/// The child process: tries it, and says on stdout what it got.
+pub fn run(probe: Probe) -> Result<ExitCode, Failure> {
+    match probe {
+        Probe::Testbed => println!("{}", testbed_here()?),
+        Probe::UserNamespace => {
+            netns::try_user_namespace().map_err(Failure::environment)?;
+            println!("made one, with a network of its own");
+        }
+        Probe::Tun => println!("{}", tun_here()?),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn testbed_here() -> Result<String, Failure> {
+    let testbed = Testbed::enter().map_err(Failure::environment)?;
+    if !has_any_ip() {
+        return Err(Failure::environment(anyhow::anyhow!("addresses are not local in the namespace")));
+    }
+    let mut said = if testbed.is_rootless() { "yes, in a user namespace" } else { "yes, as root" }.to_owned();
+    if !has_ipv6() {
+        said.push_str(", without IPv6");
+    }
+    if let [first, ..] = testbed.shortfalls() {
+        said.push_str(&format!(", but {} settings such as {} cannot be made", testbed.shortfalls().len(), first.name));
+    }
+    Ok(said)
+}
+
+/// Where user namespaces are refused, root has the rights that it takes without one.
+fn tun_here() -> Result<String, Failure> {
+    let place = match netns::try_user_namespace() {
+        Ok(()) => "a user namespace",
+        Err(_) => Testbed::enter().map(|_| "a namespace of root's").map_err(Failure::environment)?,
+    };
+    let name = machine::tun_probe().context("no TUN device").map_err(Failure::environment)?;
+    Ok(format!("made {name} in {place}"))
+}
+
+/// Runs a probe and returns what it said; in `Err`, why not.
+fn ask(probe: &str) -> Result<String, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new(own).args(["doctor", "--probe", probe]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| error.to_string())?;
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).trim().trim_start_matches("ldplayer: ").to_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(shortened(&text(&output.stderr))) }
+}
+
+/// The message up to its remedy, which the finding has itself.
+fn shortened(message: &str) -> String {
+    message.split(';').next().unwrap_or_default().to_owned()
+}
+
+/// Whether a testbed can be made. Without one there is no replay from original addresses, and no demo.
+pub fn testbed() -> Finding {
+    let lift = format!("run as root, or: {}", user_namespace_remedy(limits::sysctl_number));
+    let needed = "for --sources original and the demo";
+    Finding::of("testbed (AnyIP)", ask("testbed"), needed, lift).essential()
+}
+
+/// Whether users may make namespaces.
+pub fn user_namespaces() -> Finding {
+    let lift = user_namespace_remedy(limits::sysctl_number);
+    Finding::of("user namespaces", ask("user-namespace"), "for testbeds without root", lift)
+}
+
+/// Whether a TUN device can be made.
+pub fn tun() -> Finding {
+    let lift = "modprobe tun; chmod 666 /dev/net/tun";
+    Finding::of("TUN", ask("tun"), "for emulated delay and loss", lift)
+}
+
+/// The command that lets users make namespaces, after what forbids it by these settings.
+fn user_namespace_remedy(setting: impl Fn(&str) -> Option<u64>) -> String {
+    let forbids = [
+        // Ubuntu since 23.10: the namespace is made, but without rights in it.
+        ("kernel.apparmor_restrict_unprivileged_userns", 1, "0"),
+        // Debian up to 10, and hardened kernels.
+        ("kernel.unprivileged_userns_clone", 0, "1"),
+        ("user.max_user_namespaces", 0, "10000"),
+        ("user.max_net_namespaces", 0, "10000"),
+    ];
+    let found = forbids.into_iter().filter(|&(name, forbidden, _)| setting(name) == Some(forbidden));
+    let set: Vec<String> = found.map(|(name, _, value)| format!("{name}={value}")).collect();
+    match set[..] {
+        [] => "in a container: give it --privileged or --cap-add SYS_ADMIN,NET_ADMIN".to_owned(),
+        _ => format!("sysctl -w {}", set.join(" ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_names_the_setting_that_forbids() {
+        let remedy = |settings: &[(&str, u64)]| {
+            user_namespace_remedy(|name| settings.iter().find(|(found, _)| *found == name).map(|(_, value)| *value))
+        };
+        assert_eq!(
+            remedy(&[("kernel.apparmor_restrict_unprivileged_userns", 1), ("user.max_user_namespaces", 7_000)]),
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+        );
+        assert_eq!(
+            remedy(&[("kernel.unprivileged_userns_clone", 0), ("user.max_user_namespaces", 0)]),
+            "sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=10000"
+        );
+        assert!(remedy(&[("user.max_user_namespaces", 7_000)]).contains("--privileged"));
+    }
+
+    #[test]
+    fn a_remedy_is_told_once() {
+        assert_eq!(shortened("cannot do it: EPERM; run as root"), "cannot do it: EPERM");
+    }
+}

@@ -1,0 +1,87 @@
+//! What a testbed shall be like, as the user says.
+
+use std::path::PathBuf;
+
+use ldplayer_core::Cidr;
+use ldplayer_emulate::testbed::{CLIENTS, INTERNET, Plan, RESOLVER};
+use ldplayer_emulate::wire::{Jitter, LinkSpec, Loss, Path, Precision, ProxySettings, Rate, Rtt};
+
+/// Options of `testbed up` that make a plan.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Round-trip time between clients and the rest, each client its own: 20ms, normal:20ms,5ms, uniform:10ms,30ms,
+    /// lognormal:20ms,0.5, pareto:10ms,2 or FILE.csv with lines prefix,ms
+    #[arg(long, value_name = "SPEC", default_value = "0ms")]
+    rtt: Rtt,
+    /// Change of the delay from packet to packet: 2ms (up to 2 ms more or less), or a distribution as for --rtt; with
+    /// ,reorder behind it packets may overtake each other
+    #[arg(long, value_name = "SPEC")]
+    jitter: Option<Jitter>,
+    /// Loss in each direction: 1%, or ge:P,R[,LOSS-IN-BAD[,LOSS-IN-GOOD]] for bursts (Gilbert-Elliott)
+    #[arg(long, value_name = "P")]
+    loss: Option<Loss>,
+    /// Rate of each client in each direction: 10Mbit, or with how much may wait: 10Mbit,50ms
+    #[arg(long, value_name = "SPEC")]
+    rate: Option<Rate>,
+    /// Round-trip time between resolver and Internet, each server its own
+    #[arg(long, value_name = "SPEC", default_value = "0ms")]
+    upstream_rtt: Rtt,
+    /// Jitter between resolver and Internet
+    #[arg(long, value_name = "SPEC")]
+    upstream_jitter: Option<Jitter>,
+    /// Loss between resolver and Internet
+    #[arg(long, value_name = "P")]
+    upstream_loss: Option<Loss>,
+    /// Addresses that the Internet owns, instead of those for documentation and benchmarks; a packet to any other is a leak
+    #[arg(long, value_name = "CIDR,...", value_delimiter = ',')]
+    internet: Vec<Cidr>,
+    /// Rewrite addresses between resolver and Internet as the paper's two proxies do, towards a server on 10.53.0.3 and fd53::3
+    #[arg(long)]
+    proxies: bool,
+    /// Where all random choices begin
+    #[arg(long, value_name = "N", default_value = "0")]
+    seed: u64,
+    /// Octets of the longest packet
+    #[arg(long, value_name = "N", default_value = "1500", value_parser = clap::value_parser!(u16).range(1280..))]
+    mtu: u16,
+    /// CPU time spent on precise delays: low, normal or high
+    #[arg(long, default_value = "normal")]
+    precision: Precision,
+    /// Core of the wire
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+    /// Write all that is delivered to a capture (pcap, nanoseconds)
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
+}
+
+impl Options {
+    /// The plan.
+    pub fn plan(&self) -> Plan {
+        let mut plan = Plan {
+            seed: self.seed,
+            mtu: self.mtu,
+            precision: self.precision,
+            core: self.core,
+            capture: self.capture.clone(),
+            ..Plan::default()
+        };
+        let Self { rtt, jitter, loss, rate, .. } = self;
+        let clients = LinkSpec { rtt: rtt.clone(), jitter: *jitter, loss: *loss, rate: *rate };
+        let Self { upstream_rtt, upstream_jitter, upstream_loss, .. } = self;
+        let upstream =
+            LinkSpec { rtt: upstream_rtt.clone(), jitter: *upstream_jitter, loss: *upstream_loss, rate: None };
+        plan.paths = vec![
+            Path { far: CLIENTS, near: RESOLVER, link: clients.clone() },
+            Path { far: CLIENTS, near: INTERNET, link: clients },
+            Path { far: INTERNET, near: RESOLVER, link: upstream },
+        ];
+        let internet = &mut plan.hosts[usize::from(INTERNET.0)];
+        if !self.internet.is_empty() {
+            internet.owns.clone_from(&self.internet);
+        }
+        let peers = internet.addresses.clone();
+        plan.proxies = self.proxies.then_some(ProxySettings { resolver: RESOLVER, server: INTERNET, peers, port: 53 });
+        plan
+    }
+}

@@ -1,0 +1,226 @@
+//! `testbed up`, `exec`, `status` and `down` as root and as a plain user, also after a crash.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The user `nobody` of Debian.
+const NOBODY: u32 = 65_534;
+/// An address that nobody in the testbed owns.
+const OUTSIDE: &str = "8.8.8.8:53";
+const SERVER: &str = "198.51.100.1:53";
+const RESOLVER: &str = "10.53.0.2:53";
+
+/// A user with a folder of their own, in it copies of the command and of this test. Takes the testbed down in the end.
+struct User {
+    folder: PathBuf,
+    is_plain: bool,
+}
+
+impl User {
+    fn new(name: &str, is_plain: bool) -> Self {
+        let folder = std::env::temp_dir().join(format!("ldplayer-{name}-{is_plain}-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_ldplayer"), folder.join("ldplayer")).unwrap();
+        fs::copy(std::env::current_exe().unwrap(), folder.join("probe")).unwrap();
+        let user = Self { folder, is_plain };
+        if user.changes() {
+            chown(&user.folder, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        user
+    }
+
+    /// Only root may become another user; anybody else is a plain user already.
+    fn changes(&self) -> bool {
+        self.is_plain && fs::metadata("/proc/self").unwrap().uid() == 0
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.folder.join("ldplayer"));
+        command
+            .current_dir(&self.folder)
+            .env("XDG_RUNTIME_DIR", self.folder.join("run"))
+            .arg("testbed")
+            .args(arguments);
+        if self.changes() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What a command says; it must succeed.
+    fn say(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}, plain user {}: {output:?}", self.is_plain);
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(&self.say(&["status", "--json"])).unwrap()
+    }
+
+    /// Runs a part of this test on a host.
+    fn probe(&self, host: &str, part: &str) -> String {
+        self.say(&["exec", host, "--", "./probe", "--exact", part, "--ignored"])
+    }
+
+    /// Starts a server on a host, and waits until it listens.
+    fn serve(&self, host: &str, part: &str) -> Child {
+        let part = ["exec", host, "--", "./probe", "--exact", part, "--ignored", "--nocapture"];
+        let mut server = self.command(&part).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(server.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.ends_with("listening")));
+        server
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.run(&["down"]);
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+#[ignore = "runs inside a testbed, started by the tests below"]
+fn serve() {
+    let socket = UdpSocket::bind(SERVER).unwrap();
+    println!("listening");
+    loop {
+        let (length, client) = socket.recv_from(&mut [0; 100]).unwrap();
+        socket.send_to(&b"answer"[..length.min(6)], client).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "runs inside a testbed, started by the tests below"]
+fn respond() {
+    let socket = UdpSocket::bind(RESOLVER).unwrap();
+    println!("listening");
+    let mut message = [0; 4_096];
+    loop {
+        let (length, client) = socket.recv_from(&mut message).unwrap();
+        message[2] |= 0x80; // QR: a response
+        socket.send_to(&message[..length], client).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "runs inside a testbed, started by the tests below"]
+fn ask() {
+    let socket = UdpSocket::bind("203.0.113.9:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.send_to(b"question", SERVER).unwrap();
+    assert_eq!(socket.recv_from(&mut [0; 100]).unwrap(), (6, SERVER.parse().unwrap()));
+}
+
+#[test]
+#[ignore = "runs inside a testbed, started by the tests below"]
+fn stray() {
+    UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"stray", OUTSIDE).unwrap();
+}
+
+#[test]
+fn a_testbed_is_used_told_of_and_taken_down() {
+    for is_plain in [false, true] {
+        let user = User::new("hosts", is_plain);
+        let said = user.say(&["up", "--rtt", "2ms"]);
+        assert!(said.contains("clients    10.53.0.1 fd53::1"), "{said}");
+        assert_eq!(user.run(&["up"]).status.code(), Some(3), "it is up already");
+        let mut server = user.serve("internet", "serve");
+        user.probe("clients", "ask");
+        user.probe("resolver", "stray");
+        let status = user.status();
+        assert_eq!(status["rootless"], is_plain);
+        let leaks = status["wire"]["leaks"].as_array().unwrap();
+        assert_eq!(
+            (leaks.len(), &leaks[0]["host"], &leaks[0]["destination"]),
+            (1, &"resolver".into(), &"8.8.8.8".into())
+        );
+        assert_eq!(status["wire"]["dropped"]["leaked"], 1);
+        assert_eq!(status["wire"]["hosts"][2]["delivered"]["packets"], 1);
+        assert_eq!(user.run(&["exec", "root", "--", "true"]).status.code(), Some(2));
+        assert_eq!(user.run(&["exec", "clients", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+        assert_eq!(user.say(&["down"]), "testbed default is down; 1 process in it was ended\n");
+        assert!(!server.wait().unwrap().success());
+        assert_eq!(user.say(&["down"]), "testbed default was not up\n");
+        assert_eq!(user.run(&["status"]).status.code(), Some(3));
+    }
+}
+
+#[test]
+fn a_capture_is_replayed_from_its_clients_at_their_distance() {
+    let user = User::new("distance", true);
+    user.say(&["up", "--rtt", "20ms"]);
+    let mut server = user.serve("resolver", "respond");
+    let capture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/l-root-20161006.pcap.xz");
+    fs::copy(capture, user.folder.join("capture.pcap.xz")).unwrap();
+    let replay = ["./ldplayer", "replay", "capture.pcap.xz", "--server", "10.53.0.2", "--transport", "udp"];
+    let options = ["--stop", "10s", "--speed", "10", "-o", "replayed"];
+    let output = user.run(&[&["exec", "clients", "--"][..], &replay, &options].concat());
+    // Whether a busy machine was on time is the verdict's to say.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let run: Value = serde_json::from_slice(&fs::read(user.folder.join("replayed/run.json")).unwrap()).unwrap();
+    let (queries, latency) = (&run["summary"]["queries"], &run["summary"]["latency_ms"]["from_sent"]);
+    // IPv6 clients have no server here.
+    assert_eq!(queries["answered"], queries["sent"]);
+    assert!(queries["sent"].as_u64().unwrap() > 1_500, "{queries}");
+    assert!(latency["p50"].as_f64().unwrap() >= 20.0, "{latency}");
+    let wire = &user.status()["wire"];
+    assert_eq!((&wire["hosts"][0]["sent"]["packets"], &wire["leaks"]), (&queries["sent"], &Value::Array(Vec::new())));
+    user.say(&["down"]);
+    assert!(!server.wait().unwrap().success());
+}
+
+#[test]
+fn what_a_crash_leaves_is_cleared() {
+    for is_plain in [false, true] {
+        let user = User::new("crash", is_plain);
+        user.say(&["up"]);
+        let mut server = user.serve("internet", "serve");
+        let holder = user.status()["holder"].as_i64().unwrap();
+        kill_process(Pid::from_raw(holder as i32).unwrap(), Signal::KILL).unwrap();
+        // The holder's descriptors are closed, and its lock is free, when it is gone for good.
+        while fs::read_to_string(format!("/proc/{holder}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+            std::thread::yield_now();
+        }
+        for arguments in [&["status"][..], &["up"], &["exec", "clients", "--", "true"]] {
+            let output = user.run(arguments);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.code() == Some(3) && said.contains("has lost its holder"), "{arguments:?} {said}");
+        }
+        let said = user.say(&["down"]);
+        assert_eq!(said, "what a crash had left of testbed default is cleared; 1 process in it was ended\n");
+        assert!(!server.wait().unwrap().success());
+        assert_eq!(user.say(&["down"]), "testbed default was not up\n");
+        user.say(&["up"]);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told_in_one_line() {
+    let user = User::new("bad", false);
+    for (arguments, status, told) in [
+        (&["up", "--name", "../x"][..], 2, "is no name for a testbed"),
+        (&["up", "--capture", "missing/x.pcap"], 3, "missing/x.pcap: No such file"),
+        (&["up", "--rtt", "fast"], 2, "is not a round-trip time"),
+        (&["exec", "clients", "--", "true"], 3, "no testbed default: make it first"),
+    ] {
+        let output = user.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(status) && said.contains(told), "{arguments:?}: {output:?}");
+    }
+}

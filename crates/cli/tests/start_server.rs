@@ -1,0 +1,73 @@
+//! `ldplayer replay --start-server`: what is started is watched, and ended with all that it starts.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use ldplayer_emulate::stock::{Nsd, Stock};
+
+/// Where the server listens, in a namespace of its own.
+const SERVER: &str = "127.0.0.1:5300";
+
+/// The configuration of an NSD without zones, which refuses every query.
+fn configuration(folder: &Path) -> PathBuf {
+    let server: SocketAddr = SERVER.parse().unwrap();
+    let file = folder.join("nsd.conf");
+    std::fs::write(&file, Nsd::default().configuration(folder, &[server]).unwrap()).unwrap();
+    file
+}
+
+/// Replays two queries against what `command` starts.
+fn replay(folder: &Path, command: &str) -> Output {
+    let queries = folder.join("queries");
+    std::fs::write(&queries, "example. A\nexample. NS\n").unwrap();
+    let system = "/usr/local/sbin:/usr/sbin:/sbin";
+    Command::new(env!("CARGO_BIN_EXE_ldplayer"))
+        .args(["replay", "--server", SERVER, "--start-server", command, "-o"])
+        .args([folder.join("run"), queries])
+        .env("PATH", format!("{}:{system}", std::env::var("PATH").unwrap()))
+        .output()
+        .unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn it_is_watched_and_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = replay(folder.path(), &format!("nsd -d -c {}", configuration(folder.path()).display()));
+    let run = folder.path().join("run");
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    assert_eq!(json["summary"]["queries"]["answered"], 2, "{}", stderr(&output));
+    // Parquet's statistics name the greatest value of the column `side`.
+    let telemetry = std::fs::read(run.join("telemetry.parquet")).unwrap();
+    assert!(telemetry.windows(6).any(|octets| octets == b"server"), "no sample of the server");
+}
+
+#[test]
+fn one_that_leaves_the_foreground_is_refused_and_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid");
+    // As a daemon does: a session of its own, and a parent that ends.
+    let daemon = "sh -c 'setsid sh -c \"echo \\$\\$ > PID; exec sleep 1000\" & while ! [ -s PID ]; do :; done'";
+    let output = replay(folder.path(), &daemon.replace("PID", pid.to_str().unwrap()));
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("ended (exit status: 0) before it was ready") && said.contains("foreground"), "{said}");
+    let pid = std::fs::read_to_string(pid).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z "), "left running: {stat}");
+}
+
+#[test]
+fn one_that_cannot_start_is_told_on_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = replay(folder.path(), "no-such-server-at-all");
+    assert_eq!(output.status.code(), Some(3));
+    let said = stderr(&output);
+    let line = said.lines().last().unwrap();
+    assert!(line.starts_with("ldplayer: --start-server `no-such-server-at-all` ended (exit status: 127)"), "{said}");
+}

@@ -1,0 +1,272 @@
+//! A testbed: hosts in network namespaces of their own, joined by the wire and by nothing else.
+
+mod process;
+mod state;
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use ldplayer_core::Cidr;
+use ldplayer_net::clock;
+use ldplayer_net::namespace::{self, Namespace};
+use ldplayer_net::netns::NetError;
+use ldplayer_net::wiring::{self, Wiring, WiringError};
+use serde::{Deserialize, Serialize};
+
+use crate::wire::{
+    Counts, Forwarder, Host, HostId, MAX_HOSTS, MTU, Path, Precision, ProxySettings, Running, Settings, Tap, Wire,
+};
+
+pub use state::{Claim, Down, HostState, State, StateError, Was, folder};
+
+/// The host of clients in [`Plan::default`].
+pub const CLIENTS: HostId = HostId(0);
+/// The host of the recursive server.
+pub const RESOLVER: HostId = HostId(1);
+/// The host of all authoritative servers.
+pub const INTERNET: HostId = HostId(2);
+
+/// What the Internet owns unless told otherwise: the blocks for documentation and for benchmarks (RFC 5737, 3849, 2544, 5180).
+const INTERNET_OWNS: [&str; 6] =
+    ["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "2001:db8::/32", "2001:2::/48"];
+/// Octets of a capture written at once.
+const CAPTURE_BUFFER: usize = 1 << 20;
+
+/// What keeps a testbed from being made or used. Exit status 3, but for an unknown host.
+#[derive(Debug, thiserror::Error)]
+pub enum TestbedError {
+    /// No namespaces.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// A namespace cannot be wired.
+    #[error("host {host}: {source}")]
+    Wiring {
+        /// The host.
+        host: String,
+        /// What the system refused.
+        source: WiringError,
+    },
+    /// The capture cannot be written.
+    #[error("{}: {source}; choose another file with --capture", path.display())]
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no such host.
+    #[error("no host `{name}` in the testbed: it has {hosts}")]
+    UnknownHost {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        hosts: String,
+    },
+    /// More hosts than a wire joins.
+    #[error("{0} hosts are too many for one testbed: at most {MAX_HOSTS}")]
+    TooManyHosts(usize),
+    /// The wire does not run.
+    #[error("the wire has stopped: {0}; take the testbed down and up again")]
+    Wire(io::Error),
+}
+
+/// A host to be.
+#[derive(Clone, Debug)]
+pub struct HostPlan {
+    /// Its name.
+    pub name: String,
+    /// Addresses of its device.
+    pub addresses: Vec<IpAddr>,
+    /// Whether it answers, and sends, from every address (AnyIP).
+    pub any_ip: bool,
+    /// Blocks that are its own beside its addresses.
+    pub owns: Vec<Cidr>,
+    /// Whether each address that it sends from is its own.
+    pub learns: bool,
+}
+
+/// A testbed to be.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The hosts; [`HostId`] counts them from 0.
+    pub hosts: Vec<HostPlan>,
+    /// Links with delay and loss.
+    pub paths: Vec<Path>,
+    /// The paper's proxies.
+    pub proxies: Option<ProxySettings>,
+    /// Where all random choices begin.
+    pub seed: u64,
+    /// Octets of the longest packet, at least 1280.
+    pub mtu: u16,
+    /// How much CPU time precise delays may cost.
+    pub precision: Precision,
+    /// The core that the wire runs on; any when `None`.
+    pub core: Option<usize>,
+    /// A capture of all that is delivered.
+    pub capture: Option<PathBuf>,
+}
+
+impl Default for Plan {
+    /// The hosts `clients`, `resolver` and `internet`, joined without delay. Clients own the addresses that they send from,
+    /// the Internet those for documentation and benchmarks.
+    fn default() -> Self {
+        let host = |name: &str, number: u8, any_ip| HostPlan {
+            name: name.to_owned(),
+            addresses: vec![[10, 53, 0, number].into(), [0xfd53, 0, 0, 0, 0, 0, 0, u16::from(number)].into()],
+            any_ip,
+            owns: Vec::new(),
+            learns: false,
+        };
+        let (mut clients, mut internet) = (host("clients", 1, true), host("internet", 3, true));
+        clients.learns = true;
+        internet.owns = INTERNET_OWNS.iter().filter_map(|block| block.parse().ok()).collect();
+        Self {
+            hosts: vec![clients, host("resolver", 2, false), internet],
+            paths: Vec::new(),
+            proxies: None,
+            seed: 0,
+            mtu: MTU,
+            precision: Precision::default(),
+            core: None,
+            capture: None,
+        }
+    }
+}
+
+/// A testbed at work. Dropping it takes it down; processes that were started in it keep their namespace, but reach nothing.
+#[derive(Debug)]
+pub struct Testbed {
+    hosts: Vec<(HostPlan, Namespace)>,
+    running: Running,
+    is_rootless: bool,
+}
+
+/// What a testbed has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// What the wire did.
+    #[serde(flatten)]
+    pub wire: Counts,
+    /// Packets that the kernel dropped before the wire could read them, as it was too slow: by host, in the order of the hosts.
+    pub unread: Vec<u64>,
+    /// Packets in the capture, once it is finished.
+    pub captured: Option<u64>,
+}
+
+impl Plan {
+    /// What the wire is told.
+    fn settings(&self) -> Settings {
+        let host = |plan: &HostPlan| {
+            let own = plan.addresses.iter().filter_map(|address| address.to_string().parse().ok());
+            Host { name: plan.name.clone(), owns: own.chain(plan.owns.iter().copied()).collect(), learns: plan.learns }
+        };
+        Settings {
+            hosts: self.hosts.iter().map(host).collect(),
+            paths: self.paths.clone(),
+            proxies: self.proxies.clone(),
+            seed: self.seed,
+            mtu: self.mtu,
+            ..Settings::default()
+        }
+    }
+
+    fn tap(&self) -> Result<Option<Tap>, TestbedError> {
+        let Some(path) = &self.capture else { return Ok(None) };
+        let file = File::create(path).map_err(|source| TestbedError::Capture { path: path.clone(), source })?;
+        Ok(Some(Tap::new(BufWriter::with_capacity(CAPTURE_BUFFER, file), clock::realtime_offset_ns())))
+    }
+
+    /// Makes a host's namespace and its device.
+    fn host(&self, plan: &HostPlan) -> Result<(Namespace, Vec<ldplayer_net::tun::Tun>), TestbedError> {
+        let namespace = Namespace::create()?;
+        let wiring = Wiring { addresses: plan.addresses.clone(), any_ip: plan.any_ip, mtu: self.mtu, queues: 1 };
+        let tuns = wiring.connect(&namespace);
+        let tuns = tuns.map_err(|source| TestbedError::Wiring { host: plan.name.clone(), source })?;
+        Ok((namespace, tuns))
+    }
+}
+
+impl Testbed {
+    /// Makes the hosts and starts the wire. Where this process lacks the right to make namespaces, it first enters a user
+    /// namespace of its own, for which it must have no other thread.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn up(plan: &Plan) -> Result<Self, TestbedError> {
+        if plan.hosts.len() > MAX_HOSTS {
+            return Err(TestbedError::TooManyHosts(plan.hosts.len()));
+        }
+        let is_rootless = namespace::ensure_rights()?;
+        let (mut hosts, mut devices) = (Vec::new(), Vec::new());
+        for host in &plan.hosts {
+            let (namespace, tuns) = plan.host(host)?;
+            hosts.push((host.clone(), namespace));
+            devices.push(tuns);
+        }
+        let forwarder = Forwarder::new(Wire::new(&plan.settings()), devices, plan.precision, plan.tap()?);
+        let running = forwarder.start(plan.core).map_err(TestbedError::Wire)?;
+        Ok(Self { hosts, running, is_rootless })
+    }
+
+    /// Whether it was made without privileges, in a user namespace.
+    pub const fn is_rootless(&self) -> bool {
+        self.is_rootless
+    }
+
+    /// The namespace of a host.
+    ///
+    /// # Errors
+    /// When there is no host of that name.
+    pub fn namespace(&self, name: &str) -> Result<&Namespace, TestbedError> {
+        let host = self.hosts.iter().find(|(plan, _)| plan.name == name);
+        host.map(|(_, namespace)| namespace).ok_or_else(|| {
+            let names: Vec<&str> = self.hosts.iter().map(|(plan, _)| plan.name.as_str()).collect();
+            TestbedError::UnknownHost { name: name.to_owned(), hosts: names.join(", ") }
+        })
+    }
+
+    /// A command that will run on a host.
+    ///
+    /// # Errors
+    /// When there is no host of that name.
+    pub fn command(&self, host: &str, program: &str) -> Result<Command, TestbedError> {
+        let mut command = Command::new(program);
+        self.namespace(host)?.start_in(&mut command).map_err(NetError::Namespace)?;
+        Ok(command)
+    }
+
+    /// Runs `work` on a thread on a host. Sockets that it opens stay on that host.
+    ///
+    /// # Errors
+    /// When there is no host of that name.
+    pub fn run<T: Send>(&self, host: &str, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
+        Ok(self.namespace(host)?.run(work).map_err(NetError::Namespace)?)
+    }
+
+    /// What was done so far.
+    ///
+    /// # Errors
+    /// When the wire has stopped.
+    pub fn report(&self) -> Result<Report, TestbedError> {
+        let gone = || TestbedError::Wire(io::ErrorKind::BrokenPipe.into());
+        let wire = self.running.counts().ok_or_else(gone)?;
+        Ok(Report { wire, unread: self.unread(), captured: None })
+    }
+
+    /// Takes the testbed down and tells what it has done.
+    ///
+    /// # Errors
+    /// What stopped the wire or the capture early.
+    pub fn down(self) -> Result<Report, TestbedError> {
+        let unread = self.unread();
+        let (wire, captured) = self.running.stop().map_err(TestbedError::Wire)?;
+        Ok(Report { wire, unread, captured: Some(captured) })
+    }
+
+    fn unread(&self) -> Vec<u64> {
+        self.hosts.iter().map(|(_, namespace)| namespace.run(wiring::dropped_here).unwrap_or(0)).collect()
+    }
+}

@@ -1,0 +1,448 @@
+//! Testbeds that outlive the command that made them: a process holds each of them, a file says which.
+//!
+//! For a testbed NAME the folder has `NAME.lock` (locked by the holder as long as it lives), `NAME.json` (who holds it, and
+//! its namespaces) and `NAME.sock` (where the holder tells what the wire has done). After a crash the kernel has ended
+//! the wire already; what is left are these files and processes in namespaces without a way out, which
+//! [`State::down`] clears.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ldplayer_net::namespace::{Namespace, enter_user_of};
+use ldplayer_net::poll::Poll;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::getuid;
+use serde::{Deserialize, Serialize};
+
+use super::process::{Identity, marked};
+use super::{Report, Testbed, TestbedError};
+
+/// The environment variable that every process in a testbed has.
+const MARK: &str = "LDPLAYER_TESTBED";
+/// The version of the state file.
+const VERSION: u32 = 1;
+/// How often the holder looks whether it shall stop, in nanoseconds.
+const LOOK: i64 = 100_000_000;
+/// How long an answer of the holder, or a slow asker, is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the processes of a testbed are looked for, as they may start others while they are ended.
+const ROUNDS: usize = 10;
+/// Longest name: a socket's path has little room.
+const NAME: usize = 32;
+
+/// What keeps a testbed from being held, found or cleared.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// No name for files.
+    #[error("`{0}` is no name for a testbed: use up to {NAME} letters, digits, - and _")]
+    Name(String),
+    /// The folder cannot be made or is not this user's.
+    #[error("{}: {source}; set XDG_RUNTIME_DIR to a folder of your own", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is there already.
+    #[error(
+        "testbed {0} is up already: take it down first (ldplayer testbed down --name {0}), or choose another --name"
+    )]
+    IsUp(String),
+    /// It is not there.
+    #[error("no testbed {0}: make it first (ldplayer testbed up --name {0})")]
+    NotUp(String),
+    /// Its holder is gone.
+    #[error("testbed {0} has lost its holder: clear it (ldplayer testbed down --name {0}) and make it again")]
+    Crashed(String),
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The namespaces of a testbed cannot be entered.
+    #[error("cannot enter host {host} of testbed {name}: {source}; only root and who made it may")]
+    Enter {
+        /// The testbed.
+        name: String,
+        /// The host.
+        host: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A process does not end.
+    #[error("process {0} in the testbed does not end; look at it with ps -p {0}")]
+    Stuck(u32),
+    /// Of the testbed itself.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+}
+
+/// The right to hold the testbed of one name.
+#[derive(Debug)]
+pub struct Claim {
+    files: Files,
+    _lock: File,
+}
+
+/// A testbed as its state file tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    version: u32,
+    /// Its name.
+    pub name: String,
+    holder: Identity,
+    /// Whether it was made without privileges.
+    pub rootless: bool,
+    /// Its hosts.
+    pub hosts: Vec<HostState>,
+}
+
+/// A host of a testbed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostState {
+    /// Its name.
+    pub name: String,
+    /// Addresses of its device.
+    pub addresses: Vec<IpAddr>,
+    /// Descriptor of its network namespace in the holder.
+    fd: i32,
+    /// Number of the namespace.
+    inode: u64,
+}
+
+/// What [`State::down`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Was {
+    /// A testbed at work.
+    Up,
+    /// What a crash had left.
+    Crashed,
+    /// Nothing.
+    Absent,
+}
+
+/// What [`State::down`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Down {
+    /// What it found.
+    pub was: Was,
+    /// Processes that were ended, the holder left out.
+    pub ended: usize,
+}
+
+/// The files of one testbed.
+#[derive(Clone, Debug)]
+struct Files {
+    folder: PathBuf,
+    name: String,
+}
+
+/// The folder of state files of this user, made when it is not there: `ldplayer` in `$XDG_RUNTIME_DIR`, in `/run` for root, or
+/// `ldplayer-UID` in the folder for temporary files. To be asked for before a user namespace is entered.
+///
+/// # Errors
+/// When it cannot be made, or belongs to somebody else.
+pub fn folder() -> Result<PathBuf, StateError> {
+    let uid = getuid().as_raw();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let path = match runtime {
+        Some(runtime) => runtime.join("ldplayer"),
+        None if uid == 0 && Path::new("/run").is_dir() => PathBuf::from("/run/ldplayer"),
+        None => std::env::temp_dir().join(format!("ldplayer-{uid}")),
+    };
+    let failed = |source| StateError::Folder { path: path.clone(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
+    let metadata = fs::symlink_metadata(&path).map_err(failed)?;
+    if !metadata.is_dir() || metadata.uid() != uid {
+        return Err(failed(io::ErrorKind::PermissionDenied.into()));
+    }
+    Ok(path)
+}
+
+impl Claim {
+    /// Claims a name, before the testbed is made.
+    ///
+    /// # Errors
+    /// When another process holds it, or what a crash left is not cleared yet.
+    pub fn new(folder: &Path, name: &str) -> Result<Self, StateError> {
+        let files = Files::new(folder, name)?;
+        let path = files.with("lock");
+        let failed = |source| StateError::File { path: path.clone(), source };
+        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        let is_ours = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        let left = files.read()?.is_some_and(|state| !state.holder.is_alive());
+        match (is_ours, left) {
+            (_, true) => return Err(StateError::Crashed(name.to_owned())),
+            (false, false) => return Err(StateError::IsUp(name.to_owned())),
+            (true, false) => {}
+        }
+        Ok(Self { files, _lock: lock })
+    }
+
+    /// Holds a testbed: writes its state, calls `ready`, then tells whoever asks what the wire has done, until `stop` is set.
+    /// Takes the testbed down and removes the files in the end.
+    ///
+    /// # Errors
+    /// When the files cannot be written, or the wire fails.
+    pub fn hold(&self, testbed: Testbed, stop: &AtomicBool, ready: impl FnOnce()) -> Result<Report, StateError> {
+        let socket = self.files.with("sock");
+        let failed = |source| StateError::File { path: socket.clone(), source };
+        // Nobody listens there: the lock is ours.
+        let _ = fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        self.files.write(&State::of(&self.files.name, &testbed)?)?;
+        ready();
+        let served = serve(&testbed, &listener, stop);
+        self.files.remove();
+        served.map_err(failed)?;
+        Ok(testbed.down()?)
+    }
+}
+
+/// Answers whoever asks.
+fn serve(testbed: &Testbed, listener: &UnixListener, stop: &AtomicBool) -> io::Result<()> {
+    let mut poll = Poll::new()?;
+    poll.add(listener, 0)?;
+    while !stop.load(Ordering::Relaxed) {
+        if poll.wait(LOOK)?.count() == 0 {
+            continue;
+        }
+        // Who asks and goes away, or does not read, has no answer.
+        if let Ok((asker, _)) = listener.accept() {
+            let _ = answer(testbed, asker);
+        }
+    }
+    Ok(())
+}
+
+fn answer(testbed: &Testbed, mut asker: UnixStream) -> io::Result<()> {
+    asker.set_write_timeout(Some(PATIENCE))?;
+    let report = testbed.report().map_err(io::Error::other)?;
+    asker.write_all(&serde_json::to_vec(&report)?)
+}
+
+impl State {
+    /// Reads the state of a testbed whose holder is alive.
+    ///
+    /// # Errors
+    /// When there is none, or its holder is gone.
+    pub fn load(folder: &Path, name: &str) -> Result<Self, StateError> {
+        let state = Files::new(folder, name)?.read()?.ok_or_else(|| StateError::NotUp(name.to_owned()))?;
+        if state.holder.is_alive() { Ok(state) } else { Err(StateError::Crashed(name.to_owned())) }
+    }
+
+    /// The names of all testbeds in a folder, those that crashed included.
+    pub fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let name = |entry: fs::DirEntry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_owned());
+        let mut names: Vec<String> = entries.filter_map(name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The process that holds the testbed.
+    pub const fn holder(&self) -> u32 {
+        self.holder.pid
+    }
+
+    /// Asks the holder what the wire has done.
+    ///
+    /// # Errors
+    /// When it gives no answer.
+    pub fn report(&self, folder: &Path) -> Result<Report, StateError> {
+        let path = Files::new(folder, &self.name)?.with("sock");
+        ask(&path).map_err(|source| StateError::File { path, source })
+    }
+
+    /// Moves this process, which must have no other thread, to a host of the testbed; what it starts belongs there, too.
+    ///
+    /// # Errors
+    /// When there is no such host, or this user may not.
+    pub fn enter(&self, host: &str) -> Result<(), StateError> {
+        let Some(state) = self.hosts.iter().find(|state| state.name == host) else {
+            let names: Vec<&str> = self.hosts.iter().map(|state| state.name.as_str()).collect();
+            return Err(TestbedError::UnknownHost { name: host.to_owned(), hosts: names.join(", ") }.into());
+        };
+        let failed = |source| StateError::Enter { name: self.name.clone(), host: host.to_owned(), source };
+        let pid = self.holder.pid;
+        if self.rootless {
+            enter_user_of(pid).map_err(failed)?;
+        }
+        let namespace = Namespace::open(Path::new(&format!("/proc/{pid}/fd/{}", state.fd))).map_err(failed)?;
+        if namespace.inode().map_err(failed)? != state.inode {
+            return Err(StateError::Crashed(self.name.clone()));
+        }
+        namespace.enter().map_err(failed)
+    }
+
+    /// The environment variable, and its value, that a process in the testbed must have to be ended with it.
+    pub fn mark(&self) -> (&'static str, String) {
+        (MARK, format!("{}:{}:{}", self.name, self.holder.pid, self.holder.start))
+    }
+
+    /// Takes a testbed down, whatever is left of it, with the processes that were started in it by `testbed exec`.
+    ///
+    /// # Errors
+    /// When a process does not end or a file cannot be removed.
+    pub fn down(folder: &Path, name: &str) -> Result<Down, StateError> {
+        let files = Files::new(folder, name)?;
+        let Some(state) = files.read()? else { return Ok(Down { was: Was::Absent, ended: 0 }) };
+        let was = if state.holder.is_alive() { Was::Up } else { Was::Crashed };
+        let ended = state.end_marked()?;
+        if !state.holder.end() {
+            return Err(StateError::Stuck(state.holder.pid));
+        }
+        files.remove();
+        Ok(Down { was, ended })
+    }
+
+    /// Ends the processes in the testbed, also those that they start meanwhile.
+    fn end_marked(&self) -> Result<usize, StateError> {
+        let inodes: Vec<u64> = self.hosts.iter().map(|host| host.inode).collect();
+        let (variable, value) = self.mark();
+        let mut ended = 0;
+        for _ in 0..ROUNDS {
+            let processes = marked(&inodes, &format!("{variable}={value}"));
+            if processes.is_empty() {
+                break;
+            }
+            if let Some(stuck) = processes.iter().find(|process| !process.end()) {
+                return Err(StateError::Stuck(stuck.pid));
+            }
+            ended += processes.len();
+        }
+        Ok(ended)
+    }
+
+    fn of(name: &str, testbed: &Testbed) -> Result<Self, StateError> {
+        let unknown = |source| StateError::File { path: "/proc/self".into(), source };
+        let host = |(plan, namespace): &(super::HostPlan, Namespace)| {
+            let (name, addresses) = (plan.name.clone(), plan.addresses.clone());
+            Ok(HostState { name, addresses, fd: namespace.number(), inode: namespace.inode()? })
+        };
+        let hosts: io::Result<Vec<HostState>> = testbed.hosts.iter().map(host).collect();
+        Ok(Self {
+            version: VERSION,
+            name: name.to_owned(),
+            holder: Identity::own().ok_or_else(|| unknown(io::ErrorKind::NotFound.into()))?,
+            rootless: testbed.is_rootless,
+            hosts: hosts.map_err(unknown)?,
+        })
+    }
+}
+
+fn ask(path: &Path) -> io::Result<Report> {
+    let mut holder = UnixStream::connect(path)?;
+    holder.set_read_timeout(Some(PATIENCE))?;
+    let mut answer = Vec::new();
+    holder.read_to_end(&mut answer)?;
+    if answer.is_empty() {
+        return Err(io::Error::other("the wire has stopped; take the testbed down and up again"));
+    }
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+impl Files {
+    fn new(folder: &Path, name: &str) -> Result<Self, StateError> {
+        let is_good = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+        if name.is_empty() || name.len() > NAME || !name.bytes().all(is_good) {
+            return Err(StateError::Name(name.to_owned()));
+        }
+        Ok(Self { folder: folder.to_owned(), name: name.to_owned() })
+    }
+
+    fn with(&self, extension: &str) -> PathBuf {
+        self.folder.join(format!("{}.{extension}", self.name))
+    }
+
+    fn read(&self) -> Result<Option<State>, StateError> {
+        let path = self.with("json");
+        let failed = |source: io::Error| StateError::File { path: path.clone(), source };
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let state: State = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
+        if state.version != VERSION || state.name != self.name {
+            return Err(failed(io::Error::other("written by another release of ldplayer; remove the file")));
+        }
+        Ok(Some(state))
+    }
+
+    /// Writes the state so that no reader finds half of it.
+    fn write(&self, state: &State) -> Result<(), StateError> {
+        let (path, new) = (self.with("json"), self.with("new"));
+        let failed = |source: io::Error| StateError::File { path: path.clone(), source };
+        let text = serde_json::to_vec_pretty(state).map_err(|error| failed(error.into()))?;
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed)
+    }
+
+    /// Removes the files but for the lock, on which others may wait.
+    fn remove(&self) {
+        for extension in ["json", "sock", "new"] {
+            // What is not there need not be removed.
+            let _ = fs::remove_file(self.with(extension));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_lead_elsewhere() {
+        for name in ["", "../x", "a b", "a/b", &"a".repeat(NAME + 1)] {
+            assert!(matches!(Files::new(Path::new("."), name), Err(StateError::Name(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_down_already() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(State::down(folder.path(), "x").unwrap(), Down { was: Was::Absent, ended: 0 });
+        assert!(matches!(State::load(folder.path(), "x"), Err(StateError::NotUp(_))));
+    }
+
+    #[test]
+    fn what_a_crash_left_is_cleared_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let holder = Identity { pid: std::process::id(), start: 1 };
+        let state = State { version: VERSION, name: "x".into(), holder, rootless: false, hosts: Vec::new() };
+        Files::new(folder.path(), "x").unwrap().write(&state).unwrap();
+        assert_eq!(State::names(folder.path()), ["x"]);
+        assert!(matches!(State::load(folder.path(), "x"), Err(StateError::Crashed(_))));
+        assert!(matches!(Claim::new(folder.path(), "x"), Err(StateError::Crashed(_))));
+        assert_eq!(State::down(folder.path(), "x").unwrap().was, Was::Crashed);
+        assert_eq!(State::down(folder.path(), "x").unwrap().was, Was::Absent);
+        assert_eq!(State::names(folder.path()), [""; 0]);
+        drop(Claim::new(folder.path(), "x").unwrap());
+    }
+
+    #[test]
+    fn a_name_is_held_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let _held = Claim::new(folder.path(), "x").unwrap();
+        assert!(matches!(Claim::new(folder.path(), "x"), Err(StateError::IsUp(_))));
+        Claim::new(folder.path(), "y").unwrap();
+    }
+
+    #[test]
+    fn a_damaged_file_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("x.json"), "{").unwrap();
+        assert!(matches!(State::load(folder.path(), "x"), Err(StateError::File { .. })));
+    }
+}

@@ -1,0 +1,328 @@
+//! The wire between the hosts of a testbed: delay, loss, rates, address rewriting, and a count of every packet.
+//!
+//! [`Wire`] decides and knows neither devices nor the clock: time is an argument. [`Forwarder`] moves packets between TUN
+//! devices as it says. The canonical loop, with the one that owns the devices as caller:
+//!
+//! ```text
+//! for each packet that host H sent:  match wire.handle_packet(now, H, packet) { Deliver(to) => write it, … }
+//! while let Some(due) = wire.poll_transmit(now):  write due.packet to due.to
+//! wait for a packet, or until wire.poll_timeout()
+//! ```
+
+mod checksum;
+mod counts;
+mod flows;
+mod forwarder;
+mod link;
+#[cfg(test)]
+mod made;
+mod pace;
+mod packet;
+mod prefixes;
+mod proxy;
+mod random;
+mod recent;
+mod rewrite;
+mod routes;
+mod schedule;
+mod spec;
+mod tap;
+
+use std::net::IpAddr;
+
+use ldplayer_core::Cidr;
+
+use flows::Flows;
+use link::{Crossing, Link, Passage};
+use packet::Headers;
+use proxy::{Proxied, Proxies};
+use routes::Routes;
+use schedule::Schedule;
+
+pub use counts::{Counts, Dropped, HostCounts, Leak, Reason, Traffic};
+pub use forwarder::{Forwarder, Running};
+pub use link::LinkSpec;
+pub use pace::{Precision, UnknownPrecision};
+pub use prefixes::{BadPrefixes, Blocks, Prefixes};
+pub use proxy::ProxySettings;
+pub use schedule::Due;
+pub use spec::{Distribution, Jitter, LONGEST, Loss, Rate, Rtt, SpecError};
+pub use tap::Tap;
+
+/// A host on the wire, by its place in the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u8);
+
+/// Hosts on one wire at most.
+pub const MAX_HOSTS: usize = 16;
+/// Octets of the longest packet, unless told otherwise.
+pub const MTU: u16 = 1_500;
+
+/// A host and what belongs to it.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Its name in counts.
+    pub name: String,
+    /// The blocks of addresses that are its own.
+    pub owns: Vec<Cidr>,
+    /// Whether each address that it sends from is its own, too: a host of clients.
+    pub learns: bool,
+}
+
+/// The link between two hosts.
+#[derive(Clone, Debug)]
+pub struct Path {
+    /// The host on the far side: each of its addresses has a line of its own.
+    pub far: HostId,
+    /// The other one.
+    pub near: HostId,
+    /// What the link does.
+    pub link: LinkSpec,
+}
+
+/// All that a wire is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The hosts, at most [`MAX_HOSTS`].
+    pub hosts: Vec<Host>,
+    /// Links; hosts without one between them are joined without delay or loss.
+    pub paths: Vec<Path>,
+    /// The paper's proxies, if they are wanted.
+    pub proxies: Option<ProxySettings>,
+    /// Where all random choices begin.
+    pub seed: u64,
+    /// Octets of the longest packet.
+    pub mtu: u16,
+    /// Packets on their way at most.
+    pub waiting: usize,
+    /// Flows remembered at least.
+    pub flows: usize,
+}
+
+impl Default for Settings {
+    /// No hosts; room for 262,144 packets and 65,536 flows.
+    fn default() -> Self {
+        let (hosts, paths) = (Vec::new(), Vec::new());
+        Self { hosts, paths, proxies: None, seed: 0, mtu: MTU, waiting: 1 << 18, flows: 1 << 16 }
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes to this host now, as it stands in the buffer.
+    Deliver(HostId),
+    /// It comes out of [`Wire::poll_transmit`] later.
+    Wait,
+    /// It goes nowhere.
+    Drop(Reason),
+}
+
+/// The wire.
+#[derive(Debug)]
+pub struct Wire {
+    routes: Routes,
+    links: Vec<Link>,
+    /// For each pair of hosts, the link between them, and whether the first is its far side.
+    between: Vec<Option<(usize, bool)>>,
+    proxies: Option<Proxies>,
+    flows: Flows,
+    schedule: Schedule,
+    counts: Counts,
+}
+
+impl HostId {
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    const fn bit(self) -> u32 {
+        1 << self.0
+    }
+}
+
+impl Wire {
+    /// A wire on which nothing has been sent yet. Hosts beyond [`MAX_HOSTS`], and paths and proxies of hosts that are not
+    /// there, are left out.
+    pub fn new(settings: &Settings) -> Self {
+        let hosts = &settings.hosts[..settings.hosts.len().min(MAX_HOSTS)];
+        let mut routes = Routes::new(hosts.len());
+        for (host, number) in hosts.iter().zip(0..) {
+            host.owns.iter().for_each(|&block| routes.own(HostId(number), block));
+            if host.learns {
+                routes.learn(HostId(number));
+            }
+        }
+        let is_there = |host: HostId| host.index() < hosts.len();
+        let mut between = vec![None; hosts.len() * hosts.len()];
+        for (number, path) in
+            settings.paths.iter().enumerate().filter(|(_, path)| is_there(path.far) && is_there(path.near))
+        {
+            between[path.far.index() * hosts.len() + path.near.index()] = Some((number, true));
+            between[path.near.index() * hosts.len() + path.far.index()] = Some((number, false));
+        }
+        let seeds = (0..).map(|number| random::subkey(settings.seed, number));
+        let links = settings.paths.iter().zip(seeds).map(|(path, seed)| Link::new(path.link.clone(), seed)).collect();
+        Self {
+            routes,
+            links,
+            between,
+            proxies: settings.proxies.clone().map(Proxies::new),
+            flows: Flows::new(settings.flows, settings.seed),
+            schedule: Schedule::new(settings.mtu.into(), settings.waiting),
+            counts: Counts::new(hosts.iter().map(|host| host.name.as_str())),
+        }
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.counts.hosts.len()
+    }
+
+    /// Takes a packet that `from` sent at `now` (nanoseconds of any clock that does not go back); its addresses may be rewritten.
+    ///
+    /// # Panics
+    /// When there is no host `from`.
+    pub fn handle_packet(&mut self, now: i64, from: HostId, packet: &mut [u8]) -> Fate {
+        self.counts.hosts[from.index()].sent.add(packet.len());
+        let (to, due) = match self.pass(now, from, packet) {
+            Ok(passed) => passed,
+            Err(reason) => {
+                self.counts.drop(reason);
+                return Fate::Drop(reason);
+            }
+        };
+        if due <= now {
+            self.counts.hosts[to.index()].delivered.add(packet.len());
+            return Fate::Deliver(to);
+        }
+        if !self.schedule.push(due, to, packet) {
+            self.counts.drop(Reason::WireFull);
+            return Fate::Drop(Reason::WireFull);
+        }
+        Fate::Wait
+    }
+
+    /// The next packet that is due at `now`.
+    pub fn poll_transmit(&mut self, now: i64) -> Option<Due<'_>> {
+        let due = self.schedule.pop(now)?;
+        self.counts.hosts[due.to.index()].delivered.add(due.packet.len());
+        Some(due)
+    }
+
+    /// When the next packet is due.
+    pub fn poll_timeout(&self) -> Option<i64> {
+        self.schedule.next_due()
+    }
+
+    /// Takes back that a packet of so many octets was delivered: the host refused it.
+    pub fn handle_refusal(&mut self, to: HostId, octets: usize) {
+        self.counts.hosts[to.index()].delivered.remove(octets);
+        self.counts.drop(Reason::Refused);
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        let lines: u64 = self.links.iter().map(Link::forgotten).sum();
+        Counts {
+            waiting: self.schedule.len() as u64,
+            forgotten: self.flows.forgotten() + lines,
+            unlearned: self.routes.unlearned(),
+            ..self.counts.clone()
+        }
+    }
+
+    /// Where a packet goes and when it arrives.
+    fn pass(&mut self, now: i64, from: HostId, packet: &mut [u8]) -> Result<(HostId, i64), Reason> {
+        let mut headers = Headers::parse(packet).map_err(|_| Reason::Malformed)?;
+        self.counts.fragments += u64::from(headers.fragment.is_some());
+        let asked = headers.destination;
+        let port = source_port(&headers, packet);
+        if self.proxy(now, from, packet, &headers, port)? {
+            headers = Headers::parse(packet).map_err(|_| Reason::Malformed)?;
+        }
+        let Some(to) = self.routes.find(from, &headers, port) else {
+            return Err(self.refuse(from, &headers));
+        };
+        let hosts = self.hosts();
+        let link = self.between[from.index() * hosts + to.index()];
+        self.cross(now, packet, &headers, link, asked).map(|due| (to, due))
+    }
+
+    /// Lets the proxies rewrite a packet; whether they did.
+    fn proxy(
+        &mut self,
+        now: i64,
+        from: HostId,
+        packet: &mut [u8],
+        headers: &Headers,
+        port: Option<u16>,
+    ) -> Result<bool, Reason> {
+        let Some(proxies) = &mut self.proxies else { return Ok(false) };
+        if self.routes.is_response(from, headers, port) {
+            return Ok(false);
+        }
+        match proxies.rewrite(now, from, packet, headers) {
+            Proxied::Untouched => Ok(false),
+            Proxied::Unmapped => Err(Reason::Unmapped),
+            Proxied::Rewritten => {
+                self.counts.rewritten += 1;
+                Ok(true)
+            }
+        }
+    }
+
+    fn refuse(&mut self, from: HostId, headers: &Headers) -> Reason {
+        if routes::is_link_local(headers.destination) {
+            return Reason::LinkLocal;
+        }
+        self.counts.leak(from, headers);
+        Reason::Leaked
+    }
+
+    /// Counts a packet in its flow and lets it cross the link. `asked` is its destination before it was rewritten.
+    fn cross(
+        &mut self,
+        now: i64,
+        packet: &[u8],
+        headers: &Headers,
+        link: Option<(usize, bool)>,
+        asked: IpAddr,
+    ) -> Result<i64, Reason> {
+        let segment = headers.segment(packet);
+        let link = link.map(|(link, up)| (&mut self.links[link], up));
+        let draws = link.as_ref().is_some_and(|(link, _)| link.draws());
+        let mut flow = (segment.is_some() || draws).then(|| self.flows.of(headers, now));
+        if let (Some(flow), Some(segment)) = (&mut flow, segment) {
+            self.counts.tcp_segments += 1;
+            self.counts.tcp_retransmissions += u64::from(flow.repeats(segment));
+        }
+        let Some((link, up)) = link else { return Ok(now) };
+        let line = if up { headers.source } else { asked };
+        let (draws, number) = flow.as_ref().map_or((0, 0), |flow| (flow.draws, flow.packets));
+        let passage = link.cross(&Crossing { now, line, up, length: packet.len(), flow: draws, number });
+        if let Some(flow) = &mut flow {
+            flow.packets = flow.packets.wrapping_add(1);
+        }
+        let due = match passage {
+            Passage::At(due) => due,
+            Passage::Lost => return Err(Reason::Lost),
+            Passage::QueueFull => return Err(Reason::QueueFull),
+        };
+        let Some(flow) = flow.filter(|_| link.keeps_order()) else { return Ok(due) };
+        flow.last_due = flow.last_due.max(due);
+        Ok(flow.last_due)
+    }
+}
+
+/// The port that tells a response from a question: the source port, or, of an ICMP error, the port that was asked.
+fn source_port(headers: &Headers, packet: &[u8]) -> Option<u16> {
+    if let Some((source, _)) = headers.ports {
+        return Some(source);
+    }
+    let quoted = Headers::parse_quoted(packet.get(headers.quote(packet)?..)?).ok()?;
+    quoted.ports.map(|(_, asked)| asked)
+}
+
+#[cfg(test)]
+mod tests;

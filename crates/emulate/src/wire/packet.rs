@@ -1,0 +1,253 @@
+//! What the wire must know of an IP packet: ends, transport, fragment (RFC 791, RFC 8200, RFC 9293, RFC 768).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Protocol numbers (IANA).
+pub const ICMP: u8 = 1;
+/// TCP.
+pub const TCP: u8 = 6;
+/// UDP.
+pub const UDP: u8 = 17;
+/// ICMP for IPv6.
+pub const ICMP_V6: u8 = 58;
+
+/// Extension headers before the fragment header or the transport.
+const HOP_BY_HOP: u8 = 0;
+const DESTINATION_OPTIONS: u8 = 60;
+const FRAGMENT: u8 = 44;
+/// A packet with more extension headers than this is taken for malformed.
+const MAX_EXTENSIONS: usize = 8;
+
+/// The headers of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Protocol of the transport; an extension header that is not understood counts as one.
+    pub protocol: u8,
+    /// Where the transport (or the part of it that a fragment has) begins.
+    pub transport: usize,
+    /// Octets of the whole packet.
+    pub length: usize,
+    /// Set when the packet is a fragment.
+    pub fragment: Option<Fragment>,
+    /// Source and destination port of TCP and UDP, where the packet has them.
+    pub ports: Option<(u16, u16)>,
+}
+
+/// The place of a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// What the fragments of one datagram have in common.
+    pub id: u32,
+    /// Where its octets belong.
+    pub offset: usize,
+    /// Whether more follow.
+    pub more: bool,
+}
+
+/// The packet is none, or cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// A TCP segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Sequence number of its first octet.
+    pub sequence: u32,
+    /// Sequence numbers it takes: its octets, and one each for SYN and FIN.
+    pub length: u32,
+    /// Whether it opens a connection.
+    pub syn: bool,
+}
+
+impl Headers {
+    /// Reads a whole packet.
+    ///
+    /// # Errors
+    /// When it is no IP packet, or shorter than it says.
+    pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
+        let headers = Self::parse_quoted(packet)?;
+        if headers.length > packet.len() { Err(Malformed) } else { Ok(headers) }
+    }
+
+    /// Reads the beginning of a packet, as ICMP errors quote it.
+    ///
+    /// # Errors
+    /// When it is no IP packet, or its headers are cut off.
+    pub fn parse_quoted(packet: &[u8]) -> Result<Self, Malformed> {
+        match packet.first().map(|octet| octet >> 4) {
+            Some(4) => Self::parse_v4(packet),
+            Some(6) => Self::parse_v6(packet),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn parse_v4(packet: &[u8]) -> Result<Self, Malformed> {
+        let header = packet.get(..20).ok_or(Malformed)?;
+        let transport = usize::from(header[0] & 0x0f) * 4;
+        let length = usize::from(word(header, 2)?);
+        if transport < 20 || length < transport || packet.len() < transport {
+            return Err(Malformed);
+        }
+        let place = word(header, 6)?;
+        let (more, offset) = (place & 0x2000 != 0, usize::from(place & 0x1fff) * 8);
+        let id = u32::from(word(header, 4)?);
+        let fragment = (more || offset > 0).then_some(Fragment { id, offset, more });
+        let source = Ipv4Addr::from_bits(long(header, 12)?).into();
+        let destination = Ipv4Addr::from_bits(long(header, 16)?).into();
+        let headers = Self { source, destination, protocol: header[9], transport, length, fragment, ports: None };
+        Ok(headers.with_ports(packet))
+    }
+
+    fn parse_v6(packet: &[u8]) -> Result<Self, Malformed> {
+        let header = packet.get(..40).ok_or(Malformed)?;
+        let length = 40 + usize::from(word(header, 4)?);
+        let address = |at: usize| -> Result<IpAddr, Malformed> {
+            let octets: [u8; 16] =
+                header.get(at..at + 16).and_then(|octets| octets.try_into().ok()).ok_or(Malformed)?;
+            Ok(Ipv6Addr::from(octets).into())
+        };
+        let (source, destination) = (address(8)?, address(24)?);
+        let (mut protocol, mut transport, mut fragment) = (header[6], 40, None);
+        for _ in 0..=MAX_EXTENSIONS {
+            let is_later = fragment.is_some_and(|fragment: Fragment| fragment.offset > 0);
+            match protocol {
+                HOP_BY_HOP | DESTINATION_OPTIONS if !is_later => {
+                    let next = word(packet, transport)?;
+                    protocol = (next >> 8) as u8;
+                    transport += (usize::from(next & 0xff) + 1) * 8;
+                }
+                FRAGMENT if fragment.is_none() => {
+                    fragment = Some(fragment_v6(packet, transport)?);
+                    protocol = packet[transport];
+                    transport += 8;
+                }
+                _ if transport > length || transport > packet.len() => return Err(Malformed),
+                _ => {
+                    let headers = Self { source, destination, protocol, transport, length, fragment, ports: None };
+                    return Ok(headers.with_ports(packet));
+                }
+            }
+        }
+        Err(Malformed)
+    }
+
+    fn with_ports(mut self, packet: &[u8]) -> Self {
+        if matches!(self.protocol, TCP | UDP) && !self.is_later_fragment() && self.transport + 4 <= self.length {
+            let port = |at| word(packet, self.transport + at).ok();
+            self.ports = port(0).zip(port(2));
+        }
+        self
+    }
+
+    /// Whether this is a fragment without the beginning of the transport.
+    pub fn is_later_fragment(&self) -> bool {
+        self.fragment.is_some_and(|fragment| fragment.offset > 0)
+    }
+
+    /// Reads the TCP segment in `packet`; `None` when there is none, or its header is cut off or in another fragment.
+    pub fn segment(&self, packet: &[u8]) -> Option<Segment> {
+        if self.protocol != TCP || self.is_later_fragment() {
+            return None;
+        }
+        let tcp = packet.get(self.transport..self.length)?;
+        let (flags, header) = (*tcp.get(13)?, usize::from(*tcp.get(12)? >> 4) * 4);
+        let octets = tcp.len().checked_sub(header.max(20))?;
+        let (fin, syn) = (u32::from(flags & 1), u32::from(flags >> 1 & 1));
+        Some(Segment { sequence: long(tcp, 4).ok()?, length: octets as u32 + fin + syn, syn: syn == 1 })
+    }
+
+    /// Where the packet begins that an ICMP error quotes (RFC 792, RFC 4443 §2.1); `None` when it quotes none.
+    pub fn quote(&self, packet: &[u8]) -> Option<usize> {
+        let kind = *packet.get(self.transport)?;
+        let is_error = match self.protocol {
+            ICMP => matches!(kind, 3 | 4 | 5 | 11 | 12),
+            ICMP_V6 => matches!(kind, 1..=4),
+            _ => false,
+        };
+        (is_error && self.fragment.is_none() && self.transport + 8 < self.length).then_some(self.transport + 8)
+    }
+}
+
+fn fragment_v6(packet: &[u8], at: usize) -> Result<Fragment, Malformed> {
+    let place = word(packet, at + 2)?;
+    Ok(Fragment { id: long(packet, at + 4)?, offset: usize::from(place & 0xfff8), more: place & 1 != 0 })
+}
+
+fn word(octets: &[u8], at: usize) -> Result<u16, Malformed> {
+    let octets = octets.get(at..at + 2).and_then(|octets| octets.try_into().ok());
+    octets.map(u16::from_be_bytes).ok_or(Malformed)
+}
+
+fn long(octets: &[u8], at: usize) -> Result<u32, Malformed> {
+    let octets = octets.get(at..at + 4).and_then(|octets| octets.try_into().ok());
+    octets.map(u32::from_be_bytes).ok_or(Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::made::{self, Made};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_octets_are_read_or_refused(packet in proptest::collection::vec(any::<u8>(), 0..120), version in 0..16_u8) {
+            let mut packet = packet;
+            if let Some(first) = packet.first_mut() { *first = version << 4 | (*first & 0x0f); }
+            for headers in [Headers::parse(&packet), Headers::parse_quoted(&packet)].into_iter().flatten() {
+                prop_assert!(headers.transport <= packet.len());
+                let (_, _) = (headers.segment(&packet), headers.quote(&packet));
+            }
+        }
+
+        #[test]
+        fn packets_that_were_made_are_read_back(made in made::any_packet()) {
+            let packet = made.packet();
+            let headers = Headers::parse(&packet).unwrap();
+            prop_assert_eq!((headers.source, headers.destination), (made.source.ip(), made.destination.ip()));
+            prop_assert_eq!(headers.ports, Some((made.source.port(), made.destination.port())));
+            prop_assert_eq!((headers.protocol, headers.length), (made.protocol, packet.len()));
+        }
+    }
+
+    #[test]
+    fn extension_headers_and_fragments_of_ipv6() {
+        let made = Made::udp("[2001:db8::1]:5", "[2001:db8::2]:53", b"0123456789abcdef");
+        let whole = made.packet();
+        let mut packet = whole[..40].to_vec();
+        packet[6] = DESTINATION_OPTIONS;
+        packet.extend_from_slice(&[FRAGMENT, 0, 1, 4, 0, 0, 0, 0]);
+        packet.extend_from_slice(&[UDP, 0, 0, 1, 0, 0, 0, 9]);
+        packet.extend_from_slice(&whole[40..]);
+        let length = (packet.len() - 40) as u16;
+        packet[4..6].copy_from_slice(&length.to_be_bytes());
+        let headers = Headers::parse(&packet).unwrap();
+        assert_eq!(headers.fragment, Some(Fragment { id: 9, offset: 0, more: true }));
+        assert_eq!((headers.ports, headers.transport), (Some((5, 53)), 56));
+        packet[50..52].copy_from_slice(&[0, 8]);
+        let headers = Headers::parse(&packet).unwrap();
+        assert_eq!(headers.fragment, Some(Fragment { id: 9, offset: 8, more: false }));
+        assert_eq!((headers.ports, headers.is_later_fragment()), (None, true));
+    }
+
+    #[test]
+    fn a_packet_that_is_cut_off_can_be_quoted_only() {
+        let packet = Made::udp("192.0.2.1:5", "192.0.2.2:53", b"0123456789").packet();
+        assert_eq!(Headers::parse(&packet[..28]), Err(Malformed));
+        assert_eq!(Headers::parse_quoted(&packet[..28]).unwrap().ports, Some((5, 53)));
+        assert_eq!(Headers::parse_quoted(&packet[..19]), Err(Malformed));
+    }
+
+    #[test]
+    fn syn_and_fin_take_a_sequence_number_each() {
+        let mut made = Made::tcp("192.0.2.1:5", "192.0.2.2:53", 100, 0x02, b"");
+        let segment = |made: &Made| Headers::parse(&made.packet()).unwrap().segment(&made.packet()).unwrap();
+        assert_eq!(segment(&made), Segment { sequence: 100, length: 1, syn: true });
+        (made.flags, made.payload) = (0x11, vec![0; 7]);
+        assert_eq!(segment(&made), Segment { sequence: 100, length: 8, syn: false });
+    }
+}

@@ -1,0 +1,103 @@
+//! Processes that we start: ended with us, and looked at together with their children.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+
+use crate::machine::{self, ProcessSample};
+
+/// A tree deeper or wider than this is not followed further: more than any server has.
+const MOST: usize = 4_096;
+
+/// Lets the kernel kill the command's process when the *thread* that starts it ends, however that comes about.
+///
+/// The children of that process are not killed; servers that fork end theirs when the main process is gone.
+pub fn end_with_parent(command: &mut Command) {
+    let parent = getpid();
+    let ask = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have ended before the kernel was asked.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    };
+    // SAFETY: between fork and exec, the closure makes two system calls and neither allocates nor takes a lock.
+    unsafe { command.pre_exec(ask) };
+}
+
+/// The process and all its descendants now, the process first; empty when there is none.
+///
+/// Where the kernel does not list children (`CONFIG_PROC_CHILDREN`), the process alone.
+pub fn tree(pid: u32) -> Vec<u32> {
+    let mut found: Vec<u32> = fs::exists(format!("/proc/{pid}")).unwrap_or(false).then_some(pid).into_iter().collect();
+    let mut next = 0;
+    while next < found.len() && found.len() < MOST {
+        let children = children(found[next]);
+        // A process that moves to another parent meanwhile could be seen twice.
+        found.extend(children.into_iter().filter(|child| !found.contains(child)).collect::<Vec<_>>());
+        next += 1;
+    }
+    found
+}
+
+/// CPU time and memory of the process and all its descendants; `None` when there is none (any more).
+///
+/// Children that ended and were waited for count with their CPU time. Memory that processes share, as after a fork,
+/// counts in each of them.
+pub fn tree_sample(pid: u32) -> Option<ProcessSample> {
+    let samples = tree(pid).into_iter().filter_map(machine::process_sample);
+    samples.reduce(|sum, sample| ProcessSample {
+        cpu_s: sum.cpu_s + sample.cpu_s,
+        ended_children_cpu_s: sum.ended_children_cpu_s + sample.ended_children_cpu_s,
+        rss_bytes: sum.rss_bytes + sample.rss_bytes,
+    })
+}
+
+/// The children of all threads of a process.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Stdio};
+
+    use super::*;
+
+    /// A shell with a child, and the child's pid, told by the child: between its fork and its exec it would have no memory.
+    fn family() -> (Child, u32) {
+        let script = "/bin/sh -c 'echo $$; read -r line'; :";
+        let mut shell = Command::new("/bin/sh");
+        let mut shell = shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (shell, line.trim().parse().unwrap())
+    }
+
+    #[test]
+    fn a_tree_has_the_children_and_sums_them() {
+        let (mut shell, child) = family();
+        assert_eq!(tree(shell.id()), [shell.id(), child]);
+        let alone = machine::process_sample(shell.id()).unwrap();
+        assert!(tree_sample(shell.id()).unwrap().rss_bytes > alone.rss_bytes);
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!((tree(u32::MAX), tree_sample(u32::MAX)), (Vec::new(), None));
+    }
+
+    #[test]
+    fn a_child_ends_with_the_thread_that_started_it() {
+        let started = std::thread::spawn(|| {
+            let mut command = Command::new("/bin/sleep");
+            command.arg("1000");
+            end_with_parent(&mut command);
+            command.spawn().unwrap()
+        });
+        let mut child = started.join().unwrap();
+        assert!(!child.wait().unwrap().success(), "waiting would not end if it lived on");
+    }
+}

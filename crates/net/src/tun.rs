@@ -1,0 +1,136 @@
+//! TUN devices: IP packets of a network namespace, read and written one at a time (tun.rst of the kernel).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+
+/// The device file that every TUN device begins with.
+const DEVICE: &str = "/dev/net/tun";
+/// Longest name of an interface, without the NUL at its end.
+const NAME: usize = libc::IFNAMSIZ - 1;
+/// IP packets, without four octets of packet information before each.
+const ONE_QUEUE: libc::c_int = libc::IFF_TUN | libc::IFF_NO_PI;
+/// Several descriptors for one device, each a queue of its own.
+const MORE_QUEUES: libc::c_int = ONE_QUEUE | libc::IFF_MULTI_QUEUE;
+
+/// What keeps a TUN device from being made. Exit status 3.
+#[derive(Debug, thiserror::Error)]
+pub enum TunError {
+    /// The device file cannot be opened.
+    #[error(
+        "cannot open {DEVICE}: {0}; load the driver (modprobe tun), or in a container give it the device (--device {DEVICE})"
+    )]
+    Open(io::Error),
+    /// The name does not fit an interface.
+    #[error("`{0}` is no name for an interface: 1 to {NAME} octets without spaces, slashes or NUL")]
+    Name(String),
+    /// The kernel refused the device.
+    #[error(
+        "cannot make the TUN device {name}: {source}; it needs CAP_NET_ADMIN in its network namespace, and a free name"
+    )]
+    Create {
+        /// Name of the device.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// One queue of a TUN device; the device goes when its last queue is dropped.
+///
+/// It belongs to the network namespace that the thread was in when it made the device, and stays usable from any other.
+#[derive(Debug)]
+pub struct Tun {
+    file: OwnedFd,
+}
+
+impl Tun {
+    /// Makes a device with one queue in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// Without the driver, without CAP_NET_ADMIN, or when the name is bad or taken.
+    pub fn open(name: &str) -> Result<Self, TunError> {
+        Self::attach(name, ONE_QUEUE)
+    }
+
+    /// Makes a device with `queues` queues; the kernel keeps the packets of one flow in one queue.
+    ///
+    /// # Errors
+    /// As [`Tun::open`], and with more than 256 queues.
+    pub fn open_queues(name: &str, queues: usize) -> Result<Vec<Self>, TunError> {
+        (0..queues).map(|_| Self::attach(name, MORE_QUEUES)).collect()
+    }
+
+    fn attach(name: &str, flags: libc::c_int) -> Result<Self, TunError> {
+        let is_bad = |octet: u8| octet == 0 || octet == b'/' || octet == b'%' || octet.is_ascii_whitespace();
+        if name.is_empty() || name.len() > NAME || name.bytes().any(is_bad) {
+            return Err(TunError::Name(name.to_owned()));
+        }
+        let open = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::open(DEVICE, open, Mode::empty()).map_err(|error| TunError::Open(error.into()))?;
+        set_interface(&file, name, flags).map_err(|source| TunError::Create { name: name.to_owned(), source })?;
+        Ok(Self { file })
+    }
+
+    /// Takes the next packet that the namespace sends; `None` when there is none. A buffer shorter than the packet cuts it.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match rustix::io::read(&self.file, &mut *buffer) {
+                Ok(length) => return Ok(Some(length)),
+                Err(rustix::io::Errno::AGAIN) => return Ok(None),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Hands a packet to the namespace, which has taken it in when this returns.
+    ///
+    /// # Errors
+    /// When the packet is no IP packet, or the device is down.
+    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
+        loop {
+            match rustix::io::write(&self.file, packet) {
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Binds an open `/dev/net/tun` to a device. The name is short enough and has no NUL.
+fn set_interface(file: &OwnedFd, name: &str, flags: libc::c_int) -> io::Result<()> {
+    let mut ifr_name = [0; libc::IFNAMSIZ];
+    for (to, from) in ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // The flags of TUN fit the 15 bits that the structure has for them.
+    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_flags: flags as libc::c_short };
+    let mut request = libc::ifreq { ifr_name, ifr_ifru };
+    // SAFETY: TUNSETIFF reads and writes one `struct ifreq`, which `request` is and which lives through the call.
+    let status = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_no_interface_can_have_are_refused() {
+        for name in ["", "a/b", "a b", "a-name-that-is-too-long", "a\0b", "wire%d"] {
+            assert!(matches!(Tun::open(name), Err(TunError::Name(_))), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What the fuzz targets have in common: a trace read to its end, and what must hold of it whatever was in it.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use ldplayer_trace::{Input, OpenOptions, open};
+
+/// The file that inputs are read from, since Parquet is read by its end.
+static SCRATCH: LazyLock<PathBuf> =
+    LazyLock::new(|| std::env::temp_dir().join(format!("ldplayer-fuzz-{}", std::process::id())));
+
+/// Reads `head` with `data` behind it as a trace. Any input ends in transactions whose accounts add up, or in an error
+/// of one line.
+///
+/// # Panics
+/// When it does not: that is what fuzzing looks for.
+pub fn read(head: &[u8], data: &[u8]) {
+    // Without a place to write there is nothing to fuzz.
+    std::fs::write(&*SCRATCH, [head, data].concat()).expect("a folder for temporary files that can be written");
+    let mut source = match open(&[Input::File(SCRATCH.clone())], &OpenOptions::default()) {
+        Ok(source) => source,
+        Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),
+    };
+    let (mut queries, mut responses, mut batch) = (0, 0, Vec::new());
+    while let Ok(more) = source.read(&mut batch) {
+        queries += batch.iter().filter(|row| row.query.is_some()).count() as u64;
+        responses += batch.iter().filter(|row| row.response.is_some()).count() as u64;
+        batch.clear();
+        if !more {
+            let tally = source.tally();
+            assert_eq!((tally.queries, tally.responses), (queries, responses));
+            return;
+        }
+    }
+}
