@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod serve;
 pub mod stock;
 pub mod testbed;
 pub mod wire;
