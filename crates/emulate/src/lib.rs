@@ -5,4 +5,5 @@
 pub mod serve;
 pub mod stock;
 pub mod testbed;
+pub mod views;
 pub mod wire;

@@ -7,8 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
 use ldplayer_core::name::{self, MAX_NAME};
-use ldplayer_zone::records::Records;
-use ldplayer_zone::rtype;
+use ldplayer_zone::{Zone, rtype};
 
 /// The addresses of the root servers as IANA publishes them (named.root of December 2023): what root hints hold.
 pub const ROOT_V4: [Ipv4Addr; 13] = [
@@ -46,9 +45,6 @@ pub const ROOT_V6: [Ipv6Addr; 13] = [
 /// Labels of a name at most, the root label left out (RFC 1035 §3.1: 255 octets).
 const MAX_LABELS: usize = 127;
 
-/// A zone to be found: its apex in wire format and lower case, and its records.
-pub type Source<'a> = (&'a [u8], &'a Records);
-
 /// Addresses and the zones that each of them serves.
 #[derive(Debug, Default)]
 pub struct Index {
@@ -70,7 +66,7 @@ pub struct Group {
 /// A delegation that leads nowhere: none of its name servers has an address in the set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Delegation {
-    /// The delegating zone, by its place among the sources.
+    /// The delegating zone, by its place in the set.
     pub zone: u32,
     /// The owner of the NS records, in wire format.
     pub owner: Box<[u8]>,
@@ -87,10 +83,10 @@ pub struct Unreachable {
 
 impl Index {
     /// Finds the name servers of all zones and their addresses: glue and host records, wherever in the set they are.
-    pub fn new(sources: &[Source<'_>]) -> (Self, Unreachable) {
-        let apexes: Vec<Box<[u8]>> = sources.iter().map(|(apex, _)| (*apex).into()).collect();
-        let servers = Servers::of(sources);
-        let hosts = servers.hosts(sources);
+    pub fn new(zones: &[Zone]) -> (Self, Unreachable) {
+        let apexes: Vec<Box<[u8]>> = zones.iter().map(|zone| zone.apex().into()).collect();
+        let servers = Servers::of(zones);
+        let hosts = servers.hosts(zones);
         let mut zones_of: HashMap<IpAddr, BTreeSet<u32>, FixedState> = HashMap::default();
         let mut unreachable = Unreachable::default();
         for (zone, targets) in (0..).zip(&servers.of_zones) {
@@ -238,30 +234,29 @@ struct Servers {
 
 impl Servers {
     /// NS records at the apex of a zone and at its delegation, which need not agree.
-    fn of(sources: &[Source<'_>]) -> Self {
-        let numbers: HashMap<&[u8], u32, FixedState> = sources.iter().map(|(apex, _)| *apex).zip(0..).collect();
-        let mut servers = Self { of_zones: vec![Names::new(); sources.len()], of_delegations: HashMap::default() };
-        for ((apex, records), zone) in sources.iter().zip(0..) {
-            for record in records.iter().filter(|record| record.rtype == rtype::NS) {
-                let target: Box<[u8]> = record.data.to_ascii_lowercase().into();
-                if let Some(&of) = numbers.get(record.owner) {
-                    servers.of_zones[of as usize].insert(target.clone());
+    fn of(zones: &[Zone]) -> Self {
+        let numbers: HashMap<&[u8], usize, FixedState> = zones.iter().map(Zone::apex).zip(0..).collect();
+        let mut of_zones: Vec<Names> =
+            zones.iter().map(|zone| zone.name_servers().map(Into::into).collect()).collect();
+        let mut of_delegations: HashMap<(u32, Box<[u8]>), Names, FixedState> = HashMap::default();
+        for (zone, number) in zones.iter().zip(0..) {
+            for (owner, target) in zone.delegations() {
+                if let Some(&child) = numbers.get(owner) {
+                    of_zones[child].insert(target.into());
                 }
-                if record.owner != *apex {
-                    servers.of_delegations.entry((zone, record.owner.into())).or_default().insert(target);
-                }
+                of_delegations.entry((number, owner.into())).or_default().insert(target.into());
             }
         }
-        servers
+        Self { of_zones, of_delegations }
     }
 
     /// The addresses of all name servers that the set has.
-    fn hosts(&self, sources: &[Source<'_>]) -> Hosts {
+    fn hosts(&self, zones: &[Zone]) -> Hosts {
         let targets = self.of_zones.iter().chain(self.of_delegations.values()).flatten();
         let mut hosts: Hosts = targets.map(|target| (target.clone(), BTreeSet::new())).collect();
-        for record in sources.iter().flat_map(|(_, records)| records.iter()) {
-            if let Some(address) = address(record.rtype, record.data)
-                && let Some(addresses) = hosts.get_mut(record.owner)
+        for (owner, rtype, data) in zones.iter().flat_map(Zone::addresses) {
+            if let Some(address) = address(rtype, data)
+                && let Some(addresses) = hosts.get_mut(owner)
             {
                 addresses.insert(address);
             }
@@ -302,14 +297,12 @@ mod tests {
     fn index(zones: &[(&str, &str)]) -> (Index, Unreachable) {
         let mut none = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
         let mut load = |(apex, text): &(&str, &str)| {
-            let apex = wire(apex);
-            let text = format!("$TTL 60\n{text}");
+            let text = format!("$TTL 60\n@ SOA a b 1 2 3 4 5\n{text}");
             let records =
-                ldplayer_zone::load::text_of(text.as_bytes(), Path::new("x"), Some(&apex), &mut none).unwrap();
-            (apex, records)
+                ldplayer_zone::load::text_of(text.as_bytes(), Path::new("x"), Some(&wire(apex)), &mut none).unwrap();
+            Zone::from_records(&records).unwrap().0
         };
-        let loaded: Vec<_> = zones.iter().map(&mut load).collect();
-        Index::new(&loaded.iter().map(|(apex, records)| (apex.as_slice(), records)).collect::<Vec<_>>())
+        Index::new(&zones.iter().map(&mut load).collect::<Vec<_>>())
     }
 
     fn find(index: &Index, address: &str, name: &str, qtype: u16) -> Option<u32> {
