@@ -105,7 +105,12 @@ impl Loader<'_> {
         self.record(scanner, file, number).map(|()| Entry::Done)
     }
 
-    fn directive<'t>(&mut self, field: Field<'_>, scanner: &mut Scanner<'t>, file: &mut File) -> Result<Entry<'t>, Problem> {
+    fn directive<'t>(
+        &mut self,
+        field: Field<'_>,
+        scanner: &mut Scanner<'t>,
+        file: &mut File,
+    ) -> Result<Entry<'t>, Problem> {
         let mut entry = Entry::Done;
         if field.raw.eq_ignore_ascii_case(b"$ORIGIN") {
             file.origin = Some(name(scanner.need("the origin")?, file)?);
@@ -156,7 +161,11 @@ impl Loader<'_> {
         }
         let start = self.records.begin_data();
         rdata::parse(head.rtype, scanner, file.origin.as_deref(), self.records.octets())?;
-        let ttl = head.ttl.or(self.default_ttl).or(file.last_ttl).or_else(|| soa_minimum(head.rtype, &self.records.octets()[start..]));
+        let ttl = head
+            .ttl
+            .or(self.default_ttl)
+            .or(file.last_ttl)
+            .or_else(|| soa_minimum(head.rtype, &self.records.octets()[start..]));
         let ttl = ttl.ok_or(Problem::NoTtl)?;
         file.last_ttl = Some(ttl);
         // RFC 2181 §8: a TTL with the top bit set is zero.
@@ -210,7 +219,9 @@ impl Head {
             let field = scanner.need("a record type")?;
             if seconds.is_none() && field.raw.first().is_some_and(u8::is_ascii_digit) {
                 seconds = Some(rdata::ttl(field)?);
-            } else if class.is_none() && let Some(found) = class_of(field.raw) {
+            } else if class.is_none()
+                && let Some(found) = class_of(field.raw)
+            {
                 class = Some(found);
             } else if let Some(rtype) = rtype::parse(field.raw) {
                 return Ok(Self { ttl: seconds, class, rtype });
@@ -253,25 +264,32 @@ mod tests {
 
     #[test]
     fn directives_and_defaults_hold_for_what_follows() {
-        let found = lines("$TTL 1h\n@ IN A 192.0.2.1\n  300 A 192.0.2.2\n$ORIGIN sub\nWWW A 192.0.2.3\nx. IN 60 A 192.0.2.4\n");
-        assert_eq!(found, [
-            "example. 3600 A \\# 4 c0000201",
-            "example. 300 A \\# 4 c0000202",
-            "www.sub.example. 3600 A \\# 4 c0000203",
-            "x. 60 A \\# 4 c0000204",
-        ]);
+        let found =
+            lines("$TTL 1h\n@ IN A 192.0.2.1\n  300 A 192.0.2.2\n$ORIGIN sub\nWWW A 192.0.2.3\nx. IN 60 A 192.0.2.4\n");
+        assert_eq!(
+            found,
+            [
+                "example. 3600 A \\# 4 c0000201",
+                "example. 300 A \\# 4 c0000202",
+                "www.sub.example. 3600 A \\# 4 c0000203",
+                "x. 60 A \\# 4 c0000204",
+            ]
+        );
     }
 
     #[test]
     fn an_included_file_leaves_origin_and_owner_alone() {
         let found = lines("$TTL 1\na A 192.0.2.1\n$INCLUDE inner sub\n A 192.0.2.2\nb A 192.0.2.3\n");
-        assert_eq!(found, [
-            "a.example. 1 A \\# 4 c0000201",
-            "inner.sub.example. 5 A \\# 4 c0000205",
-            "x.deep.sub.example. 1 A \\# 4 c0000206",
-            "a.example. 1 A \\# 4 c0000202",
-            "b.example. 1 A \\# 4 c0000203",
-        ]);
+        assert_eq!(
+            found,
+            [
+                "a.example. 1 A \\# 4 c0000201",
+                "inner.sub.example. 5 A \\# 4 c0000205",
+                "x.deep.sub.example. 1 A \\# 4 c0000206",
+                "a.example. 1 A \\# 4 c0000202",
+                "b.example. 1 A \\# 4 c0000203",
+            ]
+        );
     }
 
     #[test]

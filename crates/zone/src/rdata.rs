@@ -7,7 +7,7 @@ use crate::error::Problem;
 use crate::rtype;
 use crate::scan::Scanner;
 
-pub(crate) use fields::{name, ttl};
+pub(crate) use fields::{base32, name, ttl};
 
 /// Most octets of record data (RFC 1035 §3.2.1).
 const MAX_DATA: usize = 65_535;

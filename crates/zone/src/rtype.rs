@@ -89,7 +89,9 @@ mod tests {
 
     #[test]
     fn mnemonics_and_numbers_are_types() {
-        for (text, rtype) in [("A", 1), ("aaaa", 28), ("nsec3param", 51), ("TYPE65534", 65534), ("type1", 1), ("URI", 256)] {
+        for (text, rtype) in
+            [("A", 1), ("aaaa", 28), ("nsec3param", 51), ("TYPE65534", 65534), ("type1", 1), ("URI", 256)]
+        {
             assert_eq!(parse(text.as_bytes()), Some(rtype), "{text}");
         }
         for text in ["", "TYPE", "TYPE65536", "TYPE+1", "NOPE", "IN"] {

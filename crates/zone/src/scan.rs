@@ -38,21 +38,21 @@ pub(crate) fn show(raw: &[u8]) -> String {
 pub(crate) struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
-    line: u32,
+    current_line: u32,
     parentheses: u32,
     /// The line of the last field, for errors.
-    field_line: u32,
+    line: u32,
 }
 
 impl<'a> Scanner<'a> {
     pub fn new(text: &'a [u8]) -> Self {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        Self { text, at: 0, line: 1, parentheses: 0, field_line: 1 }
+        Self { text, at: 0, current_line: 1, parentheses: 0, line: 1 }
     }
 
     /// The line of the last field.
     pub fn line(&self) -> u32 {
-        self.field_line
+        self.line
     }
 
     /// Goes to the next entry. `Some(true)` when a blank stands before its first field, `None` at the end of the text.
@@ -67,7 +67,7 @@ impl<'a> Scanner<'a> {
                 b'\n' => self.newline(),
                 b';' => self.skip_comment(),
                 _ => {
-                    self.field_line = self.line;
+                    self.line = self.current_line;
                     return Some(indented);
                 }
             }
@@ -123,7 +123,7 @@ impl<'a> Scanner<'a> {
 
     fn newline(&mut self) {
         self.at += 1;
-        self.line += 1;
+        self.current_line += 1;
     }
 
     fn skip_comment(&mut self) {
@@ -134,12 +134,12 @@ impl<'a> Scanner<'a> {
     fn open(&mut self) {
         self.at += 1;
         self.parentheses += 1;
-        self.field_line = self.line;
+        self.line = self.current_line;
     }
 
     fn close(&mut self) -> Result<(), Problem> {
         self.at += 1;
-        self.field_line = self.line;
+        self.line = self.current_line;
         self.parentheses = self.parentheses.checked_sub(1).ok_or(Problem::Parenthesis)?;
         Ok(())
     }
@@ -155,12 +155,12 @@ impl<'a> Scanner<'a> {
                 _ => self.at += 1,
             }
         }
-        self.field_line = self.line;
+        self.line = self.current_line;
         Field { raw: &self.text[start..self.at], quoted: false, apart }
     }
 
     fn quoted(&mut self, apart: bool) -> Result<Field<'a>, Problem> {
-        self.field_line = self.line;
+        self.line = self.current_line;
         self.at += 1;
         let start = self.at;
         loop {
@@ -171,7 +171,7 @@ impl<'a> Scanner<'a> {
                 Some(_) => {}
             }
             if self.peek() == Some(b'\n') {
-                self.line += 1;
+                self.current_line += 1;
             }
             self.at += 1;
         }
@@ -228,11 +228,7 @@ mod tests {
     fn entries_are_cut_into_fields() {
         let text = "a b ; c\n\n ; nothing\n  d (e ; f\n g\n) h \"i ; j\"\nk\\ l\\;m";
         let found = entries(text).unwrap();
-        assert_eq!(found, [
-            vec!["-", "a", "b"],
-            vec!["+", "d", "e", "g", "h", "i ; j'"],
-            vec!["-", "k\\\\ l\\\\;m"],
-        ]);
+        assert_eq!(found, [vec!["-", "a", "b"], vec!["+", "d", "e", "g", "h", "i ; j'"], vec!["-", "k\\\\ l\\\\;m"],]);
     }
 
     #[test]

@@ -212,7 +212,8 @@ pub(super) fn certificate(scanner: &mut Scanner<'_>) -> Result<u16, Problem> {
     const WHAT: &str = "a certificate type";
     let field = scanner.need(WHAT)?;
     let number = decimal(field.raw).and_then(|value| u16::try_from(value).ok());
-    let named = || TYPES.iter().find(|(name, _)| field.raw.eq_ignore_ascii_case(name.as_bytes())).map(|&(_, type_)| type_);
+    let named =
+        || TYPES.iter().find(|(name, _)| field.raw.eq_ignore_ascii_case(name.as_bytes())).map(|&(_, type_)| type_);
     number.or_else(named).ok_or_else(|| expected(WHAT, field))
 }
 

@@ -6,7 +6,8 @@ fn data(text: &str) -> Result<Vec<u8>, Problem> {
     let (rtype, fields) = text.split_once(' ').unwrap_or((text, ""));
     let mut wire = Vec::new();
     let mut scanner = Scanner::new(fields.as_bytes());
-    parse(crate::rtype::parse(rtype.as_bytes()).unwrap(), &mut scanner, Some(b"\x07example\0"), &mut wire).map(|()| wire)
+    parse(crate::rtype::parse(rtype.as_bytes()).unwrap(), &mut scanner, Some(b"\x07example\0"), &mut wire)
+        .map(|()| wire)
 }
 
 /// What `domain` reads from the same text, names uncompressed.
@@ -94,7 +95,10 @@ fn wrong_data_is_told_by_what_is_wrong() {
         ("A \\# 3 0a0000", "the octets are no data of type A"),
         ("A \\# 4 0a0000", "the data has 3 octets, its length says 4 (RFC 3597 5)"),
         ("TYPE65280 abc", "TYPE65280 is known by its number only: write its data as \\# LENGTH HEX (RFC 3597)"),
-        ("RRSIG A 8 0 1 20161321170000 20161008160000 1 . AA==", "expected a time as YYYYMMDDHHmmSS, found `20161321170000`"),
+        (
+            "RRSIG A 8 0 1 20161321170000 20161008160000 1 . AA==",
+            "expected a time as YYYYMMDDHHmmSS, found `20161321170000`",
+        ),
     ] {
         assert_eq!(data(text).unwrap_err().to_string(), message, "{text}");
     }
