@@ -222,7 +222,7 @@ fn open(listen: &[SocketAddr], workers: usize) -> Result<(Vec<Sockets>, Vec<Sock
         }
         let mut bind = address;
         for sockets in &mut all {
-            let failed = |source| ServeError::Listen { address: bind, source };
+            let failed = |source| ServeError::Listen { address, source };
             let udp = UdpSocket::serve(bind, BUFFER).map_err(failed)?;
             // With port 0, the kernel chooses for the first, and the others follow.
             bind = udp.local();

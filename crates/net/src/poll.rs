@@ -16,6 +16,10 @@ pub struct Poll {
     events: Vec<epoll::Event>,
 }
 
+// SAFETY: the events hold numbers of the caller's. That the kernel's union could hold a pointer instead is all that speaks
+// against moving them.
+unsafe impl Send for Poll {}
+
 /// What a socket is waited for, beside errors and the peer's hanging up, which are always told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {

@@ -166,9 +166,12 @@ mod tests {
 
     #[test]
     fn addresses_have_a_port_or_that_of_dns() {
-        for (word, address) in
-            [("127.0.0.1", "127.0.0.1:53"), ("::1", "[::1]:53"), ("[::1]:5300", "[::1]:5300"), ("0.0.0.0:0", "0.0.0.0:0")]
-        {
+        for (word, address) in [
+            ("127.0.0.1", "127.0.0.1:53"),
+            ("::1", "[::1]:53"),
+            ("[::1]:5300", "[::1]:5300"),
+            ("0.0.0.0:0", "0.0.0.0:0"),
+        ] {
             assert_eq!(parse_listen(word).unwrap().to_string(), address);
         }
         assert!(parse_listen("localhost").is_err());

@@ -203,18 +203,14 @@ impl ZoneCoverage {
 impl UnknownQuestion {
     fn of(unknown: &Unknown) -> Self {
         let Unknown { name, qtype, count, address } = unknown;
-        Self {
-            name: Presentation(name).to_string(),
-            qtype: rtype::name_of(*qtype),
-            count: *count,
-            address: *address,
-        }
+        Self { name: Presentation(name).to_string(), qtype: rtype::name_of(*qtype), count: *count, address: *address }
     }
 }
 
 fn unasked(set: &ZoneSet, marks: &Marks) -> Vec<Unasked> {
     let of_zone = |zone: &Zone| -> Vec<Unasked> {
-        let missed = zone.iter_rrsets().filter(|(at, rrset)| is_asked_for(rrset.rtype) && !marks.has(zone.number(), *at));
+        let missed =
+            zone.iter_rrsets().filter(|(at, rrset)| is_asked_for(rrset.rtype) && !marks.has(zone.number(), *at));
         let apex = Presentation(zone.apex()).to_string();
         let shown = |rrset: ldplayer_zone::store::RrSet<'_>| Unasked {
             zone: apex.clone(),

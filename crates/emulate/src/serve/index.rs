@@ -236,15 +236,14 @@ impl Servers {
     /// NS records at the apex of a zone and at its delegation, which need not agree.
     fn of(zones: &[Zone]) -> Self {
         let numbers: HashMap<&[u8], usize, FixedState> = zones.iter().map(Zone::apex).zip(0..).collect();
-        let mut of_zones: Vec<Names> =
-            zones.iter().map(|zone| zone.name_servers().map(Into::into).collect()).collect();
+        let mut of_zones: Vec<Names> = zones.iter().map(|zone| zone.name_servers().map(lower).collect()).collect();
         let mut of_delegations: HashMap<(u32, Box<[u8]>), Names, FixedState> = HashMap::default();
         for (zone, number) in zones.iter().zip(0..) {
             for (owner, target) in zone.delegations() {
                 if let Some(&child) = numbers.get(owner) {
-                    of_zones[child].insert(target.into());
+                    of_zones[child].insert(lower(target));
                 }
-                of_delegations.entry((number, owner.into())).or_default().insert(target.into());
+                of_delegations.entry((number, owner.into())).or_default().insert(lower(target));
             }
         }
         Self { of_zones, of_delegations }
@@ -273,6 +272,11 @@ impl Servers {
         lost.sort_unstable();
         lost
     }
+}
+
+/// Names in data keep the case that the zone file has.
+fn lower(name: &[u8]) -> Box<[u8]> {
+    name.to_ascii_lowercase().into()
 }
 
 fn address(rtype: u16, data: &[u8]) -> Option<IpAddr> {

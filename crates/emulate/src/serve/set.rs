@@ -265,7 +265,8 @@ mod tests {
     #[test]
     fn what_cannot_be_reached_is_listed() {
         let root = format!("{ROOT}lost. 60 NS ns.lost.\n");
-        let set = set(&[("root.zone", &root), ("example.zone", "$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS ns.elsewhere.test.\n")]);
+        let set =
+            set(&[("root.zone", &root), ("example.zone", "$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS ns.elsewhere.test.\n")]);
         let warnings = set.unwrap().warnings().join("\n");
         assert!(warnings.contains("zone example.: no name server of it has an address"), "{warnings}");
         assert!(warnings.contains("zone .: the delegation of lost. leads nowhere"), "{warnings}");

@@ -111,7 +111,12 @@ fn plan(set: &ZoneSet, internet: Internet, capture: PathBuf) -> Plan {
     }
     host.owns = addresses.iter().map(|address| address.to_string().parse().unwrap()).collect();
     let peers = BIND.map(|address| address.parse::<SocketAddr>().unwrap().ip()).to_vec();
-    plan.proxies = (internet == Internet::Views).then_some(ProxySettings { resolver: RESOLVER, server: INTERNET, peers, port: 53 });
+    plan.proxies = (internet == Internet::Views).then_some(ProxySettings {
+        resolver: RESOLVER,
+        server: INTERNET,
+        peers,
+        port: 53,
+    });
     plan
 }
 

@@ -96,7 +96,11 @@ const ZONES: [Plain; 13] = [
          a.root-servers AAAA 2001:503:ba3e::2:30
          b.root-servers A 170.247.170.2",
     ),
-    ("org.", Signed::No, "@ NS ns1\nns1 A 203.0.113.1\nns1 AAAA 2001:db8:113::1\nhost NS ns.host\nns.host A 198.51.100.20\nns.host AAAA 2001:db8::20"),
+    (
+        "org.",
+        Signed::No,
+        "@ NS ns1\nns1 A 203.0.113.1\nns1 AAAA 2001:db8:113::1\nhost NS ns.host\nns.host A 198.51.100.20\nns.host AAAA 2001:db8::20",
+    ),
     ("root-servers.net.", Signed::No, "@ NS a\n@ NS b\na A 198.41.0.4\na AAAA 2001:503:ba3e::2:30\nb A 170.247.170.2"),
     (
         ".",
@@ -173,8 +177,10 @@ impl Zones {
 
     fn write(&self, apex: &str, signed: Signed, text: &str) {
         let name = if apex == "." { "root.zone".to_owned() } else { format!("{}zone", apex) };
-        let text = format!("$TTL 3600\n$ORIGIN {apex}\n@ SOA ns.{} hostmaster 1 3600 900 604800 300\n", apex.trim_start_matches('.'))
-            + &text.lines().map(|line| line.trim().to_owned() + "\n").collect::<String>();
+        let text = format!(
+            "$TTL 3600\n$ORIGIN {apex}\n@ SOA ns.{} hostmaster 1 3600 900 604800 300\n",
+            apex.trim_start_matches('.')
+        ) + &text.lines().map(|line| line.trim().to_owned() + "\n").collect::<String>();
         let into = if signed == Signed::No { self.set() } else { self.path("plain") };
         fs::write(into.join(&name), text).unwrap();
         if signed != Signed::No {
@@ -251,7 +257,8 @@ pub fn odd_questions() -> Vec<Question> {
 
 /// 500 questions: the odd ones that need no TCP, and many plain ones.
 pub fn many_questions() -> Vec<Question> {
-    let mut questions: Vec<Question> = odd_questions().into_iter().filter(|(name, _)| !name.starts_with("large")).collect();
+    let mut questions: Vec<Question> =
+        odd_questions().into_iter().filter(|(name, _)| !name.starts_with("large")).collect();
     for number in 0..MANY {
         questions.push((format!("h{number}.insecure.com"), 1));
         questions.push((format!("n{number}.example.com"), 1));
