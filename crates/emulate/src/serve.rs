@@ -214,12 +214,10 @@ impl Drop for Server {
 fn open(listen: &[SocketAddr], workers: usize) -> Result<(Vec<Sockets>, Vec<SocketAddr>), ServeError> {
     let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets { udp: Vec::new(), tcp: Vec::new() }).collect();
     let mut listening = Vec::new();
+    // Who else shares its ports would take a part of our queries without a word. Before ours are open: those of all IPv6
+    // addresses are in the way of IPv4's, unless told otherwise.
+    listen.iter().try_for_each(|&address| probe::ensure_free(address)).map_err(ServeError::Taken)?;
     for &address in listen {
-        // Who else shares its ports would take a part of our queries without a word.
-        match probe::ensure_free(address) {
-            Err(error @ StockError::Taken { .. }) => return Err(ServeError::Taken(error)),
-            _ => {}
-        }
         let mut bind = address;
         for sockets in &mut all {
             let failed = |source| ServeError::Listen { address, source };

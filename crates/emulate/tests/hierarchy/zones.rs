@@ -22,6 +22,7 @@ const ZONES: [Plain; 13] = [
         "sub.example.com.",
         Signed::Nsec3,
         "@ NS ns1.example.com.
+         @ NS ns2.example.com.
          www A 192.0.2.80
          www AAAA 2001:db8:80::80
          *.wild TXT \"any name below wild\"
@@ -49,7 +50,8 @@ const ZONES: [Plain; 13] = [
          a.b.c.ent A 192.0.2.84
          _sip._tcp SRV 1 2 5060 mail
          insecure NS ns.insecure.com.
-         sub NS ns1",
+         sub NS ns1
+         sub NS ns2",
     ),
     ("insecure.com.", Signed::No, "@ NS ns\nns A 192.0.2.13\nns AAAA 2001:db8::13\nwww A 192.0.2.85\nmx A 192.0.2.86"),
     ("insecure.example.com.", Signed::No, "@ NS ns.insecure.com.\nwww A 192.0.2.87\n*.any A 192.0.2.88"),
@@ -213,7 +215,7 @@ fn run(command: &mut Command, directory: &Path) {
 /// A question of a client: name and type.
 pub type Question = (String, u16);
 
-const TYPES: [(&str, &[u16]); 33] = [
+const TYPES: [(&str, &[u16]); 34] = [
     (".", &[2, 6, 48]),
     ("com", &[2, 43, 48]),
     ("www.example.com", &[1, 28, 16]),
@@ -246,6 +248,7 @@ const TYPES: [(&str, &[u16]); 33] = [
     ("q.wild.example.net", &[1]),
     ("missing.example.net", &[1]),
     ("host.www.x.zone.example.net", &[28, 1]),
+    ("www.host.org", &[1, 28]),
     ("missing.tld-that-is-not", &[1]),
 ];
 
