@@ -155,6 +155,15 @@ fn probe() {
     UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"leak", "192.0.2.54:53").unwrap();
 }
 
+/// Takes the testbed down, also when a test fails.
+struct Down(PathBuf);
+
+impl Drop for Down {
+    fn drop(&mut self) {
+        let _ = ldplayer().env("XDG_RUNTIME_DIR", &self.0).args(["testbed", "down"]).output();
+    }
+}
+
 #[test]
 fn a_testbed_serves_its_zones_and_any_other_destination_is_a_leak() {
     let scratch = tempfile::tempdir().unwrap();
@@ -167,6 +176,7 @@ fn a_testbed_serves_its_zones_and_any_other_destination_is_a_leak() {
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
+    let _down = Down(scratch.path().to_owned());
     testbed(&["up", "--zones", directory.path().to_str().unwrap(), "--coverage", coverage.to_str().unwrap()]);
     let own = std::env::current_exe().unwrap();
     testbed(&["exec", "resolver", "--", own.to_str().unwrap(), "--exact", "probe", "--ignored"]);
