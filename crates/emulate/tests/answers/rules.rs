@@ -1,0 +1,213 @@
+//! The differences that are allowed, each with the sentence that allows it. `docs/answers.md` has the same list.
+
+use std::collections::BTreeSet;
+
+use ldplayer_core::message::flag;
+use ldplayer_zone::rtype;
+
+use crate::message::{Item, Seen};
+use crate::questions::Question;
+
+/// What a rule may look at besides the two replies.
+pub struct Case<'a> {
+    pub question: &'a Question,
+    /// Our reply to the same query over TCP: all that there is to say.
+    pub whole: &'a Seen,
+}
+
+/// A rule takes out of two replies what may differ between them.
+pub struct Rule {
+    /// What it is called in the table.
+    pub name: &'static str,
+    pub forgive: fn(&Case<'_>, &mut Seen, &mut Seen),
+}
+
+/// Applies the rules in turn and names those that changed anything.
+pub fn apply(rules: &[Rule], case: &Case<'_>, ours: &mut Seen, theirs: &mut Seen) -> Vec<&'static str> {
+    let mut used = Vec::new();
+    for rule in rules {
+        let before = (ours.clone(), theirs.clone());
+        (rule.forgive)(case, ours, theirs);
+        if before != (ours.clone(), theirs.clone()) {
+            used.push(rule.name);
+        }
+        if ours == theirs {
+            break;
+        }
+    }
+    used
+}
+
+/// RFC 9471 §3.1: "If message size constraints prevent the inclusion of all glue records for in-domain name servers over
+/// the chosen transport, the server MUST set the TC (Truncated) flag". Theirs is silent although glue is missing.
+const GLUE: Rule = Rule {
+    name: "glue-tc",
+    forgive: |case, ours, theirs| {
+        let is_referral = !ours.has(flag::AA) && ours.rcode == 0 && ours.sections[0].is_empty();
+        let missing = case.whole.sections[2].difference(&theirs.sections[2]);
+        let lacks_glue = missing.clone().any(|item| is_in_domain(item, &case.whole.sections[1]));
+        if is_referral && ours.has(flag::TC) && !theirs.has(flag::TC) && lacks_glue {
+            ours.flags &= !flag::TC;
+        }
+    },
+};
+
+/// Whether an address belongs to a name server within the zone that it serves.
+fn is_in_domain(address: &Item, authority: &BTreeSet<Item>) -> bool {
+    let within = |item: &Item| address.owner.ends_with(&item.owner) && item.data == address.owner;
+    authority.iter().any(|item| item.rtype == rtype::NS && within(item))
+}
+
+/// RFC 2181 §9: "When a DNS client receives a reply with TC set, it should ignore that response, and query again": what
+/// stands in it does not matter.
+const CUT_SHORT: Rule = Rule {
+    name: "both-truncated",
+    forgive: |_, ours, theirs| {
+        if ours.has(flag::TC) && theirs.has(flag::TC) {
+            forget(ours, theirs, &[0, 1, 2]);
+        }
+    },
+};
+
+/// RFC 8482 §4.1: "A DNS responder that receives an ANY query MAY decline to provide a conventional ANY response or MAY
+/// instead send a response with a single RRset (or a larger subset of available RRsets) in the answer section".
+const ANY: Rule = Rule {
+    name: "any-subset",
+    forgive: |case, ours, theirs| {
+        let is_subset = |seen: &Seen| !seen.sections[0].is_empty() && seen.sections[0].is_subset(&case.whole.sections[0]);
+        if case.question.qtype == rtype::ANY && is_subset(ours) && is_subset(theirs) {
+            forget(ours, theirs, &[0, 1, 2]);
+        }
+    },
+};
+
+/// RFC 5155 §7.2.3: "If there is an NSEC3 RR that matches QNAME, the server MUST return it": no more is needed for a name
+/// that is itself a wildcard; theirs adds the proof of §7.2.5 for names that a wildcard stands for.
+const STAR: Rule = Rule {
+    name: "nsec3-of-star",
+    forgive: |case, ours, theirs| {
+        let is_star = case.question.name.starts_with(b"\x01*");
+        let is_more = ours.sections[1].is_subset(&theirs.sections[1]);
+        if is_star && (is_more || theirs.has(flag::TC)) && only_denials(&ours.sections[1], &theirs.sections[1]) {
+            forget_denials(ours, theirs);
+        }
+    },
+};
+
+/// RFC 5155 §7.2.8: "each NSEC3 owner name is covered by another NSEC3 RR, effectively negating the existence of the NSEC3
+/// RR": such a name is not there, nor is it the closest encloser of one. Theirs takes it for one.
+const HASHED_NAME: Rule = Rule {
+    name: "below-nsec3-owner",
+    forgive: |case, ours, theirs| {
+        let labels = || ldplayer_core::name::labels(&case.question.name);
+        let is_below_hash = labels().skip(1).any(|label| label.len() == 32);
+        if is_below_hash && ours.rcode == 3 && only_denials(&ours.sections[1], &theirs.sections[1]) {
+            forget_denials(ours, theirs);
+        }
+    },
+};
+
+/// RFC 1034 §4.3.2 step 3a: "If the data at the node is a CNAME, and QTYPE doesn't match CNAME, copy the CNAME RR into the
+/// answer section of the response, change QNAME to the canonical name": for QTYPE NSEC3, too. Theirs does not.
+const NSEC3_AT_ALIAS: Rule = Rule {
+    name: "nsec3-at-alias",
+    forgive: |case, ours, theirs| {
+        let is_alias = ours.sections[0].iter().any(|item| item.rtype == rtype::CNAME);
+        if case.question.qtype == rtype::NSEC3 && is_alias && theirs.sections[0].is_empty() {
+            theirs.rcode = ours.rcode;
+            theirs.flags = ours.flags;
+            forget(ours, theirs, &[0, 1, 2]);
+        }
+    },
+};
+
+/// RFC 4035 §3.1.3.2: "An NSEC RR proving that there is no exact match for <SNAME, SCLASS>": SNAME is the name that the
+/// DNAME led to. Theirs proves it of another one.
+const DENIAL_BEHIND_DNAME: Rule = Rule {
+    name: "denial-behind-dname",
+    forgive: |_, ours, theirs| {
+        let is_redirected = ours.sections[0].iter().any(|item| item.rtype == rtype::DNAME);
+        if is_redirected && only_denials(&ours.sections[1], &theirs.sections[1]) {
+            forget_denials(ours, theirs);
+        }
+    },
+};
+
+/// RFC 2181 §9: "The TC bit should not be set merely because some extra information could have been included, but there was
+/// insufficient room. This includes the results of additional section processing": which of it is there when there is no
+/// room for all is not said.
+const ROOM: Rule = Rule {
+    name: "additional-room",
+    forgive: |case, ours, theirs| {
+        let all = &case.whole.sections[2];
+        let (here, there) = (&ours.sections[2], &theirs.sections[2]);
+        let is_part = here.is_subset(all) && there.is_subset(all);
+        if !case.question.tcp && is_part && here != all && there != all {
+            forget(ours, theirs, &[2]);
+        }
+    },
+};
+
+/// RFC 9471 §3.2: "If, after adding glue for all in-domain name servers, the glue for all sibling domain name servers does
+/// not fit due to message size constraints, the name server MAY set TC=1 but is not obligated to do so".
+const SIBLING_GLUE: Rule = Rule {
+    name: "sibling-glue-tc",
+    forgive: |case, ours, theirs| {
+        let is_referral = !ours.has(flag::AA) && ours.rcode == 0 && ours.sections[0].is_empty();
+        let lacks_siblings = theirs.sections[2].len() < case.whole.sections[2].len();
+        if is_referral && theirs.has(flag::TC) && !ours.has(flag::TC) && lacks_siblings {
+            theirs.flags &= !flag::TC;
+        }
+    },
+};
+
+/// RFC 4035 §3.1.4: "If a DS RRset is present at the delegation point, the name server MUST return both the DS RRset and its
+/// associated RRSIG RR(s) in the Authority section along with the NS RRset": theirs does not when the zone is not signed.
+const DS_UNSIGNED: Rule = Rule {
+    name: "ds-of-unsigned-zone",
+    forgive: |case, ours, theirs| {
+        let is_unsigned = !case.whole.sections.iter().flatten().any(|item| item.rtype == rtype::RRSIG);
+        let mut more = ours.sections[1].difference(&theirs.sections[1]);
+        if is_unsigned && more.all(|item| item.rtype == rtype::DS) {
+            ours.sections[1].retain(|item| item.rtype != rtype::DS);
+        }
+    },
+};
+
+/// RFC 9460 §4.1: "Authoritative DNS servers SHOULD return A, AAAA, and SVCB RRsets in the Additional section for any
+/// TargetNames that are in the zone": theirs does not.
+const SERVICE: Rule = Rule {
+    name: "svcb-additional",
+    forgive: |case, ours, theirs| {
+        let is_part = theirs.sections[2].is_subset(&case.whole.sections[2]);
+        if matches!(case.question.qtype, 64 | 65) && is_part {
+            forget(ours, theirs, &[2]);
+        }
+    },
+};
+
+/// Takes denials and what they do to the length out of both.
+fn forget_denials(ours: &mut Seen, theirs: &mut Seen) {
+    for seen in [&mut *ours, theirs] {
+        seen.sections[1].retain(|item| !matches!(item.covers(), rtype::NSEC | rtype::NSEC3));
+        seen.flags &= !flag::TC;
+    }
+}
+
+/// Empties sections of both.
+fn forget(ours: &mut Seen, theirs: &mut Seen, sections: &[usize]) {
+    for &section in sections {
+        ours.sections[section].clear();
+        theirs.sections[section].clear();
+    }
+    (ours.repeated, theirs.repeated) = (0, 0);
+}
+
+/// Whether two sections differ in NSEC and NSEC3 records and their signatures only.
+fn only_denials(ours: &BTreeSet<Item>, theirs: &BTreeSet<Item>) -> bool {
+    ours.symmetric_difference(theirs).all(|item| matches!(item.covers(), rtype::NSEC | rtype::NSEC3))
+}
+
+pub const NSD: &[Rule] = &[CUT_SHORT, GLUE, SIBLING_GLUE, ROOM, ANY, STAR, HASHED_NAME, NSEC3_AT_ALIAS, DENIAL_BEHIND_DNAME, DS_UNSIGNED, SERVICE];
+pub const KNOT: &[Rule] = &[CUT_SHORT, GLUE, SIBLING_GLUE, ROOM, ANY];
+pub const BIND: &[Rule] = &[CUT_SHORT, GLUE, SIBLING_GLUE, ROOM, ANY];
