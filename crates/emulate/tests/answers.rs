@@ -47,10 +47,10 @@ fn records(path: &Path) -> Records {
 }
 
 /// Our answer, without a server in between.
-fn ours(zone: &Zone, question: &Question, transport: Transport, scratch: &mut Scratch) -> Seen {
+fn ours(zone: &Zone, question: &Question, transport: Transport, scratch: &mut Scratch) -> (Seen, usize) {
     let mut out = Vec::new();
     respond(zone, &question.octets, transport, scratch, &mut out);
-    Seen::read(&out)
+    (Seen::read(&out), out.len())
 }
 
 /// Asks both and compares.
@@ -65,15 +65,15 @@ fn compare(name: &str, stock: &dyn Stock, rules: &[Rule], file: &Path, count: us
     let mut allowed: BTreeMap<&str, usize> = BTreeMap::new();
     for question in Questions::of(&records, zone.apex(), 1).take(count) {
         let transport = if question.tcp { Transport::Tcp } else { Transport::Udp };
-        let mut ours_now = ours(&zone, &question, transport, &mut scratch);
+        let (mut ours_now, length) = ours(&zone, &question, transport, &mut scratch);
         let mut theirs = Seen::read(&peer.ask(&question));
         if ours_now == theirs {
             equal += 1;
             continue;
         }
         let before = (ours_now.clone(), theirs.clone());
-        let whole = ours(&zone, &question, Transport::Tcp, &mut scratch);
-        let case = Case { question: &question, whole: &whole };
+        let (whole, _) = ours(&zone, &question, Transport::Tcp, &mut scratch);
+        let case = Case { question: &question, whole: &whole, length, limit: question.limit() };
         let used = rules::apply(rules, &case, &mut ours_now, &mut theirs);
         if ours_now == theirs {
             used.into_iter().for_each(|rule| *allowed.entry(rule).or_default() += 1);

@@ -79,8 +79,8 @@ impl Seen {
     pub fn unlike(&self, theirs: &Self) -> String {
         let mut text = format!("  ours {self}\n  theirs {theirs}\n");
         for (name, (a, b)) in ["an", "ns", "ar"].iter().zip(self.sections.iter().zip(&theirs.sections)) {
-            a.difference(b).for_each(|item| text.push_str(&format!("  {name} only ours: {item}\n")));
-            b.difference(a).for_each(|item| text.push_str(&format!("  {name} only theirs: {item}\n")));
+            a.difference(b).take(4).for_each(|item| text.push_str(&format!("  {name} only ours: {item}\n")));
+            b.difference(a).take(4).for_each(|item| text.push_str(&format!("  {name} only theirs: {item}\n")));
         }
         text
     }

@@ -23,6 +23,14 @@ pub struct Question {
     pub tcp: bool,
 }
 
+impl Question {
+    /// Most octets of the answer, with the size that all servers here are left at.
+    pub fn limit(&self) -> usize {
+        let udp = self.edns.map_or(512, |(size, _)| size.clamp(512, 1232));
+        if self.tcp { 65_535 } else { udp.into() }
+    }
+}
+
 impl fmt::Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let transport = if self.tcp { "TCP" } else { "UDP" };

@@ -13,6 +13,17 @@ pub struct Case<'a> {
     pub question: &'a Question,
     /// Our reply to the same query over TCP: all that there is to say.
     pub whole: &'a Seen,
+    /// Octets of our reply.
+    pub length: usize,
+    /// Octets that it may have.
+    pub limit: usize,
+}
+
+impl Case<'_> {
+    /// Whether there is hardly room for another set with its signature.
+    fn is_nearly_full(&self) -> bool {
+        self.limit < self.length + 160
+    }
 }
 
 /// A rule takes out of two replies what may differ between them.
@@ -108,12 +119,12 @@ const HASHED_NAME: Rule = Rule {
 };
 
 /// RFC 1034 §4.3.2 step 3a: "If the data at the node is a CNAME, and QTYPE doesn't match CNAME, copy the CNAME RR into the
-/// answer section of the response, change QNAME to the canonical name": for QTYPE NSEC3, too. Theirs does not.
-const NSEC3_AT_ALIAS: Rule = Rule {
-    name: "nsec3-at-alias",
+/// answer section of the response, change QNAME to the canonical name": for QTYPE NSEC, NSEC3 and RRSIG, too. Theirs does not.
+const PROOF_AT_ALIAS: Rule = Rule {
+    name: "proof-type-at-alias",
     forgive: |case, ours, theirs| {
         let is_alias = ours.sections[0].iter().any(|item| item.rtype == rtype::CNAME);
-        if case.question.qtype == rtype::NSEC3 && is_alias && theirs.sections[0].is_empty() {
+        if matches!(case.question.qtype, rtype::NSEC | rtype::NSEC3 | rtype::RRSIG) && is_alias && theirs.sections[0].is_empty() {
             theirs.rcode = ours.rcode;
             theirs.flags = ours.flags;
             forget(ours, theirs, &[0, 1, 2]);
@@ -140,10 +151,54 @@ const ROOM: Rule = Rule {
     name: "additional-room",
     forgive: |case, ours, theirs| {
         let all = &case.whole.sections[2];
-        let (here, there) = (&ours.sections[2], &theirs.sections[2]);
-        let is_part = here.is_subset(all) && there.is_subset(all);
-        if !case.question.tcp && is_part && here != all && there != all {
+        let is_part = ours.sections[2].is_subset(all) && theirs.sections[2].is_subset(all);
+        if case.is_nearly_full() && is_part {
             forget(ours, theirs, &[2]);
+        }
+    },
+};
+
+/// RFC 1035 §4.1.4: "Programs are free to avoid using pointers in messages they generate, although this will reduce datagram
+/// capacity, and may cause truncation": theirs is truncated, ours fits by a little.
+const COMPRESSION: Rule = Rule {
+    name: "fits-by-compression",
+    forgive: |case, ours, theirs| {
+        if case.is_nearly_full() && theirs.has(flag::TC) && !ours.has(flag::TC) {
+            theirs.flags &= !flag::TC;
+            forget(ours, theirs, &[0, 1, 2]);
+        }
+    },
+};
+
+/// RFC 1034 §3.6.2: "Domain software should not fail when presented with CNAME chains or loops; CNAME chains should be
+/// followed and CNAME loops signalled as an error": after how many rounds is not said, nor how.
+const LOOP: Rule = Rule {
+    name: "alias-loop",
+    forgive: |_, ours, theirs| {
+        let is_alias = |item: &Item| matches!(item.covers(), rtype::CNAME | rtype::DNAME);
+        let is_loop = |seen: &Seen| {
+            let mut dnames = seen.sections[0].iter().filter(|item| item.rtype == rtype::DNAME);
+            let owners: Vec<_> = dnames.clone().map(|item| &item.owner).collect();
+            !owners.is_empty() && dnames.all(|item| owners.contains(&&item.data)) && seen.sections[0].iter().all(is_alias)
+        };
+        let no_more = |seen: &Seen| seen.sections[1].is_empty() && seen.sections[2].is_empty();
+        if is_loop(ours) && no_more(ours) && no_more(theirs) && theirs.sections[0].iter().all(is_alias) {
+            theirs.flags &= !flag::TC;
+            ours.flags &= !flag::TC;
+            theirs.rcode = ours.rcode;
+            forget(ours, theirs, &[0]);
+        }
+    },
+};
+
+/// RFC 4035 §3.1.3.3: the name server "MUST include in the Authority section of the response an NSEC RR that proves" that a
+/// closer match than the wildcard does not exist. Theirs does not when the same record, expanded, is the answer.
+const NSEC_OF_WILDCARD: Rule = Rule {
+    name: "nsec-of-wildcard",
+    forgive: |case, ours, theirs| {
+        let is_less = theirs.sections[1].is_subset(&ours.sections[1]);
+        if case.question.qtype == rtype::NSEC && is_less && only_denials(&ours.sections[1], &theirs.sections[1]) {
+            forget_denials(ours, theirs);
         }
     },
 };
@@ -161,26 +216,14 @@ const SIBLING_GLUE: Rule = Rule {
     },
 };
 
-/// RFC 4035 §3.1.4: "If a DS RRset is present at the delegation point, the name server MUST return both the DS RRset and its
-/// associated RRSIG RR(s) in the Authority section along with the NS RRset": theirs does not when the zone is not signed.
-const DS_UNSIGNED: Rule = Rule {
-    name: "ds-of-unsigned-zone",
+/// RFC 1034 §4.3.2 step 6: "Using local data only, attempt to add other RRs which may be useful to the additional section
+/// of the query": for which types, and whether with proofs, is not said. These are the ones that servers differ in.
+const USEFUL: Rule = Rule {
+    name: "additional-types",
     forgive: |case, ours, theirs| {
-        let is_unsigned = !case.whole.sections.iter().flatten().any(|item| item.rtype == rtype::RRSIG);
-        let mut more = ours.sections[1].difference(&theirs.sections[1]);
-        if is_unsigned && more.all(|item| item.rtype == rtype::DS) {
-            ours.sections[1].retain(|item| item.rtype != rtype::DS);
-        }
-    },
-};
-
-/// RFC 9460 §4.1: "Authoritative DNS servers SHOULD return A, AAAA, and SVCB RRsets in the Additional section for any
-/// TargetNames that are in the zone": theirs does not.
-const SERVICE: Rule = Rule {
-    name: "svcb-additional",
-    forgive: |case, ours, theirs| {
-        let is_part = theirs.sections[2].is_subset(&case.whole.sections[2]);
-        if matches!(case.question.qtype, 64 | 65) && is_part {
+        let all = &case.whole.sections[2];
+        let is_part = theirs.sections[2].iter().all(|item| all.contains(item) || item.covers() == rtype::NSEC);
+        if matches!(case.question.qtype, 18 | rtype::RT | rtype::KX | 64 | 65) && is_part {
             forget(ours, theirs, &[2]);
         }
     },
@@ -208,6 +251,65 @@ fn only_denials(ours: &BTreeSet<Item>, theirs: &BTreeSet<Item>) -> bool {
     ours.symmetric_difference(theirs).all(|item| matches!(item.covers(), rtype::NSEC | rtype::NSEC3))
 }
 
-pub const NSD: &[Rule] = &[CUT_SHORT, GLUE, SIBLING_GLUE, ROOM, ANY, STAR, HASHED_NAME, NSEC3_AT_ALIAS, DENIAL_BEHIND_DNAME, DS_UNSIGNED, SERVICE];
-pub const KNOT: &[Rule] = &[CUT_SHORT, GLUE, SIBLING_GLUE, ROOM, ANY];
-pub const BIND: &[Rule] = &[CUT_SHORT, GLUE, SIBLING_GLUE, ROOM, ANY];
+/// RFC 1034 §4.3.2 leaves the authority section of a positive answer empty; that servers name the zone's name servers there,
+/// and their addresses, is their choice (RFC 2181 §6.1 speaks of servers that do). Theirs does not.
+const NO_SERVERS: Rule = Rule {
+    name: "no-servers-named",
+    forgive: |case, ours, theirs| {
+        let is_positive = ours.has(flag::AA) && ours.rcode == 0 && !ours.sections[0].is_empty();
+        let names_servers = |seen: &Seen| seen.sections[1].iter().any(|item| item.rtype == rtype::NS);
+        if is_positive && names_servers(ours) && !names_servers(theirs) {
+            ours.sections[1].retain(|item| item.covers() != rtype::NS);
+            let hosts = |item: &Item| case.whole.sections[0].iter().any(|record| record.data.ends_with(&item.owner));
+            // Of the addresses those stay that the answer itself calls for.
+            ours.sections[2].retain(|item| hosts(item));
+            let room = theirs.sections[2].is_subset(&case.whole.sections[2]) && ours.sections[2].is_subset(&theirs.sections[2]);
+            if room && !case.question.tcp {
+                forget(ours, theirs, &[2]);
+            }
+        }
+    },
+};
+
+/// RFC 8482 §7: RRSIG queries may be answered like ANY, by a subset.
+const RRSIG: Rule = Rule {
+    name: "rrsig-subset",
+    forgive: |case, ours, theirs| {
+        let is_part = theirs.sections[0].is_subset(&case.whole.sections[0]) && !theirs.sections[0].is_empty();
+        if case.question.qtype == rtype::RRSIG && is_part {
+            ours.flags &= !flag::TC;
+            theirs.flags &= !flag::TC;
+            forget(ours, theirs, &[0]);
+        }
+    },
+};
+
+/// RFC 1034 §4.3.2 step 6, too: theirs names the addresses of some of many name servers only.
+const SOME_SERVERS: Rule = Rule {
+    name: "addresses-of-some",
+    forgive: |case, ours, theirs| {
+        if case.question.qtype == rtype::NS && theirs.sections[2].is_subset(&ours.sections[2]) {
+            forget(ours, theirs, &[2]);
+        }
+    },
+};
+
+pub const NSD: &[Rule] =
+    &[CUT_SHORT, GLUE, SIBLING_GLUE, ROOM, ANY, STAR, HASHED_NAME, PROOF_AT_ALIAS, DENIAL_BEHIND_DNAME, USEFUL];
+pub const KNOT: &[Rule] = &[
+    CUT_SHORT,
+    GLUE,
+    COMPRESSION,
+    SIBLING_GLUE,
+    NO_SERVERS,
+    ROOM,
+    ANY,
+    RRSIG,
+    USEFUL,
+    PROOF_AT_ALIAS,
+    NSEC_OF_WILDCARD,
+    LOOP,
+    SOME_SERVERS,
+];
+pub const BIND: &[Rule] =
+    &[CUT_SHORT, GLUE, COMPRESSION, SIBLING_GLUE, ROOM, ANY, RRSIG, USEFUL, PROOF_AT_ALIAS, NSEC_OF_WILDCARD, LOOP];

@@ -117,7 +117,7 @@ impl Answer<'_, '_> {
     /// DS records of a cut, or the proof that there are none (RFC 4035 §3.1.4, RFC 5155 §7.2.7).
     pub fn prove_delegation(&mut self, cut: u32) {
         let zone = self.zone;
-        if !self.dnssec {
+        if !self.dnssec || !zone.is_signed() {
             return;
         }
         if let Some(at) = zone.set_at(cut, rtype::DS) {
