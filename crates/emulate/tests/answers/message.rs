@@ -66,7 +66,8 @@ impl Seen {
                 repeated += usize::from(item.rtype != OPT && !section.insert(item));
             }
         }
-        let edns = view.edns().map(|edns| Edns { size: edns.udp_size, version: edns.version, dnssec_ok: edns.dnssec_ok });
+        let edns =
+            view.edns().map(|edns| Edns { size: edns.udp_size, version: edns.version, dnssec_ok: edns.dnssec_ok });
         let question = view.question_octets().unwrap_or_default().to_vec();
         Self { flags: view.flags() & !0xf, rcode: view.rcode(), question, edns, sections, repeated }
     }
@@ -103,7 +104,9 @@ impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = self.sections.each_ref().map(BTreeSet::len);
         write!(f, "rcode {} flags", self.rcode)?;
-        for (bit, name) in [(flag::AA, "aa"), (flag::TC, "tc"), (flag::RD, "rd"), (flag::RA, "ra"), (flag::AD, "ad"), (flag::CD, "cd")] {
+        for (bit, name) in
+            [(flag::AA, "aa"), (flag::TC, "tc"), (flag::RD, "rd"), (flag::RA, "ra"), (flag::AD, "ad"), (flag::CD, "cd")]
+        {
             if self.has(bit) {
                 write!(f, " {name}")?;
             }

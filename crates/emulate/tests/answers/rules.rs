@@ -85,9 +85,14 @@ const CUT_SHORT: Rule = Rule {
 const ANY: Rule = Rule {
     name: "any-subset",
     forgive: |case, ours, theirs| {
-        let is_subset = |seen: &Seen| !seen.sections[0].is_empty() && seen.sections[0].is_subset(&case.whole.sections[0]);
+        let is_some = |seen: &Seen| !seen.sections[0].is_empty() || seen.has(flag::TC);
+        let is_subset = |seen: &Seen| is_some(seen) && seen.sections[0].is_subset(&case.whole.sections[0]);
         if case.question.qtype == rtype::ANY && is_subset(ours) && is_subset(theirs) {
+            ours.flags &= !flag::TC;
+            theirs.flags &= !flag::TC;
             forget(ours, theirs, &[0, 1, 2]);
+            // Whether a name that a DNAME leads to is looked up for ANY is part of that.
+            theirs.rcode = ours.rcode;
         }
     },
 };
@@ -124,7 +129,10 @@ const PROOF_AT_ALIAS: Rule = Rule {
     name: "proof-type-at-alias",
     forgive: |case, ours, theirs| {
         let is_alias = ours.sections[0].iter().any(|item| item.rtype == rtype::CNAME);
-        if matches!(case.question.qtype, rtype::NSEC | rtype::NSEC3 | rtype::RRSIG) && is_alias && theirs.sections[0].is_empty() {
+        if matches!(case.question.qtype, rtype::NSEC | rtype::NSEC3 | rtype::RRSIG)
+            && is_alias
+            && theirs.sections[0].is_empty()
+        {
             theirs.rcode = ours.rcode;
             theirs.flags = ours.flags;
             forget(ours, theirs, &[0, 1, 2]);
@@ -179,7 +187,9 @@ const LOOP: Rule = Rule {
         let is_loop = |seen: &Seen| {
             let mut dnames = seen.sections[0].iter().filter(|item| item.rtype == rtype::DNAME);
             let owners: Vec<_> = dnames.clone().map(|item| &item.owner).collect();
-            !owners.is_empty() && dnames.all(|item| owners.contains(&&item.data)) && seen.sections[0].iter().all(is_alias)
+            !owners.is_empty()
+                && dnames.all(|item| owners.contains(&&item.data))
+                && seen.sections[0].iter().all(is_alias)
         };
         let no_more = |seen: &Seen| seen.sections[1].is_empty() && seen.sections[2].is_empty();
         if is_loop(ours) && no_more(ours) && no_more(theirs) && theirs.sections[0].iter().all(is_alias) {
@@ -223,7 +233,9 @@ const USEFUL: Rule = Rule {
     forgive: |case, ours, theirs| {
         let all = &case.whole.sections[2];
         let is_part = theirs.sections[2].iter().all(|item| all.contains(item) || item.covers() == rtype::NSEC);
-        if matches!(case.question.qtype, 18 | rtype::RT | rtype::KX | 64 | 65) && is_part {
+        // BIND follows NAPTR records as a client would (RFC 3403 §4.1), through SRV records.
+        let is_naptr = case.question.qtype == 35;
+        if is_naptr || matches!(case.question.qtype, 18 | rtype::RT | rtype::KX | 64 | 65) && is_part {
             forget(ours, theirs, &[2]);
         }
     },
@@ -263,7 +275,8 @@ const NO_SERVERS: Rule = Rule {
             let hosts = |item: &Item| case.whole.sections[0].iter().any(|record| record.data.ends_with(&item.owner));
             // Of the addresses those stay that the answer itself calls for.
             ours.sections[2].retain(|item| hosts(item));
-            let room = theirs.sections[2].is_subset(&case.whole.sections[2]) && ours.sections[2].is_subset(&theirs.sections[2]);
+            let room = theirs.sections[2].is_subset(&case.whole.sections[2])
+                && ours.sections[2].is_subset(&theirs.sections[2]);
             if room && !case.question.tcp {
                 forget(ours, theirs, &[2]);
             }
@@ -294,6 +307,74 @@ const SOME_SERVERS: Rule = Rule {
     },
 };
 
+/// RFC 4035 §3.1.6: "A security-aware name server [...] SHOULD clear the CD bit when composing an authoritative response":
+/// theirs copies it.
+const CD: Rule = Rule { name: "cd-copied", forgive: |_, _, theirs| theirs.flags &= !flag::CD };
+
+/// RFC 1035 §3.2.1: "SOA records are always distributed with a zero TTL to prohibit caching": theirs does so when the SOA
+/// was asked for and is not there, ours has the TTL of RFC 2308 §3.
+const ZERO_TTL: Rule = Rule {
+    name: "zero-soa-ttl",
+    forgive: |case, ours, theirs| {
+        let is_zero = theirs.sections[1].iter().any(|item| item.rtype == rtype::SOA && item.ttl == 0);
+        if case.question.qtype == rtype::SOA && is_zero {
+            for seen in [ours, theirs] {
+                seen.sections[1].retain(|item| item.covers() != rtype::SOA);
+            }
+        }
+    },
+};
+
+/// RFC 1034 §3.6.2 again: theirs signals the loop as an error.
+const LOOP_ERROR: Rule = Rule {
+    name: "loop-is-servfail",
+    forgive: |_, ours, theirs| {
+        let has_alias = ours.sections[0].iter().any(|item| item.rtype == rtype::CNAME);
+        if has_alias && theirs.rcode == 2 && ours.sections[0] == theirs.sections[0] {
+            theirs.rcode = ours.rcode;
+        }
+    },
+};
+
+/// RFC 1034 §4.3.2 step 3b: "If a match would take us out of the authoritative data, we have a referral": a question for the
+/// NSEC record of a cut is one, too. Theirs answers it.
+const NSEC_OF_CUT: Rule = Rule {
+    name: "nsec-of-cut",
+    forgive: |case, ours, theirs| {
+        let is_answer =
+            theirs.sections[0].iter().all(|item| item.covers() == rtype::NSEC) && !theirs.sections[0].is_empty();
+        if case.question.qtype == rtype::NSEC && !ours.has(flag::AA) && theirs.has(flag::AA) && is_answer {
+            (ours.flags, ours.rcode) = (theirs.flags, theirs.rcode);
+            forget(ours, theirs, &[0, 1, 2]);
+        }
+    },
+};
+
+/// RFC 1034 §4.3.2 step 6 again: theirs has fewer addresses, of a referral all of those that are needed (RFC 9471 §3.1).
+const FEWER_ADDRESSES: Rule = Rule {
+    name: "fewer-addresses",
+    forgive: |_, ours, theirs| {
+        let mut missing = ours.sections[2].difference(&theirs.sections[2]);
+        let is_part = theirs.sections[2].is_subset(&ours.sections[2]);
+        if is_part && (ours.has(flag::AA) || !missing.any(|item| is_in_domain(item, &ours.sections[1]))) {
+            forget(ours, theirs, &[2]);
+        }
+    },
+};
+
+/// RFC 1034 §4.3.2 and RFC 2181 §6.1, as for `no-servers-named`: theirs names the zone's name servers with the CNAME that a
+/// DNAME makes.
+const SERVERS_AT_DNAME: Rule = Rule {
+    name: "servers-named-at-dname",
+    forgive: |case, ours, theirs| {
+        let is_redirected = ours.sections[0].iter().any(|item| item.rtype == rtype::DNAME);
+        let are_servers = theirs.sections[1].iter().all(|item| item.covers() == rtype::NS);
+        if case.question.qtype == rtype::CNAME && is_redirected && are_servers && ours.sections[1].is_empty() {
+            forget(ours, theirs, &[1, 2]);
+        }
+    },
+};
+
 pub const NSD: &[Rule] =
     &[CUT_SHORT, GLUE, SIBLING_GLUE, ROOM, ANY, STAR, HASHED_NAME, PROOF_AT_ALIAS, DENIAL_BEHIND_DNAME, USEFUL];
 pub const KNOT: &[Rule] = &[
@@ -304,12 +385,30 @@ pub const KNOT: &[Rule] = &[
     NO_SERVERS,
     ROOM,
     ANY,
+    LOOP,
     RRSIG,
     USEFUL,
     PROOF_AT_ALIAS,
     NSEC_OF_WILDCARD,
-    LOOP,
     SOME_SERVERS,
 ];
-pub const BIND: &[Rule] =
-    &[CUT_SHORT, GLUE, COMPRESSION, SIBLING_GLUE, ROOM, ANY, RRSIG, USEFUL, PROOF_AT_ALIAS, NSEC_OF_WILDCARD, LOOP];
+pub const BIND: &[Rule] = &[
+    CD,
+    CUT_SHORT,
+    GLUE,
+    COMPRESSION,
+    SIBLING_GLUE,
+    NO_SERVERS,
+    ROOM,
+    ANY,
+    LOOP,
+    RRSIG,
+    USEFUL,
+    PROOF_AT_ALIAS,
+    NSEC_OF_WILDCARD,
+    LOOP_ERROR,
+    ZERO_TTL,
+    NSEC_OF_CUT,
+    SERVERS_AT_DNAME,
+    FEWER_ADDRESSES,
+];
