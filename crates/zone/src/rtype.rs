@@ -56,7 +56,9 @@ pub fn name_of(rtype: u16) -> String {
 
 /// The type of a mnemonic or of `TYPEn` (RFC 3597 §5), in any case.
 pub fn parse(text: &[u8]) -> Option<u16> {
-    common(text).or_else(|| Rtype::from_mnemonic(text).map(Rtype::to_int)).or_else(|| numbered(text))
+    // The library knows this one by its number only.
+    let odd = || text.eq_ignore_ascii_case(b"NSAP-PTR").then_some(23);
+    common(text).or_else(|| Rtype::from_mnemonic(text).map(Rtype::to_int)).or_else(odd).or_else(|| numbered(text))
 }
 
 /// The types that fill zone files, found without the walk through all mnemonics.

@@ -255,6 +255,11 @@ impl Zone {
         &self.negative_soa
     }
 
+    /// Whether the zone's own records are signed.
+    pub(crate) const fn is_signed(&self) -> bool {
+        self.negative_soa.signatures > 0
+    }
+
     pub(crate) const fn denial(&self) -> &Denial {
         &self.denial
     }

@@ -20,17 +20,18 @@ pub(crate) struct Pending {
 pub(super) fn write(answer: &mut Answer<'_, '_>, section: Section, at: u32, owner: Owner<'_>, signed: bool) -> bool {
     let zone = answer.zone;
     let set = zone.set(at);
-    let mut targets = zone.targets(set).iter();
-    let Some(offset) = target_offset(set.rtype).filter(|_| targets.len() > 0) else {
+    let Some(offset) = target_offset(set.rtype).filter(|_| !zone.targets(set).is_empty()) else {
         return answer.writer.set(section, zone, set, owner, signed, |_| {});
     };
+    let own_place = if let Owner::At(at) = owner { Some(at) } else { None };
+    let mut hosts = zone.targets(set).iter().zip(zone.data(set));
     let noted = answer.pending.len();
     let pending = &mut *answer.pending;
     let fits = answer.writer.set(section, zone, set, owner, signed, |data| {
-        if let Some(&node) = targets.next().filter(|&&node| node != NONE) {
-            let by_wildcard = zone.is_wildcard(node);
-            pending.push(Pending { node, at: data + offset, by_wildcard });
-        }
+        let Some((&node, record)) = hosts.next().filter(|&(&node, _)| node != NONE) else { return };
+        // A service that names the root has its addresses at its own name (RFC 9460 §2.5.2).
+        let place = if record[offset] == 0 { own_place } else { Some(data + offset) };
+        pending.extend(place.map(|at| Pending { node, at, by_wildcard: zone.is_wildcard(node) }));
     });
     if !fits {
         answer.pending.truncate(noted);

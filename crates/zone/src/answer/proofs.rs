@@ -37,11 +37,9 @@ impl Answer<'_, '_> {
     /// Writes what was noted. Without it the answer cannot be validated: it must fit.
     pub fn denials(&mut self) {
         let zone = self.zone;
-        for number in 0..self.denials.len() {
-            let entry = *zone.denial().entry(self.denials[number]);
-            if self.answered.truncated || self.written.contains(&entry.set) {
-                continue;
-            }
+        while self.denied < self.denials.len() && !self.answered.truncated {
+            let entry = *zone.denial().entry(self.denials[self.denied]);
+            self.denied += 1;
             self.written.push(entry.set);
             let owner = Owner::Name(zone.denial_owner(&entry));
             let fits = self.writer.set(Section::Authority, zone, zone.set(entry.set), owner, true, |_| {});
@@ -119,7 +117,7 @@ impl Answer<'_, '_> {
     /// DS records of a cut, or the proof that there are none (RFC 4035 §3.1.4, RFC 5155 §7.2.7).
     pub fn prove_delegation(&mut self, cut: u32) {
         let zone = self.zone;
-        if !self.dnssec {
+        if !self.dnssec || !zone.is_signed() {
             return;
         }
         if let Some(at) = zone.set_at(cut, rtype::DS) {

@@ -27,6 +27,8 @@ pub(super) struct Answer<'z, 's> {
     pub dnssec: bool,
     transport: Transport,
     aliases: usize,
+    /// How many of the denials are written.
+    pub denied: usize,
     pub answered: Answered,
 }
 
@@ -62,6 +64,7 @@ pub(super) fn resolve(
         dnssec: query.dnssec_ok(),
         transport,
         aliases: 0,
+        denied: 0,
         answered: Answered { kind: Kind::Answer, ..Answered::default() },
     };
     answer.run();
@@ -80,7 +83,7 @@ enum Step {
 enum End {
     /// There are records of the type.
     Data,
-    /// An alias that leads out, around, or too far.
+    /// Nothing belongs to the answer but proofs: an alias leads out, around, or too far; or all types were asked for.
     Alias,
     Referral(u32),
     /// The node without the type.
@@ -139,10 +142,10 @@ impl<'z> Answer<'z, '_> {
 
     /// Answers from a node: the name's own, or the wildcard's that stands for it.
     fn data(&mut self, node: u32, owner: Owner<'static>) -> Step {
-        if matches!(self.qtype, rtype::ANY | rtype::RRSIG) {
-            return self.several(node, owner);
-        }
         let zone = self.zone;
+        if let Some(first) = self.first_of_several(node) {
+            return self.several(node, first, owner);
+        }
         if let Some(at) = zone.set_at(node, self.qtype) {
             return Step::Done(if self.write_answer(at, owner) { End::Data } else { End::Truncated });
         }
@@ -152,36 +155,46 @@ impl<'z> Answer<'z, '_> {
         }
     }
 
-    /// ANY: all sets, over TCP only (RFC 8482 §4.4). RRSIG: all signatures (RFC 8482 §7).
-    fn several(&mut self, node: u32, owner: Owner<'static>) -> Step {
+    /// Where the question is for more than one set, the first that there is.
+    fn first_of_several(&self, node: u32) -> Option<usize> {
+        let sets = self.zone.sets_of(self.zone.node(node));
+        match self.qtype {
+            rtype::RRSIG => sets.iter().position(|set| set.signatures > 0),
+            // Of NSEC alone nobody has use.
+            rtype::ANY => {
+                let data = sets.iter().position(|set| set.count > 0 && set.rtype != rtype::NSEC);
+                data.or_else(|| sets.iter().position(|set| set.count > 0))
+            }
+            _ => None,
+        }
+    }
+
+    /// ANY: over TCP all sets, over UDP one (RFC 8482 §4.1). RRSIG: all signatures (RFC 8482 §7).
+    fn several(&mut self, node: u32, only: usize, owner: Owner<'static>) -> Step {
         let zone = self.zone;
-        let first = zone.first_set(node);
+        let sets = zone.sets_of(zone.node(node));
         let only_signatures = self.qtype == rtype::RRSIG;
         let wanted = |set: &Set| if only_signatures { set.signatures > 0 } else { set.count > 0 };
-        if !zone.sets_of(zone.node(node)).iter().any(wanted) {
-            return Step::Done(End::NoData(node));
-        }
-        if !only_signatures && self.transport == Transport::Udp {
-            return Step::Done(End::Truncated);
-        }
-        for (at, set) in (first..).zip(zone.sets_of(zone.node(node))).filter(|(_, set)| wanted(set)) {
-            let fits = if only_signatures {
-                self.writer.signatures(Section::Answer, zone, set, owner)
-            } else {
-                self.write_any(at, set, owner)
-            };
-            if !fits {
+        let is_one = !only_signatures && self.transport == Transport::Udp;
+        for (number, set) in sets.iter().enumerate().filter(|(_, set)| wanted(set)) {
+            if is_one && number != only {
+                continue;
+            }
+            if !self.write_one_of(zone.first_set(node) + number as u32, set, owner) {
                 return Step::Done(End::Truncated);
             }
         }
-        Step::Done(End::Data)
+        Step::Done(if only_signatures { End::Data } else { End::Alias })
     }
 
-    /// A set of an answer to ANY: signatures are data there.
-    fn write_any(&mut self, at: u32, set: &Set, owner: Owner<'_>) -> bool {
+    /// A set of an answer to ANY, signatures being data there, or the signatures of a set.
+    fn write_one_of(&mut self, at: u32, set: &Set, owner: Owner<'_>) -> bool {
+        if self.qtype == rtype::RRSIG {
+            return self.writer.signatures(Section::Answer, self.zone, set, owner);
+        }
         self.written.push(at);
-        let signed = set.signatures > 0;
-        additional::write(self, Section::Answer, at, owner, signed)
+        let signed = self.dnssec || self.transport == Transport::Tcp;
+        self.writer.set(Section::Answer, self.zone, set, owner, signed, |_| {})
     }
 
     fn write_answer(&mut self, at: u32, owner: Owner<'_>) -> bool {
@@ -215,16 +228,15 @@ impl<'z> Answer<'z, '_> {
         let Some(at) = zone.set_at(node, rtype::DNAME) else { return Step::Done(End::NoData(node)) };
         let set = zone.set(at);
         let Some(target) = zone.data(set).next() else { return Step::Done(End::NoData(node)) };
-        if self.aliases >= ALIASES {
+        // A second time it may be a loop: the asker can go on from the last CNAME.
+        if self.aliases >= ALIASES || self.written.contains(&at) {
             return Step::Done(End::Alias);
         }
         let owner_octets = zone.node(node).name_length();
-        if !self.written.contains(&at) {
-            self.written.push(at);
-            let owner = self.owner_of(node);
-            if !self.writer.set(Section::Answer, zone, set, owner, self.dnssec, |_| {}) {
-                return Step::Done(End::Truncated);
-            }
+        self.written.push(at);
+        let owner = self.owner_of(node);
+        if !self.writer.set(Section::Answer, zone, set, owner, self.dnssec, |_| {}) {
+            return Step::Done(End::Truncated);
         }
         self.aliases += 1;
         let owner = self.current_owner();
@@ -232,7 +244,11 @@ impl<'z> Answer<'z, '_> {
             return Step::Done(End::TooLong);
         }
         let ttl = zone.wire(set)[4..8].first_chunk().map_or(0, |&octets| u32::from_be_bytes(octets));
-        if self.write_cname(owner, ttl) { Step::Follow } else { Step::Done(End::Truncated) }
+        if !self.write_cname(owner, ttl) {
+            return Step::Done(End::Truncated);
+        }
+        // That CNAME may be what was asked for.
+        if self.qtype == rtype::CNAME { Step::Done(End::Alias) } else { Step::Follow }
     }
 
     /// Writes a CNAME to the current name, which then stands there.
