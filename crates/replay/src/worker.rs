@@ -96,7 +96,7 @@ impl<'a> Worker<'a> {
         monitor: &'a Monitor,
         links: Links,
     ) -> io::Result<Self> {
-        let mut sockets = Sockets::new()?;
+        let mut sockets = Sockets::new(settings.sources.clone())?;
         open_shared(&mut sockets, settings)?;
         let config =
             UdpConfig { query_timeout: settings.query_timeout, linger: settings.query_timeout, seed: settings.seed };
@@ -293,7 +293,7 @@ impl<'a> Worker<'a> {
             return Ok(0);
         };
         let socket = self.sockets.get(key, server)?;
-        let connected = matches!(key, SocketKey::Own(_));
+        let connected = socket.is_connected();
         let before = clock::monotonic_ns() - self.origin;
         let datagrams = slots.iter().map(|&slot| datagram(&self.udp, slot, connected));
         let count = self.send.send(socket, datagrams)?;
@@ -433,7 +433,7 @@ fn datagram(udp: &Udp, slot: Slot, connected: bool) -> Datagram<'_> {
     Datagram {
         head: transmit.id.to_be_bytes(),
         tail: &transmit.wire[2..],
-        source: transmit.source,
+        source: transmit.source.filter(|_| !connected),
         peer: (!connected).then_some(transmit.server),
     }
 }
