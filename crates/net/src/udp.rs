@@ -62,7 +62,7 @@ impl UdpSocket {
     }
 
     /// Opens a socket to serve from. Others of this user may share its address, whose clients the kernel deals out among
-    /// them; the address need not be one that an interface has, and answers longer than a packet leave in fragments.
+    /// them; the address need not be one that an interface has. Nothing leaves in fragments (RFC 9715 §3.1).
     ///
     /// # Errors
     /// What the kernel refused, such as an address in use.
@@ -71,20 +71,21 @@ impl UdpSocket {
         socket.set_reuse_port(true)?;
         force_buffer(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, buffer)?;
         force_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, buffer)?;
-        // Path MTUs that packets from outside claim are not believed, as they cannot be checked.
+        // Path MTUs that packets from outside claim are not believed, as they cannot be checked. And without fragments the
+        // kernel need not draw an identification for each datagram.
         if bind.is_ipv4() {
             set_int(&socket, libc::IPPROTO_IP, libc::IP_FREEBIND, 1)?;
             set_int(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
-            set_int(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)?;
+            set_int(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
         } else {
             socket.set_only_v6(true)?;
             set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)?;
             set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
-            set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT)?;
+            set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
         }
         socket.bind(&bind.into())?;
         let local = socket.local_addr()?.as_socket().unwrap_or(bind);
-        Ok(Self { socket, local })
+        Ok(Self { socket, local, connected: false })
     }
 
     /// Fixes the peer, so that the kernel tells of its refusals and filters other senders.
