@@ -121,6 +121,15 @@ impl Scratch {
         Self { udp_size: udp_size.max(PLAIN_UDP_SIZE), ..Self::default() }
     }
 
+    /// From now on notes where pointers are written, of one message.
+    pub(crate) fn note_pointers(&mut self) {
+        self.names.pointers.get_or_insert_default().clear();
+    }
+
+    pub(crate) fn noted_pointers(&self) -> &[u16] {
+        self.names.pointers.as_deref().unwrap_or_default()
+    }
+
     /// The sets of the last answer's zone that it was made of, the additional section's left out: positions of
     /// [`Zone::rrset`].
     pub fn asked(&self) -> &[u32] {

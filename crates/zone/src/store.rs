@@ -13,7 +13,7 @@ pub(crate) use denial::Denial;
 pub(crate) use layout::{Layout, target_offset};
 pub(crate) use order::{Labels, is_within};
 pub(crate) use table::{SEED, extend};
-pub(crate) use template::Template;
+pub(crate) use template::{Part, Template};
 
 use crate::error::LoadError;
 use crate::finding::Finding;

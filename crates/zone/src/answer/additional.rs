@@ -45,6 +45,7 @@ pub(super) fn addresses(answer: &mut Answer<'_, '_>, cut: Option<u32>) {
     let zone = answer.zone;
     let within = cut.map(|cut| zone.name(zone.node(cut)));
     let is_needed = |pending: &Pending| within.is_some_and(|cut| is_within(zone.name(zone.node(pending.node)), cut));
+    let asked = answer.written.len();
     for needed in [true, false] {
         for rtype in [rtype::A, rtype::AAAA] {
             for number in 0..answer.pending.len() {
@@ -55,6 +56,7 @@ pub(super) fn addresses(answer: &mut Answer<'_, '_>, cut: Option<u32>) {
             }
         }
     }
+    answer.written.truncate(asked);
 }
 
 /// False when the addresses do not fit.

@@ -55,9 +55,4 @@ impl Current {
     pub const fn len(&self) -> usize {
         self.length
     }
-
-    /// Where an ancestor of this name, or itself, stands in the message, when the name stands there uncompressed.
-    pub const fn ancestor_at(&self, octets: usize) -> usize {
-        self.at + self.length - octets
-    }
 }

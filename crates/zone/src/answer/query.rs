@@ -9,7 +9,6 @@ use crate::rtype;
 pub(super) mod rcode {
     pub const NOERROR: u16 = 0;
     pub const FORMERR: u16 = 1;
-    pub const SERVFAIL: u16 = 2;
     pub const NXDOMAIN: u16 = 3;
     pub const NOTIMP: u16 = 4;
     pub const REFUSED: u16 = 5;

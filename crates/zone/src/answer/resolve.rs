@@ -337,8 +337,11 @@ impl<'z> Answer<'z, '_> {
     fn end_with_referral(&mut self, cut: u32) {
         self.answered.kind = if self.aliases > 0 { Kind::Answer } else { Kind::Referral };
         let zone = self.zone;
-        self.denials();
         let Some(at) = zone.set_at(cut, rtype::NS) else { return };
+        if self.aliases == 0 && self.copy_referral(cut, at) {
+            return;
+        }
+        self.denials();
         self.written.push(at);
         let owner = self.owner_of(cut);
         // The NS records of a cut are not signed (RFC 4035 §2.2).
@@ -350,5 +353,33 @@ impl<'z> Answer<'z, '_> {
         if !self.answered.truncated {
             additional::addresses(self, Some(cut));
         }
+    }
+
+    /// Copies the referral that was written beforehand. False, and nothing is done, where there is none or it does not fit.
+    #[inline]
+    fn copy_referral(&mut self, cut: u32, servers: u32) -> bool {
+        let zone = self.zone;
+        let node = zone.node(cut);
+        let Some(template) = zone.template(node).filter(|template| !(self.dnssec && template.is_signed)) else {
+            return false;
+        };
+        if template.authority.octets.len() + template.additional.octets.len() > self.writer.room() {
+            return false;
+        }
+        let mark = (self.writer.mark(), self.written.len());
+        let longer = (self.question_length - node.name_length()) as u16;
+        self.writer.copy(Section::Authority, zone.set(servers).count, &template.authority, longer);
+        self.written.push(servers);
+        self.prove_delegation(cut);
+        if self.answered.truncated || template.additional.octets.len() > self.writer.room() {
+            self.writer.reset(mark.0);
+            self.written.truncate(mark.1);
+            self.denials.clear();
+            self.denied = 0;
+            self.answered.truncated = false;
+            return false;
+        }
+        self.writer.copy(Section::Additional, template.additionals, &template.additional, longer);
+        true
     }
 }

@@ -1,7 +1,7 @@
 //! Records into a message that may not grow beyond a limit.
 
 use super::names::Names;
-use crate::store::{HEAD, Layout, Set, Zone, entries};
+use crate::store::{HEAD, Layout, Part, Set, Zone, entries};
 
 /// The sections of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,18 +50,33 @@ impl<'a> Writer<'a> {
         self.counts
     }
 
-    /// Counts records that were written by others.
-    pub fn count(&mut self, section: Section, records: u16) {
+    /// What [`Self::reset`] goes back to.
+    pub fn mark(&self) -> (usize, [u16; 3]) {
+        (self.out.len(), self.counts)
+    }
+
+    /// Takes back what was written since the mark.
+    pub fn reset(&mut self, (length, counts): (usize, [u16; 3])) {
+        self.out.truncate(length);
+        self.counts = counts;
+    }
+
+    /// Copies records whose pointers were made for a question shorter by `longer` octets.
+    #[inline]
+    pub fn copy(&mut self, section: Section, records: u16, part: &Part<'_>, longer: u16) {
+        let start = self.out.len();
+        self.out.extend_from_slice(part.octets);
+        for &pointer in part.pointers {
+            let at = start + usize::from(pointer - part.start);
+            let moved = u16::from_be_bytes([self.out[at], self.out[at + 1]]) + longer;
+            self.out[at..at + 2].copy_from_slice(&moved.to_be_bytes());
+        }
         self.counts[section as usize] += records;
     }
 
     /// Octets that are left.
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.len())
-    }
-
-    pub const fn base(&self) -> usize {
-        self.base
     }
 
     /// Writes a set, with its signatures if `signed`. False, and nothing is written, when it does not fit.
