@@ -4,6 +4,7 @@ mod convert;
 mod demo;
 mod doctor;
 mod inspect;
+mod proxy;
 mod replay;
 mod report;
 mod serve;
@@ -31,6 +32,8 @@ pub enum Command {
     Zones(zones::Args),
     /// Serve every zone of a set, chosen by the address that is asked
     Serve(serve::Args),
+    /// Rewrite addresses on the wire as the paper's proxies do
+    Proxy(proxy::Args),
     /// Run a command in a namespace where every address is local
     Testbed(testbed::Args),
     /// Say what this machine can do and what limits it
@@ -48,6 +51,7 @@ impl Command {
             Self::Report(args) => report::run(args),
             Self::Zones(args) => zones::run(&args),
             Self::Serve(args) => serve::run(&args),
+            Self::Proxy(args) => proxy::run(&args),
             Self::Testbed(args) => testbed::run(args),
             Self::Doctor(args) => doctor::run(args),
         }

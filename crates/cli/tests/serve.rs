@@ -88,7 +88,7 @@ impl Serving {
 }
 
 fn ask(server: SocketAddr) -> (u8, Option<[u8; 4]>) {
-    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let socket = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     socket.send_to(b"\0\x01\0\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01", server).unwrap();
     let mut answer = [0; 512];
@@ -141,6 +141,26 @@ fn views_are_accepted_by_bind() {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
 }
 
+#[test]
+fn what_is_odd_about_a_zone_is_told_and_it_is_served_all_the_same() {
+    let scratch = tempfile::tempdir().unwrap();
+    let odd = format!(
+        "{EXAMPLE}alias CNAME www\nalias TXT other\nwww RRSIG A 13 2 60 20040509183619 20040409183619 1 example. AAAAAAAA\n"
+    );
+    let directory = set(&[("example.zone", &odd)]);
+    let output =
+        ldplayer().args(["zones", "views"]).arg(directory.path()).arg("-o").arg(scratch.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    for wanted in [
+        "example.zone:6: `alias.example.` has a CNAME and TXT",
+        "1 of 1 signatures are outside of their time",
+        "--fake-time",
+    ] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+}
+
 /// System programs are often not on a user's PATH.
 fn bind_tool(name: &str) -> PathBuf {
     let folders = ["/usr/bin", "/usr/sbin", "/usr/local/sbin", "/sbin"];
@@ -153,6 +173,61 @@ fn probe() {
     assert_eq!(ask("198.41.0.4:53".parse().unwrap()), (0, None), "a referral");
     assert_eq!(ask("192.0.2.53:53".parse().unwrap()), (0, Some([192, 0, 2, 80])));
     UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"leak", "192.0.2.54:53").unwrap();
+}
+
+#[test]
+#[ignore = "runs on the resolver of a testbed, started by the test below"]
+fn probe_by_proxy() {
+    // Nobody has this address; the proxies ask the server in its place.
+    assert_eq!(ask("198.51.100.99:53".parse().unwrap()), (0, Some([192, 0, 2, 80])));
+    assert_eq!(ask("[2001:db8::99]:53".parse().unwrap()), (0, Some([192, 0, 2, 80])));
+}
+
+#[test]
+#[ignore = "runs on the resolver of a testbed, started by the test below"]
+fn send() {
+    UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&[0; 20], "198.51.100.99:53").unwrap();
+}
+
+#[test]
+fn proxies_are_switched_on_and_off_in_a_testbed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = set(&[("example.zone", EXAMPLE)]);
+    let command = |arguments: &[&str]| {
+        let mut command = ldplayer();
+        command.env("XDG_RUNTIME_DIR", scratch.path()).args(arguments);
+        command
+    };
+    let run = |arguments: &[&str]| {
+        let output = command(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let rewritten = || {
+        let status: Value = serde_json::from_str(&run(&["testbed", "status", "--json"])).unwrap();
+        status["wire"]["rewritten"].as_u64().unwrap()
+    };
+    let _down = Down(scratch.path().to_owned());
+    run(&["testbed", "up"]);
+    let directory = directory.path().to_str().unwrap();
+    let own = env!("CARGO_BIN_EXE_ldplayer");
+    let serve = ["testbed", "exec", "internet", "--", own, "serve", directory, "--all-zones-everywhere", "--listen"];
+    let mut server = command(&[&serve[..], &["10.53.0.3,fd53::3"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    run(&["proxy", "recursive"]);
+    run(&["proxy", "authoritative"]);
+    let probe = std::env::current_exe().unwrap();
+    run(&["testbed", "exec", "resolver", "--", probe.to_str().unwrap(), "--exact", "probe_by_proxy", "--ignored"]);
+    assert_eq!(rewritten(), 4);
+    run(&["proxy", "recursive", "--off"]);
+    run(&["testbed", "exec", "resolver", "--", probe.to_str().unwrap(), "--exact", "send", "--ignored"]);
+    assert_eq!(rewritten(), 4);
+    run(&["testbed", "down"]);
+    assert!(!server.wait().unwrap().success(), "it is ended with the testbed");
 }
 
 /// Takes the testbed down, also when a test fails.

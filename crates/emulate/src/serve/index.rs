@@ -1,5 +1,6 @@
 //! Which zones an address serves: those whose name servers have it.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -88,9 +89,9 @@ impl Index {
         let servers = Servers::of(zones);
         let hosts = servers.hosts(zones);
         let mut zones_of: HashMap<IpAddr, BTreeSet<u32>, FixedState> = HashMap::default();
-        let mut unreachable = Unreachable::default();
+        let mut unreachable = Unreachable { delegations: servers.unreachable(&hosts), zones: Vec::new() };
         for (zone, targets) in (0..).zip(&servers.of_zones) {
-            let known = targets.iter().filter_map(|target| hosts.get(target)).flatten().copied();
+            let known = targets.iter().flat_map(|&target| &hosts[target as usize]).copied();
             let addresses: BTreeSet<IpAddr> = known.chain(root_hints(&apexes[zone as usize])).collect();
             if addresses.is_empty() {
                 unreachable.zones.push(zone);
@@ -99,9 +100,8 @@ impl Index {
                 zones_of.entry(address).or_default().insert(zone);
             }
         }
-        unreachable.delegations = servers.unreachable(&hosts);
         // Name servers of zones that are not in the set are there, too: they refuse, and what they are asked is told.
-        for &address in hosts.values().flatten() {
+        for &address in hosts.iter().flatten() {
             zones_of.entry(address).or_default();
         }
         (Self::of_groups(apexes, zones_of), unreachable)
@@ -223,60 +223,66 @@ fn root_hints(apex: &[u8]) -> impl Iterator<Item = IpAddr> {
     hints.filter(move |_| apex == [0])
 }
 
-type Names = BTreeSet<Box<[u8]>>;
-type Hosts = HashMap<Box<[u8]>, BTreeSet<IpAddr>, FixedState>;
+/// The addresses of name servers, by their numbers.
+type Hosts = Vec<BTreeSet<IpAddr>>;
 
-/// The name servers of zones and delegations.
-struct Servers {
-    of_zones: Vec<Names>,
-    of_delegations: HashMap<(u32, Box<[u8]>), Names, FixedState>,
+/// The name servers of zones and delegations, which a large zone has millions of.
+#[derive(Default)]
+struct Servers<'a> {
+    /// Numbers of their names.
+    names: HashMap<Cow<'a, [u8]>, u32, FixedState>,
+    of_zones: Vec<Vec<u32>>,
+    /// Delegating zone, owner and name server; records of one owner stand together.
+    delegations: Vec<(u32, &'a [u8], u32)>,
 }
 
-impl Servers {
+impl<'a> Servers<'a> {
     /// NS records at the apex of a zone and at its delegation, which need not agree.
-    fn of(zones: &[Zone]) -> Self {
+    fn of(zones: &'a [Zone]) -> Self {
         let numbers: HashMap<&[u8], usize, FixedState> = zones.iter().map(Zone::apex).zip(0..).collect();
-        let mut of_zones: Vec<Names> = zones.iter().map(|zone| zone.name_servers().map(lower).collect()).collect();
-        let mut of_delegations: HashMap<(u32, Box<[u8]>), Names, FixedState> = HashMap::default();
+        let mut servers = Self { of_zones: vec![Vec::new(); zones.len()], ..Self::default() };
         for (zone, number) in zones.iter().zip(0..) {
+            for target in zone.name_servers() {
+                let target = servers.number(target);
+                servers.of_zones[number as usize].push(target);
+            }
             for (owner, target) in zone.delegations() {
+                let target = servers.number(target);
+                servers.delegations.push((number, owner, target));
                 if let Some(&child) = numbers.get(owner) {
-                    of_zones[child].insert(lower(target));
+                    servers.of_zones[child].push(target);
                 }
-                of_delegations.entry((number, owner.into())).or_default().insert(lower(target));
             }
         }
-        Self { of_zones, of_delegations }
+        servers
+    }
+
+    /// The number of a name. Names in data keep the case that the zone file has.
+    fn number(&mut self, name: &'a [u8]) -> u32 {
+        let has_upper = name.iter().any(u8::is_ascii_uppercase);
+        let lower = if has_upper { Cow::Owned(name.to_ascii_lowercase()) } else { Cow::Borrowed(name) };
+        let next = self.names.len() as u32;
+        *self.names.entry(lower).or_insert(next)
     }
 
     /// The addresses of all name servers that the set has.
     fn hosts(&self, zones: &[Zone]) -> Hosts {
-        let targets = self.of_zones.iter().chain(self.of_delegations.values()).flatten();
-        let mut hosts: Hosts = targets.map(|target| (target.clone(), BTreeSet::new())).collect();
+        let mut hosts = vec![BTreeSet::new(); self.names.len()];
         for (owner, rtype, data) in zones.iter().flat_map(Zone::addresses) {
             if let Some(address) = address(rtype, data)
-                && let Some(addresses) = hosts.get_mut(owner)
+                && let Some(&number) = self.names.get(owner)
             {
-                addresses.insert(address);
+                hosts[number as usize].insert(address);
             }
         }
-        hosts.retain(|_, addresses| !addresses.is_empty());
         hosts
     }
 
     fn unreachable(&self, hosts: &Hosts) -> Vec<Delegation> {
-        let lost =
-            self.of_delegations.iter().filter(|(_, targets)| !targets.iter().any(|name| hosts.contains_key(name)));
-        let mut lost: Vec<Delegation> =
-            lost.map(|((zone, owner), _)| Delegation { zone: *zone, owner: owner.clone() }).collect();
-        lost.sort_unstable();
-        lost
+        let cuts = self.delegations.chunk_by(|one, next| (one.0, one.1) == (next.0, next.1));
+        let lost = cuts.filter(|cut| cut.iter().all(|&(_, _, target)| hosts[target as usize].is_empty()));
+        lost.map(|cut| Delegation { zone: cut[0].0, owner: cut[0].1.into() }).collect()
     }
-}
-
-/// Names in data keep the case that the zone file has.
-fn lower(name: &[u8]) -> Box<[u8]> {
-    name.to_ascii_lowercase().into()
 }
 
 fn address(rtype: u16, data: &[u8]) -> Option<IpAddr> {

@@ -64,7 +64,8 @@ impl Run<'_> {
     fn resolve(&self, testbed: &Testbed) {
         let hints = self.zones.path("hints");
         std::fs::write(&hints, zones::HINTS).unwrap();
-        let extra = "server:\n  target-fetch-policy: \"0 0 0 0 0\"\n  unknown-server-time-limit: 10000\n";
+        let extra = "server:\n  target-fetch-policy: \"0 0 0 0 0\"\n  unknown-server-time-limit: 10000\n  \
+                     trust-anchor-signaling: no\n";
         let unbound = Unbound {
             root_hints: Some(hints),
             trust_anchor: Some(self.zones.anchor()),
