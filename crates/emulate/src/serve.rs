@@ -11,6 +11,7 @@ pub mod index;
 mod responder;
 pub mod set;
 mod shared;
+mod signatures;
 pub mod tcp;
 mod udp;
 pub mod unknown;

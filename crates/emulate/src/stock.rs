@@ -18,7 +18,7 @@ pub use error::StockError;
 pub use knot::Knot;
 use ldplayer_core::name;
 pub use nsd::Nsd;
-pub use process::{Output, Process};
+pub use process::{Output, Process, find};
 pub use unbound::Unbound;
 
 /// RCODE of a server that cannot answer, as while it loads the zone (RFC 1035, section 4.1.1).

@@ -8,12 +8,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use ldplayer_core::name::{self, Presentation};
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_net::clock;
 use ldplayer_zone::Zone;
 use ldplayer_zone::error::{LoadError, Problem};
 use ldplayer_zone::finding::Finding;
 use ldplayer_zone::load;
 
 use super::index::{Index, Unreachable};
+use super::signatures;
 
 /// Endings of files in a zone set that are no zone files: keys, reports, configuration, notes.
 const OTHERS: [&str; 14] =
@@ -76,10 +79,13 @@ impl ZoneSet {
     pub fn load(directory: &Path) -> Result<Self, SetError> {
         let files = files(directory)?;
         let workers = thread::available_parallelism().map_or(1, usize::from).min(files.len());
+        let now = clock::realtime_ns() / NS_PER_S;
         let each = files.len().div_ceil(workers.max(1)).max(1);
         let loaded: Vec<Result<(Zone, Vec<Finding>), SetError>> = thread::scope(|scope| {
-            let parts: Vec<_> =
-                files.chunks(each).map(|part| scope.spawn(|| part.iter().map(|file| read(file)).collect())).collect();
+            let parts: Vec<_> = files
+                .chunks(each)
+                .map(|part| scope.spawn(|| part.iter().map(|file| read(file, now)).collect()))
+                .collect();
             let joined = parts.into_iter().map(|part: thread::ScopedJoinHandle<'_, Vec<_>>| part.join());
             joined.flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
@@ -164,8 +170,8 @@ fn is_zone_file(path: &Path) -> bool {
     !name.starts_with('.') && !name.ends_with('~') && !OTHERS.contains(&ending.as_str())
 }
 
-/// Reads a zone. Names relative to an origin that the file does not tell are completed by the name of the file.
-fn read(file: &Path) -> Result<(Zone, Vec<Finding>), SetError> {
+/// Reads a zone, and says whether its signatures hold now. Names relative to an origin that the file does not tell are completed by the name of the file.
+fn read(file: &Path, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
     let records = match load::file(file, None) {
         Err(LoadError::Entry { problem: Problem::NoOrigin(_) | Problem::NoOwner, .. }) => {
             load::file(file, origin_of(file).as_deref())?
@@ -175,7 +181,9 @@ fn read(file: &Path) -> Result<(Zone, Vec<Finding>), SetError> {
     if records.class() != 1 {
         return Err(SetError::Class { file: file.to_owned(), class: records.class() });
     }
-    Ok(Zone::from_records(&records)?)
+    let (zone, mut findings) = Zone::from_records(&records)?;
+    findings.extend(signatures::finding(&records, now));
+    Ok((zone, findings))
 }
 
 /// The origin that the name of a file says: `example.com.zone`, `example.com`; `root.zone` and `root` are the root's.
