@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Memory of `ldplayer serve` beside that of BIND with a view for each set of name server addresses.
 #
-# Zones of ten records, each on two addresses of its own; resident memory once all are loaded and one answer was given:
+# Zones of ten records, each on two addresses of its own; resident memory once all are loaded and one answer was given.
+# BIND is left out (-) where, by what the size before took, it would need more than half of the memory that is available:
 #   scripts/memory.sh target/release/ldplayer [ZONES...]
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
@@ -51,6 +52,7 @@ PYTHON
 }
 
 printf '%8s %12s %16s\n' zones 'serve MB' 'BIND views MB'
+each=0 # kB a view
 for count in "$@"; do
     rm -rf "$work"/*
     make_zones "$count"
@@ -58,10 +60,13 @@ for count in "$@"; do
     server=$!
     ours=$(measure 5398)
     stop
+    available=$(awk '/MemAvailable/ {print $2}' /proc/meminfo)
+    if [ $((each * count * 2)) -gt "$available" ]; then printf '%8d %12s %16s\n' "$count" "$ours" -; continue; fi
     "$ldplayer" zones views "$work/zones" -o "$work/bind" --listen 127.0.0.1:5399 >/dev/null 2>&1
     (cd "$work/bind" && exec named -g -n 1 -c named.conf >named.log 2>&1) &
     server=$!
     theirs=$(measure 5399) || { tail -3 "$work/bind/named.log" >&2; theirs=failed; }
     stop
+    [ "$theirs" = failed ] || each=$((theirs * 1024 / count))
     printf '%8d %12s %16s\n' "$count" "$ours" "$theirs"
 done

@@ -31,12 +31,14 @@ const RUN: &str = "runs/demo";
 /// Options of `demo`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Replays a minute of real root server traffic (2,491 clients, each from its own address) against a server with the root zone of
-that week, in a namespace of its own: ldplayer's own server, or NSD. Root is not needed.
+Replays a minute of real root server traffic (2,491 clients, each from its own address) against a
+server with the root zone of that week, in a namespace of its own: ldplayer's own server, or NSD.
+Root is not needed.
 
-With --recursive, 999 real questions of clients go to a stock unbound with an empty cache and its ordinary root hints, which
-resolves them in an emulated Internet: the real root zone, and below it a made-up zone for each top-level and
-second-level domain asked for (their data is made up, too), 20 ms away. Needs unbound.
+With --recursive, 999 real questions of clients go to a stock unbound with an empty cache and its
+ordinary root hints, which resolves them in an emulated Internet: the real root zone, and below it a
+made-up zone for each top-level and second-level domain asked for (their data is made up, too), 20 ms
+away. Needs unbound.
 
 Examples:
   ldplayer demo --open

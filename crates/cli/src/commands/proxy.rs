@@ -12,9 +12,10 @@ use crate::failure::Failure;
 /// Options of `proxy`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The recursive proxy takes what host `resolver` sends to port 53 of a name server A, and sends it to host `internet` as if A
-had; the authoritative proxy takes the responses and sends them to the resolver that asked as if A had. Any number of resolvers
-is told apart, over UDP and TCP, IPv4 and IPv6. `testbed up --proxies` begins with both.
+The recursive proxy takes what host `resolver` sends to port 53 of a name server A, and sends it to
+host `internet` as if A had; the authoritative proxy takes the responses and sends them to the
+resolver that asked as if A had. Any number of resolvers is told apart, over UDP and TCP, IPv4 and
+IPv6. `testbed up --proxies` begins with both.
 
 Example: BIND with a view for each name server
   ldplayer testbed up --zones zones/ --proxies

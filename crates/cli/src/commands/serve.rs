@@ -26,14 +26,17 @@ const WARNINGS: usize = 20;
 /// Options of `serve`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A query is answered from the zones whose name servers have the address that was asked, by the deepest of them that encloses
-the name; REFUSED when there is none. So this needs a host that has all these addresses: `ldplayer testbed up --zones DIR`
-makes one and serves there. With --all-zones-everywhere any address serves all zones, as an ordinary server does.
+A query is answered from the zones whose name servers have the address that was asked, by the
+deepest of them that encloses the name; REFUSED when there is none. So this needs a host that has
+all these addresses: `ldplayer testbed up --zones DIR` makes one and serves there. With
+--all-zones-everywhere any address serves all zones, as an ordinary server does.
 
 SIGHUP reads the zones anew; Ctrl-C ends with a summary.
 
-Examples: an ordinary authoritative server on a port of its own; the hierarchy, within a host of a testbed
+Example: an ordinary authoritative server on a port of its own
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300
+
+Example: the hierarchy, on a host of a testbed
   ldplayer testbed exec internet -- ldplayer serve zones/ --coverage coverage.json")]
 pub struct Args {
     /// The zone set: a directory in which every plain file is a zone file

@@ -12,8 +12,9 @@ use crate::failure::Failure;
 /// Options of `testbed exec`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The command takes the place of this process: signals and its exit status are its own. --fake-time lets the program `faketime`
-give it another time of day, as validating resolvers need for signatures of recorded zones.
+The command takes the place of this process: signals and its exit status are its own. --fake-time
+lets the program `faketime` give it another time of day, as validating resolvers need for the
+signatures of recorded zones.
 
 Examples:
   ldplayer testbed exec clients -- dig @10.53.0.2 example.com

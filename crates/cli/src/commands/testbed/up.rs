@@ -34,16 +34,18 @@ Three hosts, in network namespaces of their own that only the wire joins:
   internet  10.53.0.3, fd53::3   every address is its own: a server there answers from the address that was asked
 Nothing leads out. A packet to an address that no host owns is dropped, counted and told by `testbed status`.
 
-With --zones, `internet` owns the addresses of all name servers of the zone set and answers at each of them from its zones,
-as `ldplayer serve` does: a recursive server with ordinary root hints resolves against it. SIGHUP to the holder reads the zones
-anew. With --proxies nothing is served: that is for BIND with the configuration of `ldplayer zones views`.
+With --zones, `internet` owns the addresses of all name servers of the zone set and answers at each
+of them from its zones, as `ldplayer serve` does: a recursive server with ordinary root hints
+resolves against it. SIGHUP to the holder reads the zones anew. With --proxies nothing is served:
+that is for BIND with the configuration of `ldplayer zones views`.
 
-Examples: 40 ms between clients and resolver, a hundredth of the packets lost
+Example: 40 ms between clients and resolver, a hundredth of the packets lost
   ldplayer testbed up --rtt 40ms --loss 1%
   ldplayer testbed exec resolver -- unbound -d -c unbound.conf &
   ldplayer testbed exec clients -- ldplayer replay capture.pcap --server 10.53.0.2
   ldplayer testbed down
-the DNS hierarchy of a zone set, 20 ms away from the resolver
+
+Example: the DNS hierarchy of a zone set, 20 ms away from the resolver
   ldplayer testbed up --zones zones/ --upstream-rtt 20ms --coverage coverage.json")]
 pub struct Args {
     #[command(flatten)]
