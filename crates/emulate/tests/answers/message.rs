@@ -87,7 +87,10 @@ impl Seen {
     }
 }
 
-fn item(record: &Record<ParsedName<&[u8]>, AllRecordData<&[u8], ParsedName<&[u8]>>>) -> Item {
+/// A record of any type, in place.
+type Parsed<'a> = Record<ParsedName<&'a [u8]>, AllRecordData<&'a [u8], ParsedName<&'a [u8]>>>;
+
+fn item(record: &Parsed<'_>) -> Item {
     let mut data = Vec::new();
     record.data().compose_canonical_rdata(&mut data).unwrap();
     let owner: domain::base::Name<Vec<u8>> = record.owner().to_name();

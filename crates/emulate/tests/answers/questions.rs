@@ -67,7 +67,7 @@ impl Questions {
     fn name(&mut self) -> Vec<u8> {
         // Each name as it is comes up at least once.
         let name = match self.names.get(self.asked) {
-            Some(name) if self.asked % 2 == 0 => return name.clone(),
+            Some(name) if self.asked.is_multiple_of(2) => return name.clone(),
             _ => {
                 let at = self.below(self.names.len());
                 self.names[at].clone()
@@ -90,9 +90,9 @@ impl Questions {
     }
 
     fn other_case(&mut self, mut name: Vec<u8>) -> Vec<u8> {
-        for at in 0..name.len() {
-            if name[at].is_ascii_lowercase() && self.below(2) == 0 {
-                name[at] = name[at].to_ascii_uppercase();
+        for octet in &mut name {
+            if octet.is_ascii_lowercase() && self.below(2) == 0 {
+                octet.make_ascii_uppercase();
             }
         }
         name

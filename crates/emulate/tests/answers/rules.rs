@@ -19,7 +19,12 @@ pub struct Case<'a> {
     pub limit: usize,
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
+    /// A case of a reply for which there was room.
+    pub fn of(question: &'a Question, whole: &'a Seen) -> Self {
+        Self { question, whole, length: 0, limit: question.limit() }
+    }
+
     /// Whether there is hardly room for another set with its signature.
     fn is_nearly_full(&self) -> bool {
         self.limit < self.length + 160

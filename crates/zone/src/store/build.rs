@@ -85,12 +85,17 @@ impl<'a> Builder<'a> {
         u32::try_from(self.octets.len()).map(drop).map_err(|_| Problem::TooLarge)
     }
 
-    /// Adds a name with all its records, sorted by set.
+    /// Adds a name with all its records, sorted by set. NSEC3 records are not the name's own, but those of another that has it
+    /// for its hash.
     fn add_owner(&mut self, members: &[u32]) -> Result<(), Problem> {
         let owner = self.records.get(members[0] as usize).owner;
-        let is_hashed = members.iter().all(|&at| set_type(&self.records.get(at as usize)) == rtype::NSEC3);
-        if is_hashed {
-            return self.add_hashed(owner, members);
+        let is_hashed = |at: &u32| set_type(&self.records.get(*at as usize)) == rtype::NSEC3;
+        let (members, hashed) = members.split_at(members.partition_point(|at| !is_hashed(at)));
+        if !hashed.is_empty() {
+            self.add_hashed(owner, hashed)?;
+        }
+        if members.is_empty() {
+            return Ok(());
         }
         let node = self.add_node(owner)?;
         self.add_sets(members)?;
@@ -110,7 +115,10 @@ impl<'a> Builder<'a> {
     fn add_hashed(&mut self, owner: &[u8], members: &[u32]) -> Result<(), Problem> {
         let label = owner.get(1..=usize::from(owner[0])).unwrap_or_default();
         let hash = crate::rdata::base32(label).and_then(|octets| <[u8; 20]>::try_from(octets).ok());
-        let Some(hash) = hash else { return Ok(()) };
+        let Some(hash) = hash else {
+            self.oddities.no_hash(members[0]);
+            return Ok(());
+        };
         let name = self.push_name(owner)?;
         let set = self.sets.len() as u32;
         self.add_sets(members)?;
@@ -274,6 +282,8 @@ fn set_type(record: &Record<'_>) -> u16 {
     }
 }
 
-fn sort_key(record: &Record<'_>) -> (u16, bool) {
-    (set_type(record), record.rtype == rtype::RRSIG)
+/// The order of the records of a name; NSEC3 records come last.
+fn sort_key(record: &Record<'_>) -> (bool, u16, bool) {
+    let set = set_type(record);
+    (set == rtype::NSEC3, set, record.rtype == rtype::RRSIG)
 }

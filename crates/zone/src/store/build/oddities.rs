@@ -36,6 +36,11 @@ impl<'a> Oddities<'a> {
         self.add(Some(record as u32), || Oddity::OutOfZone(shown(owner)));
     }
 
+    pub fn no_hash(&mut self, record: u32) {
+        let owner = self.records.get(record as usize).owner;
+        self.add(Some(record), || Oddity::NoHash(shown(owner)));
+    }
+
     pub fn ttls_differ(&mut self, first: u32) {
         let record = self.records.get(first as usize);
         self.add(Some(first), || Oddity::TtlsDiffer(shown(record.owner), rtype::name_of(record.rtype)));
