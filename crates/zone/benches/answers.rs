@@ -11,7 +11,7 @@ use ldplayer_zone::{Records, Scratch, Transport, Zone, load, respond};
 /// The root zone of 8 October 2016.
 const ROOT_ZONE: &[u8] = include_bytes!("../../../data/root-2016100801.zone.xz");
 /// Zones of the set that is loaded, and records of each.
-const ZONES: usize = 1_000;
+const ZONES: usize = 10_000;
 const RECORDS: usize = 100;
 
 fn root_text() -> Vec<u8> {
@@ -76,7 +76,8 @@ fn answers(criterion: &mut Criterion) {
 
 /// A zone of hosts and delegations.
 fn small_zone(number: usize) -> String {
-    let mut text = format!("$ORIGIN zone{number}.example.\n$TTL 3600\n@ SOA ns1 host 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\n");
+    let mut text =
+        format!("$ORIGIN zone{number}.example.\n$TTL 3600\n@ SOA ns1 host 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\n");
     for host in 0..(RECORDS - 3) / 3 {
         text.push_str(&format!("host{host} A 192.0.2.{host}\n  AAAA 2001:db8::{host}\n  MX 10 host{host}\n"));
     }
@@ -87,7 +88,11 @@ fn loading(criterion: &mut Criterion) {
     let texts: Vec<String> = (0..ZONES).map(small_zone).collect();
     let root = root_text();
     let mut group = criterion.benchmark_group("load");
-    let all: usize = texts.iter().map(|text| zone(text.as_bytes(), b"\0").records()).sum();
+    let zones: Vec<Zone> = texts.iter().map(|text| zone(text.as_bytes(), b"\0")).collect();
+    let all: usize = zones.iter().map(Zone::records).sum();
+    let octets: usize = zones.iter().map(Zone::memory_bytes).sum();
+    println!("{} zones: {all} records, {} octets a record", zones.len(), octets / all);
+    drop(zones);
     group.sample_size(10).throughput(Throughput::Elements(all as u64));
     group.bench_function("many_zones", |bencher| {
         bencher.iter(|| texts.iter().map(|text| zone(text.as_bytes(), b"\0").records()).sum::<usize>());
@@ -97,7 +102,9 @@ fn loading(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(loaded.records() as u64));
     group.bench_function("root", |bencher| bencher.iter(|| zone(&root, b"\0").records()));
     let read = records(&root, b"\0");
-    group.bench_function("root_without_reading", |bencher| bencher.iter(|| Zone::from_records(&read).expect("a zone").0.records()));
+    group.bench_function("root_without_reading", |bencher| {
+        bencher.iter(|| Zone::from_records(&read).expect("a zone").0.records())
+    });
     group.finish();
 }
 

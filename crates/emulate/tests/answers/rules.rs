@@ -54,8 +54,8 @@ pub fn apply(rules: &[Rule], case: &Case<'_>, ours: &mut Seen, theirs: &mut Seen
     used
 }
 
-/// RFC 9471 §3.1: "If message size constraints prevent the inclusion of all glue records for in-domain name servers over
-/// the chosen transport, the server MUST set the TC (Truncated) flag". Theirs is silent although glue is missing.
+/// RFC 9471 §3.1: "it MUST include all available glue records for in-domain name servers in the additional section or MUST
+/// set TC=1 if constrained by message size". Theirs does not set it although such glue is missing.
 const GLUE: Rule = Rule {
     name: "glue-tc",
     forgive: |case, ours, theirs| {
@@ -102,8 +102,8 @@ const ANY: Rule = Rule {
     },
 };
 
-/// RFC 5155 §7.2.3: "If there is an NSEC3 RR that matches QNAME, the server MUST return it": no more is needed for a name
-/// that is itself a wildcard; theirs adds the proof of §7.2.5 for names that a wildcard stands for.
+/// RFC 5155 §7.2.3: "The server MUST include the NSEC3 RR that matches QNAME": no more is needed for a name that is itself a
+/// wildcard; theirs adds the proof of §7.2.5 for names that a wildcard stands for.
 const STAR: Rule = Rule {
     name: "nsec3-of-star",
     forgive: |case, ours, theirs| {
@@ -183,7 +183,7 @@ const COMPRESSION: Rule = Rule {
     },
 };
 
-/// RFC 1034 §3.6.2: "Domain software should not fail when presented with CNAME chains or loops; CNAME chains should be
+/// RFC 1034 §3.6.2: "by the robustness principle, domain software should not fail when presented with CNAME chains or loops; CNAME chains should be
 /// followed and CNAME loops signalled as an error": after how many rounds is not said, nor how.
 const LOOP: Rule = Rule {
     name: "alias-loop",
@@ -206,8 +206,8 @@ const LOOP: Rule = Rule {
     },
 };
 
-/// RFC 4035 §3.1.3.3: the name server "MUST include in the Authority section of the response an NSEC RR that proves" that a
-/// closer match than the wildcard does not exist. Theirs does not when the same record, expanded, is the answer.
+/// RFC 4035 §3.1.3.3: with an expanded wildcard goes an NSEC record in the authority section, which proves that there is no
+/// closer match. Theirs does not when the same record, expanded, is the answer.
 const NSEC_OF_WILDCARD: Rule = Rule {
     name: "nsec-of-wildcard",
     forgive: |case, ours, theirs| {
@@ -312,7 +312,7 @@ const SOME_SERVERS: Rule = Rule {
     },
 };
 
-/// RFC 4035 §3.1.6: "A security-aware name server [...] SHOULD clear the CD bit when composing an authoritative response":
+/// RFC 4035 §3.1.6: "A security-aware name server SHOULD clear the CD bit when composing an authoritative response":
 /// theirs copies it.
 const CD: Rule = Rule { name: "cd-copied", forgive: |_, _, theirs| theirs.flags &= !flag::CD };
 

@@ -67,6 +67,7 @@ fn address(answer: &mut Answer<'_, '_>, zone: &Zone, pending: Pending, rtype: u1
     }
     let owner = match answer.writer.pointable(pending.at) {
         Some(place) => Owner::At(place),
+        None if pending.by_wildcard => return true,
         None => Owner::Name(zone.name(zone.node(pending.node))),
     };
     let signed = answer.dnssec && !zone.is_glue(pending.node);

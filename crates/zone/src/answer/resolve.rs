@@ -98,6 +98,8 @@ impl<'z> Answer<'z, '_> {
     fn run(&mut self) {
         let end = loop {
             match self.step() {
+                // What stands so far back cannot be pointed to (RFC 1035 §4.1.4); the asker can go on from there.
+                Step::Follow if self.current.at >= 0x4000 => break End::Alias,
                 Step::Follow => {}
                 Step::Done(end) => break end,
             }

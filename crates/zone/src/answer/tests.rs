@@ -257,9 +257,35 @@ fn servers_delegations_and_addresses_are_listed() {
 }
 
 #[test]
-fn a_zone_is_small() {
-    let zone = signed("nsec3");
-    assert!(zone.memory_bytes() < 400 * zone.records(), "{} for {}", zone.memory_bytes(), zone.records());
+fn zones_are_small() {
+    let mut text = Vec::new();
+    let packed = &include_bytes!("../../../../data/root-2016100801.zone.xz")[..];
+    std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(packed), &mut text).unwrap();
+    let root = zone(".", std::str::from_utf8(&text).unwrap());
+    assert_eq!(root.records(), 21_418);
+    for zone in [signed("nsec"), signed("nsec3"), signed("opt-out"), &root] {
+        assert!(zone.memory_bytes() < 400 * zone.records(), "{} for {}", zone.memory_bytes(), zone.records());
+    }
+}
+
+#[test]
+fn a_long_chain_over_tcp_stays_within_what_pointers_reach() {
+    let signature = "A".repeat(4000);
+    let mut text = String::from(
+        "$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS a\n@ RRSIG SOA 8 1 60 20700101000000 20200101000000 1 @ AAAA\n",
+    );
+    for number in 0..12 {
+        text.push_str(&format!(
+            "x{number} CNAME x{}\nx{number} RRSIG CNAME 8 2 60 20700101000000 20200101000000 1 @ {signature}\n",
+            number + 1
+        ));
+    }
+    text.push_str("x12 A 192.0.2.1\n");
+    let zone = zone("example", &text);
+    let answer = ask_with(&zone, "x0.example", "A", Some((1232, true)), Transport::Tcp);
+    assert_eq!((answer.matches(" CNAME;").count(), answer.contains("x12.example A")), (7, false), "{answer}");
+    let answer = ask_with(&zone, "x0.example", "A", Some((1232, false)), Transport::Tcp);
+    assert!(answer.contains("x12.example A"), "{answer}");
 }
 
 mod properties {
