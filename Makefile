@@ -11,7 +11,7 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 # The main job end to end on the bundled capture; ends with the verdict and the path of the report. Status 1, a failed
 # verdict, is a result of the run and no failure of the demo: a busy machine cannot keep the time.
 demo:
-	scripts/need.sh cargo cc nsd
+	scripts/need.sh cargo cc
 	$(CARGO) build --release --locked --package ldplayer
 	"$${CARGO_TARGET_DIR:-target}/release/ldplayer" demo $(DEMO_OPTIONS) || [ $$? = 1 ]
 

@@ -43,7 +43,7 @@ start() { # command ...: starts a server and waits until it listens
   server=$!
   for _ in $(seq 100); do
     if ! kill -0 "$server" 2>/dev/null; then cat "$work/server.log"; exit 3; fi
-    if grep -q "^listening\|\"listening\"" "$work/server.log" || [ -e "$work/nsd.pid" ]; then sleep 0.5; return; fi
+    if grep -q "^listening\|^serving\|\"listening\"" "$work/server.log" || [ -e "$work/nsd.pid" ]; then sleep 0.5; return; fi
     sleep 0.1
   done
 }
@@ -147,6 +147,10 @@ bench_answer() {
   bench_answer_of "the echo responder" "$bench" echo --listen 10.9.0.2:5300
   nsd_conf
   bench_answer_of "NSD with the root zone" nsd -d -c "$work/nsd.conf"
+  mkdir "$work/zones"
+  cp "$work/root.zone" "$work/zones"
+  bench_answer_of "ldplayer serve with the root zone" \
+    "$ldplayer" serve "$work/zones" --workers 1 --all-zones-everywhere --listen 10.9.0.2:5300
   kill "$far"
 }
 

@@ -4,9 +4,12 @@ mod convert;
 mod demo;
 mod doctor;
 mod inspect;
+mod proxy;
 mod replay;
 mod report;
+mod serve;
 mod testbed;
+mod zones;
 
 use std::process::ExitCode;
 
@@ -25,6 +28,12 @@ pub enum Command {
     Replay(Box<replay::Args>),
     /// Write or print the report of a run
     Report(report::Args),
+    /// Work on zone sets
+    Zones(zones::Args),
+    /// Serve every zone of a set, chosen by the address that is asked
+    Serve(serve::Args),
+    /// Rewrite addresses on the wire as the paper's proxies do
+    Proxy(proxy::Args),
     /// Run a command in a namespace where every address is local
     Testbed(testbed::Args),
     /// Say what this machine can do and what limits it
@@ -40,6 +49,9 @@ impl Command {
             Self::Convert(args) => convert::run(args),
             Self::Replay(args) => replay::run(&args),
             Self::Report(args) => report::run(args),
+            Self::Zones(args) => zones::run(&args),
+            Self::Serve(args) => serve::run(&args),
+            Self::Proxy(args) => proxy::run(&args),
             Self::Testbed(args) => testbed::run(args),
             Self::Doctor(args) => doctor::run(args),
         }

@@ -1,4 +1,4 @@
-//! `ldplayer demo` as a user runs it: the bundled capture against a real NSD, in a namespace.
+//! `ldplayer demo` as a user runs it: the bundled captures against our server and a real NSD in a namespace, and a real unbound.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -25,16 +25,22 @@ fn count(summary: &Value, group: &str, key: &str) -> u64 {
 #[test]
 fn it_replays_the_root_server_traffic_and_names_the_report() {
     let scratch = tempfile::tempdir().unwrap();
-    // Again, since the demo replaces its own run of before.
-    for _ in 0..2 {
-        let output = demo(scratch.path(), &["--speed", "40"]);
+    // The demo replaces its own run of before.
+    let mut rcodes = Vec::new();
+    for server in ["ldplayer", "nsd"] {
+        let output = demo(scratch.path(), &["--speed", "40", "--server", server]);
         let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         // The verdict judges the timing, too, which is not this machine's to promise: 1 is fine.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{errors}");
         let report = scratch.path().canonicalize().unwrap().join("runs/demo/report.html");
         assert_eq!(said.lines().last(), Some(format!("report: file://{}", report.display()).as_str()));
         assert!(report.is_file());
+        let summary = summary(&scratch.path().join("runs/demo"));
+        let of = |name| summary["rcodes"][name].as_u64().unwrap_or(0);
+        // NSD answers the capture's four questions of class CH; ours refuses them.
+        rcodes.push((of("NOERROR") + of("REFUSED"), of("NXDOMAIN"), of("FORMERR"), of("NOTIMP")));
     }
+    assert_eq!(rcodes[0], rcodes[1]);
     let summary = summary(&scratch.path().join("runs/demo"));
     let queries = |key| count(&summary, "queries", key);
     assert_eq!(queries("trace"), QUERIES);
@@ -43,6 +49,22 @@ fn it_replays_the_root_server_traffic_and_names_the_report() {
     assert_eq!(count(&summary, "clients", "total"), CLIENTS);
     // Most of a root server's answers are NXDOMAIN; a server without the zone would refuse.
     assert!(count(&summary, "rcodes", "NXDOMAIN") * 2 > queries("answered"), "{summary}");
+}
+
+#[test]
+fn a_stock_resolver_resolves_real_questions_in_the_emulated_internet() {
+    let scratch = tempfile::tempdir().unwrap();
+    let output = demo(scratch.path(), &["--recursive", "--speed", "10"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{errors}");
+    assert!(
+        errors.contains("packets that tried to leave: 0") && errors.contains("0 questions have no zone here"),
+        "{errors}"
+    );
+    let summary = summary(&scratch.path().join("runs/demo-recursive"));
+    assert_eq!(count(&summary, "queries", "trace"), 999);
+    assert_eq!(count(&summary, "queries", "answered"), count(&summary, "queries", "sent"));
+    assert!(count(&summary, "rcodes", "NOERROR") > 900 && summary["rcodes"]["SERVFAIL"].is_null(), "{summary}");
 }
 
 #[test]

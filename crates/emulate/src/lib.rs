@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod serve;
 pub mod stock;
 pub mod testbed;
+pub mod views;
 pub mod wire;

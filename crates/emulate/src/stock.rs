@@ -18,7 +18,7 @@ pub use error::StockError;
 pub use knot::Knot;
 use ldplayer_core::name;
 pub use nsd::Nsd;
-pub use process::{Output, Process};
+pub use process::{Output, Process, find};
 pub use unbound::Unbound;
 
 /// RCODE of a server that cannot answer, as while it loads the zone (RFC 1035, section 4.1.1).
@@ -165,13 +165,13 @@ fn wire_apex(zone: &Zone) -> Result<Vec<u8>, StockError> {
 }
 
 /// The file's absolute path in quotes: the server's working directory is another than ours.
-fn quoted_path(path: &Path) -> Result<String, StockError> {
+pub(crate) fn quoted_path(path: &Path) -> Result<String, StockError> {
     let absolute = std::path::absolute(path).map_err(|source| StockError::File { file: path.to_owned(), source })?;
     quoted(absolute.to_str().ok_or_else(|| StockError::Unquotable(path.display().to_string()))?)
 }
 
 /// The text in quotes, if a configuration can hold it: not all of them know escapes.
-fn quoted(text: &str) -> Result<String, StockError> {
+pub(crate) fn quoted(text: &str) -> Result<String, StockError> {
     if text.contains(['"', '\\', '\n', '\r']) {
         return Err(StockError::Unquotable(text.to_owned()));
     }

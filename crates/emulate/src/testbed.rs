@@ -17,7 +17,8 @@ use ldplayer_net::wiring::{self, Wiring, WiringError};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{
-    Counts, Forwarder, Host, HostId, MAX_HOSTS, MTU, Path, Precision, ProxySettings, Running, Settings, Tap, Wire,
+    Counts, Forwarder, Host, HostId, MAX_HOSTS, MTU, Path, Precision, ProxyKind, ProxySettings, Running, Settings, Tap,
+    Wire,
 };
 
 pub use state::{Claim, Down, HostState, State, StateError, Was, folder};
@@ -244,6 +245,20 @@ impl Testbed {
     /// When there is no host of that name.
     pub fn run<T: Send>(&self, host: &str, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         Ok(self.namespace(host)?.run(work).map_err(NetError::Namespace)?)
+    }
+
+    /// Lets one of the paper's proxies work, or rest: between the hosts [`RESOLVER`] and [`INTERNET`], towards the latter's
+    /// addresses unless the plan has other settings.
+    ///
+    /// # Errors
+    /// When there are no such hosts.
+    pub fn switch_proxy(&self, kind: ProxyKind, is_on: bool) -> Result<(), TestbedError> {
+        let Some((internet, _)) = self.hosts.get(INTERNET.0 as usize) else {
+            return self.namespace("internet").map(drop);
+        };
+        let peers = internet.addresses.clone();
+        self.running.switch_proxy(ProxySettings { resolver: RESOLVER, server: INTERNET, peers, port: 53 }, kind, is_on);
+        Ok(())
     }
 
     /// What was done so far.

@@ -44,7 +44,7 @@ pub use forwarder::{Forwarder, Running};
 pub use link::LinkSpec;
 pub use pace::{Precision, UnknownPrecision};
 pub use prefixes::{BadPrefixes, Blocks, Prefixes};
-pub use proxy::ProxySettings;
+pub use proxy::{ProxyKind, ProxySettings};
 pub use schedule::Due;
 pub use spec::{Distribution, Jitter, LONGEST, Loss, Rate, Rtt, SpecError};
 pub use tap::Tap;
@@ -172,6 +172,16 @@ impl Wire {
             schedule: Schedule::new(settings.mtu.into(), settings.waiting),
             counts: Counts::new(hosts.iter().map(|host| host.name.as_str())),
         }
+    }
+
+    /// Lets one of the proxies work, or rest. Where there were none, the other one rests until it is told.
+    pub fn switch_proxy(&mut self, settings: ProxySettings, kind: ProxyKind, is_on: bool) {
+        let proxies = self.proxies.get_or_insert_with(|| {
+            let mut proxies = Proxies::new(settings);
+            [ProxyKind::Recursive, ProxyKind::Authoritative].into_iter().for_each(|kind| proxies.switch(kind, false));
+            proxies
+        });
+        proxies.switch(kind, is_on);
     }
 
     /// How many hosts there are.

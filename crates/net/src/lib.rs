@@ -9,6 +9,7 @@ pub mod netns;
 pub mod pin;
 pub mod poll;
 pub mod process;
+pub mod tcp;
 pub mod tun;
 pub mod udp;
 pub mod wiring;

@@ -1,9 +1,10 @@
 //! Waiting for sockets with nanosecond timeouts (epoll_pwait2).
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::Timespec;
 
 /// Events taken from the kernel by one wait.
@@ -15,7 +16,22 @@ pub struct Poll {
     events: Vec<epoll::Event>,
 }
 
-/// A socket that can be read, or has an error to be fetched.
+// SAFETY: the events hold numbers of the caller's. That the kernel's union could hold a pointer instead is all that speaks
+// against moving them.
+unsafe impl Send for Poll {}
+
+/// What a socket is waited for, beside errors and the peer's hanging up, which are always told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Until it can be read.
+    Read,
+    /// Until it can be written.
+    Write,
+    /// Until it can be read or written.
+    Both,
+}
+
+/// A socket that can be read (or written, where that is waited for), or has an error to be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The number given to [`Poll::add`].
@@ -40,6 +56,19 @@ impl Poll {
     /// When the kernel refuses it, for example over `fs.epoll.max_user_watches`.
     pub fn add(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), EventFlags::IN)?)
+    }
+
+    /// Waits for `socket`, which is in the set already, as `interest` says from now on.
+    ///
+    /// # Errors
+    /// When it is not in the set.
+    pub fn change(&self, socket: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        let flags = match interest {
+            Interest::Read => EventFlags::IN,
+            Interest::Write => EventFlags::OUT,
+            Interest::Both => EventFlags::IN | EventFlags::OUT,
+        };
+        Ok(epoll::modify(&self.epoll, socket, EventData::new_u64(token), flags)?)
     }
 
     /// Stops waiting for `socket`.
@@ -69,6 +98,38 @@ impl Poll {
     }
 }
 
+/// Wakes a thread that waits in [`Poll::wait`].
+#[derive(Debug)]
+pub struct Wake(OwnedFd);
+
+impl Wake {
+    /// One that has not been used; to be added to the set of the thread.
+    ///
+    /// # Errors
+    /// When the process is out of file descriptors.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// Ends the wait of the thread, or its next one.
+    pub fn wake(&self) {
+        // It fails only when it was used 2^64 times without a look, and then the thread is awake.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Lets the next wait be one.
+    pub fn clear(&self) {
+        // Where nobody has woken it there is nothing to read.
+        let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
+    }
+}
+
+impl AsFd for Wake {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +144,27 @@ mod tests {
         b.send_to(b"x", a.local_addr().unwrap()).unwrap();
         let ready: Vec<_> = poll.wait(1_000_000_000).unwrap().collect();
         assert_eq!(ready, [Ready { token: 7, error: false }]);
+        poll.change(&a, 8, Interest::Both).unwrap();
+        assert_eq!(poll.wait(0).unwrap().next().map(|ready| ready.token), Some(8));
+        a.recv(&mut [0]).unwrap();
+        poll.change(&a, 8, Interest::Read).unwrap();
+        assert_eq!(poll.wait(0).unwrap().count(), 0);
+        poll.change(&a, 8, Interest::Write).unwrap();
+        assert_eq!(poll.wait(0).unwrap().count(), 1);
         poll.remove(&a).unwrap();
+        assert_eq!(poll.wait(0).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_waiting_thread_is_woken() {
+        let (mut poll, wake) = (Poll::new().unwrap(), Wake::new().unwrap());
+        poll.add(&wake, 3).unwrap();
+        assert_eq!(poll.wait(0).unwrap().count(), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| wake.wake());
+            assert_eq!(poll.wait(20_000_000_000).unwrap().next(), Some(Ready { token: 3, error: false }));
+        });
+        wake.clear();
         assert_eq!(poll.wait(0).unwrap().count(), 0);
     }
 }

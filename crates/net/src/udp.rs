@@ -61,6 +61,33 @@ impl UdpSocket {
         Ok(Self { socket, local, connected: false })
     }
 
+    /// Opens a socket to serve from. Others of this user may share its address, whose clients the kernel deals out among
+    /// them; the address need not be one that an interface has. Nothing leaves in fragments (RFC 9715 §3.1).
+    ///
+    /// # Errors
+    /// What the kernel refused, such as an address in use.
+    pub fn serve(bind: SocketAddr, buffer: usize) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(bind), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+        socket.set_reuse_port(true)?;
+        force_buffer(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, buffer)?;
+        force_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, buffer)?;
+        // Path MTUs that packets from outside claim are not believed, as they cannot be checked. And without fragments the
+        // kernel need not draw an identification for each datagram.
+        if bind.is_ipv4() {
+            set_int(&socket, libc::IPPROTO_IP, libc::IP_FREEBIND, 1)?;
+            set_int(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+            set_int(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
+        } else {
+            socket.set_only_v6(true)?;
+            set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)?;
+            set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+            set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+        }
+        socket.bind(&bind.into())?;
+        let local = socket.local_addr()?.as_socket().unwrap_or(bind);
+        Ok(Self { socket, local, connected: false })
+    }
+
     /// Fixes the peer, so that the kernel tells of its refusals and filters other senders.
     ///
     /// # Errors
@@ -513,6 +540,27 @@ mod tests {
             assert_eq!(first.local, Some(local.ip()));
             assert!((crate::clock::realtime_ns() - first.stamp_ns.unwrap()).abs() < 60_000_000_000);
             assert_eq!(batch.receive(&socket, BATCH).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn sockets_that_serve_share_an_address_and_answer_from_the_one_asked() {
+        for (wildcard, client, asked) in [("0.0.0.0:0", "127.0.0.1:0", "127.3.2.1"), ("[::]:0", "[::1]:0", "::1")] {
+            let first = UdpSocket::serve(wildcard.parse().unwrap(), 1 << 20).unwrap();
+            let second = UdpSocket::serve(first.local(), 1 << 20).unwrap();
+            let client = Plain::bind(client).unwrap();
+            let asked = SocketAddr::new(asked.parse().unwrap(), first.local().port());
+            client.send_to(b"query", asked).unwrap();
+            let mut batch = ReceiveBatch::new();
+            let socket =
+                [&first, &second].into_iter().find(|socket| batch.receive(socket, BATCH).unwrap() == 1).unwrap();
+            let got = batch.iter().next().unwrap();
+            // Longer than a packet of loopback, which holds 65,536 octets with its headers.
+            let long = vec![7; 65_000];
+            let answer = Datagram { head: *b"an", tail: &long, source: got.local, peer: got.peer };
+            assert_eq!(SendBatch::new().send(socket, std::iter::once(answer)).unwrap(), 1);
+            let mut buffer = vec![0; 66_000];
+            assert_eq!(client.recv_from(&mut buffer).unwrap(), (65_002, asked));
         }
     }
 

@@ -1,5 +1,8 @@
 //! `ldplayer demo`: the main job, end to end, on the bundled capture of a root server.
 
+mod hierarchy;
+mod recursive;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
@@ -8,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::Context;
-use clap::Parser;
-use ldplayer_emulate::stock::{Nsd, Stock, Zone};
+use clap::{Parser, ValueEnum};
+use ldplayer_emulate::stock::{Nsd, Output, Process, Stock, Zone};
 use ldplayer_net::netns::{Testbed, has_ipv6};
 use tempfile::TempDir;
 
@@ -20,7 +23,7 @@ use crate::failure::Failure;
 const CAPTURE: &[u8] = include_bytes!("../../../../data/l-root-20161006.pcap.xz");
 /// The root zone two days later.
 const ZONE: &[u8] = include_bytes!("../../../../data/root-2016100801.zone.xz");
-/// Where NSD listens, in a namespace of its own.
+/// Where the server listens, in a namespace of its own.
 const SERVERS: [&str; 2] = ["127.0.0.1:5300", "[::1]:5300"];
 /// The run directory when none is given; an older demo in it is replaced.
 const RUN: &str = "runs/demo";
@@ -28,16 +31,30 @@ const RUN: &str = "runs/demo";
 /// Options of `demo`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Replays a minute of real root server traffic (2,491 clients, each from its own address) against NSD with the root zone
-of that week, in a namespace of its own. Needs NSD; root is not needed.
+Replays a minute of real root server traffic (2,491 clients, each from its own address) against a
+server with the root zone of that week, in a namespace of its own: ldplayer's own server, or NSD.
+Root is not needed.
 
-Example:
-  ldplayer demo --open")]
+With --recursive, 999 real questions of clients go to a stock unbound with an empty cache and its
+ordinary root hints, which resolves them in an emulated Internet: the real root zone, and below it a
+made-up zone for each top-level and second-level domain asked for (their data is made up, too), 20 ms
+away. Needs unbound.
+
+Examples:
+  ldplayer demo --open
+  ldplayer demo --server nsd
+  ldplayer demo --recursive")]
 pub struct Args {
+    /// The server to replay against
+    #[arg(long, value_enum, default_value = "ldplayer", conflicts_with = "recursive")]
+    server: ServerKind,
+    /// Ask a recursive server, which resolves in an emulated Internet
+    #[arg(long)]
+    recursive: bool,
     /// Show the report in a browser at the end
     #[arg(long)]
     open: bool,
-    /// Run directory to write [default: runs/demo, replacing the demo run before]
+    /// Run directory to write [default: runs/demo or runs/demo-recursive, replacing the demo run before]
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
     /// Replace the run in the directory, if there is one
@@ -48,30 +65,78 @@ pub struct Args {
     speed: String,
 }
 
+/// Which server a demo runs against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ServerKind {
+    /// `ldplayer serve`, in a process of its own
+    Ldplayer,
+    /// A stock NSD
+    Nsd,
+}
+
+impl ServerKind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ldplayer => "ldplayer serve",
+            Self::Nsd => "NSD",
+        }
+    }
+
+    /// Starts the server with this root zone, which lies alone in its directory.
+    fn start(self, zone: &Path) -> Result<Process, Failure> {
+        match self {
+            Self::Nsd => Nsd { zones: vec![Zone::new(".", zone)] }.start(&addresses()).map_err(Failure::environment),
+            Self::Ldplayer => serve(zone.parent().unwrap_or(Path::new("."))),
+        }
+    }
+}
+
+/// Starts this program once more as a server, so that its work is told apart from the replay's.
+fn serve(directory: &Path) -> Result<Process, Failure> {
+    let program = std::env::current_exe().context("demo: this program's own file")?;
+    let listen: Vec<String> = addresses().iter().map(ToString::to_string).collect();
+    let mut command = Command::new(program);
+    command.arg("serve").arg(directory).args(["--all-zones-everywhere", "--listen", &listen.join(",")]);
+    let log = directory.with_extension("log");
+    let mut process = Process::start("ldplayer serve", &mut command, Output::Log(log)).map_err(Failure::environment)?;
+    addresses().into_iter().try_for_each(|address| process.wait_for(address)).map_err(Failure::environment)?;
+    Ok(process)
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    if args.recursive { recursive::run(&args) } else { against_root(&args) }
+}
+
+/// The demo of an authoritative server.
+fn against_root(args: &Args) -> Result<ExitCode, Failure> {
     let scratch = tempfile::tempdir().context("cannot make a scratch directory; set TMPDIR to one with space")?;
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from(RUN));
-    let mut replay_args = replay_args(&args, &output, &capture(&scratch)?)?;
+    let mut replay_args = replay_args(args, &output, &SERVERS, &capture(&scratch)?)?;
     let zone = zone(&scratch)?;
     // The browser must not be in the namespace: who opens it is started before.
     let opener = args.open.then(Opener::start).transpose()?;
     let testbed = Testbed::enter().map_err(Failure::environment)?;
     testbed.shortfalls().iter().for_each(|shortfall| eprintln!("ldplayer: {shortfall}"));
-    let nsd = Nsd { zones: vec![Zone::new(".", zone)] }.start(&addresses()).map_err(Failure::environment)?;
-    replay_args.watch_pid = Some(nsd.id());
+    let server = args.server.start(&zone)?;
+    replay_args.watch_pid = Some(server.id());
     eprintln!(
-        "ldplayer: 60 s of L-root traffic of 2016-10-06 (ICANN, by way of DNS-STATS compactor, MPL-2.0), against NSD \
+        "ldplayer: 60 s of L-root traffic of 2016-10-06 (ICANN, by way of DNS-STATS compactor, MPL-2.0), against {} \
          with the root zone 2016100801, at speed {}",
+        args.server.name(),
         args.speed
     );
     let status = replay::run(&replay_args)?;
+    drop(server);
+    tell_report(&output, opener)?;
+    Ok(status)
+}
+
+/// Says where the report is, and shows it if asked to.
+fn tell_report(output: &Path, opener: Option<Opener>) -> Result<(), Failure> {
     let report = fs::canonicalize(output.join("report.html")).context("the run has no report.html")?;
     println!("report: {}", file_url(&report));
-    if let Some(opener) = opener {
-        opener.open(&report)?;
-    }
-    Ok(status)
+    opener.map_or(Ok(()), |opener| opener.open(&report))
 }
 
 /// The options of the replay, read as if typed.
@@ -83,9 +148,9 @@ struct Replay {
 }
 
 /// An error is the first line of clap's; to end the program here would leave the scratch directory behind.
-fn replay_args(args: &Args, output: &Path, capture: &Path) -> anyhow::Result<replay::Args> {
+fn replay_args(args: &Args, output: &Path, servers: &[&str], capture: &Path) -> anyhow::Result<replay::Args> {
     let plain = ["--sources", "original", "--transport", "udp", "--speed", &args.speed];
-    let servers = SERVERS.iter().flat_map(|server| ["--server", server]);
+    let servers = servers.iter().flat_map(|server| ["--server", server]);
     let mut words: Vec<OsString> = plain.into_iter().chain(servers).map(OsString::from).collect();
     words.extend(["--output".into(), output.into(), capture.into()]);
     if args.force || args.output.is_none() {
@@ -107,11 +172,12 @@ fn capture(scratch: &TempDir) -> anyhow::Result<PathBuf> {
     write(scratch, "l-root-20161006.pcap.xz", CAPTURE)
 }
 
-/// The zone as NSD reads it: not compressed.
+/// The zone as servers read it: not compressed, alone in a directory.
 fn zone(scratch: &TempDir) -> anyhow::Result<PathBuf> {
     let mut text = Vec::new();
     liblzma::read::XzDecoder::new(ZONE).read_to_end(&mut text).context("the bundled zone is damaged")?;
-    write(scratch, "root.zone", &text)
+    fs::create_dir(scratch.path().join("zones")).context("cannot make a directory; is the disk full?")?;
+    write(scratch, "zones/root.zone", &text)
 }
 
 fn write(scratch: &TempDir, name: &str, octets: &[u8]) -> anyhow::Result<PathBuf> {
@@ -165,6 +231,11 @@ fn file_url(path: &Path) -> String {
 mod tests {
     use super::*;
 
+    fn args(output: Option<PathBuf>, speed: &str) -> Args {
+        let (server, speed) = (ServerKind::Ldplayer, speed.to_owned());
+        Args { server, recursive: false, open: false, output, force: false, speed }
+    }
+
     #[test]
     fn urls_are_escaped() {
         assert_eq!(file_url(Path::new("/a b/é#1/report.html")), "file:///a%20b/%C3%A9%231/report.html");
@@ -172,8 +243,8 @@ mod tests {
 
     #[test]
     fn the_replay_is_the_one_described() {
-        let args = Args { open: false, output: None, force: false, speed: "10".to_owned() };
-        let replay = replay_args(&args, Path::new(RUN), Path::new("a.pcap")).unwrap();
+        let args = args(None, "10");
+        let replay = replay_args(&args, Path::new(RUN), &SERVERS, Path::new("a.pcap")).unwrap();
         assert_eq!(replay.server, addresses());
         assert_eq!(replay.server.len(), SERVERS.len());
         assert_eq!((replay.speed, replay.force, replay.output()), (Some(10.0), true, PathBuf::from(RUN)));
@@ -181,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_run_directory_of_the_user_is_not_replaced_unasked() {
-        let args = Args { open: false, output: Some("mine".into()), force: false, speed: "1".to_owned() };
-        assert!(!replay_args(&args, Path::new("mine"), Path::new("a.pcap")).unwrap().force);
+        let args = args(Some("mine".into()), "1");
+        assert!(!replay_args(&args, Path::new("mine"), &SERVERS, Path::new("a.pcap")).unwrap().force);
     }
 }

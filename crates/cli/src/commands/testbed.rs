@@ -47,10 +47,10 @@ Example: a server and a replay in which each client keeps its own address
 
 /// Which testbed.
 #[derive(clap::Args)]
-struct Name {
+pub struct Name {
     /// Name of the testbed; several may be up at once
     #[arg(long, value_name = "NAME", default_value = "default")]
-    name: String,
+    pub name: String,
 }
 
 /// Runs the command.
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// What names a testbed or host that cannot be is bad usage; all else is the environment.
-fn failure(error: StateError) -> Failure {
+pub fn failure(error: StateError) -> Failure {
     match error {
         StateError::Name(_) | StateError::Testbed(TestbedError::UnknownHost { .. }) => error.into(),
         error => Failure::environment(error),

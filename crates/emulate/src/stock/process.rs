@@ -256,6 +256,9 @@ fn streams(output: &Output) -> Result<(Stdio, Stdio), StockError> {
 }
 
 /// The path of a program, on the PATH or in a folder of system programs.
+///
+/// # Errors
+/// [`StockError::Missing`], which names the package that has it.
 pub fn find(program: &'static str, package: &'static str) -> Result<PathBuf, StockError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));

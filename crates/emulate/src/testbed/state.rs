@@ -6,7 +6,7 @@
 //! [`State::down`] clears.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::process::{Identity, marked};
 use super::{Report, Testbed, TestbedError};
+use crate::wire::ProxyKind;
 
 /// The environment variable that every process in a testbed has.
 const MARK: &str = "LDPLAYER_TESTBED";
@@ -33,6 +34,8 @@ const LOOK: i64 = 100_000_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often the processes of a testbed are looked for, as they may start others while they are ended.
 const ROUNDS: usize = 10;
+/// Octets of a request at most.
+const REQUEST: u64 = 1_024;
 /// Longest name: a socket's path has little room.
 const NAME: usize = 32;
 
@@ -226,8 +229,22 @@ fn serve(testbed: &Testbed, listener: &UnixListener, stop: &AtomicBool) -> io::R
     Ok(())
 }
 
+/// What the holder can be asked.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Request {
+    Report,
+    Proxy { kind: ProxyKind, is_on: bool },
+}
+
 fn answer(testbed: &Testbed, mut asker: UnixStream) -> io::Result<()> {
     asker.set_write_timeout(Some(PATIENCE))?;
+    asker.set_read_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(&asker).take(REQUEST).read_line(&mut line)?;
+    if let Request::Proxy { kind, is_on } = serde_json::from_str(&line)? {
+        testbed.switch_proxy(kind, is_on).map_err(io::Error::other)?;
+    }
     let report = testbed.report().map_err(io::Error::other)?;
     asker.write_all(&serde_json::to_vec(&report)?)
 }
@@ -262,7 +279,16 @@ impl State {
     /// When it gives no answer.
     pub fn report(&self, folder: &Path) -> Result<Report, StateError> {
         let path = Files::new(folder, &self.name)?.with("sock");
-        ask(&path).map_err(|source| StateError::File { path, source })
+        ask(&path, Request::Report).map_err(|source| StateError::File { path, source })
+    }
+
+    /// Has the holder let one of the paper's proxies work, or rest.
+    ///
+    /// # Errors
+    /// When it gives no answer.
+    pub fn switch_proxy(&self, folder: &Path, kind: ProxyKind, is_on: bool) -> Result<Report, StateError> {
+        let path = Files::new(folder, &self.name)?.with("sock");
+        ask(&path, Request::Proxy { kind, is_on }).map_err(|source| StateError::File { path, source })
     }
 
     /// Moves this process, which must have no other thread, to a host of the testbed; what it starts belongs there, too.
@@ -342,9 +368,10 @@ impl State {
     }
 }
 
-fn ask(path: &Path) -> io::Result<Report> {
+fn ask(path: &Path, request: Request) -> io::Result<Report> {
     let mut holder = UnixStream::connect(path)?;
     holder.set_read_timeout(Some(PATIENCE))?;
+    holder.write_all(format!("{}\n", serde_json::to_string(&request)?).as_bytes())?;
     let mut answer = Vec::new();
     holder.read_to_end(&mut answer)?;
     if answer.is_empty() {

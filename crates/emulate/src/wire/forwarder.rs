@@ -10,7 +10,7 @@ use ldplayer_net::tun::Tun;
 use ldplayer_net::{clock, pin};
 
 use super::pace::{Pace, Wait};
-use super::{Counts, Fate, HostId, Precision, Tap, Wire};
+use super::{Counts, Fate, HostId, Precision, ProxyKind, ProxySettings, Tap, Wire};
 
 /// Packets read from one device before the next has its turn.
 const BATCH: usize = 64;
@@ -48,6 +48,7 @@ pub struct Running {
 #[derive(Debug)]
 enum Ask {
     Counts(Sender<Counts>),
+    Proxy(ProxySettings, ProxyKind, bool),
     Stop,
 }
 
@@ -161,6 +162,7 @@ impl Forwarder {
             match asked {
                 // Who asked may have gone in the meantime.
                 Ok(Ask::Counts(answer)) => drop(answer.send(self.counts())),
+                Ok(Ask::Proxy(settings, kind, is_on)) => self.wire.switch_proxy(settings, kind, is_on),
                 Ok(Ask::Stop) | Err(_) => return Ok(()),
             }
         }
@@ -210,6 +212,11 @@ impl Running {
         let (sender, counts) = channel();
         self.ask(Ask::Counts(sender));
         counts.recv().ok()
+    }
+
+    /// Lets one of the proxies work, or rest, before anything that is asked later.
+    pub fn switch_proxy(&self, settings: ProxySettings, kind: ProxyKind, is_on: bool) {
+        self.ask(Ask::Proxy(settings, kind, is_on));
     }
 
     /// Ends the work; the counts of all of it, and the number of packets in the capture.

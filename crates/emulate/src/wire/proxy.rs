@@ -12,6 +12,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use ldplayer_core::shard::client_hash;
 use ldplayer_core::time::NS_PER_S;
+use serde::{Deserialize, Serialize};
 
 use super::HostId;
 use super::packet::{Headers, TCP, UDP};
@@ -42,6 +43,16 @@ pub struct ProxySettings {
     pub port: u16,
 }
 
+/// One of the two proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProxyKind {
+    /// The one on the side of resolvers: it rewrites their queries.
+    Recursive,
+    /// The one on the side of the server: it rewrites its responses.
+    Authoritative,
+}
+
 /// What the proxies did to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proxied {
@@ -57,6 +68,9 @@ pub enum Proxied {
 #[derive(Debug)]
 pub struct Proxies {
     settings: ProxySettings,
+    /// Whether each of them is at work.
+    recursive: bool,
+    authoritative: bool,
     mappings: HashMap<Asked, Mapping, FixedState>,
     resolvers: Vec<IpAddr>,
     fragments: Vec<(FragmentKey, Ends)>,
@@ -79,14 +93,23 @@ impl Proxies {
     /// Proxies that have seen nothing yet.
     pub fn new(settings: ProxySettings) -> Self {
         let fragments = Vec::with_capacity(FRAGMENTS);
-        Self { settings, mappings: HashMap::default(), resolvers: Vec::new(), fragments, next_fragment: 0 }
+        let (mappings, resolvers) = (HashMap::default(), Vec::new());
+        Self { settings, recursive: true, authoritative: true, mappings, resolvers, fragments, next_fragment: 0 }
+    }
+
+    /// Lets one of them work, or rest. The authoritative one knows nobody who asked while the recursive one rests.
+    pub const fn switch(&mut self, kind: ProxyKind, is_on: bool) {
+        match kind {
+            ProxyKind::Recursive => self.recursive = is_on,
+            ProxyKind::Authoritative => self.authoritative = is_on,
+        }
     }
 
     /// Rewrites a packet that comes from a host, if it is one for the proxies.
     pub fn rewrite(&mut self, now: i64, from: HostId, packet: &mut [u8], headers: &Headers) -> Proxied {
-        let ends = if from == self.settings.resolver {
+        let ends = if from == self.settings.resolver && self.recursive {
             self.query(now, packet, headers)
-        } else if from == self.settings.server {
+        } else if from == self.settings.server && self.authoritative {
             self.response(now, packet, headers)
         } else {
             return Proxied::Untouched;

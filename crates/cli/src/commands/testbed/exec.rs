@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
+use ldplayer_emulate::stock::find;
 use ldplayer_emulate::testbed::{State, folder};
 
 use super::{Name, failure};
@@ -11,12 +12,19 @@ use crate::failure::Failure;
 /// Options of `testbed exec`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The command takes the place of this process: signals and its exit status are its own.
+The command takes the place of this process: signals and its exit status are its own. --fake-time
+lets the program `faketime` give it another time of day, as validating resolvers need for the
+signatures of recorded zones.
 
-Example: ldplayer testbed exec clients -- dig @10.53.0.2 example.com")]
+Examples:
+  ldplayer testbed exec clients -- dig @10.53.0.2 example.com
+  ldplayer testbed exec --fake-time '2016-10-08 12:00:00' resolver -- unbound -d -c unbound.conf")]
 pub struct Args {
     #[command(flatten)]
     name: Name,
+    /// Time of day that the command sees, as faketime(1) takes it: it goes on from there
+    #[arg(long, value_name = "TIME")]
+    fake_time: Option<String>,
     /// clients, resolver or internet
     host: String,
     /// The command and its arguments
@@ -30,8 +38,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(anyhow::anyhow!("testbed exec: no command given").into());
     };
+    let mut command = match &args.fake_time {
+        None => Command::new(program),
+        Some(time) => {
+            let mut faketime = Command::new(find("faketime", "faketime").map_err(Failure::environment)?);
+            faketime.arg(time).arg(program);
+            faketime
+        }
+    };
     state.enter(&args.host).map_err(failure)?;
     let (variable, value) = state.mark();
-    let error = Command::new(program).args(arguments).env(variable, value).exec();
+    let error = command.args(arguments).env(variable, value).exec();
     Err(Failure::environment(anyhow::anyhow!("testbed exec: {program}: {error}; give the path of a program")))
 }

@@ -1,5 +1,6 @@
 //! What a testbed shall be like, as the user says.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ldplayer_core::Cidr;
@@ -32,7 +33,8 @@ pub struct Options {
     /// Loss between resolver and Internet
     #[arg(long, value_name = "P")]
     upstream_loss: Option<Loss>,
-    /// Addresses that the Internet owns, instead of those for documentation and benchmarks; a packet to any other is a leak
+    /// Addresses that the Internet owns, instead of those for documentation and benchmarks, and beside those of --zones; a
+    /// packet to any other is a leak
     #[arg(long, value_name = "CIDR,...", value_delimiter = ',')]
     internet: Vec<Cidr>,
     /// Rewrite addresses between resolver and Internet as the paper's two proxies do, towards a server on 10.53.0.3 and fd53::3
@@ -56,8 +58,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// The plan.
-    pub fn plan(&self) -> Plan {
+    /// Whether addresses are rewritten.
+    pub const fn has_proxies(&self) -> bool {
+        self.proxies
+    }
+
+    /// The plan of a testbed whose Internet has these name servers, if any.
+    pub fn plan(&self, name_servers: Option<&[IpAddr]>) -> Plan {
         let mut plan = Plan {
             seed: self.seed,
             mtu: self.mtu,
@@ -77,9 +84,12 @@ impl Options {
             Path { far: INTERNET, near: RESOLVER, link: upstream },
         ];
         let internet = &mut plan.hosts[usize::from(INTERNET.0)];
-        if !self.internet.is_empty() {
+        if !self.internet.is_empty() || name_servers.is_some() {
             internet.owns.clone_from(&self.internet);
         }
+        // A single address reads as a block of its own.
+        let blocks = name_servers.into_iter().flatten().filter_map(|address| address.to_string().parse().ok());
+        internet.owns.extend::<Vec<Cidr>>(blocks.collect());
         let peers = internet.addresses.clone();
         plan.proxies = self.proxies.then_some(ProxySettings { resolver: RESOLVER, server: INTERNET, peers, port: 53 });
         plan

@@ -2,20 +2,26 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::thread;
 
 use anyhow::Context;
-use ldplayer_emulate::testbed::{Claim, State, Testbed, folder};
+use ldplayer_emulate::serve::set::ZoneSet;
+use ldplayer_emulate::serve::{Options as ServeOptions, Server};
+use ldplayer_emulate::testbed::{Claim, Report, State, Testbed, folder};
 
 use super::options::Options;
 use super::{Name, failure, print};
+use crate::commands::serve::{self, Signals};
 use crate::failure::Failure;
 
 /// What the holder says when the testbed is made.
 const READY: &str = "ready";
+/// The host that serves zones.
+const INTERNET: &str = "internet";
 /// Exit status when the holder died without one.
 const ENVIRONMENT: u8 = 3;
 
@@ -28,16 +34,30 @@ Three hosts, in network namespaces of their own that only the wire joins:
   internet  10.53.0.3, fd53::3   every address is its own: a server there answers from the address that was asked
 Nothing leads out. A packet to an address that no host owns is dropped, counted and told by `testbed status`.
 
+With --zones, `internet` owns the addresses of all name servers of the zone set and answers at each
+of them from its zones, as `ldplayer serve` does: a recursive server with ordinary root hints
+resolves against it. SIGHUP to the holder reads the zones anew. With --proxies nothing is served:
+that is for BIND with the configuration of `ldplayer zones views`.
+
 Example: 40 ms between clients and resolver, a hundredth of the packets lost
   ldplayer testbed up --rtt 40ms --loss 1%
   ldplayer testbed exec resolver -- unbound -d -c unbound.conf &
   ldplayer testbed exec clients -- ldplayer replay capture.pcap --server 10.53.0.2
-  ldplayer testbed down")]
+  ldplayer testbed down
+
+Example: the DNS hierarchy of a zone set, 20 ms away from the resolver
+  ldplayer testbed up --zones zones/ --upstream-rtt 20ms --coverage coverage.json")]
 pub struct Args {
     #[command(flatten)]
     name: Name,
     #[command(flatten)]
     options: Options,
+    /// Serve a zone set on the addresses of its name servers
+    #[arg(long, value_name = "DIR")]
+    zones: Option<PathBuf>,
+    /// Write the coverage report of the zone set (JSON) at the end
+    #[arg(long, value_name = "FILE", requires = "zones")]
+    coverage: Option<PathBuf>,
     /// Stay in the foreground until Ctrl-C, then tell what the wire has done
     #[arg(long)]
     foreground: bool,
@@ -56,17 +76,54 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         // The testbed must not end with the terminal that it was made from. This fails for the head of a group only.
         let _ = rustix::process::setsid();
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("testbed up: signals")?;
+    let signals = Signals::register()?;
+    if args.zones.is_none() {
+        // There is nothing to be read anew.
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(signals.stop())).context("testbed up")?;
     }
     let claim = Claim::new(&folder, &args.name.name).map_err(failure)?;
-    let testbed = Testbed::up(&args.options.plan()).map_err(Failure::environment)?;
-    let report = claim.hold(testbed, &stop, || tell_ready(args)).map_err(failure)?;
+    let set = args.zones.as_deref().map(serve::load).transpose()?;
+    let addresses = set.as_ref().map(ZoneSet::addresses);
+    let testbed = Testbed::up(&args.options.plan(addresses.as_deref())).map_err(Failure::environment)?;
+    let report = match (set, &args.zones) {
+        (Some(set), Some(directory)) if !args.options.has_proxies() => {
+            let options = ServeOptions { marks: args.coverage.is_some(), ..ServeOptions::default() };
+            let server = testbed.run(INTERNET, || Server::start(set, &options)).map_err(Failure::environment)?;
+            let server = server.map_err(Failure::environment)?;
+            let report = hold(args, &claim, testbed, &signals, Some((&server, directory)))?;
+            serve::finish(server.stop(), args.coverage.as_deref())?;
+            report
+        }
+        _ => hold(args, &claim, testbed, &signals, None)?,
+    };
     if args.foreground {
         print::report(&mut std::io::stdout().lock(), &report)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Holds the testbed until a signal ends it, and sees to the server's signals meanwhile.
+fn hold(
+    args: &Args,
+    claim: &Claim,
+    testbed: Testbed,
+    signals: &Signals,
+    served: Option<(&Server, &Path)>,
+) -> Result<Report, Failure> {
+    let stop = signals.stop();
+    thread::scope(|scope| {
+        if let Some((server, directory)) = served {
+            scope.spawn(move || {
+                if let Err(failure) = serve::watch(server, directory, signals) {
+                    failure.report();
+                    stop.store(true, Ordering::Relaxed);
+                }
+            });
+        }
+        let held = claim.hold(testbed, stop, || tell_ready(args)).map_err(failure);
+        stop.store(true, Ordering::Relaxed);
+        held
+    })
 }
 
 /// Says that the testbed is made. Who started this and is gone need not know.
@@ -89,6 +146,8 @@ fn start_holder(args: &Args, folder: &Path) -> Result<ExitCode, Failure> {
         BufReader::new(stdout).read_line(&mut said).context("testbed up: the process that holds the testbed")?;
     }
     if said.trim() == READY {
+        // What it has to say of the zones.
+        repeat(&mut log)?;
         let state = State::load(folder, &args.name.name).map_err(failure)?;
         print::hosts(&mut std::io::stdout().lock(), &state)?;
         return Ok(ExitCode::SUCCESS);

@@ -1,0 +1,182 @@
+//! `ldplayer serve`: the meta-DNS-server, every zone of a set chosen by the address that is asked.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use ldplayer_core::time::Span;
+use ldplayer_emulate::serve::coverage::Coverage;
+use ldplayer_emulate::serve::set::ZoneSet;
+use ldplayer_emulate::serve::{Options, PORT, Server, everything};
+
+use crate::failure::Failure;
+
+/// How often signals are looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// Warnings printed at most; the coverage report has all of them.
+const WARNINGS: usize = 20;
+
+/// Options of `serve`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A query is answered from the zones whose name servers have the address that was asked, by the
+deepest of them that encloses the name; REFUSED when there is none. So this needs a host that has
+all these addresses: `ldplayer testbed up --zones DIR` makes one and serves there. With
+--all-zones-everywhere any address serves all zones, as an ordinary server does.
+
+SIGHUP reads the zones anew; Ctrl-C ends with a summary.
+
+Example: an ordinary authoritative server on a port of its own
+  ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300
+
+Example: the hierarchy, on a host of a testbed
+  ldplayer testbed exec internet -- ldplayer serve zones/ --coverage coverage.json")]
+pub struct Args {
+    /// The zone set: a directory in which every plain file is a zone file
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Addresses to listen on [default: all of this host, port 53]
+    #[arg(long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen)]
+    listen: Vec<SocketAddr>,
+    /// Serve all zones on every address
+    #[arg(long)]
+    all_zones_everywhere: bool,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: Option<u16>,
+    /// TCP connections at most; the one that has been idle for longest makes room
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..))]
+    connections: u32,
+    /// How long a TCP connection may be idle, in seconds or with a unit
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    idle_timeout: Span,
+    /// Write the coverage report (JSON) at the end: queries by zone, questions without a zone, records never asked for
+    #[arg(long, value_name = "FILE")]
+    coverage: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let signals = Signals::register()?;
+    let set = load(&args.directory)?;
+    let told = format!("{} zones", set.zones().len());
+    let server = Server::start(set, &args.options()).map_err(Failure::environment)?;
+    let mut stdout = io::stdout().lock();
+    let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
+    writeln!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
+    watch(&server, &args.directory, &signals)?;
+    finish(server.stop(), args.coverage.as_deref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    fn options(&self) -> Options {
+        let default = Options::default();
+        Options {
+            listen: if self.listen.is_empty() { everything(PORT) } else { self.listen.clone() },
+            everywhere: self.all_zones_everywhere,
+            workers: self.workers.map_or(default.workers, usize::from),
+            connections: self.connections as usize,
+            idle_ns: self.idle_timeout.ns(),
+            marks: self.coverage.is_some(),
+        }
+    }
+}
+
+/// Signals as flags.
+pub struct Signals {
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Catches SIGINT and SIGTERM (stop) and SIGHUP (read the zones anew).
+    pub fn register() -> anyhow::Result<Self> {
+        let signals = Self { stop: Arc::default(), reload: Arc::default() };
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        for (signal, flag) in [(SIGINT, &signals.stop), (SIGTERM, &signals.stop), (SIGHUP, &signals.reload)] {
+            signal_hook::flag::register(signal, Arc::clone(flag)).context("serve: signals")?;
+        }
+        Ok(signals)
+    }
+
+    /// The flag that says to stop.
+    pub const fn stop(&self) -> &Arc<AtomicBool> {
+        &self.stop
+    }
+}
+
+/// Reads a zone set and says what is odd about it.
+pub fn load(directory: &Path) -> Result<ZoneSet, Failure> {
+    let set = ZoneSet::load(directory)?;
+    let warnings = set.warnings();
+    warnings.iter().take(WARNINGS).for_each(|warning| eprintln!("ldplayer: {warning}"));
+    if let Some(more @ 1..) = warnings.len().checked_sub(WARNINGS) {
+        eprintln!("ldplayer: and {more} more like these; the coverage report has all of them");
+    }
+    Ok(set)
+}
+
+/// Sees to signals until one says to stop. Zones that cannot be read leave those that are served in place.
+pub fn watch(server: &Server, directory: &Path, signals: &Signals) -> Result<(), Failure> {
+    while !signals.stop.load(Ordering::Relaxed) {
+        if signals.reload.swap(false, Ordering::Relaxed) {
+            match load(directory) {
+                Ok(set) => {
+                    let zones = set.zones().len();
+                    server.replace(set);
+                    eprintln!("ldplayer: {}: read anew, {zones} zones", directory.display());
+                }
+                Err(failure) => {
+                    failure.report();
+                    eprintln!("ldplayer: going on with the zones as they were");
+                }
+            }
+        }
+        if let Some(failure) = server.failure() {
+            return Err(Failure::environment(anyhow::anyhow!("a worker has stopped: {failure}")));
+        }
+        thread::park_timeout(LOOK);
+    }
+    Ok(())
+}
+
+/// Tells what was asked.
+pub fn finish(coverage: Coverage, file: Option<&Path>) -> anyhow::Result<()> {
+    eprintln!("ldplayer: {coverage}");
+    let Some(file) = file else { return Ok(()) };
+    let failed = || format!("--coverage {}", file.display());
+    let mut out = BufWriter::new(File::create(file).with_context(failed)?);
+    coverage.write(&mut out).and_then(|()| out.flush()).with_context(failed)
+}
+
+/// An address to listen on.
+pub fn parse_listen(word: &str) -> Result<SocketAddr, String> {
+    let address = word.parse().or_else(|_| word.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT)));
+    address.map_err(|_| "expected an address, with or without a port: 127.0.0.1, 127.0.0.1:5300, [::1]:5300".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_port_or_that_of_dns() {
+        for (word, address) in [
+            ("127.0.0.1", "127.0.0.1:53"),
+            ("::1", "[::1]:53"),
+            ("[::1]:5300", "[::1]:5300"),
+            ("0.0.0.0:0", "0.0.0.0:0"),
+        ] {
+            assert_eq!(parse_listen(word).unwrap().to_string(), address);
+        }
+        assert!(parse_listen("localhost").is_err());
+    }
+}

@@ -1,0 +1,27 @@
+//! `ldplayer zones`: what can be made of a zone set.
+
+mod views;
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+
+/// Options of `zones`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Write a BIND configuration with a view for each set of name server addresses
+    Views(views::Args),
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    match &args.verb {
+        Verb::Views(args) => views::run(args),
+    }
+}

@@ -1,0 +1,264 @@
+//! `serve`, `zones views` and `testbed up --zones` as a user runs them.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const ROOT: &str = ". 60 SOA a. b. 1 2 3 4 60\n. 60 NS a.root-servers.net.\nexample. 60 NS ns.example.\n\
+    ns.example. 60 A 192.0.2.53\nlost. 60 NS ns.lost.\n";
+const EXAMPLE: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 60\n@ NS ns\nns A 192.0.2.53\nwww A 192.0.2.80\n";
+
+fn ldplayer() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_ldplayer"))
+}
+
+/// A zone set with these files.
+fn set(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    directory
+}
+
+/// Status and stderr of `serve` when it cannot.
+fn refusal(arguments: &[&str]) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = ldplayer().arg("serve").args(arguments).output().unwrap();
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn bad_sets_are_bad_input_told_on_one_line() {
+    for (files, message) in [
+        (&[("example.zone", "\n\nwww A nonsense\n")][..], "example.zone:3: expected an IPv4 address, found `nonsense`"),
+        (&[("a.zone", ROOT), ("b.zone", ROOT)], "both have the zone .;"),
+        (&[("notes.md", "")], "no zone file in it"),
+        (&[("example.zone", "$TTL 1\nwww A 192.0.2.1\n")], "no SOA record"),
+    ] {
+        let directory = set(files);
+        let (status, said) = refusal(&[directory.path().to_str().unwrap()]);
+        assert_eq!((status, said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(message), "{said}");
+    }
+    let (status, said) = refusal(&["no/such/directory"]);
+    assert!(status == Some(2) && said.contains("no/such/directory: No such file"), "{said}");
+}
+
+#[test]
+fn a_taken_port_is_the_environments() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let directory = set(&[("root.zone", ROOT)]);
+    let (status, said) = refusal(&[directory.path().to_str().unwrap(), "--listen", &address]);
+    assert!(status == Some(3) && said.contains(&address), "{said}");
+}
+
+/// A server that a test has started.
+struct Serving {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Serving {
+    fn start(directory: &Path, coverage: &Path) -> Self {
+        let mut command = ldplayer();
+        command.arg("serve").arg(directory).args(["--all-zones-everywhere", "--listen", "127.0.0.1:0"]);
+        command.arg("--coverage").arg(coverage).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().rsplit_once(' ').unwrap_or_else(|| panic!("{line}")).1.parse().unwrap();
+        Self { child, address }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Response code and first address of the answer for `www.example`, A.
+    fn ask(&self) -> (u8, Option<[u8; 4]>) {
+        ask(self.address)
+    }
+}
+
+fn ask(server: SocketAddr) -> (u8, Option<[u8; 4]>) {
+    let socket = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.send_to(b"\0\x01\0\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01", server).unwrap();
+    let mut answer = [0; 512];
+    let (length, from) = socket.recv_from(&mut answer).unwrap();
+    assert_eq!(from, server);
+    // Header, question, and the first record's owner (a pointer), type, class, TTL and length.
+    let data = (answer[7] > 0 && length >= 29 + 16).then(|| answer[29 + 12..29 + 16].try_into().unwrap());
+    (answer[3] & 0x0f, data)
+}
+
+#[test]
+fn zones_are_read_anew_on_sighup_and_the_report_is_written_at_the_end() {
+    let directory = set(&[("root.zone", ROOT), ("example.zone", EXAMPLE)]);
+    let scratch = tempfile::tempdir().unwrap();
+    let coverage = scratch.path().join("coverage.json");
+    let mut server = Serving::start(directory.path(), &coverage);
+    assert_eq!(server.ask(), (0, Some([192, 0, 2, 80])));
+    // What cannot be read changes nothing.
+    fs::write(directory.path().join("example.zone"), "nonsense\n").unwrap();
+    server.signal(Signal::HUP);
+    let mut stderr = BufReader::new(server.child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    stderr.find(|line| line.contains("going on with the zones as they were")).unwrap();
+    assert_eq!(server.ask(), (0, Some([192, 0, 2, 80])));
+    fs::write(directory.path().join("example.zone"), EXAMPLE.replace("192.0.2.80", "192.0.2.81")).unwrap();
+    server.signal(Signal::HUP);
+    stderr.find(|line| line.contains("read anew, 2 zones")).unwrap();
+    assert_eq!(server.ask(), (0, Some([192, 0, 2, 81])));
+    server.signal(Signal::TERM);
+    assert!(server.child.wait().unwrap().success());
+    let report: Value = serde_json::from_str(&fs::read_to_string(coverage).unwrap()).unwrap();
+    assert_eq!((&report["queries"], &report["levels"]["tld"]["NOERROR"]), (&3.into(), &3.into()));
+    let unasked = report["unasked"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap());
+    assert!(unasked.clone().any(|name| name == "ns.example.") && unasked.clone().all(|name| name != "www.example."));
+    assert!(report["warnings"].to_string().contains("the delegation of lost. leads nowhere"), "{report}");
+    assert!(stderr.any(|line| line.contains("3 queries (UDP 3, TCP 0): NOERROR 3")));
+}
+
+#[test]
+fn views_are_accepted_by_bind() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = set(&[("root.zone", ROOT), ("example.zone", EXAMPLE), ("sub.example.zone", EXAMPLE)]);
+    let output =
+        ldplayer().args(["zones", "views"]).arg(directory.path()).arg("-o").arg(scratch.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let file = scratch.path().join("named.conf");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("    192.0.2.53;\n") && text.contains("    198.41.0.4;\n"), "{text}");
+    assert!(text.contains("listen-on port 53 { 10.53.0.3; };"), "{text}");
+    let checked = Command::new(bind_tool("named-checkconf")).arg(&file).output().expect("bind9-utils are installed");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+#[test]
+fn what_is_odd_about_a_zone_is_told_and_it_is_served_all_the_same() {
+    let scratch = tempfile::tempdir().unwrap();
+    let odd = format!(
+        "{EXAMPLE}alias CNAME www\nalias TXT other\nwww RRSIG A 13 2 60 20040509183619 20040409183619 1 example. AAAAAAAA\n"
+    );
+    let directory = set(&[("example.zone", &odd)]);
+    let output =
+        ldplayer().args(["zones", "views"]).arg(directory.path()).arg("-o").arg(scratch.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    for wanted in [
+        "example.zone:6: `alias.example.` has a CNAME and TXT",
+        "1 of 1 signatures are outside of their time",
+        "--fake-time",
+    ] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+}
+
+/// System programs are often not on a user's PATH.
+fn bind_tool(name: &str) -> PathBuf {
+    let folders = ["/usr/bin", "/usr/sbin", "/usr/local/sbin", "/sbin"];
+    folders.iter().map(|folder| Path::new(folder).join(name)).find(|file| file.is_file()).unwrap_or_else(|| name.into())
+}
+
+#[test]
+#[ignore = "runs on the resolver of a testbed, started by the test below"]
+fn probe() {
+    assert_eq!(ask("198.41.0.4:53".parse().unwrap()), (0, None), "a referral");
+    assert_eq!(ask("192.0.2.53:53".parse().unwrap()), (0, Some([192, 0, 2, 80])));
+    UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"leak", "192.0.2.54:53").unwrap();
+}
+
+#[test]
+#[ignore = "runs on the resolver of a testbed, started by the test below"]
+fn probe_by_proxy() {
+    // Nobody has this address; the proxies ask the server in its place.
+    assert_eq!(ask("198.51.100.99:53".parse().unwrap()), (0, Some([192, 0, 2, 80])));
+    assert_eq!(ask("[2001:db8::99]:53".parse().unwrap()), (0, Some([192, 0, 2, 80])));
+}
+
+#[test]
+#[ignore = "runs on the resolver of a testbed, started by the test below"]
+fn send() {
+    UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&[0; 20], "198.51.100.99:53").unwrap();
+}
+
+#[test]
+fn proxies_are_switched_on_and_off_in_a_testbed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = set(&[("example.zone", EXAMPLE)]);
+    let command = |arguments: &[&str]| {
+        let mut command = ldplayer();
+        command.env("XDG_RUNTIME_DIR", scratch.path()).args(arguments);
+        command
+    };
+    let run = |arguments: &[&str]| {
+        let output = command(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let rewritten = || {
+        let status: Value = serde_json::from_str(&run(&["testbed", "status", "--json"])).unwrap();
+        status["wire"]["rewritten"].as_u64().unwrap()
+    };
+    let _down = Down(scratch.path().to_owned());
+    run(&["testbed", "up"]);
+    let directory = directory.path().to_str().unwrap();
+    let own = env!("CARGO_BIN_EXE_ldplayer");
+    let serve = ["testbed", "exec", "internet", "--", own, "serve", directory, "--all-zones-everywhere", "--listen"];
+    let mut server = command(&[&serve[..], &["10.53.0.3,fd53::3"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    run(&["proxy", "recursive"]);
+    run(&["proxy", "authoritative"]);
+    let probe = std::env::current_exe().unwrap();
+    run(&["testbed", "exec", "resolver", "--", probe.to_str().unwrap(), "--exact", "probe_by_proxy", "--ignored"]);
+    assert_eq!(rewritten(), 4);
+    run(&["proxy", "recursive", "--off"]);
+    run(&["testbed", "exec", "resolver", "--", probe.to_str().unwrap(), "--exact", "send", "--ignored"]);
+    assert_eq!(rewritten(), 4);
+    run(&["testbed", "down"]);
+    assert!(server.wait().unwrap().success(), "it is ended with the testbed, and politely");
+}
+
+/// Takes the testbed down, also when a test fails.
+struct Down(PathBuf);
+
+impl Drop for Down {
+    fn drop(&mut self) {
+        let _ = ldplayer().env("XDG_RUNTIME_DIR", &self.0).args(["testbed", "down"]).output();
+    }
+}
+
+#[test]
+fn a_testbed_serves_its_zones_and_any_other_destination_is_a_leak() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = set(&[("root.zone", ROOT), ("example.zone", EXAMPLE)]);
+    let coverage = scratch.path().join("coverage.json");
+    let testbed = |arguments: &[&str]| {
+        let mut command = ldplayer();
+        command.env("XDG_RUNTIME_DIR", scratch.path()).arg("testbed").args(arguments);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let _down = Down(scratch.path().to_owned());
+    testbed(&["up", "--zones", directory.path().to_str().unwrap(), "--coverage", coverage.to_str().unwrap()]);
+    let own = std::env::current_exe().unwrap();
+    testbed(&["exec", "resolver", "--", own.to_str().unwrap(), "--exact", "probe", "--ignored"]);
+    let status: Value = serde_json::from_str(&testbed(&["status", "--json"])).unwrap();
+    testbed(&["down"]);
+    let leaks = status["wire"]["leaks"].as_array().unwrap();
+    assert!(leaks.len() == 1 && leaks[0]["destination"] == "192.0.2.54", "{leaks:?}");
+    let report: Value = serde_json::from_str(&fs::read_to_string(coverage).unwrap()).unwrap();
+    assert_eq!((&report["queries"], &report["levels"]["root"]["NOERROR"]), (&2.into(), &1.into()));
+}

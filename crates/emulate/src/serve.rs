@@ -1,0 +1,234 @@
+//! The meta-DNS-server: one process that answers for every zone of a set as each zone's own servers would.
+//!
+//! The address that a query was sent to says which zones may answer: those whose name servers have it. So one process on a host
+//! that owns all these addresses is the whole hierarchy, without views and without rewriting packets. One [`Server`] has a
+//! thread (a worker) for each core; each has sockets of its own for the same addresses (SO_REUSEPORT), its own
+//! connections and counters. For a query, nothing is allocated, locked or logged.
+
+pub mod counters;
+pub mod coverage;
+pub mod index;
+mod responder;
+pub mod set;
+mod shared;
+mod signatures;
+pub mod tcp;
+mod udp;
+pub mod unknown;
+mod worker;
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use ldplayer_net::poll::Wake;
+use ldplayer_net::udp::UdpSocket;
+use ldplayer_net::{limits, netns, pin, tcp as net_tcp};
+
+use crate::stock::{StockError, probe};
+use coverage::{Coverage, Marks};
+use responder::Responder;
+use set::ZoneSet;
+use shared::{Current, Shared};
+use worker::{Sockets, Worker};
+
+/// The port of DNS.
+pub const PORT: u16 = 53;
+/// Octets of a UDP socket's buffers.
+const BUFFER: usize = 4 << 20;
+/// Connections that may wait to be accepted, of each socket.
+const BACKLOG: i32 = 1_024;
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Addresses to listen on. Unspecified ones stand for all addresses of this host.
+    pub listen: Vec<SocketAddr>,
+    /// Whether every address serves all zones.
+    pub everywhere: bool,
+    /// Threads, at least 1.
+    pub workers: usize,
+    /// Connections of all workers at most.
+    pub connections: usize,
+    /// How long a connection may be idle, in nanoseconds.
+    pub idle_ns: i64,
+    /// Whether it is noted which records are never asked for.
+    pub marks: bool,
+}
+
+impl Default for Options {
+    /// All addresses, port 53, zones by address, one thread for each core.
+    fn default() -> Self {
+        let workers = pin::allowed_cores().map_or(1, |cores| cores.len().max(1));
+        Self {
+            listen: everything(PORT),
+            everywhere: false,
+            workers,
+            connections: tcp::CONNECTIONS,
+            idle_ns: tcp::IDLE_NS,
+            marks: false,
+        }
+    }
+}
+
+/// All addresses of this host, of the families that it has.
+pub fn everything(port: u16) -> Vec<SocketAddr> {
+    let v6 = netns::has_ipv6().then_some((Ipv6Addr::UNSPECIFIED, port).into());
+    std::iter::once((Ipv4Addr::UNSPECIFIED, port).into()).chain(v6).collect()
+}
+
+/// What keeps a server from starting. Exit status 3.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Somebody has the address.
+    #[error("{0}; end it, or serve elsewhere with --listen ADDRESS:PORT")]
+    Taken(StockError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}{}", advice(source, *address))]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No thread or descriptor to be had.
+    #[error("cannot start a worker: {0}")]
+    Worker(io::Error),
+}
+
+fn advice(error: &io::Error, address: SocketAddr) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if address.port() < 1024 => {
+            "; ports below 1024 are root's: run as root or in a testbed, or use --listen with another port"
+        }
+        io::ErrorKind::AddrNotAvailable => "; no interface has this address: see `ldplayer testbed`",
+        _ => "",
+    }
+}
+
+/// A server at work. Dropping it stops it.
+pub struct Server {
+    shared: Arc<Shared>,
+    wakes: Vec<Arc<Wake>>,
+    threads: Vec<JoinHandle<()>>,
+    listening: Vec<SocketAddr>,
+}
+
+impl Server {
+    /// Opens the sockets, in the network namespace of the calling thread, and starts the workers.
+    ///
+    /// # Errors
+    /// When an address cannot be listened on, or somebody else listens there.
+    pub fn start(set: ZoneSet, options: &Options) -> Result<Self, ServeError> {
+        // Connections need descriptors. What cannot be raised is what there is.
+        let _ = limits::raise_nofile();
+        let marks = options.marks.then(|| Arc::new(Marks::new(&set)));
+        let workers = options.workers.max(1);
+        let (sockets, listening) = open(&options.listen, workers)?;
+        let current = Current { set: Arc::new(set), marks };
+        let shared = Arc::new(Shared::new(current, options.everywhere));
+        let mut server = Self { shared, wakes: Vec::new(), threads: Vec::new(), listening };
+        for sockets in sockets {
+            server.start_worker(sockets, options.connections / workers, options.idle_ns).map_err(ServeError::Worker)?;
+        }
+        Ok(server)
+    }
+
+    fn start_worker(&mut self, sockets: Sockets, connections: usize, idle_ns: i64) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let responder = Responder::new(&shared);
+        let (mut worker, wake) = Worker::new(sockets, connections, idle_ns, responder, Arc::clone(&shared))?;
+        shared.begin();
+        let run = move || {
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker.run()));
+            shared.end(match ended {
+                Ok(ended) => ended.err().map(|error| error.to_string()),
+                Err(_) => Some("it panicked".to_owned()),
+            });
+        };
+        let name = format!("serve-{}", self.threads.len());
+        self.threads.push(thread::Builder::new().name(name).spawn(run)?);
+        self.wakes.push(wake);
+        Ok(())
+    }
+
+    /// The addresses that it listens on, with their ports.
+    pub fn listening(&self) -> &[SocketAddr] {
+        &self.listening
+    }
+
+    /// The zones that it serves now.
+    pub fn set(&self) -> Arc<ZoneSet> {
+        self.shared.current().set
+    }
+
+    /// Serves these zones from now on. Queries that wait are answered by one set or the other. Returns when all workers
+    /// have them.
+    pub fn replace(&self, set: ZoneSet) {
+        let set = Arc::new(set);
+        let marks = self.shared.current().marks.map(|_| Arc::new(Marks::new(&set)));
+        let old = self.shared.replace(Current { set: Arc::clone(&set), marks: marks.clone() });
+        self.call();
+        // No worker uses the old marks any more.
+        if let (Some(marks), Some(before)) = (marks, old.marks) {
+            marks.take_over(&set, &before, &old.set);
+        }
+    }
+
+    /// What was asked and answered so far.
+    pub fn coverage(&self) -> Coverage {
+        self.call();
+        self.shared.coverage()
+    }
+
+    /// What ended a worker, if one has ended by itself.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.sums().failure.clone()
+    }
+
+    /// Stops, and tells what was asked and answered.
+    pub fn stop(mut self) -> Coverage {
+        self.end();
+        self.shared.coverage()
+    }
+
+    fn call(&self) {
+        self.shared.call(|| self.wakes.iter().for_each(|wake| wake.wake()));
+    }
+
+    fn end(&mut self) {
+        self.shared.stop();
+        self.wakes.iter().for_each(|wake| wake.wake());
+        // A worker that panicked has said so already.
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Sockets for each worker, all on the same addresses.
+fn open(listen: &[SocketAddr], workers: usize) -> Result<(Vec<Sockets>, Vec<SocketAddr>), ServeError> {
+    let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets { udp: Vec::new(), tcp: Vec::new() }).collect();
+    let mut listening = Vec::new();
+    // Who else shares its ports would take a part of our queries without a word. Before ours are open: those of all IPv6
+    // addresses are in the way of IPv4's, unless told otherwise.
+    listen.iter().try_for_each(|&address| probe::ensure_free(address)).map_err(ServeError::Taken)?;
+    for &address in listen {
+        let mut bind = address;
+        for sockets in &mut all {
+            let failed = |source| ServeError::Listen { address, source };
+            let udp = UdpSocket::serve(bind, BUFFER).map_err(failed)?;
+            // With port 0, the kernel chooses for the first, and the others follow.
+            bind = udp.local();
+            sockets.tcp.push(net_tcp::listen(bind, BACKLOG).map_err(failed)?);
+            sockets.udp.push(udp);
+        }
+        listening.push(bind);
+    }
+    Ok((all, listening))
+}

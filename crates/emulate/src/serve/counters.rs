@@ -1,0 +1,156 @@
+//! What a worker counts: queries by zone, level of the hierarchy, response code and transport.
+
+use std::collections::BTreeMap;
+
+use domain::base::iana::OptRcode;
+use ldplayer_core::name;
+
+/// Response codes counted by themselves (RFC 6895 §2.3); others count as the last one.
+const RCODES: usize = 25;
+/// Response codes that a zone counts by themselves (RFC 1035 §4.1.1).
+const OF_ZONE: usize = 7;
+/// Names of the levels: how many labels the apex of the zone has that answered.
+pub const LEVELS: [&str; 5] = ["root", "tld", "second", "deeper", "none"];
+/// The level of queries that no zone answered.
+const NO_ZONE: usize = 4;
+
+/// How a query came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// In a datagram.
+    Udp,
+    /// On a connection.
+    Tcp,
+}
+
+/// The counters of one worker.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    /// By level, way and response code.
+    answered: [[[u64; RCODES]; 2]; LEVELS.len()],
+    /// What got no response: responses, or too short for a query.
+    ignored: u64,
+    /// By zone and response code.
+    zones: Vec<[u64; OF_ZONE]>,
+    /// The level of each zone.
+    levels: Vec<u8>,
+}
+
+impl Counters {
+    /// Zeros for zones with these apexes.
+    pub fn new<'a>(apexes: impl Iterator<Item = &'a [u8]>) -> Self {
+        let levels: Vec<u8> = apexes.map(|apex| name::labels(apex).count().min(3) as u8).collect();
+        Self { answered: [[[0; RCODES]; 2]; LEVELS.len()], ignored: 0, zones: vec![[0; OF_ZONE]; levels.len()], levels }
+    }
+
+    /// Counts a query that was answered by a zone, or by none.
+    #[inline]
+    pub fn count(&mut self, zone: Option<u32>, way: Way, rcode: u16) {
+        let rcode = usize::from(rcode);
+        let level = match zone.and_then(|zone| self.zones.get_mut(zone as usize).zip(self.levels.get(zone as usize))) {
+            Some((counts, &level)) => {
+                counts[rcode.min(OF_ZONE - 1)] += 1;
+                usize::from(level)
+            }
+            None => NO_ZONE,
+        };
+        self.answered[level][way as usize][rcode.min(RCODES - 1)] += 1;
+    }
+
+    /// Counts what got no response.
+    pub const fn count_ignored(&mut self) {
+        self.ignored += 1;
+    }
+}
+
+/// Sums over workers and over reloads.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    answered: [[[u64; RCODES]; 2]; LEVELS.len()],
+    /// Messages without a response.
+    pub ignored: u64,
+    zones: BTreeMap<Box<[u8]>, [u64; OF_ZONE]>,
+}
+
+impl Totals {
+    /// Adds what a worker has counted for zones with these apexes.
+    pub fn add<'a>(&mut self, counters: &Counters, apexes: impl Iterator<Item = &'a [u8]>) {
+        let more = counters.answered.as_flattened().as_flattened();
+        for (sum, more) in self.answered.as_flattened_mut().as_flattened_mut().iter_mut().zip(more) {
+            *sum += more;
+        }
+        self.ignored += counters.ignored;
+        for (apex, counts) in apexes.zip(&counters.zones) {
+            // A zone that was never asked is there, too.
+            let sums = self.zones.entry(apex.into()).or_default();
+            sums.iter_mut().zip(counts).for_each(|(sum, more)| *sum += more);
+        }
+    }
+
+    /// Queries by response code, of a level (as in [`LEVELS`]) or of all.
+    pub fn rcodes(&self, level: Option<usize>) -> BTreeMap<String, u64> {
+        let levels = self.answered.iter().enumerate().filter(|(at, _)| level.is_none_or(|level| level == *at));
+        let mut sums = [0; RCODES];
+        for way in levels.flat_map(|(_, ways)| ways) {
+            sums.iter_mut().zip(way).for_each(|(sum, more)| *sum += more);
+        }
+        named(&sums)
+    }
+
+    /// Queries by a transport.
+    pub fn by_way(&self, way: Way) -> u64 {
+        self.answered.iter().map(|ways| ways[way as usize].iter().sum::<u64>()).sum()
+    }
+
+    /// All queries that were answered, refusals included.
+    pub fn answered(&self) -> u64 {
+        self.answered.as_flattened().as_flattened().iter().sum()
+    }
+
+    /// The apexes of zones, and their queries by response code.
+    pub fn zones(&self) -> impl Iterator<Item = (&[u8], BTreeMap<String, u64>)> {
+        self.zones.iter().map(|(apex, counts)| (&**apex, named(counts)))
+    }
+}
+
+/// Counts that are not zero under the names of their response codes; the last one is that of all the others.
+fn named(counts: &[u64]) -> BTreeMap<String, u64> {
+    let name = |at: usize| match u16::try_from(at) {
+        Ok(rcode) if at + 1 < counts.len() => OptRcode::masked_from_int(rcode).to_string(),
+        _ => "other".to_owned(),
+    };
+    counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(at, &count)| (name(at), count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const APEXES: [&[u8]; 3] = [b"\0", b"\x03com\0", b"\x01a\x01b\x01c\x01d\0"];
+
+    #[test]
+    fn sums_are_by_zone_level_code_and_transport_and_outlive_a_reload() {
+        let mut first = Counters::new(APEXES.into_iter());
+        first.count(Some(0), Way::Udp, 0);
+        first.count(Some(0), Way::Tcp, 3);
+        first.count(Some(2), Way::Udp, 16);
+        first.count(None, Way::Udp, 5);
+        first.count_ignored();
+        // Another worker after a reload, with other zones: the second is gone.
+        let mut second = Counters::new([APEXES[0], APEXES[2]].into_iter());
+        second.count(Some(1), Way::Udp, 0);
+        second.count(Some(0), Way::Udp, 4_000);
+        let mut totals = Totals::default();
+        totals.add(&first, APEXES.into_iter());
+        totals.add(&second, [APEXES[0], APEXES[2]].into_iter());
+        let rcodes = |level| format!("{:?}", totals.rcodes(level));
+        assert_eq!(rcodes(Some(0)), r#"{"NOERROR": 1, "NXDOMAIN": 1, "other": 1}"#);
+        assert_eq!(rcodes(Some(3)), r#"{"BADVERS": 1, "NOERROR": 1}"#);
+        assert_eq!(rcodes(Some(NO_ZONE)), r#"{"REFUSED": 1}"#);
+        assert_eq!(rcodes(None), r#"{"BADVERS": 1, "NOERROR": 2, "NXDOMAIN": 1, "REFUSED": 1, "other": 1}"#);
+        assert_eq!((totals.by_way(Way::Udp), totals.by_way(Way::Tcp), totals.answered(), totals.ignored), (5, 1, 6, 1));
+        let zones: Vec<_> = totals.zones().map(|(apex, counts)| (apex.len(), format!("{counts:?}"))).collect();
+        assert_eq!(zones[0], (1, r#"{"NOERROR": 1, "NXDOMAIN": 1, "other": 1}"#.to_owned()));
+        assert_eq!((zones.len(), zones.iter().filter(|(_, counts)| counts == "{}").count()), (3, 1));
+    }
+}

@@ -1,0 +1,229 @@
+//! The coverage report: what was asked and not there, and what is there and was not asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ldplayer_core::name::{self, Presentation};
+use ldplayer_zone::{Zone, rtype};
+use serde::Serialize;
+
+use super::counters::{LEVELS, Way};
+use super::set::ZoneSet;
+use super::shared::Sums;
+use super::tcp::TcpCounts;
+use super::unknown::Unknown;
+
+/// The version of the report's form.
+const VERSION: u32 = 1;
+/// Questions shown in the summary at most.
+const SHOWN: usize = 5;
+
+/// For each record set of a set of zones, whether it was in an answer.
+#[derive(Debug)]
+pub struct Marks {
+    zones: Vec<Box<[AtomicU64]>>,
+}
+
+impl Marks {
+    /// Nothing was asked yet.
+    pub fn new(set: &ZoneSet) -> Self {
+        let words = |zone: &Zone| (0..zone.rrsets().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Self { zones: set.zones().iter().map(words).collect() }
+    }
+
+    /// Marks a record set of a zone.
+    #[inline]
+    pub fn mark(&self, zone: u32, rrset: usize) {
+        let Some(word) = self.zones.get(zone as usize).and_then(|zone| zone.get(rrset / 64)) else { return };
+        let bit = 1 << (rrset % 64);
+        // Most are marked already, and then the line stays shared among the cores.
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    fn has(&self, zone: u32, rrset: usize) -> bool {
+        let word = self.zones.get(zone as usize).and_then(|zone| zone.get(rrset / 64));
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (rrset % 64) & 1 == 1)
+    }
+
+    /// Adds, to these marks of `set`, what `marks` has of another set, where both have the record set.
+    pub fn take_over(&self, set: &ZoneSet, marks: &Self, other: &ZoneSet) {
+        for zone in set.zones() {
+            let Some(before) = other.index().zone(zone.apex()) else { continue };
+            let all = other.zones()[before as usize].iter_rrsets();
+            let marked: BTreeSet<(&[u8], u16)> =
+                all.filter(|(at, _)| marks.has(before, *at)).map(|(_, rrset)| (rrset.owner, rrset.rtype)).collect();
+            let found = zone.iter_rrsets().filter(|(_, rrset)| marked.contains(&(rrset.owner, rrset.rtype)));
+            found.for_each(|(at, _)| self.mark(zone.number(), at));
+        }
+    }
+}
+
+/// What a server was asked and has answered.
+#[derive(Clone, Debug, Serialize)]
+pub struct Coverage {
+    version: u32,
+    /// Queries that were answered, refusals included.
+    pub queries: u64,
+    /// Messages that got no answer: responses, and what is too short for a query.
+    pub ignored: u64,
+    /// Answers that the kernel did not take.
+    pub unsent: u64,
+    /// Queries by transport.
+    pub transports: BTreeMap<&'static str, u64>,
+    /// Queries by response code.
+    pub rcodes: BTreeMap<String, u64>,
+    /// Queries by level of the zone that answered, and by response code.
+    pub levels: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    /// TCP connections.
+    pub tcp: TcpCounts,
+    /// The zones, those included that a reload has removed.
+    pub zones: Vec<ZoneCoverage>,
+    /// Questions that no zone answers, the most frequent first.
+    pub unknown: Vec<UnknownQuestion>,
+    /// Such questions beyond the list's room.
+    pub unknown_unlisted: u64,
+    /// Record sets that were in no answer, where that was noted; signatures and proofs are left out.
+    pub unasked: Option<Vec<Unasked>>,
+    /// Zones and delegations that cannot be reached, and what is odd in zone files.
+    pub warnings: Vec<String>,
+}
+
+/// A zone and its queries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ZoneCoverage {
+    /// Its apex.
+    pub zone: String,
+    /// Its level: root, tld, second, deeper.
+    pub level: &'static str,
+    /// Queries that it answered.
+    pub queries: u64,
+    /// The same by response code.
+    pub rcodes: BTreeMap<String, u64>,
+}
+
+/// A question that no zone of the asked address answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnknownQuestion {
+    /// QNAME.
+    pub name: String,
+    /// QTYPE.
+    #[serde(rename = "type")]
+    pub qtype: String,
+    /// How often it was asked.
+    pub count: u64,
+    /// The address that was asked first.
+    pub address: std::net::IpAddr,
+}
+
+/// A record set that was in no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unasked {
+    /// The zone's apex.
+    pub zone: String,
+    /// The owner.
+    pub name: String,
+    /// The type.
+    #[serde(rename = "type")]
+    pub rtype: String,
+    /// How many records.
+    pub records: usize,
+}
+
+impl Coverage {
+    /// The report of what was counted.
+    pub fn of(set: &ZoneSet, marks: Option<&Marks>, sums: &Sums) -> Self {
+        let totals = &sums.totals;
+        let mut unknown: Vec<UnknownQuestion> = sums.unknown.values().map(UnknownQuestion::of).collect();
+        unknown.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.name, &a.qtype).cmp(&(&b.name, &b.qtype))));
+        let levels = LEVELS.into_iter().enumerate().map(|(level, name)| (name, totals.rcodes(Some(level))));
+        Self {
+            version: VERSION,
+            queries: totals.answered(),
+            ignored: totals.ignored,
+            unsent: sums.unsent,
+            transports: [("udp", totals.by_way(Way::Udp)), ("tcp", totals.by_way(Way::Tcp))].into(),
+            rcodes: totals.rcodes(None),
+            levels: levels.collect(),
+            tcp: sums.tcp,
+            zones: totals.zones().map(|(apex, rcodes)| ZoneCoverage::of(apex, rcodes)).collect(),
+            unknown,
+            unknown_unlisted: sums.unlisted,
+            unasked: marks.map(|marks| unasked(set, marks)),
+            warnings: set.warnings(),
+        }
+    }
+
+    /// Writes the report as JSON.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        out.write_all(b"\n")
+    }
+}
+
+impl fmt::Display for Coverage {
+    /// The summary for people, without a last line break.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let asked = self.zones.iter().filter(|zone| zone.queries > 0).count();
+        let of = |counts: &BTreeMap<String, u64>| {
+            let each: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            each.join(", ")
+        };
+        let (udp, tcp) = (self.transports["udp"], self.transports["tcp"]);
+        write!(f, "{} queries (UDP {udp}, TCP {tcp}): {}", self.queries, of(&self.rcodes))?;
+        for (level, counts) in self.levels.iter().filter(|(_, counts)| !counts.is_empty()) {
+            write!(f, "\n  {level}: {}", of(counts))?;
+        }
+        write!(f, "\n{asked} of {} zones were asked", self.zones.len())?;
+        if let Some(unasked) = &self.unasked {
+            write!(f, "; {} record sets were in no answer", unasked.len())?;
+        }
+        let unlisted = if self.unknown_unlisted > 0 { ", and more" } else { "" };
+        write!(f, "\n{} questions have no zone here{unlisted}", self.unknown.len())?;
+        for unknown in self.unknown.iter().take(SHOWN) {
+            write!(f, "\n  {} {}, {} times, at {}", unknown.name, unknown.qtype, unknown.count, unknown.address)?;
+        }
+        Ok(())
+    }
+}
+
+impl ZoneCoverage {
+    fn of(apex: &[u8], rcodes: BTreeMap<String, u64>) -> Self {
+        let level = LEVELS[name::labels(apex).count().min(3)];
+        Self { zone: Presentation(apex).to_string(), level, queries: rcodes.values().sum(), rcodes }
+    }
+}
+
+impl UnknownQuestion {
+    fn of(unknown: &Unknown) -> Self {
+        let Unknown { name, qtype, count, address } = unknown;
+        Self { name: Presentation(name).to_string(), qtype: rtype::name_of(*qtype), count: *count, address: *address }
+    }
+}
+
+fn unasked(set: &ZoneSet, marks: &Marks) -> Vec<Unasked> {
+    let of_zone = |zone: &Zone| -> Vec<Unasked> {
+        let missed =
+            zone.iter_rrsets().filter(|(at, rrset)| is_asked_for(rrset.rtype) && !marks.has(zone.number(), *at));
+        let apex = Presentation(zone.apex()).to_string();
+        let shown = |rrset: ldplayer_zone::store::RrSet<'_>| Unasked {
+            zone: apex.clone(),
+            name: Presentation(rrset.owner).to_string(),
+            rtype: rtype::name_of(rrset.rtype),
+            records: rrset.records,
+        };
+        missed.map(|(_, rrset)| shown(rrset)).collect()
+    };
+    set.zones().iter().flat_map(of_zone).collect()
+}
+
+/// Whether somebody asks for records of this type by themselves: signatures and proofs come along with others.
+const fn is_asked_for(rtype: u16) -> bool {
+    !matches!(rtype, rtype::RRSIG | rtype::NSEC | rtype::NSEC3 | rtype::NSEC3PARAM)
+}

@@ -1,0 +1,392 @@
+//! Which zones an address serves: those whose name servers have it.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::hash::BuildHasher;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashTable};
+use ldplayer_core::name::{self, MAX_NAME};
+use ldplayer_zone::{Zone, rtype};
+
+/// The addresses of the root servers as IANA publishes them (named.root of December 2023): what root hints hold.
+pub const ROOT_V4: [Ipv4Addr; 13] = [
+    Ipv4Addr::new(198, 41, 0, 4),
+    Ipv4Addr::new(170, 247, 170, 2),
+    Ipv4Addr::new(192, 33, 4, 12),
+    Ipv4Addr::new(199, 7, 91, 13),
+    Ipv4Addr::new(192, 203, 230, 10),
+    Ipv4Addr::new(192, 5, 5, 241),
+    Ipv4Addr::new(192, 112, 36, 4),
+    Ipv4Addr::new(198, 97, 190, 53),
+    Ipv4Addr::new(192, 36, 148, 17),
+    Ipv4Addr::new(192, 58, 128, 30),
+    Ipv4Addr::new(193, 0, 14, 129),
+    Ipv4Addr::new(199, 7, 83, 42),
+    Ipv4Addr::new(202, 12, 27, 33),
+];
+/// The same for IPv6.
+pub const ROOT_V6: [Ipv6Addr; 13] = [
+    Ipv6Addr::new(0x2001, 0x503, 0xba3e, 0, 0, 0, 2, 0x30),
+    Ipv6Addr::new(0x2801, 0x1b8, 0x10, 0, 0, 0, 0, 0xb),
+    Ipv6Addr::new(0x2001, 0x500, 2, 0, 0, 0, 0, 0xc),
+    Ipv6Addr::new(0x2001, 0x500, 0x2d, 0, 0, 0, 0, 0xd),
+    Ipv6Addr::new(0x2001, 0x500, 0xa8, 0, 0, 0, 0, 0xe),
+    Ipv6Addr::new(0x2001, 0x500, 0x2f, 0, 0, 0, 0, 0xf),
+    Ipv6Addr::new(0x2001, 0x500, 0x12, 0, 0, 0, 0, 0xd0d),
+    Ipv6Addr::new(0x2001, 0x500, 1, 0, 0, 0, 0, 0x53),
+    Ipv6Addr::new(0x2001, 0x7fe, 0, 0, 0, 0, 0, 0x53),
+    Ipv6Addr::new(0x2001, 0x503, 0xc27, 0, 0, 0, 2, 0x30),
+    Ipv6Addr::new(0x2001, 0x7fd, 0, 0, 0, 0, 0, 1),
+    Ipv6Addr::new(0x2001, 0x500, 0x9f, 0, 0, 0, 0, 0x42),
+    Ipv6Addr::new(0x2001, 0xdc3, 0, 0, 0, 0, 0, 0x35),
+];
+
+/// Labels of a name at most, the root label left out (RFC 1035 §3.1: 255 octets).
+const MAX_LABELS: usize = 127;
+
+/// Addresses and the zones that each of them serves.
+#[derive(Debug, Default)]
+pub struct Index {
+    apexes: Vec<Box<[u8]>>,
+    groups: Vec<Group>,
+    addresses: HashMap<IpAddr, u32, FixedState>,
+    all: Group,
+}
+
+/// Addresses that serve the same zones, and these zones.
+#[derive(Debug, Default)]
+pub struct Group {
+    zones: Vec<u32>,
+    table: HashTable<u32>,
+    /// Bit n: one of the zones has an apex of n labels.
+    depths: u128,
+}
+
+/// A delegation that leads nowhere: none of its name servers has an address in the set.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Delegation {
+    /// The delegating zone, by its place in the set.
+    pub zone: u32,
+    /// The owner of the NS records, in wire format.
+    pub owner: Box<[u8]>,
+}
+
+/// What the index found on the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreachable {
+    /// Delegations without an address.
+    pub delegations: Vec<Delegation>,
+    /// Zones, by their place, none of whose name servers has an address in the set.
+    pub zones: Vec<u32>,
+}
+
+impl Index {
+    /// Finds the name servers of all zones and their addresses: glue and host records, wherever in the set they are.
+    pub fn new(zones: &[Zone]) -> (Self, Unreachable) {
+        let apexes: Vec<Box<[u8]>> = zones.iter().map(|zone| zone.apex().into()).collect();
+        let servers = Servers::of(zones);
+        let hosts = servers.hosts(zones);
+        let mut zones_of: HashMap<IpAddr, BTreeSet<u32>, FixedState> = HashMap::default();
+        let mut unreachable = Unreachable { delegations: servers.unreachable(&hosts), zones: Vec::new() };
+        for (zone, targets) in (0..).zip(&servers.of_zones) {
+            let known = targets.iter().flat_map(|&target| &hosts[target as usize]).copied();
+            let addresses: BTreeSet<IpAddr> = known.chain(root_hints(&apexes[zone as usize])).collect();
+            if addresses.is_empty() {
+                unreachable.zones.push(zone);
+            }
+            for address in addresses {
+                zones_of.entry(address).or_default().insert(zone);
+            }
+        }
+        // Name servers of zones that are not in the set are there, too: they refuse, and what they are asked is told.
+        for &address in hosts.iter().flatten() {
+            zones_of.entry(address).or_default();
+        }
+        (Self::of_groups(apexes, zones_of), unreachable)
+    }
+
+    fn of_groups(apexes: Vec<Box<[u8]>>, zones_of: HashMap<IpAddr, BTreeSet<u32>, FixedState>) -> Self {
+        let mut numbers: HashMap<Vec<u32>, u32, FixedState> = HashMap::default();
+        let (mut groups, mut addresses) = (Vec::new(), HashMap::default());
+        let mut sorted: Vec<_> = zones_of.into_iter().collect();
+        sorted.sort_unstable_by_key(|(address, _)| *address);
+        for (address, zones) in sorted {
+            let zones: Vec<u32> = zones.into_iter().collect();
+            let number = *numbers.entry(zones).or_insert_with_key(|zones| {
+                groups.push(Group::new(zones.clone(), &apexes));
+                groups.len() as u32 - 1
+            });
+            addresses.insert(address, number);
+        }
+        let all = Group::new((0..apexes.len() as u32).collect(), &apexes);
+        Self { apexes, groups, addresses, all }
+    }
+
+    /// The zones that an address serves; `None` where it is no name server's.
+    #[inline]
+    pub fn group(&self, address: IpAddr) -> Option<&Group> {
+        self.addresses.get(&address).map(|&number| &self.groups[number as usize])
+    }
+
+    /// All zones.
+    pub const fn all(&self) -> &Group {
+        &self.all
+    }
+
+    /// The deepest zone of a group that encloses the name (wire format, lower case) and answers for the type: a DS record
+    /// is the parent's (RFC 4035 §3.1.4.1), unless the group has the child alone.
+    #[inline]
+    pub fn find(&self, group: &Group, name: &[u8], qtype: u16) -> Option<u32> {
+        if group.depths == 1 {
+            // The root zone alone encloses every name.
+            return group.zones.first().copied();
+        }
+        let mut starts = [0_u8; MAX_LABELS + 1];
+        let labels = label_starts(name, &mut starts);
+        let own = labels.saturating_sub(usize::from(qtype == rtype::DS));
+        let mut depths = (0..=own).rev().chain((own < labels).then_some(labels));
+        depths.find_map(|depth| {
+            let suffix = &name[usize::from(starts[labels - depth])..];
+            ((group.depths >> depth) & 1 == 1).then(|| group.get(suffix, &self.apexes))?
+        })
+    }
+
+    /// The zone of this apex (wire format, lower case).
+    pub fn zone(&self, apex: &[u8]) -> Option<u32> {
+        self.all.get(apex, &self.apexes)
+    }
+
+    /// All name server addresses, in order.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let mut addresses: Vec<IpAddr> = self.addresses.keys().copied().collect();
+        addresses.sort_unstable();
+        addresses
+    }
+
+    /// The sets of addresses that serve the same zones, with these zones, in the order of their first addresses.
+    pub fn views(&self) -> Vec<(Vec<IpAddr>, &[u32])> {
+        let mut views: Vec<(Vec<IpAddr>, &[u32])> =
+            self.groups.iter().map(|group| (Vec::new(), group.zones.as_slice())).collect();
+        for address in self.addresses() {
+            views[self.addresses[&address] as usize].0.push(address);
+        }
+        views
+    }
+}
+
+impl Group {
+    fn new(zones: Vec<u32>, apexes: &[Box<[u8]>]) -> Self {
+        let mut group = Self { zones, table: HashTable::new(), depths: 0 };
+        let hasher = |&zone: &u32| hash(&apexes[zone as usize]);
+        group.table.reserve(group.zones.len(), hasher);
+        for &zone in &group.zones {
+            group.depths |= 1 << name::labels(&apexes[zone as usize]).count();
+            group.table.insert_unique(hasher(&zone), zone, hasher);
+        }
+        group
+    }
+
+    #[inline]
+    fn get(&self, apex: &[u8], apexes: &[Box<[u8]>]) -> Option<u32> {
+        self.table.find(hash(apex), |&zone| *apexes[zone as usize] == *apex).copied()
+    }
+
+    /// The zones, by their places.
+    pub fn zones(&self) -> &[u32] {
+        &self.zones
+    }
+}
+
+/// Where the labels of a name begin, the root label included; returns how many there are without it.
+#[inline]
+fn label_starts(name: &[u8], starts: &mut [u8; MAX_LABELS + 1]) -> usize {
+    let (mut at, mut count) = (0, 0);
+    while let Some(&length @ 1..) = name.get(at).filter(|_| at < MAX_NAME && count < MAX_LABELS) {
+        starts[count] = at as u8;
+        count += 1;
+        at += usize::from(length) + 1;
+    }
+    starts[count] = at.min(name.len().saturating_sub(1)) as u8;
+    count
+}
+
+#[inline]
+fn hash(name: &[u8]) -> u64 {
+    FixedState::default().hash_one(name)
+}
+
+/// What root hints say beyond the root zone: a resolver asks there first.
+fn root_hints(apex: &[u8]) -> impl Iterator<Item = IpAddr> {
+    let hints = ROOT_V4.iter().map(|&v4| v4.into()).chain(ROOT_V6.iter().map(|&v6| v6.into()));
+    hints.filter(move |_| apex == [0])
+}
+
+/// The addresses of name servers, by their numbers.
+type Hosts = Vec<BTreeSet<IpAddr>>;
+
+/// The name servers of zones and delegations, which a large zone has millions of.
+#[derive(Default)]
+struct Servers<'a> {
+    /// Numbers of their names.
+    names: HashMap<Cow<'a, [u8]>, u32, FixedState>,
+    of_zones: Vec<Vec<u32>>,
+    /// Delegating zone, owner and name server; records of one owner stand together.
+    delegations: Vec<(u32, &'a [u8], u32)>,
+}
+
+impl<'a> Servers<'a> {
+    /// NS records at the apex of a zone and at its delegation, which need not agree.
+    fn of(zones: &'a [Zone]) -> Self {
+        let numbers: HashMap<&[u8], usize, FixedState> = zones.iter().map(Zone::apex).zip(0..).collect();
+        let mut servers = Self { of_zones: vec![Vec::new(); zones.len()], ..Self::default() };
+        for (zone, number) in zones.iter().zip(0..) {
+            for target in zone.name_servers() {
+                let target = servers.number(target);
+                servers.of_zones[number as usize].push(target);
+            }
+            for (owner, target) in zone.delegations() {
+                let target = servers.number(target);
+                servers.delegations.push((number, owner, target));
+                if let Some(&child) = numbers.get(owner) {
+                    servers.of_zones[child].push(target);
+                }
+            }
+        }
+        servers
+    }
+
+    /// The number of a name. Names in data keep the case that the zone file has.
+    fn number(&mut self, name: &'a [u8]) -> u32 {
+        let has_upper = name.iter().any(u8::is_ascii_uppercase);
+        let lower = if has_upper { Cow::Owned(name.to_ascii_lowercase()) } else { Cow::Borrowed(name) };
+        let next = self.names.len() as u32;
+        *self.names.entry(lower).or_insert(next)
+    }
+
+    /// The addresses of all name servers that the set has.
+    fn hosts(&self, zones: &[Zone]) -> Hosts {
+        let mut hosts = vec![BTreeSet::new(); self.names.len()];
+        for (owner, rtype, data) in zones.iter().flat_map(Zone::addresses) {
+            if let Some(address) = address(rtype, data)
+                && let Some(&number) = self.names.get(owner)
+            {
+                hosts[number as usize].insert(address);
+            }
+        }
+        hosts
+    }
+
+    fn unreachable(&self, hosts: &Hosts) -> Vec<Delegation> {
+        let cuts = self.delegations.chunk_by(|one, next| (one.0, one.1) == (next.0, next.1));
+        let lost = cuts.filter(|cut| cut.iter().all(|&(_, _, target)| hosts[target as usize].is_empty()));
+        lost.map(|cut| Delegation { zone: cut[0].0, owner: cut[0].1.into() }).collect()
+    }
+}
+
+fn address(rtype: u16, data: &[u8]) -> Option<IpAddr> {
+    match rtype {
+        rtype::A => <[u8; 4]>::try_from(data).ok().map(IpAddr::from),
+        rtype::AAAA => <[u8; 16]>::try_from(data).ok().map(IpAddr::from),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn wire(text: &str) -> Vec<u8> {
+        let mut wire = Vec::new();
+        name::parse(text, &mut wire).unwrap();
+        wire
+    }
+
+    fn index(zones: &[(&str, &str)]) -> (Index, Unreachable) {
+        let mut none = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
+        let mut load = |(apex, text): &(&str, &str)| {
+            let text = format!("$TTL 60\n@ SOA a b 1 2 3 4 5\n{text}");
+            let records =
+                ldplayer_zone::load::text_of(text.as_bytes(), Path::new("x"), Some(&wire(apex)), &mut none).unwrap();
+            Zone::from_records(&records).unwrap().0
+        };
+        Index::new(&zones.iter().map(&mut load).collect::<Vec<_>>())
+    }
+
+    fn find(index: &Index, address: &str, name: &str, qtype: u16) -> Option<u32> {
+        index.find(index.group(address.parse().unwrap())?, &wire(name), qtype)
+    }
+
+    /// Root, com and example.com, with a server that com and example.com share, one out of bailiwick, and dead ends.
+    const ZONES: [(&str, &str); 4] = [
+        (
+            ".",
+            "@ NS a.root\na.root A 192.0.2.1\ncom NS ns.com\nns.com A 192.0.2.2\nnet NS lost.net\norg NS ns.org\nns.org A 192.0.2.9\n",
+        ),
+        ("com", "@ NS ns\nns A 192.0.2.2\nexample NS ns\nexample NS ns.other.test.\nexample DS 1 8 2 00\n"),
+        ("example.com", "@ NS ns.com.\n@ NS NS6\nns6 AAAA 2001:db8::6\n"),
+        ("other.test", "@ NS ns\nns A 192.0.2.7\n"),
+    ];
+
+    #[test]
+    fn an_address_serves_the_zones_whose_name_servers_have_it() {
+        let (index, _) = index(&ZONES);
+        for (address, name, zone) in [
+            ("192.0.2.1", "www.example.com", Some(0)),
+            ("198.41.0.4", "anything.test", Some(0)),
+            ("2001:503:ba3e::2:30", ".", Some(0)),
+            ("192.0.2.2", "www.example.com", Some(2)),
+            ("192.0.2.2", "example.com", Some(2)),
+            ("192.0.2.2", "www.example2.com", Some(1)),
+            ("192.0.2.2", "example.net", None),
+            ("2001:db8::6", "www.example.com", Some(2)),
+            ("2001:db8::6", "com", None),
+            ("192.0.2.7", "www.example.com", Some(2)),
+            ("192.0.2.7", "other.test", Some(3)),
+            ("192.0.2.9", "org", None),
+            ("192.0.2.77", ".", None),
+        ] {
+            assert_eq!(find(&index, address, name, rtype::A), zone, "{name} at {address}");
+        }
+        assert!(index.group("192.0.2.9".parse().unwrap()).unwrap().zones().is_empty());
+        assert_eq!(index.find(index.all(), &wire("a.other.test"), rtype::A), Some(3));
+        assert_eq!((index.zone(&wire("com")), index.zone(&wire("org"))), (Some(1), None));
+    }
+
+    #[test]
+    fn the_parent_answers_for_ds_where_it_can() {
+        let (index, _) = index(&ZONES);
+        assert_eq!(find(&index, "192.0.2.2", "example.com", rtype::DS), Some(1));
+        assert_eq!(find(&index, "192.0.2.2", "com", rtype::DS), Some(1), "the child alone says that it has none");
+        assert_eq!(find(&index, "2001:db8::6", "example.com", rtype::DS), Some(2));
+        assert_eq!(find(&index, "192.0.2.2", "a.example.com", rtype::DS), Some(2));
+        assert_eq!(find(&index, "192.0.2.1", ".", rtype::DS), Some(0));
+    }
+
+    #[test]
+    fn dead_ends_are_listed() {
+        let (_, unreachable) = index(&ZONES);
+        let net = Delegation { zone: 0, owner: wire("net").into() };
+        assert_eq!(unreachable, Unreachable { delegations: vec![net], zones: Vec::new() });
+        let (_, unreachable) = index(&[("example", "@ NS ns.elsewhere.\n")]);
+        assert_eq!(unreachable.zones, [0]);
+    }
+
+    #[test]
+    fn views_have_each_address_once() {
+        let (index, _) = index(&ZONES);
+        let mut views: Vec<_> = index.views().iter().map(|(ips, zones)| (ips.len(), zones.to_vec())).collect();
+        views.sort_unstable();
+        assert_eq!(views, [(1, vec![]), (1, vec![1, 2]), (1, vec![2]), (1, vec![2, 3]), (27, vec![0])]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_octets_end_in_a_zone_or_none(name in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300), qtype in 0_u16..60) {
+            let (index, _) = index(&ZONES);
+            let _ = index.find(index.all(), &name, qtype);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A zone set: every zone file of a directory, read, and found by name server address.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use ldplayer_core::name::{self, Presentation};
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_net::clock;
+use ldplayer_zone::Zone;
+use ldplayer_zone::error::{LoadError, Problem};
+use ldplayer_zone::finding::Finding;
+use ldplayer_zone::load;
+
+use super::index::{Index, Unreachable};
+use super::signatures;
+
+/// Endings of files in a zone set that are no zone files: keys, reports, configuration, notes.
+const OTHERS: [&str; 14] =
+    ["conf", "csv", "ds", "hints", "jnl", "json", "key", "md", "parquet", "pcap", "private", "state", "toml", "txt"];
+/// Endings of zone files that are no part of the zone's name.
+const ENDINGS: [&str; 3] = [".signed", ".zone", ".db"];
+
+/// What keeps a zone set from being served. One line; exit status 2.
+#[derive(Debug, thiserror::Error)]
+pub enum SetError {
+    /// The directory cannot be read.
+    #[error("{}: {source}; give the directory of a zone set", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no zone file in it.
+    #[error("{}: no zone file in it", .0.display())]
+    Empty(PathBuf),
+    /// A zone file has an error.
+    #[error(transparent)]
+    Zone(#[from] LoadError),
+    /// Two files have the same zone.
+    #[error("{} and {} both have the zone {apex}; a set has each zone once: remove one of them", first.display(), second.display())]
+    Twice {
+        /// The apex, in presentation form.
+        apex: String,
+        /// The file read first.
+        first: PathBuf,
+        /// The other one.
+        second: PathBuf,
+    },
+    /// A zone of another class than IN.
+    #[error("{}: class {class}: only zones of class IN are served", file.display())]
+    Class {
+        /// The zone's file.
+        file: PathBuf,
+        /// The class.
+        class: u16,
+    },
+}
+
+/// The zones of a set. Their numbers ([`Zone::number`]) are their places.
+#[derive(Debug)]
+pub struct ZoneSet {
+    zones: Vec<Zone>,
+    index: Index,
+    unreachable: Unreachable,
+    findings: Vec<Finding>,
+}
+
+impl ZoneSet {
+    /// Reads all zone files of a directory, on all cores: every plain file but hidden ones, backups (`~`) and those whose
+    /// ending says that they are something else (`.json`, `.key`, `.md` and the like).
+    ///
+    /// # Errors
+    /// The first file (by name) that has an error, or two of the same zone.
+    pub fn load(directory: &Path) -> Result<Self, SetError> {
+        let files = files(directory)?;
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(files.len());
+        let now = clock::realtime_ns() / NS_PER_S;
+        let each = files.len().div_ceil(workers.max(1)).max(1);
+        let loaded: Vec<Result<(Zone, Vec<Finding>), SetError>> = thread::scope(|scope| {
+            let parts: Vec<_> = files
+                .chunks(each)
+                .map(|part| scope.spawn(|| part.iter().map(|file| read(file, now)).collect()))
+                .collect();
+            let joined = parts.into_iter().map(|part: thread::ScopedJoinHandle<'_, Vec<_>>| part.join());
+            joined.flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        let (mut zones, mut findings) = (Vec::with_capacity(loaded.len()), Vec::new());
+        for result in loaded {
+            let (zone, found) = result?;
+            zones.push(zone);
+            findings.extend(found);
+        }
+        Self::new(zones, findings)
+    }
+
+    /// A set of these zones.
+    ///
+    /// # Errors
+    /// When two of them are the same.
+    pub fn new(mut zones: Vec<Zone>, findings: Vec<Finding>) -> Result<Self, SetError> {
+        ensure_distinct(&zones)?;
+        zones.sort_by_key(|zone| canonical(zone.apex()));
+        zones.iter_mut().zip(0..).for_each(|(zone, number)| zone.set_number(number));
+        let (index, unreachable) = Index::new(&zones);
+        Ok(Self { zones, index, unreachable, findings })
+    }
+
+    /// The zones, parents before their children.
+    pub fn zones(&self) -> &[Zone] {
+        &self.zones
+    }
+
+    /// The apexes of the zones, in wire format.
+    pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
+        self.zones.iter().map(Zone::apex)
+    }
+
+    /// Which zones an address serves.
+    pub const fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Zones and delegations without an address.
+    pub const fn unreachable(&self) -> &Unreachable {
+        &self.unreachable
+    }
+
+    /// The addresses of all name servers.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        self.index.addresses()
+    }
+
+    /// What is worth knowing, one line each: what is odd in zone files, zones and delegations that cannot be reached.
+    pub fn warnings(&self) -> Vec<String> {
+        let lost_zones = self.unreachable.zones.iter().map(|&zone| {
+            let apex = Presentation(self.zones[zone as usize].apex());
+            format!("zone {apex}: no name server of it has an address in the set: nobody can ask it (see --all-zones-everywhere)")
+        });
+        let lost_delegations = self.unreachable.delegations.iter().map(|delegation| {
+            let (zone, owner) = (self.zones[delegation.zone as usize].apex(), Presentation(&delegation.owner));
+            let zone = Presentation(zone);
+            format!("zone {zone}: the delegation of {owner} leads nowhere: none of its name servers has an address in the set")
+        });
+        self.findings.iter().map(ToString::to_string).chain(lost_zones).chain(lost_delegations).collect()
+    }
+}
+
+/// The zone files of a directory by name.
+fn files(directory: &Path) -> Result<Vec<PathBuf>, SetError> {
+    let failed = |source| SetError::Directory { path: directory.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_file() && is_zone_file(&path) {
+            files.push(path);
+        }
+    }
+    files.sort_unstable();
+    if files.is_empty() { Err(SetError::Empty(directory.to_owned())) } else { Ok(files) }
+}
+
+fn is_zone_file(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending).to_ascii_lowercase();
+    !name.starts_with('.') && !name.ends_with('~') && !OTHERS.contains(&ending.as_str())
+}
+
+/// Reads a zone, and says whether its signatures hold now. Names relative to an origin that the file does not tell are completed by the name of the file.
+fn read(file: &Path, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
+    let records = match load::file(file, None) {
+        Err(LoadError::Entry { problem: Problem::NoOrigin(_) | Problem::NoOwner, .. }) => {
+            load::file(file, origin_of(file).as_deref())?
+        }
+        other => other?,
+    };
+    if records.class() != 1 {
+        return Err(SetError::Class { file: file.to_owned(), class: records.class() });
+    }
+    let (zone, mut findings) = Zone::from_records(&records)?;
+    findings.extend(signatures::finding(&records, now));
+    Ok((zone, findings))
+}
+
+/// The origin that the name of a file says: `example.com.zone`, `example.com`; `root.zone` and `root` are the root's.
+fn origin_of(file: &Path) -> Option<Vec<u8>> {
+    let mut text = file.file_name()?.to_str()?;
+    while let Some(shorter) = ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)) {
+        text = shorter;
+    }
+    let mut wire = Vec::new();
+    name::parse(if matches!(text, "root" | "") { "." } else { text }, &mut wire).ok()?;
+    Some(wire)
+}
+
+fn ensure_distinct(zones: &[Zone]) -> Result<(), SetError> {
+    let mut files: BTreeMap<&[u8], &Path> = BTreeMap::new();
+    for zone in zones {
+        if let Some(first) = files.insert(zone.apex(), zone.file()) {
+            let (first, second) = (first.to_owned(), zone.file().to_owned());
+            return Err(SetError::Twice { apex: Presentation(zone.apex()).to_string(), first, second });
+        }
+    }
+    Ok(())
+}
+
+/// The labels of a name, the last one first: parents sort before their children.
+fn canonical(name: &[u8]) -> Vec<Vec<u8>> {
+    let mut labels: Vec<Vec<u8>> = name::labels(name).map(<[u8]>::to_vec).collect();
+    labels.reverse();
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(files: &[(&str, &str)]) -> Result<ZoneSet, SetError> {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(directory.path().join(name), text).unwrap();
+        }
+        ZoneSet::load(directory.path())
+    }
+
+    fn apexes(set: &ZoneSet) -> Vec<String> {
+        set.apexes().map(|apex| Presentation(apex).to_string()).collect()
+    }
+
+    const ROOT: &str = ". 60 SOA a b 1 2 3 4 5\n. 60 NS a.\na. 60 A 192.0.2.1\n";
+    const RELATIVE: &str = "$TTL 60\n@ SOA ns x 1 2 3 4 5\n@ NS ns\nns A 192.0.2.2\n";
+
+    #[test]
+    fn zone_files_are_all_but_those_that_say_what_else_they_are() {
+        let set = set(&[
+            ("root.zone", ROOT),
+            ("example.com.zone.signed", RELATIVE),
+            ("example.net", RELATIVE),
+            ("net.db", RELATIVE),
+            (".hidden", "x"),
+            ("old.zone~", "x"),
+            ("README.md", "x"),
+            ("coverage.json", "x"),
+            ("Kexample.+013+1.key", "x"),
+        ])
+        .unwrap();
+        assert_eq!(apexes(&set), [".", "example.com.", "net.", "example.net."]);
+        assert_eq!(set.zones().iter().map(Zone::number).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(set.addresses().len(), 2 + 26);
+        assert_eq!(set.warnings(), [""; 0]);
+    }
+
+    #[test]
+    fn two_zones_with_one_apex_are_told_with_their_files() {
+        let error = set(&[("a.zone", ROOT), ("b.zone", ROOT)]).unwrap_err().to_string();
+        assert!(error.contains("a.zone and ") && error.contains("b.zone both have the zone .;"), "{error}");
+    }
+
+    #[test]
+    fn an_error_names_file_and_line() {
+        let error = set(&[("a.zone", ROOT), ("example.zone", "\n\nwww A nonsense\n")]).unwrap_err().to_string();
+        assert!(error.ends_with("example.zone:3: expected an IPv4 address, found `nonsense`"), "{error}");
+        let error = set(&[("x.zone", "@ CH SOA a. b. 1 2 3 4 5\n")]).unwrap_err().to_string();
+        assert!(error.contains("x.zone: class 3"), "{error}");
+        assert!(matches!(set(&[("README.md", "")]), Err(SetError::Empty(_))));
+        assert!(matches!(ZoneSet::load(Path::new("no/such")), Err(SetError::Directory { .. })));
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_listed() {
+        let root = format!("{ROOT}lost. 60 NS ns.lost.\n");
+        let set =
+            set(&[("root.zone", &root), ("example.zone", "$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS ns.elsewhere.test.\n")]);
+        let warnings = set.unwrap().warnings().join("\n");
+        assert!(warnings.contains("zone example.: no name server of it has an address"), "{warnings}");
+        assert!(warnings.contains("zone .: the delegation of lost. leads nowhere"), "{warnings}");
+    }
+}

@@ -1,0 +1,175 @@
+//! What the workers of a server share, none of it touched for a query: the set of zones, calls of the owner, sums.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::counters::Totals;
+use super::coverage::{Coverage, Marks};
+use super::responder::Responder;
+use super::set::ZoneSet;
+use super::tcp::{Connections, TcpCounts};
+use super::udp::Datagrams;
+use super::unknown::{LISTED, Unknown};
+
+/// Shared by the owner and the workers.
+pub struct Shared {
+    current: Mutex<Current>,
+    everywhere: bool,
+    epoch: AtomicU64,
+    is_stopping: AtomicBool,
+    workers: Mutex<Workers>,
+    followed: Condvar,
+    sums: Mutex<Sums>,
+}
+
+/// The zones that are served, and the marks of what was asked.
+#[derive(Clone)]
+pub struct Current {
+    /// The zones.
+    pub set: Arc<ZoneSet>,
+    /// Marks of their record sets, if they are wanted.
+    pub marks: Option<Arc<Marks>>,
+}
+
+#[derive(Debug, Default)]
+struct Workers {
+    at_work: usize,
+    /// Those that have not followed the last call yet.
+    waited_for: usize,
+}
+
+/// Sums over all workers.
+#[derive(Clone, Debug, Default)]
+pub struct Sums {
+    /// Queries.
+    pub totals: Totals,
+    /// Connections.
+    pub tcp: TcpCounts,
+    /// Answers that the kernel did not take.
+    pub unsent: u64,
+    /// Questions without a zone, by name and type.
+    pub unknown: HashMap<(Box<[u8]>, u16), Unknown>,
+    /// Such questions that are not listed.
+    pub unlisted: u64,
+    /// What ended a worker early.
+    pub failure: Option<String>,
+}
+
+impl Shared {
+    /// For a server of this set.
+    pub fn new(current: Current, everywhere: bool) -> Self {
+        Self {
+            current: Mutex::new(current),
+            everywhere,
+            epoch: AtomicU64::new(0),
+            is_stopping: AtomicBool::new(false),
+            workers: Mutex::default(),
+            followed: Condvar::new(),
+            sums: Mutex::default(),
+        }
+    }
+
+    /// What is served now.
+    pub fn current(&self) -> Current {
+        lock(&self.current).clone()
+    }
+
+    /// Whether every address serves all zones.
+    pub const fn is_everywhere(&self) -> bool {
+        self.everywhere
+    }
+
+    /// How often the owner has called.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Whether the workers shall end.
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// Puts other zones in place of those there are; workers take them when called.
+    pub fn replace(&self, current: Current) -> Current {
+        std::mem::replace(&mut *lock(&self.current), current)
+    }
+
+    /// One more worker begins.
+    pub fn begin(&self) {
+        lock(&self.workers).at_work += 1;
+    }
+
+    /// Calls the workers, which `wake` wakes, and returns when all of them have followed or ended.
+    pub fn call(&self, wake: impl FnOnce()) {
+        let mut workers = lock(&self.workers);
+        workers.waited_for = workers.at_work;
+        drop(workers);
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        wake();
+        let is_waiting = |workers: &mut Workers| workers.waited_for > 0;
+        drop(self.followed.wait_while(lock(&self.workers), is_waiting).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// One worker has followed the call.
+    pub fn done(&self) {
+        let mut workers = lock(&self.workers);
+        workers.waited_for = workers.waited_for.saturating_sub(1);
+        self.followed.notify_all();
+    }
+
+    /// One worker has ended; by itself if it says of what.
+    pub fn end(&self, failure: Option<String>) {
+        if failure.is_some() {
+            self.sums().failure = failure;
+        }
+        lock(&self.workers).at_work -= 1;
+        self.done();
+    }
+
+    /// Tells the workers to end.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+    }
+
+    /// The sums so far.
+    pub fn sums(&self) -> MutexGuard<'_, Sums> {
+        lock(&self.sums)
+    }
+
+    /// The report of what was counted so far.
+    pub fn coverage(&self) -> Coverage {
+        let current = self.current();
+        Coverage::of(&current.set, current.marks.as_deref(), &self.sums())
+    }
+
+    /// Takes what a worker has counted.
+    pub fn add(&self, responder: &mut Responder, connections: &mut Connections, datagrams: &mut Datagrams) {
+        let mut sums = self.sums();
+        let (counters, set) = responder.take_counters();
+        sums.totals.add(&counters, set.apexes());
+        sums.tcp += connections.take_counts();
+        sums.unsent += datagrams.take_unsent();
+        let (unknown, unlisted) = responder.take_unknown();
+        sums.unlisted += unlisted;
+        unknown.into_iter().for_each(|unknown| sums.list(unknown));
+    }
+}
+
+impl Sums {
+    /// Lists a question, if there is room.
+    fn list(&mut self, unknown: Unknown) {
+        let key = (unknown.name.clone(), unknown.qtype);
+        let has_room = self.unknown.len() < LISTED;
+        match self.unknown.get_mut(&key) {
+            Some(listed) => listed.count += unknown.count,
+            None if has_room => drop(self.unknown.insert(key, unknown)),
+            None => self.unlisted += unknown.count,
+        }
+    }
+}
+
+/// What a panicking worker has left is whole: each change of it is one assignment or addition.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

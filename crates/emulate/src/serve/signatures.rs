@@ -1,0 +1,76 @@
+//! Whether the signatures of a zone hold now: those of a recorded zone hold at the time of the recording.
+
+use jiff::Timestamp;
+use ldplayer_core::name::Presentation;
+use ldplayer_zone::finding::{Finding, Oddity};
+use ldplayer_zone::records::{Record, Records};
+use ldplayer_zone::rtype;
+
+/// A signature's type covered and validity (RFC 4034 §3.1), the latter in seconds since 1970.
+struct Validity {
+    covered: u16,
+    from: i64,
+    to: i64,
+}
+
+/// Tells of signatures that do not hold at `now` (seconds since 1970), if there are some.
+pub fn finding(records: &Records, now: i64) -> Option<Finding> {
+    let signatures = || records.iter().filter_map(|record| Some((record, Validity::read(&record, now)?)));
+    let outside = || signatures().filter(|(_, validity)| !(validity.from..=validity.to).contains(&now));
+    let (first, validity) = outside().next()?;
+    let oddity = Oddity::SignatureTime {
+        count: outside().count(),
+        total: signatures().count(),
+        rtype: rtype::name_of(validity.covered),
+        owner: Presentation(first.owner).to_string(),
+        from: shown(validity.from),
+        to: shown(validity.to),
+    };
+    Some(Finding { file: records.file(first.place.0).to_owned(), line: first.place.1, oddity })
+}
+
+impl Validity {
+    fn read(record: &Record<'_>, now: i64) -> Option<Self> {
+        let number = |at: usize| record.data.get(at..at + 4)?.first_chunk().map(|&octets| u32::from_be_bytes(octets));
+        // A time of 32 bits is the one that is nearest to now (RFC 4034 §3.1.5, RFC 1982).
+        let time = |at: usize| Some(now + i64::from(number(at)?.wrapping_sub(now as u32).cast_signed()));
+        let covered = u16::from_be_bytes(*record.data.first_chunk()?);
+        (record.rtype == rtype::RRSIG).then_some(())?;
+        Some(Self { covered, from: time(12)?, to: time(8)? })
+    }
+}
+
+fn shown(seconds: i64) -> String {
+    Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const ZONE: &str = "$TTL 1\n@ RRSIG SOA 13 1 60 20160101000000 20150101000000 1 example. AAAA\n\
+        www RRSIG A 13 2 60 20160201000000 20150101000000 1 example. AAAA\n";
+
+    fn found(now: &str) -> Option<String> {
+        let mut none = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
+        let origin = Some(&b"\x07example\0"[..]);
+        let records = ldplayer_zone::load::text_of(ZONE.as_bytes(), Path::new("zone"), origin, &mut none).unwrap();
+        let now = now.parse::<Timestamp>().unwrap().as_second();
+        finding(&records, now).map(|finding| finding.to_string())
+    }
+
+    #[test]
+    fn signatures_outside_of_their_time_are_counted_and_one_is_shown() {
+        assert_eq!(found("2015-06-01T00:00:00Z"), None);
+        assert_eq!(found("2016-01-01T00:00:00Z"), None);
+        let some = found("2016-01-15T00:00:00Z").unwrap();
+        assert!(
+            some.starts_with("zone:2: 1 of 2 signatures are outside of their time, such as that of SOA at `example.`"),
+            "{some}"
+        );
+        assert!(some.contains("from 2015-01-01T00:00:00Z to 2016-01-01T00:00:00Z"), "{some}");
+        let early = found("2014-01-01T00:00:00Z").unwrap();
+        assert!(early.contains("2 of 2 signatures"), "{early}");
+    }
+}

@@ -1,0 +1,481 @@
+//! TCP connections of a server (RFC 7766): pipelined queries, partial writes, idle timeout, bounded number and buffers.
+//!
+//! [`Connections`] owns the sockets of one worker; time is an argument. A connection that waits has no buffers but for half
+//! a query or half an answer: those that work is done in are lent to it.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
+use std::net::{IpAddr, TcpStream};
+
+use ldplayer_net::poll::{Interest, Poll};
+
+/// Connections of one worker at most, unless told otherwise: the one that has been idle for longest makes room.
+pub const CONNECTIONS: usize = 10_000;
+/// How long a connection may be idle, unless told otherwise, in nanoseconds (RFC 7766 §6.2.3: a few seconds).
+pub const IDLE_NS: i64 = 10_000_000_000;
+/// Octets of answers after which they are written before the next query is answered. While they cannot be written, nothing is read.
+const OUTPUT: usize = 65_536;
+/// Octets read at once: the longest query and its length (RFC 1035 §4.2.2), twice.
+const INPUT: usize = 2 * 65_537;
+/// Reads from one connection before the others have their turn.
+const READS: usize = 8;
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// Answers a query that was sent to a local address: appends the answer, or tells by `false` that there is none, upon which
+/// the connection is closed.
+pub trait Answer {
+    /// `out` comes empty.
+    fn answer(&mut self, local: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool;
+}
+
+/// What became of connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct TcpCounts {
+    /// Accepted.
+    pub accepted: u64,
+    /// Ended by the client.
+    pub closed: u64,
+    /// Ended for being idle.
+    pub idle: u64,
+    /// Ended to make room for another.
+    pub evicted: u64,
+    /// Failed, or ended for what is no DNS query.
+    pub failed: u64,
+}
+
+impl std::ops::AddAssign for TcpCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.closed += other.closed;
+        self.idle += other.idle;
+        self.evicted += other.evicted;
+        self.failed += other.failed;
+    }
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Closed,
+    Idle,
+    Evicted,
+    Failed,
+}
+
+/// The connections of a worker.
+#[derive(Debug)]
+pub struct Connections {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// The connection that has been idle for longest, and the one that was active last.
+    oldest: u32,
+    newest: u32,
+    most: usize,
+    idle_ns: i64,
+    first_token: u64,
+    input: Box<[u8]>,
+    output: Vec<u8>,
+    reply: Vec<u8>,
+    counts: TcpCounts,
+}
+
+#[derive(Debug)]
+struct Slot {
+    connection: Option<Connection>,
+    last: i64,
+    older: u32,
+    newer: u32,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    local: IpAddr,
+    /// The beginning of a query.
+    rest: Vec<u8>,
+    /// Answers, of which the first octets are written.
+    output: Vec<u8>,
+    written: usize,
+    interest: Interest,
+    has_ended: bool,
+}
+
+impl Connections {
+    /// No connections. Their tokens in the poll begin with `first_token`.
+    pub fn new(most: usize, idle_ns: i64, first_token: u64) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            most: most.clamp(1, NONE as usize - 1),
+            idle_ns,
+            first_token,
+            input: vec![0; INPUT].into(),
+            output: Vec::with_capacity(OUTPUT),
+            reply: Vec::with_capacity(OUTPUT),
+            counts: TcpCounts::default(),
+        }
+    }
+
+    /// Takes a connection that was accepted.
+    pub fn handle_accepted(&mut self, now: i64, stream: TcpStream, poll: &Poll) {
+        self.counts.accepted += 1;
+        while self.slots.len() - self.free.len() >= self.most {
+            self.evict();
+        }
+        let Ok(connection) = Connection::new(stream) else {
+            self.counts.failed += 1;
+            return;
+        };
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { connection: None, last: now, older: NONE, newer: NONE });
+            self.slots.len() as u32 - 1
+        });
+        if poll.add(&connection.stream, self.first_token + u64::from(at)).is_err() {
+            self.counts.failed += 1;
+            self.free.push(at);
+            return;
+        }
+        let slot = &mut self.slots[at as usize];
+        (slot.connection, slot.last) = (Some(connection), now);
+        self.link(at);
+    }
+
+    /// Ends the connection that has been idle for longest, so that its descriptor is free; whether there was one.
+    pub fn evict(&mut self) -> bool {
+        let at = self.oldest;
+        if at != NONE {
+            self.end(at, End::Evicted);
+        }
+        at != NONE
+    }
+
+    /// Reads, answers and writes as far as it goes without waiting.
+    pub fn handle_ready(&mut self, now: i64, token: u64, poll: &Poll, answer: &mut impl Answer) {
+        let at = (token - self.first_token) as u32;
+        let Some(slot) = self.slots.get_mut(at as usize) else { return };
+        let Some(connection) = &mut slot.connection else { return };
+        slot.last = now;
+        let mut work = Work { input: &mut self.input, output: &mut self.output, reply: &mut self.reply };
+        let end = connection
+            .work(&mut work, answer)
+            .or_else(|| connection.watch(poll, token).is_err().then_some(End::Failed));
+        self.unlink(at);
+        self.link(at);
+        if let Some(end) = end {
+            self.end(at, end);
+        }
+    }
+
+    /// Ends connections that have been idle for too long.
+    pub fn handle_timeout(&mut self, now: i64) {
+        while self.poll_timeout().is_some_and(|due| due <= now) {
+            self.end(self.oldest, End::Idle);
+        }
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<i64> {
+        let oldest = self.slots.get(self.oldest as usize)?;
+        Some(oldest.last.saturating_add(self.idle_ns))
+    }
+
+    /// What became of connections since this was asked last.
+    pub fn take_counts(&mut self) -> TcpCounts {
+        mem::take(&mut self.counts)
+    }
+
+    fn end(&mut self, at: u32, end: End) {
+        self.unlink(at);
+        // Closing the only descriptor takes it out of the poll, too.
+        self.slots[at as usize].connection = None;
+        self.free.push(at);
+        *match end {
+            End::Closed => &mut self.counts.closed,
+            End::Idle => &mut self.counts.idle,
+            End::Evicted => &mut self.counts.evicted,
+            End::Failed => &mut self.counts.failed,
+        } += 1;
+    }
+
+    fn link(&mut self, at: u32) {
+        let newest = mem::replace(&mut self.newest, at);
+        let slot = &mut self.slots[at as usize];
+        (slot.older, slot.newer) = (newest, NONE);
+        match self.slots.get_mut(newest as usize) {
+            Some(slot) => slot.newer = at,
+            None => self.oldest = at,
+        }
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Slot { older, newer, .. } = self.slots[at as usize];
+        match self.slots.get_mut(older as usize) {
+            Some(slot) => slot.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.slots.get_mut(newer as usize) {
+            Some(slot) => slot.older = older,
+            None => self.newest = older,
+        }
+    }
+}
+
+/// Buffers that are lent to a connection while it works.
+struct Work<'a> {
+    input: &'a mut [u8],
+    output: &'a mut Vec<u8>,
+    reply: &'a mut Vec<u8>,
+}
+
+impl Connection {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let local = stream.local_addr()?.ip();
+        let (rest, output) = (Vec::new(), Vec::new());
+        Ok(Self { stream, local, rest, output, written: 0, interest: Interest::Read, has_ended: false })
+    }
+
+    /// Works until there is nothing to read or no room to write; how the connection ends, if it does.
+    fn work(&mut self, work: &mut Work<'_>, answer: &mut impl Answer) -> Option<End> {
+        if self.output.is_empty() {
+            mem::swap(&mut self.output, work.output);
+        }
+        let mut filled = self.rest.len();
+        work.input[..filled].copy_from_slice(&self.rest);
+        let end = self.turns(work, &mut filled, answer).unwrap_or(Some(End::Failed));
+        self.rest.clear();
+        self.rest.extend_from_slice(&work.input[..filled]);
+        if filled == 0 {
+            self.rest = Vec::new();
+        }
+        if self.output.is_empty() {
+            mem::swap(&mut self.output, work.output);
+        }
+        end
+    }
+
+    fn turns(&mut self, work: &mut Work<'_>, filled: &mut usize, answer: &mut impl Answer) -> io::Result<Option<End>> {
+        let mut reads = 0;
+        loop {
+            if !self.flush()? {
+                return Ok(None);
+            }
+            if !self.answer(work, filled, answer) {
+                return Ok(Some(End::Failed));
+            }
+            if !self.output.is_empty() {
+                continue;
+            }
+            if self.has_ended {
+                return Ok(Some(End::Closed));
+            }
+            if reads == READS {
+                return Ok(None);
+            }
+            reads += 1;
+            match self.stream.read(&mut work.input[*filled..]) {
+                Ok(0) => self.has_ended = true,
+                Ok(count) => *filled += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Answers the whole queries in the input, as far as there is room for answers.
+    fn answer(&mut self, work: &mut Work<'_>, filled: &mut usize, answer: &mut impl Answer) -> bool {
+        let mut at = 0;
+        while self.output.len() < OUTPUT
+            && let Some(query) = message(&work.input[at..*filled])
+        {
+            work.reply.clear();
+            if !answer.answer(self.local, query, work.reply) {
+                return false;
+            }
+            // A message is never longer than its length can say.
+            self.output.extend_from_slice(&(work.reply.len() as u16).to_be_bytes());
+            self.output.extend_from_slice(work.reply);
+            at += 2 + query.len();
+        }
+        work.input.copy_within(at..*filled, 0);
+        *filled -= at;
+        true
+    }
+
+    /// Writes answers; whether all of them are written.
+    fn flush(&mut self) -> io::Result<bool> {
+        while self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        Ok(true)
+    }
+
+    /// Waits for room while there is something to write, and to read otherwise.
+    fn watch(&mut self, poll: &Poll, token: u64) -> io::Result<()> {
+        let interest = if self.output.is_empty() { Interest::Read } else { Interest::Write };
+        if mem::replace(&mut self.interest, interest) == interest {
+            return Ok(());
+        }
+        poll.change(&self.stream, token, interest)
+    }
+}
+
+/// The first whole message of a stream.
+fn message(stream: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = stream.split_first_chunk()?;
+    rest.get(..u16::from_be_bytes(*length).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// Answers each query with itself as often as its first octet says; none with a zero.
+    struct Repeat;
+
+    impl Answer for Repeat {
+        fn answer(&mut self, local: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool {
+            assert!(local.is_loopback());
+            (0..query[0]).for_each(|_| out.extend_from_slice(query));
+            query[0] != 0
+        }
+    }
+
+    struct Bed {
+        poll: Poll,
+        listener: TcpListener,
+        connections: Connections,
+    }
+
+    impl Bed {
+        fn new(most: usize) -> Self {
+            let listener = ldplayer_net::tcp::listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+            Self { poll: Poll::new().unwrap(), listener, connections: Connections::new(most, 10 * SECOND, 100) }
+        }
+
+        fn connect(&mut self, now: i64) -> TcpStream {
+            let client = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
+            client.set_nodelay(true).unwrap();
+            self.connections.handle_accepted(now, self.listener.accept().unwrap().0, &self.poll);
+            client
+        }
+
+        /// Waits for the next event and handles it.
+        fn turn(&mut self, now: i64) {
+            let tokens: Vec<u64> = self.poll.wait(20 * SECOND).unwrap().map(|ready| ready.token).collect();
+            assert!(!tokens.is_empty(), "nothing happens");
+            tokens.iter().for_each(|&token| self.connections.handle_ready(now, token, &self.poll, &mut Repeat));
+        }
+
+        fn turn_until(&mut self, now: i64, done: impl Fn(&TcpCounts) -> bool) {
+            while !done(&self.connections.counts) {
+                self.turn(now);
+            }
+        }
+    }
+
+    fn framed(message: &[u8]) -> Vec<u8> {
+        [&(message.len() as u16).to_be_bytes(), message].concat()
+    }
+
+    fn read(client: &mut TcpStream, octets: usize) -> Vec<u8> {
+        let mut got = vec![0; octets];
+        client.read_exact(&mut got).unwrap();
+        got
+    }
+
+    #[test]
+    fn queries_in_one_segment_and_octet_by_octet_are_answered_in_turn() {
+        let mut bed = Bed::new(10);
+        let mut client = bed.connect(0);
+        client.write_all(&[framed(b"\x01first"), framed(b"\x02x")].concat()).unwrap();
+        bed.turn(0);
+        assert_eq!(read(&mut client, 8 + 6), [framed(b"\x01first"), framed(b"\x02x\x02x")].concat());
+        for octet in framed(b"\x01slow") {
+            client.write_all(&[octet]).unwrap();
+            bed.turn(0);
+        }
+        assert_eq!(read(&mut client, 7), framed(b"\x01slow"));
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        bed.turn(0);
+        assert_eq!(client.read(&mut [0]).unwrap(), 0);
+        assert_eq!(bed.connections.take_counts(), TcpCounts { accepted: 1, closed: 1, ..TcpCounts::default() });
+    }
+
+    #[test]
+    fn what_the_client_does_not_read_holds_its_queries_back_and_is_written_later() {
+        let mut bed = Bed::new(10);
+        let mut client = bed.connect(0);
+        let query = framed(&[200; 300]);
+        let (count, octets) = (400, 400 * (2 + 60_000));
+        let asked = query.repeat(count);
+        let mut writer = client.try_clone().unwrap();
+        let asking = std::thread::spawn(move || {
+            writer.write_all(&asked).unwrap();
+            writer.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        // Without a reader, the socket is full before all is answered.
+        while bed.connections.slots[0].connection.as_ref().unwrap().interest == Interest::Read {
+            bed.turn(0);
+        }
+        let pending = bed.connections.slots[0].connection.as_ref().unwrap().output.len();
+        assert!(pending > 0 && pending < OUTPUT + 60_002, "{pending}");
+        let reading = std::thread::spawn(move || read(&mut client, octets));
+        bed.turn_until(0, |counts| counts.closed == 1);
+        asking.join().unwrap();
+        let answer = framed(&[200; 60_000]);
+        assert!(reading.join().unwrap().chunks(answer.len()).all(|chunk| chunk == answer));
+    }
+
+    #[test]
+    fn idle_connections_end_and_active_ones_stay() {
+        let mut bed = Bed::new(10);
+        let (mut active, mut idle) = (bed.connect(0), bed.connect(SECOND));
+        assert_eq!(bed.connections.poll_timeout(), Some(10 * SECOND));
+        active.write_all(&framed(b"\x01x")).unwrap();
+        bed.turn(5 * SECOND);
+        assert_eq!(bed.connections.poll_timeout(), Some(11 * SECOND));
+        bed.connections.handle_timeout(11 * SECOND - 1);
+        assert_eq!(bed.connections.counts.idle, 0);
+        bed.connections.handle_timeout(11 * SECOND);
+        assert_eq!(bed.connections.counts.idle, 1);
+        assert_eq!((idle.read(&mut [0]).unwrap(), read(&mut active, 4)), (0, framed(b"\x01x")));
+        assert_eq!(bed.connections.poll_timeout(), Some(15 * SECOND));
+    }
+
+    #[test]
+    fn the_longest_idle_makes_room() {
+        let mut bed = Bed::new(2);
+        let (mut first, mut second) = (bed.connect(0), bed.connect(1));
+        first.write_all(&framed(b"\x01x")).unwrap();
+        bed.turn(2);
+        let _third = bed.connect(3);
+        assert_eq!((second.read(&mut [0]).unwrap(), bed.connections.counts.evicted), (0, 1));
+        assert_eq!((bed.connections.slots.len(), bed.connections.free.len()), (2, 0));
+        assert!(bed.connections.evict() && bed.connections.evict() && !bed.connections.evict());
+        assert_eq!(bed.connections.poll_timeout(), None);
+    }
+
+    #[test]
+    fn what_is_no_query_ends_the_connection() {
+        let mut bed = Bed::new(10);
+        let mut client = bed.connect(0);
+        client.write_all(&framed(b"\0")).unwrap();
+        bed.turn(0);
+        assert_eq!((client.read(&mut [0]).unwrap_or(0), bed.connections.counts.failed), (0, 1));
+    }
+}

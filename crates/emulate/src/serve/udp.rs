@@ -1,0 +1,168 @@
+//! Datagrams of a server: batches in, batches out, each answer from the address that was asked.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch, UdpSocket};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+
+use super::tcp::Answer;
+
+/// Batches taken from one socket before the others have their turn.
+const ROUNDS: usize = 8;
+/// How long a full send buffer is waited for, in nanoseconds; answers that find no room then are dropped and counted.
+const PATIENCE: i64 = 20_000_000;
+/// Octets that an answer has room for before its buffer grows.
+const ANSWER: usize = 4_096;
+
+/// Buffers of one worker, all taken once.
+pub struct Datagrams {
+    receive: ReceiveBatch,
+    send: SendBatch,
+    answers: Vec<Outgoing>,
+    /// Answers that the kernel did not take.
+    unsent: u64,
+}
+
+/// An answer and its way.
+struct Outgoing {
+    octets: Vec<u8>,
+    local: IpAddr,
+    peer: SocketAddr,
+}
+
+impl Default for Datagrams {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Datagrams {
+    /// Empty buffers.
+    pub fn new() -> Self {
+        let nobody = SocketAddr::new([0; 4].into(), 0);
+        let answer = || Outgoing { octets: Vec::with_capacity(ANSWER), local: nobody.ip(), peer: nobody };
+        let answers = std::iter::repeat_with(answer).take(BATCH).collect();
+        Self { receive: ReceiveBatch::new(), send: SendBatch::new(), answers, unsent: 0 }
+    }
+
+    /// Answers what waits in a socket.
+    ///
+    /// # Errors
+    /// What the kernel said to receiving.
+    pub fn handle_ready(&mut self, socket: &UdpSocket, answer: &mut impl Answer) -> io::Result<()> {
+        for _ in 0..ROUNDS {
+            let received = self.receive.receive(socket, BATCH)?;
+            let count = self.answer(answer);
+            self.send(socket, count);
+            if received < BATCH {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers that the kernel did not take, since this was asked last.
+    pub const fn take_unsent(&mut self) -> u64 {
+        std::mem::replace(&mut self.unsent, 0)
+    }
+
+    fn answer(&mut self, answer: &mut impl Answer) -> usize {
+        let mut count = 0;
+        for received in self.receive.iter() {
+            let (Some(local), Some(peer)) = (received.local, received.peer) else { continue };
+            let out = &mut self.answers[count];
+            out.octets.clear();
+            if peer.port() != 0 && answer.answer(local, received.octets, &mut out.octets) && out.octets.len() > 2 {
+                (out.local, out.peer) = (local, peer);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    fn send(&mut self, socket: &UdpSocket, count: usize) {
+        let mut at = 0;
+        let mut has_waited = false;
+        while at < count {
+            let datagrams = self.answers[at..count].iter().map(|out| Datagram {
+                head: [out.octets[0], out.octets[1]],
+                tail: &out.octets[2..],
+                source: Some(out.local),
+                peer: Some(out.peer),
+            });
+            match self.send.send(socket, datagrams) {
+                Ok(sent) => at += sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !has_waited => {
+                    has_waited = true;
+                    wait_for_room(socket);
+                }
+                // This one cannot be sent, as when its client is not reachable; the next one may.
+                Err(_) => {
+                    self.unsent += 1;
+                    at += 1;
+                }
+            }
+        }
+    }
+}
+
+fn wait_for_room(socket: &UdpSocket) {
+    let mut waited = [PollFd::new(socket, PollFlags::OUT)];
+    // Whatever comes of it, sending is tried again.
+    let _ = poll(&mut waited, Some(&Timespec { tv_sec: 0, tv_nsec: PATIENCE }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket as Plain;
+
+    /// Sends queries back, but for those that begin with a zero.
+    struct Echo;
+
+    impl Answer for Echo {
+        fn answer(&mut self, _local: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool {
+            out.extend_from_slice(query);
+            query.first() != Some(&0)
+        }
+    }
+
+    #[test]
+    fn each_query_is_answered_from_the_address_it_was_sent_to() {
+        let socket = UdpSocket::serve("0.0.0.0:0".parse().unwrap(), 1 << 20).unwrap();
+        let clients = [Plain::bind("127.0.0.1:0").unwrap(), Plain::bind("127.0.0.7:0").unwrap()];
+        let asked = ["127.1.1.1", "127.2.2.2"].map(|ip| SocketAddr::new(ip.parse().unwrap(), socket.local().port()));
+        for query in [&b"\0no answer"[..], b"first", b"x", b"", b"second"] {
+            for (client, asked) in clients.iter().zip(asked) {
+                client.send_to(query, asked).unwrap();
+            }
+        }
+        let mut datagrams = Datagrams::new();
+        datagrams.handle_ready(&socket, &mut Echo).unwrap();
+        for (client, asked) in clients.iter().zip(asked) {
+            client.set_nonblocking(true).unwrap();
+            let mut buffer = [0; 100];
+            for expected in [&b"first"[..], b"second"] {
+                let (length, from) = client.recv_from(&mut buffer).unwrap();
+                assert_eq!((&buffer[..length], from), (expected, asked));
+            }
+            assert!(client.recv_from(&mut buffer).is_err());
+        }
+        assert_eq!(datagrams.take_unsent(), 0);
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_sent_is_counted_and_the_next_one_leaves() {
+        let socket = UdpSocket::serve("127.0.0.1:0".parse().unwrap(), 1 << 20).unwrap();
+        let client = Plain::bind("127.0.0.1:0").unwrap();
+        let mut datagrams = Datagrams::new();
+        let to = client.local_addr().unwrap();
+        // Longer than UDP can carry.
+        datagrams.answers[0] = Outgoing { octets: vec![1; 70_000], local: to.ip(), peer: to };
+        datagrams.answers[1] = Outgoing { octets: b"good".to_vec(), local: to.ip(), peer: to };
+        datagrams.send(&socket, 2);
+        assert_eq!((datagrams.take_unsent(), client.recv(&mut [0; 9]).unwrap()), (1, 4));
+    }
+}

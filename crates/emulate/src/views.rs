@@ -1,0 +1,47 @@
+//! The paper's way to one server for the whole hierarchy: BIND with split horizon, a view for each set of name server addresses.
+//!
+//! The proxies on the wire let BIND see each query as if it came from the address that was asked, and `match-clients`
+//! chooses the view by it (ISI-TR-722 §2.4). A zone that several views have is stored once (`in-view`).
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use ldplayer_core::name::Presentation;
+
+use crate::serve::set::ZoneSet;
+use crate::stock::{Bind, StockError, quoted, quoted_path};
+
+/// The complete configuration of a BIND that listens on these addresses. Zone files are named by their absolute paths.
+///
+/// # Errors
+/// When a path or a name cannot stand in a configuration.
+pub fn configuration(set: &ZoneSet, listen: &[SocketAddr]) -> Result<String, StockError> {
+    let mut text = Bind::options(listen);
+    let mut defined: HashMap<u32, usize> = HashMap::new();
+    let views = set.index().views();
+    for (number, (addresses, zones)) in views.iter().filter(|(_, zones)| !zones.is_empty()).enumerate() {
+        // Writing to a string cannot fail; so below.
+        let _ = writeln!(text, "view \"v{number}\" {{\n  match-clients {{");
+        for address in addresses {
+            let _ = writeln!(text, "    {address};");
+        }
+        text.push_str("  };\n");
+        for &zone in *zones {
+            let statement = statement(set, zone, defined.get(&zone).copied())?;
+            defined.entry(zone).or_insert(number);
+            let _ = writeln!(text, "  {statement}");
+        }
+        text.push_str("};\n");
+    }
+    Ok(text)
+}
+
+fn statement(set: &ZoneSet, zone: u32, view: Option<usize>) -> Result<String, StockError> {
+    let zone = &set.zones()[zone as usize];
+    let apex = quoted(&Presentation(zone.apex()).to_string())?;
+    Ok(match view {
+        Some(view) => format!("zone {apex} {{ in-view \"v{view}\"; }};"),
+        None => format!("zone {apex} {{ type primary; file {}; }};", quoted_path(zone.file())?),
+    })
+}

@@ -1,0 +1,201 @@
+//! What is odd about a zone that can be served all the same.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use ldplayer_core::name::Presentation;
+
+use crate::records::{Record, Records};
+use crate::rtype;
+
+/// Something to tell whoever made the zone. One line: the file, the line, what is odd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file, or an included one.
+    pub file: PathBuf,
+    /// The line, from 1; 0 when it is about the whole zone.
+    pub line: u32,
+    /// What was found.
+    pub oddity: Oddity,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file.display(), self.oddity),
+            line => write!(f, "{}:{line}: {}", self.file.display(), self.oddity),
+        }
+    }
+}
+
+/// What can be odd. Names are in presentation form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Oddity {
+    /// A record whose owner is not in the zone (RFC 1035 §5.2).
+    #[error("`{0}` is out of the zone: the record is left out")]
+    OutOfZone(String),
+    /// An NSEC3 record whose owner's first label is no hash (RFC 5155 §3).
+    #[error("`{0}` does not begin with a hash: its NSEC3 record is left out (RFC 5155 3)")]
+    NoHash(String),
+    /// A CNAME with other data (RFC 1034 §3.6.2).
+    #[error("`{0}` has a CNAME and {1}: a query for {1} gets the latter, other queries get the CNAME (RFC 1034 3.6.2)")]
+    CnameAndOther(String, String),
+    /// More than one CNAME or DNAME (RFC 2181 §10.1, RFC 6672 §2.4).
+    #[error("`{0}` has more than one {1}: only the first is followed")]
+    SecondAlias(String, String),
+    /// Records of one set with several TTLs (RFC 2181 §5.2).
+    #[error("the {1} records of `{0}` have several TTLs: the lowest is taken for all (RFC 2181 5.2)")]
+    TtlsDiffer(String, String),
+    /// A name server in the delegated zone itself without an address (RFC 9471).
+    #[error("`{0}` is delegated to `{1}`, which is below it and has no address here: it cannot be reached")]
+    NoGlue(String, String),
+    /// Data below a delegation or a DNAME that is no glue.
+    #[error("`{0}` is below `{1}`, which is delegated or has a DNAME: it is not served")]
+    Occluded(String, String),
+    /// No NS records at the apex (RFC 1034 §4.2.1).
+    #[error("the zone `{0}` has no NS record at its apex (RFC 1034 4.2.1)")]
+    NoApexNs(String),
+    /// Signatures outside of their time (RFC 4034 §3.1.5).
+    #[error(
+        "{count} of {total} signatures are outside of their time, such as that of {rtype} at `{owner}`, valid from {from} \
+         to {to}: sign the zone anew, or give validating resolvers a time within (--fake-time)"
+    )]
+    SignatureTime {
+        /// How many.
+        count: usize,
+        /// Of how many.
+        total: usize,
+        /// Type covered by the first of them.
+        rtype: String,
+        /// Its owner.
+        owner: String,
+        /// When it begins to be valid (RFC 3339).
+        from: String,
+        /// When it ends to be (RFC 3339).
+        to: String,
+    },
+    /// More findings than are listed.
+    #[error("and {0} more like these")]
+    More(usize),
+}
+
+/// Looks for signatures that are not valid at a time, in seconds since 1970: they can be served, and no validating resolver
+/// takes them. Times are compared modulo 2^32 (RFC 4034 §3.1.5).
+pub fn signatures(records: &Records, now: u32) -> Option<Finding> {
+    let all = records.iter().filter_map(|record| Some((record, Span::of(&record)?)));
+    let (mut total, mut count, mut first) = (0, 0, None);
+    for (record, span) in all {
+        total += 1;
+        if !span.holds(now) {
+            count += 1;
+            first.get_or_insert((record, span));
+        }
+    }
+    let (record, span) = first?;
+    let time = |seconds: u32| {
+        Timestamp::from_second(seconds.into()).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+    };
+    let oddity = Oddity::SignatureTime {
+        count,
+        total,
+        rtype: rtype::name_of(span.covered),
+        owner: Presentation(record.owner).to_string(),
+        from: time(span.from),
+        to: time(span.to),
+    };
+    Some(Finding { file: records.file(record.place.0).to_owned(), line: record.place.1, oddity })
+}
+
+/// When a signature is valid.
+struct Span {
+    covered: u16,
+    from: u32,
+    to: u32,
+}
+
+impl Span {
+    fn of(record: &Record<'_>) -> Option<Self> {
+        let data = record.data.first_chunk::<16>().filter(|_| record.rtype == rtype::RRSIG)?;
+        let word = |at: usize| u32::from_be_bytes([data[at], data[at + 1], data[at + 2], data[at + 3]]);
+        Some(Self { covered: u16::from_be_bytes([data[0], data[1]]), from: word(12), to: word(8) })
+    }
+
+    fn holds(&self, now: u32) -> bool {
+        let is_after = |a: u32, b: u32| a.wrapping_sub(b) as i32 >= 0;
+        is_after(now, self.from) && is_after(self.to, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{Zone, load};
+
+    fn records(text: &str) -> Records {
+        let text = format!("$TTL 60\n@ SOA a b 1 2 3 4 5\n{text}");
+        load::text_of(text.as_bytes(), Path::new("z"), Some(b"\x07example\0"), &mut |_| unreachable!()).unwrap()
+    }
+
+    fn findings(text: &str) -> Vec<String> {
+        let (_, found) = Zone::from_records(&records(text)).unwrap();
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_odd_is_told_with_its_place() {
+        for (text, wanted) in [
+            ("@ NS a.other.\nx.other. A 192.0.2.1\n", "z:4: `x.other.` is out of the zone: the record is left out"),
+            (
+                "@ NS a.other.\nx CNAME y\nx A 192.0.2.1\n",
+                "z:4: `x.example.` has a CNAME and A: a query for A gets the latter, other queries get the CNAME (RFC 1034 3.6.2)",
+            ),
+            (
+                "@ NS a.other.\nx CNAME y\nx CNAME z\n",
+                "z:4: `x.example.` has more than one CNAME: only the first is followed",
+            ),
+            (
+                "@ NS a.other.\nx 5 A 192.0.2.1\nx 6 A 192.0.2.2\n",
+                "z:4: the A records of `x.example.` have several TTLs: the lowest is taken for all (RFC 2181 5.2)",
+            ),
+            (
+                "@ NS a.other.\nx NS ns.x\n",
+                "z:4: `x.example.` is delegated to `ns.x.example.`, which is below it and has no address here: it cannot be reached",
+            ),
+            (
+                "@ NS a.other.\nx NS a.other.\ny.x TXT t\n",
+                "z:5: `y.x.example.` is below `x.example.`, which is delegated or has a DNAME: it is not served",
+            ),
+            (
+                "@ NS a.other.\nx NSEC3 1 0 0 - 2vptu5timamqttgl4luu9kg21e0aor3s A\n",
+                "z:4: `x.example.` does not begin with a hash: its NSEC3 record is left out (RFC 5155 3)",
+            ),
+            ("", "z: the zone `example.` has no NS record at its apex (RFC 1034 4.2.1)"),
+        ] {
+            assert_eq!(findings(text), [wanted], "{text}");
+        }
+        assert_eq!(findings("@ NS a\na A 192.0.2.1\nx NS a.x\na.x AAAA 2001:db8::1\n"), [""; 0]);
+    }
+
+    #[test]
+    fn of_many_findings_some_are_listed() {
+        let text: String = (0..150).map(|number| format!("x{number}.other. A 192.0.2.1\n")).collect();
+        let found = findings(&format!("@ NS a.other.\n{text}"));
+        assert_eq!((found.len(), found.last().map(String::as_str)), (101, Some("z: and 50 more like these")));
+    }
+
+    #[test]
+    fn signatures_are_looked_at_with_the_time_given() {
+        let text = "x A 192.0.2.1\nx RRSIG A 13 2 60 20300101000000 20200101000000 1 example. AA==\n";
+        let (records, second) = (records(text), |text: &str| text.parse::<Timestamp>().unwrap().as_second() as u32);
+        assert_eq!(signatures(&records, second("2025-01-01T00:00:00Z")), None);
+        let wanted = "z:4: 1 of 1 signatures are outside of their time, such as that of A at `x.example.`, valid from \
+                      2020-01-01T00:00:00Z to 2030-01-01T00:00:00Z: sign the zone anew, or give validating resolvers a time \
+                      within (--fake-time)";
+        for time in ["2019-12-31T23:59:59Z", "2030-01-01T00:00:01Z"] {
+            assert_eq!(signatures(&records, second(time)).unwrap().to_string(), wanted);
+        }
+    }
+}

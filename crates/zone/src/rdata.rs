@@ -1,0 +1,234 @@
+//! Record data from the fields of a zone file: which fields a type has.
+
+mod fields;
+mod special;
+
+use crate::error::Problem;
+use crate::rtype;
+use crate::scan::Scanner;
+
+pub(crate) use fields::{base32, name, ttl};
+
+/// Most octets of record data (RFC 1035 §3.2.1).
+const MAX_DATA: usize = 65_535;
+
+/// A field of record data as zone files write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Name,
+    U8,
+    U16,
+    U32,
+    /// Seconds, with units allowed.
+    Ttl,
+    /// Seconds of an epoch, or a date of 14 digits (RFC 4034 §3.2).
+    Time,
+    Ipv4,
+    Ipv6,
+    /// One character string.
+    Text,
+    /// Character strings up to the end, at least one.
+    Texts,
+    /// The octets of one field without a length before them (CAA, URI).
+    LongText,
+    /// Base 16 up to the end.
+    Hex,
+    /// Base 16 in one field behind its length; `-` for nothing (RFC 5155 §3.3).
+    Salt,
+    /// Base 32 in one field behind its length (RFC 5155 §3.3).
+    Hash,
+    /// Base 64 up to the end.
+    Base64,
+    /// A type's mnemonic.
+    Type,
+    /// A DNSSEC algorithm: a number or a mnemonic.
+    Algorithm,
+    /// A certificate type: a number or a mnemonic (RFC 4398 §2.1).
+    Certificate,
+    /// Types up to the end, as bitmap (RFC 4034 §4.1.2).
+    Types,
+    /// 64 bits in four groups (RFC 6742).
+    Groups,
+    /// Octets in base 16 between hyphens: 48 bits (RFC 7043).
+    Eui48,
+    /// The same of 64 bits.
+    Eui64,
+    /// All of LOC (RFC 1876 §3).
+    Location,
+    /// All of APL (RFC 3123 §5).
+    Prefixes,
+    /// All of IPSECKEY (RFC 4025 §3).
+    Gateway,
+    /// All of HIP (RFC 8005 §6).
+    Host,
+    /// All of SVCB and HTTPS (RFC 9460 §2.1).
+    Service,
+}
+
+/// The fields of a type's data, or `None` for a type that can only be written in generic form.
+fn grammar(rtype: u16) -> Option<&'static [Kind]> {
+    use Kind::*;
+    Some(match rtype {
+        rtype::A => &[Ipv4],
+        rtype::AAAA => &[Ipv6],
+        // MD, MF, MB, MG, MR, PTR, NSAP-PTR, DNAME.
+        rtype::NS | 3 | 4 | rtype::CNAME | 7 | 8 | 9 | 12 | 23 | rtype::DNAME => &[Name],
+        rtype::SOA => &[Name, Name, U32, Ttl, Ttl, Ttl, Ttl],
+        // HINFO, MINFO, RP, TALINK.
+        13 => &[Text, Text],
+        14 | 17 | 58 => &[Name, Name],
+        // MX, AFSDB, RT, KX, LP.
+        rtype::MX | 18 | rtype::RT | rtype::KX | 107 => &[U16, Name],
+        // TXT, ISDN, SPF, AVC, RESINFO.
+        16 | 20 | 99 | 258 | 261 => &[Texts],
+        rtype::X25 => &[Text],
+        26 => &[U16, Name, Name],
+        29 => &[Location],
+        rtype::SRV => &[U16, U16, U16, Name],
+        35 => &[U16, U16, Text, Text, Text, Name],
+        37 => &[Certificate, U16, Algorithm, Base64],
+        42 => &[Prefixes],
+        // DS, CDS, DLV, TA.
+        rtype::DS | 59 | 32769 | 32768 => &[U16, Algorithm, U8, Hex],
+        44 => &[U8, U8, Hex],
+        45 => &[Gateway],
+        rtype::RRSIG | 24 => &[Type, Algorithm, U8, Ttl, Time, Time, U16, Name, Base64],
+        rtype::NSEC => &[Name, Types],
+        // KEY, DNSKEY, CDNSKEY, RKEY.
+        rtype::DNSKEY | 25 | 57 | 60 => &[U16, U8, Algorithm, Base64],
+        // DHCID, OPENPGPKEY.
+        49 | 61 => &[Base64],
+        rtype::NSEC3 => &[U8, U8, U16, Salt, Hash, Types],
+        rtype::NSEC3PARAM => &[U8, U8, U16, Salt],
+        // TLSA, SMIMEA.
+        52 | 53 => &[U8, U8, U8, Hex],
+        55 => &[Host],
+        62 => &[U32, U16, Types],
+        63 => &[U32, U8, U8, Hex],
+        64 | 65 => &[Service],
+        104 | 106 => &[U16, Groups],
+        105 => &[U16, Ipv4],
+        108 => &[Eui48],
+        109 => &[Eui64],
+        256 => &[U16, U16, LongText],
+        257 => &[U8, Text, LongText],
+        _ => return None,
+    })
+}
+
+/// Appends the data of a record of `rtype` in wire format, names uncompressed.
+///
+/// On an error `data` may hold a part of it.
+pub(crate) fn parse(
+    rtype: u16,
+    scanner: &mut Scanner<'_>,
+    origin: Option<&[u8]>,
+    data: &mut Vec<u8>,
+) -> Result<(), Problem> {
+    let start = data.len();
+    let next = scanner.peek_field()?;
+    if next.is_some_and(|field| field.is_generic_mark()) {
+        generic(scanner, data)?;
+        check(rtype, &data[start..])?;
+    } else {
+        let kinds = grammar(rtype).ok_or_else(|| Problem::NoGrammar(rtype::name_of(rtype)))?;
+        for &kind in kinds {
+            field(kind, scanner, origin, data)?;
+        }
+    }
+    scanner.end_entry()?;
+    if data.len() - start > MAX_DATA { Err(Problem::Long(data.len() - start)) } else { Ok(()) }
+}
+
+#[inline]
+fn field(kind: Kind, scanner: &mut Scanner<'_>, origin: Option<&[u8]>, data: &mut Vec<u8>) -> Result<(), Problem> {
+    match kind {
+        Kind::Name => name(scanner.need("a domain name")?, origin, data),
+        Kind::U8 => fields::number(scanner, 255).map(|value| data.push(value as u8)),
+        Kind::U16 => fields::number(scanner, 65_535).map(|value| data.extend((value as u16).to_be_bytes())),
+        Kind::U32 => fields::number(scanner, u32::MAX).map(|value| data.extend(value.to_be_bytes())),
+        Kind::Ttl => ttl(scanner.need("seconds")?).map(|value| data.extend(value.to_be_bytes())),
+        Kind::Time => fields::time(scanner).map(|value| data.extend(value.to_be_bytes())),
+        Kind::Ipv4 => fields::ipv4(scanner, data),
+        Kind::Ipv6 => fields::ipv6(scanner, data),
+        Kind::Text => fields::text(scanner.need("a character string")?, data),
+        Kind::Texts => fields::texts(scanner, data),
+        Kind::LongText => fields::long_text(scanner, data),
+        Kind::Hex => fields::hex(scanner, data),
+        Kind::Salt => fields::salt(scanner, data),
+        Kind::Hash => fields::hash(scanner, data),
+        Kind::Base64 => fields::base64(scanner, data),
+        Kind::Type => fields::rtype(scanner).map(|value| data.extend(value.to_be_bytes())),
+        Kind::Algorithm => fields::algorithm(scanner).map(|value| data.push(value)),
+        Kind::Certificate => fields::certificate(scanner).map(|value| data.extend(value.to_be_bytes())),
+        Kind::Types => fields::types(scanner, data),
+        Kind::Groups => special::groups(scanner, data),
+        Kind::Eui48 => special::eui(scanner, 6, data),
+        Kind::Eui64 => special::eui(scanner, 8, data),
+        Kind::Location => special::location(scanner, data),
+        Kind::Prefixes => special::prefixes(scanner, data),
+        Kind::Gateway => special::gateway(scanner, origin, data),
+        Kind::Host => special::host(scanner, origin, data),
+        Kind::Service => special::service(scanner, origin, data),
+    }
+}
+
+/// Data in generic form: `\# LENGTH HEX` (RFC 3597 §5).
+fn generic(scanner: &mut Scanner<'_>, data: &mut Vec<u8>) -> Result<(), Problem> {
+    let start = data.len();
+    scanner.need("\\#")?;
+    let said = fields::number(scanner, 65_535)? as usize;
+    if said > 0 {
+        fields::hex(scanner, data)?;
+    }
+    let found = data.len() - start;
+    if said == found { Ok(()) } else { Err(Problem::Length { said, found }) }
+}
+
+/// Refuses octets that are no data of a type that the server looks into.
+pub(crate) fn check(rtype: u16, data: &[u8]) -> Result<(), Problem> {
+    if is_valid(rtype, data) { Ok(()) } else { Err(Problem::Data(rtype::name_of(rtype))) }
+}
+
+/// Whether the octets have the parts that the type's data must have; those of special form are not looked into.
+fn is_valid(rtype: u16, data: &[u8]) -> bool {
+    grammar(rtype).is_none_or(|kinds| walk(kinds, data))
+}
+
+fn walk(kinds: &[Kind], mut data: &[u8]) -> bool {
+    for &kind in kinds {
+        let Some(rest) = plain_length(kind, data).and_then(|length| data.get(length..)) else { return false };
+        data = rest;
+    }
+    data.is_empty()
+}
+
+/// The octets that a field takes at the start of `data`.
+fn plain_length(kind: Kind, data: &[u8]) -> Option<usize> {
+    match kind {
+        Kind::Name => name_length(data),
+        Kind::U8 | Kind::Algorithm => Some(1),
+        Kind::U16 | Kind::Type | Kind::Certificate => Some(2),
+        Kind::U32 | Kind::Ttl | Kind::Time | Kind::Ipv4 => Some(4),
+        Kind::Eui48 => Some(6),
+        Kind::Groups | Kind::Eui64 => Some(8),
+        Kind::Ipv6 => Some(16),
+        Kind::Text | Kind::Salt | Kind::Hash => data.first().map(|&length| 1 + usize::from(length)),
+        _ => Some(data.len()),
+    }
+}
+
+/// The octets of the uncompressed name at the start of `data`.
+pub(crate) fn name_length(data: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        match *data.get(at)? {
+            0 => return (at < ldplayer_core::name::MAX_NAME).then_some(at + 1),
+            length @ 1..=63 => at += 1 + usize::from(length),
+            _ => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

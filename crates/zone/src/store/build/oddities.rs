@@ -1,0 +1,92 @@
+//! What is odd about the records of a zone, noted while it is built.
+
+use ldplayer_core::name::Presentation;
+
+use crate::finding::{Finding, Oddity};
+use crate::records::Records;
+use crate::rtype;
+use crate::store::Set;
+
+/// Most findings that are listed for a zone.
+const LISTED: usize = 100;
+
+/// Findings up to a bound, and how many more there are.
+pub(super) struct Oddities<'a> {
+    records: &'a Records,
+    found: Vec<Finding>,
+    more: usize,
+}
+
+impl<'a> Oddities<'a> {
+    pub const fn new(records: &'a Records) -> Self {
+        Self { records, found: Vec::new(), more: 0 }
+    }
+
+    fn add(&mut self, record: Option<u32>, oddity: impl FnOnce() -> Oddity) {
+        if self.found.len() >= LISTED {
+            self.more += 1;
+            return;
+        }
+        let (file, line) = record.map_or((0, 0), |record| self.records.get(record as usize).place);
+        self.found.push(Finding { file: self.records.file(file).to_owned(), line, oddity: oddity() });
+    }
+
+    pub fn out_of_zone(&mut self, record: usize) {
+        let owner = self.records.get(record).owner;
+        self.add(Some(record as u32), || Oddity::OutOfZone(shown(owner)));
+    }
+
+    pub fn no_hash(&mut self, record: u32) {
+        let owner = self.records.get(record as usize).owner;
+        self.add(Some(record), || Oddity::NoHash(shown(owner)));
+    }
+
+    pub fn ttls_differ(&mut self, first: u32) {
+        let record = self.records.get(first as usize);
+        self.add(Some(first), || Oddity::TtlsDiffer(shown(record.owner), rtype::name_of(record.rtype)));
+    }
+
+    /// A CNAME beside other data, or several aliases. NSEC and signatures belong there (RFC 4035 §2.5).
+    pub fn of_name(&mut self, owner: &[u8], sets: &[Set], origins: &[u32]) {
+        let is_alias = |rtype| matches!(rtype, rtype::CNAME | rtype::DNAME);
+        for (set, &origin) in sets.iter().zip(origins).filter(|(set, _)| is_alias(set.rtype) && set.count > 1) {
+            self.add(Some(origin), || Oddity::SecondAlias(shown(owner), rtype::name_of(set.rtype)));
+        }
+        let Some(cname) = sets.iter().position(|set| set.rtype == rtype::CNAME && set.count > 0) else { return };
+        // KEY (25) may stand beside a CNAME as well (RFC 3007 §3.1).
+        let is_other = |set: &&Set| !matches!(set.rtype, rtype::CNAME | rtype::NSEC | 25) && set.count > 0;
+        if let Some(other) = sets.iter().find(is_other) {
+            self.add(Some(origins[cname]), || Oddity::CnameAndOther(shown(owner), rtype::name_of(other.rtype)));
+        }
+    }
+
+    /// Data below a cut or a DNAME; addresses are glue. What proves that a name is not there is not data.
+    pub fn of_occluded(&mut self, owner: &[u8], sets: &[Set], origins: &[u32], cover: &[u8]) {
+        let is_data = |set: &Set| !matches!(set.rtype, rtype::A | rtype::AAAA | rtype::NSEC) && set.count > 0;
+        if let Some(at) = sets.iter().position(is_data) {
+            self.add(Some(origins[at]), || Oddity::Occluded(shown(owner), shown(cover)));
+        }
+    }
+
+    pub fn no_glue(&mut self, origin: u32, cut: &[u8], server: &[u8]) {
+        self.add(Some(origin), || Oddity::NoGlue(shown(cut), shown(server)));
+    }
+
+    pub fn no_apex_ns(&mut self, apex: &[u8]) {
+        self.add(None, || Oddity::NoApexNs(shown(apex)));
+    }
+
+    /// All that was found.
+    pub fn into_findings(self) -> Vec<Finding> {
+        let mut found = self.found;
+        if self.more > 0 {
+            let file = self.records.file(0).to_owned();
+            found.push(Finding { file, line: 0, oddity: Oddity::More(self.more) });
+        }
+        found
+    }
+}
+
+fn shown(name: &[u8]) -> String {
+    Presentation(name).to_string()
+}
