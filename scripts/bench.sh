@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
-# Usage: scripts/bench.sh [send|answer|timing|decode ...]   (all of them without an argument)
+# Usage: scripts/bench.sh [decode|send|answer|serve|timing ...]   (all of them without an argument)
 # RUNS=5 SECONDS_EACH=10 are the defaults. Needs a quiet machine with two cores; generator on core 0, server on core 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ bin=${CARGO_TARGET_DIR:-target}/release
 ldplayer=$(realpath "$bin/ldplayer")
 bench=$(realpath "$bin/ldplayer-bench")
 
-if [ $# -eq 0 ]; then set -- decode send answer timing; fi
+if [ $# -eq 0 ]; then set -- decode send answer serve timing; fi
 
 # Everything but decoding runs inside one namespace in which all addresses are local; nothing can be fetched there.
 if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
@@ -147,11 +147,64 @@ bench_answer() {
   bench_answer_of "the echo responder" "$bench" echo --listen 10.9.0.2:5300
   nsd_conf
   bench_answer_of "NSD with the root zone" nsd -d -c "$work/nsd.conf"
+  kill "$far"
+}
+
+knot_conf() {
+  cat >"$work/knot.conf" <<CONF
+server:
+  rundir: "$work"
+  listen: 10.9.0.2@5300
+  udp-workers: 1
+  pidfile: "$work/nsd.pid"
+database:
+  storage: "$work/knot"
+zone:
+  - domain: .
+    storage: "$work"
+    file: root.zone
+    zonefile-sync: -1
+CONF
+}
+
+# Servers take turns within each round, so that an hour of the host is the same for all of them.
+bench_serve() {
+  local kind round names asked
+  command -v knotd >/dev/null || { echo "knotd is missing: apt-get install knot" >&2; exit 3; }
+  link_up
+  nsd_conf
+  knot_conf
   mkdir "$work/zones"
   cp "$work/root.zone" "$work/zones"
-  bench_answer_of "ldplayer serve with the root zone" \
-    "$ldplayer" serve "$work/zones" --workers 1 --all-zones-everywhere --listen 10.9.0.2:5300
+  for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/absent"
+  awk '$4 == "NS" && $1 != "." {print "www.example." $1 " A"}' "$work/root.zone" | sort -u | shuf --random-source=<(yes) >"$work/referral"
+  for round in $(seq "$RUNS"); do
+    for server_kind in nsd knot serve; do
+      case $server_kind in
+        nsd) start "${inside[@]}" taskset -c 1 nsd -d -c "$work/nsd.conf" ;;
+        knot) start "${inside[@]}" taskset -c 1 knotd -c "$work/knot.conf" ;;
+        serve) start "${inside[@]}" taskset -c 1 "$ldplayer" serve "$work/zones" --workers 1 --all-zones-everywhere --listen 10.9.0.2:5300 ;;
+      esac
+      sleep 1
+      for names in absent referral; do
+        asked=$("$bench" bare-ask --to 10.9.0.2:5300 --core 0 --count 1000000 --names "$work/$names")
+        echo "$asked" | field per_second >>"$work/serve.$names.$server_kind"
+        taskset -c 0 dnsperf -s 10.9.0.2 -p 5300 -d "$work/$names" -l 3 -c 100 -q 1000 -D 2>/dev/null |
+          sed -n 's/.*Queries per second: *\([0-9.]*\).*/\1/p' >>"$work/serve.$names.$server_kind.dnsperf"
+      done
+      stop
+    done
+  done
   kill "$far"
+  for names in absent referral; do
+    for kind in "" .dnsperf; do
+      echo; echo "### Answers/s over the root zone, names: $names, with DO, one core, client: ${kind:-bare asker}"; echo
+      echo "| server | median [min–max] | ratio to NSD |"; echo "|---|---|---|"
+      for server_kind in nsd knot serve; do
+        row "$server_kind" "$work/serve.$names.$server_kind$kind" "$work/serve.$names.nsd$kind"
+      done
+    done
+  done
 }
 
 bench_timing() {

@@ -1,9 +1,11 @@
 //! The limit of an answered replay: one socket, a window, IDs matched, nothing recorded.
 
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use ldplayer_core::time::Span;
 use ldplayer_net::poll::Poll;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
@@ -36,9 +38,22 @@ pub struct Args {
     /// Let the kernel tell the local address of each answer, as a replay from many addresses needs it
     #[arg(long)]
     packet_info: bool,
+    /// Ask for the names of this file, one a line, with type A and DO, instead of names below `example`
+    #[arg(long, value_name = "FILE")]
+    names: Option<PathBuf>,
     /// Core to run on
     #[arg(long)]
     core: Option<usize>,
+}
+
+impl Args {
+    fn queries(&self) -> anyhow::Result<Vec<Vec<u8>>> {
+        let Some(file) = &self.names else { return Ok((0..1_000).map(make::message).collect()) };
+        let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        let queries: Vec<_> = text.lines().filter_map(|line| make::question(line.split_whitespace().next()?)).collect();
+        ensure!(!queries.is_empty(), "{}: no name in it", file.display());
+        Ok(queries)
+    }
 }
 
 /// Asks and prints the rate.
@@ -95,7 +110,7 @@ impl Asker {
         Ok(Self {
             socket,
             poll,
-            queries: (0..1_000).map(make::message).collect(),
+            queries: args.queries()?,
             send: SendBatch::new(),
             receive: ReceiveBatch::new(),
             outstanding: vec![false; 1 << 16],

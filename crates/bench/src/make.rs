@@ -75,14 +75,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 pub fn message(number: u64) -> Vec<u8> {
     let label = format!("q{number:08}");
     let name = [&[label.len() as u8], label.as_bytes(), b"\x07example\0"].concat();
-    let parts = QueryParts {
-        id: number as u16,
-        flags: flag::RD,
-        name: &name,
-        qtype: 1,
-        qclass: CLASS_IN,
-        edns: Some((1_232, true)),
-    };
+    compose(number as u16, &name)
+}
+
+/// A query for the addresses of a name in plain text; `None` when that is none.
+pub fn question(text: &str) -> Option<Vec<u8>> {
+    let mut name = Vec::with_capacity(text.len() + 2);
+    for label in text.trim_end_matches('.').split('.') {
+        name.push(u8::try_from(label.len()).ok().filter(|length| (1..64).contains(length))?);
+        name.extend(label.as_bytes());
+    }
+    name.push(0);
+    (name.len() <= 255).then(|| compose(0, &name))
+}
+
+fn compose(id: u16, name: &[u8]) -> Vec<u8> {
+    let edns = Some((1_232, true));
+    let parts = QueryParts { id, flags: flag::RD, name, qtype: 1, qclass: CLASS_IN, edns };
     let mut wire = Vec::with_capacity(64);
     parts.compose(&mut wire);
     wire
