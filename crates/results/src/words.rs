@@ -187,9 +187,9 @@ fn varint(mut value: u64, out: &mut Vec<u8>) {
 mod tests {
     use std::sync::Arc;
 
+    use arrow_array::RecordBatch;
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int32Type;
-    use arrow_array::RecordBatch;
     use arrow_schema::{DataType, Field, Schema};
     use parquet::arrow::ArrowWriter;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
