@@ -230,6 +230,13 @@ fn proxies_are_switched_on_and_off_in_a_testbed() {
     assert!(server.wait().unwrap().success(), "it is ended with the testbed, and politely");
 }
 
+#[test]
+#[ignore = "runs on the resolver of a testbed, started by the test below"]
+fn probe_changed() {
+    // Every query is answered meanwhile, from the old zone or from the new one.
+    while ask("192.0.2.53:53".parse().unwrap()) != (0, Some([192, 0, 2, 81])) {}
+}
+
 /// Takes the testbed down, also when a test fails.
 struct Down(PathBuf);
 
@@ -256,9 +263,15 @@ fn a_testbed_serves_its_zones_and_any_other_destination_is_a_leak() {
     let own = std::env::current_exe().unwrap();
     testbed(&["exec", "resolver", "--", own.to_str().unwrap(), "--exact", "probe", "--ignored"]);
     let status: Value = serde_json::from_str(&testbed(&["status", "--json"])).unwrap();
+    // The holder reads the zones anew.
+    fs::write(directory.path().join("example.zone"), EXAMPLE.replace("192.0.2.80", "192.0.2.81")).unwrap();
+    let holder = Pid::from_raw(status["holder"].as_i64().unwrap().try_into().unwrap()).unwrap();
+    kill_process(holder, Signal::HUP).unwrap();
+    testbed(&["exec", "resolver", "--", own.to_str().unwrap(), "--exact", "probe_changed", "--ignored"]);
     testbed(&["down"]);
     let leaks = status["wire"]["leaks"].as_array().unwrap();
     assert!(leaks.len() == 1 && leaks[0]["destination"] == "192.0.2.54", "{leaks:?}");
     let report: Value = serde_json::from_str(&fs::read_to_string(coverage).unwrap()).unwrap();
-    assert_eq!((&report["queries"], &report["levels"]["root"]["NOERROR"]), (&2.into(), &1.into()));
+    assert_eq!(report["levels"]["root"]["NOERROR"], 1);
+    assert!(report["levels"]["tld"]["NOERROR"].as_u64().unwrap() >= 2, "{report}");
 }
