@@ -79,7 +79,7 @@ nsd_conf() {
   xz -dc data/root-2016100801.zone.xz >"$work/root.zone"
   cat >"$work/nsd.conf" <<CONF
 server:
-  ip-address: 127.0.0.1@5300
+  ip-address: 10.9.0.2@5300
   username: ""
   chroot: ""
   zonesdir: "$work"
@@ -98,34 +98,56 @@ zone:
 CONF
 }
 
+# A namespace for the server, joined by a veth pair: all that is sent crosses a device, as between hosts.
+link_up() {
+  unshare --net sleep infinity &
+  far=$!
+  until ip link add near type veth peer name far netns "$far" 2>/dev/null; do sleep 0.1; done
+  ip address add 10.9.0.1/24 dev near
+  ip link set near up
+  inside=(nsenter --net=/proc/"$far"/ns/net)
+  "${inside[@]}" ip address add 10.9.0.2/24 dev far
+  "${inside[@]}" ip link set lo up
+  "${inside[@]}" ip link set far up
+  "${inside[@]}" ip route add default via 10.9.0.1
+}
+
 bench_answer_of() { # title, server command ...
-  local title=$1; shift
-  echo; echo "### Answered queries/s against $title (generator one core, server one core)"; echo
+  local title=$1 at=10.9.0.2; shift
+  local against=(--server $at:5300 --allow-target $at/32 --timing fast)
+  echo; echo "### Answered queries/s against $title over veth (generator one core, server one core)"; echo
   echo "| what | median [min–max] | ratio to dnsperf |"; echo "|---|---|---|"
   rm -f "$work"/answer.*
-  start taskset -c 1 "$@"
+  start "${inside[@]}" taskset -c 1 "$@"
   for _ in $(seq "$RUNS"); do
-    taskset -c 0 dnsperf -s 127.0.0.1 -p 5300 -d "$work/names" -l 3 -c 100 -q 1000 -D 2>/dev/null |
+    taskset -c 0 dnsperf -s $at -p 5300 -d "$work/names" -l 3 -c 100 -q 1000 -D 2>/dev/null |
       sed -n 's/.*Queries per second: *\([0-9.]*\).*/\1/p' >>"$work/answer.dnsperf"
-    replay "$work/questions.pcap" --server 127.0.0.1:5300 --timing fast
+    replay "$work/questions.pcap" "${against[@]}"
     rate answered >>"$work/answer.ours"
-    "$bench" bare-ask --to 127.0.0.1:5300 --core 0 --count 1000000 | field per_second >>"$work/answer.bare"
+    replay "$work/questions.parquet" "${against[@]}" --sources pool:10.9.0.1/32
+    rate answered >>"$work/answer.pool"
+    "$bench" bare-ask --to $at:5300 --core 0 --count 1000000 | field per_second >>"$work/answer.bare"
   done
   stop
   row "dnsperf -c 100 -q 1000 -D" "$work/answer.dnsperf" "$work/answer.dnsperf"
-  row "ldplayer replay --timing fast, matched and recorded" "$work/answer.ours" "$work/answer.dnsperf"
+  row "ldplayer replay --timing fast, one address as dnsperf's, trace in Parquet, matched and recorded" "$work/answer.pool" "$work/answer.dnsperf"
+  row "ldplayer replay --timing fast, 65,536 addresses, trace in pcap, matched and recorded" "$work/answer.ours" "$work/answer.dnsperf"
   row "bare asker, one socket, matched only" "$work/answer.bare" "$work/answer.dnsperf"
 }
 
 bench_answer() {
   pinned=(taskset -c 0)
   command -v dnsperf >/dev/null || { echo "dnsperf is missing: apt-get install dnsperf" >&2; exit 3; }
+  command -v ip >/dev/null || { echo "ip is missing: apt-get install iproute2" >&2; exit 3; }
   command -v nsd >/dev/null || { echo "nsd is missing: apt-get install nsd" >&2; exit 3; }
   "$bench" make-trace --gap 1us --seconds 1500ms --clients 65536 -o "$work/questions.pcap"
+  "$ldplayer" convert "$work/questions.pcap" -o "$work/questions.parquet" 2>/dev/null
   for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
-  bench_answer_of "the echo responder" "$bench" echo --listen 127.0.0.1:5300
+  link_up
+  bench_answer_of "the echo responder" "$bench" echo --listen 10.9.0.2:5300
   nsd_conf
   bench_answer_of "NSD with the root zone" nsd -d -c "$work/nsd.conf"
+  kill "$far"
 }
 
 bench_timing() {

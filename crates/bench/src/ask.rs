@@ -33,6 +33,9 @@ pub struct Args {
     /// Give up when no answer came for so long
     #[arg(long, default_value = "5s")]
     timeout: Span,
+    /// Let the kernel tell the local address of each answer, as a replay from many addresses needs it
+    #[arg(long)]
+    packet_info: bool,
     /// Core to run on
     #[arg(long)]
     core: Option<usize>,
@@ -84,7 +87,8 @@ struct Asker {
 impl Asker {
     fn new(args: &Args) -> anyhow::Result<Self> {
         let bind = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-        let mut socket = UdpSocket::open(&UdpOptions { bind, buffer: 16 << 20, freebind: false })?;
+        let mut socket =
+            UdpSocket::open(&UdpOptions { bind, buffer: 16 << 20, freebind: false, packet_info: args.packet_info })?;
         socket.connect(args.to)?;
         let poll = Poll::new()?;
         poll.add(&socket, 0)?;

@@ -61,7 +61,7 @@ pub struct HoleArgs {
 
 /// Holds the socket.
 pub fn hole(args: &HoleArgs) -> anyhow::Result<()> {
-    let socket = UdpSocket::open(&UdpOptions { bind: args.listen, buffer: 4_096, freebind: false })?;
+    let socket = UdpSocket::open(&UdpOptions { bind: args.listen, buffer: 4_096, freebind: false, packet_info: true })?;
     println!("listening on {}", socket.local());
     let (stop, begun) = (stop_flag()?, clock::monotonic_ns());
     while !ended(&stop, begun, args.seconds) {
@@ -75,7 +75,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(core) = args.core {
         pin::pin_to(core)?;
     }
-    let socket = UdpSocket::open(&UdpOptions { bind: args.listen, buffer: BUFFER, freebind: false })?;
+    let socket = UdpSocket::open(&UdpOptions {
+        bind: args.listen,
+        buffer: BUFFER,
+        freebind: false,
+        packet_info: args.listen.ip().is_unspecified(),
+    })?;
     let mut poll = Poll::new()?;
     poll.add(&socket, 0)?;
     println!("listening on {}", socket.local());

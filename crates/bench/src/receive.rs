@@ -64,7 +64,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// The stamp of each query, in nanoseconds of the real-time clock; `None` where it did not arrive.
 fn collect(args: &Args, count: usize) -> anyhow::Result<Vec<Option<i64>>> {
-    let socket = UdpSocket::open(&UdpOptions { bind: args.listen, buffer: 64 << 20, freebind: false })?;
+    let socket =
+        UdpSocket::open(&UdpOptions { bind: args.listen, buffer: 64 << 20, freebind: false, packet_info: false })?;
     let mut poll = Poll::new()?;
     poll.add(&socket, 0)?;
     println!("{}", json!({ "listening": socket.local().to_string() }));

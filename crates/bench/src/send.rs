@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         pin::pin_to(core)?;
     }
     let bind = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-    let socket = UdpSocket::open(&UdpOptions { bind, buffer: 16 << 20, freebind: true })?;
+    let socket = UdpSocket::open(&UdpOptions { bind, buffer: 16 << 20, freebind: true, packet_info: true })?;
     let queries: Vec<Vec<u8>> = (0..1_000).map(make::message).collect();
     let (mut batch, mut sent) = (SendBatch::new(), 0_u64);
     let begun = clock::monotonic_ns();

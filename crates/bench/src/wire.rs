@@ -137,7 +137,7 @@ fn exchange(args: &DelayArgs, testbed: &Testbed, times: &[i64]) -> anyhow::Resul
         pin::pin_to(core)?;
     }
     let server: SocketAddr = SERVER.parse()?;
-    let options = UdpOptions { bind: server, buffer: 64 << 20, freebind: false };
+    let options = UdpOptions { bind: server, buffer: 64 << 20, freebind: false, packet_info: true };
     let receiver = testbed.run("internet", || udp::UdpSocket::open(&options))??;
     let sender = testbed.run("clients", || UdpSocket::bind(CLIENT))??;
     sender.connect(server)?;

@@ -1,10 +1,18 @@
 //! The two clocks of Linux that a replay reads: monotonic for the schedule, real time for kernel stamps.
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Nanoseconds of CLOCK_MONOTONIC, which no step of the wall clock moves.
 pub fn monotonic_ns() -> i64 {
     read(ClockId::Monotonic)
+}
+
+/// Sleeps until `ns` of CLOCK_MONOTONIC, or less where a signal comes.
+pub fn sleep_until(ns: i64) {
+    let until = Timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
+    // It fails for a signal and for a time that is none; either way the caller looks at the clock again.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
 }
 
 /// Nanoseconds since 1970 of CLOCK_REALTIME, the clock of kernel receive stamps.

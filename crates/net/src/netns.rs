@@ -137,8 +137,14 @@ fn set(name: &'static str, value: &'static str, effect: &'static str) -> Option<
 
 /// Sends a datagram from the first address to the second, which loopback delivers before the call returns.
 fn exchange(&[from, to]: &[IpAddr; 2]) -> io::Result<()> {
-    let open =
-        |address| UdpSocket::open(&UdpOptions { bind: SocketAddr::new(address, 0), buffer: 4_096, freebind: true });
+    let open = |address| {
+        UdpSocket::open(&UdpOptions {
+            bind: SocketAddr::new(address, 0),
+            buffer: 4_096,
+            freebind: true,
+            packet_info: false,
+        })
+    };
     let (mut sender, receiver) = (open(from)?, open(to)?);
     sender.connect(receiver.local())?;
     let datagram = Datagram { head: [0; 2], tail: &[0; 10], source: None, peer: None };

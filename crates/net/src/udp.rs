@@ -18,6 +18,8 @@ const DATAGRAM: usize = 65_535;
 const STRIDE: usize = DATAGRAM + 1 + 128;
 /// Room for the control messages of one datagram (packet info, stamp, drop counter), 8-octet aligned.
 const CONTROL: usize = 128;
+/// Datagrams up to this length are copied together: the kernel takes one part faster than two.
+const SHORT: usize = 254;
 
 /// What a socket is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,8 @@ pub struct UdpOptions {
     pub buffer: usize,
     /// Allows a local address that no interface has (IP_FREEBIND).
     pub freebind: bool,
+    /// Tells the local address of each received datagram; needless where only one is possible.
+    pub packet_info: bool,
 }
 
 /// A non-blocking UDP socket with packet info, error queue and receive stamps switched on.
@@ -35,6 +39,7 @@ pub struct UdpOptions {
 pub struct UdpSocket {
     socket: Socket,
     local: SocketAddr,
+    connected: bool,
 }
 
 impl UdpSocket {
@@ -53,7 +58,7 @@ impl UdpSocket {
         set_common(&socket, options)?;
         socket.bind(&options.bind.into())?;
         let local = socket.local_addr()?.as_socket().unwrap_or(options.bind);
-        Ok(Self { socket, local })
+        Ok(Self { socket, local, connected: false })
     }
 
     /// Fixes the peer, so that the kernel tells of its refusals and filters other senders.
@@ -62,8 +67,14 @@ impl UdpSocket {
     /// What the kernel refused, such as a peer without a route.
     pub fn connect(&mut self, peer: SocketAddr) -> io::Result<()> {
         self.socket.connect(&peer.into())?;
+        self.connected = true;
         self.local = self.socket.local_addr()?.as_socket().unwrap_or(self.local);
         Ok(())
+    }
+
+    /// Whether the peer is fixed.
+    pub const fn is_connected(&self) -> bool {
+        self.connected
     }
 
     /// The local address and port.
@@ -91,10 +102,10 @@ fn set_common(socket: &Socket, options: &UdpOptions) -> io::Result<()> {
     if options.bind.is_ipv4() {
         // Never fragmented, so that the kernel need not draw an identification for each datagram (5 % of a send).
         set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
-        set_int(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+        set_int(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, i32::from(options.packet_info))?;
         set_int(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)
     } else {
-        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, i32::from(options.packet_info))?;
         set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)
     }
 }
@@ -143,7 +154,7 @@ unsafe impl Send for SendBatch {}
 
 #[repr(C)]
 struct SendSlot {
-    head: [u8; 2],
+    short: [u8; 2 + SHORT],
     parts: [libc::iovec; 2],
     peer: libc::sockaddr_storage,
     control: Control,
@@ -187,13 +198,23 @@ impl SendBatch {
 
     fn fill(&mut self, at: usize, datagram: &Datagram<'_>) {
         let slot = &mut self.slots[at];
-        slot.head = datagram.head;
-        slot.parts = [part(&slot.head), part(datagram.tail)];
+        slot.short[..2].copy_from_slice(&datagram.head);
+        let parts = match slot.short.get_mut(2..2 + datagram.tail.len()) {
+            Some(rest) => {
+                rest.copy_from_slice(datagram.tail);
+                slot.parts[0] = part(&slot.short[..2 + datagram.tail.len()]);
+                1
+            }
+            None => {
+                slot.parts = [part(&slot.short[..2]), part(datagram.tail)];
+                2
+            }
+        };
         let header = &mut self.headers[at].msg_hdr;
         header.msg_namelen = datagram.peer.map_or(0, |peer| write_address(&mut slot.peer, peer));
         header.msg_name = if header.msg_namelen == 0 { ptr::null_mut() } else { ptr::from_mut(&mut slot.peer).cast() };
         header.msg_iov = slot.parts.as_mut_ptr();
-        header.msg_iovlen = 2;
+        header.msg_iovlen = parts;
         header.msg_controllen = datagram.source.map_or(0, |source| write_source(&mut slot.control, source));
         header.msg_control = slot.control.0.as_mut_ptr().cast();
     }
@@ -448,7 +469,13 @@ mod tests {
     use std::net::UdpSocket as Plain;
 
     fn open(bind: &str) -> UdpSocket {
-        UdpSocket::open(&UdpOptions { bind: bind.parse().unwrap(), buffer: 1 << 20, freebind: false }).unwrap()
+        UdpSocket::open(&UdpOptions {
+            bind: bind.parse().unwrap(),
+            buffer: 1 << 20,
+            freebind: false,
+            packet_info: true,
+        })
+        .unwrap()
     }
 
     fn readable(socket: &UdpSocket) {

@@ -66,7 +66,7 @@ const NARROW: i64 = 1_000;
 /// Over how long the CPU budget is kept, in nanoseconds.
 const PERIOD: i64 = 20_000_000;
 /// Share of the time that may be spent spinning, in percent.
-const BUDGET: i64 = 35;
+const BUDGET: i64 = 15;
 
 /// The adaptive guard of one worker.
 #[derive(Debug)]

@@ -20,6 +20,17 @@ pub enum Sources {
     Pool(Vec<Cidr>),
 }
 
+impl Sources {
+    /// The one address that all clients of a family have, if there is just one: its sockets need nothing set for each
+    /// datagram.
+    pub fn only(&self, v6: bool) -> Option<IpAddr> {
+        let Self::Pool(pool) = self else { return None };
+        let mut blocks = pool.iter().filter(|block| block.is_ipv4() != v6);
+        let only = blocks.next().filter(|block| block.size() == 1)?;
+        blocks.next().is_none().then(|| only.nth(0))
+    }
+}
+
 /// The servers asked: one for each address family at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Servers {
@@ -184,6 +195,15 @@ mod tests {
             assert!(source.is_ipv4() && pool.iter().any(|block| block.contains(source)));
             assert_eq!(router.route(&query(client)).unwrap().source, Some(source));
         }
+    }
+
+    #[test]
+    fn a_pool_of_one_address_is_known_as_such() {
+        let pool = |blocks: &[&str]| Sources::Pool(blocks.iter().map(|block| block.parse().unwrap()).collect());
+        let only = pool(&["127.0.0.9", "2001:db8::/64"]);
+        assert_eq!((only.only(false), only.only(true)), (Some("127.0.0.9".parse().unwrap()), None));
+        assert_eq!(pool(&["127.0.0.9", "127.0.0.10"]).only(false), None);
+        assert_eq!((Sources::Original.only(false), Sources::Ports.only(true)), (None, None));
     }
 
     #[test]

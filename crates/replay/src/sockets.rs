@@ -1,13 +1,13 @@
 //! The sockets of a worker: opened when first needed, known by key, waited for together.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use hashbrown::HashMap;
 use ldplayer_net::poll::{Poll, Ready};
 use ldplayer_net::udp::{UdpOptions, UdpSocket};
 
-use crate::route::SocketKey;
+use crate::route::{SocketKey, Sources};
 
 /// Kernel buffers of a socket that many clients share.
 const SHARED_BUFFER: usize = 16 << 20;
@@ -16,6 +16,7 @@ const OWN_BUFFER: usize = 256 << 10;
 
 /// Open sockets by key.
 pub struct Sockets {
+    sources: Sources,
     poll: Poll,
     open: Vec<(SocketKey, UdpSocket)>,
     by_key: HashMap<SocketKey, usize, foldhash::fast::FixedState>,
@@ -27,11 +28,11 @@ impl Sockets {
     ///
     /// # Errors
     /// When the process is out of file descriptors.
-    pub fn new() -> io::Result<Self> {
-        Ok(Self { poll: Poll::new()?, open: Vec::new(), by_key: HashMap::default(), ready: Vec::new() })
+    pub fn new(sources: Sources) -> io::Result<Self> {
+        Ok(Self { sources, poll: Poll::new()?, open: Vec::new(), by_key: HashMap::default(), ready: Vec::new() })
     }
 
-    /// The socket of `key`, opened when it is the first time; a client's own is connected to `server`.
+    /// The socket of `key`, opened when it is the first time; one with a single source address is connected to `server`.
     ///
     /// # Errors
     /// What the kernel refused: out of descriptors, ports or addresses.
@@ -71,21 +72,38 @@ impl Sockets {
     }
 
     fn open(&mut self, key: SocketKey, server: SocketAddr) -> io::Result<usize> {
-        let unspecified: IpAddr = match server {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        let socket = match key {
+            SocketKey::Own(_) => open_connected(any_address(server), OWN_BUFFER, server)?,
+            SocketKey::Shared { .. } => match self.sources.only(server.is_ipv6()) {
+                Some(address) => open_connected(SocketAddr::new(address, 0), SHARED_BUFFER, server)?,
+                None => open_shared(server)?,
+            },
         };
-        let own = matches!(key, SocketKey::Own(_));
-        let buffer = if own { OWN_BUFFER } else { SHARED_BUFFER };
-        let bind = SocketAddr::new(unspecified, 0);
-        let mut socket = UdpSocket::open(&UdpOptions { bind, buffer, freebind: !own })?;
-        if own {
-            socket.connect(server)?;
-        }
         let at = self.open.len();
         self.poll.add(&socket, at as u64)?;
         self.open.push((key, socket));
         self.by_key.insert(key, at);
         Ok(at)
+    }
+}
+
+/// A socket of one address and one server: the kernel looks up the route once and needs no source told.
+fn open_connected(bind: SocketAddr, buffer: usize, server: SocketAddr) -> io::Result<UdpSocket> {
+    let freebind = !bind.ip().is_unspecified();
+    let mut socket = UdpSocket::open(&UdpOptions { bind, buffer, freebind, packet_info: false })?;
+    socket.connect(server)?;
+    Ok(socket)
+}
+
+/// A socket of many addresses.
+fn open_shared(server: SocketAddr) -> io::Result<UdpSocket> {
+    let bind = any_address(server);
+    UdpSocket::open(&UdpOptions { bind, buffer: SHARED_BUFFER, freebind: true, packet_info: true })
+}
+
+fn any_address(server: SocketAddr) -> SocketAddr {
+    match server {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     }
 }

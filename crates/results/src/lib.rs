@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod columns;
 mod error;
 mod model;
 mod open;
@@ -19,6 +20,7 @@ mod store;
 mod telemetry;
 mod text;
 mod verdict;
+mod words;
 
 pub use error::ResultsError;
 pub use model::{
