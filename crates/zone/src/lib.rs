@@ -13,6 +13,6 @@ pub mod store;
 
 pub use answer::{Choose, Kind, Reply, Scratch, Transport, respond};
 pub use error::LoadError;
-pub use finding::{Finding, Oddity};
+pub use finding::{Finding, Oddity, signatures};
 pub use records::Records;
 pub use store::{BuildError, RrSet, Zone};

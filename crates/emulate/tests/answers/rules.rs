@@ -81,6 +81,7 @@ const CUT_SHORT: Rule = Rule {
     forgive: |_, ours, theirs| {
         if ours.has(flag::TC) && theirs.has(flag::TC) {
             forget(ours, theirs, &[0, 1, 2]);
+            theirs.flags &= !flag::AD;
         }
     },
 };
@@ -108,6 +109,11 @@ const STAR: Rule = Rule {
     name: "nsec3-of-star",
     forgive: |case, ours, theirs| {
         let is_star = case.question.name.starts_with(b"\x01*");
+        if is_star && theirs.has(flag::TC) && ours.rcode == 0 && ours.sections[0].is_empty() {
+            // There was no room for the one more.
+            theirs.flags = ours.flags;
+            forget(ours, theirs, &[1]);
+        }
         let is_more = ours.sections[1].is_subset(&theirs.sections[1]);
         if is_star && (is_more || theirs.has(flag::TC)) && only_denials(&ours.sections[1], &theirs.sections[1]) {
             forget_denials(ours, theirs);
@@ -238,9 +244,7 @@ const USEFUL: Rule = Rule {
     forgive: |case, ours, theirs| {
         let all = &case.whole.sections[2];
         let is_part = theirs.sections[2].iter().all(|item| all.contains(item) || item.covers() == rtype::NSEC);
-        // BIND follows NAPTR records as a client would (RFC 3403 §4.1), through SRV records.
-        let is_naptr = case.question.qtype == 35;
-        if is_naptr || matches!(case.question.qtype, 18 | rtype::RT | rtype::KX | 64 | 65) && is_part {
+        if matches!(case.question.qtype, 18 | rtype::RT | rtype::KX | 64 | 65) && is_part {
             forget(ours, theirs, &[2]);
         }
     },
@@ -253,6 +257,19 @@ fn forget_denials(ours: &mut Seen, theirs: &mut Seen) {
         seen.flags &= !flag::TC;
     }
 }
+
+/// RFC 5155 §7.2.1: a closest encloser proof has "an NSEC3 RR that matches the closest (provable) encloser". Theirs has none where
+/// the closest encloser is there for opted-out delegations alone.
+const PROVABLE: Rule = Rule {
+    name: "provable-encloser",
+    forgive: |_, ours, theirs| {
+        let opts_out = |item: &Item| item.rtype == rtype::NSEC3 && item.data.get(1) == Some(&1);
+        let is_optional = ours.sections[1].iter().any(opts_out) && ours.sections[1].len() > theirs.sections[1].len();
+        if ours.rcode == 3 && is_optional && only_denials(&ours.sections[1], &theirs.sections[1]) {
+            forget_denials(ours, theirs);
+        }
+    },
+};
 
 /// Empties sections of both.
 fn forget(ours: &mut Seen, theirs: &mut Seen, sections: &[usize]) {
@@ -295,9 +312,22 @@ const RRSIG: Rule = Rule {
     forgive: |case, ours, theirs| {
         let is_part = theirs.sections[0].is_subset(&case.whole.sections[0]) && !theirs.sections[0].is_empty();
         if case.question.qtype == rtype::RRSIG && is_part {
+            // All of them may not leave room for the rest.
+            let rest: &[usize] = if ours.has(flag::TC) { &[0, 1, 2] } else { &[0] };
+            forget(ours, theirs, rest);
             ours.flags &= !flag::TC;
             theirs.flags &= !flag::TC;
-            forget(ours, theirs, &[0]);
+        }
+    },
+};
+
+/// RFC 1034 §4.3.2 step 6, too: theirs follows NAPTR records as a client would (RFC 3403 §4.1), or has addresses from below a
+/// cut for SRV.
+const MORE_USEFUL: Rule = Rule {
+    name: "more-addresses",
+    forgive: |case, ours, theirs| {
+        if matches!(case.question.qtype, 35 | rtype::SRV) {
+            forget(ours, theirs, &[2]);
         }
     },
 };
@@ -333,8 +363,8 @@ const ZERO_TTL: Rule = Rule {
 /// RFC 1034 §3.6.2 again: theirs signals the loop as an error.
 const LOOP_ERROR: Rule = Rule {
     name: "loop-is-servfail",
-    forgive: |_, ours, theirs| {
-        let has_alias = ours.sections[0].iter().any(|item| item.rtype == rtype::CNAME);
+    forgive: |case, ours, theirs| {
+        let has_alias = case.whole.sections[0].iter().any(|item| item.rtype == rtype::CNAME);
         if has_alias && theirs.rcode == 2 && ours.sections[0] == theirs.sections[0] {
             theirs.rcode = ours.rcode;
         }
@@ -380,8 +410,20 @@ const SERVERS_AT_DNAME: Rule = Rule {
     },
 };
 
-pub const NSD: &[Rule] =
-    &[CUT_SHORT, GLUE, SIBLING_GLUE, ROOM, ANY, STAR, HASHED_NAME, PROOF_AT_ALIAS, DENIAL_BEHIND_DNAME, USEFUL];
+pub const NSD: &[Rule] = &[
+    CUT_SHORT,
+    GLUE,
+    COMPRESSION,
+    SIBLING_GLUE,
+    ROOM,
+    ANY,
+    STAR,
+    HASHED_NAME,
+    PROOF_AT_ALIAS,
+    DENIAL_BEHIND_DNAME,
+    PROVABLE,
+    USEFUL,
+];
 pub const KNOT: &[Rule] = &[
     CUT_SHORT,
     GLUE,
@@ -393,6 +435,7 @@ pub const KNOT: &[Rule] = &[
     LOOP,
     RRSIG,
     USEFUL,
+    MORE_USEFUL,
     PROOF_AT_ALIAS,
     NSEC_OF_WILDCARD,
     SOME_SERVERS,
@@ -409,6 +452,7 @@ pub const BIND: &[Rule] = &[
     LOOP,
     RRSIG,
     USEFUL,
+    MORE_USEFUL,
     PROOF_AT_ALIAS,
     NSEC_OF_WILDCARD,
     LOOP_ERROR,

@@ -58,6 +58,7 @@ impl Answer<'_, '_> {
     pub fn deny(&mut self, encloser: u32) {
         self.soa();
         if self.dnssec && !self.zone.denial().is_empty() {
+            let encloser = self.provable(encloser);
             if self.zone.denial().is_hashed() {
                 self.note(Some(self.zone.node(encloser).proof));
             }
@@ -68,6 +69,16 @@ impl Answer<'_, '_> {
             self.note(wildcard);
         }
         self.denials();
+    }
+
+    /// The closest encloser that has an NSEC3 record: one that is there for opted-out delegations alone has none (RFC 5155
+    /// §6, §7.2.1).
+    fn provable(&self, mut encloser: u32) -> u32 {
+        let zone = self.zone;
+        while zone.denial().is_hashed() && zone.node(encloser).proof == NONE && zone.node(encloser).parent != NONE {
+            encloser = zone.node(encloser).parent;
+        }
+        encloser
     }
 
     /// The name is there, or a wildcard for it, but the type is not.

@@ -237,9 +237,13 @@ impl<'z> Answer<'z, '_> {
         let owner_octets = zone.node(node).name_length();
         self.written.push(at);
         let owner = self.owner_of(node);
-        if !self.writer.set(Section::Answer, zone, set, owner, self.dnssec, |_| {}) {
+        let mut target_at = 0;
+        let on_record = |data| target_at = if target_at == 0 { data } else { target_at };
+        if !self.writer.set(Section::Answer, zone, set, owner, self.dnssec, on_record) {
             return Step::Done(End::Truncated);
         }
+        // The target is written in full, and the CNAME to come ends in it.
+        self.writer.note(target, target_at);
         self.aliases += 1;
         let owner = self.current_owner();
         if !self.current.replace(owner_octets, target) {

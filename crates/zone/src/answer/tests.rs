@@ -257,6 +257,14 @@ fn servers_delegations_and_addresses_are_listed() {
 }
 
 #[test]
+fn an_encloser_that_is_opted_out_is_not_the_one_that_is_proven() {
+    // in.ent3 is there for the delegation cut.in.ent3 alone, which has no NSEC3 record: the apex is the closest that has.
+    let answer = ask_with(signed("opt-out"), "x.in.ent3.test", "A", Some((4096, true)), Transport::Udp);
+    assert!(answer.starts_with("NXDOMAIN aa") && answer.matches(".test NSEC3").count() == 3, "{answer}");
+    assert_eq!(answer, ask_with(signed("opt-out"), "y.in.ent3.test", "A", Some((4096, true)), Transport::Udp));
+}
+
+#[test]
 fn zones_are_small() {
     let mut text = Vec::new();
     let packed = &include_bytes!("../../../../data/root-2016100801.zone.xz")[..];

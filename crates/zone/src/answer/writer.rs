@@ -179,15 +179,25 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Notes a name that stands in the message in full.
+    pub fn note(&mut self, name: &[u8], at: usize) {
+        self.note_question();
+        self.names.note(name, at);
+    }
+
+    fn note_question(&mut self) {
+        if let Some(question) = self.question.take() {
+            self.names.note(question, ldplayer_core::message::HEADER);
+        }
+    }
+
     /// Writes a name.
     pub fn name(&mut self, name: &[u8]) {
         if name.len() == 1 {
             self.out.push(0);
             return;
         }
-        if let Some(question) = self.question.take() {
-            self.names.note(question, ldplayer_core::message::HEADER);
-        }
+        self.note_question();
         self.names.write(name, self.out, self.base);
     }
 
