@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
-# Usage: scripts/bench.sh [decode|send|answer|serve|timing ...]   (all of them without an argument)
+# Usage: scripts/bench.sh [decode|send|answer|serve|wire|timing ...]   (all of them without an argument)
 # RUNS=5 SECONDS_EACH=10 are the defaults. Needs a quiet machine with two cores; generator on core 0, server on core 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ bin=${CARGO_TARGET_DIR:-target}/release
 ldplayer=$(realpath "$bin/ldplayer")
 bench=$(realpath "$bin/ldplayer-bench")
 
-if [ $# -eq 0 ]; then set -- decode send answer serve timing; fi
+if [ $# -eq 0 ]; then set -- decode send answer serve wire timing; fi
 
 # Everything but decoding runs inside one namespace in which all addresses are local; nothing can be fetched there.
 if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
@@ -169,7 +169,7 @@ CONF
 
 # Servers take turns within each round, so that an hour of the host is the same for all of them.
 bench_serve() {
-  local kind round names asked
+  local kind server_kind names asked
   command -v knotd >/dev/null || { echo "knotd is missing: apt-get install knot" >&2; exit 3; }
   link_up
   nsd_conf
@@ -178,7 +178,7 @@ bench_serve() {
   cp "$work/root.zone" "$work/zones"
   for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/absent"
   awk '$4 == "NS" && $1 != "." {print "www.example." $1 " A"}' "$work/root.zone" | sort -u | shuf --random-source=<(yes) >"$work/referral"
-  for round in $(seq "$RUNS"); do
+  for _ in $(seq "$RUNS"); do
     for server_kind in nsd knot serve; do
       case $server_kind in
         nsd) start "${inside[@]}" taskset -c 1 nsd -d -c "$work/nsd.conf" ;;
@@ -198,12 +198,29 @@ bench_serve() {
   kill "$far"
   for names in absent referral; do
     for kind in "" .dnsperf; do
-      echo; echo "### Answers/s over the root zone, names: $names, with DO, one core, client: ${kind:-bare asker}"; echo
+      echo; echo "### Answers/s over the root zone, names: $names, with DO, one core, client: $([ -n "$kind" ] && echo dnsperf || echo "bare asker")"; echo
       echo "| server | median [min–max] | ratio to NSD |"; echo "|---|---|---|"
       for server_kind in nsd knot serve; do
         row "$server_kind" "$work/serve.$names.$server_kind$kind" "$work/serve.$names.nsd$kind"
       done
     done
+  done
+}
+
+bench_wire() {
+  local what
+  for _ in $(seq "$RUNS"); do
+    "$bench" wire-rate --core 0 | field packets_per_s >>"$work/wire.rate"
+    "$bench" wire-rate --core 0 --rtt 20ms | field packets_per_s >>"$work/wire.rate_rtt"
+    "$bench" wire-delay --poisson 20000 --core 0 --sender-core 1 >"$work/wire.json"
+    for what in p50 p99 p999; do field $what <"$work/wire.json" >>"$work/wire.$what"; done
+  done
+  echo; echo "### The wire, one thread"; echo
+  echo "| what | median [min–max] |"; echo "|---|---|"
+  echo "| packets/s without delay | $(stats <"$work/wire.rate") |"
+  echo "| packets/s with an RTT of 20 ms | $(stats <"$work/wire.rate_rtt") |"
+  for what in p50 p99 p999; do
+    echo "| delay less the 10 ms asked for at 20,000 packets/s, $what, µs | $(stats <"$work/wire.$what") |"
   done
 }
 

@@ -21,8 +21,9 @@ programs_of() {
         bind) echo named ;;
         unbound) echo unbound ;;
         dnsperf) echo dnsperf ;;
+        ip) echo ip ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, unbound, dnsperf and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, unbound, dnsperf, ip and chromium"; exit 2 ;;
     esac
 }
 
@@ -32,6 +33,7 @@ packages_of() {
         cc) echo gcc libc6-dev ;;
         nsd | knot | unbound | dnsperf) echo "$1" ;;
         bind) echo bind9 ;;
+        ip) echo iproute2 ;;
         chromium) first_known chromium-headless-shell chromium ;;
     esac
 }
