@@ -111,7 +111,7 @@ impl Router {
     /// Why there is none: no server of the family, or no source address.
     pub fn route(&mut self, query: &Query) -> Result<Route, Reason> {
         match &self.sources {
-            Sources::Original => shared(query.client, self.servers.same_family(query.client)),
+            Sources::Original => original(query.client, self.servers),
             Sources::Pool(pool) => {
                 let server = self.servers.of(query.client).ok_or(Reason::Family)?;
                 let source = pick(pool, query.client, server).ok_or(Reason::NoSource)?;
@@ -125,6 +125,18 @@ impl Router {
             }
         }
     }
+}
+
+/// The client's own address. One that only stands for "this host", as in a file of queries, reaches no other host: the
+/// kernel chooses in its place.
+fn original(client: IpAddr, servers: Servers) -> Result<Route, Reason> {
+    let server = servers.same_family(client);
+    let stays_here = server.is_some_and(|server| server.ip().is_loopback());
+    if client.is_unspecified() || (client.is_loopback() && !stays_here) {
+        let server = servers.of(client).ok_or(Reason::Family)?;
+        return Ok(Route { socket: SocketKey::Shared { v6: server.is_ipv6(), number: 0 }, source: None, server });
+    }
+    shared(client, server)
 }
 
 fn shared(source: IpAddr, server: Option<SocketAddr>) -> Result<Route, Reason> {
@@ -195,6 +207,19 @@ mod tests {
             assert!(source.is_ipv4() && pool.iter().any(|block| block.contains(source)));
             assert_eq!(router.route(&query(client)).unwrap().source, Some(source));
         }
+    }
+
+    #[test]
+    fn a_loopback_client_goes_to_other_hosts_from_the_address_that_the_kernel_chooses() {
+        let route = |client: &str, v4, v6| {
+            let query = query(client);
+            Router::new(Sources::Original, servers(v4, v6), 1).route(&query).map(|route| route.source)
+        };
+        assert_eq!(route("127.0.0.1", Some("192.0.2.1:53"), None), Ok(None));
+        assert_eq!(route("127.0.0.1", None, Some("[2001:db8::1]:53")), Ok(None));
+        assert_eq!(route("::", None, Some("[::1]:53")), Ok(None));
+        assert_eq!(route("127.0.0.1", Some("127.0.0.2:53"), None), Ok(Some("127.0.0.1".parse().unwrap())));
+        assert_eq!(route("192.0.2.9", None, Some("[2001:db8::1]:53")), Err(Reason::Family));
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct WorkerEnd {
     pub recorder_full: u64,
     /// Sends put off because the kernel's buffer was full.
     pub postponed: u64,
+    /// What the kernel said to the first query that it refused for good.
+    pub refused: Option<String>,
     /// Sockets opened.
     pub sockets: usize,
 }
@@ -274,6 +276,7 @@ impl<'a> Worker<'a> {
                         break;
                     }
                     Refusal::Final(reason) => {
+                        self.end.refused.get_or_insert_with(|| error.to_string());
                         self.udp.handle_unsent(self.sending[done], reason);
                         done += 1;
                     }

@@ -18,6 +18,7 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
         fed_late(ended),
         recorder_full(ended),
         postponed(ended),
+        refused(ended),
         shared_ports(ended, plan),
         dropped(telemetry),
         stolen(ended, telemetry),
@@ -92,6 +93,15 @@ fn postponed(ended: &Ended) -> Option<Warning> {
             "lower the rate, or raise net.core.wmem_max: sysctl -w net.core.wmem_max=33554432",
         )
     })
+}
+
+fn refused(ended: &Ended) -> Option<Warning> {
+    let said = ended.workers.iter().find_map(|worker| worker.refused.as_deref())?;
+    Some(Warning::new(
+        "send_refused",
+        format!("the kernel refused to send a query: {said}"),
+        "see that this host has a route to the server and may send from the clients' addresses",
+    ))
 }
 
 fn shared_ports(ended: &Ended, plan: &Plan) -> Option<Warning> {
