@@ -10,6 +10,7 @@ pub mod records;
 pub mod rtype;
 mod scan;
 pub mod store;
+pub mod write;
 
 pub use answer::{Choose, Kind, Reply, Scratch, Transport, respond};
 pub use error::LoadError;
