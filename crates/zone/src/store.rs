@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 pub(crate) use denial::Denial;
 pub(crate) use layout::{Layout, target_offset};
-pub(crate) use order::{Labels, is_within};
+pub(crate) use order::{Labels, compare, is_within};
 pub(crate) use table::{SEED, extend};
 pub(crate) use template::{Part, Template};
 

@@ -1,5 +1,6 @@
 //! `ldplayer zones`: what can be made of a zone set.
 
+mod build;
 mod views;
 
 use std::process::ExitCode;
@@ -15,6 +16,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
+    /// Make zone files of the responses in captures
+    Build(build::Args),
     /// Write a BIND configuration with a view for each set of name server addresses
     Views(views::Args),
 }
@@ -22,6 +25,7 @@ enum Verb {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.verb {
+        Verb::Build(args) => build::run(args),
         Verb::Views(args) => views::run(args),
     }
 }
