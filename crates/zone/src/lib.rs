@@ -9,6 +9,7 @@ mod rdata;
 pub mod records;
 pub mod rtype;
 mod scan;
+pub mod sign;
 pub mod store;
 
 pub use answer::{Choose, Kind, Reply, Scratch, Transport, respond};
