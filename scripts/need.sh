@@ -68,9 +68,12 @@ is_there() {
 
 # The first of these packages that can be installed; nothing when none can.
 first_known() {
-    local package
+    local package policy_text
     for package in "$@"; do
-        if apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then echo "$package"; return; fi
+        # Not through a pipe: `grep -q` ends at the first match, and the signal that apt-cache then gets would count as
+        # a failure of the pipe.
+        policy_text=$(apt-cache policy "$package" 2>/dev/null) || continue
+        if grep -q 'Candidate: [^(]' <<<"$policy_text"; then echo "$package"; return; fi
     done
 }
 

@@ -11,6 +11,7 @@ pub mod rtype;
 mod scan;
 pub mod sign;
 pub mod store;
+pub mod write;
 
 pub use answer::{Choose, Kind, Reply, Scratch, Transport, respond};
 pub use error::LoadError;
