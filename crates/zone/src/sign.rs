@@ -6,7 +6,9 @@ mod denial;
 mod error;
 mod key;
 mod private;
+mod set;
 mod signature;
+mod spec;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -16,7 +18,9 @@ pub use denial::{Denial, MAX_ITERATIONS, MAX_SALT};
 pub use error::{KeyError, SignError};
 pub use key::{Key, MAX_RSA_BITS, MIN_RSA_BITS, Role, ds, key_tag};
 pub use private::{file_stem, private_text, read_private};
+pub use set::{Links, Member, StaleParent, links};
 pub use signature::Validity;
+pub use spec::{KeySpec, Seed};
 
 use crate::error::Problem;
 use crate::records::{Record, Records};

@@ -12,6 +12,9 @@ use super::algorithm::Algorithm;
 use super::error::KeyError;
 use super::key::{Key, Role, Secret};
 
+/// When keys were made and are to be used from: BIND's tools use no key without a time, and ours have always been there.
+const ALWAYS: &str = "20000101000000";
+
 /// The name that the files of a key have before `.key` and `.private`.
 pub fn file_stem(zone: &[u8], key: &Key) -> String {
     // A slash (as in RFC 2317 names) is no part of a file's name.
@@ -27,6 +30,9 @@ pub fn private_text(key: &Key) -> String {
     for (field, value) in fields(key.secret()) {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{field}: {}", base64::encode_string(&value));
+    }
+    for field in ["Created", "Publish", "Activate"] {
+        let _ = writeln!(text, "{field}: {ALWAYS}");
     }
     text
 }
