@@ -19,11 +19,12 @@ programs_of() {
         nsd) echo nsd ;;
         knot) echo knotd ;;
         bind) echo named ;;
+        bind-utils) echo dnssec-verify ;;
         unbound) echo unbound ;;
         dnsperf) echo dnsperf ;;
         ip) echo ip ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, unbound, dnsperf, ip and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, dnsperf, ip and chromium"; exit 2 ;;
     esac
 }
 
@@ -33,6 +34,7 @@ packages_of() {
         cc) echo gcc libc6-dev ;;
         nsd | knot | unbound | dnsperf) echo "$1" ;;
         bind) echo bind9 ;;
+        bind-utils) echo bind9-utils ;;
         ip) echo iproute2 ;;
         chromium) first_known chromium-headless-shell chromium ;;
     esac

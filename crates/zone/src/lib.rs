@@ -11,6 +11,7 @@ mod rdata;
 pub mod records;
 pub mod rtype;
 mod scan;
+pub mod sign;
 pub mod store;
 pub mod write;
 

@@ -3,11 +3,13 @@
 mod fields;
 mod special;
 
+use std::ops::Range;
+
 use crate::error::Problem;
 use crate::rtype;
 use crate::scan::Scanner;
 
-pub(crate) use fields::{base32, name, ttl};
+pub(crate) use fields::{base32, bitmap, name, ttl};
 
 /// Most octets of record data (RFC 1035 §3.2.1).
 const MAX_DATA: usize = 65_535;
@@ -201,6 +203,17 @@ fn walk(kinds: &[Kind], mut data: &[u8]) -> bool {
         data = rest;
     }
     data.is_empty()
+}
+
+/// Where the names in a type's data are.
+pub(crate) fn names(rtype: u16, data: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    let fields = grammar(rtype).unwrap_or_default().iter().map_while(move |&kind| {
+        let start = at;
+        at += plain_length(kind, data.get(start..)?)?;
+        Some((kind, start..at))
+    });
+    fields.filter(|&(kind, _)| kind == Kind::Name).map(|(_, range)| range)
 }
 
 /// The octets that a field takes at the start of `data`.
