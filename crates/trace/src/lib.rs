@@ -1,4 +1,5 @@
-//! Captures in, transactions out: reading, pairing, converting and planning. Opens files, never a socket.
+//! Captures in, transactions out: reading, pairing, converting and planning. Opens files, and sends nothing: the one socket
+//! is that on which dnstap may come in.
 //!
 //! A [`Source`] yields transactions in batches, sorted by time, and counts what it could not use in its [`Tally`].
 
@@ -20,5 +21,5 @@ pub use error::TraceError;
 pub use inspect::{Families, Inspector, Summary};
 pub use plan::{PlanOptions, Planner, Timing, UnknownTiming};
 pub use sink::{Format, Sink, UnknownFormat, Written, create};
-pub use source::{Input, OpenOptions, Source, open};
+pub use source::{DnstapRole, Input, OpenOptions, Source, UnknownRole, open};
 pub use tally::{Damage, Place, Tally};

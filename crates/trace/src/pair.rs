@@ -103,9 +103,10 @@ impl Clock {
         self.jumped = far && !self.jumped;
     }
 
-    /// Whether `time` is further than `patience` away from what is seen now.
+    /// Whether `time` is further than `patience` away from what is seen now. Nothing is while it is open whether the last
+    /// time stamp is a mistake: it may begin what follows a silence.
     fn is_past(&self, time: TraceTime, patience: i64) -> bool {
-        self.now.is_some_and(|now| (now - time).abs() > patience)
+        !self.jumped && self.now.is_some_and(|now| (now - time).abs() > patience)
     }
 }
 
@@ -156,6 +157,24 @@ impl Pairing {
         } else {
             self.add_query(seen, message);
         }
+    }
+
+    /// Adds a query with its `response`, as an input gives them that knows them to belong together. If the query came by
+    /// itself before, it is that one that is completed, and `false` is returned.
+    pub fn add_both(&mut self, query: &Seen<'_>, response: &Seen<'_>, message: &Message<'_>) -> bool {
+        let (client, server) = (query.from, query.to);
+        let key = key(client, server, query.stream, message.id());
+        let mut transaction = transaction(query, client, server);
+        if self.matching(key, &transaction, message, Lacks::Response).is_some() {
+            self.add(response, message);
+            return false;
+        }
+        self.clock.see(response.time);
+        transaction.query = Some(self.keep(query.octets));
+        transaction.response = Some(self.keep(response.octets));
+        transaction.response_delay = Some(response.time - query.time);
+        self.push(transaction, key, Lacks::Nothing);
+        true
     }
 
     /// Moves what is complete, or has waited long enough, to `batch`, as long as there is room; all of it at the `end`.
@@ -352,6 +371,16 @@ mod tests {
 
     const A: &[u8] = b"\x01a\0";
     const B: &[u8] = b"\x01b\0";
+
+    #[test]
+    fn the_first_query_behind_a_silence_finds_its_response() {
+        let minutes = |count: i64| count * 60_000_000_000;
+        let messages = [(0, 1, A, false), (1, 1, A, true), (minutes(2), 2, A, false), (minutes(2) + 3, 2, A, true)];
+        assert_eq!(pair(&messages), [(true, true, Some(1)), (true, true, Some(3))]);
+        let lost =
+            [(0, 1, A, false), (minutes(2), 2, A, false), (minutes(4), 3, A, false), (minutes(4) + 1, 3, A, true)];
+        assert_eq!(pair(&lost), [(true, false, None), (true, false, None), (true, true, Some(1))]);
+    }
 
     #[test]
     fn a_response_finds_its_query() {
