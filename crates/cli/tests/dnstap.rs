@@ -96,7 +96,7 @@ fn bind(folder: &Path, address: SocketAddr) -> Process {
 /// What is asked of the server is what ldplayer writes, each question with its answer.
 fn everything_is_written(role: &str, start: fn(&Path, SocketAddr) -> Process) {
     let folder = tempfile::tempdir().unwrap();
-    let writer = listen(folder.path(), &["convert", "unix:tap.sock", "--dnstap", role, "-o", "live.parquet"]);
+    let writer = listen(folder.path(), &["convert", "unix:tap.sock", "--role", role, "-o", "live.parquet"]);
     let address = free_address();
     let server = start(folder.path(), address);
     ask(address);

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arena;
 mod columns;
 mod distinct;
 mod error;
@@ -21,5 +22,5 @@ pub use error::TraceError;
 pub use inspect::{Families, Inspector, Summary};
 pub use plan::{PlanOptions, Planner, Timing, UnknownTiming};
 pub use sink::{Format, Sink, UnknownFormat, Written, create};
-pub use source::{DnstapRole, Input, OpenOptions, Source, UnknownRole, open};
+pub use source::{Input, OpenOptions, Role, Source, UnknownRole, open};
 pub use tally::{Damage, Place, Tally};

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use ldplayer_core::{Message, TraceTime, Transaction, Transport};
+
+use crate::arena::Arena;
 
 /// How long a response is waited for, in nanoseconds of the trace.
 const PATIENCE: i64 = 10_000_000_000;
@@ -19,8 +21,6 @@ const MAX_COMPARED: usize = 256;
 const MAX_WAITING: usize = 120_000;
 /// Octets of messages that wait at most.
 const MAX_OCTETS: usize = 32 << 20;
-/// Octets that the messages of one allocation take: some of the longest, so that little is left over.
-const ARENA: usize = 256 * 1024;
 /// Chains of waiting messages; a power of two, about as many as transactions may wait.
 const CHAINS: usize = 1 << 17;
 /// So far from a number that it is no other waiting one's.
@@ -57,7 +57,7 @@ pub(crate) struct Pairing {
     max_waiting: usize,
     max_octets: usize,
     clock: Clock,
-    arena: BytesMut,
+    arena: Arena,
 }
 
 /// What a batch still has room for.
@@ -81,7 +81,7 @@ impl Pairing {
             early: 0,
             octets: 0,
             clock: Clock::default(),
-            arena: BytesMut::new(),
+            arena: Arena::default(),
         }
     }
 }
@@ -170,8 +170,8 @@ impl Pairing {
             return false;
         }
         self.clock.see(response.time);
-        transaction.query = Some(self.keep(query.octets));
-        transaction.response = Some(self.keep(response.octets));
+        transaction.query = Some(self.arena.keep(query.octets));
+        transaction.response = Some(self.arena.keep(response.octets));
         transaction.response_delay = Some(response.time - query.time);
         self.push(transaction, key, Lacks::Nothing);
         true
@@ -208,7 +208,7 @@ impl Pairing {
     fn add_query(&mut self, seen: &Seen<'_>, message: &Message<'_>) {
         let (client, server) = (seen.from, seen.to);
         let key = key(client, server, seen.stream, message.id());
-        let query = self.keep(seen.octets);
+        let query = self.arena.keep(seen.octets);
         let mut transaction = transaction(seen, client, server);
         transaction.query = Some(query);
         let early = if self.early > 0 { self.matching(key, &transaction, message, Lacks::Query) } else { None };
@@ -226,7 +226,7 @@ impl Pairing {
     fn add_response(&mut self, seen: &Seen<'_>, message: &Message<'_>) {
         let (client, server) = (seen.to, seen.from);
         let key = key(client, server, seen.stream, message.id());
-        let response = self.keep(seen.octets);
+        let response = self.arena.keep(seen.octets);
         let mut transaction = transaction(seen, client, server);
         let Some(found) = self.matching(key, &transaction, message, Lacks::Response) else {
             transaction.response = Some(response);
@@ -279,15 +279,6 @@ impl Pairing {
             Some(newer) => self.waiting[newer].older = older,
             None => self.newest[chain(key)] = older,
         }
-    }
-
-    /// Copies a message out of the reader's buffer. Many share an allocation, so that one message keeps no packet alive.
-    fn keep(&mut self, octets: &[u8]) -> Bytes {
-        if self.arena.capacity() - self.arena.len() < octets.len() {
-            self.arena = BytesMut::with_capacity(ARENA.max(octets.len()));
-        }
-        self.arena.extend_from_slice(octets);
-        self.arena.split().freeze()
     }
 }
 

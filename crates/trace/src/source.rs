@@ -2,6 +2,7 @@
 
 mod buffer;
 mod capture;
+mod cdns;
 mod compressed;
 mod dnsperf;
 mod dnstap;
@@ -14,6 +15,7 @@ pub(crate) mod parquet;
 mod pcap;
 mod pcapng;
 mod protobuf;
+mod role;
 mod sort;
 pub(crate) mod text;
 pub(crate) mod tsv;
@@ -26,8 +28,8 @@ use std::sync::atomic::AtomicBool;
 
 use ldplayer_core::Transaction;
 
-pub use self::dnstap::{DnstapRole, UnknownRole};
 pub(crate) use self::packets::Frame;
+pub use self::role::{Role, UnknownRole};
 use self::sort::Window;
 
 use crate::{Tally, TraceError};
@@ -81,15 +83,15 @@ impl fmt::Display for Input {
 pub struct OpenOptions {
     /// Ports that carry DNS; 53 unless told otherwise.
     pub ports: Vec<u16>,
-    /// Roles whose messages are taken from dnstap; all if there are none.
-    pub dnstap: Vec<DnstapRole>,
+    /// Roles whose messages are taken from formats that tell them, dnstap and C-DNS; all if there are none.
+    pub roles: Vec<Role>,
     /// Ends what comes through sockets once it is raised: they have no end of their own.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { ports: vec![53], dnstap: Vec::new(), stop: Arc::default() }
+        Self { ports: vec![53], roles: Vec::new(), stop: Arc::default() }
     }
 }
 
@@ -122,6 +124,9 @@ fn open_one(input: &Input, options: &OpenOptions, inputs: usize) -> Result<Box<d
     }
     if framestream::is_framestream(head) {
         return dnstap::open(&opened.path, opened.reader, options, inputs);
+    }
+    if cdns::is_cdns(head) {
+        return cdns::open(&opened.path, opened.reader, options, inputs);
     }
     match (head.starts_with(PARQUET_MAGIC), opened.seekable) {
         (true, true) => parquet::open(path, Window::one_of(inputs)),

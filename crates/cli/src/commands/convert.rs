@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   ldplayer convert capture.pcap.xz -o trace.parquet
   ldplayer convert --port 53 --port 5353 a.pcap b.pcapng.gz -o both.tsv
-  ldplayer convert resolver.dnstap --dnstap client -o clients.parquet
+  ldplayer convert resolver.dnstap --role client -o clients.parquet
   ldplayer convert unix:/run/ldplayer/dnstap.sock -o live.parquet
   ldplayer convert trace.parquet -o - | head";
 

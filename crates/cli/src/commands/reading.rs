@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ldplayer_trace::{DnstapRole, Input, OpenOptions};
+use ldplayer_trace::{Input, OpenOptions, Role};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Options of every command that reads traces.
@@ -11,9 +11,9 @@ pub struct Reading {
     /// Port that carries DNS in captures; may be given several times
     #[arg(long, value_name = "PORT", default_value = "53", value_delimiter = ',')]
     pub port: Vec<u16>,
-    /// Take only messages of these roles from dnstap: auth, resolver, client, forwarder, stub, tool or update
+    /// Take only messages of these roles from dnstap and C-DNS: auth, resolver, client, forwarder, stub, tool or update
     #[arg(long, value_name = "ROLE", value_delimiter = ',')]
-    pub dnstap: Vec<DnstapRole>,
+    pub role: Vec<Role>,
 }
 
 impl Reading {
@@ -21,7 +21,7 @@ impl Reading {
     /// is kept; the second ends the process.
     pub fn of(&self, traces: &[String]) -> (Vec<Input>, OpenOptions) {
         let inputs: Vec<Input> = traces.iter().map(|word| word.as_str().into()).collect();
-        let options = OpenOptions { ports: self.port.clone(), dnstap: self.dnstap.clone(), ..OpenOptions::default() };
+        let options = OpenOptions { ports: self.port.clone(), roles: self.role.clone(), ..OpenOptions::default() };
         if inputs.iter().any(|input| matches!(input, Input::Unix(_))) {
             for signal in [SIGINT, SIGTERM] {
                 // In this order: the shutdown looks at the flag before this signal raises it. Where a handler cannot be

@@ -3,17 +3,16 @@
 //! The schema is `dnstap.proto` of dnstap.info. A query and its response come in frames of their own or in one.
 
 mod record;
-mod role;
 
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::{Message, Transaction};
 
 use self::record::Record;
-pub use self::role::{DnstapRole, UnknownRole};
 use super::buffer::{Buffer, LazyPlace};
 use super::compressed::Content;
 use super::framestream::Frames;
+use super::role::{KINDS, Role};
 use super::sort::{Sorted, Window};
 use super::{BATCH_OCTETS, OpenOptions, Source};
 use crate::packet::Refused;
@@ -50,7 +49,7 @@ pub(crate) fn open(
     let dnstap = Dnstap {
         path: path.to_owned(),
         frames,
-        decoder: Decoder::new(name.clone(), &options.dnstap, Pairing::one_of(inputs)),
+        decoder: Decoder::new(name.clone(), &options.roles, Pairing::one_of(inputs)),
         ended: false,
     };
     Ok(Box::new(Sorted::new(dnstap, name, Window::one_of(inputs))))
@@ -113,24 +112,24 @@ impl Source for Dnstap {
 /// What turns frames into transactions.
 struct Decoder {
     name: String,
-    /// Whether messages of a role are wanted, in the order of [`DnstapRole::ALL`].
-    wanted: [bool; DnstapRole::ALL.len()],
+    /// Whether messages of a role are wanted, in the order of [`Role::ALL`].
+    wanted: [bool; Role::ALL.len()],
     pairing: Pairing,
-    /// Frames by kind of message, in the order of [`role::KINDS`].
-    kinds: [u64; role::KINDS.len()],
+    /// Frames by kind of message, in the order of [`KINDS`].
+    kinds: [u64; KINDS.len()],
     tally: Tally,
 }
 
 impl Decoder {
     /// Takes messages of the `roles`; of all if there are none.
-    fn new(name: String, roles: &[DnstapRole], pairing: Pairing) -> Self {
-        let wanted = DnstapRole::ALL.map(|role| roles.is_empty() || roles.contains(&role));
-        Self { name, wanted, pairing, kinds: [0; role::KINDS.len()], tally: Tally::default() }
+    fn new(name: String, roles: &[Role], pairing: Pairing) -> Self {
+        let wanted = Role::ALL.map(|role| roles.is_empty() || roles.contains(&role));
+        Self { name, wanted, pairing, kinds: [0; KINDS.len()], tally: Tally::default() }
     }
 
     /// Puts the counts by kind into the accounts.
     fn account(&mut self) {
-        let counts = role::KINDS.into_iter().zip(self.kinds).filter(|(_, count)| *count > 0);
+        let counts = KINDS.into_iter().zip(self.kinds).filter(|(_, count)| *count > 0);
         self.tally.kinds.extend(counts);
     }
 
@@ -149,7 +148,7 @@ impl Decoder {
         let count = self.kinds.get_mut(kind).ok_or(Refused::Foreign("unknown_dnstap_kind"))?;
         *count += 1;
         if !self.wanted[kind / 2] {
-            return Err(Refused::Foreign("other_dnstap_role"));
+            return Err(Refused::Foreign("other_role"));
         }
         for what in record.missing().into_iter().flatten() {
             self.tally.lose(what);

@@ -24,7 +24,7 @@ mod frame {
 /// A message, one or both of query and response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record<'a> {
-    /// Index in [`super::role::KINDS`]; beyond its end where the kind is unknown.
+    /// Index in [`crate::source::role::KINDS`]; beyond its end where the kind is unknown.
     pub kind: usize,
     is_ipv6: bool,
     protocol: u64,

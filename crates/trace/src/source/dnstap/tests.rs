@@ -117,9 +117,9 @@ fn a_response_alone_has_its_own_time() {
 #[test]
 fn roles_that_are_not_wanted_are_counted() {
     let frames = [query(5, 1, 10), query(3, 2, 10), response(4, 2, 10), query(99, 3, 10), query(0, 3, 10)];
-    let (rows, tally) = read_with(&frames, &OpenOptions { dnstap: vec![DnstapRole::Client], ..Default::default() });
+    let (rows, tally) = read_with(&frames, &OpenOptions { roles: vec![Role::Client], ..Default::default() });
     assert_eq!(rows.len(), 1);
-    assert_eq!(tally.skipped, [("other_dnstap_role", 2), ("unknown_dnstap_kind", 2)].into());
+    assert_eq!(tally.skipped, [("other_role", 2), ("unknown_dnstap_kind", 2)].into());
     assert_eq!(tally.kinds["RESOLVER_QUERY"], 1);
     assert_eq!(read(&frames).0.len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Who asked whom, as the kinds of dnstap messages tell it.
+//! Who asked whom and who recorded it, as dnstap and C-DNS tell it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ pub(crate) const KINDS: [&str; 14] = [
 /// always the client of the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum DnstapRole {
+pub enum Role {
     /// An authoritative server and the resolvers that ask it, at the server.
     Auth,
     /// A resolver and the authoritative servers that it asks, at the resolver.
@@ -44,10 +44,10 @@ pub enum DnstapRole {
 
 /// A word that names no role.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown dnstap role `{0}`: use auth, resolver, client, forwarder, stub, tool or update")]
+#[error("unknown role `{0}`: use auth, resolver, client, forwarder, stub, tool or update")]
 pub struct UnknownRole(String);
 
-impl DnstapRole {
+impl Role {
     /// Every role, in the order of the numbers of their kinds.
     pub const ALL: [Self; 7] =
         [Self::Auth, Self::Resolver, Self::Client, Self::Forwarder, Self::Stub, Self::Tool, Self::Update];
@@ -66,13 +66,13 @@ impl DnstapRole {
     }
 }
 
-impl fmt::Display for DnstapRole {
+impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl FromStr for DnstapRole {
+impl FromStr for Role {
     type Err = UnknownRole;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn every_role_is_read_back_and_has_two_kinds() {
-        for (number, role) in DnstapRole::ALL.into_iter().enumerate() {
+        for (number, role) in Role::ALL.into_iter().enumerate() {
             assert_eq!(role.to_string().parse(), Ok(role));
             let [query, response] = [KINDS[2 * number], KINDS[2 * number + 1]];
             assert_eq!(
@@ -98,7 +98,7 @@ mod tests {
                 )
             );
         }
-        assert!("CLIENT".parse::<DnstapRole>().is_ok());
-        assert!("server".parse::<DnstapRole>().is_err());
+        assert!("CLIENT".parse::<Role>().is_ok());
+        assert!("server".parse::<Role>().is_err());
     }
 }
