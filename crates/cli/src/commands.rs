@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod inspect;
 mod proxy;
+mod reading;
 mod replay;
 mod report;
 mod serve;

@@ -94,6 +94,10 @@ pub struct Summary {
     pub estimated: Vec<&'static str>,
     /// Foreign or unusable packets by reason.
     pub skipped: BTreeMap<&'static str, u64>,
+    /// Kinds of messages that the format tells apart.
+    pub kinds: BTreeMap<&'static str, u64>,
+    /// What the format did not keep, by the transactions that a default was taken for.
+    pub lost: BTreeMap<&'static str, u64>,
     /// Damage by reason, with the first place.
     pub damaged: Vec<Damage>,
 }
@@ -186,6 +190,8 @@ impl Inspector {
             unique_qnames: self.qnames.count(),
             estimated: self.estimated(),
             skipped: tally.skipped.clone(),
+            kinds: tally.kinds.clone(),
+            lost: tally.lost.clone(),
             damaged: tally.damaged.clone(),
         }
     }
@@ -240,7 +246,13 @@ impl fmt::Display for Summary {
         table(f, "types", &self.qtypes)?;
         table(f, "rcodes", &self.rcodes)?;
         table(f, "opcodes", &self.opcodes)?;
-        table(f, "skipped", &self.skipped.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect())?;
+        for (label, words) in [("kinds", &self.kinds), ("skipped", &self.skipped)] {
+            table(f, label, &words.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect())?;
+        }
+        let lost: Vec<String> = self.lost.iter().map(|(what, count)| format!("{what} {count}")).collect();
+        if !lost.is_empty() {
+            line(f, "not kept", format_args!("{}", lost.join(", ")))?;
+        }
         self.damaged.iter().try_for_each(|damage| damage_line(f, damage))
     }
 }
@@ -340,7 +352,7 @@ mod tests {
         let mut keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
         let mut wanted = "packets dns_messages queries responses transactions unanswered unasked clients servers first last \
             span_s qps_mean qps_peak transports families qtypes rcodes opcodes edns do tc unique_qnames estimated skipped \
-            damaged"
+            kinds lost damaged"
             .split_whitespace()
             .collect::<Vec<_>>();
         keys.sort_unstable();
@@ -353,7 +365,9 @@ mod tests {
     fn the_text_names_damage_and_its_place() {
         let mut tally = Tally::default();
         tally.damage("bad_type", || crate::Place { file: "t.tsv".into(), packet: 7, offset: 90 });
+        tally.lose("client_port");
         let text = three().summary(&tally).to_string();
+        assert!(text.contains("not kept      client_port 1\n"), "{text}");
         assert!(text.contains("damaged       bad_type 1, first in t.tsv, packet or line 7, offset 90"), "{text}");
         assert!(text.contains("types         AAAA 3 (100.0 %)"), "{text}");
     }

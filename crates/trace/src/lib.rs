@@ -1,9 +1,11 @@
-//! Captures in, transactions out: reading, pairing, converting and planning. Opens files, never a socket.
+//! Captures in, transactions out: reading, pairing, converting and planning. Opens files, and sends nothing: the one socket
+//! is that on which dnstap may come in.
 //!
 //! A [`Source`] yields transactions in batches, sorted by time, and counts what it could not use in its [`Tally`].
 
 #![forbid(unsafe_code)]
 
+mod arena;
 mod columns;
 mod distinct;
 mod error;
@@ -20,5 +22,5 @@ pub use error::TraceError;
 pub use inspect::{Families, Inspector, Summary};
 pub use plan::{PlanOptions, Planner, Timing, UnknownTiming};
 pub use sink::{Format, Sink, UnknownFormat, Written, create};
-pub use source::{Input, OpenOptions, Source, open};
+pub use source::{Input, OpenOptions, Role, Source, UnknownRole, open};
 pub use tally::{Damage, Place, Tally};

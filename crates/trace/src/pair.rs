@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use ldplayer_core::{Message, TraceTime, Transaction, Transport};
+
+use crate::arena::Arena;
 
 /// How long a response is waited for, in nanoseconds of the trace.
 const PATIENCE: i64 = 10_000_000_000;
@@ -19,8 +21,6 @@ const MAX_COMPARED: usize = 256;
 const MAX_WAITING: usize = 120_000;
 /// Octets of messages that wait at most.
 const MAX_OCTETS: usize = 32 << 20;
-/// Octets that the messages of one allocation take: some of the longest, so that little is left over.
-const ARENA: usize = 256 * 1024;
 /// Chains of waiting messages; a power of two, about as many as transactions may wait.
 const CHAINS: usize = 1 << 17;
 /// So far from a number that it is no other waiting one's.
@@ -57,7 +57,7 @@ pub(crate) struct Pairing {
     max_waiting: usize,
     max_octets: usize,
     clock: Clock,
-    arena: BytesMut,
+    arena: Arena,
 }
 
 /// What a batch still has room for.
@@ -81,7 +81,7 @@ impl Pairing {
             early: 0,
             octets: 0,
             clock: Clock::default(),
-            arena: BytesMut::new(),
+            arena: Arena::default(),
         }
     }
 }
@@ -103,9 +103,10 @@ impl Clock {
         self.jumped = far && !self.jumped;
     }
 
-    /// Whether `time` is further than `patience` away from what is seen now.
+    /// Whether `time` is further than `patience` away from what is seen now. Nothing is while it is open whether the last
+    /// time stamp is a mistake: it may begin what follows a silence.
     fn is_past(&self, time: TraceTime, patience: i64) -> bool {
-        self.now.is_some_and(|now| (now - time).abs() > patience)
+        !self.jumped && self.now.is_some_and(|now| (now - time).abs() > patience)
     }
 }
 
@@ -158,6 +159,24 @@ impl Pairing {
         }
     }
 
+    /// Adds a query with its `response`, as an input gives them that knows them to belong together. If the query came by
+    /// itself before, it is that one that is completed, and `false` is returned.
+    pub fn add_both(&mut self, query: &Seen<'_>, response: &Seen<'_>, message: &Message<'_>) -> bool {
+        let (client, server) = (query.from, query.to);
+        let key = key(client, server, query.stream, message.id());
+        let mut transaction = transaction(query, client, server);
+        if self.matching(key, &transaction, message, Lacks::Response).is_some() {
+            self.add(response, message);
+            return false;
+        }
+        self.clock.see(response.time);
+        transaction.query = Some(self.arena.keep(query.octets));
+        transaction.response = Some(self.arena.keep(response.octets));
+        transaction.response_delay = Some(response.time - query.time);
+        self.push(transaction, key, Lacks::Nothing);
+        true
+    }
+
     /// Moves what is complete, or has waited long enough, to `batch`, as long as there is room; all of it at the `end`.
     pub fn drain(&mut self, batch: &mut Vec<Transaction>, room: &mut Room, end: bool) {
         while let Some(front) = self.waiting.front()
@@ -189,7 +208,7 @@ impl Pairing {
     fn add_query(&mut self, seen: &Seen<'_>, message: &Message<'_>) {
         let (client, server) = (seen.from, seen.to);
         let key = key(client, server, seen.stream, message.id());
-        let query = self.keep(seen.octets);
+        let query = self.arena.keep(seen.octets);
         let mut transaction = transaction(seen, client, server);
         transaction.query = Some(query);
         let early = if self.early > 0 { self.matching(key, &transaction, message, Lacks::Query) } else { None };
@@ -207,7 +226,7 @@ impl Pairing {
     fn add_response(&mut self, seen: &Seen<'_>, message: &Message<'_>) {
         let (client, server) = (seen.to, seen.from);
         let key = key(client, server, seen.stream, message.id());
-        let response = self.keep(seen.octets);
+        let response = self.arena.keep(seen.octets);
         let mut transaction = transaction(seen, client, server);
         let Some(found) = self.matching(key, &transaction, message, Lacks::Response) else {
             transaction.response = Some(response);
@@ -260,15 +279,6 @@ impl Pairing {
             Some(newer) => self.waiting[newer].older = older,
             None => self.newest[chain(key)] = older,
         }
-    }
-
-    /// Copies a message out of the reader's buffer. Many share an allocation, so that one message keeps no packet alive.
-    fn keep(&mut self, octets: &[u8]) -> Bytes {
-        if self.arena.capacity() - self.arena.len() < octets.len() {
-            self.arena = BytesMut::with_capacity(ARENA.max(octets.len()));
-        }
-        self.arena.extend_from_slice(octets);
-        self.arena.split().freeze()
     }
 }
 
@@ -352,6 +362,16 @@ mod tests {
 
     const A: &[u8] = b"\x01a\0";
     const B: &[u8] = b"\x01b\0";
+
+    #[test]
+    fn the_first_query_behind_a_silence_finds_its_response() {
+        let minutes = |count: i64| count * 60_000_000_000;
+        let messages = [(0, 1, A, false), (1, 1, A, true), (minutes(2), 2, A, false), (minutes(2) + 3, 2, A, true)];
+        assert_eq!(pair(&messages), [(true, true, Some(1)), (true, true, Some(3))]);
+        let lost =
+            [(0, 1, A, false), (minutes(2), 2, A, false), (minutes(4), 3, A, false), (minutes(4) + 1, 3, A, true)];
+        assert_eq!(pair(&lost), [(true, false, None), (true, false, None), (true, true, Some(1))]);
+    }
 
     #[test]
     fn a_response_finds_its_query() {

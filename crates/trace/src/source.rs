@@ -2,14 +2,20 @@
 
 mod buffer;
 mod capture;
+mod cdns;
 mod compressed;
 mod dnsperf;
+mod dnstap;
+mod framestream;
 mod ldplayer;
+mod live;
 mod merge;
 mod packets;
 pub(crate) mod parquet;
 mod pcap;
 mod pcapng;
+mod protobuf;
+mod role;
 mod sort;
 pub(crate) mod text;
 pub(crate) mod tsv;
@@ -17,10 +23,13 @@ pub(crate) mod tsv;
 use std::fmt;
 use std::io::BufRead;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use ldplayer_core::Transaction;
 
 pub(crate) use self::packets::Frame;
+pub use self::role::{Role, UnknownRole};
 use self::sort::Window;
 
 use crate::{Tally, TraceError};
@@ -44,11 +53,17 @@ pub enum Input {
     Stdin,
     /// A file, its format known by its content.
     File(PathBuf),
+    /// `unix:PATH`: a socket that is listened to there, for software that sends dnstap.
+    Unix(PathBuf),
 }
 
 impl From<&str> for Input {
     fn from(word: &str) -> Self {
-        if word == "-" { Self::Stdin } else { Self::File(word.into()) }
+        match word.strip_prefix("unix:") {
+            Some(path) => Self::Unix(path.into()),
+            None if word == "-" => Self::Stdin,
+            None => Self::File(word.into()),
+        }
     }
 }
 
@@ -58,20 +73,25 @@ impl fmt::Display for Input {
         match self {
             Self::Stdin => f.write_str("standard input"),
             Self::File(path) => path.display().fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
 
-/// How captures are read.
+/// How captures and other records of traffic are read.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Ports that carry DNS; 53 unless told otherwise.
     pub ports: Vec<u16>,
+    /// Roles whose messages are taken from formats that tell them, dnstap and C-DNS; all if there are none.
+    pub roles: Vec<Role>,
+    /// Ends what comes through sockets once it is raised: they have no end of their own.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { ports: vec![53] }
+        Self { ports: vec![53], roles: Vec::new(), stop: Arc::default() }
     }
 }
 
@@ -95,12 +115,18 @@ pub fn open(inputs: &[Input], options: &OpenOptions) -> Result<Box<dyn Source>, 
 }
 
 fn open_one(input: &Input, options: &OpenOptions, inputs: usize) -> Result<Box<dyn Source>, TraceError> {
-    let mut opened = compressed::open(input)?;
+    let mut opened = compressed::open(input, &options.stop)?;
     let path = &opened.path;
     let head = opened.reader.fill_buf().map_err(|source| TraceError::File { path: path.clone(), source })?;
     if capture::is_capture(head) {
         let head = head.to_vec();
         return capture::open(&opened.path, opened.reader, &head, options, inputs);
+    }
+    if framestream::is_framestream(head) {
+        return dnstap::open(&opened.path, opened.reader, options, inputs);
+    }
+    if cdns::is_cdns(head) {
+        return cdns::open(&opened.path, opened.reader, options, inputs);
     }
     match (head.starts_with(PARQUET_MAGIC), opened.seekable) {
         (true, true) => parquet::open(path, Window::one_of(inputs)),

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ldplayer_core::Message;
+
+use crate::packet::Refused;
+
 /// Where something was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Place {
@@ -37,6 +41,10 @@ pub struct Tally {
     pub responses: u64,
     /// Foreign or unusable packets by reason, such as `not_dns_port` or `icmp`.
     pub skipped: BTreeMap<&'static str, u64>,
+    /// Kinds of messages that the format tells apart, such as `CLIENT_QUERY` of dnstap.
+    pub kinds: BTreeMap<&'static str, u64>,
+    /// What the format or its writer did not keep, so that a default takes its place: of how many transactions.
+    pub lost: BTreeMap<&'static str, u64>,
     /// Damage in the order of first appearance.
     pub damaged: Vec<Damage>,
 }
@@ -45,6 +53,22 @@ impl Tally {
     /// Counts a packet that is fine but of no use here.
     pub fn skip(&mut self, reason: &'static str) {
         *self.skipped.entry(reason).or_default() += 1;
+    }
+
+    /// Counts a transaction of which the format did not keep something.
+    pub fn lose(&mut self, what: &'static str) {
+        *self.lost.entry(what).or_default() += 1;
+    }
+
+    /// Counts a message. One with a damaged question is used all the same: it was really sent, and can be sent again.
+    pub(crate) fn count_message(&mut self, message: &Message<'_>) -> Result<(), Refused> {
+        self.dns_messages += 1;
+        match message.is_response() {
+            true => self.responses += 1,
+            false => self.queries += 1,
+        }
+        let damaged = message.counts()[0] > 0 && message.question().is_none();
+        if damaged { Err(Refused::Damaged("bad_question")) } else { Ok(()) }
     }
 
     /// Counts damage; only the first of a kind pays for its place.
@@ -67,8 +91,12 @@ impl Tally {
         self.dns_messages += other.dns_messages;
         self.queries += other.queries;
         self.responses += other.responses;
-        for (reason, count) in &other.skipped {
-            *self.skipped.entry(reason).or_default() += count;
+        let words =
+            [(&mut self.skipped, &other.skipped), (&mut self.kinds, &other.kinds), (&mut self.lost, &other.lost)];
+        for (mine, theirs) in words {
+            for (reason, count) in theirs {
+                *mine.entry(reason).or_default() += count;
+            }
         }
         for damage in &other.damaged {
             self.damage(damage.reason, || damage.first.clone());

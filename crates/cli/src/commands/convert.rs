@@ -3,22 +3,26 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ldplayer_trace::{Damage, Format, Input, Inspector, OpenOptions, Tally, Written, create, open};
+use ldplayer_trace::{Damage, Format, Inspector, Tally, Written, create, open};
 
 use super::inspect::no_transaction;
+use super::reading::Reading;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
   ldplayer convert capture.pcap.xz -o trace.parquet
   ldplayer convert --port 53 --port 5353 a.pcap b.pcapng.gz -o both.tsv
+  ldplayer convert resolver.dnstap --role client -o clients.parquet
+  ldplayer convert unix:/run/ldplayer/dnstap.sock -o live.parquet
   ldplayer convert trace.parquet -o - | head";
 
 /// Options of `convert`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Captures, traces or query files, compressed or not, merged by time; `-` is standard input
+    /// Captures, dnstap, C-DNS, traces or query files, compressed or not, merged by time; `-` is standard input,
+    /// `unix:PATH` a socket to listen on for dnstap
     #[arg(required = true, value_name = "IN")]
     inputs: Vec<String>,
     /// Where to; the extension says the format (.parquet, .tsv, .pcap, .txt); `-` is TSV to standard output
@@ -27,9 +31,8 @@ pub struct Args {
     /// Format, whatever the extension: parquet, tsv, pcap or dnsperf
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// Port that carries DNS in captures; may be given several times
-    #[arg(long, value_name = "PORT", default_value = "53")]
-    port: Vec<u16>,
+    #[command(flatten)]
+    reading: Reading,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -42,8 +45,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         None if args.output.as_os_str() == "-" => Format::Tsv,
         None => Format::of_path(&args.output)?,
     };
-    let inputs: Vec<Input> = args.inputs.iter().map(|word| word.as_str().into()).collect();
-    let mut source = open(&inputs, &OpenOptions { ports: args.port })?;
+    let (inputs, options) = args.reading.of(&args.inputs);
+    let mut source = open(&inputs, &options)?;
     let mut sink = create(&args.output, format, args.force)?;
     let (mut read, mut batch) = (0, Vec::new());
     loop {

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use ldplayer_trace::{Input, Inspector, OpenOptions, Summary, open};
+use ldplayer_trace::{Inspector, Summary, open};
 
+use super::reading::Reading;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -17,12 +18,12 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Captures, traces or query files, compressed or not; `-` is standard input
+    /// Captures, dnstap, C-DNS, traces or query files, compressed or not; `-` is standard input, `unix:PATH` a socket
+    /// to listen on for dnstap
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<String>,
-    /// Port that carries DNS in captures; may be given several times
-    #[arg(long, value_name = "PORT", default_value = "53")]
-    port: Vec<u16>,
+    #[command(flatten)]
+    reading: Reading,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -30,8 +31,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let inputs: Vec<Input> = args.traces.iter().map(|word| word.as_str().into()).collect();
-    let mut source = open(&inputs, &OpenOptions { ports: args.port })?;
+    let (inputs, options) = args.reading.of(&args.traces);
+    let mut source = open(&inputs, &options)?;
     let (mut inspector, mut batch) = (Inspector::default(), Vec::new());
     loop {
         let more = source.read(&mut batch)?;

@@ -215,18 +215,10 @@ impl Decoder {
         octets: &[u8],
     ) -> Result<(), Refused> {
         let message = Message::new(octets).ok_or(Refused::Damaged("short_message"))?;
-        self.tally.dns_messages += 1;
-        if message.is_response() {
-            self.tally.responses += 1;
-        } else {
-            self.tally.queries += 1;
-        }
         let time = TraceTime(carrier.frame.time_ns);
         let seen = Seen { time, from: carrier.from, to: carrier.to, transport, stream, octets };
         self.pairing.add(&seen, &message);
-        // It was really sent, so it stays, and can be sent again.
-        let damaged = message.counts()[0] > 0 && message.question().is_none();
-        if damaged { Err(Refused::Damaged("bad_question")) } else { Ok(()) }
+        self.tally.count_message(&message)
     }
 
     fn finish(&mut self) {

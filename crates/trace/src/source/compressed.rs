@@ -2,13 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use liblzma::stream::{CONCATENATED, Stream};
 
 use super::Input;
+use super::live::Live;
 use crate::TraceError;
 
 /// Octets read from the system at a time.
@@ -33,27 +36,30 @@ pub(crate) struct Opened {
 /// Decompressed content.
 pub(crate) type Content = BufReader<Box<dyn Read + Send>>;
 
-/// Opens an input.
+/// Opens an input. What comes through a socket ends when `stop` is raised.
 ///
 /// # Errors
 /// When the system refuses it, or its first octets.
-pub(crate) fn open(input: &Input) -> Result<Opened, TraceError> {
-    let (path, raw): (&Path, Box<dyn Read + Send>) = match input {
-        Input::Stdin => (Path::new("standard input"), Box::new(io::stdin())),
-        Input::File(path) => {
-            (path, Box::new(File::open(path).map_err(|source| TraceError::File { path: path.clone(), source })?))
-        }
+pub(crate) fn open(input: &Input, stop: &Arc<AtomicBool>) -> Result<Opened, TraceError> {
+    let path = match input {
+        Input::File(path) => path.clone(),
+        Input::Stdin | Input::Unix(_) => input.to_string().into(),
     };
-    let file_error = |source| TraceError::File { path: path.to_owned(), source };
+    let file_error = |source| TraceError::File { path: path.clone(), source };
+    let raw: Box<dyn Read + Send> = match input {
+        Input::Stdin => Box::new(io::stdin()),
+        Input::File(path) => Box::new(File::open(path).map_err(file_error)?),
+        Input::Unix(path) => Box::new(Live::listen(path, Arc::clone(stop)).map_err(file_error)?),
+    };
     let mut raw = BufReader::with_capacity(BUFFER, raw);
     let head = raw.fill_buf().map_err(file_error)?;
     let Some(format) = Compression::of(head) else {
         let seekable = matches!(input, Input::File(_));
-        return Ok(Opened { path: path.to_owned(), reader: raw, seekable });
+        return Ok(Opened { path, reader: raw, seekable });
     };
     let decoder = format.decoder(raw).map_err(file_error)?;
     let reader: Box<dyn Read + Send> = Box::new(Ahead::start(decoder));
-    Ok(Opened { path: path.to_owned(), reader: BufReader::with_capacity(BUFFER, reader), seekable: false })
+    Ok(Opened { path, reader: BufReader::with_capacity(BUFFER, reader), seekable: false })
 }
 
 /// A format of compression, known by its first octets.
@@ -172,7 +178,10 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(content).unwrap();
         let mut octets = Vec::new();
-        open(&Input::File(file.path().to_owned())).map_err(io::Error::other)?.reader.read_to_end(&mut octets)?;
+        open(&Input::File(file.path().to_owned()), &Arc::default())
+            .map_err(io::Error::other)?
+            .reader
+            .read_to_end(&mut octets)?;
         Ok(octets)
     }
 

@@ -11,6 +11,7 @@ use ldplayer_replay::{Precision, Servers, Settings, Sources};
 use ldplayer_results::VerdictLimits;
 use ldplayer_trace::{Input, OpenOptions, PlanOptions, Timing};
 
+use crate::commands::reading::Reading;
 use crate::failure::Failure;
 
 /// Characters of a time without colons, such as `2026-01-31T235959`.
@@ -29,7 +30,7 @@ Examples:
     ldplayer replay capture.pcap.xz --sources original --start-server 'nsd -d -c nsd.conf' \\
         --server 127.0.0.1:5300 --server '[::1]:5300' -o runs/second")]
 pub struct Args {
-    /// Trace to replay: pcap, pcapng, Parquet, TSV or dnsperf text, compressed or not; `-` is standard input
+    /// Trace to replay: pcap, pcapng, dnstap, C-DNS, Parquet, TSV or dnsperf text, compressed or not; `-` is standard input
     #[arg(required = true)]
     pub trace: Vec<String>,
     /// Server to ask, ADDR[:PORT]; twice for one of each address family
@@ -84,9 +85,8 @@ pub struct Args {
     /// Seed of every random choice
     #[arg(long, default_value = "1")]
     pub seed: u64,
-    /// Ports that carry DNS in a capture
-    #[arg(long, value_name = "PORT", default_value = "53", value_delimiter = ',')]
-    pub port: Vec<u16>,
+    #[command(flatten)]
+    pub reading: Reading,
     /// Make a namespace in which every address is local, and start this server in it (run by sh, ended with the run)
     #[arg(long, value_name = "COMMAND")]
     pub start_server: Option<String>,
@@ -135,9 +135,10 @@ impl Plan {
         let workers = workers(args)?;
         let sources = sources(args)?;
         let fast = args.timing == Timing::Fast;
+        let (inputs, open) = args.reading.of(&args.trace);
         Ok(Self {
-            inputs: args.trace.iter().map(|word| Input::from(word.as_str())).collect(),
-            open: OpenOptions { ports: args.port.clone() },
+            inputs,
+            open,
             plan: PlanOptions {
                 timing: args.speed.map_or(args.timing, Timing::Scaled),
                 start: args.start.map_or(0, Span::ns),

@@ -31,7 +31,7 @@ pub fn check(plan: &Plan) -> Result<(), Failure> {
 /// Says what is about to be sent to a public address, before the first packet.
 fn announce(plan: &Plan, server: SocketAddr) -> Result<(), Failure> {
     let (mut queries, mut octets) = (0_u64, 0_u64);
-    let can_be_read_twice = !plan.inputs.contains(&ldplayer_trace::Input::Stdin);
+    let can_be_read_twice = plan.inputs.iter().all(|input| matches!(input, ldplayer_trace::Input::File(_)));
     if can_be_read_twice {
         let mut feed = super::feed::PlanFeed::open(plan)?;
         let mut batch = Vec::new();
@@ -43,7 +43,7 @@ fn announce(plan: &Plan, server: SocketAddr) -> Result<(), Failure> {
         }
         eprintln!("ldplayer: about to send up to {queries} queries ({octets} octets) to the public address {server}");
     } else {
-        eprintln!("ldplayer: about to send the queries of standard input to the public address {server}");
+        eprintln!("ldplayer: about to send the queries of its input, as they come, to the public address {server}");
     }
     Ok(())
 }

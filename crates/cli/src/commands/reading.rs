@@ -1,0 +1,36 @@
+//! How the inputs of a command are read: its options, and signals where an input has no end of its own.
+
+use std::sync::Arc;
+
+use ldplayer_trace::{Input, OpenOptions, Role};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Options of every command that reads traces.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Reading {
+    /// Port that carries DNS in captures; may be given several times
+    #[arg(long, value_name = "PORT", default_value = "53", value_delimiter = ',')]
+    pub port: Vec<u16>,
+    /// Take only messages of these roles from dnstap and C-DNS: auth, resolver, client, forwarder, stub, tool or update
+    #[arg(long, value_name = "ROLE", value_delimiter = ',')]
+    pub role: Vec<Role>,
+}
+
+impl Reading {
+    /// The inputs and how they are read. Where one is a socket, the first Ctrl-C ends what comes through it, and what came
+    /// is kept; the second ends the process.
+    pub fn of(&self, traces: &[String]) -> (Vec<Input>, OpenOptions) {
+        let inputs: Vec<Input> = traces.iter().map(|word| word.as_str().into()).collect();
+        let options = OpenOptions { ports: self.port.clone(), roles: self.role.clone(), ..OpenOptions::default() };
+        if inputs.iter().any(|input| matches!(input, Input::Unix(_))) {
+            for signal in [SIGINT, SIGTERM] {
+                // In this order: the shutdown looks at the flag before this signal raises it. Where a handler cannot be
+                // set, the signal ends the process as it would without us.
+                let stop = || Arc::clone(&options.stop);
+                let _ = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop());
+                let _ = signal_hook::flag::register(signal, stop());
+            }
+        }
+        (inputs, options)
+    }
+}

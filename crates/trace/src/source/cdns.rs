@@ -1,0 +1,161 @@
+//! C-DNS as a source (RFC 8618): transactions in blocks of CBOR, their messages rebuilt.
+
+mod block;
+mod cbor;
+mod item;
+mod lost;
+mod preamble;
+mod rebuild;
+mod transactions;
+
+use std::path::{Path, PathBuf};
+
+use ldplayer_core::Transaction;
+use minicbor::Decoder;
+
+use self::cbor::NoItem;
+use self::preamble::Preamble;
+use self::transactions::Transactions;
+use super::buffer::Buffer;
+use super::compressed::Content;
+use super::sort::{Sorted, Window};
+use super::{BATCH_OCTETS, OpenOptions, Source};
+use crate::pair::Room;
+use crate::{Place, Tally, TraceError};
+
+/// Transactions in a batch.
+const BATCH: usize = 2_048;
+/// Octets of the longest block that is read: thousands of transactions take one or two million.
+const MAX_BLOCK: usize = 64 << 20;
+/// Octets of the longest preamble that is read.
+const MAX_PREAMBLE: usize = 1 << 20;
+/// Octets looked at first for an item, doubled until it is whole.
+const FIRST_LOOK: usize = 64 * 1024;
+/// How a file begins: an array of three (or of no stated length), and the text `C-DNS`.
+const MAGIC: &[u8] = b"\x65C-DNS";
+/// The major version that is read.
+const VERSION: u64 = 1;
+
+/// Whether a file begins as C-DNS.
+pub(crate) fn is_cdns(head: &[u8]) -> bool {
+    matches!(head.first(), Some(0x83 | 0x9f)) && head[1..].starts_with(MAGIC)
+}
+
+/// Opens a file, one of several `inputs`, to be sorted within a bounded window.
+///
+/// # Errors
+/// When the system refuses the input, its preamble is damaged, or its version is not read here.
+pub(crate) fn open(
+    path: &Path,
+    reader: Content,
+    options: &OpenOptions,
+    inputs: usize,
+) -> Result<Box<dyn Source>, TraceError> {
+    let mut buffer = Buffer::new(Box::new(reader));
+    // The head of the outer array and the text, which were looked at before.
+    buffer.peek(1 + MAGIC.len());
+    buffer.consume(1 + MAGIC.len());
+    let refuse = |what: String, remedy: &str| TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() };
+    let damaged = || refuse("a C-DNS file with a damaged preamble".into(), "have it written again");
+    let length = whole(&mut buffer, MAX_PREAMBLE).map_err(|_| damaged())?;
+    let preamble = Preamble::parse(buffer.take(length)).map_err(|_| damaged())?;
+    let (major, minor) = preamble.version;
+    if major != VERSION {
+        return Err(refuse(
+            format!("C-DNS of version {major}.{minor}, of which only {VERSION} is read"),
+            "have it written by the version of RFC 8618",
+        ));
+    }
+    let head = buffer.peek(9);
+    let mut decoder = Decoder::new(head);
+    let left = decoder.array().map_err(|_| damaged())?;
+    let length = decoder.position();
+    buffer.consume(length);
+    let name = path.display().to_string();
+    let transactions = Transactions::new(preamble, &options.roles);
+    let cdns = Cdns { path: path.to_owned(), name: name.clone(), buffer, left, blocks: 0, transactions, ended: false };
+    Ok(Box::new(Sorted::new(cdns, name, Window::one_of(inputs))))
+}
+
+/// Octets of the item that comes next, once all of it is at hand.
+fn whole(buffer: &mut Buffer, most: usize) -> Result<usize, NoItem> {
+    let mut look = FIRST_LOOK;
+    loop {
+        let octets = buffer.peek(look);
+        match cbor::extent(octets) {
+            Err(NoItem::Cut) if octets.len() == look && look < most => look *= 2,
+            Err(NoItem::Cut) if octets.len() == look => return Err(NoItem::Broken),
+            found => return found,
+        }
+    }
+}
+
+/// A file that is read.
+struct Cdns {
+    path: PathBuf,
+    name: String,
+    buffer: Buffer,
+    /// Blocks left; with `None` up to the break.
+    left: Option<u64>,
+    /// Blocks found so far.
+    blocks: u64,
+    transactions: Transactions,
+    /// Whether there is no block any more.
+    ended: bool,
+}
+
+impl Cdns {
+    /// Takes up the next block. One whose end is known costs only itself; behind one that is no CBOR nothing is found.
+    fn next_block(&mut self) -> Result<(), TraceError> {
+        let place = self.buffer.place(self.blocks + 1);
+        let is_end = self.left == Some(0) || (self.left.is_none() && self.buffer.peek(1) == [0xff]);
+        if is_end {
+            self.ended = true;
+            return Ok(());
+        }
+        let found = whole(&mut self.buffer, MAX_BLOCK);
+        self.blocks += 1;
+        self.left = self.left.map(|left| left - 1);
+        let Ok(length) = found else {
+            self.ended = true;
+            let reason = if found == Err(NoItem::Broken) { "bad_block" } else { self.buffer.cut_reason() };
+            let name = &self.name;
+            self.transactions.tally.damage(reason, || place.named(name));
+            return match self.buffer.error() {
+                Some(source) if self.blocks == 1 => Err(TraceError::File { path: self.path.clone(), source }),
+                _ => Ok(()),
+            };
+        };
+        let octets = self.buffer.take(length).to_vec();
+        if let Err(reason) = self.transactions.take_block(octets, place) {
+            let name = &self.name;
+            self.transactions.tally.damage(reason, || place.named(name));
+        }
+        Ok(())
+    }
+}
+
+impl Source for Cdns {
+    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        let mut room = Room { rows: BATCH, octets: BATCH_OCTETS };
+        while room.rows > 0 && room.octets > 0 && !self.ended {
+            if !self.transactions.next(batch, &mut room, &self.name) {
+                self.next_block()?;
+            }
+        }
+        self.transactions.account();
+        Ok(!self.ended)
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.transactions.tally
+    }
+}
+
+/// The place of a transaction: its number, and where its block begins.
+fn place(name: &str, number: u64, block: super::buffer::LazyPlace) -> Place {
+    Place { file: name.to_owned(), packet: number, offset: block.offset }
+}
+
+#[cfg(test)]
+mod tests;
