@@ -2,10 +2,13 @@
 
 mod algorithm;
 mod canonical;
+pub mod check;
 mod denial;
 mod error;
 mod key;
+mod parallel;
 mod private;
+mod public;
 mod set;
 mod signature;
 mod spec;
@@ -139,10 +142,10 @@ fn add_keys(plain: &mut Records, apex: &[u8], ttls: &Ttls, policy: &Policy<'_>) 
     }
 }
 
-/// The sets of a name that are signed.
+/// The sets of a name that are signed, which signatures are not (RFC 4035 §2.2).
 fn signed_sets<'t>(tree: &'t Tree<'_>, name: &'t Name) -> impl Iterator<Item = &'t [u32]> {
     tree.sets(name).filter(move |set| match name.place {
-        Place::Inside => true,
+        Place::Inside => tree.rtype(set) != rtype::RRSIG,
         Place::Cut => OF_PARENT.contains(&tree.rtype(set)),
         Place::Hidden => false,
     })
