@@ -1,8 +1,10 @@
 //! `ldplayer zones`: what can be made of a zone set.
 
+mod check;
 mod sign;
 mod sources;
 mod views;
+mod when;
 
 use std::process::ExitCode;
 
@@ -17,6 +19,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
+    /// Check a set: loading, delegations, DNSSEC, and what a trace would be answered with
+    Check(check::Args),
     /// Sign zones: keys, signatures, NSEC or NSEC3, DS records in the parents, a trust anchor
     Sign(sign::Args),
     /// Write a BIND configuration with a view for each set of name server addresses
@@ -26,6 +30,7 @@ enum Verb {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.verb {
+        Verb::Check(args) => check::run(args),
         Verb::Sign(args) => sign::run(args),
         Verb::Views(args) => views::run(args),
     }

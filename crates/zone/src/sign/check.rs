@@ -2,6 +2,7 @@
 
 mod chain;
 mod fault;
+mod trust;
 
 use std::sync::Mutex;
 
@@ -14,6 +15,7 @@ use crate::records::Records;
 use crate::rtype;
 
 pub use fault::{Fault, Found};
+pub use trust::{Trust, Trusted, ZoneChecked, trust};
 
 /// So many faults of a zone are listed; the others are counted.
 pub const LISTED: usize = 50;
@@ -31,6 +33,13 @@ pub struct Checked {
     pub faults: Vec<Found>,
     /// How many faults there are beyond those listed.
     pub more: usize,
+}
+
+impl Checked {
+    /// Whether a validating resolver would refuse something for what is wrong.
+    pub fn is_broken(&self) -> bool {
+        self.more > 0 || self.faults.iter().any(|found| found.breaks)
+    }
 }
 
 /// Checks the signatures of a zone, their times at `now` (seconds since 1970), and its chain of NSEC or NSEC3 records. A zone without keys is fine
@@ -117,6 +126,8 @@ fn check_set(tree: &Tree<'_>, name: &Name, set: &[u32], keys: &[Public<'_>], now
     if bad.is_empty() && checked.verified == 0 {
         bad.push(Found::of(&tree.record(set[0]), Fault::NotSigned(rtype)));
     }
+    // One good signature is enough (RFC 4035 §5.3.3).
+    bad.iter_mut().for_each(|found| found.breaks &= checked.verified == 0);
     checked.faults = bad;
     checked
 }

@@ -19,15 +19,19 @@ pub struct Found {
     pub owner: Vec<u8>,
     /// What is wrong.
     pub fault: Fault,
+    /// Whether validating resolvers refuse records for it: not where another signature is good, or where they take an
+    /// algorithm that they do not know for none.
+    pub breaks: bool,
 }
 
 impl Found {
     pub(super) fn of(record: &Record<'_>, fault: Fault) -> Self {
-        Self { place: record.place, owner: record.owner.to_vec(), fault }
+        let breaks = !matches!(fault, Fault::Algorithm(..));
+        Self { place: record.place, owner: record.owner.to_vec(), fault, breaks }
     }
 
     pub(super) fn at(owner: &[u8], fault: Fault) -> Self {
-        Self { place: (0, 0), owner: owner.to_vec(), fault }
+        Self { place: (0, 0), owner: owner.to_vec(), fault, breaks: true }
     }
 }
 
@@ -64,6 +68,15 @@ impl fmt::Display for Found {
                 write!(
                     f,
                     "{count} of {total} sets have no signature that is valid now, such as {rtype} at `{owner}`, valid from {from} to {to}: sign the zone anew (zones sign), or check it at another time (--now)"
+                )
+            }
+            Fault::DsOfUnsigned => {
+                write!(f, "`{owner}` has a DS record here, and its zone is not signed: validating resolvers refuse it")
+            }
+            Fault::DsOfNoKey => {
+                write!(
+                    f,
+                    "no DS record of `{owner}` is of a key that signs its zone's keys: validating resolvers refuse it"
                 )
             }
             Fault::NoDenial => write!(f, "the zone has neither NSEC nor NSEC3 records"),
@@ -117,6 +130,10 @@ pub enum Fault {
         /// When it ends to be.
         to: u32,
     },
+    /// A DS record of a zone that is not signed.
+    DsOfUnsigned,
+    /// DS records none of which is of a key that signs the keys of the zone (RFC 4035 §5.2).
+    DsOfNoKey,
     /// No chain at all.
     NoDenial,
     /// A name without its NSEC or NSEC3 record.
