@@ -117,10 +117,10 @@ fn stripped(records: &Records, apex: &[u8], policy: &Policy<'_>) -> Result<Recor
     for record in kept.filter(|record| crate::store::is_within(record.owner, apex)) {
         plain.push(record.owner, record.rtype, record.ttl, record.data)?;
     }
-    for (name, all) in policy.delegations {
-        let ns = records.iter().find(|record| record.rtype == rtype::NS && record.owner == name);
-        let Some(ttl) = ns.map(|ns| ns.ttl) else { continue };
-        all.iter().try_for_each(|data| plain.push(name, rtype::DS, ttl, data))?;
+    for delegation in records.iter().filter(|record| record.rtype == rtype::NS) {
+        // Each record of a delegation brings them; they are kept once.
+        let all = policy.delegations.get(delegation.owner).into_iter().flatten();
+        all.into_iter().try_for_each(|data| plain.push(delegation.owner, rtype::DS, delegation.ttl, data))?;
     }
     Ok(plain)
 }

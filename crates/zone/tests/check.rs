@@ -121,6 +121,26 @@ fn signatures_without_keys_are_told() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
     #[test]
+    fn any_key_and_signature_end_in_a_verdict(
+        algorithm in 0_u8..17, exponent in 0_u8..4, key in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),
+        signature in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),
+    ) {
+        let key = [&[1, 0, 3, algorithm, exponent], &key[..]].concat();
+        let tag = ldplayer_zone::sign::key_tag(&key).to_be_bytes();
+        let records = zone("rfc4592.zone");
+        let mut changed = Records::default();
+        let apex = b"\x07example\0";
+        changed.push(apex, rtype::DNSKEY, 60, &key).unwrap();
+        for record in records.iter() {
+            changed.push(record.owner, record.rtype, record.ttl, record.data).unwrap();
+            let head = [&record.rtype.to_be_bytes()[..], &[algorithm, 1], &[0, 0, 0, 60], &[0xff; 4], &[0; 4], &tag, apex];
+            let _ = changed.push(record.owner, rtype::RRSIG, 60, &[&head.concat(), &signature[..]].concat());
+        }
+        let checked = check(&changed, NOW, 1).unwrap();
+        proptest::prop_assert!(checked.is_broken());
+    }
+
+    #[test]
     fn any_damage_ends_in_faults(at in 0_usize..4_000, octet in proptest::prelude::any::<u8>()) {
         for file in ["rfc4035.zone", "rfc5155.zone"] {
             let records = zone(file);
