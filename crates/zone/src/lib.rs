@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod construct;
 pub mod error;
 pub mod finding;
+pub mod hints;
 pub mod load;
 mod rdata;
 pub mod records;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 pub(crate) use denial::{Denial, HASH, Parameters};
 pub(crate) use layout::{Layout, target_offset};
-pub(crate) use order::{Labels, is_within, push_key};
+pub(crate) use order::{Labels, compare, is_within, push_key};
 pub(crate) use table::{SEED, extend};
 pub(crate) use template::{Part, Template};
 

@@ -8,7 +8,7 @@ use domain::base::name::ParsedName;
 use domain::base::rdata::ParseAnyRecordData;
 use domain::base::zonefile_fmt::{DisplayKind, ZonefileFmt};
 use domain::dep::octseq::Parser;
-use domain::rdata::AllRecordData;
+use domain::rdata::{AllRecordData, Rrsig};
 use ldplayer_core::name::Presentation;
 
 use crate::rdata;
@@ -62,7 +62,30 @@ impl Line {
 fn presented(record: &Record<'_>, text: &mut String) -> fmt::Result {
     let mut parser = Parser::from_ref(record.data);
     let data = AllRecordData::<&[u8], ParsedName<&[u8]>>::parse_any_rdata(Rtype::from_int(record.rtype), &mut parser);
-    write!(text, "{}", data.map_err(|_| fmt::Error)?.display_zonefile(DisplayKind::Simple))
+    let data = data.map_err(|_| fmt::Error)?;
+    if let AllRecordData::Rrsig(signature) = &data {
+        return presented_signature(signature, text);
+    }
+    write!(text, "{}", data.display_zonefile(DisplayKind::Simple))
+}
+
+/// A signature with its times as dates (RFC 4034 §3.2): NSD reads no seconds, which the library writes.
+fn presented_signature(signature: &Rrsig<&[u8], ParsedName<&[u8]>>, text: &mut String) -> fmt::Result {
+    let shown = signature.display_zonefile(DisplayKind::Simple).to_string();
+    for (place, field) in shown.split(' ').enumerate() {
+        let blank = if place == 0 { "" } else { " " };
+        match (place, field.parse()) {
+            (4 | 5, Ok(seconds)) => write!(text, "{blank}{}", date(seconds)?)?,
+            _ => write!(text, "{blank}{field}")?,
+        }
+    }
+    Ok(())
+}
+
+/// Seconds since 1970 as YYYYMMDDHHmmSS.
+fn date(seconds: u32) -> Result<impl fmt::Display, fmt::Error> {
+    let time = jiff::Timestamp::from_second(seconds.into()).map_err(|_| fmt::Error)?;
+    Ok(time.strftime("%Y%m%d%H%M%S").to_string())
 }
 
 #[cfg(test)]
@@ -95,6 +118,7 @@ mod tests {
             "a\\.b.example. 60 A 192.0.2.1\n",
             "example. 60 AAAA 2001:db8::1\n",
             "example. 60 MX 10 mail.example.\n",
+            "example. 60 RRSIG A 13 1 60 20300101000000 20200101000000 1 example. AAAA\n",
             "example. 60 NSEC a.example. NS SOA RRSIG NSEC DNSKEY\n",
         ] {
             assert_eq!(lines(&read(line)), line);

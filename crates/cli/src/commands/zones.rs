@@ -1,5 +1,6 @@
 //! `ldplayer zones`: what can be made of a zone set.
 
+mod build;
 mod check;
 mod sign;
 mod sources;
@@ -19,6 +20,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
+    /// Make zone files of the responses in captures
+    Build(build::Args),
     /// Check a set: loading, delegations, DNSSEC, and what a trace would be answered with
     Check(check::Args),
     /// Sign zones: keys, signatures, NSEC or NSEC3, DS records in the parents, a trust anchor
@@ -30,6 +33,7 @@ enum Verb {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.verb {
+        Verb::Build(args) => build::run(args),
         Verb::Check(args) => check::run(args),
         Verb::Sign(args) => sign::run(args),
         Verb::Views(args) => views::run(args),
