@@ -93,6 +93,14 @@ fn without(records: &Records, wanted: u16, owner: &[u8]) -> Records {
 }
 
 #[test]
+fn a_missing_record_is_told_where_its_name_is() {
+    let records = damaged("nsec.zone", "test. 600 NSEC ", "test. 600 TYPE65500 \\# 0 ;");
+    let checked = check(&records, NOW, 1).unwrap();
+    let found = checked.faults.iter().find(|found| found.to_string() == "`test.` has no NSEC record").unwrap();
+    assert_eq!(records.iter().find(|record| record.place == found.place).unwrap().owner, b"\x04test\0");
+}
+
+#[test]
 fn a_chain_with_a_hole_is_broken() {
     let records = zone("nsec.zone");
     let found = lines(&check(&without(&records, rtype::NSEC, b"\x03www\x04test\0"), NOW, 1).unwrap());

@@ -29,7 +29,24 @@ pub(super) fn check(tree: &Tree<'_>) -> Result<Vec<Found>, Problem> {
     if !nsec3.is_empty() {
         faults.extend(check_hashed(&names, &nsec3));
     }
+    place(tree, &mut faults);
     Ok(faults)
+}
+
+/// Gives faults of names without a record of the chain the place of another record of the name, where it has one.
+fn place(tree: &Tree<'_>, faults: &mut [Found]) {
+    let mut lost: Vec<&mut Found> = faults.iter_mut().filter(|found| found.place.1 == 0).collect();
+    lost.sort_by(|a, b| a.owner.cmp(&b.owner));
+    if lost.is_empty() {
+        return;
+    }
+    for name in tree.names() {
+        let owner = tree.owner_of(name);
+        let first = lost.partition_point(|found| found.owner.as_slice() < owner);
+        let place = tree.sets(name).next().map(|set| tree.record(set[0]).place);
+        let of_name = lost[first..].iter_mut().take_while(|found| found.owner == owner);
+        of_name.for_each(|found| found.place = place.unwrap_or(found.place));
+    }
 }
 
 /// The records that a chain is made of.
