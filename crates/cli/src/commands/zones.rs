@@ -1,9 +1,11 @@
 //! `ldplayer zones`: what can be made of a zone set.
 
 mod build;
+mod check;
 mod sign;
 mod sources;
 mod views;
+mod when;
 
 use std::process::ExitCode;
 
@@ -20,6 +22,8 @@ pub struct Args {
 enum Verb {
     /// Make zone files of the responses in captures
     Build(build::Args),
+    /// Check a set: loading, delegations, DNSSEC, and what a trace would be answered with
+    Check(check::Args),
     /// Sign zones: keys, signatures, NSEC or NSEC3, DS records in the parents, a trust anchor
     Sign(sign::Args),
     /// Write a BIND configuration with a view for each set of name server addresses
@@ -30,6 +34,7 @@ enum Verb {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.verb {
         Verb::Build(args) => build::run(args),
+        Verb::Check(args) => check::run(args),
         Verb::Sign(args) => sign::run(args),
         Verb::Views(args) => views::run(args),
     }
