@@ -4,6 +4,7 @@ mod convert;
 mod demo;
 mod doctor;
 mod inspect;
+mod mutate;
 mod proxy;
 mod replay;
 mod report;
@@ -24,6 +25,8 @@ pub enum Command {
     Inspect(inspect::Args),
     /// Convert traces to Parquet, TSV, pcap or dnsperf text
     Convert(convert::Args),
+    /// Change a trace by rules, to ask what if
+    Mutate(mutate::Args),
     /// Replay a trace against a server
     Replay(Box<replay::Args>),
     /// Write or print the report of a run
@@ -47,6 +50,7 @@ impl Command {
             Self::Demo(args) => demo::run(args),
             Self::Inspect(args) => inspect::run(args),
             Self::Convert(args) => convert::run(args),
+            Self::Mutate(args) => mutate::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Report(args) => report::run(args),
             Self::Zones(args) => zones::run(&args),

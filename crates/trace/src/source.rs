@@ -22,6 +22,7 @@ use ldplayer_core::Transaction;
 
 pub(crate) use self::packets::Frame;
 use self::sort::Window;
+pub(crate) use self::sort::octets;
 
 use crate::{Tally, TraceError};
 

@@ -1,0 +1,150 @@
+//! `ldplayer mutate`: a trace changed by rules, what they did, and how two traces differ.
+
+mod explain;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use ldplayer_trace::mutate::{Mutated, Mutator, Overlay, RuleAccount, Rules};
+use ldplayer_trace::{Format, Input, Inspector, OpenOptions, Source, create, open};
+
+use super::convert::{account, copy, format_of};
+use super::inspect::no_transaction;
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  ldplayer mutate trace.parquet -o all-do.parquet --set do=true
+  ldplayer mutate trace.parquet -o what-if.parquet --rules what-if.toml --seed 7
+  ldplayer mutate trace.parquet --explain --set 'where=qname under com' --set 'share=70 %' --set transport=tcp
+  tcpdump -w - port 53 | ldplayer mutate - -o - --to pcap --set transport=tcp | ldplayer replay - --server 127.0.0.1";
+
+/// Examples of each rule that are shown.
+const SHOWN: usize = 3;
+/// The seed unless another one is given.
+const DEFAULT_SEED: u64 = 1;
+
+/// Options of `mutate`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Captures, traces or query files, compressed or not, merged by time; `-` is standard input
+    #[arg(required = true, value_name = "IN")]
+    inputs: Vec<String>,
+    /// Where to; the extension says the format (.parquet, .tsv, .pcap, .txt); `-` is TSV to standard output
+    #[arg(short, long, value_name = "OUT", required_unless_present = "explain")]
+    output: Option<PathBuf>,
+    /// Rules in TOML; several files are applied one after the other
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
+    /// One more rule: its keys and values, as in a file of rules; all of them are one rule
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Seed of every random choice [default: that of the rules, or 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print what each rule changes, with examples; without -o nothing is written
+    #[arg(long)]
+    explain: bool,
+    /// Print the explanation as JSON
+    #[arg(long, requires = "explain")]
+    json: bool,
+    /// Format, whatever the extension: parquet, tsv, pcap or dnsperf
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<Format>,
+    /// Port that carries DNS in captures; may be given several times
+    #[arg(long, value_name = "PORT", default_value = "53")]
+    port: Vec<u16>,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let rules = read_rules(&args.rules, &args.set)?;
+    let seed = args.seed.or(rules.seed).unwrap_or(DEFAULT_SEED);
+    let source = open_source(args, &rules)?;
+    let mutator = Mutator::new(rules, seed, if args.explain { SHOWN } else { 0 });
+    let mut source = Mutated::new(source, mutator);
+    match &args.output {
+        Some(output) => {
+            let format = format_of(output, args.to)?;
+            let mut sink = create(output, format, args.force)?;
+            copy(&mut source, &mut *sink)?;
+            refuse_nothing(args, &source)?;
+            account(format, source.tally(), &sink.finish()?);
+        }
+        None => {
+            pass(&mut source)?;
+            refuse_nothing(args, &source)?;
+        }
+    }
+    let accounts = source.mutator().accounts();
+    if args.explain {
+        let to_stderr = args.output.as_ref().is_some_and(|output| output.as_os_str() == "-");
+        explain::print(&accounts, seed, args.json, to_stderr)?;
+    }
+    warn(&accounts);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The inputs, or slices of them laid upon each other.
+fn open_source(args: &Args, rules: &Rules) -> Result<Box<dyn Source>, Failure> {
+    let inputs: Vec<Input> = args.inputs.iter().map(|word| word.as_str().into()).collect();
+    let options = OpenOptions { ports: args.port.clone() };
+    let Some(population) = rules.population else { return Ok(open(&inputs, &options)?) };
+    if inputs.contains(&Input::Stdin) {
+        return Err(anyhow!(
+            "[population] reads a trace several times at once, which standard input cannot be: give a file"
+        )
+        .into());
+    }
+    Ok(Box::new(Overlay::open(&|| open(&inputs, &options), population).context(args.inputs.join(", "))?))
+}
+
+/// All rules of files and settings, one after the other.
+pub(super) fn read_rules(files: &[PathBuf], settings: &[String]) -> anyhow::Result<Rules> {
+    let mut rules = Rules::default();
+    for path in files {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        rules.append(Rules::parse(&text).with_context(|| path.display().to_string())?);
+    }
+    if !settings.is_empty() {
+        let set = Rules::parse_settings(settings).map_err(|error| anyhow!("--set: {}", error.what))?;
+        rules.append(set);
+    }
+    if rules.is_empty() {
+        return Err(anyhow!("no rules: give --rules FILE or --set KEY=VALUE, such as --set do=true"));
+    }
+    Ok(rules)
+}
+
+/// Reads everything and writes nothing.
+fn pass(source: &mut dyn Source) -> Result<(), Failure> {
+    let mut batch = Vec::new();
+    while source.read(&mut batch)? {
+        batch.clear();
+    }
+    Ok(())
+}
+
+fn refuse_nothing(args: &Args, source: &Mutated) -> Result<(), Failure> {
+    match source.mutator().transactions() {
+        0 => Err(no_transaction(&args.inputs, &Inspector::default().summary(source.tally())).into()),
+        _ => Ok(()),
+    }
+}
+
+/// Says on stderr which rules were for nothing, and what they could not change.
+pub(super) fn warn(accounts: &[RuleAccount]) {
+    for account in accounts {
+        if account.matched == 0 {
+            eprintln!("warning: `{}` matched none of {} transactions; see its `where`", account.name, account.of);
+        }
+        for (reason, count) in &account.kept {
+            eprintln!("kept as it was by `{}`: {reason} {count}", account.name);
+        }
+    }
+}
