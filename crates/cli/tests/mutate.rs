@@ -127,6 +127,50 @@ fn standard_input_to_standard_output() {
 }
 
 #[test]
+fn two_traces_are_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let rows = "1\t192.0.2.1\ta.example\tA\n2\t192.0.2.2\tb.example\tNS\n3\t192.0.2.2\tc.example\tA\n4\t192.0.2.1\td.example\tA\n";
+    fs::write(path.join("a.tsv"), format!("time\tsrc\tqname\tqtype\n{rows}")).unwrap();
+    let rules =
+        "[[rule]]\nwhere='client == 192.0.2.2'\ntransport='tcp'\n[[rule]]\nwhere='qname == a.example'\ndrop=true\n";
+    fs::write(path.join("rules.toml"), rules).unwrap();
+    succeed(path, &["mutate", "a.tsv", "-o", "b.tsv", "--rules", "rules.toml"]);
+    let expected = "4 transactions in a.tsv, 3 in b.tsv\n1 are the same, 2 differ, 1 only in a.tsv, 0 only in b.tsv\n  \
+        transport 2 (66.67 %)\n  row 1     b.example. NS of 192.0.2.2:0: transport udp → tcp\n  \
+        row 2     c.example. A of 192.0.2.2:0: transport udp → tcp\n";
+    assert_eq!(succeed(path, &["mutate", "--diff", "a.tsv", "b.tsv"]), expected);
+    let said = succeed(path, &["mutate", "--diff", "a.tsv", "b.tsv", "--by-row", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&json["only_a"], &json["fields"]["qname"]), (&1.into(), &3.into()));
+}
+
+#[test]
+fn a_replay_applies_rules_in_flight() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("queries"), "a.example A\nb.example A\n").unwrap();
+    fs::write(
+        path.join("rules.toml"),
+        "[[rule]]\nqname-prefix = 'u{n}'\ndo = true\n[[rule]]\nwhere='qtype == MX'\ndrop=true\n",
+    )
+    .unwrap();
+    let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap().to_string();
+    let common = ["--server", &address, "--query-timeout", "0.1", "-o", "run"];
+    let output = ldplayer(path, &[&["replay", "queries", "--rules", "rules.toml"], &common[..]].concat());
+    assert_eq!(output.status.code(), Some(1), "nobody answers: {}", stderr(&output));
+    assert!(stderr(&output).contains("warning: `rule 2` matched none of 2"), "{}", stderr(&output));
+    let mut buffer = [0; 512];
+    for name in [&b"\x02u0\x01a\x07example\0"[..], b"\x02u1\x01b\x07example\0"] {
+        let length = server.recv(&mut buffer).unwrap();
+        let query = ldplayer_core::Message::new(&buffer[..length]).unwrap();
+        assert_eq!(query.question().unwrap().name, name);
+        assert!(query.edns().unwrap().dnssec_ok);
+    }
+}
+
+#[test]
 fn explanations_name_rules_and_show_examples() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

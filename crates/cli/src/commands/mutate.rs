@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use ldplayer_trace::mutate::{Mutated, Mutator, Overlay, RuleAccount, Rules};
+use ldplayer_trace::mutate::{Mutated, Mutator, Overlay, Pairing, RuleAccount, Rules, compare};
 use ldplayer_trace::{Format, Input, Inspector, OpenOptions, Source, create, open};
 
 use super::convert::{account, copy, format_of};
@@ -18,6 +18,7 @@ Examples:
   ldplayer mutate trace.parquet -o all-do.parquet --set do=true
   ldplayer mutate trace.parquet -o what-if.parquet --rules what-if.toml --seed 7
   ldplayer mutate trace.parquet --explain --set 'where=qname under com' --set 'share=70 %' --set transport=tcp
+  ldplayer mutate --diff trace.parquet what-if.parquet
   tcpdump -w - port 53 | ldplayer mutate - -o - --to pcap --set transport=tcp | ldplayer replay - --server 127.0.0.1";
 
 /// Examples of each rule that are shown.
@@ -30,10 +31,10 @@ const DEFAULT_SEED: u64 = 1;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Captures, traces or query files, compressed or not, merged by time; `-` is standard input
-    #[arg(required = true, value_name = "IN")]
+    #[arg(required_unless_present = "diff", value_name = "IN")]
     inputs: Vec<String>,
     /// Where to; the extension says the format (.parquet, .tsv, .pcap, .txt); `-` is TSV to standard output
-    #[arg(short, long, value_name = "OUT", required_unless_present = "explain")]
+    #[arg(short, long, value_name = "OUT", required_unless_present_any = ["explain", "diff"])]
     output: Option<PathBuf>,
     /// Rules in TOML; several files are applied one after the other
     #[arg(long, value_name = "FILE")]
@@ -47,8 +48,14 @@ pub struct Args {
     /// Print what each rule changes, with examples; without -o nothing is written
     #[arg(long)]
     explain: bool,
-    /// Print the explanation as JSON
-    #[arg(long, requires = "explain")]
+    /// Compare two traces instead: what only one has, and the fields in which transactions of one time differ
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["inputs", "output", "rules", "set", "explain"])]
+    diff: Vec<String>,
+    /// With --diff: compare row by row, whatever the times
+    #[arg(long, requires = "diff")]
+    by_row: bool,
+    /// Print the explanation or the comparison as JSON
+    #[arg(long)]
     json: bool,
     /// Format, whatever the extension: parquet, tsv, pcap or dnsperf
     #[arg(long, value_name = "FORMAT")]
@@ -63,9 +70,16 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if let [a, b] = &args.diff[..] {
+        return diff(args, a, b);
+    }
     let rules = read_rules(&args.rules, &args.set)?;
+    if rules.is_empty() {
+        return Err(anyhow!("no rules: give --rules FILE or --set KEY=VALUE, such as --set do=true").into());
+    }
     let seed = args.seed.or(rules.seed).unwrap_or(DEFAULT_SEED);
-    let source = open_source(args, &rules)?;
+    let inputs: Vec<Input> = args.inputs.iter().map(|word| word.as_str().into()).collect();
+    let source = open_source(&inputs, &OpenOptions { ports: args.port.clone() }, &rules)?;
     let mutator = Mutator::new(rules, seed, if args.explain { SHOWN } else { 0 });
     let mut source = Mutated::new(source, mutator);
     match &args.output {
@@ -90,18 +104,25 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How two traces differ.
+fn diff(args: &Args, a: &str, b: &str) -> Result<ExitCode, Failure> {
+    let one = |word: &str| open(&[word.into()], &OpenOptions { ports: args.port.clone() });
+    let pairing = if args.by_row { Pairing::Row } else { Pairing::Time };
+    let found = compare(&mut *one(a)?, &mut *one(b)?, pairing, SHOWN)?;
+    explain::print_difference(&found, a, b, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// The inputs, or slices of them laid upon each other.
-fn open_source(args: &Args, rules: &Rules) -> Result<Box<dyn Source>, Failure> {
-    let inputs: Vec<Input> = args.inputs.iter().map(|word| word.as_str().into()).collect();
-    let options = OpenOptions { ports: args.port.clone() };
-    let Some(population) = rules.population else { return Ok(open(&inputs, &options)?) };
+pub(super) fn open_source(inputs: &[Input], options: &OpenOptions, rules: &Rules) -> Result<Box<dyn Source>, Failure> {
+    let Some(population) = rules.population else { return Ok(open(inputs, options)?) };
     if inputs.contains(&Input::Stdin) {
-        return Err(anyhow!(
-            "[population] reads a trace several times at once, which standard input cannot be: give a file"
-        )
-        .into());
+        let error = "[population] reads a trace several times at once, which standard input cannot be: give a file";
+        return Err(anyhow!(error).into());
     }
-    Ok(Box::new(Overlay::open(&|| open(&inputs, &options), population).context(args.inputs.join(", "))?))
+    let names: Vec<String> = inputs.iter().map(ToString::to_string).collect();
+    let overlay = Overlay::open(&|| open(inputs, options), population).with_context(|| names.join(", "))?;
+    Ok(Box::new(overlay))
 }
 
 /// All rules of files and settings, one after the other.
@@ -114,9 +135,6 @@ pub(super) fn read_rules(files: &[PathBuf], settings: &[String]) -> anyhow::Resu
     if !settings.is_empty() {
         let set = Rules::parse_settings(settings).map_err(|error| anyhow!("--set: {}", error.what))?;
         rules.append(set);
-    }
-    if rules.is_empty() {
-        return Err(anyhow!("no rules: give --rules FILE or --set KEY=VALUE, such as --set do=true"));
     }
     Ok(rules)
 }

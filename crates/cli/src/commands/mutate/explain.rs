@@ -1,8 +1,8 @@
-//! What each rule did, for people and as JSON.
+//! What each rule did, and how two traces differ, for people and as JSON.
 
 use std::io::Write;
 
-use ldplayer_trace::mutate::RuleAccount;
+use ldplayer_trace::mutate::{Difference, RuleAccount};
 
 /// Prints the accounts of all rules.
 pub fn print(accounts: &[RuleAccount], seed: u64, json: bool, to_stderr: bool) -> anyhow::Result<()> {
@@ -34,4 +34,29 @@ fn print_one(out: &mut dyn Write, account: &RuleAccount) -> std::io::Result<()> 
         writeln!(out, "  row {:<6}{}", example.index, example.text)?;
     }
     Ok(())
+}
+
+/// Prints how the traces `a` and `b` differ.
+pub fn print_difference(found: &Difference, a: &str, b: &str, json: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(found)?)?;
+        return Ok(out.flush()?);
+    }
+    writeln!(out, "{} transactions in {a}, {} in {b}", found.a, found.b)?;
+    writeln!(
+        out,
+        "{} are the same, {} differ, {} only in {a}, {} only in {b}",
+        found.same, found.differing, found.only_a, found.only_b
+    )?;
+    for (field, count) in &found.fields {
+        writeln!(out, "  {field:<10}{count} ({:.2} %)", *count as f64 * 100.0 / (found.same + found.differing) as f64)?;
+    }
+    for example in &found.examples {
+        writeln!(out, "  row {:<6}{}", example.index, example.text)?;
+    }
+    if found.same + found.differing == 0 && found.a > 0 && found.b > 0 {
+        writeln!(out, "no transaction of one has the time of one of the other: --by-row compares them row by row")?;
+    }
+    Ok(out.flush()?)
 }
