@@ -7,6 +7,7 @@
 mod columns;
 mod distinct;
 mod error;
+pub mod generate;
 mod inspect;
 pub mod mutate;
 mod nearest;

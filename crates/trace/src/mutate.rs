@@ -26,8 +26,10 @@ pub use account::{Example, RuleAccount};
 pub use clients::Pools;
 pub use diff::{Difference, Pairing, compare};
 pub use expr::BadExpr;
+pub use names::Template;
 pub use overlay::{Overlay, OverlayError, Reopen};
 pub use rules::{Population, Rules};
+pub use share::Share;
 
 use account::Account;
 use action::{Action, Work};
@@ -43,11 +45,11 @@ use crate::{Place, Source, Tally, TraceError};
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     /// Number of the transaction in the trace, from 0.
-    number: u64,
+    pub number: u64,
     /// Key of the rule's draws.
-    key: u64,
+    pub key: u64,
     /// Address of the client.
-    client: IpAddr,
+    pub client: IpAddr,
 }
 
 /// Applies rules to one transaction after the other.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hashbrown::HashTable;
 use ldplayer_core::Cidr;
+use ldplayer_core::cidr::BadCidr;
 use ldplayer_core::random::{draw, subkey};
 use ldplayer_core::shard::client_hash;
 
@@ -61,6 +62,19 @@ impl Default for Pools {
 }
 
 impl Pools {
+    /// Reads one block or two, separated by a comma; the family that has none keeps the default.
+    ///
+    /// # Errors
+    /// The block that is none.
+    pub fn parse(text: &str) -> Result<Self, BadCidr> {
+        let mut pools = Self::default();
+        for word in text.split(',') {
+            let block: Cidr = word.trim().parse()?;
+            *(if block.is_ipv4() { &mut pools.v4 } else { &mut pools.v6 }) = block;
+        }
+        Ok(pools)
+    }
+
     /// The block of the client's family.
     pub fn of(&self, client: IpAddr) -> &Cidr {
         if client.is_ipv4() { &self.v4 } else { &self.v6 }

@@ -112,7 +112,16 @@ impl Template {
         Ok(Self { labels: labels.collect::<Result<_, _>>()? })
     }
 
-    fn make(&self, old: &[u8], origin: &Origin, new: &mut Vec<u8>) -> Result<(), Kept> {
+    /// A label with the number of the query before the recorded name: a name that nobody asked for before.
+    pub fn fresh() -> Self {
+        Self { labels: vec![Label::Made(vec![Part::Text((*b"f").into()), Part::Number]), Label::Recorded] }
+    }
+
+    /// Appends the name for `old` to `new`, both in wire format; it may be longer than a name can be.
+    ///
+    /// # Errors
+    /// When a label is longer than 63 octets.
+    pub fn make(&self, old: &[u8], origin: &Origin, new: &mut Vec<u8>) -> Result<(), Kept> {
         for label in &self.labels {
             match label {
                 Label::Recorded => new.extend_from_slice(&old[..old.len() - 1]),

@@ -206,16 +206,7 @@ fn population(table: Table<'_>) -> Result<Population, BadSpec> {
 
 /// A pool of each family: one block or two.
 fn pools(item: &Item<'_>) -> Result<Pools, BadSpec> {
-    let mut pools = Pools::default();
-    for word in item.text()?.split(',') {
-        let block: ldplayer_core::Cidr = word.trim().parse().map_err(|error| item.bad(error))?;
-        if block.is_ipv4() {
-            pools.v4 = block;
-        } else {
-            pools.v6 = block;
-        }
-    }
-    Ok(pools)
+    Pools::parse(item.text()?).map_err(|error| item.bad(error))
 }
 
 impl Rule {
