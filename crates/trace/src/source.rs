@@ -31,6 +31,7 @@ use ldplayer_core::Transaction;
 pub(crate) use self::packets::Frame;
 pub use self::role::{Role, UnknownRole};
 use self::sort::Window;
+pub(crate) use self::sort::octets;
 
 use crate::{Tally, TraceError};
 

@@ -58,6 +58,7 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
         ldplayer_replay::run(&plan.settings, &mut feed, &mut Rows(&mut recorder), &monitor)
     });
     drop((server, awake));
+    feed.warn_of_rules();
     let ended = ended.map_err(Failure::environment)?;
     finish(recorder, &plan, &feed, ended, &monitor, telemetry, early)
 }

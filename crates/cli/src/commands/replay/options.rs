@@ -36,6 +36,9 @@ pub struct Args {
     /// Server to ask, ADDR[:PORT]; twice for one of each address family
     #[arg(long, required = true, value_delimiter = ',', value_parser = parse_server)]
     pub server: Vec<SocketAddr>,
+    /// Rules that change the queries on their way, as `ldplayer mutate` applies them
+    #[arg(long, value_name = "FILE")]
+    pub rules: Vec<PathBuf>,
     /// Run directory to write [default: runs/ and the time of day]
     #[arg(short, long, value_name = "RUN")]
     pub output: Option<PathBuf>,
@@ -121,6 +124,8 @@ pub struct Plan {
     pub inputs: Vec<Input>,
     /// How it is read.
     pub open: OpenOptions,
+    /// Files of rules that change it.
+    pub rules: Vec<PathBuf>,
     /// How it is planned.
     pub plan: PlanOptions,
     /// How it is replayed.
@@ -139,6 +144,7 @@ impl Plan {
         Ok(Self {
             inputs,
             open,
+            rules: args.rules.clone(),
             plan: PlanOptions {
                 timing: args.speed.map_or(args.timing, Timing::Scaled),
                 start: args.start.map_or(0, Span::ns),
@@ -182,6 +188,7 @@ impl Plan {
         serde_json::json!({
             "command_line": std::env::args().collect::<Vec<_>>(),
             "trace": args.trace,
+            "rules": args.rules,
             "servers": servers.into_iter().flatten().map(|server| server.to_string()).collect::<Vec<_>>(),
             "timing": describe_timing(self.plan.timing),
             "start_s": self.plan.start as f64 / 1e9,

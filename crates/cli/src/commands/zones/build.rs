@@ -7,10 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use ldplayer_core::Transaction;
-use ldplayer_trace::{Input, Inspector, OpenOptions, Source, open};
+use ldplayer_trace::{Inspector, Source, open};
 use ldplayer_zone::construct::{Builder, Built, Options, Policy, Response};
 
 use crate::commands::inspect::no_transaction;
+use crate::commands::reading::Reading;
 use crate::failure::Failure;
 
 /// Options of `zones build`.
@@ -41,9 +42,8 @@ pub struct Args {
     /// `server` makes the zones of that server; `auto` takes the former when clients are no more than servers
     #[arg(long, value_name = "auto|resolver|server", default_value = "auto", value_parser = ["auto", "resolver", "server"])]
     side: String,
-    /// Port that carries DNS in captures; may be given several times
-    #[arg(long, value_name = "PORT", default_value = "53")]
-    port: Vec<u16>,
+    #[command(flatten)]
+    reading: Reading,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -68,8 +68,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// Reads all captures, and makes the zones.
 fn build(args: &Args) -> Result<Built, Failure> {
-    let inputs: Vec<Input> = args.captures.iter().map(|word| word.as_str().into()).collect();
-    let mut source = open(&inputs, &OpenOptions { ports: args.port.clone() })?;
+    let (inputs, options) = args.reading.of(&args.captures);
+    let mut source = open(&inputs, &options)?;
     let mut builder = Builder::default();
     let transactions = take_all(&mut *source, &mut builder)?;
     if builder.responses() == 0 {

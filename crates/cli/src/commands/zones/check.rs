@@ -43,9 +43,8 @@ pub struct Args {
     /// Tell what the questions of this trace would be answered with; may be given several times
     #[arg(long = "trace", value_name = "TRACE")]
     traces: Vec<String>,
-    /// Port that carries DNS in captures; may be given several times
-    #[arg(long, value_name = "PORT", default_value = "53")]
-    port: Vec<u16>,
+    #[command(flatten)]
+    reading: Reading,
     /// The time at which signatures are to be valid: 2016-10-09, 20161009120000, or from now: +10d [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     now: Option<When>,
@@ -71,7 +70,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let now = clock::realtime_ns() / NS_PER_S;
     dnssec::check(&sources, args.now.unwrap_or(When::FromNow(0)).seconds(now), &mut report)?;
     if !args.traces.is_empty() {
-        report.coverage = Some(coverage::of(&set, &args.traces, &args.port)?);
+        report.coverage = Some(coverage::of(&set, &args.traces, &args.reading)?);
     }
     report.print(args.json)?;
     Ok(if report.errors() == 0 { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })

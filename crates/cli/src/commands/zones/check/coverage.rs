@@ -10,7 +10,8 @@ use ldplayer_core::name::Presentation;
 use ldplayer_emulate::serve::counters::rcode_name;
 use ldplayer_emulate::serve::forecast::{Expected, Forecaster, Reason};
 use ldplayer_emulate::serve::set::ZoneSet;
-use ldplayer_trace::{Input, OpenOptions, open};
+use crate::commands::reading::Reading;
+use ldplayer_trace::open;
 use ldplayer_zone::rtype;
 use serde::Serialize;
 
@@ -60,9 +61,9 @@ struct Question {
 }
 
 /// Reads traces and asks each of their questions once. Memory grows with the number of different questions.
-pub fn of(set: &ZoneSet, traces: &[String], ports: &[u16]) -> anyhow::Result<Coverage> {
-    let inputs: Vec<Input> = traces.iter().map(|word| word.as_str().into()).collect();
-    let mut source = open(&inputs, &OpenOptions { ports: ports.to_vec() })?;
+pub fn of(set: &ZoneSet, traces: &[String], reading: &Reading) -> anyhow::Result<Coverage> {
+    let (inputs, options) = reading.of(traces);
+    let mut source = open(&inputs, &options)?;
     let mut forecaster = Forecaster::new(set);
     let (mut questions, mut unreadable, mut batch) = (HashMap::<Question, u64>::new(), 0, Vec::new());
     loop {
