@@ -51,7 +51,7 @@ impl Default for Policy {
             connect_timeout: Self::CONNECT_TIMEOUT,
             nagle: false,
             fast_open: false,
-            tc_fallback: true,
+            tc_fallback: false,
         }
     }
 }
