@@ -1,5 +1,6 @@
 //! `ldplayer replay`: from the options as typed to a finished run directory.
 
+mod connections;
 mod feed;
 mod options;
 mod progress;
@@ -79,6 +80,7 @@ fn finish(
         trace_queries: ended.trace_queries,
         warnings,
         telemetry: telemetry.samples,
+        connections: Some(connections::summary(&monitor.connections())),
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),
         tally: feed.tally(),
