@@ -11,8 +11,8 @@ use ldplayer_replay::{Precision, Servers, Settings, Sources};
 use ldplayer_results::VerdictLimits;
 use ldplayer_trace::{Input, OpenOptions, PlanOptions, Timing};
 
-use crate::commands::reading::Reading;
 use super::connections::ConnectionArgs;
+use crate::commands::reading::Reading;
 use crate::failure::Failure;
 
 /// Characters of a time without colons, such as `2026-01-31T235959`.

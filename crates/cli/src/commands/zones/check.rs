@@ -19,6 +19,7 @@ use ldplayer_zone::error::LoadError;
 
 use super::sources::{self, Source, on_all_cores};
 use super::when::When;
+use crate::commands::reading::Reading;
 use crate::failure::{Failure, VERDICT_FAILED};
 use report::{Finding, Report};
 use stock::Checker;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
+use crate::commands::reading::Reading;
 use anyhow::anyhow;
 use ldplayer_core::Transaction;
 use ldplayer_core::message::Message;
@@ -10,7 +11,6 @@ use ldplayer_core::name::Presentation;
 use ldplayer_emulate::serve::counters::rcode_name;
 use ldplayer_emulate::serve::forecast::{Expected, Forecaster, Reason};
 use ldplayer_emulate::serve::set::ZoneSet;
-use crate::commands::reading::Reading;
 use ldplayer_trace::open;
 use ldplayer_zone::rtype;
 use serde::Serialize;
