@@ -178,6 +178,12 @@ fn a_trace_is_told_what_it_would_be_answered_with() {
         "name": "out.example.", "type": "A", "queries": 1, "reason": ". delegates it to a zone that is not in the set"
     }]);
     assert_eq!(coverage["unknown"], unknown);
+    let everywhere = json(directory.path(), &[&options[..], &["--all-zones-everywhere"]].concat()).1;
+    assert_eq!(
+        everywhere["coverage"]["rcodes"],
+        serde_json::json!({ "NOERROR": 5, "NXDOMAIN": 2 }),
+        "an alias is an answer"
+    );
     let (_, said) = check(directory.path(), &options);
     for wanted in [
         "coverage: 7 queries, 5 different questions; NOERROR 57.14 %, NXDOMAIN 28.57 %; unknown 14.29 %\n",

@@ -71,9 +71,10 @@ impl<'a> Forecaster<'a> {
         self.set.index().group(address).is_some_and(|group| !group.zones().is_empty())
     }
 
-    /// What the name server of this address would say. Referrals are answers.
-    pub fn server(&mut self, address: IpAddr, name: &[u8], qtype: u16, qclass: u16) -> Expected {
-        match self.set.index().group(address) {
+    /// What the name server of this address would say, or without an address one that serves all zones. Referrals are answers.
+    pub fn server(&mut self, address: Option<IpAddr>, name: &[u8], qtype: u16, qclass: u16) -> Expected {
+        let index = self.set.index();
+        match address.map_or(Some(index.all()), |address| index.group(address)) {
             Some(group) => match self.ask(group, name, qtype, qclass) {
                 Some((rcode, ..)) => Expected::Answer(rcode),
                 None => Expected::Unknown(Reason::NoZone),
@@ -224,9 +225,10 @@ mod tests {
         let (root, example) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
         assert!(forecaster.is_name_server(root) && !forecaster.is_name_server("192.0.2.9".parse().unwrap()));
         let name = b"\x03www\x07example\0";
-        assert_eq!(forecaster.server(root, name, 1, 1), Expected::Answer(0), "a referral");
-        assert_eq!(forecaster.server(example, name, 1, 1), Expected::Answer(0));
-        assert_eq!(forecaster.server(example, b"\x04lost\0", 1, 1), Expected::Unknown(Reason::NoZone));
-        assert_eq!(forecaster.server(example, name, 1, 3), Expected::Unknown(Reason::NoZone));
+        assert_eq!(forecaster.server(Some(root), name, 1, 1), Expected::Answer(0), "a referral");
+        assert_eq!(forecaster.server(Some(example), name, 1, 1), Expected::Answer(0));
+        assert_eq!(forecaster.server(Some(example), b"\x04lost\0", 1, 1), Expected::Unknown(Reason::NoZone));
+        assert_eq!(forecaster.server(None, name, 28, 1), Expected::Answer(0), "all zones");
+        assert_eq!(forecaster.server(Some(example), name, 1, 3), Expected::Unknown(Reason::NoZone));
     }
 }

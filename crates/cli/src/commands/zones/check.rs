@@ -46,6 +46,9 @@ pub struct Args {
     traces: Vec<String>,
     #[command(flatten)]
     reading: Reading,
+    /// The trace's queries are to a server that has all zones, as `serve --all-zones-everywhere` is one
+    #[arg(long, requires = "traces")]
+    all_zones_everywhere: bool,
     /// The time at which signatures are to be valid: 2016-10-09, 20161009120000, or from now: +10d [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     now: Option<When>,
@@ -71,7 +74,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let now = clock::realtime_ns() / NS_PER_S;
     dnssec::check(&sources, args.now.unwrap_or(When::FromNow(0)).seconds(now), &mut report)?;
     if !args.traces.is_empty() {
-        report.coverage = Some(coverage::of(&set, &args.traces, &args.reading)?);
+        report.coverage = Some(coverage::of(&set, &args.traces, &args.reading, args.all_zones_everywhere)?);
     }
     report.print(args.json)?;
     Ok(if report.errors() == 0 { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })

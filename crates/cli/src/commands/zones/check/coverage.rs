@@ -51,17 +51,29 @@ pub struct Unknown {
     pub reason: String,
 }
 
-/// A question: the name server asked, where it is one of the set; name in lower case, type and class.
+/// Who was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Asked {
+    /// A resolver: whoever is no name server of the set.
+    Resolver,
+    /// A name server of the set, by its address.
+    Server(IpAddr),
+    /// A server that has all zones.
+    Everywhere,
+}
+
+/// A question: who was asked, the name in lower case, type and class.
 #[derive(PartialEq, Eq, Hash)]
 struct Question {
-    server: Option<IpAddr>,
+    asked: Asked,
     name: Box<[u8]>,
     qtype: u16,
     qclass: u16,
 }
 
-/// Reads traces and asks each of their questions once. Memory grows with the number of different questions.
-pub fn of(set: &ZoneSet, traces: &[String], reading: &Reading) -> anyhow::Result<Coverage> {
+/// Reads traces and asks each of their questions once; `everywhere` when a server with all zones is asked, whatever its address was.
+/// Memory grows with the number of different questions.
+pub fn of(set: &ZoneSet, traces: &[String], reading: &Reading, everywhere: bool) -> anyhow::Result<Coverage> {
     let (inputs, options) = reading.of(traces);
     let mut source = open(&inputs, &options)?;
     let mut forecaster = Forecaster::new(set);
@@ -69,7 +81,7 @@ pub fn of(set: &ZoneSet, traces: &[String], reading: &Reading) -> anyhow::Result
     loop {
         let more = source.read(&mut batch)?;
         for transaction in batch.drain(..) {
-            match question(&transaction, &forecaster) {
+            match question(&transaction, &forecaster, everywhere) {
                 Some(question) => *questions.entry(question).or_default() += 1,
                 None => unreadable += 1,
             }
@@ -81,19 +93,24 @@ pub fn of(set: &ZoneSet, traces: &[String], reading: &Reading) -> anyhow::Result
     if questions.is_empty() {
         return Err(anyhow!("{}: no question in it; `ldplayer inspect` tells what is", traces.join(", ")));
     }
-    Ok(asked(questions, unreadable, &mut forecaster))
+    Ok(answered(questions, unreadable, &mut forecaster))
 }
 
-fn question(transaction: &Transaction, forecaster: &Forecaster<'_>) -> Option<Question> {
+fn question(transaction: &Transaction, forecaster: &Forecaster<'_>, everywhere: bool) -> Option<Question> {
     let octets = transaction.query.as_ref().or(transaction.response.as_ref())?;
     let message = Message::new(octets).filter(|message| message.opcode() == 0)?;
     let question = message.question()?;
-    let server = Some(transaction.server.ip()).filter(|&server| forecaster.is_name_server(server));
+    let server = transaction.server.ip();
+    let asked = match everywhere {
+        true => Asked::Everywhere,
+        false if forecaster.is_name_server(server) => Asked::Server(server),
+        false => Asked::Resolver,
+    };
     let name = question.name.to_ascii_lowercase().into();
-    Some(Question { server, name, qtype: question.qtype, qclass: question.qclass })
+    Some(Question { asked, name, qtype: question.qtype, qclass: question.qclass })
 }
 
-fn asked(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut Forecaster<'_>) -> Coverage {
+fn answered(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut Forecaster<'_>) -> Coverage {
     let mut coverage = Coverage {
         queries: questions.values().sum(),
         unreadable,
@@ -104,17 +121,18 @@ fn asked(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut Fo
         unknown: Vec::new(),
     };
     for (question, queries) in questions {
-        let Question { server, name, qtype, qclass } = question;
-        let expected = match server {
-            Some(server) => forecaster.server(server, &name, qtype, qclass),
-            None => forecaster.resolver(&name, qtype, qclass),
+        let Question { asked, name, qtype, qclass } = question;
+        let expected = match asked {
+            Asked::Server(server) => forecaster.server(Some(server), &name, qtype, qclass),
+            Asked::Everywhere => forecaster.server(None, &name, qtype, qclass),
+            Asked::Resolver => forecaster.resolver(&name, qtype, qclass),
         };
         match expected {
             Expected::Answer(rcode) => *coverage.rcodes.entry(rcode_name(rcode)).or_default() += queries,
             Expected::Unknown(reason) => {
                 coverage.unknown_queries += queries;
                 let (name, qtype) = (Presentation(&name).to_string(), rtype::name_of(qtype));
-                coverage.unknown.push(Unknown { name, qtype, queries, reason: words(&reason, server) });
+                coverage.unknown.push(Unknown { name, qtype, queries, reason: words(&reason, asked) });
             }
         }
     }
@@ -126,10 +144,10 @@ fn asked(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut Fo
     coverage
 }
 
-fn words(reason: &Reason, server: Option<IpAddr>) -> String {
-    match (reason, server) {
-        (Reason::NoZone, Some(server)) => format!("no zone of {server} has it"),
-        (Reason::NoZone, None) => "no zone has it".to_owned(),
+fn words(reason: &Reason, asked: Asked) -> String {
+    match (reason, asked) {
+        (Reason::NoZone, Asked::Server(server)) => format!("no zone of {server} has it"),
+        (Reason::NoZone, _) => "no zone has it".to_owned(),
         (Reason::Delegated(zone), _) => {
             format!("{} delegates it to a zone that is not in the set", Presentation(zone))
         }
