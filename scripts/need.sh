@@ -19,11 +19,12 @@ programs_of() {
         nsd) echo nsd ;;
         knot) echo knotd ;;
         bind) echo named ;;
+        bind-utils) echo dnssec-verify ;;
         unbound) echo unbound ;;
         dnsperf) echo dnsperf ;;
         ip) echo ip ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, unbound, dnsperf, ip and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, dnsperf, ip and chromium"; exit 2 ;;
     esac
 }
 
@@ -33,6 +34,7 @@ packages_of() {
         cc) echo gcc libc6-dev ;;
         nsd | knot | unbound | dnsperf) echo "$1" ;;
         bind) echo bind9 ;;
+        bind-utils) echo bind9-utils ;;
         ip) echo iproute2 ;;
         chromium) first_known chromium-headless-shell chromium ;;
     esac
@@ -66,9 +68,12 @@ is_there() {
 
 # The first of these packages that can be installed; nothing when none can.
 first_known() {
-    local package
+    local package policy_text
     for package in "$@"; do
-        if apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then echo "$package"; return; fi
+        # Not through a pipe: `grep -q` ends at the first match, and the signal that apt-cache then gets would count as
+        # a failure of the pipe.
+        policy_text=$(apt-cache policy "$package" 2>/dev/null) || continue
+        if grep -q 'Candidate: [^(]' <<<"$policy_text"; then echo "$package"; return; fi
     done
 }
 

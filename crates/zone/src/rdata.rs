@@ -3,11 +3,13 @@
 mod fields;
 mod special;
 
+use std::ops::Range;
+
 use crate::error::Problem;
 use crate::rtype;
 use crate::scan::Scanner;
 
-pub(crate) use fields::{base32, name, ttl};
+pub(crate) use fields::{base32, bitmap, name, ttl};
 
 /// Most octets of record data (RFC 1035 §3.2.1).
 const MAX_DATA: usize = 65_535;
@@ -203,6 +205,17 @@ fn walk(kinds: &[Kind], mut data: &[u8]) -> bool {
     data.is_empty()
 }
 
+/// Where the names in a type's data are.
+pub(crate) fn names(rtype: u16, data: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    let fields = grammar(rtype).unwrap_or_default().iter().map_while(move |&kind| {
+        let start = at;
+        at += plain_length(kind, data.get(start..)?)?;
+        Some((kind, start..at))
+    });
+    fields.filter(|&(kind, _)| kind == Kind::Name).map(|(_, range)| range)
+}
+
 /// The octets that a field takes at the start of `data`.
 fn plain_length(kind: Kind, data: &[u8]) -> Option<usize> {
     match kind {
@@ -215,6 +228,63 @@ fn plain_length(kind: Kind, data: &[u8]) -> Option<usize> {
         Kind::Ipv6 => Some(16),
         Kind::Text | Kind::Salt | Kind::Hash => data.first().map(|&length| 1 + usize::from(length)),
         _ => Some(data.len()),
+    }
+}
+
+/// Appends the data of a record in a message, from `at` to the end of `message`, with names uncompressed. Names that are compared without
+/// regard to case are in lower case, as in the canonical form (RFC 4034 §6.2, RFC 6840 §5.1): a compressed name has the case of the question.
+///
+/// `None` when the octets are no data of the type.
+pub(crate) fn expand(rtype: u16, message: &[u8], mut at: usize, data: &mut Vec<u8>) -> Option<()> {
+    let Some(kinds) = grammar(rtype).filter(|kinds| kinds.contains(&Kind::Name)) else {
+        let plain = message.get(at..)?;
+        data.extend_from_slice(plain);
+        return is_valid(rtype, plain).then_some(());
+    };
+    for &kind in kinds {
+        if kind != Kind::Name {
+            let length = plain_length(kind, &message[at..])?;
+            data.extend_from_slice(message.get(at..at + length)?);
+            at += length;
+            continue;
+        }
+        let start = data.len();
+        at = read_name(message, at, |part| {
+            data.extend_from_slice(part);
+            (data.len() - start <= ldplayer_core::name::MAX_NAME).then_some(())
+        })?;
+        if rtype != rtype::NSEC {
+            data[start..].make_ascii_lowercase();
+        }
+    }
+    (at == message.len()).then_some(())
+}
+
+/// Gives the labels of the name at `at` with their length octets to `take`, and the offset behind the name. Pointers lead backwards only
+/// (RFC 1035 §4.1.4), so that the walk ends. `None` when it is no name, or when `take` says so.
+pub(crate) fn read_name(message: &[u8], at: usize, mut take: impl FnMut(&[u8]) -> Option<()>) -> Option<usize> {
+    let (mut at, mut limit, mut behind) = (at, at, None);
+    loop {
+        match *message.get(at)? {
+            0 => {
+                take(&[0])?;
+                return Some(behind.unwrap_or(at + 1));
+            }
+            length @ 1..=63 => {
+                let next = at + 1 + usize::from(length);
+                take(message.get(at..next)?)?;
+                at = next;
+            }
+            high @ 0xc0..=0xff => {
+                let target = usize::from(high & 0x3f) << 8 | usize::from(*message.get(at + 1)?);
+                behind.get_or_insert(at + 2);
+                if target >= limit {
+                    return None;
+                }
+                (at, limit) = (target, target);
+            }
+            _ => return None,
+        }
     }
 }
 

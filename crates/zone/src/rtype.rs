@@ -14,6 +14,8 @@ pub const SOA: u16 = 6;
 pub const MB: u16 = 7;
 /// A mail exchange (RFC 1035 §3.3.9).
 pub const MX: u16 = 15;
+/// Text (RFC 1035 §3.3.14).
+pub const TXT: u16 = 16;
 /// An X.25 address (RFC 1183 §3.1).
 pub const X25: u16 = 19;
 /// An ISDN address (RFC 1183 §3.2).

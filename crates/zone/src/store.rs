@@ -9,9 +9,9 @@ mod template;
 
 use std::path::PathBuf;
 
-pub(crate) use denial::Denial;
+pub(crate) use denial::{Denial, Parameters};
 pub(crate) use layout::{Layout, target_offset};
-pub(crate) use order::{Labels, is_within};
+pub(crate) use order::{Labels, compare, is_within, push_key};
 pub(crate) use table::{SEED, extend};
 pub(crate) use template::{Part, Template};
 

@@ -1,5 +1,8 @@
 //! `ldplayer zones`: what can be made of a zone set.
 
+mod build;
+mod sign;
+mod sources;
 mod views;
 
 use std::process::ExitCode;
@@ -15,6 +18,10 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
+    /// Make zone files of the responses in captures
+    Build(build::Args),
+    /// Sign zones: keys, signatures, NSEC or NSEC3, DS records in the parents, a trust anchor
+    Sign(sign::Args),
     /// Write a BIND configuration with a view for each set of name server addresses
     Views(views::Args),
 }
@@ -22,6 +29,8 @@ enum Verb {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.verb {
+        Verb::Build(args) => build::run(args),
+        Verb::Sign(args) => sign::run(args),
         Verb::Views(args) => views::run(args),
     }
 }

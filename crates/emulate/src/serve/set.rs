@@ -10,10 +10,10 @@ use std::thread;
 use ldplayer_core::name::{self, Presentation};
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_net::clock;
-use ldplayer_zone::Zone;
 use ldplayer_zone::error::{LoadError, Problem};
 use ldplayer_zone::finding::Finding;
 use ldplayer_zone::load;
+use ldplayer_zone::{Records, Zone};
 
 use super::index::{Index, Unreachable};
 use super::signatures;
@@ -150,8 +150,11 @@ impl ZoneSet {
     }
 }
 
-/// The zone files of a directory by name.
-fn files(directory: &Path) -> Result<Vec<PathBuf>, SetError> {
+/// The zone files of a directory by name: see [`ZoneSet::load`].
+///
+/// # Errors
+/// When it cannot be read, or has none.
+pub fn files(directory: &Path) -> Result<Vec<PathBuf>, SetError> {
     let failed = |source| SetError::Directory { path: directory.to_owned(), source };
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
@@ -170,8 +173,11 @@ fn is_zone_file(path: &Path) -> bool {
     !name.starts_with('.') && !name.ends_with('~') && !OTHERS.contains(&ending.as_str())
 }
 
-/// Reads a zone, and says whether its signatures hold now. Names relative to an origin that the file does not tell are completed by the name of the file.
-fn read(file: &Path, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
+/// Reads the records of a zone. Names relative to an origin that the file does not tell are completed by the name of the file.
+///
+/// # Errors
+/// The first error in the file, and another class than IN.
+pub fn records(file: &Path) -> Result<Records, SetError> {
     let records = match load::file(file, None) {
         Err(LoadError::Entry { problem: Problem::NoOrigin(_) | Problem::NoOwner, .. }) => {
             load::file(file, origin_of(file).as_deref())?
@@ -181,6 +187,12 @@ fn read(file: &Path, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
     if records.class() != 1 {
         return Err(SetError::Class { file: file.to_owned(), class: records.class() });
     }
+    Ok(records)
+}
+
+/// Reads a zone, and says whether its signatures hold now.
+fn read(file: &Path, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
+    let records = records(file)?;
     let (zone, mut findings) = Zone::from_records(&records)?;
     findings.extend(signatures::finding(&records, now));
     Ok((zone, findings))

@@ -124,8 +124,8 @@ fn plan(set: &ZoneSet, internet: Internet, capture: PathBuf) -> Plan {
 /// Addresses that the resolver's hints or the zones name: of the published root servers, those two.
 fn used(set: &ZoneSet) -> Vec<IpAddr> {
     let published = |address: &IpAddr| match address {
-        IpAddr::V4(v4) => ldplayer_emulate::serve::index::ROOT_V4.contains(v4),
-        IpAddr::V6(v6) => ldplayer_emulate::serve::index::ROOT_V6.contains(v6),
+        IpAddr::V4(v4) => ldplayer_zone::hints::ROOT_V4.contains(v4),
+        IpAddr::V6(v6) => ldplayer_zone::hints::ROOT_V6.contains(v6),
     };
     let in_hints = |address: &IpAddr| zones::HINTS.split_whitespace().any(|word| word.parse() == Ok(*address));
     set.addresses().into_iter().filter(|address| !published(address) || in_hints(address)).collect()

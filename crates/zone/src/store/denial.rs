@@ -47,6 +47,11 @@ impl Parameters {
         (algorithm == 1).then(|| Self { iterations: u16::from_be_bytes([high, low]), salt: salt.into() })
     }
 
+    /// SHA-1 with these iterations and salt.
+    pub fn sha1(iterations: u16, salt: &[u8]) -> Self {
+        Self { iterations, salt: salt.into() }
+    }
+
     /// The hash of a name in lower case (RFC 5155 §5).
     pub fn hash(&self, name: &[u8]) -> [u8; HASH] {
         let digest = |octets: &[u8]| -> [u8; HASH] {

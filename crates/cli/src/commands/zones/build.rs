@@ -1,0 +1,134 @@
+//! `ldplayer zones build`: zone files of the responses in captures.
+
+mod output;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use ldplayer_core::Transaction;
+use ldplayer_trace::{Inspector, Source, open};
+use ldplayer_zone::construct::{Builder, Built, Options, Policy, Response};
+
+use crate::commands::inspect::no_transaction;
+use crate::commands::reading::Reading;
+use crate::failure::Failure;
+
+/// Options of `zones build`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Responses are best captured between a resolver with an empty cache and the servers it asks; a
+capture at an authoritative server rebuilds what that server has. What servers say is believed of
+zones that they are responsible for, and of nothing else. build.json in the output directory lists
+what was ignored, where responses disagreed and what was made up so that the zones load and lead to
+one another.
+
+Examples:
+  ldplayer zones build upstream.pcap.xz -o zones/
+  ldplayer zones build monday.pcap tuesday.pcap --conflict majority -o zones/
+  ldplayer serve zones/ --listen 127.0.0.1:5300 --all-zones-everywhere")]
+pub struct Args {
+    /// Captures, dnstap, C-DNS or traces with responses, compressed or not; `-` is standard input, `unix:PATH` a socket
+    /// to listen on for dnstap
+    #[arg(required = true, value_name = "CAPTURE")]
+    captures: Vec<String>,
+    /// Directory for the zone files
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// What to take where responses disagree about a record set: the first or last seen, the one seen most
+    /// often, or the records of all
+    #[arg(long, value_name = "first|last|majority|union", default_value_t, value_parser = parse_policy)]
+    conflict: Policy,
+    /// Where the responses were captured: `resolver`, between one and its servers, makes a whole hierarchy with a root;
+    /// `server` makes the zones of that server; `auto` takes the former when clients are no more than servers
+    #[arg(long, value_name = "auto|resolver|server", default_value = "auto", value_parser = ["auto", "resolver", "server"])]
+    side: String,
+    #[command(flatten)]
+    reading: Reading,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_policy(word: &str) -> Result<Policy, String> {
+    let known = Policy::ALL.into_iter().find(|policy| policy.to_string() == word);
+    known.ok_or_else(|| format!("`{word}` is none of first, last, majority, union"))
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    output::prepare(&args.output)?;
+    let built = build(args)?;
+    if built.zones.is_empty() {
+        return Err(no_zone(args, &built).into());
+    }
+    let summary = output::write(&args.output, &built)?;
+    output::print(&summary, args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads all captures, and makes the zones.
+fn build(args: &Args) -> Result<Built, Failure> {
+    let (inputs, options) = args.reading.of(&args.captures);
+    let mut source = open(&inputs, &options)?;
+    let mut builder = Builder::default();
+    let transactions = take_all(&mut *source, &mut builder)?;
+    if builder.responses() == 0 {
+        return Err(without_responses(args, &*source, transactions).into());
+    }
+    let resolver_side = match args.side.as_str() {
+        "resolver" => Some(true),
+        "server" => Some(false),
+        _ => None,
+    };
+    Ok(builder.finish(Options { policy: args.conflict, resolver_side })?)
+}
+
+/// Gives all responses to the builder, and tells how many transactions there were.
+fn take_all(source: &mut dyn Source, builder: &mut Builder) -> Result<u64, Failure> {
+    let (mut batch, mut transactions) = (Vec::new(), 0);
+    loop {
+        let more = source.read(&mut batch)?;
+        transactions += batch.len() as u64;
+        for transaction in &batch {
+            take(transaction, builder)?;
+        }
+        batch.clear();
+        if !more {
+            return Ok(transactions);
+        }
+    }
+}
+
+fn take(transaction: &Transaction, builder: &mut Builder) -> Result<(), Failure> {
+    let Some(message) = &transaction.response else { return Ok(()) };
+    let delay = transaction.response_delay.unwrap_or(0);
+    Ok(builder.add(&Response {
+        time_ns: transaction.time.0.saturating_add(delay),
+        client: transaction.client.ip(),
+        server: transaction.server.ip(),
+        message,
+    })?)
+}
+
+/// The error for captures without responses, which says why.
+fn without_responses(args: &Args, source: &dyn Source, transactions: u64) -> anyhow::Error {
+    let names = args.captures.join(", ");
+    match transactions {
+        0 => no_transaction(&args.captures, &Inspector::default().summary(source.tally())),
+        _ => anyhow!(
+            "{names}: {transactions} queries and no response: zones are made of responses; capture with them, or ask for them with `ldplayer zones fetch`"
+        ),
+    }
+}
+
+/// The error for responses of which no zone could be made, with the reasons.
+fn no_zone(args: &Args, built: &Built) -> anyhow::Error {
+    let reasons: Vec<String> = built.report.ignored.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    anyhow!(
+        "{}: no zone in {} responses ({}); capture between a resolver and the servers it asks, or at an authoritative server",
+        args.captures.join(", "),
+        built.report.responses,
+        reasons.join(", ")
+    )
+}

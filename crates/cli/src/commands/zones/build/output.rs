@@ -1,0 +1,218 @@
+//! What `zones build` writes: zone files, build.json, and a few lines about both.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use ldplayer_core::name::labels;
+use ldplayer_zone::construct::{Built, BuiltZone, Conflict, MadeKind, Version};
+use ldplayer_zone::write::Line;
+use serde::Serialize;
+
+use super::Args;
+
+/// The report's name in the output directory; its ending says that it is no zone file.
+const REPORT: &str = "build.json";
+
+/// build.json, and what `--json` prints.
+#[derive(Serialize)]
+pub(super) struct Summary {
+    responses: u64,
+    servers: usize,
+    resolver_side: bool,
+    zones: Vec<ZoneFile>,
+    records: usize,
+    ignored: BTreeMap<&'static str, u64>,
+    made: BTreeMap<&'static str, Vec<MadeEntry>>,
+    conflicts: Vec<ConflictEntry>,
+    unverified: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ZoneFile {
+    zone: String,
+    file: String,
+    records: usize,
+}
+
+#[derive(Serialize)]
+struct MadeEntry {
+    zone: String,
+    record: String,
+}
+
+#[derive(Serialize)]
+struct ConflictEntry {
+    zone: String,
+    name: String,
+    what: String,
+    versions: Vec<VersionEntry>,
+}
+
+#[derive(Serialize)]
+struct VersionEntry {
+    records: Vec<String>,
+    first: String,
+    last: String,
+    count: u64,
+    servers: Vec<String>,
+    taken: bool,
+}
+
+/// Makes the directory. One that has zone files keeps them from being mixed up with others.
+pub(super) fn prepare(directory: &Path) -> anyhow::Result<()> {
+    let shown = directory.display();
+    fs::create_dir_all(directory)
+        .with_context(|| format!("{shown}: cannot be made; choose another directory with -o"))?;
+    let mut entries = fs::read_dir(directory).with_context(|| format!("{shown}: cannot be read"))?;
+    if entries.next().is_some() && !directory.join(REPORT).exists() {
+        bail!("{shown}: is not empty, and no earlier build is in it; choose another directory with -o");
+    }
+    Ok(())
+}
+
+/// Writes all files.
+pub(super) fn write(directory: &Path, built: &Built) -> anyhow::Result<Summary> {
+    let failed = |file: &Path| format!("{}: cannot be written; is there room?", file.display());
+    remove_former(directory)?;
+    let summary = summary(built);
+    for (zone, entry) in built.zones.iter().zip(&summary.zones) {
+        let file = directory.join(&entry.file);
+        write_zone(&file, zone).with_context(|| failed(&file))?;
+    }
+    let file = directory.join(REPORT);
+    let text = serde_json::to_vec_pretty(&summary)?;
+    fs::write(&file, text).with_context(|| failed(&file))?;
+    Ok(summary)
+}
+
+/// Zone files of an earlier build, which its report names, are no part of this one.
+fn remove_former(directory: &Path) -> anyhow::Result<()> {
+    let report = directory.join(REPORT);
+    let Ok(text) = fs::read(&report) else { return Ok(()) };
+    let former: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let files = former["zones"].as_array().into_iter().flatten().filter_map(|zone| zone["file"].as_str());
+    for file in files.filter(|file| !file.contains('/')) {
+        match fs::remove_file(directory.join(file)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("{}: cannot be replaced", directory.join(file).display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn write_zone(file: &Path, zone: &BuiltZone) -> io::Result<()> {
+    let (mut out, mut line) = (BufWriter::new(File::create(file)?), Line::default());
+    for note in &zone.notes {
+        writeln!(out, "; made: {note}")?;
+    }
+    for record in zone.records.iter() {
+        out.write_all(line.of(&record).as_bytes())?;
+    }
+    out.flush()
+}
+
+/// The name of a zone's file: letters, digits, `-` and `_` as they are, all else as `%` and two digits.
+fn file_name(apex: &[u8]) -> String {
+    let label = |label: &[u8]| -> String {
+        label
+            .iter()
+            .map(|&octet| match octet {
+                b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => char::from(octet).to_string(),
+                _ => format!("%{octet:02x}"),
+            })
+            .collect()
+    };
+    let name: Vec<String> = labels(apex).map(label).collect();
+    let stem = if name.is_empty() { "root".to_owned() } else { name.join(".") };
+    // File systems have names of up to 255 octets.
+    let kept = stem.len().min(200);
+    let cut = if kept < stem.len() { format!("{}%{}", &stem[..kept], stem.len()) } else { stem };
+    format!("{cut}.zone")
+}
+
+fn summary(built: &Built) -> Summary {
+    let report = &built.report;
+    let zone = |zone: &BuiltZone| ZoneFile {
+        zone: ldplayer_core::name::Presentation(&zone.apex).to_string(),
+        file: file_name(&zone.apex),
+        records: zone.records.len(),
+    };
+    let mut made: BTreeMap<&'static str, Vec<MadeEntry>> = BTreeMap::new();
+    for one in &report.made {
+        made.entry(one.kind.word()).or_default().push(MadeEntry { zone: one.zone.clone(), record: one.record.clone() });
+    }
+    Summary {
+        responses: report.responses,
+        servers: report.servers,
+        resolver_side: report.resolver_side,
+        zones: built.zones.iter().map(zone).collect(),
+        records: built.zones.iter().map(|zone| zone.records.len()).sum(),
+        ignored: report.ignored.iter().map(|(reason, &count)| (reason.word(), count)).collect(),
+        made,
+        conflicts: report.conflicts.iter().map(conflict).collect(),
+        unverified: report.unverified.clone(),
+    }
+}
+
+fn conflict(conflict: &Conflict) -> ConflictEntry {
+    ConflictEntry {
+        zone: conflict.zone.clone(),
+        name: conflict.name.clone(),
+        what: conflict.what.clone(),
+        versions: conflict.versions.iter().map(version).collect(),
+    }
+}
+
+fn version(version: &Version) -> VersionEntry {
+    let time = |ns: i64| Timestamp::from_nanosecond(ns.into()).map_or_else(|_| ns.to_string(), |time| time.to_string());
+    VersionEntry {
+        records: version.records.clone(),
+        first: time(version.first_ns),
+        last: time(version.last_ns),
+        count: version.count,
+        servers: version.servers.iter().map(ToString::to_string).collect(),
+        taken: version.is_taken,
+    }
+}
+
+/// Says what was made.
+pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(summary)?)?;
+        return Ok(out.flush()?);
+    }
+    let side = if summary.resolver_side { "upstream of a resolver" } else { "at an authoritative server" };
+    let (zones, records) = (summary.zones.len(), summary.records);
+    writeln!(out, "responses  {} of {} servers, captured {side}", summary.responses, summary.servers)?;
+    writeln!(out, "zones      {zones} with {records} records, in {}", args.output.display())?;
+    let ignored: Vec<String> = summary.ignored.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    writeln!(out, "ignored    {}", if ignored.is_empty() { "none".to_owned() } else { ignored.join(", ") })?;
+    writeln!(out, "conflicts  {} (the {} taken)", summary.conflicts.len(), args.conflict)?;
+    let made = MadeKind::ALL.into_iter().filter_map(|kind| Some((kind.word(), summary.made.get(kind.word())?.len())));
+    let made: Vec<String> = made.map(|(kind, count)| format!("{kind} {count}")).collect();
+    writeln!(out, "made up    {}", if made.is_empty() { "nothing".to_owned() } else { made.join(", ") })?;
+    if !summary.unverified.is_empty() {
+        writeln!(out, "unverified {} zones that no delegation in the capture leads to", summary.unverified.len())?;
+    }
+    writeln!(out, "details    {}", args.output.join(REPORT).display())?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_after_zones() {
+        assert_eq!(file_name(b"\0"), "root.zone");
+        assert_eq!(file_name(b"\x07example\x03com\0"), "example.com.zone");
+        assert_eq!(file_name(b"\x04a/.b\0"), "a%2f%2eb.zone");
+    }
+}

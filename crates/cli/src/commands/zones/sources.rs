@@ -1,0 +1,75 @@
+//! The zone files of a set as records, read on all cores.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use ldplayer_emulate::serve::set::{self, SetError};
+use ldplayer_zone::error::{LoadError, Problem};
+use ldplayer_zone::{Records, rtype};
+
+/// A zone as it was read.
+pub struct Source {
+    /// The zone file.
+    pub file: PathBuf,
+    /// What is in it.
+    pub records: Records,
+    /// The name of the zone in wire format, in lower case.
+    pub apex: Vec<u8>,
+}
+
+/// Reads all zones of a directory, in the order of their files.
+pub fn read(directory: &Path) -> Result<Vec<Source>, SetError> {
+    let files = set::files(directory)?;
+    let sources: Vec<Source> = on_all_cores(&files, |file| read_one(file)).into_iter().collect::<Result<_, _>>()?;
+    ensure_distinct(&sources)?;
+    Ok(sources)
+}
+
+/// Reads one zone.
+pub fn read_one(file: &Path) -> Result<Source, SetError> {
+    let records = set::records(file)?;
+    let soa = records.iter().find(|record| record.rtype == rtype::SOA).map(|record| record.owner.to_vec());
+    let apex = soa.ok_or_else(|| LoadError::Zone { file: file.to_owned(), problem: Problem::NoSoa })?;
+    Ok(Source { file: file.to_owned(), records, apex })
+}
+
+fn ensure_distinct(sources: &[Source]) -> Result<(), SetError> {
+    let mut files = std::collections::BTreeMap::new();
+    for source in sources {
+        if let Some(first) = files.insert(&source.apex, &source.file) {
+            let apex = ldplayer_core::name::Presentation(&source.apex).to_string();
+            return Err(SetError::Twice { apex, first: first.clone(), second: source.file.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// How many threads work side by side.
+pub fn threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Does something with each item on all cores; gives the results in the order of the items.
+pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return done };
+            done.push((at, work(item)));
+        }
+    };
+    let mut done = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads().min(items.len())).map(|_| scope.spawn(run)).collect();
+        let mut done = Vec::with_capacity(items.len());
+        for thread in threads {
+            done.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|&(at, _)| at);
+    done.into_iter().map(|(_, result)| result).collect()
+}

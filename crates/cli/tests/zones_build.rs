@@ -1,0 +1,113 @@
+//! `ldplayer zones build` as a user meets it: real captures in, zone files and a report out, one line of error.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn build(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+    command.args(["zones", "build"]).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn bundled() -> String {
+    root().join("data/l-root-20161006.pcap.xz").display().to_string()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).trim_end().to_owned()
+}
+
+fn built(captures: &[&str], directory: &Path) -> Value {
+    let output = build(&[captures, &["--json", "-o", &directory.display().to_string()]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What NSD and BIND say of a zone file that they do not load.
+fn complaints(directory: &Path, zone: &Value) -> Option<String> {
+    let (name, file) = (zone["zone"].as_str().unwrap(), directory.join(zone["file"].as_str().unwrap()));
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let check = |program: &str, options: &[&str]| {
+        let output = Command::new(program).env("PATH", &path).args(options).arg(name).arg(&file).output().unwrap();
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (!output.status.success()).then_some(format!("{program}: {text}"))
+    };
+    check("nsd-checkzone", &[]).or_else(|| check("named-checkzone", &["-i", "none", "-k", "ignore"]))
+}
+
+#[test]
+fn a_capture_at_the_root_becomes_a_root_zone() {
+    let directory = tempfile::tempdir().unwrap();
+    let zones = directory.path().join("zones");
+    let report = built(&[&bundled()], &zones);
+    assert_eq!(report["resolver_side"], false);
+    let root = report["zones"].as_array().unwrap().iter().find(|zone| zone["zone"] == ".").unwrap();
+    assert_eq!(root["file"], "root.zone");
+    for zone in report["zones"].as_array().unwrap() {
+        assert_eq!(complaints(&zones, zone), None);
+    }
+    let text = fs::read_to_string(zones.join("root.zone")).unwrap();
+    assert!(text.contains("\ncom. 172800 NS a.gtld-servers.net.\n"));
+    assert_eq!(serde_json::from_slice::<Value>(&fs::read(zones.join("build.json")).unwrap()).unwrap(), report);
+    // Once more, into the same directory: the same files.
+    assert_eq!(built(&[&bundled()], &zones), report);
+    assert_eq!(fs::read_to_string(zones.join("root.zone")).unwrap(), text);
+}
+
+/// Zones whose CDS and CDNSKEY records are wrong on purpose, which BIND refuses.
+fn is_broken_on_purpose(zone: &Value) -> bool {
+    let name = zone["zone"].as_str().unwrap();
+    ["dnssec15", "dnssec16", "dnssec17", "dnssec18"].iter().any(|test| name.starts_with(test))
+}
+
+#[test]
+fn zones_of_real_upstream_captures_load_in_nsd_and_bind() {
+    let folder = root().join("../shared/data/pcap-upstream");
+    for name in ["zonemaster-lab-a", "zonemaster-upstream-2019-02", "zonemaster-upstream-2021-05"] {
+        let capture = folder.join(format!("{name}.pcap.xz"));
+        if !capture.exists() {
+            continue;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let report = built(&[&capture.display().to_string()], directory.path());
+        assert!(report["zones"].as_array().unwrap().len() > 60, "{name}");
+        for zone in report["zones"].as_array().unwrap().iter().filter(|zone| !is_broken_on_purpose(zone)) {
+            assert_eq!(complaints(directory.path(), zone), None, "{name}");
+        }
+    }
+}
+
+#[test]
+fn queries_alone_are_no_source_of_zones() {
+    let directory = tempfile::tempdir().unwrap();
+    let (trace, zones) = (directory.path().join("queries.txt"), directory.path().join("zones"));
+    fs::write(&trace, "www.example.com A\n").unwrap();
+    let output = build(&[&trace.display().to_string(), "-o", &zones.display().to_string()]);
+    assert_eq!(output.status.code(), Some(2));
+    let line = stderr(&output);
+    assert!(line.contains("1 queries and no response") && line.contains("zones fetch"), "{line}");
+    assert_eq!(line.lines().count(), 1);
+}
+
+#[test]
+fn a_directory_with_other_files_is_not_touched() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("letter.txt"), "dear").unwrap();
+    let output = build(&[&bundled(), "-o", &directory.path().display().to_string()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("is not empty"), "{}", stderr(&output));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn an_unknown_policy_is_refused() {
+    let output = build(&[&bundled(), "-o", "zones", "--conflict", "best"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("none of first, last, majority, union"), "{}", stderr(&output));
+}

@@ -1,0 +1,249 @@
+//! `zones sign` as a user runs it, and what stock validators say of the result.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use ldplayer_emulate::stock::{Stock, Unbound};
+use serde_json::Value;
+
+/// A hierarchy whose root has DS records of nobody knows which keys.
+const ROOT: &str = ". 60 SOA a. b. 1 2 3 4 60\n. 60 NS a.root-servers.net.\nexample. 60 NS ns.example.\n\
+    example. 60 DS 1 8 2 DIGEST\nns.example. 60 A 192.0.2.53\nother. 60 NS ns.example.\nplain. 60 NS ns.example.\n\
+    plain. 60 DS 2 8 2 DIGEST\noutside. 60 NS ns.example.\noutside. 60 DS 3 8 2 DIGEST\n";
+const EXAMPLE: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 60\n@ NS ns\nns A 192.0.2.53\nwww A 192.0.2.80\n*.wild TXT w\na.ent A 192.0.2.81\n\
+    alias CNAME www.other.\nsub NS ns\ninsecure NS ns\n";
+const SUB: &str = "$TTL 60\n@ SOA ns.example. h 1 2 3 4 60\n@ NS ns.example.\nwww A 192.0.2.82\n";
+
+fn ldplayer() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_ldplayer"))
+}
+
+/// A hierarchy in a scratch directory: `zones` in it.
+fn scratch() -> tempfile::TempDir {
+    let scratch = tempfile::tempdir().unwrap();
+    let zones = scratch.path().join("zones");
+    fs::create_dir(&zones).unwrap();
+    for (name, text) in [
+        ("root.zone", ROOT),
+        ("example.zone", EXAMPLE),
+        ("other.zone", SUB),
+        ("plain.zone", SUB),
+        ("sub.example.zone", SUB),
+    ] {
+        fs::write(zones.join(name), text.replace("DIGEST", &"00".repeat(32))).unwrap();
+    }
+    scratch
+}
+
+/// Signs `zones` into `output`; gives its JSON, or the message of the failure.
+fn try_sign(scratch: &Path, zones: &str, output: &str, options: &[&str]) -> Result<Value, String> {
+    let mut command = ldplayer();
+    command
+        .args(["zones", "sign"])
+        .arg(scratch.join(zones))
+        .arg("-o")
+        .arg(scratch.join(output))
+        .arg("--json")
+        .args(options);
+    let made = command.output().unwrap();
+    let [stdout, stderr] = [made.stdout, made.stderr].map(|said| String::from_utf8(said).unwrap());
+    match made.status.code() {
+        Some(0) => Ok(serde_json::from_str(&stdout).unwrap()),
+        code => {
+            assert_eq!((code, stderr.lines().count()), (Some(2), 1), "{stderr}");
+            Err(stderr)
+        }
+    }
+}
+
+fn sign(scratch: &Path, zones: &str, output: &str, options: &[&str]) -> Value {
+    try_sign(scratch, zones, output, options).unwrap()
+}
+
+/// The lines of a file in the scratch directory with this text in them.
+fn lines(file: PathBuf, wanted: &str) -> Vec<String> {
+    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    text.lines().filter(|line| line.contains(wanted)).map(str::to_owned).collect()
+}
+
+fn verify(file: PathBuf, origin: &str) {
+    let output = Command::new("dnssec-verify").args(["-o", origin]).arg(&file).output().expect("bind9-utils");
+    assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
+}
+
+/// All but `plain.`.
+const SIGNED: [&str; 8] = ["--zone", ".", "--zone", "Example.", "--zone", "other", "--zone", "sub.example"];
+
+struct Serving(Child, SocketAddr);
+
+impl Serving {
+    fn start(directory: &Path) -> Self {
+        let mut command = ldplayer();
+        command.arg("serve").arg(directory).args(["--all-zones-everywhere", "--listen", "127.0.0.1:0"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().rsplit_once(' ').unwrap().1.parse().unwrap();
+        Self(child, address)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// RCODE and AD of the answer.
+fn ask(server: SocketAddr, name: &str, qtype: u16) -> (u8, bool) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    // RD and AD set; no EDNS.
+    let mut query = vec![0, 1, 1, 0x20, 0, 1, 0, 0, 0, 0, 0, 0];
+    ldplayer_core::name::parse(name, &mut query).unwrap();
+    query.extend(qtype.to_be_bytes());
+    query.extend([0, 1]);
+    socket.send_to(&query, server).unwrap();
+    let mut answer = [0; 512];
+    socket.recv(&mut answer).unwrap();
+    (answer[3] & 15, answer[3] & 0x20 != 0)
+}
+
+/// Asks a stock unbound that has nothing but the trust anchor and `serve`. What an opt-out span proves is not authentic (RFC 5155
+/// §9.2).
+fn ensure_validated(directory: &Path, opt_out: bool) {
+    let serving = Serving::start(directory);
+    let forward = format!("forward-zone:\n  name: \".\"\n  forward-addr: 127.0.0.1@{}\n", serving.1.port());
+    let unbound =
+        Unbound { trust_anchor: Some(directory.join("trust-anchors.ds")), extra: forward, ..Unbound::default() };
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let started = unbound.start(&[free]).unwrap();
+    for (name, qtype, wanted) in [
+        ("www.example.", 1, (0, true)),
+        ("www.example.", 28, (0, true)),
+        ("nothing.example.", 1, (3, !opt_out)),
+        ("any.wild.example.", 16, (0, !opt_out)),
+        ("ent.example.", 1, (0, true)),
+        ("alias.example.", 1, (0, true)),
+        ("www.sub.example.", 1, (0, true)),
+        ("example.", 48, (0, true)),
+        ("sub.example.", 43, (0, true)),
+        (".", 6, (0, true)),
+        ("nothing.", 1, (3, !opt_out)),
+        ("plain.", 43, (0, !opt_out)),
+        // Unsigned, and the parent proves it.
+        ("www.plain.", 1, (0, false)),
+    ] {
+        assert_eq!(ask(free, name, qtype), wanted, "{name} {qtype}: {}", started.log());
+    }
+}
+
+#[test]
+fn a_stock_resolver_validates_with_nothing_but_the_trust_anchor() {
+    let scratch = scratch();
+    for (number, options) in [
+        &["--algorithm", "rsasha256", "--ksk-bits", "1024", "--zsk-bits", "1024", "--zsks", "2"][..],
+        &["--algorithm", "rsasha512", "--ksk-bits", "1024", "--zsk-bits", "1024", "--nsec3", "--salt", "ab01"],
+        &["--nsec3", "--iterations", "3", "--ksks", "2"],
+        &["--algorithm", "ecdsap384sha384", "--zsks", "2", "--double-signature"],
+        &["--algorithm", "ED25519", "--nsec3", "--opt-out"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let output = format!("signed{number}");
+        let said = sign(scratch.path(), "zones", &output, &[&SIGNED, options].concat());
+        let directory = scratch.path().join(output);
+        assert_eq!(said["anchors"], serde_json::json!(["."]));
+        assert_eq!(said["zones"].as_array().unwrap().len(), 5);
+        for (file, origin) in [("root.zone", "."), ("example.zone", "example"), ("sub.example.zone", "sub.example")] {
+            verify(directory.join(file), origin);
+        }
+        ensure_validated(&directory, options.contains(&"--opt-out"));
+        let ds = lines(directory.join("root.zone"), " DS ");
+        let owners: Vec<&str> =
+            ds.iter().filter(|line| !line.contains("RRSIG")).map(|line| &line[..line.find(' ').unwrap()]).collect();
+        let mut distinct = owners.clone();
+        distinct.dedup();
+        assert_eq!(distinct, ["example.", "other.", "outside."], "none for a zone that is there unsigned");
+    }
+}
+
+#[test]
+fn a_seed_or_kept_keys_give_the_same_set_again() {
+    let scratch = scratch();
+    let times = ["--inception", "2020-01-01", "--expiration", "20700101000000"];
+    let all = |directory: &str| {
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(scratch.path().join(directory)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort_unstable();
+        let read = |file: PathBuf| (file.file_name().unwrap().to_owned(), fs::read_to_string(file).unwrap());
+        files.into_iter().map(read).collect::<Vec<_>>()
+    };
+    let keys = scratch.path().join("keys");
+    let keys = ["--keys", keys.to_str().unwrap()];
+    sign(scratch.path(), "zones", "first", &[&times[..], &["--seed", "7"], &keys].concat());
+    sign(scratch.path(), "zones", "seeded", &[&times[..], &["--seed", "7"]].concat());
+    sign(scratch.path(), "first", "kept", &[&times[..], &keys].concat());
+    assert_eq!(all("first"), all("seeded"));
+    assert_eq!(all("first"), all("kept"));
+    sign(scratch.path(), "zones", "other", &[&times[..], &["--seed", "8"]].concat());
+    assert_ne!(all("first"), all("other"));
+    // The keys are BIND's, too: it signs with them.
+    let mut command = Command::new("dnssec-signzone");
+    command.args(["-S", "-K", keys[1], "-o", "example", "-f"]).arg(scratch.path().join("by-bind"));
+    let output = command.arg(scratch.path().join("zones/example.zone")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn trust_anchors_are_read_by_bind() {
+    let scratch = scratch();
+    sign(scratch.path(), "zones", "signed", &["--zone", "example", "--zone", "sub.example"]);
+    let clause = scratch.path().join("signed/trust-anchors.conf");
+    let output = Command::new("named-checkconf").arg(&clause).output().expect("bind9-utils");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(lines(clause, "static-ds").len(), 1, "example has the DS of sub.example, and the root is not signed");
+    assert_eq!(lines(scratch.path().join("signed/root.zone"), "RRSIG"), [""; 0]);
+}
+
+#[test]
+fn what_cannot_be_is_bad_input_told_on_one_line() {
+    let scratch = scratch();
+    sign(scratch.path(), "zones", "signed", &["--seed", "1"]);
+    fs::create_dir(scratch.path().join("foreign")).unwrap();
+    fs::write(scratch.path().join("foreign/net.zone"), SUB).unwrap();
+    for (zones, output, options, message) in [
+        ("zones", "zones", &[][..], "this is the zone set itself; choose another directory"),
+        ("zones", "foreign", &[], "net.zone: a zone of another set; empty the directory, or choose another with -o"),
+        ("zones", "x", &["--zone", "com"], "--zone com: "),
+        ("zones", "x", &["--expiration", "-2h"], "--expiration: signatures would end to be valid before they begin"),
+        (
+            "zones",
+            "x",
+            &["--algorithm", "rsasha256", "--zsk-bits", "512"],
+            "RSA keys of 512 bits: expected 1024 to 4096",
+        ),
+        (
+            "signed",
+            "x",
+            &["--zone", "example"],
+            "example. gets new keys, and . has DS records of the old ones under its own signatures: sign . as well",
+        ),
+        ("none", "x", &[], "none: No such file or directory"),
+    ] {
+        let said = try_sign(scratch.path(), zones, output, options).unwrap_err();
+        assert!(said.contains(message), "{said}");
+    }
+    for options in
+        [&["--salt", "abc", "--nsec3"][..], &["--opt-out"], &["--algorithm", "md5"], &["--inception", "soon"]]
+    {
+        let output = ldplayer().args(["zones", "sign", "x", "-o", "y"]).args(options).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+    }
+}

@@ -1,0 +1,196 @@
+//! From responses to the zones they came from (LDplayer paper, §2.3): offline, and the same for the same responses.
+//!
+//! [`Builder::add`] keeps each different record set once, with the servers that gave it. [`Builder::finish`] finds out which servers are responsible
+//! for which zones ([`servers`]), believes record sets from those only ([`place`]), settles where responses disagree ([`choose`]), and adds
+//! what zones need to load and to lead to one another ([`complete`]).
+
+mod choose;
+mod classify;
+mod complete;
+mod message;
+mod names;
+mod place;
+mod report;
+mod seen;
+mod servers;
+
+use std::net::IpAddr;
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashSet};
+use ldplayer_core::message::{HEADER, Message};
+
+pub use choose::Policy;
+pub use report::{Conflict, Made, MadeKind, Reason, Report, Version};
+
+use crate::records::Records;
+use classify::Outcome;
+use message::Parsed;
+use names::{Name, Names};
+use seen::{Server, Versions};
+
+/// Clients that are told apart; whether there are more does not matter to [`Report::resolver_side`].
+const MOST_CLIENTS: usize = 100_000;
+
+/// A response as it was recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Response<'a> {
+    /// When it was seen, in ns since 1970.
+    pub time_ns: i64,
+    /// Who asked.
+    pub client: IpAddr,
+    /// Who answered.
+    pub server: IpAddr,
+    /// The message in wire format.
+    pub message: &'a [u8],
+}
+
+/// How zones are built.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// What to take where responses disagree.
+    pub policy: Policy,
+    /// Which side of a resolver the responses are from; `None`: as the addresses say.
+    pub resolver_side: Option<bool>,
+}
+
+/// A zone that was built.
+#[derive(Clone, Debug)]
+pub struct BuiltZone {
+    /// Its name in wire format.
+    pub apex: Vec<u8>,
+    /// Its records, the SOA record first, the others in canonical order.
+    pub records: Records,
+    /// What was made up in it, one line each.
+    pub notes: Vec<String>,
+}
+
+/// Zones, and how they came about.
+#[derive(Clone, Debug, Default)]
+pub struct Built {
+    /// The zones, parents before their children.
+    pub zones: Vec<BuiltZone>,
+    /// What was ignored, where responses disagreed, what was made up.
+    pub report: Report,
+}
+
+/// More was seen than can be numbered: 4 GiB of different records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the responses have more than 4 GiB of different records: build zones from parts of them")]
+pub struct TooMuch;
+
+/// Takes responses and makes zones of them.
+#[derive(Debug, Default)]
+pub struct Builder {
+    facts: Facts,
+    parsed: Parsed,
+    chain: Vec<Name>,
+    report: Report,
+    clients: HashSet<IpAddr, FixedState>,
+}
+
+/// All that was learned from responses.
+#[derive(Debug, Default)]
+struct Facts {
+    names: Names,
+    versions: Versions,
+    servers: Vec<IpAddr>,
+    numbers: HashMap<IpAddr, Server, FixedState>,
+    /// Zones that servers said, with authority, to serve, and how often.
+    claims: HashMap<(Name, Server), u32, FixedState>,
+    /// What was said not to be there.
+    absent: HashMap<(Name, Absent), Denied, FixedState>,
+}
+
+/// What a name was said to lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Absent {
+    /// It does not exist (NXDOMAIN).
+    Name,
+    /// It has no records of the type (NODATA, RFC 2308 §2.2).
+    Data(u16),
+}
+
+/// When something was denied, and by whom first.
+#[derive(Clone, Copy, Debug)]
+struct Denied {
+    server: Server,
+    first: i64,
+    last: i64,
+    count: u32,
+}
+
+impl Builder {
+    /// Takes a response. What cannot be used is counted by reason.
+    ///
+    /// # Errors
+    /// When there is no room for more.
+    pub fn add(&mut self, response: &Response<'_>) -> Result<(), TooMuch> {
+        self.report.responses += 1;
+        if let Err(reason) = self.read(response) {
+            self.report.ignore(reason);
+            return Ok(());
+        }
+        let server = self.facts.number(response.server);
+        if self.clients.len() < MOST_CLIENTS {
+            self.clients.insert(response.client);
+        }
+        match classify::outcome(&self.parsed, response.message, &mut self.facts.names, &mut self.chain) {
+            Ok(outcome) => self.take(&outcome, server, response.time_ns),
+            Err(reason) => {
+                self.report.ignore(reason);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads a message into [`Self::parsed`] unless its header says that it is of no use.
+    fn read(&mut self, response: &Response<'_>) -> Result<(), Reason> {
+        let message = Message::new(response.message).ok_or(Reason::Malformed)?;
+        classify::check_header(&message)?;
+        debug_assert!(response.message.len() >= HEADER);
+        self.parsed.read(&message, &mut self.facts.names)
+    }
+
+    fn take(&mut self, outcome: &Outcome, server: Server, time: i64) -> Result<(), TooMuch> {
+        let mut intake = classify::Intake { facts: &mut self.facts, report: &mut self.report, server, time };
+        intake.claims(outcome, &self.parsed, &self.chain);
+        intake.denial(outcome);
+        self.parsed.sort();
+        intake.sets(outcome, &self.parsed, &self.chain).ok_or(TooMuch)
+    }
+
+    /// How many responses were taken so far.
+    pub const fn responses(&self) -> u64 {
+        self.report.responses
+    }
+
+    /// Makes zones of all that was seen.
+    ///
+    /// # Errors
+    /// When a zone has more than can be numbered.
+    pub fn finish(mut self, options: Options) -> Result<Built, TooMuch> {
+        let resolver_side = options.resolver_side.unwrap_or(self.clients.len() <= self.facts.servers.len());
+        self.report.servers = self.facts.servers.len();
+        self.report.resolver_side = resolver_side;
+        let authority = servers::Authority::find(&self.facts, &mut self.report);
+        let placed = place::place(&self.facts, &authority, &mut self.report);
+        let chosen = choose::choose(&self.facts, placed, options.policy, &mut self.report);
+        let zones = complete::zones(&mut self.facts, &authority, chosen, &mut self.report)?;
+        Ok(Built { zones, report: self.report })
+    }
+}
+
+impl Facts {
+    fn number(&mut self, address: IpAddr) -> Server {
+        let next = self.servers.len() as Server;
+        let number = *self.numbers.entry(address).or_insert(next);
+        if number == next {
+            self.servers.push(address);
+        }
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! What a response says: an answer, a referral, a denial, and which of its record sets bear on the question.
+
+use ldplayer_core::message::{Message, flag};
+
+use super::message::{Parsed, Record, Section};
+use super::names::{Name, Names};
+use super::report::{Reason, Report};
+use super::seen::{Kind, Server, Set};
+use super::{Absent, Denied, Facts};
+use crate::rdata;
+use crate::rtype;
+
+/// Aliases that are followed in one answer.
+const MOST_ALIASES: usize = 32;
+/// Offset of the labels field in the data of a signature (RFC 4034 §3.1.3).
+const LABELS_AT: usize = 3;
+/// Offset of the signer's name (RFC 4034 §3.1.7).
+const SIGNER_AT: usize = 18;
+
+/// Response codes that say something of a name (RFC 1035 §4.1.1).
+const NOERROR: u8 = 0;
+const NXDOMAIN: u8 = 3;
+
+/// What a response says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// AA, which is for the whole response.
+    pub is_authoritative: bool,
+    /// The owner of the NS records of a referral.
+    pub referral: Option<Name>,
+    /// What is denied of the name at the end of the aliases.
+    pub denied: Option<(Name, Absent)>,
+}
+
+/// Sorts out what is no response that could be used.
+pub(super) fn check_header(message: &Message<'_>) -> Result<(), Reason> {
+    if !message.is_response() {
+        Err(Reason::NotAResponse)
+    } else if message.opcode() != 0 {
+        Err(Reason::Opcode)
+    } else if message.has(flag::TC) {
+        Err(Reason::Truncated)
+    } else if !matches!(message.header_rcode(), NOERROR | NXDOMAIN) {
+        Err(Reason::Failed)
+    } else {
+        Ok(())
+    }
+}
+
+/// Finds out what a response says. `chain` gets the names from the question along aliases to the answer.
+pub(super) fn outcome(
+    parsed: &Parsed,
+    message: &[u8],
+    names: &mut Names,
+    chain: &mut Vec<Name>,
+) -> Result<Outcome, Reason> {
+    let flags = u16::from_be_bytes([message[2], message[3]]);
+    let is_authoritative = flags & flag::AA != 0;
+    let end = follow(parsed, names, chain);
+    let is_answered = parsed
+        .section(Section::Answer)
+        .any(|record| record.owner == end && (record.rtype == parsed.qtype || parsed.qtype == rtype::ANY));
+    let soa = parsed.section(Section::Authority).any(|record| record.rtype == rtype::SOA && !record.is_signature);
+    let nxdomain = flags as u8 & 0xf == NXDOMAIN;
+    let referral = parsed
+        .section(Section::Authority)
+        .find(|record| record.rtype == rtype::NS && !record.is_signature)
+        .map(|record| record.owner)
+        .filter(|_| !is_answered && !nxdomain && !soa);
+    if !is_authoritative && referral.is_none() {
+        return Err(Reason::NotAuthoritative);
+    }
+    if let Some(cut) = referral.filter(|_| !is_authoritative)
+        && !names.is_within(end, cut)
+    {
+        return Err(Reason::SidewaysReferral);
+    }
+    // An alias that leads out of the server's zones ends without an answer or a SOA record: nothing is denied.
+    let denied = match (nxdomain, is_answered, soa || chain.len() == 1 && referral.is_none()) {
+        (true, _, true) => Some((end, Absent::Name)),
+        (false, false, true) if parsed.qtype != rtype::ANY => Some((end, Absent::Data(parsed.qtype))),
+        _ => None,
+    };
+    Ok(Outcome { is_authoritative, referral, denied })
+}
+
+/// Follows aliases from the question. A loop ends where it began.
+fn follow(parsed: &Parsed, names: &mut Names, chain: &mut Vec<Name>) -> Name {
+    chain.clear();
+    chain.push(parsed.qname);
+    let mut at = parsed.qname;
+    while chain.len() < MOST_ALIASES && !matches!(parsed.qtype, rtype::CNAME | rtype::ANY) {
+        let alias = parsed.section(Section::Answer).find(|record| is_alias(record, at));
+        let Some(target) = alias.map(|record| parsed.data(record)) else { break };
+        let target = names.intern(target);
+        if chain.contains(&target) {
+            break;
+        }
+        chain.push(target);
+        at = target;
+    }
+    at
+}
+
+fn is_alias(record: &Record, owner: Name) -> bool {
+    record.rtype == rtype::CNAME && !record.is_signature && record.owner == owner
+}
+
+/// Takes a response into what is known.
+pub(super) struct Intake<'a> {
+    pub facts: &'a mut Facts,
+    pub report: &'a mut Report,
+    pub server: Server,
+    pub time: i64,
+}
+
+impl Intake<'_> {
+    /// Notes the zones that the server speaks for: owners of SOA and NS records, and signers.
+    pub fn claims(&mut self, outcome: &Outcome, parsed: &Parsed, chain: &[Name]) {
+        for record in parsed.records.iter().filter(|record| record.section != Section::Additional) {
+            let zone = match record {
+                // A referral speaks for the zone that refers only by signatures: of DS records, or of their denial.
+                Record { is_signature: false, .. } if !outcome.is_authoritative => continue,
+                Record { is_signature: true, .. } => {
+                    self.facts.names.intern(rdata_name(&parsed.data(record)[SIGNER_AT..]))
+                }
+                Record { rtype: rtype::SOA | rtype::NS, owner, .. } => *owner,
+                _ => continue,
+            };
+            if chain.iter().any(|&name| self.facts.names.is_within(name, zone)) {
+                *self.facts.claims.entry((zone, self.server)).or_default() += 1;
+            }
+        }
+    }
+
+    /// Notes what is said not to be there.
+    pub fn denial(&mut self, outcome: &Outcome) {
+        let Some(key) = outcome.denied else { return };
+        let (server, time) = (self.server, self.time);
+        let denied = self.facts.absent.entry(key).or_insert(Denied { server, first: time, last: time, count: 0 });
+        denied.count = denied.count.saturating_add(1);
+        (denied.first, denied.last) = (denied.first.min(time), denied.last.max(time));
+    }
+
+    /// Notes all record sets of a response whose records are sorted. `None` when there is no room.
+    pub fn sets(&mut self, outcome: &Outcome, parsed: &Parsed, chain: &[Name]) -> Option<()> {
+        let mut rest = &parsed.records[..];
+        while let Some(first) = rest.first() {
+            let is_same = |record: &Record| {
+                (record.section, record.owner, record.rtype) == (first.section, first.owner, first.rtype)
+            };
+            let (set, behind) = rest.split_at(rest.iter().take_while(|record| is_same(record)).count());
+            rest = behind;
+            match kind_of(first, outcome, parsed, chain, &self.facts.names) {
+                Ok(Some(kind)) => self.set(set, kind, parsed)?,
+                Ok(None) => {}
+                Err(reason) => self.report.ignore(reason),
+            }
+        }
+        Some(())
+    }
+
+    fn set(&mut self, set: &[Record], kind: Kind, parsed: &Parsed) -> Option<()> {
+        let (records, signatures) = set.split_at(set.partition_point(|record| !record.is_signature));
+        let Some(first) = records.first() else {
+            self.report.ignore(Reason::SignaturesAlone);
+            return Some(());
+        };
+        let mut buffer = [&[][..]; 64];
+        let (mut many, count) = (Vec::new(), set.len());
+        let data: &mut [&[u8]] = match count <= buffer.len() {
+            true => &mut buffer[..count],
+            false => {
+                many.resize(count, &[][..]);
+                &mut many
+            }
+        };
+        data.iter_mut().zip(set).for_each(|(data, record)| *data = parsed.data(record));
+        let (records_data, signatures_data) = data.split_at(records.len());
+        let owner = self.owner(first.owner, signatures_data);
+        let ttl = records.iter().map(|record| record.ttl).max().unwrap_or(0);
+        debug_assert_eq!(signatures.len(), signatures_data.len());
+        let set = Set { owner, rtype: first.rtype, ttl, records: records_data, signatures: signatures_data };
+        self.facts.versions.add(set, self.server, kind, self.time).map(|_| ())
+    }
+
+    /// The owner, or the wildcard that it was made of: a signature says how many labels that had (RFC 4034 §3.1.3).
+    fn owner(&mut self, owner: Name, signatures: &[&[u8]]) -> Name {
+        let names = &mut self.facts.names;
+        let labels = signatures.first().map_or(u8::MAX, |data| data[LABELS_AT]);
+        if labels >= names.depth(owner) || names.is_wildcard(owner) {
+            return owner;
+        }
+        let encloser = names.cut_to(owner, labels);
+        let wildcard = [b"\x01*", names.wire(encloser)].concat();
+        // One more label than the encloser, and no more octets than the name that was below it by one label or more.
+        names.intern(&wildcard)
+    }
+}
+
+/// The name at the start of data that were read as a signature's.
+fn rdata_name(data: &[u8]) -> &[u8] {
+    &data[..rdata::name_length(data).unwrap_or(0)]
+}
+
+/// What a record set is to its response; `Ok(None)` for what may be passed over without a word.
+fn kind_of(
+    record: &Record,
+    outcome: &Outcome,
+    parsed: &Parsed,
+    chain: &[Name],
+    names: &Names,
+) -> Result<Option<Kind>, Reason> {
+    let encloses = || chain.iter().any(|&name| names.is_within(name, record.owner));
+    match record.section {
+        Section::Answer if record.rtype == rtype::DNAME && encloses() => authoritative(outcome, Kind::Answer),
+        Section::Answer if !chain.contains(&record.owner) => Err(Reason::Unrelated),
+        Section::Answer if is_synthesized(record, parsed, names) => Err(Reason::Synthesized),
+        Section::Answer => authoritative(outcome, Kind::Answer),
+        Section::Authority => match record.rtype {
+            rtype::NS | rtype::SOA if !encloses() => Err(Reason::Unrelated),
+            rtype::NS | rtype::DS | rtype::NSEC | rtype::NSEC3 if !outcome.is_authoritative => Ok(Some(Kind::Referral)),
+            rtype::NS | rtype::SOA | rtype::DS | rtype::NSEC | rtype::NSEC3 => authoritative(outcome, Kind::Authority),
+            _ => Err(Reason::Unrelated),
+        },
+        Section::Additional if matches!(record.rtype, rtype::A | rtype::AAAA) => {
+            Ok(Some(if outcome.is_authoritative { Kind::Additional } else { Kind::Glue }))
+        }
+        Section::Additional => Ok(None),
+    }
+}
+
+fn authoritative(outcome: &Outcome, kind: Kind) -> Result<Option<Kind>, Reason> {
+    if outcome.is_authoritative { Ok(Some(kind)) } else { Err(Reason::NotAuthoritative) }
+}
+
+/// Whether a CNAME record stands for a DNAME record above it.
+fn is_synthesized(record: &Record, parsed: &Parsed, names: &Names) -> bool {
+    let redirects = |other: &Record| {
+        other.rtype == rtype::DNAME && other.owner != record.owner && names.is_within(record.owner, other.owner)
+    };
+    record.rtype == rtype::CNAME && !record.is_signature && parsed.section(Section::Answer).any(redirects)
+}

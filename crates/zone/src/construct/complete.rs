@@ -1,0 +1,251 @@
+//! What zones need beyond what was seen: to load, to lead from the root to one another, and to deny what was denied.
+//!
+//! Whatever is added here is in [`Report::made`].
+
+mod draft;
+mod hosts;
+
+use std::collections::BTreeMap;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+
+use super::choose::{self, Chosen};
+use super::names::{Name, ROOT};
+use super::place::Side;
+use super::report::{Conflict, MadeKind, Report, Version};
+use super::servers::Authority;
+use super::{Absent, BuiltZone, Denied, Facts, TooMuch};
+use crate::rtype;
+use draft::Draft;
+
+/// A label below a name that was seen to exist without data, which makes it exist.
+const MARK: &[u8] = b"\x09_ldplayer";
+
+/// The zones that are made, by name, and what is known of them.
+pub(super) struct Plan<'a> {
+    pub facts: &'a mut Facts,
+    pub authority: &'a Authority,
+    pub report: &'a mut Report,
+    pub drafts: BTreeMap<Name, Draft>,
+}
+
+/// Makes zones of the chosen record sets.
+pub(super) fn zones(
+    facts: &mut Facts,
+    authority: &Authority,
+    chosen: Vec<Chosen>,
+    report: &mut Report,
+) -> Result<Vec<BuiltZone>, TooMuch> {
+    let mut plan = Plan { facts, authority, report, drafts: BTreeMap::new() };
+    plan.outline(&chosen);
+    let others = plan.distribute(chosen);
+    plan.delegate(&others);
+    plan.reach(&others);
+    plan.deny();
+    plan.begin();
+    plan.finish()
+}
+
+impl Plan<'_> {
+    /// The zones there will be: those with data of their own, and on a resolver's side the zones above them and the root.
+    fn outline(&mut self, chosen: &[Chosen]) {
+        for zone in chosen.iter().filter(|one| one.side == Side::Own).map(|one| one.zone) {
+            if self.drafts.contains_key(&zone) {
+                continue;
+            }
+            let above = self.facts.names.upward(zone).filter(|&name| self.authority.is_cut(name));
+            // A server's capture shows what others have only by chance.
+            let most = if self.report.resolver_side { usize::MAX } else { 1 };
+            for zone in above.take(most).collect::<Vec<_>>() {
+                self.drafts.entry(zone).or_default();
+            }
+        }
+        if self.report.resolver_side && !self.drafts.is_empty() {
+            self.drafts.entry(ROOT).or_default();
+        }
+    }
+
+    /// Gives the zones what is theirs; what remains is of use for others.
+    fn distribute(&mut self, chosen: Vec<Chosen>) -> Vec<Chosen> {
+        let (own, others): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|one| one.side == Side::Own);
+        for one in own {
+            self.drafts.entry(one.zone).or_default().put(one);
+        }
+        for one in others.iter().filter(|one| one.side == Side::Delegation) {
+            if let Some(draft) = self.drafts.get_mut(&one.zone) {
+                draft.put(one.clone());
+            }
+        }
+        others
+    }
+
+    /// The nearest zone that is made, from a name upward.
+    pub fn zone_of(&self, name: Name) -> Option<Name> {
+        self.facts.names.upward(name).find(|name| self.drafts.contains_key(name))
+    }
+
+    /// The nearest zone above a zone.
+    pub fn parent_of(&self, zone: Name) -> Option<Name> {
+        (zone != ROOT).then(|| self.zone_of(self.facts.names.parent(zone))).flatten()
+    }
+
+    pub fn made(&mut self, kind: MadeKind, zone: Name, record: String) {
+        let zone_name = choose::shown(self.facts, zone);
+        // Addresses were seen, if elsewhere.
+        if let Some(draft) = self.drafts.get_mut(&zone).filter(|_| kind != MadeKind::Address) {
+            draft.notes.push(format!("{kind}: {record}"));
+        }
+        self.report.made.push(super::Made { kind, zone: zone_name, record });
+    }
+
+    /// Gives every zone NS records at its apex and every parent those of its children, each from the other where it has none.
+    fn delegate(&mut self, others: &[Chosen]) {
+        let zones: Vec<Name> = self.drafts.keys().copied().collect();
+        let delegations = others.iter().filter(|one| one.side == Side::Delegation);
+        let delegations: BTreeMap<Name, &Chosen> = delegations.map(|one| (one.owner, one)).collect();
+        for zone in zones {
+            let apex = self.drafts[&zone].name_servers(zone, Side::Own).cloned();
+            let known = match (apex, delegations.get(&zone)) {
+                (Some(apex), _) => apex,
+                (None, Some(&delegation)) => {
+                    self.copy(delegation, zone, Side::Own, MadeKind::ApexNs);
+                    delegation.clone()
+                }
+                (None, None) => {
+                    self.name_servers_of_addresses(zone);
+                    continue;
+                }
+            };
+            let parent = self.parent_of(zone);
+            if let Some(parent) =
+                parent.filter(|parent| self.drafts[parent].name_servers(zone, Side::Delegation).is_none())
+            {
+                self.copy(&known, parent, Side::Delegation, MadeKind::Delegation);
+            }
+        }
+    }
+
+    /// Adds NS records that another zone has.
+    fn copy(&mut self, known: &Chosen, zone: Name, side: Side, kind: MadeKind) {
+        let lines: Vec<String> = known.versions.iter().flat_map(|&id| choose::lines(self.facts, id)).collect();
+        let set = Chosen { zone, side, ..known.clone() };
+        self.drafts.entry(zone).or_default().put(set);
+        lines.into_iter().for_each(|line| self.made(kind, zone, line));
+    }
+
+    /// Makes names that were seen without data exist, and tells where data and denials contradict each other: data are kept.
+    fn deny(&mut self) {
+        let existing = self.existing();
+        let mut absent: Vec<(Name, Absent, Denied)> =
+            self.facts.absent.iter().map(|(&(name, what), &denied)| (name, what, denied)).collect();
+        absent.sort_unstable_by_key(|&(name, what, _)| (name, what));
+        for (name, what, denied) in absent {
+            let Some(zone) = self.zone_of(name).filter(|_| self.authority.is_above(self.facts, name, denied.server))
+            else {
+                continue;
+            };
+            match what {
+                Absent::Name if existing.contains(&name) => {
+                    self.contradiction(zone, name, "NXDOMAIN and data", denied, None)
+                }
+                Absent::Name => {}
+                Absent::Data(rtype) if self.drafts[&zone].find(name, rtype).is_some() => {
+                    let what = format!("NODATA and {}", rtype::name_of(rtype));
+                    self.contradiction(zone, name, &what, denied, Some(rtype));
+                }
+                Absent::Data(rtype)
+                    if !existing.contains(&name) && !self.is_wildcards(zone, name, rtype, &existing) =>
+                {
+                    self.mark(zone, name);
+                }
+                Absent::Data(_) => {}
+            }
+        }
+    }
+
+    /// All names with data, and those above them.
+    fn existing(&self) -> HashSet<Name, FixedState> {
+        let mut existing = HashSet::default();
+        let owners = self.drafts.values().flat_map(Draft::owners).chain(self.drafts.keys().copied());
+        for owner in owners {
+            for name in self.facts.names.upward(owner) {
+                if !existing.insert(name) {
+                    break;
+                }
+            }
+        }
+        existing
+    }
+
+    /// Whether a wildcard stands for a name that is not there, and has no records of the type, either.
+    fn is_wildcards(&self, zone: Name, name: Name, rtype: u16, existing: &HashSet<Name, FixedState>) -> bool {
+        let Some(encloser) = self.facts.names.upward(name).find(|name| existing.contains(name)) else { return false };
+        let wildcard = self.facts.names.find(&[b"\x01*", self.facts.names.wire(encloser)].concat());
+        wildcard
+            .is_some_and(|wildcard| existing.contains(&wildcard) && self.drafts[&zone].find(wildcard, rtype).is_none())
+    }
+
+    fn mark(&mut self, zone: Name, name: Name) {
+        let wire = [MARK, self.facts.names.wire(name)].concat();
+        if wire.len() > ldplayer_core::name::MAX_NAME {
+            return;
+        }
+        let owner = self.facts.names.intern(&wire);
+        let text = b"\x18makes the name above be.";
+        let draft = self.drafts.entry(zone).or_default();
+        // One mark is enough, whatever types were asked for.
+        if draft.add(owner, rtype::TXT, 0, text) {
+            let shown = choose::shown(self.facts, name);
+            self.made(MadeKind::EmptyName, zone, shown);
+        }
+    }
+
+    fn contradiction(&mut self, zone: Name, name: Name, what: &str, denied: Denied, rtype: Option<u16>) {
+        let server = self.facts.servers[denied.server as usize];
+        let denial = Version {
+            records: vec![what.split(' ').next().unwrap_or_default().to_owned()],
+            first_ns: denied.first,
+            last_ns: denied.last,
+            count: denied.count.into(),
+            servers: vec![server],
+            is_taken: false,
+        };
+        let data = rtype.and_then(|rtype| self.drafts[&zone].find(name, rtype));
+        let data = data.map(|chosen| choose::version(self.facts, &chosen.versions, true));
+        let conflict = Conflict {
+            zone: choose::shown(self.facts, zone),
+            name: choose::shown(self.facts, name),
+            what: what.to_owned(),
+            versions: std::iter::once(denial).chain(data).collect(),
+        };
+        self.report.conflicts.push(conflict);
+    }
+
+    /// Gives every zone a SOA record, and notes which are nothing but what was made up.
+    fn begin(&mut self) {
+        let zones: Vec<Name> = self.drafts.keys().copied().collect();
+        for zone in zones {
+            if !self.authority.is_cut(zone) {
+                self.made(MadeKind::Zone, zone, choose::shown(self.facts, zone));
+            }
+            if self.drafts[&zone].find(zone, rtype::SOA).is_none() {
+                let data = draft::soa(self.facts.names.wire(zone));
+                self.drafts.entry(zone).or_default().add(zone, rtype::SOA, draft::SOA_TTL, &data);
+                let line = draft::line(self.facts, zone, rtype::SOA, draft::SOA_TTL, &data);
+                self.made(MadeKind::Soa, zone, line);
+            }
+        }
+    }
+
+    fn finish(self) -> Result<Vec<BuiltZone>, TooMuch> {
+        let facts = &*self.facts;
+        let mut zones = self
+            .drafts
+            .into_iter()
+            .map(|(zone, draft)| draft.finish(facts, zone).ok_or(TooMuch))
+            .collect::<Result<Vec<_>, _>>()?;
+        zones.sort_unstable_by(|a, b| crate::store::compare(&a.apex, &b.apex));
+        Ok(zones)
+    }
+}

@@ -1,0 +1,145 @@
+//! A response as the constructor wants it: names by number, record data uncompressed.
+
+use ldplayer_core::message::{CLASS_IN, HEADER, Message};
+use ldplayer_core::name::MAX_NAME;
+
+use super::names::{Name, Names};
+use super::report::Reason;
+use crate::rdata;
+use crate::rtype;
+
+/// Octets of a record between its owner and its data.
+const FIXED: usize = 10;
+
+/// Where a record stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Section {
+    Answer,
+    Authority,
+    Additional,
+}
+
+/// A record of a response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    pub section: Section,
+    pub owner: Name,
+    /// The type, or the type that a signature covers.
+    pub rtype: u16,
+    pub is_signature: bool,
+    pub ttl: u32,
+    start: u32,
+    end: u32,
+}
+
+/// The parts of a response, in buffers that are used again.
+#[derive(Debug, Default)]
+pub(super) struct Parsed {
+    pub qname: Name,
+    pub qtype: u16,
+    pub records: Vec<Record>,
+    data: Vec<u8>,
+    /// Owners by their offsets in the message: most are pointers to one that was there before.
+    owners: Vec<(u16, Name)>,
+}
+
+impl Parsed {
+    /// Reads a response whose header was looked at.
+    ///
+    /// # Errors
+    /// Why nothing of it can be used.
+    pub fn read(&mut self, message: &Message<'_>, names: &mut Names) -> Result<(), Reason> {
+        self.records.clear();
+        self.data.clear();
+        self.owners.clear();
+        let [questions, answers, authorities, additionals] = message.counts();
+        if questions == 0 {
+            return Err(Reason::NoQuestion);
+        }
+        let octets = message.octets();
+        let (mut at, name) = self.owner(octets, HEADER, names).ok_or(Reason::Malformed)?;
+        self.qname = name;
+        self.qtype = word(octets, at).ok_or(Reason::Malformed)?;
+        if questions != 1 || word(octets, at + 2) != Some(CLASS_IN) {
+            return Err(Reason::OddQuestion);
+        }
+        at += 4;
+        let sections =
+            [(Section::Answer, answers), (Section::Authority, authorities), (Section::Additional, additionals)];
+        for (section, count) in sections {
+            for _ in 0..count {
+                at = self.record(octets, at, section, names).ok_or(Reason::Malformed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Data of a record in wire format, uncompressed.
+    pub fn data(&self, record: &Record) -> &[u8] {
+        &self.data[record.start as usize..record.end as usize]
+    }
+
+    /// The records of a section.
+    pub fn section(&self, section: Section) -> impl Iterator<Item = &Record> {
+        self.records.iter().filter(move |record| record.section == section)
+    }
+
+    /// Brings records of one set together, by owner, type, and data.
+    pub fn sort(&mut self) {
+        let data = &self.data;
+        let key = |record: &Record| (record.section, record.owner, record.rtype, record.is_signature);
+        let octets = |record: &Record| &data[record.start as usize..record.end as usize];
+        self.records.sort_unstable_by(|a, b| key(a).cmp(&key(b)).then_with(|| octets(a).cmp(octets(b))));
+    }
+
+    /// Reads a record, and gives the offset behind it. Records of other classes and pseudo-records are left out.
+    fn record(&mut self, octets: &[u8], at: usize, section: Section, names: &mut Names) -> Option<usize> {
+        let (fixed, owner) = self.owner(octets, at, names)?;
+        let (rtype, class) = (word(octets, fixed)?, word(octets, fixed + 2)?);
+        let ttl = u32::from(word(octets, fixed + 4)?) << 16 | u32::from(word(octets, fixed + 6)?);
+        let (from, length) = (fixed + FIXED, usize::from(word(octets, fixed + 8)?));
+        let end = from + length;
+        let raw = octets.get(..end)?;
+        if class != CLASS_IN || matches!(rtype, 0 | rtype::OPT | 128..=255) {
+            return Some(end);
+        }
+        let start = self.data.len();
+        rdata::expand(rtype, raw, from, &mut self.data)?;
+        let is_signature = rtype == rtype::RRSIG;
+        let rtype = if is_signature { word(&self.data, start)? } else { rtype };
+        // RFC 2181 §8: a TTL with the top bit set is zero.
+        let ttl = if ttl > i32::MAX as u32 { 0 } else { ttl };
+        let (start, end_of_data) = (start as u32, self.data.len() as u32);
+        self.records.push(Record { section, owner, rtype, is_signature, ttl, start, end: end_of_data });
+        Some(end)
+    }
+
+    /// The name at an offset, and the offset behind it.
+    fn owner(&mut self, octets: &[u8], at: usize, names: &mut Names) -> Option<(usize, Name)> {
+        let first = *octets.get(at)?;
+        let (start, behind) = match first {
+            0xc0..=0xff => (usize::from(word(octets, at)? & 0x3fff), Some(at + 2)),
+            _ => (at, None),
+        };
+        if let (Some(behind), Some(&(_, name))) =
+            (behind, self.owners.iter().find(|&&(offset, _)| usize::from(offset) == start))
+        {
+            return Some((behind, name));
+        }
+        let (mut wire, mut length) = ([0; MAX_NAME], 0);
+        let end = rdata::read_name(octets, start, |part| {
+            let room = wire.get_mut(length..length + part.len())?;
+            room.copy_from_slice(part);
+            length += part.len();
+            Some(())
+        })?;
+        wire[..length].make_ascii_lowercase();
+        let name = names.intern(&wire[..length]);
+        self.owners.push((start as u16, name));
+        Some((behind.unwrap_or(end), name))
+    }
+}
+
+fn word(octets: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*octets.get(at)?, *octets.get(at + 1)?]))
+}

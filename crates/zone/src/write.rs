@@ -1,0 +1,146 @@
+//! Records to the text of a zone file that reads back as the same records (RFC 1035 §5.1, RFC 3597 §5).
+
+use std::fmt::{self, Write as _};
+use std::io;
+
+use domain::base::iana::Rtype;
+use domain::base::name::ParsedName;
+use domain::base::rdata::ParseAnyRecordData;
+use domain::base::zonefile_fmt::{DisplayKind, ZonefileFmt};
+use domain::dep::octseq::Parser;
+use domain::rdata::{AllRecordData, Rrsig};
+use ldplayer_core::name::Presentation;
+
+use crate::rdata;
+use crate::records::{Record, Records};
+use crate::rtype;
+use crate::scan::Scanner;
+
+/// Writes records in their order, one a line, names absolute.
+///
+/// # Errors
+/// What the system says of `out`.
+pub fn zone(records: &Records, out: &mut impl io::Write) -> io::Result<()> {
+    let mut line = Line::default();
+    records.iter().try_for_each(|record| out.write_all(line.of(&record).as_bytes()))
+}
+
+/// Writes records as lines of a zone file, with buffers that are used again.
+#[derive(Debug, Default)]
+pub struct Line {
+    text: String,
+    data: Vec<u8>,
+}
+
+impl Line {
+    /// The record as a line, its end included. Data are in the form that people read; in generic form (RFC 3597 §5) where
+    /// there is none, or where what the library writes would not be read as the same data.
+    pub fn of(&mut self, record: &Record<'_>) -> &str {
+        self.text.clear();
+        let (owner, rtype) = (Presentation(record.owner), rtype::name_of(record.rtype));
+        // Writing to a string cannot fail, and what a Display refuses is taken back below.
+        let _ = write!(self.text, "{owner} {} {rtype} ", record.ttl);
+        let start = self.text.len();
+        if presented(record, &mut self.text).is_err() || !self.is_read_back(record, start) {
+            self.text.clear();
+            let _ = write!(self.text, "{record}");
+        }
+        self.text.push('\n');
+        &self.text
+    }
+
+    fn is_read_back(&mut self, record: &Record<'_>, start: usize) -> bool {
+        let mut scanner = Scanner::new(&self.text.as_bytes()[start..]);
+        self.data.clear();
+        scanner.next_entry().is_some()
+            && rdata::parse(record.rtype, &mut scanner, None, &mut self.data).is_ok()
+            && self.data == record.data
+            && scanner.next_entry().is_none()
+    }
+}
+
+fn presented(record: &Record<'_>, text: &mut String) -> fmt::Result {
+    let mut parser = Parser::from_ref(record.data);
+    let data = AllRecordData::<&[u8], ParsedName<&[u8]>>::parse_any_rdata(Rtype::from_int(record.rtype), &mut parser);
+    let data = data.map_err(|_| fmt::Error)?;
+    if let AllRecordData::Rrsig(signature) = &data {
+        return presented_signature(signature, text);
+    }
+    write!(text, "{}", data.display_zonefile(DisplayKind::Simple))
+}
+
+/// A signature with its times as dates (RFC 4034 §3.2): NSD reads no seconds, which the library writes.
+fn presented_signature(signature: &Rrsig<&[u8], ParsedName<&[u8]>>, text: &mut String) -> fmt::Result {
+    let shown = signature.display_zonefile(DisplayKind::Simple).to_string();
+    for (place, field) in shown.split(' ').enumerate() {
+        let blank = if place == 0 { "" } else { " " };
+        match (place, field.parse()) {
+            (4 | 5, Ok(seconds)) => write!(text, "{blank}{}", date(seconds)?)?,
+            _ => write!(text, "{blank}{field}")?,
+        }
+    }
+    Ok(())
+}
+
+/// Seconds since 1970 as YYYYMMDDHHmmSS.
+fn date(seconds: u32) -> Result<impl fmt::Display, fmt::Error> {
+    let time = jiff::Timestamp::from_second(seconds.into()).map_err(|_| fmt::Error)?;
+    Ok(time.strftime("%Y%m%d%H%M%S").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::load;
+
+    fn read(text: &str) -> Records {
+        load::text_of(text.as_bytes(), Path::new("z"), None, &mut |_| unreachable!()).unwrap()
+    }
+
+    fn lines(records: &Records) -> String {
+        let mut text = Vec::new();
+        zone(records, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    fn plain(records: &Records) -> Vec<(Vec<u8>, u16, u32, Vec<u8>)> {
+        records.iter().map(|one| (one.owner.to_vec(), one.rtype, one.ttl, one.data.to_vec())).collect()
+    }
+
+    #[test]
+    fn lines_are_what_people_read() {
+        for line in [
+            ". 86400 SOA a.root-servers.net. nstld.verisign-grs.com. 2016100801 1800 900 604800 86400\n",
+            "a\\.b.example. 60 A 192.0.2.1\n",
+            "example. 60 AAAA 2001:db8::1\n",
+            "example. 60 MX 10 mail.example.\n",
+            "example. 60 RRSIG A 13 1 60 20300101000000 20200101000000 1 example. AAAA\n",
+            "example. 60 NSEC a.example. NS SOA RRSIG NSEC DNSKEY\n",
+        ] {
+            assert_eq!(lines(&read(line)), line);
+        }
+    }
+
+    #[test]
+    fn data_that_the_library_cannot_write_is_generic() {
+        let text = "example. 60 TYPE65280 \\# 2 0102\n";
+        assert_eq!(plain(&read(&lines(&read(text)))), plain(&read(text)));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_reads_back(rtype in 1u16..300, data in proptest::collection::vec(any::<u8>(), 0..40), label in "[ -~]{1,20}") {
+            let mut records = Records::default();
+            let owner = [&[label.len() as u8], label.as_bytes(), &[0]].concat();
+            let is_record = !matches!(rtype, rtype::OPT | 128..=255);
+            if is_record && records.push(&owner, rtype, 60, &data).is_ok() {
+                let text = lines(&records);
+                prop_assert_eq!(plain(&read(&text)), plain(&records), "{}", text);
+            }
+        }
+    }
+}

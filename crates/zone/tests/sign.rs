@@ -1,0 +1,237 @@
+//! Signed zones as BIND's `dnssec-verify` sees them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ldplayer_core::name::Presentation;
+use ldplayer_zone::sign::{self, Algorithm, Denial, Key, Policy, Role, Signed, Validity};
+use ldplayer_zone::{Records, load, rtype};
+
+/// 2020 to 2070.
+const VALIDITY: Validity = Validity { inception: 1_577_836_800, expiration: 3_155_760_000 };
+
+fn zone(name: &str) -> Records {
+    load::file(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/zones").join(name), None).unwrap()
+}
+
+/// The root zone of the repository's data.
+fn root() -> Records {
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/root-2016100801.zone.xz");
+    let mut text = Vec::new();
+    let mut reader = liblzma::read::XzDecoder::new(std::fs::File::open(packed).unwrap());
+    std::io::Read::read_to_end(&mut reader, &mut text).unwrap();
+    load::text_of(&text, Path::new("root.zone"), None, &mut |_| unreachable!()).unwrap()
+}
+
+fn keys(algorithm: Algorithm, zsks: u8) -> Vec<Key> {
+    let key = |role, number| Key::generate(role, algorithm, 1024, &[number; 32]).unwrap();
+    let mut keys = vec![key(Role::Ksk, 100)];
+    keys.extend((0..zsks).map(|number| key(Role::Zsk, number)));
+    keys
+}
+
+fn nsec3(iterations: u16, salt: &[u8], opt_out: bool) -> Denial {
+    Denial::Nsec3 { iterations, salt: salt.to_vec(), opt_out }
+}
+
+fn signed(records: &Records, keys: &[Key], active_zsks: usize, denial: Denial) -> Signed {
+    let delegations = BTreeMap::new();
+    let policy = Policy { keys, active_zsks, denial, validity: VALIDITY, delegations: &delegations, threads: 2 };
+    sign::zone(records, &policy).unwrap()
+}
+
+fn text(records: &Records) -> String {
+    records.iter().fold(String::new(), |mut text, record| {
+        writeln!(text, "{record}").unwrap();
+        text
+    })
+}
+
+/// Has `dnssec-verify` check a zone; what it says when it does not like it.
+fn verify(origin: &str, records: &Records) -> Result<(), String> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text(records)).unwrap();
+    let output = Command::new("dnssec-verify").args(["-o", origin]).arg(file.path()).output().expect("bind9-utils");
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
+    if output.status.success() { Ok(()) } else { Err(said) }
+}
+
+fn denials() -> [Denial; 5] {
+    [
+        Denial::Nsec,
+        nsec3(0, b"", false),
+        nsec3(5, b"\xaa\xbb\xcc\xdd", false),
+        nsec3(0, b"", true),
+        nsec3(12, b"s", true),
+    ]
+}
+
+#[test]
+fn every_algorithm_with_every_denial_is_verified_by_bind() {
+    for (file, origin) in [
+        ("plain.zone", "test"),
+        ("nsec.zone", "test"),
+        ("nsec3.zone", "test"),
+        ("nsec3-opt-out.zone", "test"),
+        ("rfc4035.zone", "example"),
+        ("rfc4592.zone", "example"),
+        ("rfc5155.zone", "example"),
+    ] {
+        let records = zone(file);
+        for algorithm in Algorithm::ALL {
+            for denial in denials() {
+                let made = signed(&records, &keys(algorithm, 1), 1, denial.clone());
+                verify(origin, &made.records).unwrap_or_else(|said| panic!("{file} {algorithm} {denial:?}: {said}"));
+            }
+        }
+    }
+}
+
+fn of_type(records: &Records, rtype: u16) -> Vec<(String, Vec<u8>)> {
+    let all = records.iter().filter(|record| record.rtype == rtype);
+    all.map(|record| (Presentation(record.owner).to_string(), record.data.to_vec())).collect()
+}
+
+#[test]
+fn a_rollover_has_all_keys_and_signs_with_one_or_with_all() {
+    let (records, keys) = (zone("rfc4592.zone"), keys(Algorithm::RsaSha256, 3));
+    let (one, all) = (signed(&records, &keys, 1, Denial::Nsec), signed(&records, &keys, 3, Denial::Nsec));
+    for made in [&one, &all] {
+        verify("example", &made.records).unwrap();
+        assert_eq!(of_type(&made.records, rtype::DNSKEY).len(), 4);
+    }
+    // The keys have the KSK's signature alone.
+    assert_eq!(all.signatures - 1, 3 * (one.signatures - 1));
+}
+
+#[test]
+fn the_same_input_gives_the_same_zone_and_signing_again_changes_nothing() {
+    for algorithm in Algorithm::ALL {
+        let keys = keys(algorithm, 2);
+        let first = signed(&zone("plain.zone"), &keys, 1, nsec3(1, b"x", true));
+        let again = signed(&first.records, &keys, 1, nsec3(1, b"x", true));
+        assert_eq!(text(&first.records), text(&again.records), "{algorithm}");
+        let other = signed(&first.records, &keys, 1, Denial::Nsec);
+        assert_eq!(of_type(&other.records, rtype::NSEC3), [], "what was there before is gone");
+    }
+}
+
+#[test]
+fn private_keys_are_read_back() {
+    for algorithm in Algorithm::ALL {
+        for key in keys(algorithm, 1) {
+            let text = sign::private_text(&key);
+            let read = sign::read_private(&text, key.role()).unwrap();
+            assert_eq!((read.data(), read.tag()), (key.data(), key.tag()));
+            assert_eq!(sign::private_text(&read), text);
+            for cut in (0..text.len()).step_by(7) {
+                // Any beginning is a key or an error.
+                let _ = sign::read_private(&text[..cut], key.role());
+            }
+        }
+    }
+    assert_eq!(
+        sign::read_private("Algorithm: 5 (RSASHA1)\n", Role::Zsk).unwrap_err().to_string(),
+        "algorithm 5 is not one to sign with: rsasha256, rsasha512, ecdsap256sha256, ecdsap384sha384 or ed25519"
+    );
+    let generate = |bits| Key::generate(Role::Zsk, Algorithm::RsaSha256, bits, &[0; 32]);
+    assert!(generate(512).is_err() && generate(1028).is_err() && generate(8192).is_err());
+}
+
+#[test]
+fn keys_are_those_of_the_rfcs() {
+    // RFC 6605 §6.1 and RFC 8080 §6.1: private key, DNSKEY data, DS data.
+    let p256 = "Private-key-format: v1.2\nAlgorithm: 13 (ECDSAP256SHA256)\nPrivateKey: GU6SnQ/Ou+xC5RumuIUIuJZteXT2z0O/ok1s38Et6mQ=\n";
+    let key = sign::read_private(p256, Role::Ksk).unwrap();
+    assert_eq!(key.tag(), 55_648);
+    let ds = sign::ds(b"\x07example\x03net\0", key.data(), 2).unwrap();
+    assert_eq!(hex(&ds[4..]), "b4c8c1fe2e7477127b27115656ad6256f424625bf5c1e2770ce6d6e37df61d17");
+    let ed25519 =
+        "Private-key-format: v1.2\nAlgorithm: 15 (ED25519)\nPrivateKey: ODIyNjAzODQ2MjgwODAxMjI2NDUxOTAyMDQxNDIyNjI=\n";
+    let key = sign::read_private(ed25519, Role::Ksk).unwrap();
+    assert_eq!(key.tag(), 3613);
+    let ds = sign::ds(b"\x07example\x03com\0", key.data(), 2).unwrap();
+    assert_eq!(hex(&ds[4..]), "3aa5ab37efce57f737fc1627013fee07bdf241bd10f3b1964ab55c78e79a304b");
+    assert_eq!(sign::ds(b"\0", key.data(), 1).map(|ds| ds.len()), Some(24));
+    assert_eq!((sign::ds(b"\0", key.data(), 3), sign::ds(b"\0", b"", 2)), (None, None));
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+#[test]
+fn delegations_get_the_ds_records_they_are_given() {
+    let (records, keys) = (zone("plain.zone"), keys(Algorithm::Ed25519, 1));
+    let name = |label: &str| [&[label.len() as u8], label.as_bytes(), b"\x04test\0"].concat();
+    let ds = sign::ds(&name("sub"), keys[0].data(), 2).unwrap();
+    let delegations = BTreeMap::from([
+        (name("sub"), vec![ds.clone()]),
+        (name("secure"), Vec::new()),
+        (name("www"), vec![ds.clone()]),
+    ]);
+    let made = |denial| {
+        let policy =
+            Policy { keys: &keys, active_zsks: 1, denial, validity: VALIDITY, delegations: &delegations, threads: 1 };
+        sign::zone(&records, &policy).unwrap().records
+    };
+    for denial in denials() {
+        let made = made(denial);
+        verify("test", &made).unwrap();
+        let found = of_type(&made, rtype::DS);
+        let owners: Vec<&str> = found.iter().map(|(owner, _)| owner.as_str()).collect();
+        assert_eq!(
+            owners,
+            ["secure-out.test.", "sub.test."],
+            "one replaced, one removed, none where nothing is delegated"
+        );
+        assert_eq!(found[1].1, ds);
+    }
+}
+
+#[test]
+fn opt_out_leaves_insecure_delegations_out_of_the_chain() {
+    let (records, keys) = (zone("plain.zone"), keys(Algorithm::Ed25519, 1));
+    let all = signed(&records, &keys, 1, nsec3(0, b"", false));
+    let some = signed(&records, &keys, 1, nsec3(0, b"", true));
+    assert!(some.denials < all.denials, "{} {}", some.denials, all.denials);
+    let flags = |made: &Signed| of_type(&made.records, rtype::NSEC3).iter().all(|(_, data)| data[1] == 1);
+    assert!(flags(&some) && !flags(&all));
+    assert_eq!(
+        of_type(&some.records, rtype::NSEC3PARAM)[0].1,
+        [1, 0, 0, 0, 0],
+        "the flag is for NSEC3 alone (RFC 5155 4.1.2)"
+    );
+}
+
+#[test]
+fn the_root_zone_is_signed_and_verified_at_full_size() {
+    let (records, keys) = (root(), keys(Algorithm::Ed25519, 2));
+    let made = signed(&records, &keys, 1, Denial::Nsec);
+    verify(".", &made.records).unwrap();
+    let count = |records: &Records, rtype| of_type(records, rtype).len();
+    for kept in [rtype::NS, rtype::DS, rtype::A, rtype::AAAA, rtype::NSEC] {
+        assert_eq!(count(&made.records, kept), count(&records, kept), "type {kept}");
+    }
+}
+
+#[test]
+fn what_cannot_be_signed_is_told() {
+    let (records, keys, delegations) = (zone("rfc4592.zone"), keys(Algorithm::Ed25519, 1), BTreeMap::new());
+    let sign = |records: &Records, keys: &[Key]| {
+        let policy = Policy {
+            keys,
+            active_zsks: 1,
+            denial: Denial::Nsec,
+            validity: VALIDITY,
+            delegations: &delegations,
+            threads: 1,
+        };
+        sign::zone(records, &policy).unwrap_err().to_string()
+    };
+    assert_eq!(sign(&records, &keys[..1]), "there is no ZSK to sign with");
+    assert_eq!(sign(&records, &keys[1..]), "there is no KSK to sign with");
+    assert_eq!(sign(&Records::default(), &keys), "no SOA record: this is no whole zone (RFC 1035 5.2)");
+}
