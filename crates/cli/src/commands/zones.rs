@@ -1,6 +1,7 @@
 //! `ldplayer zones`: what can be made of a zone set.
 
 mod build;
+mod fetch;
 mod sign;
 mod sources;
 mod views;
@@ -20,6 +21,8 @@ pub struct Args {
 enum Verb {
     /// Make zone files of the responses in captures
     Build(build::Args),
+    /// Ask the questions of a trace once, and make zone files of what the resolver found
+    Fetch(Box<fetch::Args>),
     /// Sign zones: keys, signatures, NSEC or NSEC3, DS records in the parents, a trust anchor
     Sign(sign::Args),
     /// Write a BIND configuration with a view for each set of name server addresses
@@ -30,6 +33,7 @@ enum Verb {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.verb {
         Verb::Build(args) => build::run(args),
+        Verb::Fetch(args) => fetch::run(args),
         Verb::Sign(args) => sign::run(args),
         Verb::Views(args) => views::run(args),
     }
