@@ -1,8 +1,10 @@
 //! `ldplayer zones fetch`: in an emulated Internet, a stock resolver is asked what a trace asked, and zones come of it.
 
 use std::fmt::Write as _;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
@@ -11,6 +13,8 @@ use serde_json::Value;
 
 /// Zones below `example.`.
 const CHILDREN: usize = 12;
+/// How long a question is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     let file = folder.join(name);
@@ -108,6 +112,86 @@ fn a_trace_becomes_the_zones_behind_it() {
     assert!(second.status.success(), "{}", stderr(&second));
     assert!(stderr(&second).contains("36 settled before, 0 asked now"), "{}", stderr(&second));
     assert_eq!(second.stdout, first.stdout);
+}
+
+/// Zones of the same responses, recorded in two formats.
+fn assert_same_zones(one: &Path, other: &Path) {
+    let scratch = tempfile::tempdir().unwrap();
+    let build = |capture: &Path, name: &str| {
+        let output = scratch.path().join(name);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        let built =
+            command.args(["zones", "build", "--side", "resolver", "-o"]).args([&output, capture]).output().unwrap();
+        assert!(built.status.success(), "{}", stderr(&built));
+        let mut files: Vec<PathBuf> = std::fs::read_dir(output).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    };
+    let (mine, theirs) = (build(one, "one"), build(other, "other"));
+    assert!(mine.len() > 1 && mine.len() == theirs.len(), "{mine:?} {theirs:?}");
+    for (mine, theirs) in mine.iter().zip(&theirs) {
+        assert_eq!(mine.file_name(), theirs.file_name());
+        assert!(std::fs::read(mine).unwrap() == std::fs::read(theirs).unwrap(), "{}", mine.display());
+    }
+}
+
+#[test]
+fn zones_of_cdns_and_dnstap_are_those_of_captures() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    assert_same_zones(&root.join("data/clients-20160629.cdns.xz"), &root.join("data/clients-20160629.pcap.xz"));
+    // Beside the repository there may be more.
+    let collection = root.join("../shared/data");
+    let dnstap = collection.join("dnstap/zonemaster-resolver-2022-11.dnstap.xz");
+    if dnstap.exists() {
+        assert_same_zones(&dnstap, &collection.join("pcap-upstream/zonemaster-upstream-2022-11.pcap.xz"));
+    }
+}
+
+/// Nobody answers on the Internet: a harvest that is interrupted keeps what it has, and goes on.
+#[test]
+fn an_interrupted_harvest_goes_on() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    trace(folder);
+    let resolver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    resolver.set_read_timeout(Some(PATIENCE)).unwrap();
+    let address = resolver.local_addr().unwrap().to_string();
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        let all = ["zones", "fetch", "trace.tsv", "--rate", "1000", "--resolver", &address, "-o", "built/"];
+        command.current_dir(folder).args(all).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    // Answers so many questions with NXDOMAIN.
+    let answer = |count: usize| {
+        for _ in 0..count {
+            let mut message = [0; 512];
+            let (length, from) = resolver.recv_from(&mut message).unwrap();
+            (message[2], message[3]) = (0x81, 0x83);
+            resolver.send_to(&message[..length], from).unwrap();
+        }
+    };
+    let first = start();
+    answer(20);
+    let journal = folder.join("built.harvest/asked.tsv");
+    // The rest have been sent by now or will not be: nobody answers them.
+    let pid = rustix::process::Pid::from_child(&first);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let first = first.wait_with_output().unwrap();
+    assert_eq!(first.status.code(), Some(1), "{}", stderr(&first));
+    assert!(stderr(&first).contains("interrupted; the same command goes on where this one was"), "{}", stderr(&first));
+    let settled = std::fs::read_to_string(&journal).unwrap().lines().count() - 1;
+    assert!(settled <= 20, "{settled}");
+    // What the first left behind in the socket is not for the second.
+    resolver.set_nonblocking(true).unwrap();
+    while resolver.recv(&mut [0; 512]).is_ok() {}
+    resolver.set_nonblocking(false).unwrap();
+    let second = start();
+    answer(36 - settled);
+    let second = second.wait_with_output().unwrap();
+    assert!(second.status.success(), "{}", stderr(&second));
+    assert!(stderr(&second).contains(&format!("{settled} settled before, {} asked now", 36 - settled)));
+    assert!(stderr(&second).contains("build the zones of a capture at the resolver"), "{}", stderr(&second));
 }
 
 #[test]
