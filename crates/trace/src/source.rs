@@ -28,6 +28,7 @@ use std::sync::atomic::AtomicBool;
 
 use ldplayer_core::Transaction;
 
+pub(crate) use self::live::Live;
 pub(crate) use self::packets::Frame;
 pub use self::role::{Role, UnknownRole};
 use self::sort::Window;
@@ -101,6 +102,11 @@ const BATCH_OCTETS: usize = 2 << 20;
 
 /// How Parquet files begin.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
+
+/// The control frame at the end of a stream of frames.
+pub(crate) fn stop_frame() -> Vec<u8> {
+    framestream::Control::new(framestream::control::STOP, None).compose()
+}
 
 /// Opens inputs of any format, known by their content. Several are merged by time.
 ///

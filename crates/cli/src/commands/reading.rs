@@ -17,6 +17,11 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// What a resolver was recorded to ask.
+    pub fn of_resolver() -> Self {
+        Self { port: vec![53], role: vec![Role::Resolver] }
+    }
+
     /// The inputs and how they are read. Where one is a socket, the first Ctrl-C ends what comes through it, and what came
     /// is kept; the second ends the process.
     pub fn of(&self, traces: &[String]) -> (Vec<Input>, OpenOptions) {

@@ -2,6 +2,8 @@
 
 mod output;
 
+pub(super) use output::prepare;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -28,7 +30,8 @@ Examples:
   ldplayer zones build monday.pcap tuesday.pcap --conflict majority -o zones/
   ldplayer serve zones/ --listen 127.0.0.1:5300 --all-zones-everywhere")]
 pub struct Args {
-    /// Captures or traces with responses, compressed or not; `-` is standard input
+    /// Captures, dnstap, C-DNS or traces with responses, compressed or not; `-` is standard input, `unix:PATH` a socket
+    /// to listen on for dnstap
     #[arg(required = true, value_name = "CAPTURE")]
     captures: Vec<String>,
     /// Directory for the zone files
@@ -49,6 +52,19 @@ pub struct Args {
     json: bool,
 }
 
+impl Args {
+    /// Zones of what a resolver was recorded to ask.
+    pub(super) fn of_harvest(
+        captures: Vec<String>,
+        output: PathBuf,
+        conflict: Policy,
+        reading: Reading,
+        json: bool,
+    ) -> Self {
+        Self { captures, output, conflict, side: "resolver".to_owned(), reading, json }
+    }
+}
+
 fn parse_policy(word: &str) -> Result<Policy, String> {
     let known = Policy::ALL.into_iter().find(|policy| policy.to_string() == word);
     known.ok_or_else(|| format!("`{word}` is none of first, last, majority, union"))
@@ -56,18 +72,22 @@ fn parse_policy(word: &str) -> Result<Policy, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    output::prepare(&args.output)?;
-    let built = build(args)?;
-    if built.zones.is_empty() {
-        return Err(no_zone(args, &built).into());
-    }
-    let summary = output::write(&args.output, &built)?;
-    output::print(&summary, args)?;
+    prepare(&args.output)?;
+    finish(args, &build(args)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes zones and says what they are.
+pub(super) fn finish(args: &Args, built: &Built) -> Result<(), Failure> {
+    if built.zones.is_empty() {
+        return Err(no_zone(args, built).into());
+    }
+    let summary = output::write(&args.output, built)?;
+    Ok(output::print(&summary, args)?)
+}
+
 /// Reads all captures, and makes the zones.
-fn build(args: &Args) -> Result<Built, Failure> {
+pub(super) fn build(args: &Args) -> Result<Built, Failure> {
     let (inputs, options) = args.reading.of(&args.captures);
     let mut source = open(&inputs, &options)?;
     let mut builder = Builder::default();

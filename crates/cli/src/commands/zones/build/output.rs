@@ -63,7 +63,7 @@ struct VersionEntry {
 }
 
 /// Makes the directory. One that has zone files keeps them from being mixed up with others.
-pub(super) fn prepare(directory: &Path) -> anyhow::Result<()> {
+pub(in crate::commands::zones) fn prepare(directory: &Path) -> anyhow::Result<()> {
     let shown = directory.display();
     fs::create_dir_all(directory)
         .with_context(|| format!("{shown}: cannot be made; choose another directory with -o"))?;

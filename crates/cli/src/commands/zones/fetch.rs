@@ -1,0 +1,347 @@
+//! `ldplayer zones fetch`: asks the questions of a trace once, records what the resolver asks in turn, and builds zones of it.
+
+mod asker;
+mod journal;
+mod questions;
+mod resolver;
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, IsTerminal};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use ldplayer_core::Cidr;
+use ldplayer_core::time::{NS_PER_S, Span};
+use ldplayer_net::{netns, wiring};
+use ldplayer_trace::open;
+use ldplayer_zone::construct::{Built, MadeKind, Policy};
+
+use self::asker::{Asker, Outcome, Settings};
+use self::journal::Journal;
+use self::questions::{Question, Questions};
+use self::resolver::Resolver;
+use super::build;
+use crate::commands::reading::Reading;
+use crate::failure::{Failure, VERDICT_FAILED};
+
+/// Rounds in which what the zones still lack is asked for, beside the first.
+const PROBES: usize = 2;
+/// QTYPEs of what a zone needs: NS and SOA.
+const NEEDED: [u16; 2] = [2, 6];
+/// How long an answer is waited for at a time, so that what is due is sent.
+const WAIT: Duration = Duration::from_millis(2);
+
+/// Options of `zones fetch`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A stock Unbound with an empty cache is started for it and asked on loopback; what it asks in turn is
+recorded with its answers. It asks name servers all over the Internet, at the rate given or less,
+and so wants --allow-target 0.0.0.0/0 outside of a testbed. With --resolver another resolver is
+asked, whose cache should be empty; it sends dnstap of its own questions to --tap, or its upstream
+side is captured by other means and given to `zones build`.
+
+A harvest that ended early goes on where it was when the same command is run again.
+
+Examples:
+  ldplayer zones fetch clients.pcap.xz --allow-target 0.0.0.0/0 -o zones/
+  ldplayer testbed exec resolver -- ldplayer zones fetch clients.pcap.xz -o zones/
+  ldplayer zones fetch clients.pcap.xz --resolver 127.0.0.1:5300 --tap /run/tap.sock -o zones/")]
+pub struct Args {
+    /// Traces whose questions are asked
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<String>,
+    /// Directory for the zone files
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Directory for what was asked and recorded [default: DIR.harvest]
+    #[arg(long, value_name = "DIR2")]
+    harvest: Option<PathBuf>,
+    /// Resolver to ask, ADDR[:PORT], rather than one that is started
+    #[arg(long, value_name = "ADDR", value_parser = parse_resolver)]
+    resolver: Option<SocketAddr>,
+    /// Socket at which to listen for the dnstap of that resolver (RESOLVER_QUERY and RESOLVER_RESPONSE)
+    #[arg(long, value_name = "PATH", requires = "resolver")]
+    tap: Option<PathBuf>,
+    /// Root hints of the resolver that is started [default: its own]
+    #[arg(long, value_name = "FILE", conflicts_with = "resolver")]
+    root_hints: Option<PathBuf>,
+    /// Trust anchor of the resolver that is started, so that it asks for DS and DNSKEY records [default: none]
+    #[arg(long, value_name = "FILE", conflicts_with = "resolver")]
+    trust_anchor: Option<PathBuf>,
+    /// Questions a second
+    #[arg(long, value_name = "QPS", default_value = "50", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rate: u32,
+    /// How long an answer is waited for
+    #[arg(long, value_name = "S", default_value = "10s")]
+    timeout: Span,
+    /// How often a question is asked until it is answered by something else than SERVFAIL
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
+    tries: u32,
+    /// Allow asking outside of this host
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    allow_target: Vec<Cidr>,
+    #[command(flatten)]
+    reading: Reading,
+    /// Print what was built as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_resolver(word: &str) -> Result<SocketAddr, String> {
+    let address = word.parse().or_else(|_| word.parse().map(|ip| SocketAddr::new(ip, 53)));
+    address.map_err(|_| format!("`{word}` is no address; write ADDR or ADDR:PORT"))
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    check_target(args)?;
+    let folder = args.harvest.clone().unwrap_or_else(|| suffixed(&args.output, ".harvest"));
+    build::prepare(&args.output)?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("{}: cannot be made; choose another directory with --harvest", folder.display()))?;
+    let (inputs, options) = args.reading.of(&args.traces);
+    let questions = Questions::read(&mut *open(&inputs, &options)?)?;
+    if questions.all.is_empty() {
+        let names = args.traces.join(", ");
+        return Err(anyhow!("{names}: no question that can be asked; see `ldplayer inspect`").into());
+    }
+    let stop = stop_flag();
+    let mut harvest = Harvest { args, folder, journal: None, stop };
+    let asked = harvest.round(&questions.all)?;
+    tell(&questions, &asked);
+    if harvest.is_stopped() {
+        return Ok(interrupted());
+    }
+    let Some(mut built) = harvest.build()? else { return Ok(without_record()) };
+    for _ in 0..PROBES {
+        let lacking = lacking(&built);
+        if harvest.round(&lacking)?.sent == 0 {
+            break;
+        }
+        if harvest.is_stopped() {
+            return Ok(interrupted());
+        }
+        built = harvest.build()?.unwrap_or(built);
+    }
+    build::finish(&harvest.build_args(), &built)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn interrupted() -> ExitCode {
+    eprintln!("ldplayer: interrupted; the same command goes on where this one was");
+    ExitCode::from(VERDICT_FAILED)
+}
+
+fn without_record() -> ExitCode {
+    eprintln!(
+        "ldplayer: all questions were asked; build the zones of a capture at the resolver: `ldplayer zones build`"
+    );
+    ExitCode::SUCCESS
+}
+
+/// A path with something behind its name.
+fn suffixed(path: &Path, suffix: &str) -> PathBuf {
+    // Through its components, so that a slash at its end does not count.
+    let mut name = path.components().collect::<PathBuf>().into_os_string();
+    name.push(suffix);
+    name.into()
+}
+
+/// Refuses to ask outside of this host what the user has not allowed.
+fn check_target(args: &Args) -> Result<(), Failure> {
+    if netns::has_any_ip() || wiring::is_wired() {
+        return Ok(());
+    }
+    let (target, what) = match args.resolver {
+        Some(resolver) if resolver.ip().is_loopback() => return Ok(()),
+        Some(resolver) => (resolver.ip(), format!("--resolver {resolver}: not an address of this host")),
+        // Whoever allows this address allows all.
+        None => (std::net::IpAddr::from([255; 4]), "the resolver that is started asks name servers everywhere".into()),
+    };
+    if args.allow_target.iter().any(|block| block.contains(target)) {
+        return Ok(());
+    }
+    let block = args.resolver.map_or("0.0.0.0/0".to_owned(), |resolver| resolver.ip().to_string());
+    Err(anyhow!("{what}; if that may be, add --allow-target {block}").into())
+}
+
+/// A flag that the first SIGINT or SIGTERM raises; the second ends the process.
+fn stop_flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // In this order: the shutdown looks at the flag before this signal raises it. Where a handler cannot be set, the
+        // signal ends the process as it would without us.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag));
+        let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
+    }
+    flag
+}
+
+/// What zones lack that can be asked for: their NS and SOA records, where those were made up.
+fn lacking(built: &Built) -> Vec<Question> {
+    let mut questions = Questions::default();
+    let made = built.report.made.iter();
+    for zone in made.filter(|made| matches!(made.kind, MadeKind::Soa | MadeKind::ApexNs | MadeKind::Zone)) {
+        let mut name = Vec::new();
+        if ldplayer_core::name::parse(&zone.zone, &mut name).is_ok() {
+            name.make_ascii_lowercase();
+            NEEDED.into_iter().for_each(|qtype| questions.add(Question { name: name.clone(), qtype }));
+        }
+    }
+    questions.all
+}
+
+/// What a round came to.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Questions settled by an earlier run.
+    before: usize,
+    /// Questions that were sent now.
+    sent: usize,
+    /// Answers by code.
+    codes: BTreeMap<u8, usize>,
+    /// Questions without answer.
+    silent: usize,
+}
+
+fn tell(questions: &Questions, asked: &Asked) {
+    let codes: Vec<String> = asked.codes.iter().map(|(code, count)| format!("rcode {code}: {count}")).collect();
+    eprintln!(
+        "ldplayer: {} different questions, {} settled before, {} asked now; {}; without answer: {}",
+        questions.all.len(),
+        asked.before,
+        asked.sent,
+        if codes.is_empty() { "no answers".to_owned() } else { codes.join(", ") },
+        asked.silent
+    );
+    for (reason, count) in &questions.skipped {
+        eprintln!("ldplayer: not asked: {reason} {count}");
+    }
+}
+
+/// The work on one set of questions after the other.
+struct Harvest<'a> {
+    args: &'a Args,
+    folder: PathBuf,
+    journal: Option<Journal>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Harvest<'_> {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Asks what is not settled yet, of a resolver with an empty cache.
+    fn round(&mut self, questions: &[Question]) -> Result<Asked, Failure> {
+        let mut journal = match self.journal.take() {
+            Some(journal) => journal,
+            None => Journal::open(&self.folder)?,
+        };
+        let is_settled =
+            |question: &&Question| matches!(journal.outcome(question), Some(Outcome::Answered(code)) if code != 2);
+        let left: Vec<Question> = questions.iter().filter(|question| !is_settled(question)).cloned().collect();
+        let mut asked = Asked { before: questions.len() - left.len(), ..Asked::default() };
+        if !left.is_empty() {
+            let resolver = Resolver::start(self.args, &self.next_record())?;
+            let result = self.ask(resolver.address, &left, &mut journal, &mut asked);
+            journal.flush()?;
+            resolver.finish()?;
+            result?;
+        }
+        self.journal = Some(journal);
+        Ok(asked)
+    }
+
+    fn ask(
+        &self,
+        resolver: SocketAddr,
+        questions: &[Question],
+        journal: &mut Journal,
+        asked: &mut Asked,
+    ) -> Result<(), Failure> {
+        let Args { rate, timeout, tries, .. } = *self.args;
+        let settings = Settings { interval: NS_PER_S / i64::from(rate), timeout: timeout.ns().max(1), tries };
+        let any = if resolver.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(resolver).map(|()| socket));
+        let socket = socket.with_context(|| format!("{resolver}: cannot be asked")).map_err(Failure::environment)?;
+        socket.set_read_timeout(Some(WAIT)).context("the socket for questions")?;
+        let (mut asker, mut wire, mut buffer) = (Asker::new(questions, settings), Vec::new(), [0; 65_535]);
+        let mut progress = Progress::new(questions.len());
+        let begun = Instant::now();
+        while !asker.is_done() && !self.is_stopped() {
+            let now = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
+            while asker.poll_query(now, &mut wire) {
+                // What cannot be sent is asked again, as if it were lost on the way.
+                let _ = socket.send(&wire);
+            }
+            let answer = match socket.recv(&mut buffer) {
+                Ok(length) => asker.handle_response(&buffer[..length]),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    std::thread::sleep(WAIT);
+                    None
+                }
+                Err(_) => None,
+            };
+            for (question, outcome) in answer.into_iter().chain(asker.poll_timeout(now)) {
+                journal.write(&questions[question], outcome)?;
+                asked.sent += 1;
+                match outcome {
+                    Outcome::Answered(code) => *asked.codes.entry(code).or_default() += 1,
+                    Outcome::Silent => asked.silent += 1,
+                }
+            }
+            progress.show(asked.sent);
+        }
+        Ok(())
+    }
+
+    /// The files of the rounds so far.
+    fn records(&self) -> Vec<PathBuf> {
+        let numbered = (1..).map(|number| self.folder.join(format!("upstream-{number}.dnstap")));
+        numbered.take_while(|path| path.exists()).collect()
+    }
+
+    fn next_record(&self) -> PathBuf {
+        self.folder.join(format!("upstream-{}.dnstap", self.records().len() + 1))
+    }
+
+    fn build_args(&self) -> build::Args {
+        let captures = self.records().iter().map(|path| path.display().to_string()).collect();
+        let reading = Reading::of_resolver();
+        build::Args::of_harvest(captures, self.args.output.clone(), Policy::default(), reading, self.args.json)
+    }
+
+    /// Builds zones of all that was recorded; `None` where nothing was.
+    fn build(&self) -> Result<Option<Built>, Failure> {
+        if self.records().is_empty() {
+            return Ok(None);
+        }
+        build::build(&self.build_args()).map(Some)
+    }
+}
+
+/// A line on a terminal, once a second.
+struct Progress {
+    all: usize,
+    shown: Instant,
+    terminal: bool,
+}
+
+impl Progress {
+    fn new(all: usize) -> Self {
+        Self { all, shown: Instant::now(), terminal: std::io::stderr().is_terminal() }
+    }
+
+    fn show(&mut self, done: usize) {
+        if self.terminal && self.shown.elapsed() >= Duration::from_secs(1) {
+            eprint!("\r{done} of {} questions settled ", self.all);
+            self.shown = Instant::now();
+        }
+    }
+}
