@@ -23,6 +23,7 @@ programs_of() {
         unbound) echo unbound ;;
         dnsperf) echo dnsperf ;;
         ip) echo ip ;;
+        tun) echo /dev/net/tun ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
         *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, dnsperf, ip and chromium"; exit 2 ;;
     esac
@@ -53,13 +54,25 @@ services_of() {
 advice_for() {
     case $1 in
         cargo) echo "install Rust as https://rustup.rs says" ;;
+        tun) echo "testbeds without root need it open to all users: modprobe tun, and chmod 666 /dev/net/tun" ;;
         chromium) echo "no package here has it: install Google Chrome from its maker's .deb, or set CHROMIUM to a Chromium" ;;
         *) echo "install the program $(programs_of "$1") with your system's package manager" ;;
     esac
 }
 
+# Whether every user may open the TUN device, as udev has it (mode 666) and testbeds without root need it.
+tun_is_open() { [ "$(stat -c %A /dev/net/tun 2>/dev/null | cut -c8-9)" = rw ]; }
+
+# A machine without udev leaves the device to root, or has none.
+open_tun() {
+    say "opening /dev/net/tun to all users, as udev does"
+    if [ ! -e /dev/net/tun ]; then as_root mkdir -p /dev/net && as_root mknod /dev/net/tun c 10 200 || return 1; fi
+    as_root chmod 666 /dev/net/tun
+}
+
 is_there() {
     local program
+    if [ "$1" = tun ]; then tun_is_open; return; fi
     for program in $(programs_of "$1"); do
         if command -v "$program" >/dev/null; then return 0; fi
     done
@@ -84,9 +97,9 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "${quiet[@]}" "$@"; else sudo -n "${quiet[@]}" "$@"; fi
 }
 
-may_install() {
-    command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
-}
+may_be_root() { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
+
+may_install() { command -v apt-get >/dev/null && may_be_root; }
 
 # Whether a policy that forbids every start is in force (the policy-rc.d interface of invoke-rc.d: 101 forbids).
 services_are_forbidden() {
@@ -136,7 +149,9 @@ install() {
 missing=()
 for need in "$@"; do
     programs_of "$need" >/dev/null
-    if ! is_there "$need"; then missing+=("$need"); fi
+    if is_there "$need"; then continue; fi
+    if [ "$need" = tun ] && may_be_root && open_tun && tun_is_open; then continue; fi
+    missing+=("$need")
 done
 if [ ${#missing[@]} = 0 ]; then exit 0; fi
 
