@@ -22,8 +22,9 @@ programs_of() {
         unbound) echo unbound ;;
         dnsperf) echo dnsperf ;;
         ip) echo ip ;;
+        python) echo python3 ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, unbound, dnsperf, ip and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, unbound, dnsperf, ip, python and chromium"; exit 2 ;;
     esac
 }
 
@@ -34,6 +35,7 @@ packages_of() {
         nsd | knot | unbound | dnsperf) echo "$1" ;;
         bind) echo bind9 ;;
         ip) echo iproute2 ;;
+        python) echo python3 python3-venv ;;
         chromium) first_known chromium-headless-shell chromium ;;
     esac
 }
