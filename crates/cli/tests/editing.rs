@@ -1,4 +1,4 @@
-//! The lines of docs/editing.md do what the page says, on the capture that comes with ldplayer.
+//! The lines of docs/editing.md, and of the figure in docs/generate.md, do what the pages say on the capture that comes with ldplayer.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -76,4 +76,19 @@ fn every_line_does_what_the_page_says() {
     assert_eq!((&cached["damaged"][0]["count"], &cached["responses"]), (&5.into(), &0.into()));
     let udp = real["transports"]["udp"].as_u64().unwrap();
     assert!((udp - 500..udp).contains(&cached["queries"].as_u64().unwrap()), "{}", cached["queries"]);
+}
+
+#[test]
+fn the_figure_of_a_fitted_model_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = std::fs::read_to_string(format!("{ROOT}/docs/generate.md")).unwrap();
+    let lines = page.rsplit("```sh\n").next().unwrap().split("```").next().unwrap();
+    let lines = lines.replace("$(scripts/python.sh)", python().to_str().unwrap());
+    let lines = lines.replace("data/", &format!("{ROOT}/data/")).replace("scripts/", &format!("{ROOT}/scripts/"));
+    let mut shell = Command::new("bash");
+    shell.arg("-e");
+    run(folder.path(), shell, &lines);
+    let figure = std::fs::read_to_string(folder.path().join("fit.svg")).unwrap();
+    assert_eq!(figure.matches("<polyline").count(), 6);
+    assert_eq!(figure.matches("<rect").count(), 1 + 2 * 7);
 }
