@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
-# Usage: scripts/bench.sh [decode|send|answer|serve|wire|timing|construct ...]   (all of them without an argument)
+# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|serve|wire|timing ...]   (all of them without an argument)
 # RUNS=5 SECONDS_EACH=10 are the defaults. Needs a quiet machine with two cores; generator on core 0, server on core 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,14 +13,14 @@ bin=${CARGO_TARGET_DIR:-target}/release
 ldplayer=$(realpath "$bin/ldplayer")
 bench=$(realpath "$bin/ldplayer-bench")
 
-if [ $# -eq 0 ]; then set -- decode send answer serve wire timing construct; fi
+if [ $# -eq 0 ]; then set -- decode mutate construct send answer serve wire timing; fi
 
 # Everything but decoding runs inside one namespace in which all addresses are local; nothing can be fetched there.
 if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
   echo "# $(date -u +%F), kernel $(uname -r), $(nproc) cores, $RUNS runs each"
   if [ "$1" = decode ]; then
     shift
-    echo; echo "### Decoding (criterion)"; echo
+    echo; echo "### Decoding, rules, models (criterion)"; echo
     cargo bench --locked -q -p ldplayer-trace | grep -E 'time:|thrpt:'
   fi
   if [ $# -eq 0 ]; then exit 0; fi
@@ -57,6 +57,40 @@ replay() { # options ...: replays with its worker on core 0 and leaves the repor
 }
 rate() { # answered or sent queries per second of the last replay, from the first due to the last sent or answered
   awk -v n="$(field "$1" <"$work/out.json")" -v s="$(field elapsed_s <"$work/out.json")" 'BEGIN {printf "%.0f\n", n/s}'
+}
+
+# Wall seconds, CPU seconds and peak memory in MB of a command.
+cost() {
+  python3 - "$@" <<'PYTHON'
+import resource, subprocess, sys, time
+start = time.monotonic()
+subprocess.run(sys.argv[1:], check=True, stderr=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+PYTHON
+}
+
+# Whole commands, files included; QUERIES=137000000 is the size of the paper's B-Root-16.
+bench_mutate() {
+  local queries=${QUERIES:-5000000} name run
+  printf '[[rule]]\nwhere = "not do"\ndo = true\n' >"$work/do.toml"
+  printf '[[rule]]\nqname-prefix = "u{n}"\n' >"$work/names.toml"
+  for run in $(seq "$RUNS"); do
+    for name in generate do names; do
+      case $name in
+        generate) cost "$ldplayer" generate root-like --queries "$queries" --duration 24h -o "$work/root.parquet" --force ;;
+        *) cost "$ldplayer" mutate "$work/root.parquet" --rules "$work/$name.toml" -o "$work/out.parquet" --force ;;
+      esac >"$work/cost"
+      awk -v n="$queries" '{print n / $1}' "$work/cost" >>"$work/$name.rate"
+      awk -v n="$queries" '{print n / $2}' "$work/cost" >>"$work/$name.cpu"
+      awk '{print $3}' "$work/cost" >>"$work/$name.rss"
+    done
+  done
+  echo; echo "### Traces of $queries queries, Parquet to Parquet, $(nproc) cores"; echo
+  echo "| what | queries/s | queries per second of CPU time | peak memory, MB |"; echo "|---|---|---|---|"
+  for name in generate do names; do
+    echo "| $name | $(stats <"$work/$name.rate") | $(stats <"$work/$name.cpu") | $(stats <"$work/$name.rss") |"
+  done
 }
 
 bench_send() {

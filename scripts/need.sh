@@ -24,8 +24,9 @@ programs_of() {
         dnsperf) echo dnsperf ;;
         ip) echo ip ;;
         tun) echo /dev/net/tun ;;
+        python) echo python3 ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, dnsperf, ip and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, dnsperf, ip, tun, python and chromium"; exit 2 ;;
     esac
 }
 
@@ -37,6 +38,7 @@ packages_of() {
         bind) echo bind9 ;;
         bind-utils) echo bind9-utils ;;
         ip) echo iproute2 ;;
+        python) echo python3 python3-venv ;;
         chromium) first_known chromium-headless-shell chromium ;;
     esac
 }

@@ -109,10 +109,7 @@ fn a_model_of_a_real_capture_makes_a_trace_like_it() {
         let (real, made) = (share(&real), share(&made));
         assert!((made - real).abs() < 0.02, "{table} {key}: {real} in the capture, {made} made");
     }
-    succeed(
-        path,
-        &["generate", "model.toml", "-o", "b.parquet", "--clients", "50k", "--qps", "4k", "--duration", "5s"],
-    );
+    succeed(path, &["generate", "model.toml", "-o", "b.parquet", "--clients", "50k", "--qps", "400"]);
     assert!((23_000.0..25_000.0).contains(&number(&inspect(path, "b.parquet"), "queries")));
     assert!(refuse(path, &["fit", L_ROOT, "-o", "model.toml"]).contains("exists already"));
 }

@@ -145,6 +145,41 @@ fn two_traces_are_compared() {
     assert_eq!((&json["only_a"], &json["fields"]["qname"]), (&1.into(), &3.into()));
 }
 
+/// A capture as DNS Shotgun's extract-clients writes it: raw IPv6, a client an address below fd00::, from port 53 to port 53 of
+/// ::1, times from the start of the slice.
+fn shotgun_clients(clients: u8) -> Vec<u8> {
+    let mut file = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 66_000, 12].map(u32::to_le_bytes).concat();
+    for client in 0..clients {
+        let query = [&[0, client, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"\x07example\0\0\x01\0\x01"].concat();
+        let length = 8 + query.len() as u16;
+        let mut packet = vec![0x60, 0, 0, 0, 0, length as u8, 17, 64, 0xfd];
+        packet.extend([0; 14]);
+        packet.push(client);
+        packet.extend([0; 15]);
+        packet.push(1);
+        packet.extend([0, 53, 0, 53, 0, length as u8, 0, 0]);
+        packet.extend(query);
+        let size = packet.len() as u32;
+        file.extend([0, 1_000 * u32::from(client), size, size].map(u32::to_le_bytes).concat());
+        file.extend(packet);
+    }
+    file
+}
+
+#[test]
+fn client_captures_of_shotgun_are_read_and_overlaid() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("clients.pcap"), shotgun_clients(40)).unwrap();
+    let summary = inspect(path, "clients.pcap");
+    assert_eq!((&summary["queries"], &summary["clients"], &summary["servers"]), (&40.into(), &40.into(), &1.into()));
+    let population = ["--set", "population.times=2", "--set", "population.slice=10ms"];
+    succeed(path, &[&["mutate", "clients.pcap", "-o", "two.parquet"], &population[..]].concat());
+    let two = inspect(path, "two.parquet");
+    // The last of the slices is not full, so the last two are left out.
+    assert_eq!((&two["queries"], &two["clients"], &two["span_s"]), (&20.into(), &20.into(), &0.009.into()));
+}
+
 #[test]
 fn a_replay_applies_rules_in_flight() {
     let directory = tempfile::tempdir().unwrap();

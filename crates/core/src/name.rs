@@ -37,7 +37,7 @@ impl fmt::Display for Presentation<'_> {
             return f.write_str(".");
         }
         for label in labels {
-            label.iter().try_for_each(|&octet| write_octet(f, octet))?;
+            write_label(f, label)?;
             f.write_str(".")?;
         }
         Ok(())
@@ -125,6 +125,15 @@ fn unescape(octets: &mut impl Iterator<Item = u8>) -> Option<u8> {
     let digit = |octet: u8| octet.is_ascii_digit().then(|| u16::from(octet - b'0'));
     let value = digit(first)? * 100 + digit(octets.next()?)? * 10 + digit(octets.next()?)?;
     u8::try_from(value).ok()
+}
+
+/// Writes what needs no escape at once: names are written by the million.
+fn write_label(f: &mut fmt::Formatter<'_>, label: &[u8]) -> fmt::Result {
+    let is_plain = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+    match std::str::from_utf8(label) {
+        Ok(text) if label.iter().all(is_plain) => f.write_str(text),
+        _ => label.iter().try_for_each(|&octet| write_octet(f, octet)),
+    }
 }
 
 fn write_octet(f: &mut fmt::Formatter<'_>, octet: u8) -> fmt::Result {

@@ -126,13 +126,17 @@ pub(crate) struct Output {
     path: PathBuf,
     /// The name while the file is not whole; `None` for what is no regular file.
     temporary: Option<PathBuf>,
+    /// Whether somebody may wait for each batch at the other end of a pipe.
+    is_live: bool,
     writer: BufWriter<Box<dyn Write + Send>>,
 }
 
 impl Output {
     fn create(path: &Path, force: bool) -> Result<Self, TraceError> {
         if path == Path::new("-") {
-            return Ok(Self::over(PathBuf::from("standard output"), None, Box::new(io::stdout())));
+            let mut output = Self::over(PathBuf::from("standard output"), None, Box::new(io::stdout()));
+            output.is_live = true;
+            return Ok(output);
         }
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&path) {
@@ -153,7 +157,7 @@ impl Output {
     }
 
     fn over(path: PathBuf, temporary: Option<PathBuf>, writer: Box<dyn Write + Send>) -> Self {
-        Self { path, temporary, writer: BufWriter::with_capacity(BUFFER, writer) }
+        Self { path, temporary, is_live: false, writer: BufWriter::with_capacity(BUFFER, writer) }
     }
 
     /// The name that the user knows.
@@ -185,7 +189,11 @@ fn write_error(path: &Path, source: io::Error) -> TraceError {
 
 impl Write for Output {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.writer.write(octets)
+        let written = self.writer.write(octets)?;
+        if self.is_live {
+            self.writer.flush()?;
+        }
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ldplayer_trace::{Damage, Format, Inspector, Sink, Source, Tally, Written, create, open};
+use crossbeam_channel::Sender;
+use ldplayer_core::Transaction;
+use ldplayer_trace::{
+    Damage, Format, Inspector, Sink, Source, Tally, TraceError, Written, create, open,
+};
 
 use super::inspect::no_transaction;
 use super::reading::Reading;
@@ -16,6 +20,9 @@ Examples:
   ldplayer convert resolver.dnstap --role client -o clients.parquet
   ldplayer convert unix:/run/ldplayer/dnstap.sock -o live.parquet
   ldplayer convert trace.parquet -o - | head";
+
+/// Batches that wait to be written; a batch has at most some megabytes.
+const WAITING: usize = 4;
 
 /// Options of `convert`.
 #[derive(clap::Args)]
@@ -61,16 +68,31 @@ pub(super) fn format_of(output: &Path, asked: Option<Format>) -> Result<Format, 
     }
 }
 
-/// Writes all that a source yields, and says how many transactions that were.
+/// Writes all that a source yields, and says how many transactions that were. Reading and writing each have a thread.
 pub(super) fn copy(source: &mut dyn Source, sink: &mut dyn Sink) -> Result<usize, Failure> {
-    let (mut read, mut batch) = (0, Vec::new());
+    std::thread::scope(|scope| {
+        let (sender, receiver) = crossbeam_channel::bounded(WAITING);
+        let reader = scope.spawn(move || read_all(source, &sender));
+        let mut written = 0;
+        for batch in &receiver {
+            written += batch.len();
+            sink.write(&batch)?;
+        }
+        drop(receiver);
+        match reader.join() {
+            Ok(result) => Ok(result.map(|()| written)?),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Sends all that a source yields, until nobody takes it any more.
+fn read_all(source: &mut dyn Source, sender: &Sender<Vec<Transaction>>) -> Result<(), TraceError> {
     loop {
+        let mut batch = Vec::new();
         let more = source.read(&mut batch)?;
-        sink.write(&batch)?;
-        read += batch.len();
-        batch.clear();
-        if !more {
-            return Ok(read);
+        if sender.send(batch).is_err() || !more {
+            return Ok(());
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Writes the Parquet trace: one row a transaction, with its messages and their readable columns.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
+use std::hash::{BuildHasher, Hash};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -9,6 +11,7 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use foldhash::fast::FixedState;
 use ldplayer_core::message::flag;
 use ldplayer_core::name::Presentation;
 use ldplayer_core::{Message, Transaction};
@@ -76,8 +79,64 @@ fn properties() -> WriterProperties {
     properties.set_column_encoding(ColumnPath::from("time"), Encoding::DELTA_BINARY_PACKED).build()
 }
 
+/// Texts of values met before, so that most are not made anew; a place is taken by whoever comes last.
+struct Texts<T> {
+    places: Vec<(Option<T>, String)>,
+}
+
+impl<T: Copy + PartialEq + Hash> Texts<T> {
+    /// Remembers up to `places` of them, at least one.
+    fn new(places: usize) -> Self {
+        Self { places: std::iter::repeat_with(|| (None, String::new())).take(places).collect() }
+    }
+
+    /// Appends the text of `value`, which `show` makes.
+    fn append<D: Display>(&mut self, builder: &mut StringBuilder, value: T, show: impl FnOnce(T) -> D) {
+        let place = FixedState::with_seed(0).hash_one(value) as usize % self.places.len();
+        let (known, text) = &mut self.places[place];
+        if *known != Some(value) {
+            *known = Some(value);
+            text.clear();
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{}", show(value));
+        }
+        builder.append_value(text);
+    }
+
+    fn append_option<D: Display>(&mut self, builder: &mut StringBuilder, value: Option<T>, show: impl FnOnce(T) -> D) {
+        match value {
+            Some(value) => self.append(builder, value, show),
+            None => builder.append_null(),
+        }
+    }
+}
+
+/// The texts of each column that repeats.
+struct Words {
+    clients: Texts<IpAddr>,
+    servers: Texts<IpAddr>,
+    types: Texts<u16>,
+    classes: Texts<u16>,
+    rcodes: Texts<u16>,
+    opcodes: Texts<u8>,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self {
+            clients: Texts::new(16 * 1024),
+            servers: Texts::new(1_024),
+            types: Texts::new(256),
+            classes: Texts::new(16),
+            rcodes: Texts::new(64),
+            opcodes: Texts::new(16),
+        }
+    }
+}
+
 /// A Parquet file being written.
 pub(crate) struct ParquetSink {
+    words: Words,
     writer: ArrowWriter<Output>,
     path: std::path::PathBuf,
     schema: SchemaRef,
@@ -91,14 +150,14 @@ impl ParquetSink {
         let (schema, path) = (schema(), output.path().to_owned());
         let writer =
             ArrowWriter::try_new(output, schema.clone(), Some(properties())).map_err(|error| refusal(&path, error))?;
-        Ok(Self { writer, path, schema, written: Written::default() })
+        Ok(Self { words: Words::default(), writer, path, schema, written: Written::default() })
     }
 }
 
 impl Sink for ParquetSink {
     fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError> {
         let mut builders = Builders::default();
-        batch.iter().for_each(|row| builders.append(row));
+        batch.iter().for_each(|row| builders.append(row, &mut self.words));
         let refused = |error| refusal(&self.path, error);
         let rows =
             RecordBatch::try_new(self.schema.clone(), builders.finish()).map_err(|error| refused(error.into()))?;
@@ -162,20 +221,20 @@ struct Asked {
 }
 
 impl Builders {
-    fn append(&mut self, row: &Transaction) {
+    fn append(&mut self, row: &Transaction, words: &mut Words) {
         self.time.append_value(row.time.0);
-        append_text(&mut self.src, Some(row.client.ip()));
+        words.clients.append(&mut self.src, row.client.ip(), |address| address);
         self.src_port.append_value(row.client.port());
-        append_text(&mut self.dst, Some(row.server.ip()));
+        words.servers.append(&mut self.dst, row.server.ip(), |address| address);
         self.dst_port.append_value(row.server.port());
         self.transport.append_value(row.transport.as_str());
         self.stream.append_option(row.stream);
         self.query.append_option(row.query.as_deref());
         self.response.append_option(row.response.as_deref());
         self.response_delay.append_option(row.response_delay);
-        self.asked.append(row.query.as_deref().and_then(Message::new).as_ref());
+        self.asked.append(row.query.as_deref().and_then(Message::new).as_ref(), words);
         let response = row.response.as_deref().and_then(Message::new);
-        append_text(&mut self.rcode, response.map(|response| rcode_name(response.rcode())));
+        words.rcodes.append_option(&mut self.rcode, response.map(|response| response.rcode()), rcode_name);
         self.tc.append_option(response.map(|response| response.has(flag::TC)));
     }
 
@@ -208,12 +267,12 @@ impl Builders {
 }
 
 impl Asked {
-    fn append(&mut self, message: Option<&Message<'_>>) {
+    fn append(&mut self, message: Option<&Message<'_>>, words: &mut Words) {
         let columns = message.map(Columns::of);
         let question = columns.and_then(|columns| columns.question);
         append_text(&mut self.qname, question.map(|asked| Presentation(asked.name)));
-        append_text(&mut self.qtype, question.map(|asked| type_name(asked.qtype)));
-        append_text(&mut self.qclass, question.map(|asked| class_name(asked.qclass)));
+        words.types.append_option(&mut self.qtype, question.map(|asked| asked.qtype), type_name);
+        words.classes.append_option(&mut self.qclass, question.map(|asked| asked.qclass), class_name);
         let has = |bit: u16| columns.map(|columns| columns.flags & bit != 0);
         self.rd.append_option(has(flag::RD));
         self.ad.append_option(has(flag::AD));
@@ -221,12 +280,12 @@ impl Asked {
         let edns = columns.and_then(|columns| columns.edns);
         self.dnssec_ok.append_option(columns.map(|_| edns.is_some_and(|(_, dnssec_ok)| dnssec_ok)));
         self.edns_size.append_option(edns.map(|(size, _)| size));
-        append_text(&mut self.opcode, columns.map(|columns| opcode_name(opcode_of(columns.flags))));
+        words.opcodes.append_option(&mut self.opcode, columns.map(|columns| opcode_of(columns.flags)), opcode_name);
     }
 }
 
 /// Appends what `value` shows, or null.
-fn append_text(builder: &mut StringBuilder, value: Option<impl std::fmt::Display>) {
+fn append_text(builder: &mut StringBuilder, value: Option<impl Display>) {
     match value {
         Some(value) => {
             // Writing to a builder cannot fail.
