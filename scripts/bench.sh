@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
-# Usage: scripts/bench.sh [decode|send|answer|serve|wire|timing ...]   (all of them without an argument)
+# Usage: scripts/bench.sh [decode|send|answer|serve|wire|timing|construct ...]   (all of them without an argument)
 # RUNS=5 SECONDS_EACH=10 are the defaults. Needs a quiet machine with two cores; generator on core 0, server on core 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ bin=${CARGO_TARGET_DIR:-target}/release
 ldplayer=$(realpath "$bin/ldplayer")
 bench=$(realpath "$bin/ldplayer-bench")
 
-if [ $# -eq 0 ]; then set -- decode send answer serve wire timing; fi
+if [ $# -eq 0 ]; then set -- decode send answer serve wire timing construct; fi
 
 # Everything but decoding runs inside one namespace in which all addresses are local; nothing can be fetched there.
 if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
@@ -297,6 +297,27 @@ timing_table() {
         print line " |"
       }
     }' "$raw"
+}
+
+bench_construct() {
+  echo; echo "### Zones of a million responses, one thread (zones build)"; echo
+  echo "| what | median [min–max] |"; echo "|---|---|"
+  "$bench" make-upstream --zones 1000 --responses 1000000 -o "$work/upstream.pcap"
+  for _ in $(seq "$RUNS"); do
+    rm -rf "$work/built"
+    # Seconds and peak memory in kB, as the kernel counts them for a child.
+    read -r seconds kilobytes < <(taskset -c 0 python3 -c '
+import resource, subprocess, sys, time
+start = time.monotonic()
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(round(time.monotonic() - start, 3), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+' "$ldplayer" zones build "$work/upstream.pcap" -o "$work/built")
+    echo "$seconds" >>"$work/construct.s"; echo "$kilobytes" | awk '{print $1 / 1024}' >>"$work/construct.mb"
+    awk -v s="$seconds" 'BEGIN {print 1000000 / s}' >>"$work/construct.rate"
+  done
+  echo "| seconds for all, reading and writing included | $(stats <"$work/construct.s") |"
+  echo "| responses/s | $(stats <"$work/construct.rate") |"
+  echo "| memory at the peak, MB | $(stats <"$work/construct.mb") |"
 }
 
 for part in "$@"; do "bench_$part"; done

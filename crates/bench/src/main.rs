@@ -9,6 +9,7 @@ mod quantiles;
 mod receive;
 mod send;
 mod spin;
+mod upstream;
 mod wire;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Part {
     BareSpin(spin::Args),
     /// Write a trace of unique names
     MakeTrace(make::Args),
+    /// Write a capture of a resolver's upstream
+    MakeUpstream(upstream::Args),
     /// Take the kernel's receive stamps of a replayed trace of unique names and compare them with its schedule
     Receive(receive::Args),
     /// Count the packets that the wire of a testbed forwards
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Part::BareAsk(args) => ask::run(&args),
         Part::BareSpin(args) => spin::run(&args),
         Part::MakeTrace(args) => make::run(&args),
+        Part::MakeUpstream(args) => upstream::run(&args),
         Part::Receive(args) => receive::run(&args),
         Part::WireRate(args) => wire::rate(&args),
         Part::WireDelay(args) => wire::delay(&args),

@@ -3,7 +3,10 @@
 mod convert;
 mod demo;
 mod doctor;
+mod fit;
+mod generate;
 mod inspect;
+mod mutate;
 mod proxy;
 mod reading;
 mod replay;
@@ -25,6 +28,12 @@ pub enum Command {
     Inspect(inspect::Args),
     /// Convert traces to Parquet, TSV, pcap or dnsperf text
     Convert(convert::Args),
+    /// Make a trace from a model
+    Generate(generate::Args),
+    /// Learn a model from a trace
+    Fit(fit::Args),
+    /// Change a trace by rules, to ask what if
+    Mutate(mutate::Args),
     /// Replay a trace against a server
     Replay(Box<replay::Args>),
     /// Write or print the report of a run
@@ -48,6 +57,9 @@ impl Command {
             Self::Demo(args) => demo::run(args),
             Self::Inspect(args) => inspect::run(args),
             Self::Convert(args) => convert::run(args),
+            Self::Generate(args) => generate::run(&args),
+            Self::Fit(args) => fit::run(&args),
+            Self::Mutate(args) => mutate::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Report(args) => report::run(args),
             Self::Zones(args) => zones::run(&args),

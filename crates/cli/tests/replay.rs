@@ -63,8 +63,12 @@ fn a_real_capture_is_answered_by_stock_nsd_as_recorded() {
 
     let (_, json, _) = replay(&run, &[&[capture], &common[..]].concat());
     identity_holds(&json);
-    let by_reason = &json["summary"]["queries"]["not_sent_by_reason"];
-    assert!(by_reason["transport_not_available"].as_u64() > Some(0), "{by_reason}");
+    let queries = &json["summary"]["queries"];
+    assert_eq!((&queries["trace"], &queries["answered"]), (&1_820.into(), &1_820.into()));
+    let by_transport = &queries["sent_by_transport"];
+    assert!(by_transport["tcp"].as_u64() > Some(0) && by_transport["udp"].as_u64() > Some(0), "{by_transport}");
+    let connections = &json["summary"]["connections"];
+    assert!(connections["opened"].as_u64() > Some(0), "{connections}");
 }
 
 #[test]

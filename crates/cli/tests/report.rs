@@ -28,6 +28,7 @@ fn run(dir: &Path, trace_queries: u64) {
         trace_queries,
         warnings: Vec::new(),
         telemetry: Vec::new(),
+        connections: None,
         limits: VerdictLimits::HIGH,
         stalls: Value::Null,
         tally: Value::Null,

@@ -17,6 +17,18 @@ pub struct Cidr {
 pub struct BadCidr(String);
 
 impl Cidr {
+    /// The block that `address` lies in; `prefix` counts for the whole width where it is longer.
+    pub const fn new(address: IpAddr, prefix: u8) -> Self {
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = if prefix < width { prefix } else { width };
+        let block = Self { first: address, prefix };
+        let first = match address {
+            IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & block.mask_v4())),
+            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & block.mask_v6())),
+        };
+        Self { first, prefix }
+    }
+
     /// Whether `address` lies in the block.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.first, address) {
@@ -87,12 +99,7 @@ impl FromStr for Cidr {
         if prefix > width {
             return Err(bad());
         }
-        let block = Self { first: address, prefix };
-        let first = match address {
-            IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & block.mask_v4()).into(),
-            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & block.mask_v6()).into(),
-        };
-        Ok(Self { first, prefix })
+        Ok(Self::new(address, prefix))
     }
 }
 

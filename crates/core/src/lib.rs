@@ -11,6 +11,7 @@ pub mod message;
 pub mod name;
 pub mod outcome;
 pub mod query;
+pub mod random;
 pub mod shard;
 pub mod time;
 pub mod transaction;

@@ -166,19 +166,16 @@ impl<'a> Message<'a> {
 
     /// Offset of the OPT record's (root) owner name.
     pub fn opt_offset(&self) -> Option<usize> {
-        let [questions, answers, authorities, additionals] = self.counts();
+        let [_, answers, authorities, additionals] = self.counts();
         if additionals == 0 {
             return None;
         }
-        let mut at = HEADER;
-        for _ in 0..questions {
-            at = self.skip_name(at)? + 4;
-        }
+        let mut at = self.behind_questions()?;
         for _ in 0..u32::from(answers) + u32::from(authorities) {
-            at = self.skip_record(at)?.0;
+            at = self.record_at(at)?.0;
         }
         for _ in 0..additionals {
-            let (next, rtype) = self.skip_record(at)?;
+            let (next, rtype) = self.record_at(at)?;
             if rtype == OPT && self.octets[at] == 0 {
                 return Some(at);
             }
@@ -187,8 +184,19 @@ impl<'a> Message<'a> {
         None
     }
 
-    /// The offset behind the record at `at`, and the record's type.
-    fn skip_record(&self, at: usize) -> Option<(usize, u16)> {
+    /// Offset behind the question section; `None` when a name in it is damaged. What it points to may lie behind the message.
+    pub fn behind_questions(&self) -> Option<usize> {
+        let [questions, ..] = self.counts();
+        (0..questions).try_fold(HEADER, |at, _| Some(self.skip_name(at)? + 4))
+    }
+
+    /// Offset of the data of the record that begins at `at`, if its name is whole.
+    pub fn rdata_at(&self, at: usize) -> Option<usize> {
+        Some(self.skip_name(at)? + 10)
+    }
+
+    /// The offset behind the record that begins at `at`, and the record's type; `None` when it is not whole.
+    pub fn record_at(&self, at: usize) -> Option<(usize, u16)> {
         let fixed = self.skip_name(at)?;
         let rest = self.octets.get(fixed..)?;
         let (rtype, length) = (word_at(rest, 0)?, word_at(rest, 8)?);

@@ -76,7 +76,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Why a query was not sent, or a response not accepted.
+/// Why a query was not sent or failed, or a response was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Reason {
@@ -106,11 +106,21 @@ pub enum Reason {
     Duplicate,
     /// A response that is not a DNS message (stray).
     Garbage,
+    /// No connection came up within the connect timeout.
+    ConnectTimeout,
+    /// The server's host refused the connection.
+    ConnectionRefused,
+    /// There is no way to the server, or the kernel ended the attempt otherwise.
+    Unreachable,
+    /// The server closed the connection in order, with the query outstanding.
+    ClosedByServer,
+    /// The server reset the connection with the query outstanding.
+    ResetByServer,
 }
 
 impl Reason {
     /// Every reason, in the order of their discriminants.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 18] = [
         Self::NoQuery,
         Self::Transport,
         Self::Interrupted,
@@ -124,6 +134,11 @@ impl Reason {
         Self::UnknownId,
         Self::Duplicate,
         Self::Garbage,
+        Self::ConnectTimeout,
+        Self::ConnectionRefused,
+        Self::Unreachable,
+        Self::ClosedByServer,
+        Self::ResetByServer,
     ];
 
     /// The word used in the run directory.
@@ -142,6 +157,11 @@ impl Reason {
             Self::UnknownId => "unknown_id",
             Self::Duplicate => "duplicate",
             Self::Garbage => "garbage",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::ConnectionRefused => "connection_refused",
+            Self::Unreachable => "unreachable",
+            Self::ClosedByServer => "closed_by_server",
+            Self::ResetByServer => "reset_by_server",
         }
     }
 }
@@ -195,7 +215,8 @@ pub struct Outcome {
     pub connection: Option<u64>,
     /// When the query was due.
     pub intended: RunTime,
-    /// When it was handed to the kernel; `None` if it never was.
+    /// When it was handed to the kernel; `None` if it never was. Over connections: when the call began that wrote it or that
+    /// opened its connection, or when it began to wait for either. What is sent again keeps its first time.
     pub submitted: Option<RunTime>,
     /// When the kernel stamped it as sent, if asked for.
     pub sent: Option<RunTime>,
@@ -203,7 +224,7 @@ pub struct Outcome {
     pub answered: Option<RunTime>,
     /// How it ended.
     pub status: Status,
-    /// Why, for what was not sent and for strays.
+    /// Why, for what was not sent, for what failed on a connection, and for strays.
     pub reason: Option<Reason>,
     /// Response code of the response, with the extended bits of EDNS (RFC 6891 §6.1.3).
     pub rcode: Option<u16>,
@@ -221,12 +242,16 @@ pub struct Outcome {
     pub connect_ns: Option<i64>,
     /// TLS or QUIC handshake time in nanoseconds, when this query paid for it.
     pub handshake_ns: Option<i64>,
-    /// Sent on a connection that was already open.
+    /// Sent on a connection that was already open when the query was due.
     pub reused: bool,
     /// Sent on a connection whose TLS session was resumed.
     pub resumed: bool,
     /// Sent as early data (0-RTT).
     pub early_data: bool,
+    /// Sent again on a new connection, since its first one ended before the answer.
+    pub resent: bool,
+    /// Asked again over TCP, since the answer over UDP was truncated.
+    pub fell_back: bool,
     /// Comparison with the recorded response, when asked for.
     pub answer: Option<Answer>,
 }
@@ -275,6 +300,8 @@ impl Outcome {
         reused: false,
         resumed: false,
         early_data: false,
+        resent: false,
+        fell_back: false,
         answer: None,
     };
 }

@@ -7,6 +7,7 @@
 
 pub mod counters;
 pub mod coverage;
+pub mod forecast;
 pub mod index;
 mod responder;
 pub mod set;

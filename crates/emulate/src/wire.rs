@@ -20,7 +20,6 @@ mod pace;
 mod packet;
 mod prefixes;
 mod proxy;
-mod random;
 mod recent;
 mod rewrite;
 mod routes;
@@ -161,7 +160,7 @@ impl Wire {
             between[path.far.index() * hosts.len() + path.near.index()] = Some((number, true));
             between[path.near.index() * hosts.len() + path.far.index()] = Some((number, false));
         }
-        let seeds = (0..).map(|number| random::subkey(settings.seed, number));
+        let seeds = (0..).map(|number| ldplayer_core::random::subkey(settings.seed, number));
         let links = settings.paths.iter().zip(seeds).map(|(path, seed)| Link::new(path.link.clone(), seed)).collect();
         Self {
             routes,

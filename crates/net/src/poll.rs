@@ -36,8 +36,14 @@ pub enum Interest {
 pub struct Ready {
     /// The number given to [`Poll::add`].
     pub token: u64,
-    /// There is an error in the socket's error queue.
+    /// There is an error to be fetched.
     pub error: bool,
+    /// It can be read, or the peer has ended its side.
+    pub readable: bool,
+    /// It can be written.
+    pub writable: bool,
+    /// The peer has ended its side, or both sides have ended: told of edge-triggered sockets only.
+    pub hung_up: bool,
 }
 
 impl Poll {
@@ -56,6 +62,16 @@ impl Poll {
     /// When the kernel refuses it, for example over `fs.epoll.max_user_watches`.
     pub fn add(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), EventFlags::IN)?)
+    }
+
+    /// Waits for `socket` to become readable or writable, told once each time that it becomes so (edge triggered): the caller
+    /// reads and writes until the kernel has no more.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, for example over `fs.epoll.max_user_watches`.
+    pub fn add_edge(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?)
     }
 
     /// Waits for `socket`, which is in the set already, as `interest` says from now on.
@@ -91,10 +107,13 @@ impl Poll {
             Err(error) => return Err(error.into()),
         }
         // The events are packed: fields are copied out before use.
-        Ok(self
-            .events
-            .iter()
-            .map(|&epoll::Event { flags, data }| Ready { token: data.u64(), error: flags.contains(EventFlags::ERR) }))
+        Ok(self.events.iter().map(|&epoll::Event { flags, data }| Ready {
+            token: data.u64(),
+            error: flags.contains(EventFlags::ERR),
+            readable: flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP),
+            writable: flags.contains(EventFlags::OUT),
+            hung_up: flags.intersects(EventFlags::RDHUP | EventFlags::HUP),
+        }))
     }
 }
 
@@ -143,7 +162,7 @@ mod tests {
         assert_eq!(poll.wait(0).unwrap().count(), 0);
         b.send_to(b"x", a.local_addr().unwrap()).unwrap();
         let ready: Vec<_> = poll.wait(1_000_000_000).unwrap().collect();
-        assert_eq!(ready, [Ready { token: 7, error: false }]);
+        assert_eq!(ready, [Ready { token: 7, error: false, readable: true, writable: false, hung_up: false }]);
         poll.change(&a, 8, Interest::Both).unwrap();
         assert_eq!(poll.wait(0).unwrap().next().map(|ready| ready.token), Some(8));
         a.recv(&mut [0]).unwrap();
@@ -156,13 +175,29 @@ mod tests {
     }
 
     #[test]
+    fn an_edge_is_told_once() {
+        let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut poll = Poll::new().unwrap();
+        poll.add_edge(&a, 5).unwrap();
+        let ready = |poll: &mut Poll| poll.wait(0).unwrap().next().map(|ready| (ready.readable, ready.hung_up));
+        assert_eq!(ready(&mut poll), Some((false, false)));
+        assert_eq!(ready(&mut poll), None);
+        std::io::Write::write_all(&mut &b, b"x").unwrap();
+        assert_eq!(ready(&mut poll), Some((true, false)));
+        assert_eq!(ready(&mut poll), None);
+        drop(b);
+        assert_eq!(ready(&mut poll), Some((true, true)));
+    }
+
+    #[test]
     fn a_waiting_thread_is_woken() {
         let (mut poll, wake) = (Poll::new().unwrap(), Wake::new().unwrap());
         poll.add(&wake, 3).unwrap();
         assert_eq!(poll.wait(0).unwrap().count(), 0);
         std::thread::scope(|scope| {
             scope.spawn(|| wake.wake());
-            assert_eq!(poll.wait(20_000_000_000).unwrap().next(), Some(Ready { token: 3, error: false }));
+            let woken = poll.wait(20_000_000_000).unwrap().next();
+            assert_eq!(woken, Some(Ready { token: 3, error: false, readable: true, writable: false, hung_up: false }));
         });
         wake.clear();
         assert_eq!(poll.wait(0).unwrap().count(), 0);

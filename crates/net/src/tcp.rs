@@ -1,9 +1,17 @@
-//! TCP sockets that serve: shared addresses, non-blocking.
+//! TCP sockets, non-blocking: those that serve share addresses, those of clients leave from any address.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::mem::{self, MaybeUninit};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::ptr;
 
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::udp::set_int;
+
+/// Room for the one control message of a read, the stamp.
+const CONTROL: usize = 64;
 
 /// Opens a non-blocking listener. Others of this user may share its address, whose clients the kernel deals out among them;
 /// the address need not be one that an interface has. Connections inherit TCP_NODELAY.
@@ -27,10 +35,90 @@ pub fn listen(bind: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
+/// How a client's connection is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// The address to open it from, which no interface needs to have; `None` leaves the choice to the kernel.
+    pub source: Option<IpAddr>,
+    /// Let small segments wait for the acknowledgement of earlier ones.
+    pub nagle: bool,
+    /// Send what is written first with the first segment, where the server has given a cookie (RFC 7413).
+    pub fast_open: bool,
+}
+
+/// Begins to open a non-blocking connection whose reads tell the kernel's receive stamp. It becomes writable when it is up;
+/// [`TcpStream::take_error`] says why it did not come up.
+///
+/// # Errors
+/// What the kernel refused: no descriptor or port left, an address that is not local, no way to the server.
+pub fn connect(server: SocketAddr, options: &ConnectOptions) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    set_int(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    if !options.nagle {
+        socket.set_tcp_nodelay(true)?;
+    }
+    if options.fast_open {
+        set_int(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1)?;
+    }
+    if let Some(source) = options.source {
+        set_int(&socket, libc::IPPROTO_IP, libc::IP_FREEBIND, 1)?;
+        // The port is chosen with the server's address known, so that each server leaves the whole range of ports.
+        set_int(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+        socket.bind(&SocketAddr::new(source, 0).into())?;
+    }
+    match socket.connect(&server.into()) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(socket.into()),
+    }
+}
+
+/// Reads what has arrived, and the kernel's receive stamp of its end in nanoseconds of CLOCK_REALTIME; 0 octets once the peer
+/// has ended its side.
+///
+/// # Errors
+/// What the kernel said: nothing there ([`io::ErrorKind::WouldBlock`]), or how the connection ended.
+pub fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Option<i64>)> {
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = Control([MaybeUninit::uninit(); CONTROL]);
+    // SAFETY: all zeros is a valid message header: null pointers and no lengths.
+    let mut header: libc::msghdr = unsafe { mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = CONTROL;
+    // SAFETY: the header describes `part`, which describes `buffer`, and `control`; all live through the call.
+    let count = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
+    if count < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((count as usize, stamp(&header)))
+}
+
+#[repr(align(8))]
+struct Control([MaybeUninit<u8>; CONTROL]);
+
+/// The stamp among the control messages that the kernel wrote.
+fn stamp(header: &libc::msghdr) -> Option<i64> {
+    // SAFETY: the kernel wrote well-formed control messages of `msg_controllen` octets, of which this is the first.
+    let message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    if message.is_null() {
+        return None;
+    }
+    // SAFETY: `message` is a header inside the control buffer, and its data is read as what the header names.
+    unsafe {
+        if ((*message).cmsg_level, (*message).cmsg_type) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+            return None;
+        }
+        let stamp = ptr::read_unaligned(libc::CMSG_DATA(message).cast::<libc::timespec>());
+        Some(stamp.tv_sec * 1_000_000_000 + stamp.tv_nsec)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpStream;
+    use crate::poll::Poll;
+    use std::io::Write;
 
     #[test]
     fn listeners_share_an_address_and_tell_the_one_asked() {
@@ -44,5 +132,59 @@ mod tests {
             assert_eq!((stream.local_addr().unwrap(), peer), (asked, client.local_addr().unwrap()));
             assert!(stream.nodelay().unwrap());
         }
+    }
+
+    const PLAIN: ConnectOptions = ConnectOptions { source: None, nagle: false, fast_open: false };
+
+    fn wait(stream: &TcpStream) {
+        let mut poll = Poll::new().unwrap();
+        poll.add_edge(stream, 0).unwrap();
+        assert_eq!(poll.wait(2_000_000_000).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_connection_leaves_from_the_source_told_and_its_reads_are_stamped() {
+        for (listen, source) in [("127.0.0.1:0", "127.8.7.6"), ("[::1]:0", "::1")] {
+            let listener = TcpListener::bind(listen).unwrap();
+            let source: IpAddr = source.parse().unwrap();
+            let options = ConnectOptions { source: Some(source), ..PLAIN };
+            let stream = connect(listener.local_addr().unwrap(), &options).unwrap();
+            let (mut accepted, peer) = listener.accept().unwrap();
+            assert_eq!((peer.ip(), stream.local_addr().unwrap()), (source, peer));
+            let mut buffer = [0; 16];
+            assert_eq!(receive(&stream, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            accepted.write_all(b"answer").unwrap();
+            wait(&stream);
+            let (count, stamp) = receive(&stream, &mut buffer).unwrap();
+            assert_eq!(&buffer[..count], b"answer");
+            assert!((crate::clock::realtime_ns() - stamp.unwrap()).abs() < 60_000_000_000);
+            drop(accepted);
+            wait(&stream);
+            assert_eq!(receive(&stream, &mut buffer).unwrap().0, 0);
+        }
+    }
+
+    #[test]
+    fn a_closed_port_is_told() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = connect(closed, &PLAIN).and_then(|stream| {
+            wait(&stream);
+            stream.take_error().map(|error| error.unwrap())
+        });
+        assert_eq!(error.unwrap_or_else(|error| error).kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn many_connections_share_a_source_port_range() {
+        // More connections of one source than it would have ports, if each took one for all servers, cannot be tried quickly;
+        // that the port is left to the connect can: it is not chosen before.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let options = ConnectOptions { source: Some("127.8.7.5".parse().unwrap()), fast_open: true, ..PLAIN };
+        let streams: Vec<TcpStream> =
+            (0..8).map(|_| connect(listener.local_addr().unwrap(), &options).unwrap()).collect();
+        let mut ports: Vec<u16> = streams.iter().map(|stream| stream.local_addr().unwrap().port()).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 8);
     }
 }

@@ -143,7 +143,7 @@ fn force_buffer(socket: &Socket, force: i32, plain: i32, octets: usize) -> io::R
     set_int(socket, libc::SOL_SOCKET, force, octets).or_else(|_| set_int(socket, libc::SOL_SOCKET, plain, octets))
 }
 
-fn set_int(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
+pub(crate) fn set_int(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the pointer and the length describe `value`, which lives through the call.
     let status = unsafe {
         libc::setsockopt(

@@ -8,20 +8,25 @@
 
 #![forbid(unsafe_code)]
 
+mod connections;
 mod counts;
 mod engine;
+mod matching;
 mod monitor;
 mod pace;
 mod pending;
 mod route;
 mod settings;
+mod slab;
 mod sockets;
 mod stall;
+mod streams;
 #[cfg(test)]
 mod test;
 mod udp;
 mod worker;
 
+pub use connections::{ConnectionCounts, PIPELINE_MOST, Policy};
 pub use counts::Counts;
 pub use engine::{Drain, Ended, Feed, LinkError, ReplayError, run};
 pub use monitor::{Gauge, Monitor};

@@ -1,7 +1,9 @@
 //! What can be seen of a run from outside, and how it is stopped.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use crate::connections::ConnectionCounts;
 use crate::counts::Counts;
 
 /// Gauges of all workers, and the wish to stop.
@@ -24,6 +26,7 @@ pub struct Gauge {
     not_sent: AtomicU64,
     stray: AtomicU64,
     late: AtomicU64,
+    connections: Mutex<ConnectionCounts>,
     /// The greatest lateness since the hand-over before, in nanoseconds.
     pub lag_ns: AtomicI64,
 }
@@ -50,6 +53,11 @@ impl Monitor {
         self.workers.iter().map(Gauge::get).fold(Counts::default(), |sum, counts| sum.plus(&counts))
     }
 
+    /// The accounts of the connections of all workers together.
+    pub fn connections(&self) -> ConnectionCounts {
+        self.workers.iter().map(Gauge::connections).fold(ConnectionCounts::default(), |sum, counts| sum.plus(&counts))
+    }
+
     /// The greatest lateness of any worker in its last period, in nanoseconds.
     pub fn lag_ns(&self) -> i64 {
         self.workers.iter().map(|gauge| gauge.lag_ns.load(Ordering::Relaxed)).max().unwrap_or(0)
@@ -70,6 +78,16 @@ impl Gauge {
         ] {
             gauge.store(value, Ordering::Relaxed);
         }
+    }
+
+    /// Shows new accounts of connections.
+    pub fn set_connections(&self, counts: &ConnectionCounts) {
+        // A thread that panicked cannot have left half of the figures.
+        *self.connections.lock().unwrap_or_else(PoisonError::into_inner) = *counts;
+    }
+
+    fn connections(&self) -> ConnectionCounts {
+        *self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn get(&self) -> Counts {

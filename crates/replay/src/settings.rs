@@ -1,5 +1,6 @@
 //! How a replay is to be made.
 
+use crate::connections::Policy;
 use crate::pace::Precision;
 use crate::route::{Servers, Sources};
 
@@ -24,8 +25,10 @@ pub struct Settings {
     pub fast: bool,
     /// Queries outstanding at once in each worker when `fast`.
     pub window: usize,
-    /// Sockets of a worker when each client has its own.
+    /// Sockets of a worker when each client has its own, and connections of a worker at once.
     pub max_sockets: u32,
+    /// How clients use connections.
+    pub policy: Policy,
     /// Seed of every random choice.
     pub seed: u64,
 }

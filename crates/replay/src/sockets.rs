@@ -44,7 +44,7 @@ impl Sockets {
         Ok(&self.open[at].1)
     }
 
-    /// The sockets that wait to be read, after at most `timeout_ns`. Read them with [`Self::at`].
+    /// The sockets that wait to be read, after at most `timeout_ns`. See [`Self::ready`].
     ///
     /// # Errors
     /// What the kernel said.
@@ -54,11 +54,20 @@ impl Sockets {
         Ok(self.ready.len())
     }
 
-    /// One of the sockets that [`Self::wait`] found: its key, itself, and whether it has an error to fetch.
-    pub fn at(&self, number: usize) -> (SocketKey, &UdpSocket, bool) {
-        let ready = self.ready[number];
-        let (key, socket) = &self.open[ready.token as usize];
-        (*key, socket, ready.error)
+    /// One of the sockets that [`Self::wait`] found, which may be of a connection.
+    pub fn ready(&self, number: usize) -> Ready {
+        self.ready[number]
+    }
+
+    /// The UDP socket of a token: its key and itself.
+    pub fn at(&self, token: u64) -> (SocketKey, &UdpSocket) {
+        let (key, socket) = &self.open[token as usize];
+        (*key, socket)
+    }
+
+    /// What is waited for, to add others to.
+    pub const fn poll(&self) -> &Poll {
+        &self.poll
     }
 
     /// The socket of `key`, if it is open.

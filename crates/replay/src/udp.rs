@@ -12,8 +12,10 @@ use ldplayer_core::message::{HEADER, flag};
 use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status};
 
 use crate::counts::Counts;
-use crate::pending::{List, Pending, Slab, Slot, Stage};
+use crate::matching::repeats_question;
+use crate::pending::{Pending, Stage};
 use crate::route::{Route, SHARED_SOCKETS, SocketKey};
+use crate::slab::{List, Slab, Slot};
 
 /// IDs tried on one socket before it counts as full.
 const ID_TRIES: u32 = 64;
@@ -29,6 +31,8 @@ pub struct UdpConfig {
     pub linger: i64,
     /// Where the IDs start.
     pub seed: u64,
+    /// Truncated answers are handed out, to be asked for over TCP, and no end of their queries.
+    pub tc_fallback: bool,
 }
 
 /// A query to be handed to the kernel.
@@ -64,7 +68,7 @@ pub struct Arrival<'a> {
 /// The machine of one worker.
 pub struct Udp {
     config: UdpConfig,
-    slab: Slab,
+    slab: Slab<Pending>,
     by_id: HashMap<u64, Slot, NeighbourState>,
     next_id: Vec<u16>,
     active: [u32; 2],
@@ -72,6 +76,7 @@ pub struct Udp {
     outstanding: List,
     lingering: List,
     answered: Box<[u64]>,
+    truncated: Vec<Pending>,
     outcomes: Vec<Outcome>,
     counts: Counts,
 }
@@ -89,6 +94,7 @@ impl Udp {
             outstanding: List::default(),
             lingering: List::default(),
             answered: vec![u64::MAX; REMEMBERED].into_boxed_slice(),
+            truncated: Vec::new(),
             outcomes: Vec::new(),
             counts: Counts::default(),
         }
@@ -214,9 +220,14 @@ impl Udp {
         &mut self.outcomes
     }
 
-    /// Queries sent and neither answered nor timed out.
+    /// A query whose answer was truncated. It has been counted as sent here; its end is the caller's to count.
+    pub fn poll_truncated(&mut self) -> Option<Pending> {
+        self.truncated.pop()
+    }
+
+    /// Queries sent that have not come to their end, those of [`Self::poll_truncated`] among them.
     pub fn outstanding(&self) -> usize {
-        self.outstanding.len()
+        self.outstanding.len() + self.truncated.len()
     }
 
     /// Queries waiting for [`Self::poll_transmit`].
@@ -232,6 +243,9 @@ impl Udp {
     fn answer(&mut self, slot: Slot, key: u64, arrival: &Arrival<'_>, message: &Message<'_>) {
         let Some(pending) = self.release(slot) else { return };
         self.answered[remembered_at(key)] = key;
+        if self.config.tc_fallback && message.has(flag::TC) && pending.stage == Stage::Outstanding {
+            return self.truncated.push(pending);
+        }
         let status = if pending.stage == Stage::Lingering { Status::Late } else { Status::Answered };
         self.finish(Outcome {
             // The two stamps are of two clocks, which may differ by some nanoseconds.
@@ -346,14 +360,7 @@ fn mismatch(pending: &Pending, arrival: &Arrival<'_>, message: &Message<'_>) -> 
     {
         return Some(Reason::UnknownId);
     }
-    let asked = Message::new(&pending.wire)?;
-    let repeats = message.same_question(&asked) || (message.question().is_none() && may_omit_question(message));
-    (!repeats).then_some(Reason::QuestionMismatch)
-}
-
-/// An error without a question section is an answer too: servers that could not read the query send such (RFC 1035 §4.1.1).
-fn may_omit_question(message: &Message<'_>) -> bool {
-    message.counts()[0] == 0 && message.header_rcode() != 0
+    (!repeats_question(&pending.wire, message)).then_some(Reason::QuestionMismatch)
 }
 
 fn key(socket: SocketKey, id: u16) -> u64 {
@@ -397,7 +404,7 @@ mod tests {
     const SHARED: SocketKey = SocketKey::Shared { v6: false, number: 0 };
 
     fn machine() -> Udp {
-        Udp::new(UdpConfig { query_timeout: 1_000, linger: 500, seed: 1 })
+        Udp::new(UdpConfig { query_timeout: 1_000, linger: 500, seed: 1, tc_fallback: true })
     }
 
     fn route() -> Route {
@@ -434,6 +441,27 @@ mod tests {
         assert_eq!((row.submitted, row.answered), (Some(RunTime(10)), Some(RunTime(25))));
         assert_eq!((row.client.to_string().as_str(), row.client_port), ("192.0.2.1", 4_000));
         assert_eq!((udp.outstanding(), udp.poll_timeout()), (0, None));
+    }
+
+    #[test]
+    fn a_truncated_answer_is_handed_out_once_and_only_where_it_is_asked_for() {
+        let truncated = |sent: &[u8]| {
+            let mut wire = response(sent, 0);
+            wire[2] |= 0x02;
+            wire
+        };
+        let mut udp = machine();
+        let sent = send(&mut udp, 7, 10);
+        arrive(&mut udp, &truncated(&sent), 25);
+        assert_eq!(udp.outstanding(), 1, "it has no end yet");
+        let handed = udp.poll_truncated().unwrap();
+        assert_eq!((handed.index, handed.submitted), (7, RunTime(10)));
+        assert!(udp.poll_truncated().is_none() && udp.outcomes().is_empty());
+        assert_eq!((udp.outstanding(), udp.counts().sent, udp.counts().answered), (0, 1, 0));
+        let mut udp = Udp::new(UdpConfig { tc_fallback: false, ..machine().config });
+        let sent = send(&mut udp, 7, 10);
+        arrive(&mut udp, &truncated(&sent), 25);
+        assert!(udp.poll_truncated().is_none() && udp.outcomes().pop().unwrap().tc);
     }
 
     #[test]

@@ -8,13 +8,15 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 
+use crate::connections::{Config, ConnectionCounts, Connections};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
-use crate::pending::Slot;
 use crate::route::{Router, SocketKey, Sources};
 use crate::settings::Settings;
+use crate::slab::Slot;
 use crate::sockets::Sockets;
 use crate::stall::Stalls;
+use crate::streams::Streams;
 use crate::udp::{Arrival, Udp, UdpConfig};
 
 /// Rows handed to the recorder at once.
@@ -52,8 +54,10 @@ pub struct WorkerEnd {
     pub postponed: u64,
     /// What the kernel said to the first query that it refused for good.
     pub refused: Option<String>,
-    /// Sockets opened.
+    /// UDP sockets opened.
     pub sockets: usize,
+    /// What became of connections.
+    pub connections: ConnectionCounts,
 }
 
 /// Where a worker gets its queries and leaves its rows.
@@ -74,6 +78,7 @@ pub struct Worker<'a> {
     links: Links,
     origin: i64,
     udp: Udp,
+    streams: Streams,
     router: Router,
     sockets: Sockets,
     pace: Pace,
@@ -105,15 +110,14 @@ impl<'a> Worker<'a> {
     ) -> io::Result<Self> {
         let mut sockets = Sockets::new(settings.sources.clone())?;
         open_shared(&mut sockets, settings)?;
-        let config =
-            UdpConfig { query_timeout: settings.query_timeout, linger: settings.query_timeout, seed: settings.seed };
         Ok(Self {
             number,
             settings,
             monitor,
             links,
             origin,
-            udp: Udp::new(config),
+            udp: Udp::new(udp_config(settings)),
+            streams: Streams::new(Connections::new(connections_config(number, settings)), &settings.policy, origin),
             router: Router::new(settings.sources.clone(), settings.servers, settings.max_sockets),
             sockets,
             pace: Pace::new(settings.precision),
@@ -144,14 +148,18 @@ impl<'a> Worker<'a> {
             let taken = self.take_due(now);
             let sent = self.transmit();
             self.udp.handle_timeout(now);
-            let received = self.rest(taken + sent > 0)?;
-            if taken + sent + received > 0 {
+            self.streams.machine.handle_timeout(now);
+            let driven = self.drive();
+            let received = self.rest(taken + sent + driven > 0)?;
+            if taken + sent + driven + received > 0 {
                 self.idle_since = None;
             }
             self.flush_when_due(now);
         }
         self.flush();
         self.end.sockets = self.sockets.len();
+        self.end.connections = *self.streams.machine.connection_counts();
+        self.end.refused = self.end.refused.or(self.streams.refused);
         Ok(self.end)
     }
 
@@ -160,17 +168,35 @@ impl<'a> Worker<'a> {
     }
 
     fn is_done(&self) -> bool {
-        !self.fed && self.next.is_none() && self.udp.queued() == 0 && self.udp.outstanding() == 0
+        !self.fed && self.next.is_none() && self.udp.queued() == 0 && self.outstanding() == 0
+    }
+
+    /// Queries under way, over whatever transport.
+    fn outstanding(&self) -> usize {
+        self.udp.outstanding() + self.streams.machine.outstanding()
+    }
+
+    /// Asks again over TCP what was truncated over UDP, and carries out what connections want. Returns how much that was.
+    fn drive(&mut self) -> usize {
+        while let Some(pending) = self.udp.poll_truncated() {
+            let now = self.now();
+            self.streams.machine.handle_truncated(now, pending);
+        }
+        self.streams.drive(self.sockets.poll())
     }
 
     /// Hands the queries that are due to the machine, one batch at most, and returns how many.
     fn take_due(&mut self, now: RunTime) -> usize {
         let room = BATCH.saturating_sub(self.udp.queued());
-        let mut taken = 0;
+        let (mut taken, mut for_connections) = (0, 0);
         while taken < room && self.is_due(now) {
             let Some(query) = self.next.take() else { break };
+            for_connections += usize::from(query.transport != Transport::Udp);
             self.start(query, now);
             taken += 1;
+            if for_connections >= TIMED_BATCH && !self.settings.fast {
+                break;
+            }
         }
         taken
     }
@@ -183,7 +209,7 @@ impl<'a> Worker<'a> {
     /// Whether the window has room for a whole batch, or for a quarter of a small window: sending one by one as
     /// answers come would cost a wake-up of the server for each.
     fn has_window(&self) -> bool {
-        let taken = self.udp.outstanding() + self.udp.queued();
+        let taken = self.outstanding() + self.udp.queued();
         let room = self.settings.window.saturating_sub(taken);
         room >= BATCH.min(self.settings.window.div_ceil(4)) || (room > 0 && self.udp.queued() > 0)
     }
@@ -220,13 +246,14 @@ impl<'a> Worker<'a> {
         self.lag = self.lag.max(lag);
         if self.interrupted_at.is_some() {
             self.udp.handle_unroutable(&query, Reason::Interrupted);
-        } else if query.transport != Transport::Udp {
+        } else if !matches!(query.transport, Transport::Udp | Transport::Tcp) {
             self.udp.handle_unroutable(&query, Reason::Transport);
         } else if self.settings.max_lag.is_some_and(|most| lag > most) {
             self.udp.handle_unroutable(&query, Reason::Lag);
         } else {
             match self.router.route(&query) {
-                Ok(route) => self.udp.handle_query(query, route),
+                Ok(route) if query.transport == Transport::Udp => self.udp.handle_query(query, route),
+                Ok(route) => self.streams.machine.handle_query(now, query, route),
                 Err(reason) => self.udp.handle_unroutable(&query, reason),
             }
         }
@@ -316,7 +343,7 @@ impl<'a> Worker<'a> {
     fn rest(&mut self, busy: bool) -> io::Result<usize> {
         let now = self.now();
         let due = self.peek(now).filter(|_| !self.settings.fast || self.has_window());
-        if due.is_none() && !self.fed && self.udp.outstanding() == 0 {
+        if due.is_none() && !self.fed && self.outstanding() == 0 {
             return Ok(0);
         }
         let due = match due {
@@ -331,7 +358,7 @@ impl<'a> Worker<'a> {
             Wait::Sleep(_) if busy || due <= now.0 => 0,
             Wait::Sleep(ns) => ns,
         };
-        if (1..=DOZE).contains(&timeout) {
+        if (1..=DOZE).contains(&timeout) && !self.streams.machine.is_opening_any() {
             clock::sleep_until(self.origin + now.0 + timeout);
             self.woke(now.0 + timeout, due < other);
             return Ok(0);
@@ -351,17 +378,23 @@ impl<'a> Worker<'a> {
 
     /// The next thing to do beside sending: a timeout, a hand-over, a look at the feed, the end of the grace time.
     fn other_deadline(&self, now: RunTime) -> i64 {
-        let timeout = self.udp.poll_timeout().map_or(i64::MAX, |deadline| deadline.0);
+        let timeouts = [self.udp.poll_timeout(), self.streams.machine.poll_timeout()];
+        let timeout = timeouts.into_iter().flatten().min().map_or(i64::MAX, |deadline| deadline.0);
         let overdue = now - self.flushed >= FLUSH_EVERY;
         let flush = self.flushed.0 + if overdue { FLUSH_AT_LEAST } else { FLUSH_EVERY };
         let feed = if self.fed && self.next.is_none() { now.0 + FEED_EVERY } else { i64::MAX };
         timeout.min(flush).min(feed)
     }
 
-    /// Takes datagrams from a socket that is ready.
+    /// Takes what has come for a socket that is ready.
     fn read(&mut self, number: usize, limit: usize) -> usize {
-        let (key, socket, error) = self.sockets.at(number);
-        if error {
+        let ready = self.sockets.ready(number);
+        if Streams::is_ours(ready.token) {
+            self.streams.handle_ready(&ready);
+            return 1;
+        }
+        let (key, socket) = self.sockets.at(ready.token);
+        if ready.error {
             self.fetch_errors(key);
             return 1;
         }
@@ -406,13 +439,14 @@ impl<'a> Worker<'a> {
         }
         if now - since >= GRACE.min(self.settings.query_timeout) {
             self.udp.handle_interrupt();
+            self.streams.machine.handle_interrupt(now);
         }
     }
 
     fn flush_when_due(&mut self, now: RunTime) {
         let since = now - self.flushed;
         let is_time = since >= FLUSH_AT_LEAST || (since >= FLUSH_EVERY && !self.is_soon_due());
-        if is_time || self.udp.outcomes().len() >= ROWS {
+        if is_time || self.udp.outcomes().len() >= ROWS || self.streams.machine.outcomes().len() >= ROWS {
             self.flushed = now;
             self.flush();
         }
@@ -425,18 +459,41 @@ impl<'a> Worker<'a> {
     /// Hands the rows to the recorder and the accounts to whoever watches.
     fn flush(&mut self) {
         let gauge: &Gauge = &self.monitor.workers[self.number];
-        gauge.set(self.udp.counts());
+        let machine = &mut self.streams.machine;
+        gauge.set(&self.udp.counts().plus(machine.counts()));
+        gauge.set_connections(machine.connection_counts());
         gauge.lag_ns.store(std::mem::take(&mut self.lag), Ordering::Relaxed);
-        if self.udp.outcomes().is_empty() {
-            return;
+        let rows = [self.udp.outcomes(), machine.outcomes()];
+        for rows in rows.into_iter().filter(|rows| !rows.is_empty()) {
+            let spare = self.links.spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(ROWS * 2));
+            let rows = std::mem::replace(rows, spare);
+            if self.links.rows.is_full() {
+                self.end.recorder_full += 1;
+            }
+            // The recorder only goes away when the run is being torn down by a panic elsewhere.
+            let _ = self.links.rows.send((self.number, rows));
         }
-        let spare = self.links.spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(ROWS * 2));
-        let rows = std::mem::replace(self.udp.outcomes(), spare);
-        if self.links.rows.is_full() {
-            self.end.recorder_full += 1;
-        }
-        // The recorder only goes away when the run is being torn down by a panic elsewhere.
-        let _ = self.links.rows.send((self.number, rows));
+    }
+}
+
+fn udp_config(settings: &Settings) -> UdpConfig {
+    UdpConfig {
+        query_timeout: settings.query_timeout,
+        linger: settings.query_timeout,
+        seed: settings.seed,
+        tc_fallback: settings.policy.tc_fallback,
+    }
+}
+
+fn connections_config(number: usize, settings: &Settings) -> Config {
+    Config {
+        policy: settings.policy,
+        query_timeout: settings.query_timeout,
+        linger: settings.query_timeout,
+        most: settings.max_sockets,
+        seed: settings.seed,
+        first: number as u64,
+        step: settings.workers as u64,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The whole engine against a responder on loopback: every query has one outcome, whatever the server does.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -7,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
-use ldplayer_core::message::{CLASS_IN, QueryParts, flag};
-use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
-use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Precision, Servers, Settings, Sources, run};
+use ldplayer_core::{Outcome, Reason, Transport};
+use ldplayer_replay::{Drain, LinkError, Monitor, Precision, Settings, Sources, run};
+
+use common::{Batches, queries, replay, settings, tally};
 
 /// What the responder does with a query.
 type Behaviour = fn(&[u8]) -> Vec<Vec<u8>>;
@@ -51,86 +53,6 @@ fn answer(query: &[u8]) -> Vec<u8> {
     let mut answer = query.to_vec();
     answer[2] |= 0x80;
     answer
-}
-
-struct Batches(Vec<Vec<Query>>);
-
-impl Feed for Batches {
-    fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
-        batch.append(&mut self.0.remove(0));
-        Ok(!self.0.is_empty())
-    }
-}
-
-#[derive(Default)]
-struct Rows(Vec<Outcome>);
-
-impl Drain for Rows {
-    fn outcomes(&mut self, _worker: usize, rows: &[Outcome]) -> Result<(), LinkError> {
-        self.0.extend_from_slice(rows);
-        Ok(())
-    }
-}
-
-/// `count` queries of 50 clients, `gap` nanoseconds apart.
-fn queries(count: u64, gap: i64) -> Vec<Query> {
-    let query = |index: u64| {
-        let mut wire = Vec::new();
-        let label = format!("q{index:07}");
-        let name = [&[8], label.as_bytes(), b"\x07example\0"].concat();
-        QueryParts { id: 1, flags: flag::RD, name: &name, qtype: 1, qclass: CLASS_IN, edns: None }.compose(&mut wire);
-        Query {
-            index,
-            due: RunTime(index as i64 * gap),
-            client: [10, 0, 0, (index % 50) as u8].into(),
-            client_port: 0,
-            server: "192.0.2.1:53".parse().unwrap(),
-            transport: Transport::Udp,
-            wire: Bytes::from(wire),
-        }
-    };
-    (0..count).map(query).collect()
-}
-
-fn settings(server: SocketAddr) -> Settings {
-    Settings {
-        sources: Sources::Pool(vec!["127.9.0.0/16".parse().unwrap()]),
-        servers: Servers { v4: Some(server), v6: None },
-        workers: 2,
-        cores: Vec::new(),
-        precision: Precision::Normal,
-        query_timeout: 300_000_000,
-        max_lag: None,
-        fast: false,
-        window: 100,
-        max_sockets: 100,
-        seed: 1,
-    }
-}
-
-/// Replays and checks the identity: each query of the trace has exactly one row of its own.
-fn replay(settings: &Settings, trace: Vec<Query>, monitor: &Monitor) -> Vec<Outcome> {
-    let count = trace.len() as u64;
-    let batches = trace.chunks(128).map(<[Query]>::to_vec).collect();
-    let mut rows = Rows::default();
-    let ended = run(settings, &mut Batches(batches), &mut rows, monitor).unwrap();
-    let mut own: Vec<u64> = rows.0.iter().filter(|row| row.status.is_query()).map(|row| row.index).collect();
-    own.sort_unstable();
-    assert!(own.windows(2).all(|pair| pair[0] != pair[1]), "a query has two rows");
-    assert_eq!(own.len() as u64, ended.trace_queries);
-    assert!(ended.trace_queries == count || monitor.is_stopped());
-    let counts = monitor.counts();
-    assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed);
-    assert_eq!(counts.sent + counts.not_sent, ended.trace_queries);
-    rows.0
-}
-
-fn tally(rows: &[Outcome]) -> BTreeMap<(String, Option<&'static str>), usize> {
-    let mut tally = BTreeMap::new();
-    for row in rows {
-        *tally.entry((row.status.to_string(), row.reason.map(Reason::as_str))).or_default() += 1;
-    }
-    tally
 }
 
 fn run_against(behaviour: Behaviour, change: impl FnOnce(&mut Settings)) -> Vec<Outcome> {
@@ -208,7 +130,7 @@ fn other_transports_are_not_sent_and_say_so() {
     let responder = Responder::start(|query| vec![answer(query)]);
     let settings = settings(responder.address);
     let mut trace = queries(100, 1_000);
-    trace.iter_mut().step_by(4).for_each(|query| query.transport = Transport::Tcp);
+    trace.iter_mut().step_by(4).for_each(|query| query.transport = Transport::Doq);
     let rows = replay(&settings, trace, &Monitor::new(settings.workers));
     let tally = tally(&rows);
     assert_eq!(tally[&("not_sent".into(), Some("transport_not_available"))], 25);

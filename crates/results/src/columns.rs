@@ -105,7 +105,7 @@ impl Columns {
     ) -> Result<(), ParquetError> {
         self.rows = 0;
         let [tc, ad, aa] = finish_bits(&mut self.header_bits);
-        let [reused, resumed, early_data] = finish_bits(&mut self.rare.connection_bits);
+        let [reused, resumed, early_data, resent, fell_back] = finish_bits(&mut self.rare.connection_bits);
         let mut out = Chunks { places: places.into_iter(), group };
         out.array(Arc::new(self.index.finish()))?;
         out.words(&mut self.client.words)?;
@@ -127,6 +127,7 @@ impl Columns {
         out.array(Arc::new(self.rare.handshake.finish()))?;
         [reused, resumed, early_data].into_iter().try_for_each(|bits| out.array(bits))?;
         out.words(&mut self.rare.answer)?;
+        [resent, fell_back].into_iter().try_for_each(|bits| out.array(bits))?;
         self.client.next_group();
         self.server.next_group();
         Ok(())
@@ -174,7 +175,7 @@ struct Rare {
     sent: PrimitiveBuilder<Int64Type>,
     connect: PrimitiveBuilder<Int64Type>,
     handshake: PrimitiveBuilder<Int64Type>,
-    connection_bits: [BooleanBuilder; 3],
+    connection_bits: [BooleanBuilder; 5],
     answer: Words,
 }
 
@@ -192,7 +193,9 @@ impl Rare {
     }
 
     fn extend(&mut self, rows: &[Outcome]) {
-        if rows.iter().any(|row| row.connection.is_some() || row.sent.is_some() || row.answer.is_some()) {
+        let is_rare =
+            |row: &Outcome| row.connection.is_some() || row.sent.is_some() || row.answer.is_some() || row.fell_back;
+        if rows.iter().any(is_rare) {
             rows.iter().for_each(|row| self.push(row));
         } else {
             self.push_none(rows.len());
@@ -204,7 +207,8 @@ impl Rare {
         self.sent.append_option(row.sent.map(|time| time.0));
         self.connect.append_option(row.connect_ns);
         self.handshake.append_option(row.handshake_ns);
-        append_bits(&mut self.connection_bits, [row.reused, row.resumed, row.early_data]);
+        let bits = [row.reused, row.resumed, row.early_data, row.resent, row.fell_back];
+        append_bits(&mut self.connection_bits, bits);
         self.answer.push(row.answer.map_or(NONE, |answer| answer as u32));
     }
 
@@ -284,14 +288,14 @@ impl<A: Copy + Eq + std::hash::Hash + std::fmt::Display> Addresses<A> {
     }
 }
 
-fn bits() -> [BooleanBuilder; 3] {
+fn bits<const N: usize>() -> [BooleanBuilder; N] {
     std::array::from_fn(|_| BooleanBuilder::new())
 }
 
-fn append_bits(builders: &mut [BooleanBuilder; 3], values: [bool; 3]) {
+fn append_bits<const N: usize>(builders: &mut [BooleanBuilder; N], values: [bool; N]) {
     builders.iter_mut().zip(values).for_each(|(builder, value)| builder.append_value(value));
 }
 
-fn finish_bits(builders: &mut [BooleanBuilder; 3]) -> [ArrayRef; 3] {
+fn finish_bits<const N: usize>(builders: &mut [BooleanBuilder; N]) -> [ArrayRef; N] {
     builders.each_mut().map(|bits| Arc::new(bits.finish()) as ArrayRef)
 }

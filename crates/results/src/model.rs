@@ -123,6 +123,12 @@ pub struct Queries {
     pub not_sent: u64,
     /// The failed ones by status.
     pub failed_by_status: BTreeMap<String, u64>,
+    /// The failed ones on connections by reason.
+    pub failed_by_reason: BTreeMap<String, u64>,
+    /// Queries sent again on a new connection.
+    pub resent: u64,
+    /// Queries asked again over TCP after a truncated answer.
+    pub fell_back: u64,
     /// The unsent ones by reason.
     pub not_sent_by_reason: BTreeMap<String, u64>,
     /// Responses after the timeout; extra rows.
@@ -249,18 +255,22 @@ pub struct Responses {
     pub truncated: u64,
 }
 
-/// Connections; all 0 over UDP.
+/// Connections; all 0 over UDP. While a run goes on, or where it crashed, what its rows say of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Connections {
-    /// Connections that carried a query.
+    /// Connections that came up.
     pub opened: u64,
     /// Connections that never came up.
     pub failed: u64,
     /// Opened ones with a resumed TLS session.
     pub resumed: u64,
-    /// Most at a time, from first query to last answer of each.
+    /// Most at a time; of several workers the sum of what each had at most.
     pub peak_open: u64,
+    /// Open when the run ended.
+    pub open_at_end: u64,
+    /// Connections that ended before, by who ended them and why.
+    pub closed: BTreeMap<String, u64>,
 }
 
 /// Clients.

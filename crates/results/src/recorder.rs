@@ -85,6 +85,9 @@ impl Recorder {
         self.report.tally = end.tally;
         self.report.summary = analysis.summary.clone();
         self.report.summary.queries.trace = Some(end.trace_queries);
+        if let Some(connections) = end.connections {
+            self.report.summary.connections = connections;
+        }
         self.report.warnings = end.warnings;
         self.report
             .warnings

@@ -44,6 +44,8 @@ pub fn schema() -> SchemaRef {
         some("resumed", Boolean),
         some("early_data", Boolean),
         maybe("answer", words(Int8)),
+        some("resent", Boolean),
+        some("fell_back", Boolean),
     ]))
 }
 

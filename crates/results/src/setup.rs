@@ -3,6 +3,7 @@
 use ldplayer_core::TraceTime;
 use serde::{Deserialize, Serialize};
 
+use crate::model::Connections;
 use crate::telemetry::TelemetrySample;
 
 /// What is known before the first query.
@@ -33,6 +34,8 @@ pub struct RunEnd {
     pub warnings: Vec<Warning>,
     /// Figures sampled during the run.
     pub telemetry: Vec<TelemetrySample>,
+    /// What became of connections, as the engine counted; `None` leaves it to what the rows say.
+    pub connections: Option<Connections>,
     /// What the verdict is measured against.
     pub limits: VerdictLimits,
     /// Host stalls seen by workers; kept as they are in `run.json`.

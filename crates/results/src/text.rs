@@ -25,6 +25,7 @@ impl fmt::Display for RunReport {
             grouped(summary.clients.total),
             grouped(summary.clients.answered_all)
         )?;
+        self.write_connections(f)?;
         for warning in &self.warnings {
             writeln!(f, "warning    {}: {}; {}", warning.code, warning.text, warning.remedy)?;
         }
@@ -51,6 +52,28 @@ impl RunReport {
                 "           besides: {} late and {} stray responses",
                 grouped(queries.late),
                 grouped(queries.stray)
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_connections(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let connections = &self.summary.connections;
+        if connections.opened + connections.failed == 0 {
+            return Ok(());
+        }
+        let [opened, failed, peak, rest] =
+            [connections.opened, connections.failed, connections.peak_open, connections.open_at_end].map(grouped);
+        writeln!(f, "connected  opened {opened}, failed {failed}, at most {peak} open; {rest} open at the end")?;
+        if !connections.closed.is_empty() {
+            writeln!(f, "           closed: {}", counts(&connections.closed))?;
+        }
+        let queries = &self.summary.queries;
+        if queries.resent + queries.fell_back > 0 {
+            let [resent, fell_back] = [queries.resent, queries.fell_back].map(grouped);
+            writeln!(
+                f,
+                "           queries sent again on a new connection: {resent}, over TCP after truncation: {fell_back}"
             )?;
         }
         Ok(())

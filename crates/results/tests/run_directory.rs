@@ -254,3 +254,30 @@ fn the_vendored_scripts_are_those_that_were_checked() {
     let status = Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(&assets).status();
     assert!(status.unwrap().success());
 }
+
+#[test]
+fn what_happened_on_connections_is_in_rows_and_summary() {
+    let place = Place::new();
+    let row = |index: u64| ldplayer_core::Outcome {
+        transport: ldplayer_core::Transport::Tcp,
+        connection: Some(index / 2),
+        ..common::outcome(index, index as i64 * 1_000)
+    };
+    let rows = vec![
+        ldplayer_core::Outcome { connect_ns: Some(7), ..row(0) },
+        ldplayer_core::Outcome { reused: true, resent: true, ..row(1) },
+        ldplayer_core::Outcome { fell_back: true, ..row(2) },
+        ldplayer_core::Outcome {
+            status: ldplayer_core::Status::Reset,
+            reason: Some(ldplayer_core::Reason::ClosedByServer),
+            resent: true,
+            ..common::unanswered(row(3))
+        },
+    ];
+    let report = common::run(&place.run(), rows);
+    let (queries, connections) = (&report.summary.queries, &report.summary.connections);
+    assert_eq!((queries.resent, queries.fell_back, queries.failed), (2, 1, 1));
+    assert_eq!(queries.failed_by_reason, [("closed_by_server".to_owned(), 1)].into());
+    assert_eq!((connections.opened, connections.failed), (2, 0));
+    assert!(report.to_string().contains("queries sent again on a new connection: 2"), "{report}");
+}

@@ -131,6 +131,12 @@ pub(crate) fn parse_class(word: &str) -> Option<u16> {
     word.parse().ok().or_else(|| word.parse().map(Class::to_int).ok())
 }
 
+/// Reads a response code: mnemonic in any case, `RCODE3841` or a bare number, up to 4095.
+pub(crate) fn parse_rcode(word: &str) -> Option<u16> {
+    let named = || (0..4_096).find(|&rcode| rcode_name(rcode).to_string().eq_ignore_ascii_case(word));
+    word.parse().ok().filter(|&rcode| rcode < 4_096).or_else(named)
+}
+
 /// Reads a name into `wire`, in place of what was there.
 pub(crate) fn parse_name(text: &str, wire: &mut Vec<u8>) -> Result<(), name::BadName> {
     wire.clear();
@@ -248,6 +254,8 @@ mod tests {
     fn response_codes_have_their_names() {
         let names = [0, 3, 16, 3841].map(|rcode| rcode_name(rcode).to_string());
         assert_eq!(names, ["NOERROR", "NXDOMAIN", "BADVERS", "RCODE3841"]);
+        assert!((0..4_096).step_by(15).all(|rcode| parse_rcode(&rcode_name(rcode).to_string()) == Some(rcode)));
+        assert_eq!((parse_rcode("nxdomain"), parse_rcode("4096"), parse_rcode("OK")), (Some(3), None, None));
     }
 
     #[test]

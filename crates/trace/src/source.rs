@@ -32,6 +32,7 @@ pub(crate) use self::live::Live;
 pub(crate) use self::packets::Frame;
 pub use self::role::{Role, UnknownRole};
 use self::sort::Window;
+pub(crate) use self::sort::octets;
 
 use crate::{Tally, TraceError};
 

@@ -2,10 +2,13 @@
 
 mod algorithm;
 mod canonical;
+pub mod check;
 mod denial;
 mod error;
 mod key;
+mod parallel;
 mod private;
+mod public;
 mod set;
 mod signature;
 mod spec;
@@ -114,10 +117,10 @@ fn stripped(records: &Records, apex: &[u8], policy: &Policy<'_>) -> Result<Recor
     for record in kept.filter(|record| crate::store::is_within(record.owner, apex)) {
         plain.push(record.owner, record.rtype, record.ttl, record.data)?;
     }
-    for (name, all) in policy.delegations {
-        let ns = records.iter().find(|record| record.rtype == rtype::NS && record.owner == name);
-        let Some(ttl) = ns.map(|ns| ns.ttl) else { continue };
-        all.iter().try_for_each(|data| plain.push(name, rtype::DS, ttl, data))?;
+    for delegation in records.iter().filter(|record| record.rtype == rtype::NS) {
+        // Each record of a delegation brings them; they are kept once.
+        let all = policy.delegations.get(delegation.owner).into_iter().flatten();
+        all.into_iter().try_for_each(|data| plain.push(delegation.owner, rtype::DS, delegation.ttl, data))?;
     }
     Ok(plain)
 }
@@ -139,10 +142,10 @@ fn add_keys(plain: &mut Records, apex: &[u8], ttls: &Ttls, policy: &Policy<'_>) 
     }
 }
 
-/// The sets of a name that are signed.
+/// The sets of a name that are signed, which signatures are not (RFC 4035 §2.2).
 fn signed_sets<'t>(tree: &'t Tree<'_>, name: &'t Name) -> impl Iterator<Item = &'t [u32]> {
     tree.sets(name).filter(move |set| match name.place {
-        Place::Inside => true,
+        Place::Inside => tree.rtype(set) != rtype::RRSIG,
         Place::Cut => OF_PARENT.contains(&tree.rtype(set)),
         Place::Hidden => false,
     })

@@ -9,7 +9,7 @@ mod template;
 
 use std::path::PathBuf;
 
-pub(crate) use denial::{Denial, Parameters};
+pub(crate) use denial::{Denial, HASH, Parameters};
 pub(crate) use layout::{Layout, target_offset};
 pub(crate) use order::{Labels, compare, is_within, push_key};
 pub(crate) use table::{SEED, extend};

@@ -68,25 +68,31 @@ fn denials() -> [Denial; 5] {
     ]
 }
 
+/// The zones for tests with what they are made of.
+const ZONES: [(&str, &str); 7] = [
+    ("plain.zone", "test"),
+    ("nsec.zone", "test"),
+    ("nsec3.zone", "test"),
+    ("nsec3-opt-out.zone", "test"),
+    ("rfc4035.zone", "example"),
+    ("rfc4592.zone", "example"),
+    ("rfc5155.zone", "example"),
+];
+
 #[test]
 fn every_algorithm_with_every_denial_is_verified_by_bind() {
-    for (file, origin) in [
-        ("plain.zone", "test"),
-        ("nsec.zone", "test"),
-        ("nsec3.zone", "test"),
-        ("nsec3-opt-out.zone", "test"),
-        ("rfc4035.zone", "example"),
-        ("rfc4592.zone", "example"),
-        ("rfc5155.zone", "example"),
-    ] {
-        let records = zone(file);
-        for algorithm in Algorithm::ALL {
+    let with = |algorithm| {
+        let keys = keys(algorithm, 1);
+        for (file, origin) in ZONES {
             for denial in denials() {
-                let made = signed(&records, &keys(algorithm, 1), 1, denial.clone());
+                let made = signed(&zone(file), &keys, 1, denial.clone());
                 verify(origin, &made.records).unwrap_or_else(|said| panic!("{file} {algorithm} {denial:?}: {said}"));
             }
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        Algorithm::ALL.into_iter().for_each(|algorithm| drop(scope.spawn(move || with(algorithm))))
+    });
 }
 
 fn of_type(records: &Records, rtype: u16) -> Vec<(String, Vec<u8>)> {
@@ -156,6 +162,28 @@ fn keys_are_those_of_the_rfcs() {
     assert_eq!(hex(&ds[4..]), "3aa5ab37efce57f737fc1627013fee07bdf241bd10f3b1964ab55c78e79a304b");
     assert_eq!(sign::ds(b"\0", key.data(), 1).map(|ds| ds.len()), Some(24));
     assert_eq!((sign::ds(b"\0", key.data(), 3), sign::ds(b"\0", b"", 2)), (None, None));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_private_key_file_is_a_key_or_an_error(
+        algorithm in 0..Algorithm::ALL.len(), line in 0_usize..12, octets in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..140),
+    ) {
+        let text = sign::private_text(&keys(Algorithm::ALL[algorithm], 1)[0]);
+        // Another value in one of its fields.
+        let value: String = octets.iter().map(|&octet| char::from(b"AAAB/+z9=CD\n"[usize::from(octet) % 12])).collect();
+        let lines = text.lines().enumerate().map(|(at, one)| match one.split_once(": ") {
+            Some((field, _)) if at == line => format!("{field}: {value}\n"),
+            _ => format!("{one}\n"),
+        });
+        if let Ok(key) = sign::read_private(&lines.collect::<String>(), Role::Zsk) {
+            let made = [key, keys(Algorithm::Ed25519, 1)[0].clone()];
+            let delegations = BTreeMap::new();
+            let policy = Policy { keys: &made, active_zsks: 1, denial: Denial::Nsec, validity: VALIDITY, delegations: &delegations, threads: 1 };
+            let _ = sign::zone(&zone("rfc4592.zone"), &policy);
+        }
+    }
 }
 
 fn hex(octets: &[u8]) -> String {

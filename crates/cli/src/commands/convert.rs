@@ -1,9 +1,9 @@
 //! `ldplayer convert`: any input to Parquet, TSV, pcap or dnsperf text.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ldplayer_trace::{Damage, Format, Inspector, Tally, Written, create, open};
+use ldplayer_trace::{Damage, Format, Inspector, Sink, Source, Tally, Written, create, open};
 
 use super::inspect::no_transaction;
 use super::reading::Reading;
@@ -40,25 +40,11 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let format = match args.to {
-        Some(format) => format,
-        None if args.output.as_os_str() == "-" => Format::Tsv,
-        None => Format::of_path(&args.output)?,
-    };
+    let format = format_of(&args.output, args.to)?;
     let (inputs, options) = args.reading.of(&args.inputs);
     let mut source = open(&inputs, &options)?;
     let mut sink = create(&args.output, format, args.force)?;
-    let (mut read, mut batch) = (0, Vec::new());
-    loop {
-        let more = source.read(&mut batch)?;
-        sink.write(&batch)?;
-        read += batch.len();
-        batch.clear();
-        if !more {
-            break;
-        }
-    }
-    if read == 0 {
+    if copy(&mut *source, &mut *sink)? == 0 {
         return Err(no_transaction(&args.inputs, &Inspector::default().summary(source.tally())).into());
     }
     let written = sink.finish()?;
@@ -66,8 +52,31 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The format asked for, or that of the extension, or TSV on standard output.
+pub(super) fn format_of(output: &Path, asked: Option<Format>) -> Result<Format, Failure> {
+    match asked {
+        Some(format) => Ok(format),
+        None if output.as_os_str() == "-" => Ok(Format::Tsv),
+        None => Ok(Format::of_path(output)?),
+    }
+}
+
+/// Writes all that a source yields, and says how many transactions that were.
+pub(super) fn copy(source: &mut dyn Source, sink: &mut dyn Sink) -> Result<usize, Failure> {
+    let (mut read, mut batch) = (0, Vec::new());
+    loop {
+        let more = source.read(&mut batch)?;
+        sink.write(&batch)?;
+        read += batch.len();
+        batch.clear();
+        if !more {
+            return Ok(read);
+        }
+    }
+}
+
 /// Says on stderr what was written and everything that was not.
-fn account(format: Format, tally: &Tally, written: &Written) {
+pub(super) fn account(format: Format, tally: &Tally, written: &Written) {
     eprintln!("{} transactions written as {format}", written.transactions);
     for (reason, count) in &written.left_out {
         eprintln!("left out: {reason} {count}, which {format} cannot hold");

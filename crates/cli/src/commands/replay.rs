@@ -1,5 +1,6 @@
 //! `ldplayer replay`: from the options as typed to a finished run directory.
 
+mod connections;
 mod feed;
 mod options;
 mod progress;
@@ -58,6 +59,7 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
         ldplayer_replay::run(&plan.settings, &mut feed, &mut Rows(&mut recorder), &monitor)
     });
     drop((server, awake));
+    feed.warn_of_rules();
     let ended = ended.map_err(Failure::environment)?;
     finish(recorder, &plan, &feed, ended, &monitor, telemetry, early)
 }
@@ -78,6 +80,7 @@ fn finish(
         trace_queries: ended.trace_queries,
         warnings,
         telemetry: telemetry.samples,
+        connections: Some(connections::summary(&monitor.connections())),
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),
         tally: feed.tally(),

@@ -1,10 +1,12 @@
 //! `ldplayer zones`: what can be made of a zone set.
 
 mod build;
+mod check;
 mod fetch;
 mod sign;
 mod sources;
 mod views;
+mod when;
 
 use std::process::ExitCode;
 
@@ -21,6 +23,8 @@ pub struct Args {
 enum Verb {
     /// Make zone files of the responses in captures
     Build(build::Args),
+    /// Check a set: loading, delegations, DNSSEC, and what a trace would be answered with
+    Check(check::Args),
     /// Ask the questions of a trace once, and make zone files of what the resolver found
     Fetch(Box<fetch::Args>),
     /// Sign zones: keys, signatures, NSEC or NSEC3, DS records in the parents, a trust anchor
@@ -33,6 +37,7 @@ enum Verb {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.verb {
         Verb::Build(args) => build::run(args),
+        Verb::Check(args) => check::run(args),
         Verb::Fetch(args) => fetch::run(args),
         Verb::Sign(args) => sign::run(args),
         Verb::Views(args) => views::run(args),

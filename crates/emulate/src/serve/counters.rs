@@ -116,10 +116,15 @@ impl Totals {
 /// Counts that are not zero under the names of their response codes; the last one is that of all the others.
 fn named(counts: &[u64]) -> BTreeMap<String, u64> {
     let name = |at: usize| match u16::try_from(at) {
-        Ok(rcode) if at + 1 < counts.len() => OptRcode::masked_from_int(rcode).to_string(),
+        Ok(rcode) if at + 1 < counts.len() => rcode_name(rcode),
         _ => "other".to_owned(),
     };
     counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(at, &count)| (name(at), count)).collect()
+}
+
+/// The mnemonic of a response code with its upper bits (RFC 6891 §6.1.3).
+pub fn rcode_name(rcode: u16) -> String {
+    OptRcode::masked_from_int(rcode).to_string()
 }
 
 #[cfg(test)]

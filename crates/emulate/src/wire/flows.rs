@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use ldplayer_core::shard::client_hash;
 
 use super::packet::{Headers, Segment};
-use super::random::subkey;
 use super::recent::Recent;
+use ldplayer_core::random::subkey;
 
 /// The ends of a flow, the lower one first. Fragments and packets without ports count as flows of port 0.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use super::HostId;
 use super::packet::{Headers, TCP, UDP};
-use super::random::draw;
 use super::rewrite::{set_ends, set_quoted_ends};
+use ldplayer_core::random::draw;
 
 /// Questions and connections remembered at most.
 const MAPPINGS: usize = 262_144;

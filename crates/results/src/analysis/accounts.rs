@@ -13,7 +13,7 @@ use crate::error::ResultsError;
 use crate::model;
 
 /// Columns that this pass reads.
-pub const COLUMNS: [&str; 14] = [
+pub const COLUMNS: [&str; 16] = [
     "client",
     "transport",
     "connection",
@@ -28,6 +28,8 @@ pub const COLUMNS: [&str; 14] = [
     "response_bytes",
     "resumed",
     "answer",
+    "resent",
+    "fell_back",
 ];
 
 /// Counts over all rows. Memory grows with clients, connections and seconds, not with rows.
@@ -36,6 +38,9 @@ pub struct Accounts {
     statuses: [u64; Status::ALL.len()],
     unsent: [u64; Reason::ALL.len()],
     strays: [u64; Reason::ALL.len()],
+    failures: [u64; Reason::ALL.len()],
+    /// Queries sent again, and those asked again over TCP.
+    repeated: [u64; 2],
     transports: [u64; Transport::ALL.len()],
     rcodes: BTreeMap<u16, u64>,
     answers: BTreeMap<String, u64>,
@@ -124,6 +129,7 @@ impl Accounts {
             match (status, reason) {
                 (Some(Status::NotSent), Some(reason)) => self.unsent[reason as usize] += 1,
                 (Some(Status::Stray), Some(reason)) => self.strays[reason as usize] += 1,
+                (Some(status), Some(reason)) if status.is_failed() => self.failures[reason as usize] += 1,
                 _ => {}
             }
             if status.is_some_and(|status| status.is_query() && status != Status::NotSent)
@@ -163,11 +169,23 @@ impl Accounts {
         Ok(())
     }
 
+    /// Queries that took a second attempt.
+    fn add_repeated(&mut self, batch: &Batch<'_>) -> Result<(), ResultsError> {
+        let status = batch.words::<Int8Type, _>("status", status)?;
+        for (count, column) in self.repeated.iter_mut().zip(["resent", "fell_back"]) {
+            let Some(bits) = batch.later_bits(column)? else { continue };
+            let is_query = |row: usize| status.at(row).flatten().is_some_and(Status::is_query);
+            *count += (0..batch.len()).filter(|&row| bits.value(row) && is_query(row)).count() as u64;
+        }
+        Ok(())
+    }
+
     fn add_connections(&mut self, batch: &Batch<'_>) -> Result<(), ResultsError> {
         let connection = batch.numbers::<UInt64Type>("connection")?;
         if arrow_array::Array::null_count(connection) == batch.len() {
             return Ok(());
         }
+        self.add_repeated(batch)?;
         let status = batch.words::<Int8Type, _>("status", status)?;
         let submitted = batch.numbers::<Int64Type>("submitted_ns")?;
         let answered = batch.numbers::<Int64Type>("answered_ns")?;
@@ -224,6 +242,9 @@ impl Accounts {
             failed: failures,
             not_sent: self.count(Status::NotSent),
             failed_by_status: named(failed.iter().map(|&status| (status.as_str(), self.count(status)))),
+            failed_by_reason: named(Reason::ALL.map(Reason::as_str).into_iter().zip(self.failures)),
+            resent: self.repeated[0],
+            fell_back: self.repeated[1],
             not_sent_by_reason: named(Reason::ALL.map(Reason::as_str).into_iter().zip(self.unsent)),
             late: self.count(Status::Late),
             stray: self.count(Status::Stray),
@@ -279,6 +300,7 @@ impl Accounts {
             failed: (self.connections.len() - up.len()) as u64,
             resumed: up.iter().filter(|connection| connection.resumed).count() as u64,
             peak_open: open.max().unwrap_or(0) as u64,
+            ..model::Connections::default()
         }
     }
 

@@ -127,6 +127,11 @@ impl Batch<'_> {
         self.column(column)
     }
 
+    /// A column of bits that earlier versions did not write.
+    pub fn later_bits(&self, column: &'static str) -> Result<Option<&BooleanArray>, ResultsError> {
+        self.rows.column_by_name(column).map(|_| self.bits(column)).transpose()
+    }
+
     /// A column of words, each replaced by what `meaning` makes of it; `None` for a null.
     pub fn words<'s, K, M>(
         &'s self,

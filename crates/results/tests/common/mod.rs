@@ -53,6 +53,8 @@ pub fn outcome(index: u64, intended: i64) -> Outcome {
         reused: false,
         resumed: false,
         early_data: false,
+        resent: false,
+        fell_back: false,
         answer: None,
     }
 }
@@ -132,6 +134,7 @@ pub fn end(queries: u64) -> RunEnd {
         trace_queries: queries,
         warnings: vec![Warning::new("cpu_stolen", "the host took 12 ms of CPU time", "run on a machine of your own")],
         telemetry: vec![TelemetrySample { at: RunTime(0), side: Side::Client, name: "rss_bytes".into(), value: 1e8 }],
+        connections: None,
         limits: VerdictLimits::HIGH,
         stalls: json!({ "count": 2, "longest_ms": 7.5 }),
         tally: json!({ "packets": 100_000, "skipped": { "not_dns_port": 12 } }),

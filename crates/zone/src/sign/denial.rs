@@ -7,7 +7,7 @@ use super::error::SignError;
 use super::tree::{Name, Place, Tree};
 use crate::rdata;
 use crate::rtype;
-use crate::store::{Labels, Parameters};
+use crate::store::{HASH, Labels, Parameters};
 
 /// Most iterations of NSEC3: resolvers take no more as secure, and many take fewer (RFC 9276 §3.2, RFC 5155 §10.3).
 pub const MAX_ITERATIONS: u16 = 2500;
@@ -16,7 +16,7 @@ pub const MAX_SALT: usize = 255;
 /// SHA-1, the only hash algorithm of NSEC3 (RFC 5155 §11).
 const SHA1: u8 = 1;
 /// The flag of NSEC3 records that may span insecure delegations (RFC 5155 §3.1.2.1).
-const OPT_OUT: u8 = 1;
+pub(super) const OPT_OUT: u8 = 1;
 
 /// How it is proved that a name or type is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,8 @@ fn types(tree: &Tree<'_>, name: &Name) -> Vec<u16> {
     }
 }
 
-fn plain(tree: &Tree<'_>) -> Vec<Link> {
+/// The NSEC records that a zone must have.
+pub(super) fn plain(tree: &Tree<'_>) -> Vec<Link> {
     let names: Vec<&Name> = visible(tree).collect();
     let next = names.iter().skip(1).chain(names.first());
     let link = |(&name, &next): (&&Name, &&Name)| {
@@ -87,17 +88,25 @@ fn plain(tree: &Tree<'_>) -> Vec<Link> {
 }
 
 /// A name with its hash and types; without types when there are only names below it.
-struct Hashed<'a> {
-    hash: [u8; 20],
-    name: &'a [u8],
-    types: Vec<u16>,
+pub(super) struct Hashed<'a> {
+    pub hash: [u8; HASH],
+    pub name: &'a [u8],
+    pub types: Vec<u16>,
 }
 
 fn hashed(tree: &Tree<'_>, iterations: u16, salt: &[u8], opt_out: bool) -> Result<Vec<Link>, SignError> {
     if tree.apex().len() + 33 > MAX_NAME {
         return Err(SignError::LongApex);
     }
-    let parameters = Parameters::sha1(iterations, salt);
+    let all = hashes(tree, &Parameters::sha1(iterations, salt), opt_out);
+    ensure_distinct(&all)?;
+    let next = all.iter().skip(1).chain(all.first());
+    let head = head(if opt_out { OPT_OUT } else { 0 }, iterations, salt);
+    Ok(all.iter().zip(next).map(|(one, next)| link(one, &next.hash, head.clone(), tree.apex())).collect())
+}
+
+/// The hashes of all names that have an NSEC3 record, in order; without insecure delegations when `opt_out`.
+pub(super) fn hashes<'a>(tree: &Tree<'a>, parameters: &Parameters, opt_out: bool) -> Vec<Hashed<'a>> {
     let mut all = Vec::new();
     let mut before: &[u8] = tree.apex();
     for name in visible(tree).filter(|name| !opt_out || name.place != Place::Cut || tree.has(name, rtype::DS)) {
@@ -114,14 +123,7 @@ fn hashed(tree: &Tree<'_>, iterations: u16, salt: &[u8], opt_out: bool) -> Resul
         before = owner;
     }
     all.sort_unstable_by_key(|one| one.hash);
-    ensure_distinct(&all)?;
-    let next = all.iter().skip(1).chain(all.first());
-    let flags = if opt_out { OPT_OUT } else { 0 };
-    Ok(all
-        .iter()
-        .zip(next)
-        .map(|(one, next)| link(one, &next.hash, head(flags, iterations, salt), tree.apex()))
-        .collect())
+    all
 }
 
 /// The names between `owner` and the apex that have no records: all ancestors but those of the name before, or the name
@@ -150,7 +152,7 @@ fn head(flags: u8, iterations: u16, salt: &[u8]) -> Vec<u8> {
     data
 }
 
-fn link(one: &Hashed<'_>, next: &[u8; 20], mut data: Vec<u8>, apex: &[u8]) -> Link {
+fn link(one: &Hashed<'_>, next: &[u8; HASH], mut data: Vec<u8>, apex: &[u8]) -> Link {
     data.push(next.len() as u8);
     data.extend_from_slice(next);
     rdata::bitmap(&one.types, &mut data);

@@ -75,10 +75,11 @@ pub fn links(zones: &[Member<'_>]) -> Result<Links, StaleParent> {
     Ok(links)
 }
 
-type Numbers<'a> = BTreeMap<&'a [u8], usize>;
+/// The places of zones by name.
+pub(super) type Numbers<'a> = BTreeMap<&'a [u8], usize>;
 
 /// The deepest zone above a name.
-fn parent(name: &[u8], numbers: &Numbers<'_>) -> Option<usize> {
+pub(super) fn parent(name: &[u8], numbers: &Numbers<'_>) -> Option<usize> {
     let labels = Labels::of(name);
     (1..=labels.count()).find_map(|label| numbers.get(&name[labels.at(label)..]).copied())
 }
@@ -145,7 +146,7 @@ impl<'a> Known<'a> {
 }
 
 /// Whether a DS record is that of one of the keys.
-fn is_of_one(record: &[u8], owner: &[u8], keys: &[&[u8]]) -> bool {
+pub(super) fn is_of_one(record: &[u8], owner: &[u8], keys: &[&[u8]]) -> bool {
     let &[high, low, _, digest, ..] = record else { return false };
     let of_tag = keys.iter().filter(|key| key_tag(key) == u16::from_be_bytes([high, low]));
     of_tag.filter_map(|key| ds(owner, key, digest)).any(|made| made == record)

@@ -1,17 +1,12 @@
 //! RRSIG records (RFC 4034 §3).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use super::Policy;
 use super::canonical;
 use super::error::{KeyError, SignError};
 use super::key::{Key, Role};
+use super::parallel;
 use super::tree::Tree;
 use crate::rtype;
-
-/// Sets that a thread takes at once.
-const TAKEN: usize = 16;
 
 /// When signatures are valid, in seconds since 1970 modulo 2^32 (RFC 4034 §3.1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,30 +42,8 @@ impl<'a> Signers<'a> {
 /// Signs sets of the tree; gives for each the data of its RRSIG records.
 pub(super) fn sign_all(tree: &Tree<'_>, sets: &[&[u32]], policy: &Policy<'_>) -> Result<Vec<Vec<Vec<u8>>>, SignError> {
     let signers = Signers::of(policy)?;
-    let parts = sets.len().div_ceil(TAKEN);
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let part = next.fetch_add(1, Ordering::Relaxed);
-            let Some(sets) = sets.chunks(TAKEN).nth(part) else { return Ok(done) };
-            let signed: Result<Vec<_>, KeyError> =
-                sets.iter().map(|set| sign_set(tree, set, &signers, policy)).collect();
-            done.push((part, signed?));
-        }
-    };
-    let threads = policy.threads.clamp(1, parts.max(1));
-    let mut done = Vec::with_capacity(parts);
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        for thread in threads {
-            let part: Result<Vec<_>, KeyError> = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            done.extend(part?);
-        }
-        Ok::<_, SignError>(())
-    })?;
-    done.sort_unstable_by_key(|&(part, _)| part);
-    Ok(done.into_iter().flat_map(|(_, signed)| signed).collect())
+    let signed = parallel::each(sets, policy.threads, |set| sign_set(tree, set, &signers, policy));
+    Ok(signed.into_iter().collect::<Result<_, KeyError>>()?)
 }
 
 fn sign_set(

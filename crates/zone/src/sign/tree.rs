@@ -6,7 +6,7 @@ use ldplayer_core::name::Presentation;
 
 use super::canonical;
 use crate::error::Problem;
-use crate::records::Records;
+use crate::records::{Record, Records};
 use crate::rtype;
 use crate::store::{Labels, is_within, push_key};
 
@@ -135,6 +135,17 @@ impl<'a> Tree<'a> {
     /// The owner of a set.
     pub fn owner(&self, set: &[u32]) -> &'a [u8] {
         self.records.get(set[0] as usize).owner
+    }
+
+    /// A record, by an item of a set.
+    pub fn record(&self, at: u32) -> Record<'a> {
+        self.records.get(at as usize)
+    }
+
+    /// The RRSIG records of a name that cover a type.
+    pub fn signatures(&self, name: &Name, covered: u16) -> impl Iterator<Item = u32> {
+        let all = self.sets(name).filter(|set| self.rtype(set) == rtype::RRSIG).flatten().copied();
+        all.filter(move |&at| self.record(at).data.starts_with(&covered.to_be_bytes()))
     }
 
     /// The TTL of a set, the lowest of its records (RFC 2181 §5.2).

@@ -5,7 +5,7 @@ use sha1::{Digest, Sha1};
 use super::order::{self, Labels};
 
 /// Octets of a SHA-1 hash, the only one there is for NSEC3 (RFC 5155 §11).
-const HASH: usize = 20;
+pub(crate) const HASH: usize = 20;
 
 /// A record of the chain.
 #[derive(Clone, Copy, Debug)]

@@ -2,14 +2,16 @@
 
 use ldplayer_core::{Query, TraceTime, Transaction};
 use ldplayer_replay::{Feed, LinkError};
+use ldplayer_trace::mutate::{Mutated, Mutator};
 use ldplayer_trace::{Planner, Source};
 
+use super::super::mutate;
 use super::options::Plan;
 use crate::failure::Failure;
 
 /// A trace that is planned while it is read.
 pub struct PlanFeed {
-    source: Box<dyn Source>,
+    source: Mutated,
     planner: Planner,
     transactions: Vec<Transaction>,
     first_batch: Vec<Query>,
@@ -19,7 +21,10 @@ pub struct PlanFeed {
 impl PlanFeed {
     /// Opens the trace and reads up to its first query.
     pub fn open(plan: &Plan) -> Result<Self, Failure> {
-        let source = ldplayer_trace::open(&plan.inputs, &plan.open)?;
+        let rules = mutate::read_rules(&plan.rules, &[])?;
+        let inner = mutate::open_source(&plan.inputs, &plan.open, &rules)?;
+        let seed = rules.seed.unwrap_or(plan.settings.seed);
+        let source = Mutated::new(inner, Mutator::new(rules, seed, 0));
         let planner = Planner::new(plan.plan);
         let mut feed = Self { source, planner, transactions: Vec::new(), first_batch: Vec::new(), exhausted: false };
         let mut batch = Vec::new();
@@ -36,6 +41,11 @@ impl PlanFeed {
     /// Time of the first query in the trace.
     pub fn first(&self) -> TraceTime {
         self.planner.first().unwrap_or_default()
+    }
+
+    /// Says on stderr which rules were for nothing, and what they could not change.
+    pub fn warn_of_rules(&self) {
+        mutate::warn(&self.source.mutator().accounts());
     }
 
     /// What the reader saw, for `run.json`.

@@ -11,6 +11,7 @@ use ldplayer_replay::{Precision, Servers, Settings, Sources};
 use ldplayer_results::VerdictLimits;
 use ldplayer_trace::{Input, OpenOptions, PlanOptions, Timing};
 
+use super::connections::ConnectionArgs;
 use crate::commands::reading::Reading;
 use crate::failure::Failure;
 
@@ -28,7 +29,10 @@ Examples:
 
   The same with every client's own address, in a namespace that ldplayer makes, server included:
     ldplayer replay capture.pcap.xz --sources original --start-server 'nsd -d -c nsd.conf' \\
-        --server 127.0.0.1:5300 --server '[::1]:5300' -o runs/second")]
+        --server 127.0.0.1:5300 --server '[::1]:5300' -o runs/second
+
+  What if all of it were TCP, with connections that clients close after 10 idle seconds:
+    ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 --transport tcp --idle-timeout 10s -o runs/tcp")]
 pub struct Args {
     /// Trace to replay: pcap, pcapng, dnstap, C-DNS, Parquet, TSV or dnsperf text, compressed or not; `-` is standard input
     #[arg(required = true)]
@@ -36,6 +40,9 @@ pub struct Args {
     /// Server to ask, ADDR[:PORT]; twice for one of each address family
     #[arg(long, required = true, value_delimiter = ',', value_parser = parse_server)]
     pub server: Vec<SocketAddr>,
+    /// Rules that change the queries on their way, as `ldplayer mutate` applies them
+    #[arg(long, value_name = "FILE")]
+    pub rules: Vec<PathBuf>,
     /// Run directory to write [default: runs/ and the time of day]
     #[arg(short, long, value_name = "RUN")]
     pub output: Option<PathBuf>,
@@ -54,9 +61,12 @@ pub struct Args {
     /// End after so much of the trace (seconds from its start, or with a unit)
     #[arg(long, value_name = "S")]
     pub stop: Option<Span>,
-    /// Transport of all queries: as-recorded or udp
+    /// Transport of all queries: as-recorded, udp or tcp
     #[arg(long, default_value = "as-recorded", value_parser = parse_transport)]
     pub transport: TransportChoice,
+    /// How clients use connections
+    #[command(flatten)]
+    pub connections: ConnectionArgs,
     /// Addresses of the clients: original, ports (one port each) or pool:CIDR,… [default: original where every address
     /// is local, ports elsewhere]
     #[arg(long, value_parser = parse_sources)]
@@ -121,6 +131,8 @@ pub struct Plan {
     pub inputs: Vec<Input>,
     /// How it is read.
     pub open: OpenOptions,
+    /// Files of rules that change it.
+    pub rules: Vec<PathBuf>,
     /// How it is planned.
     pub plan: PlanOptions,
     /// How it is replayed.
@@ -139,6 +151,7 @@ impl Plan {
         Ok(Self {
             inputs,
             open,
+            rules: args.rules.clone(),
             plan: PlanOptions {
                 timing: args.speed.map_or(args.timing, Timing::Scaled),
                 start: args.start.map_or(0, Span::ns),
@@ -159,6 +172,7 @@ impl Plan {
                 fast,
                 window: args.max_outstanding.max(1),
                 max_sockets: max_sockets(workers),
+                policy: args.connections.policy(),
                 seed: args.seed,
             },
             allowed: args.allow_target.clone(),
@@ -182,11 +196,13 @@ impl Plan {
         serde_json::json!({
             "command_line": std::env::args().collect::<Vec<_>>(),
             "trace": args.trace,
+            "rules": args.rules,
             "servers": servers.into_iter().flatten().map(|server| server.to_string()).collect::<Vec<_>>(),
             "timing": describe_timing(self.plan.timing),
             "start_s": self.plan.start as f64 / 1e9,
             "stop_s": self.plan.stop.map(|stop| stop as f64 / 1e9),
             "transport": self.plan.transport.map_or("as-recorded", Transport::as_str),
+            "connections": args.connections.config(),
             "sources": describe_sources(&settings.sources),
             "query_timeout_s": settings.query_timeout as f64 / 1e9,
             "workers": settings.workers,
@@ -293,8 +309,8 @@ fn parse_transport(word: &str) -> Result<TransportChoice, String> {
         return Ok(TransportChoice::AsRecorded);
     }
     match Transport::from_str(word).map_err(|error| error.to_string())? {
-        Transport::Udp => Ok(TransportChoice::All(Transport::Udp)),
-        other => Err(format!("{other} is not built yet: use as-recorded or udp")),
+        transport @ (Transport::Udp | Transport::Tcp) => Ok(TransportChoice::All(transport)),
+        other => Err(format!("{other} is not built yet: use as-recorded, udp or tcp")),
     }
 }
 
@@ -349,6 +365,7 @@ mod tests {
     #[test]
     fn transports_that_do_not_exist_yet_are_refused_by_name() {
         assert_eq!(parse_transport("udp"), Ok(TransportChoice::All(Transport::Udp)));
+        assert_eq!(parse_transport("tcp"), Ok(TransportChoice::All(Transport::Tcp)));
         assert!(parse_transport("doq").unwrap_err().contains("doq"));
         assert!(parse_transport("sctp").is_err());
     }

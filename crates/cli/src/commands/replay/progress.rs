@@ -113,6 +113,24 @@ impl<'a> Watcher<'a> {
             add("cpu_s", cpu_s);
             add("rss_bytes", rss_bytes as f64);
         }
+        self.sample_connections(at);
+    }
+
+    /// Connections so far, once there are any.
+    fn sample_connections(&mut self, at: RunTime) {
+        let counts = self.monitor.connections();
+        if counts.opened + counts.failed == 0 {
+            return;
+        }
+        for (name, count) in [
+            ("connections_open", counts.open),
+            ("connections_opened", counts.opened),
+            ("connections_failed", counts.failed),
+            ("connections_closed_by_server", counts.closed_by_server + counts.reset),
+            ("queries_resent", counts.resent),
+        ] {
+            self.samples.push(TelemetrySample { at, side: Side::Client, name: name.into(), value: count as f64 });
+        }
     }
 
     fn show(&mut self) {

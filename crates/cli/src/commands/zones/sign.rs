@@ -2,7 +2,6 @@
 
 mod anchors;
 mod keys;
-mod when;
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -20,8 +19,8 @@ use ldplayer_zone::{Records, write};
 use serde_json::{Value, json};
 
 use super::sources::{self, Source, on_all_cores, threads};
+use super::when::When;
 use crate::failure::Failure;
-use when::When;
 
 /// Zones with so many records are signed by all threads, one after the other; smaller ones side by side.
 const LARGE: usize = 2_000;

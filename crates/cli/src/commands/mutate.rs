@@ -1,0 +1,171 @@
+//! `ldplayer mutate`: a trace changed by rules, what they did, and how two traces differ.
+
+mod explain;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use ldplayer_trace::mutate::{Mutated, Mutator, Overlay, Pairing, RuleAccount, Rules, compare};
+use ldplayer_trace::{Format, Input, Inspector, OpenOptions, Source, create, open};
+
+use super::convert::{account, copy, format_of};
+use super::inspect::no_transaction;
+use crate::commands::reading::Reading;
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  ldplayer mutate trace.parquet -o all-do.parquet --set do=true
+  ldplayer mutate trace.parquet -o what-if.parquet --rules what-if.toml --seed 7
+  ldplayer mutate trace.parquet --explain --set 'where=qname under com' --set 'share=70 %' --set transport=tcp
+  ldplayer mutate --diff trace.parquet what-if.parquet
+  tcpdump -w - port 53 | ldplayer mutate - -o - --to pcap --set transport=tcp | ldplayer replay - --server 127.0.0.1";
+
+/// Examples of each rule that are shown.
+const SHOWN: usize = 3;
+/// The seed unless another one is given.
+const DEFAULT_SEED: u64 = 1;
+
+/// Options of `mutate`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Captures, traces or query files, compressed or not, merged by time; `-` is standard input
+    #[arg(required_unless_present = "diff", value_name = "IN")]
+    inputs: Vec<String>,
+    /// Where to; the extension says the format (.parquet, .tsv, .pcap, .txt); `-` is TSV to standard output
+    #[arg(short, long, value_name = "OUT", required_unless_present_any = ["explain", "diff"])]
+    output: Option<PathBuf>,
+    /// Rules in TOML; several files are applied one after the other
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
+    /// One more rule: its keys and values, as in a file of rules; all of them are one rule
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Seed of every random choice [default: that of the rules, or 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print what each rule changes, with examples; without -o nothing is written
+    #[arg(long)]
+    explain: bool,
+    /// Compare two traces instead: what only one has, and the fields in which transactions of one time differ
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["inputs", "output", "rules", "set", "explain"])]
+    diff: Vec<String>,
+    /// With --diff: compare row by row, whatever the times
+    #[arg(long, requires = "diff")]
+    by_row: bool,
+    /// Print the explanation or the comparison as JSON
+    #[arg(long)]
+    json: bool,
+    /// Format, whatever the extension: parquet, tsv, pcap or dnsperf
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<Format>,
+    #[command(flatten)]
+    reading: Reading,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if let [a, b] = &args.diff[..] {
+        return diff(args, a, b);
+    }
+    let rules = read_rules(&args.rules, &args.set)?;
+    if rules.is_empty() {
+        return Err(anyhow!("no rules: give --rules FILE or --set KEY=VALUE, such as --set do=true").into());
+    }
+    let seed = args.seed.or(rules.seed).unwrap_or(DEFAULT_SEED);
+    let (inputs, options) = args.reading.of(&args.inputs);
+    let source = open_source(&inputs, &options, &rules)?;
+    let mutator = Mutator::new(rules, seed, if args.explain { SHOWN } else { 0 });
+    let mut source = Mutated::new(source, mutator);
+    match &args.output {
+        Some(output) => {
+            let format = format_of(output, args.to)?;
+            let mut sink = create(output, format, args.force)?;
+            copy(&mut source, &mut *sink)?;
+            refuse_nothing(args, &source)?;
+            account(format, source.tally(), &sink.finish()?);
+        }
+        None => {
+            pass(&mut source)?;
+            refuse_nothing(args, &source)?;
+        }
+    }
+    let accounts = source.mutator().accounts();
+    if args.explain {
+        let to_stderr = args.output.as_ref().is_some_and(|output| output.as_os_str() == "-");
+        explain::print(&accounts, seed, args.json, to_stderr)?;
+    }
+    warn(&accounts);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How two traces differ.
+fn diff(args: &Args, a: &str, b: &str) -> Result<ExitCode, Failure> {
+    let one = |word: &str| {
+        let (inputs, options) = args.reading.of(&[word.to_owned()]);
+        open(&inputs, &options)
+    };
+    let pairing = if args.by_row { Pairing::Row } else { Pairing::Time };
+    let found = compare(&mut *one(a)?, &mut *one(b)?, pairing, SHOWN)?;
+    explain::print_difference(&found, a, b, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The inputs, or slices of them laid upon each other.
+pub(super) fn open_source(inputs: &[Input], options: &OpenOptions, rules: &Rules) -> Result<Box<dyn Source>, Failure> {
+    let Some(population) = rules.population else { return Ok(open(inputs, options)?) };
+    if inputs.contains(&Input::Stdin) {
+        let error = "[population] reads a trace several times at once, which standard input cannot be: give a file";
+        return Err(anyhow!(error).into());
+    }
+    let names: Vec<String> = inputs.iter().map(ToString::to_string).collect();
+    let overlay = Overlay::open(&|| open(inputs, options), population).with_context(|| names.join(", "))?;
+    Ok(Box::new(overlay))
+}
+
+/// All rules of files and settings, one after the other.
+pub(super) fn read_rules(files: &[PathBuf], settings: &[String]) -> anyhow::Result<Rules> {
+    let mut rules = Rules::default();
+    for path in files {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        rules.append(Rules::parse(&text).with_context(|| path.display().to_string())?);
+    }
+    if !settings.is_empty() {
+        let set = Rules::parse_settings(settings).map_err(|error| anyhow!("--set: {}", error.what))?;
+        rules.append(set);
+    }
+    Ok(rules)
+}
+
+/// Reads everything and writes nothing.
+fn pass(source: &mut dyn Source) -> Result<(), Failure> {
+    let mut batch = Vec::new();
+    while source.read(&mut batch)? {
+        batch.clear();
+    }
+    Ok(())
+}
+
+fn refuse_nothing(args: &Args, source: &Mutated) -> Result<(), Failure> {
+    match source.mutator().transactions() {
+        0 => Err(no_transaction(&args.inputs, &Inspector::default().summary(source.tally())).into()),
+        _ => Ok(()),
+    }
+}
+
+/// Says on stderr which rules were for nothing, and what they could not change.
+pub(super) fn warn(accounts: &[RuleAccount]) {
+    for account in accounts {
+        if account.matched == 0 {
+            eprintln!("warning: `{}` matched none of {} transactions; see its `where`", account.name, account.of);
+        }
+        for (reason, count) in &account.kept {
+            eprintln!("kept as it was by `{}`: {reason} {count}", account.name);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Whether zones are found from the root down: delegations, and the addresses of their name servers.
+
+use std::collections::{BTreeSet, HashMap};
+
+use ldplayer_core::name::Presentation;
+use ldplayer_emulate::serve::set::ZoneSet;
+use ldplayer_zone::rtype;
+
+use super::report::{Delegations, Finding, Report};
+use crate::commands::zones::sources::Source;
+
+/// Delegations of a zone that lead nowhere are listed up to this number.
+const LISTED: usize = 50;
+
+/// Counts the delegations, and tells of zones and delegations that cannot be reached.
+pub fn check(set: &ZoneSet, sources: &[Source], report: &mut Report) {
+    let by_name: HashMap<&[u8], &Source> = sources.iter().map(|source| (source.apex.as_slice(), source)).collect();
+    let delegated = count(set, report);
+    for &zone in &set.unreachable().zones {
+        let apex = set.zones()[zone as usize].apex();
+        if let Some(source) = by_name.get(apex) {
+            let text = format!("no name server of {} has an address in the set: nobody can ask it", Presentation(apex));
+            report.add(Finding::error("delegation", source.file.clone(), place(source, apex), text));
+        }
+    }
+    for zone in set.zones() {
+        let above = parent(set, zone.apex());
+        if let (Some(above), false, Some(source)) = (above, delegated.contains(zone.apex()), by_name.get(zone.apex())) {
+            let (zone, above) = (Presentation(zone.apex()), Presentation(above));
+            let text = format!("{above}, the zone above {zone}, does not delegate it: no resolver finds it");
+            report.add(Finding::warning("delegation", source.file.clone(), 0, text));
+        }
+    }
+    lost(set, &by_name, report);
+}
+
+/// Counts; gives the names that are delegated.
+fn count<'a>(set: &'a ZoneSet, report: &mut Report) -> BTreeSet<&'a [u8]> {
+    let mut delegated = BTreeSet::new();
+    let mut counts = Delegations { unreachable: set.unreachable().delegations.len(), ..Delegations::default() };
+    for zone in set.zones() {
+        let owners: BTreeSet<&[u8]> = zone.delegations().map(|(owner, _)| owner).collect();
+        counts.total += owners.len();
+        let within = owners.into_iter().filter(|owner| set.index().zone(owner).is_some());
+        let before = delegated.len();
+        delegated.extend(within);
+        counts.within += delegated.len() - before;
+    }
+    report.delegations = counts;
+    delegated
+}
+
+/// The name of the deepest zone above this one.
+fn parent<'a>(set: &'a ZoneSet, apex: &'a [u8]) -> Option<&'a [u8]> {
+    let mut rest = apex;
+    while let Some((&length @ 1.., behind)) = rest.split_first() {
+        rest = behind.get(usize::from(length)..)?;
+        if set.index().zone(rest).is_some() {
+            return Some(rest);
+        }
+    }
+    None
+}
+
+/// The line of the NS records of a name.
+fn place(source: &Source, owner: &[u8]) -> u32 {
+    let records = &source.records;
+    records.iter().find(|record| record.rtype == rtype::NS && record.owner == owner).map_or(0, |record| record.place.1)
+}
+
+fn lost(set: &ZoneSet, by_name: &HashMap<&[u8], &Source>, report: &mut Report) {
+    for all in set.unreachable().delegations.chunk_by(|a, b| a.zone == b.zone) {
+        let Some(source) = by_name.get(set.zones()[all[0].zone as usize].apex()) else { continue };
+        for one in all.iter().take(LISTED) {
+            let owner = Presentation(&one.owner);
+            let (file, line) = (source.file.clone(), place(source, &one.owner));
+            let text =
+                format!("the delegation of {owner} leads nowhere: none of its name servers has an address in the set");
+            report.add(match set.index().zone(&one.owner) {
+                Some(_) => Finding::error("delegation", file, line, text),
+                None => Finding::warning("delegation", file, line, text),
+            });
+        }
+        if let Some(more @ 1..) = all.len().checked_sub(LISTED) {
+            let text = format!("{more} more delegations lead nowhere");
+            report.add(Finding::warning("delegation", source.file.clone(), 0, text));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The checkers of stock servers: nsd-checkzone and named-checkzone.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use ldplayer_core::name::Presentation;
+use ldplayer_emulate::stock::{StockError, find};
+
+use super::report::{Finding, Report};
+use crate::commands::zones::sources::{Source, on_all_cores};
+
+/// A server that checks zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checker {
+    Nsd,
+    Bind,
+}
+
+impl Checker {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Nsd, Self::Bind];
+
+    /// Its name, as options have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nsd => "nsd",
+            Self::Bind => "bind",
+        }
+    }
+
+    /// Its program, the package that brings it, and options.
+    const fn program(self) -> (&'static str, &'static str, &'static [&'static str]) {
+        match self {
+            Self::Nsd => ("nsd-checkzone", "nsd", &[]),
+            // What other zones have is looked up in the real DNS unless told otherwise.
+            Self::Bind => ("named-checkzone", "bind9-utils", &["-i", "local", "-k", "ignore"]),
+        }
+    }
+}
+
+/// A checker that is there.
+pub struct Program {
+    checker: Checker,
+    path: PathBuf,
+}
+
+impl Program {
+    /// Looks for the program of a checker.
+    ///
+    /// # Errors
+    /// When it is not on this machine, with its package and the way to do without.
+    pub fn find(checker: Checker) -> anyhow::Result<Self> {
+        let (program, package, _) = checker.program();
+        let missing = |error: StockError| anyhow::anyhow!("{error}, or check --without {}", checker.name());
+        Ok(Self { checker, path: find(program, package).map_err(missing)? })
+    }
+
+    /// What it says against a zone file: line and text.
+    fn complaint(&self, directory: &Path, source: &Source) -> anyhow::Result<Option<(u32, String)>> {
+        let (_, _, options) = self.checker.program();
+        let file = std::path::absolute(&source.file)?;
+        let mut command = Command::new(&self.path);
+        // Included files are looked for where the zone file is.
+        command.args(options).arg(Presentation(&source.apex).to_string()).arg(&file).current_dir(directory);
+        let output = command.output().with_context(|| self.path.display().to_string())?;
+        if output.status.success() {
+            return Ok(None);
+        }
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        Ok(Some(read_complaint(&said, &file)))
+    }
+}
+
+/// The line and the words of the first complaint.
+fn read_complaint(said: &str, file: &Path) -> (u32, String) {
+    let is_complaint = |line: &&str| line.contains("error: ") || line.contains(&*file.to_string_lossy());
+    let first = said.lines().find(is_complaint).or_else(|| said.lines().next()).unwrap_or("it says nothing").trim();
+    let words = first.split_once("error: ").map_or(first, |(_, words)| words);
+    let Some((before, behind)) = words.split_once(&format!("{}:", file.display())) else {
+        return (0, words.to_owned());
+    };
+    let digits = behind.split(|octet: char| !octet.is_ascii_digit()).next().unwrap_or_default();
+    let text = format!("{before}{}", behind[digits.len()..].trim_start_matches([':', ' ']));
+    (digits.parse().unwrap_or(0), text)
+}
+
+/// Has each checker look at each zone.
+pub fn check(checkers: &[Program], directory: &Path, sources: &[Source], report: &mut Report) -> anyhow::Result<()> {
+    for checker in checkers {
+        let mut loaded = 0;
+        let complaints = on_all_cores(sources, |source| checker.complaint(directory, source));
+        for (source, complaint) in sources.iter().zip(complaints) {
+            let name = checker.checker.name();
+            match complaint? {
+                None => loaded += 1,
+                Some((line, text)) => {
+                    let (program, ..) = checker.checker.program();
+                    report.add(Finding::error(name, source.file.clone(), line, format!("{program}: {text}")));
+                }
+            }
+        }
+        report.loaded.insert(checker.checker.name(), loaded);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_are_read_with_their_line() {
+        let file = Path::new("/z/example.zone");
+        for (said, wanted) in [
+            (
+                "dns_rdata_fromtext: /z/example.zone:23: near eol: unexpected end of input\nzone example/IN: loading failed\n",
+                (23, "dns_rdata_fromtext: near eol: unexpected end of input"),
+            ),
+            (
+                "[2026-01-01 00:00:00.000] nsd-checkzone[1]: error: /z/example.zone:4: unknown type\nzone has 1 errors\n",
+                (4, "unknown type"),
+            ),
+            (
+                "zone example/IN: has no NS records\nzone example/IN: not loaded due to errors.\n",
+                (0, "zone example/IN: has no NS records"),
+            ),
+            ("", (0, "it says nothing")),
+        ] {
+            assert_eq!(read_complaint(said, file), (wanted.0, wanted.1.to_owned()), "{said}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Replays over connections against stock servers: all is answered, as over UDP, and the connections are what was asked for.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ldplayer_emulate::stock::{Bind, Knot, Nsd, Process, Stock, Unbound, Zone};
+use serde_json::Value;
+
+/// The trace of these tests: a second of a root server's clients.
+const TRACE: [&str; 4] = ["--stop", "2s", "--speed", "2"];
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
+}
+
+fn free_address() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn root_zone(folder: &Path) -> Vec<Zone> {
+    let mut zone = Vec::new();
+    let packed = std::fs::File::open(data("root-2016100801.zone.xz")).unwrap();
+    std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(packed), &mut zone).unwrap();
+    let path = folder.join("root.zone");
+    std::fs::write(&path, zone).unwrap();
+    vec![Zone::new(".", path)]
+}
+
+/// Replays the trace and returns the summary of the run.
+fn replay(folder: &Path, server: SocketAddr, arguments: &[&str]) -> Value {
+    let (capture, run, server) = (data("l-root-20161006.pcap.xz"), folder.join("run"), server.to_string());
+    let common = ["--server", &server, "--sources", "pool:127.0.0.0/8", "--query-timeout", "20s", "--force", "-o"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+    command.arg("replay").arg(capture).args(common).arg(&run).args(TRACE).args(arguments);
+    let output = command.output().unwrap();
+    // Whether a busy machine was on time is the verdict's to say.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
+    let summary = json["summary"].clone();
+    let count = |name: &str| summary["queries"][name].as_u64().unwrap();
+    assert_eq!(count("answered") + count("timed_out") + count("failed"), count("sent"));
+    assert_eq!(count("sent") + count("not_sent"), count("trace"));
+    summary
+}
+
+/// All was sent over `transport` and answered, with the response codes of `expected`.
+fn is_answered(summary: &Value, transport: &str, expected: &Value) {
+    let queries = &summary["queries"];
+    assert_eq!(queries["answered"], queries["trace"], "{queries}");
+    assert_eq!(queries["sent_by_transport"][transport], queries["trace"], "{queries}");
+    assert_eq!(summary["rcodes"], expected["rcodes"]);
+}
+
+fn stock_servers(folder: &Path) -> Vec<(SocketAddr, Process)> {
+    let zones = root_zone(folder);
+    let nothing = "server:\n  local-zone: \".\" static\n  minimal-responses: yes".to_owned();
+    let servers: [Box<dyn Stock>; 4] = [
+        Box::new(Nsd { zones: zones.clone() }),
+        Box::new(Knot { zones: zones.clone() }),
+        Box::new(Bind::new(zones)),
+        Box::new(Unbound { extra: nothing, ipv6: false, ..Unbound::default() }),
+    ];
+    let start = |server: Box<dyn Stock>| {
+        let address = free_address();
+        (address, server.start(&[address]).unwrap())
+    };
+    servers.into_iter().map(start).collect()
+}
+
+#[test]
+fn stock_servers_answer_over_tcp_as_over_udp() {
+    let folder = tempfile::tempdir().unwrap();
+    for (server, _process) in stock_servers(folder.path()) {
+        let udp = replay(folder.path(), server, &["--transport", "udp"]);
+        is_answered(&udp, "udp", &udp);
+        assert_eq!(udp["connections"]["opened"], 0);
+        // Servers limit how many connections they have (NSD 100, Unbound 10), so that clients had better not keep theirs.
+        let reused = replay(folder.path(), server, &["--transport", "tcp", "--idle-timeout", "20ms"]);
+        is_answered(&reused, "tcp", &udp);
+        let single = replay(folder.path(), server, &["--transport", "tcp", "--queries-per-connection", "1"]);
+        is_answered(&single, "tcp", &udp);
+        assert_eq!(single["connections"]["opened"], single["queries"]["trace"]);
+        assert_eq!(single["connections"]["closed"]["client_last_query"], single["queries"]["trace"]);
+        assert!(reused["connections"]["opened"].as_u64() < single["connections"]["opened"].as_u64());
+    }
+}
+
+#[test]
+fn bad_connection_options_are_one_line_and_status_2() {
+    for (arguments, word) in [
+        (["--pipeline", "0"], "--pipeline"),
+        (["--queries-per-connection", "0"], "--queries-per-connection"),
+        (["--idle-timeout", "soon"], "soon"),
+        (["--nagle", "maybe"], "on or off"),
+        (["--transport", "doh3"], "doh3"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        let output = command.args(["replay", "x", "--server", "127.0.0.1:5399"]).args(arguments).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(word), "{stderr}");
+    }
+}

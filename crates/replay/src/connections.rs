@@ -1,0 +1,686 @@
+//! The machine of connections: which one carries a query, what is written and read, and what becomes of queries whose
+//! connection ends.
+//!
+//! It owns no socket and reads no clock. The worker calls a `handle_…`, then carries out what [`Connections::poll_action`]
+//! yields until there is nothing more. See the crate's documentation.
+
+mod connection;
+mod counts;
+mod framing;
+mod policy;
+mod request;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use hashbrown::HashMap;
+use ldplayer_core::message::{HEADER, flag};
+use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status, Transport};
+
+use self::connection::{Connection, State};
+pub use self::counts::ConnectionCounts;
+pub use self::policy::{PIPELINE_MOST, Policy};
+use self::request::{Request, Stage};
+use crate::counts::Counts;
+use crate::matching::repeats_question;
+use crate::pending::Pending;
+use crate::route::Route;
+use crate::slab::{List, Slab, Slot};
+
+/// Octets composed for one write, beyond which the next message has to wait for another.
+const WRITE_AT_ONCE: usize = 64 << 10;
+
+/// Limits and times of the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// How connections are used.
+    pub policy: Policy,
+    /// How long an answer is waited for, in nanoseconds.
+    pub query_timeout: i64,
+    /// How much longer a late answer is recognised, in nanoseconds.
+    pub linger: i64,
+    /// Connections at once; one that is idle makes room for a new one.
+    pub most: u32,
+    /// Where the IDs start.
+    pub seed: u64,
+    /// Number of the first connection …
+    pub first: u64,
+    /// … and the distance to the next one's, so that workers number theirs apart.
+    pub step: u64,
+}
+
+/// What the worker is to do. A connection that is gone by then is passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Open it as [`Connections::opening`] says, and answer with `handle_opening` or `handle_unopened`.
+    Open(Slot),
+    /// Write what [`Connections::compose`] gives.
+    Write(Slot),
+    /// Close its socket.
+    Close(Slot),
+}
+
+/// What a connection is opened with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// Address to open it from, where it must be set.
+    pub source: Option<IpAddr>,
+    /// The server.
+    pub server: SocketAddr,
+}
+
+/// How a connection came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By the client, for being idle.
+    Idle,
+    /// By the client, after its last query.
+    Spent,
+    /// By the client, to make room for another.
+    Room,
+    /// By the server, in order.
+    Closed,
+    /// By the server or the network, by a reset or an error.
+    Reset,
+}
+
+/// Which client uses a connection, and for what.
+type Key = (IpAddr, Transport);
+
+/// The machine of one worker.
+pub struct Connections {
+    config: Config,
+    servers: Vec<SocketAddr>,
+    connections: Slab<Connection>,
+    current: HashMap<Key, Slot, foldhash::fast::FixedState>,
+    opening: List,
+    idle: List,
+    requests: Slab<Request, 2>,
+    by_id: HashMap<(u64, u16), Slot, foldhash::fast::FixedState>,
+    waiting: List,
+    lingering: List,
+    actions: VecDeque<Action>,
+    numbered: u64,
+    outcomes: Vec<Outcome>,
+    counts: Counts,
+    connection_counts: ConnectionCounts,
+}
+
+impl Connections {
+    /// A machine without connections.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config: Config { policy: config.policy.bounded(), ..config },
+            servers: Vec::new(),
+            connections: Slab::default(),
+            current: HashMap::default(),
+            opening: List::default(),
+            idle: List::default(),
+            requests: Slab::default(),
+            by_id: HashMap::default(),
+            waiting: List::default(),
+            lingering: List::default(),
+            actions: VecDeque::new(),
+            numbered: 0,
+            outcomes: Vec::new(),
+            counts: Counts::default(),
+            connection_counts: ConnectionCounts::default(),
+        }
+    }
+
+    /// Takes a query that is due.
+    pub fn handle_query(&mut self, now: RunTime, query: Query, route: Route) {
+        self.counts.taken += 1;
+        if !(HEADER..=usize::from(u16::MAX)).contains(&query.wire.len()) {
+            return self.finish(Outcome::not_sent(&query, Reason::BadMessage));
+        }
+        let slot = self.requests.insert(Request::new(query, route));
+        self.assign(now, slot);
+    }
+
+    /// Takes a query whose answer over UDP was truncated. It is in the accounts of UDP as sent, and comes to its end here.
+    pub fn handle_truncated(&mut self, now: RunTime, pending: Pending) {
+        let route = Route {
+            socket: pending.socket,
+            source: pending.set_source.then_some(pending.client),
+            server: pending.server,
+        };
+        let client = pending.client;
+        let slot = self.requests.insert(Request::fallback(pending, client, route));
+        self.wait(slot, now);
+        self.assign(now, slot);
+    }
+
+    /// What to do next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// How to open a connection; `None` when it is gone.
+    pub fn opening(&self, at: Slot) -> Option<Opening> {
+        let connection = self.connections.get(at).filter(|connection| connection.state == State::Wanted)?;
+        let server = *self.servers.get(usize::from(connection.server))?;
+        Some(Opening { source: connection.source, server })
+    }
+
+    /// The number of a connection in the run; `None` when it is gone.
+    pub fn number(&self, at: Slot) -> Option<u64> {
+        self.connections.get(at).map(|connection| connection.number)
+    }
+
+    /// Whether the connection is still on its way up.
+    pub fn is_opening(&self, at: Slot) -> bool {
+        self.connections.get(at).is_some_and(|connection| connection.state == State::Opening)
+    }
+
+    /// The kernel began to open a connection at `now`.
+    pub fn handle_opening(&mut self, at: Slot, now: RunTime) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.state = State::Opening;
+        connection.since = now;
+        self.connections.append(&mut self.opening, at);
+        let mut next = self.connections.get(at).and_then(|connection| connection.queue.first());
+        if let Some(opener) = next.and_then(|slot| self.requests.get_mut(slot)) {
+            opener.is_opener = true;
+        }
+        while let Some(slot) = next {
+            self.submit(slot, now);
+            next = self.requests.next::<1>(slot);
+        }
+    }
+
+    /// A connection is up, from the local `port`.
+    pub fn handle_opened(&mut self, at: Slot, now: RunTime, port: u16) {
+        let Some(connection) = self.connections.get_mut(at).filter(|it| it.state == State::Opening) else { return };
+        connection.state = State::Open;
+        connection.port = port;
+        let took = now - connection.since;
+        let opener = connection.queue.first();
+        self.connections.unlink(&mut self.opening, at);
+        self.connection_counts.open();
+        if let Some(opener) = opener.and_then(|slot| self.requests.get_mut(slot)).filter(|request| request.is_opener) {
+            opener.row.connect_ns = Some(took);
+        }
+        self.call(at);
+        self.settle(at, now);
+    }
+
+    /// The kernel refused to open a connection: nothing of it left this host.
+    pub fn handle_unopened(&mut self, at: Slot, reason: Reason) {
+        self.fail(at, reason, Status::NotSent);
+    }
+
+    /// A connection did not come up.
+    pub fn handle_failed(&mut self, at: Slot, reason: Reason) {
+        self.connection_counts.failed += 1;
+        self.fail(at, reason, Status::ConnectFailed);
+    }
+
+    /// Appends to `out` what is to be written on a connection, in a call that begins at `now`.
+    pub fn compose(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.is_called = false;
+        if !connection.is_open() {
+            return;
+        }
+        connection.is_blocked = false;
+        out.append(&mut connection.take_output());
+        while out.len() < WRITE_AT_ONCE {
+            let Some(slot) = self.connections.get(at).and_then(|connection| connection.queue.first()) else { return };
+            self.compose_one(at, slot, now, out);
+        }
+        self.call(at);
+    }
+
+    /// The kernel took all but the `rest` of what was composed, and will tell when it has room.
+    pub fn handle_blocked(&mut self, at: Slot, rest: &[u8]) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.is_blocked = true;
+        connection.keep_output(rest);
+    }
+
+    /// The kernel has room again.
+    pub fn handle_writable(&mut self, at: Slot) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        if std::mem::take(&mut connection.is_blocked) {
+            self.call(at);
+        }
+    }
+
+    /// Takes octets that arrived on a connection.
+    pub fn handle_input(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let number = connection.number;
+        let mut kept = connection.take_input();
+        kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
+        let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
+        while let Some(message) = framing::split(&mut rest) {
+            self.handle_message(at, number, now, message);
+        }
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
+        let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
+        connection.keep_input(kept);
+        self.settle(at, now);
+    }
+
+    /// The other side ended a connection: what it had not answered is sent again on a new one, once.
+    pub fn handle_closed(&mut self, at: Slot, now: RunTime, end: End) {
+        let Some(connection) = self.remove(at, end) else { return };
+        let (mut outstanding, mut queue) = (connection.outstanding, connection.queue);
+        let reason = if end == End::Closed { Reason::ClosedByServer } else { Reason::ResetByServer };
+        let mut orphans = VecDeque::new();
+        for list in [&mut outstanding, &mut queue] {
+            while let Some(slot) = list.first() {
+                self.requests.unlink(list, slot);
+                orphans.push_back(slot);
+            }
+        }
+        for slot in orphans {
+            self.adopt(slot, now, reason);
+        }
+    }
+
+    /// Ends what is overdue at `now`.
+    pub fn handle_timeout(&mut self, now: RunTime) {
+        let connect_timeout = self.config.policy.connect_timeout;
+        while let Some(at) = self.first_since(&self.opening, now, connect_timeout) {
+            self.handle_failed(at, Reason::ConnectTimeout);
+        }
+        while let Some(slot) = self.overdue(&self.waiting, now) {
+            self.expire(slot, now, None);
+        }
+        while let Some(slot) = self.overdue(&self.lingering, now) {
+            self.release(slot);
+        }
+        while let Some(at) = self.first_since(&self.idle, now, self.config.policy.idle_timeout) {
+            self.remove(at, End::Idle);
+        }
+    }
+
+    /// Ends all that is outstanding, for a run that is interrupted.
+    pub fn handle_interrupt(&mut self, now: RunTime) {
+        while let Some(slot) = self.waiting.first() {
+            self.expire(slot, now, Some(Reason::Interrupted));
+        }
+    }
+
+    /// When [`Self::handle_timeout`] has something to do next.
+    pub fn poll_timeout(&self) -> Option<RunTime> {
+        let since = |list: &List, timeout: i64| Some(self.connections.get(list.first()?)?.since + timeout);
+        let deadline = |list: &List| Some(self.requests.get(list.first()?)?.deadline);
+        let policy = &self.config.policy;
+        let (opening, idle) = (since(&self.opening, policy.connect_timeout), since(&self.idle, policy.idle_timeout));
+        [opening, idle, deadline(&self.waiting), deadline(&self.lingering)].into_iter().flatten().min()
+    }
+
+    /// The rows finished since the caller last emptied it.
+    pub fn outcomes(&mut self) -> &mut Vec<Outcome> {
+        &mut self.outcomes
+    }
+
+    /// Queries taken and neither answered nor timed out.
+    pub fn outstanding(&self) -> usize {
+        self.requests.len() - self.lingering.len()
+    }
+
+    /// Whether a connection is on its way up, so that what comes next should not wait.
+    pub fn is_opening_any(&self) -> bool {
+        !self.opening.is_empty()
+    }
+
+    /// The accounts of queries.
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The accounts of connections.
+    pub const fn connection_counts(&self) -> &ConnectionCounts {
+        &self.connection_counts
+    }
+
+    /// Gives a request the connection of its client, or a new one.
+    fn assign(&mut self, now: RunTime, slot: Slot) {
+        let Some(request) = self.requests.get(slot) else { return };
+        let key = (request.client, request.row.transport);
+        let route = request.route;
+        let usable = self.current.get(&key).copied().filter(|&at| self.has_room(at));
+        let Some(at) = usable.or_else(|| self.open(key, &route)) else {
+            return self.end_unassigned(slot, Reason::NoSource);
+        };
+        self.leave_idle(at);
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.taken += 1;
+        self.requests.append(&mut connection.queue, slot);
+        let (state, number, is_blocked) = (connection.state, connection.number, connection.is_blocked);
+        if let Some(request) = self.requests.get_mut(slot) {
+            request.connection = at;
+            request.row.connection = Some(number);
+            request.row.reused = state == State::Open;
+        }
+        if state == State::Opening || is_blocked {
+            self.submit(slot, now);
+        }
+        if state == State::Open && !is_blocked {
+            self.call(at);
+        }
+    }
+
+    fn has_room(&self, at: Slot) -> bool {
+        let policy = &self.config.policy;
+        self.connections.get(at).is_some_and(|connection| {
+            connection.taken < policy.queries_per_connection && connection.load() < policy.pipeline as usize
+        })
+    }
+
+    /// A new connection, which its client uses from now on. An idle one makes room where there is none.
+    fn open(&mut self, key: Key, route: &Route) -> Option<Slot> {
+        if self.connections.len() >= self.config.most as usize {
+            let oldest = self.idle.first()?;
+            self.remove(oldest, End::Room);
+        }
+        let server = self.servers.iter().position(|&known| known == route.server).unwrap_or_else(|| {
+            self.servers.push(route.server);
+            self.servers.len() - 1
+        });
+        let number = self.config.first + self.numbered * self.config.step;
+        self.numbered += 1;
+        let (client, transport) = key;
+        let at = self.connections.insert(Connection {
+            number,
+            since: RunTime(0),
+            client,
+            source: route.source,
+            server: server as u16,
+            port: 0,
+            transport,
+            state: State::Wanted,
+            is_called: false,
+            is_blocked: false,
+            id: (self.config.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16,
+            taken: 0,
+            queue: List::default(),
+            outstanding: List::default(),
+            buffers: None,
+        });
+        self.current.insert(key, at);
+        self.actions.push_back(Action::Open(at));
+        Some(at)
+    }
+
+    fn leave_idle(&mut self, at: Slot) {
+        let Some(connection) = self.connections.get_mut(at).filter(|it| it.state == State::Idle) else { return };
+        connection.state = State::Open;
+        self.connections.unlink(&mut self.idle, at);
+    }
+
+    /// Tells the worker once that there is something to write.
+    fn call(&mut self, at: Slot) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let has_something =
+            !connection.queue.is_empty() || connection.buffers.as_ref().is_some_and(|it| !it.output.is_empty());
+        if has_something && !connection.is_blocked && !std::mem::replace(&mut connection.is_called, true) {
+            self.actions.push_back(Action::Write(at));
+        }
+    }
+
+    /// The kernel has the query, or it waits for the kernel, from `now` on.
+    fn submit(&mut self, slot: Slot, now: RunTime) {
+        let Some(request) = self.requests.get_mut(slot) else { return };
+        if request.row.submitted.is_none() {
+            request.row.submitted = Some(now);
+            self.counts.sent += 1;
+        }
+        if !request.waits {
+            self.wait(slot, now);
+        }
+    }
+
+    /// Puts a request on the list of those that time out.
+    fn wait(&mut self, slot: Slot, now: RunTime) {
+        let Some(request) = self.requests.get_mut(slot) else { return };
+        request.waits = true;
+        request.deadline = now + self.config.query_timeout;
+        self.requests.append(&mut self.waiting, slot);
+    }
+
+    fn compose_one(&mut self, at: Slot, slot: Slot, now: RunTime, out: &mut Vec<u8>) {
+        let id = self.free_id(at);
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        self.requests.unlink(&mut connection.queue, slot);
+        self.requests.append(&mut connection.outstanding, slot);
+        let (number, port) = (connection.number, connection.port);
+        self.by_id.insert((number, id), slot);
+        self.submit(slot, now);
+        let Some(request) = self.requests.get_mut(slot) else { return };
+        request.id = id;
+        request.stage = Stage::Outstanding;
+        request.row.client_port = port;
+        framing::append(out, &request.wire, id);
+    }
+
+    /// An ID free on the connection; one that only waits for a late answer is given up. There is one, since no connection
+    /// has more than [`PIPELINE_MOST`] outstanding.
+    fn free_id(&mut self, at: Slot) -> u16 {
+        let Some((number, mut id)) = self.connections.get(at).map(|it| (it.number, it.id)) else { return 0 };
+        loop {
+            id = id.wrapping_add(1);
+            match self.by_id.get(&(number, id)).copied() {
+                None => break,
+                Some(slot) if self.requests.get(slot).is_none_or(|request| request.stage == Stage::Lingering) => {
+                    self.release(slot);
+                    break;
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(at) {
+            connection.id = id;
+        }
+        id
+    }
+
+    fn handle_message(&mut self, at: Slot, number: u64, now: RunTime, octets: &[u8]) {
+        let Some(message) = Message::new(octets).filter(Message::is_response) else {
+            return self.stray(at, now, octets, Reason::Garbage);
+        };
+        let Some(&slot) = self.by_id.get(&(number, message.id())) else {
+            return self.stray(at, now, octets, Reason::UnknownId);
+        };
+        if self.requests.get(slot).is_some_and(|request| !repeats_question(&request.wire, &message)) {
+            return self.stray(at, now, octets, Reason::QuestionMismatch);
+        }
+        self.answer(slot, now, &message);
+    }
+
+    fn answer(&mut self, slot: Slot, now: RunTime, message: &Message<'_>) {
+        let Some(request) = self.release(slot) else { return };
+        let status = if request.stage == Stage::Lingering { Status::Late } else { Status::Answered };
+        // The two stamps are of two clocks, which may differ by some nanoseconds.
+        let answered = request.row.submitted.map_or(now, |submitted| now.max(submitted));
+        self.finish(Outcome {
+            answered: Some(answered),
+            rcode: Some(message.rcode()),
+            tc: message.has(flag::TC),
+            ad: message.has(flag::AD),
+            aa: message.has(flag::AA),
+            response_bytes: message.octets().len() as u16,
+            ..request.end(status, None)
+        });
+    }
+
+    fn stray(&mut self, at: Slot, now: RunTime, octets: &[u8], reason: Reason) {
+        let Some(connection) = self.connections.get(at) else { return };
+        let message = Message::new(octets);
+        self.finish(Outcome {
+            client: connection.source.unwrap_or(connection.client),
+            client_port: connection.port,
+            server: self.servers[usize::from(connection.server)],
+            transport: connection.transport,
+            connection: Some(connection.number),
+            intended: now,
+            answered: Some(now),
+            status: Status::Stray,
+            reason: Some(reason),
+            rcode: message.map(|message| message.rcode()),
+            response_bytes: octets.len() as u16,
+            ..Outcome::EMPTY
+        });
+    }
+
+    /// Lets a connection on which nothing is outstanding be idle, or ends it.
+    fn settle(&mut self, at: Slot, now: RunTime) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        if connection.state != State::Open || connection.load() > 0 {
+            return;
+        }
+        if connection.taken >= self.config.policy.queries_per_connection {
+            self.remove(at, End::Spent);
+        } else if self.config.policy.idle_timeout == 0 {
+            self.remove(at, End::Idle);
+        } else {
+            connection.state = State::Idle;
+            connection.since = now;
+            let key = (connection.client, connection.transport);
+            self.connections.append(&mut self.idle, at);
+            self.prefer(key, at);
+        }
+    }
+
+    /// A client goes on with this connection, where its current one has no room.
+    fn prefer(&mut self, key: Key, at: Slot) {
+        let current = self.current.get(&key).copied();
+        if current != Some(at) && current.is_none_or(|current| !self.has_room(current)) {
+            self.current.insert(key, at);
+        }
+    }
+
+    /// Sends an orphaned request again, or ends it when that has been done before.
+    fn adopt(&mut self, slot: Slot, now: RunTime, reason: Reason) {
+        let Some(request) = self.requests.get_mut(slot) else { return };
+        if request.row.resent {
+            return self.end(slot, Status::Reset, reason);
+        }
+        if request.stage == Stage::Outstanding {
+            self.by_id.remove(&(request.row.connection.unwrap_or_default(), request.id));
+        }
+        request.row.resent = true;
+        request.row.connect_ns = None;
+        request.row.handshake_ns = None;
+        request.is_opener = false;
+        request.stage = Stage::Queued;
+        self.connection_counts.resent += 1;
+        self.assign(now, slot);
+    }
+
+    /// Ends a connection that did not come up, and its requests with it.
+    fn fail(&mut self, at: Slot, reason: Reason, status: Status) {
+        let Some(connection) = self.take(at) else { return };
+        let mut queue = connection.queue;
+        while let Some(slot) = queue.first() {
+            self.requests.unlink(&mut queue, slot);
+            let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
+            self.end(slot, if was_sent { Status::ConnectFailed } else { status }, reason);
+        }
+    }
+
+    fn end_unassigned(&mut self, slot: Slot, reason: Reason) {
+        let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
+        self.end(slot, if was_sent { Status::ConnectFailed } else { Status::NotSent }, reason);
+    }
+
+    /// Ends a request that is on no connection's list.
+    fn end(&mut self, slot: Slot, status: Status, reason: Reason) {
+        let Some(request) = self.requests.get(slot) else { return };
+        if request.waits {
+            self.requests.unlink(&mut self.waiting, slot);
+        }
+        if let Some(request) = self.requests.remove(slot) {
+            if request.stage == Stage::Outstanding {
+                self.by_id.remove(&(request.row.connection.unwrap_or_default(), request.id));
+            }
+            self.finish(request.end(status, Some(reason)));
+        }
+    }
+
+    /// Takes a connection that was up out of everything and tells the worker to close it.
+    fn remove(&mut self, at: Slot, end: End) -> Option<Connection> {
+        self.leave_idle(at);
+        let connection = self.take(at)?;
+        if connection.is_open() {
+            self.connection_counts.close(end);
+        }
+        Some(connection)
+    }
+
+    fn take(&mut self, at: Slot) -> Option<Connection> {
+        if self.connections.get(at)?.state == State::Opening {
+            self.connections.unlink(&mut self.opening, at);
+        }
+        let connection = self.connections.remove(at)?;
+        let key = (connection.client, connection.transport);
+        if self.current.get(&key) == Some(&at) {
+            self.current.remove(&key);
+        }
+        self.actions.push_back(Action::Close(at));
+        Some(connection)
+    }
+
+    /// Records a timeout. What was written is kept for a while, so that a late answer is known as such.
+    fn expire(&mut self, slot: Slot, now: RunTime, reason: Option<Reason>) {
+        self.requests.unlink(&mut self.waiting, slot);
+        let Some(request) = self.requests.get_mut(slot) else { return };
+        request.waits = false;
+        let (at, row) = (request.connection, request.row.clone());
+        if request.stage == Stage::Outstanding {
+            request.stage = Stage::Lingering;
+            request.deadline = now + self.config.linger;
+            self.requests.append(&mut self.lingering, slot);
+            if let Some(connection) = self.connections.get_mut(at) {
+                self.requests.unlink(&mut connection.outstanding, slot);
+            }
+        } else {
+            if let Some(connection) = self.connections.get_mut(at) {
+                self.requests.unlink(&mut connection.queue, slot);
+            }
+            self.requests.remove(slot);
+        }
+        self.finish(Outcome { status: Status::Timeout, reason, ..row });
+        self.settle(at, now);
+    }
+
+    /// Takes a request off its lists and frees its ID and slot.
+    fn release(&mut self, slot: Slot) -> Option<Request> {
+        let request = self.requests.get(slot)?;
+        if request.waits {
+            self.requests.unlink(&mut self.waiting, slot);
+        }
+        let request = self.requests.get(slot)?;
+        match (request.stage, self.connections.get_mut(request.connection)) {
+            (Stage::Queued, Some(connection)) => self.requests.unlink(&mut connection.queue, slot),
+            (Stage::Outstanding, Some(connection)) => self.requests.unlink(&mut connection.outstanding, slot),
+            (Stage::Lingering, _) => self.requests.unlink(&mut self.lingering, slot),
+            (_, None) => {}
+        }
+        let request = self.requests.remove(slot)?;
+        self.by_id.remove(&(request.row.connection.unwrap_or_default(), request.id));
+        Some(request)
+    }
+
+    fn finish(&mut self, outcome: Outcome) {
+        self.counts.add(outcome.status);
+        self.outcomes.push(outcome);
+    }
+
+    fn overdue(&self, list: &List, now: RunTime) -> Option<Slot> {
+        list.first().filter(|&slot| self.requests.get(slot).is_some_and(|request| request.deadline <= now))
+    }
+
+    fn first_since(&self, list: &List, now: RunTime, timeout: i64) -> Option<Slot> {
+        list.first().filter(|&at| self.connections.get(at).is_some_and(|it| it.since + timeout <= now))
+    }
+}

@@ -1,0 +1,106 @@
+//! A connection of one client: kept small, since a million of them may be idle.
+
+use std::net::IpAddr;
+
+use ldplayer_core::{RunTime, Transport};
+
+use crate::slab::List;
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// To be opened by the worker.
+    Wanted,
+    /// The kernel is at it.
+    Opening,
+    /// Queries can be written.
+    Open,
+    /// As before, and nothing is outstanding.
+    Idle,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// Number within the run.
+    pub number: u64,
+    /// When its opening began; once it is idle, since when.
+    pub since: RunTime,
+    /// The client as recorded.
+    pub client: IpAddr,
+    /// The address it is opened from, where it must be set.
+    pub source: Option<IpAddr>,
+    /// Which of the servers known.
+    pub server: u16,
+    /// Local port, 0 until it is open.
+    pub port: u16,
+    /// What is spoken on it.
+    pub transport: Transport,
+    /// Where it stands.
+    pub state: State,
+    /// The worker has been told to write.
+    pub is_called: bool,
+    /// The kernel has no room: the worker will tell when there is.
+    pub is_blocked: bool,
+    /// The ID given last.
+    pub id: u16,
+    /// Queries assigned so far.
+    pub taken: u32,
+    /// Requests not written.
+    pub queue: List<1>,
+    /// Requests written and not answered.
+    pub outstanding: List<1>,
+    /// What is in flight; `None` when nothing is.
+    pub buffers: Option<Box<Buffers>>,
+}
+
+/// Octets of messages of which only a part has passed.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    /// The beginning of a response.
+    pub input: Vec<u8>,
+    /// The end of what could not be written.
+    pub output: Vec<u8>,
+}
+
+impl Connection {
+    /// Queries on it that are not answered.
+    pub const fn load(&self) -> usize {
+        self.queue.len() + self.outstanding.len()
+    }
+
+    /// Whether queries can be written now.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open | State::Idle)
+    }
+
+    /// Takes the half response kept.
+    pub fn take_input(&mut self) -> Vec<u8> {
+        let taken = self.buffers.as_mut().map(|buffers| std::mem::take(&mut buffers.input)).unwrap_or_default();
+        self.tidy();
+        taken
+    }
+
+    /// Keeps half a response.
+    pub fn keep_input(&mut self, input: Vec<u8>) {
+        if !input.is_empty() {
+            self.buffers.get_or_insert_default().input = input;
+        }
+    }
+
+    /// Takes what could not be written.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        let taken = self.buffers.as_mut().map(|buffers| std::mem::take(&mut buffers.output)).unwrap_or_default();
+        self.tidy();
+        taken
+    }
+
+    /// Keeps what could not be written.
+    pub fn keep_output(&mut self, output: &[u8]) {
+        self.buffers.get_or_insert_default().output.extend_from_slice(output);
+    }
+
+    fn tidy(&mut self) {
+        self.buffers.take_if(|buffers| buffers.input.is_empty() && buffers.output.is_empty());
+    }
+}

@@ -1,0 +1,57 @@
+//! How clients use their connections.
+
+/// Queries outstanding on one connection at most, whatever the policy says: half of the IDs that there are.
+pub const PIPELINE_MOST: u32 = 1 << 15;
+
+/// The connection policy of all clients. A client has its connections for itself, and uses one as long as it may; a query
+/// that finds none with room opens another at once, so that it never waits for the answer to an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The client closes a connection on which nothing has been outstanding for so many nanoseconds; 0 closes it with its
+    /// last answer (RFC 7766 §6.2.3).
+    pub idle_timeout: i64,
+    /// Queries after which the client closes a connection; at least 1.
+    pub queries_per_connection: u32,
+    /// Queries outstanding on a connection at once, from 1 to [`PIPELINE_MOST`] (RFC 7766 §6.2.1.1).
+    pub pipeline: u32,
+    /// How long a connection may take to come up, handshakes included, in nanoseconds.
+    pub connect_timeout: i64,
+    /// Small segments wait for the acknowledgement of earlier ones (RFC 896).
+    pub nagle: bool,
+    /// The first query travels with the connection's first segment, where the server has given a cookie (RFC 7413).
+    pub fast_open: bool,
+    /// An answer over UDP that is truncated is asked for again over TCP (RFC 1035 §4.2.1, RFC 2181 §9).
+    pub tc_fallback: bool,
+}
+
+impl Policy {
+    /// The default idle timeout, in nanoseconds: with which the paper finds most of the gain of reuse (§5.2).
+    pub const IDLE_TIMEOUT: i64 = 20_000_000_000;
+    /// The default connect timeout, in nanoseconds.
+    pub const CONNECT_TIMEOUT: i64 = 5_000_000_000;
+
+    /// The same within the ranges told above.
+    pub fn bounded(self) -> Self {
+        Self {
+            idle_timeout: self.idle_timeout.max(0),
+            queries_per_connection: self.queries_per_connection.max(1),
+            pipeline: self.pipeline.clamp(1, PIPELINE_MOST),
+            connect_timeout: self.connect_timeout.max(1),
+            ..self
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            idle_timeout: Self::IDLE_TIMEOUT,
+            queries_per_connection: u32::MAX,
+            pipeline: PIPELINE_MOST,
+            connect_timeout: Self::CONNECT_TIMEOUT,
+            nagle: false,
+            fast_open: false,
+            tc_fallback: false,
+        }
+    }
+}

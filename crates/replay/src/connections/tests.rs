@@ -1,0 +1,365 @@
+//! The machine against servers good and bad over a simulated network: each query comes to one end, and the right one.
+
+use std::collections::HashMap;
+
+use ldplayer_core::{Outcome, Reason, RunTime, Status};
+use proptest::prelude::*;
+
+use super::connection::Connection;
+use super::simulation::{
+    Accept, DELAY, Network, Reply, TIMEOUT, answer, config, framed, number, policy, route, tcp_query,
+};
+use super::{Config, ConnectionCounts, Policy};
+use crate::slab::Slot;
+
+fn statuses(rows: &[Outcome]) -> Vec<(u64, Status, Option<Reason>)> {
+    rows.iter().map(|row| (row.index, row.status, row.reason)).collect()
+}
+
+fn answered(numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, Status, Option<Reason>)> {
+    numbers.into_iter().map(|number| (number, Status::Answered, None)).collect()
+}
+
+fn latencies(rows: &[Outcome]) -> Vec<i64> {
+    rows.iter().map(|row| row.answered.unwrap() - row.submitted.unwrap()).collect()
+}
+
+/// What holds at the end of any run, with the rows of all its queries.
+fn accounts_hold(network: &Network, rows: &[Outcome], queries: u64) {
+    let mut own: Vec<u64> = rows.iter().filter(|row| row.status.is_query()).map(|row| row.index).collect();
+    own.sort_unstable();
+    assert_eq!(own, (0..queries).collect::<Vec<u64>>(), "each query has one row");
+    let counts = network.machine.counts();
+    assert_eq!((counts.taken, counts.sent + counts.not_sent), (queries, queries));
+    assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed);
+    let of = network.machine.connection_counts();
+    let closed = of.closed_idle + of.closed_spent + of.closed_for_room + of.closed_by_server + of.reset;
+    assert_eq!(of.opened, of.open + closed);
+}
+
+#[test]
+fn a_fresh_connection_takes_two_round_trips_and_a_reused_one_takes_one() {
+    let mut network = Network::honest(policy());
+    let rows = network.replay([tcp_query(0, 1, 0), tcp_query(1, 1, 100), tcp_query(2, 2, 100)]);
+    assert_eq!(statuses(&rows), answered(0..3));
+    assert_eq!(latencies(&rows), [4 * DELAY, 2 * DELAY, 4 * DELAY]);
+    let paid: Vec<_> = rows.iter().map(|row| (row.connect_ns, row.reused)).collect();
+    assert_eq!(paid, [(Some(2 * DELAY), false), (None, true), (Some(2 * DELAY), false)]);
+    assert_eq!(rows[0].connection, rows[1].connection);
+    assert_ne!(rows[0].connection, rows[2].connection, "clients share no connection");
+    assert!(rows.iter().all(|row| row.client_port == 4_000 && row.submitted == Some(row.intended)));
+    accounts_hold(&network, &rows, 3);
+}
+
+#[test]
+fn queries_that_come_while_a_connection_is_opened_share_it() {
+    let mut network = Network::honest(policy());
+    let rows = network.replay((0..3).map(|number| tcp_query(number, 1, number as i64)));
+    assert_eq!(latencies(&rows), [40, 39, 38]);
+    assert!(rows.iter().all(|row| !row.reused && row.connection == Some(0)));
+    assert_eq!(rows.iter().filter(|row| row.connect_ns.is_some()).count(), 1, "one query pays");
+}
+
+#[test]
+fn an_idle_connection_is_closed_after_its_time_and_not_before() {
+    let mut network = Network::honest(policy());
+    network.replay([tcp_query(0, 1, 0)]);
+    let since = network.now;
+    network.pass(since + 4_999);
+    assert_eq!(network.machine.connection_counts().open, 1);
+    network.pass(since + 5_000);
+    let counts = *network.machine.connection_counts();
+    assert_eq!(counts, ConnectionCounts { opened: 1, peak_open: 1, closed_idle: 1, ..ConnectionCounts::default() });
+    assert_eq!(network.machine.poll_timeout(), None);
+    let rows = network.replay([tcp_query(1, 1, 9_000)]);
+    assert_eq!((rows[0].connection, rows[0].reused), (Some(1), false));
+}
+
+#[test]
+fn without_an_idle_time_each_answer_closes() {
+    let mut network = Network::honest(Policy { idle_timeout: 0, ..policy() });
+    let rows = network.replay([tcp_query(0, 1, 0), tcp_query(1, 1, 100)]);
+    assert_eq!(latencies(&rows), [4 * DELAY; 2]);
+    assert_eq!((network.machine.connection_counts().closed_idle, network.machine.connection_counts().open), (2, 0));
+}
+
+#[test]
+fn a_connection_is_closed_after_its_last_query() {
+    let mut network = Network::honest(Policy { queries_per_connection: 2, ..policy() });
+    let rows = network.replay((0..5).map(|number| tcp_query(number, 1, 100 * number as i64)));
+    let connections: Vec<_> = rows.iter().map(|row| row.connection.unwrap()).collect();
+    assert_eq!(connections, [0, 0, 1, 1, 2]);
+    let counts = network.machine.connection_counts();
+    assert_eq!((counts.closed_spent, counts.open), (2, 1));
+    accounts_hold(&network, &rows, 5);
+}
+
+#[test]
+fn a_full_pipeline_opens_another_connection_and_an_idle_one_is_gone_back_to() {
+    let mut network = Network::honest(Policy { pipeline: 2, ..policy() });
+    let dues = [0, 1, 2, 100, 101];
+    let rows = network.replay(dues.iter().zip(0..).map(|(&due, number)| tcp_query(number, 1, due)));
+    let connections: Vec<_> = rows.iter().map(|row| row.connection.unwrap()).collect();
+    assert_eq!(connections[..3], [0, 0, 1]);
+    assert!(rows[3].reused && rows[4].reused);
+    assert_eq!(network.machine.connection_counts().opened, 2);
+}
+
+#[test]
+fn answers_may_come_in_any_order() {
+    let mut held = Vec::new();
+    let mut network = Network::new(config(policy()), move |_, message| {
+        held.push(framed(message));
+        if held.len() < 3 { vec![] } else { vec![Reply::Segments(held.drain(..).rev().collect())] }
+    });
+    let rows = network.replay((0..3).map(|number| tcp_query(number, 1, 0)));
+    assert_eq!(statuses(&rows), answered(0..3));
+    accounts_hold(&network, &rows, 3);
+}
+
+/// How a stream is cut into segments.
+type Cut = fn(Vec<u8>) -> Vec<Vec<u8>>;
+
+#[test]
+fn answers_are_read_however_they_are_cut() {
+    let cuts: [Cut; 3] = [
+        |octets| octets.chunks(1).map(<[u8]>::to_vec).collect(),
+        |octets| vec![octets[..2].to_vec(), octets[2..].to_vec()],
+        |octets| vec![octets],
+    ];
+    for cut in cuts {
+        let mut held = Vec::new();
+        let mut network = Network::new(config(policy()), move |_, message| {
+            held.extend(framed(message));
+            // Two answers to a segment, where it is not cut.
+            if held.len() < 2 * framed(message).len() {
+                vec![]
+            } else {
+                vec![Reply::Segments(cut(std::mem::take(&mut held)))]
+            }
+        });
+        let rows = network.replay((0..4).map(|number| tcp_query(number, 1, 0)));
+        assert_eq!(statuses(&rows), answered(0..4));
+        assert!(network.machine.connections.get(0).unwrap().buffers.is_none(), "nothing is in flight");
+    }
+}
+
+#[test]
+fn a_full_kernel_buffer_delays_and_loses_nothing() {
+    let mut network = Network::honest(policy());
+    network.room = 5;
+    let rows = network.replay((0..3).map(|number| tcp_query(number, 1, 10 * number as i64)));
+    assert_eq!(statuses(&rows), answered(0..3));
+    assert!(latencies(&rows)[0] >= 4 * DELAY + (tcp_query(0, 1, 0).wire.len() as i64 + 2) / 5 - 1);
+    assert!(network.machine.connections.get(0).unwrap().buffers.is_none());
+    accounts_hold(&network, &rows, 3);
+}
+
+#[test]
+fn a_server_that_closes_after_each_answer_is_seen_as_such() {
+    let mut network = Network::new(config(policy()), |_, message| vec![answer(message), Reply::Close]);
+    let rows = network.replay((0..3).map(|number| tcp_query(number, 1, 200 * number as i64)));
+    assert_eq!(statuses(&rows), answered(0..3));
+    let connections: Vec<_> = rows.iter().map(|row| (row.connection.unwrap(), row.resent)).collect();
+    assert_eq!(connections, [(0, false), (1, false), (2, false)]);
+    assert_eq!(network.machine.connection_counts().closed_by_server, 3);
+}
+
+#[test]
+fn orphans_are_sent_again_once_and_keep_their_first_time() {
+    // The first connection ends with a query read and none answered, the second serves.
+    let mut network =
+        Network::new(
+            config(policy()),
+            |connection, message| {
+                if connection == 0 { vec![Reply::Close] } else { vec![answer(message)] }
+            },
+        );
+    let rows = network.replay((0..2).map(|number| tcp_query(number, 1, 0)));
+    assert_eq!(statuses(&rows), answered(0..2));
+    assert!(rows.iter().all(|row| row.resent && row.connection == Some(1)));
+    assert_eq!(latencies(&rows), [8 * DELAY; 2]);
+    assert_eq!(network.machine.connection_counts().resent, 2);
+    accounts_hold(&network, &rows, 2);
+}
+
+#[test]
+fn a_query_is_not_sent_a_third_time() {
+    for (reply, reason) in [(true, Reason::ClosedByServer), (false, Reason::ResetByServer)] {
+        let mut network =
+            Network::new(config(policy()), move |_, _| vec![if reply { Reply::Close } else { Reply::Reset }]);
+        let rows = network.replay([tcp_query(0, 1, 0)]);
+        assert_eq!(statuses(&rows), [(0, Status::Reset, Some(reason))]);
+        assert_eq!((network.seen.len(), rows[0].resent), (2, true));
+        accounts_hold(&network, &rows, 1);
+    }
+}
+
+#[test]
+fn half_an_answer_before_a_reset_is_none() {
+    let mut network = Network::new(config(policy()), |connection, message| match connection {
+        0 => vec![Reply::Segments(vec![framed(message)[..9].to_vec()]), Reply::Reset],
+        _ => vec![answer(message)],
+    });
+    let rows = network.replay([tcp_query(0, 1, 0)]);
+    assert_eq!(statuses(&rows), answered([0]));
+    assert!(rows[0].resent);
+}
+
+#[test]
+fn a_server_that_never_accepts_fails_the_connection() {
+    let mut network = Network::honest(policy());
+    network.accept = Accept::Never;
+    let rows = network.replay([tcp_query(0, 1, 0), tcp_query(1, 1, 300)]);
+    let reason = Some(Reason::ConnectTimeout);
+    assert_eq!(statuses(&rows), [(0, Status::ConnectFailed, reason), (1, Status::ConnectFailed, reason)]);
+    assert_eq!((network.now, network.machine.connection_counts().failed), (400, 1));
+    accounts_hold(&network, &rows, 2);
+}
+
+#[test]
+fn when_both_timeouts_are_equal_it_is_the_connection_that_failed() {
+    let mut network = Network::honest(Policy { connect_timeout: TIMEOUT, ..policy() });
+    network.accept = Accept::Never;
+    let rows = network.replay([tcp_query(0, 1, 0)]);
+    assert_eq!(statuses(&rows), [(0, Status::ConnectFailed, Some(Reason::ConnectTimeout))]);
+}
+
+#[test]
+fn a_refused_connection_fails_at_once() {
+    let mut network = Network::honest(policy());
+    network.accept = Accept::Refuse;
+    let rows = network.replay([tcp_query(0, 1, 0)]);
+    assert_eq!(statuses(&rows), [(0, Status::ConnectFailed, Some(Reason::ConnectionRefused))]);
+    assert_eq!(network.now, 2 * DELAY);
+}
+
+#[test]
+fn a_server_that_accepts_and_never_answers_times_out() {
+    let mut network = Network::new(config(policy()), |_, _| vec![]);
+    let rows = network.replay([tcp_query(0, 1, 0), tcp_query(1, 1, 500)]);
+    assert_eq!(statuses(&rows), [(0, Status::Timeout, None), (1, Status::Timeout, None)]);
+    assert_eq!((network.now, network.machine.connection_counts().opened), (500 + TIMEOUT, 1));
+    accounts_hold(&network, &rows, 2);
+}
+
+#[test]
+fn a_late_answer_is_a_timeout_and_a_late_row() {
+    let mut first = None;
+    let mut network = Network::new(config(policy()), move |_, message| match first.take() {
+        Some(kept) => vec![Reply::Segments(vec![kept]), answer(message)],
+        None => {
+            first = Some(framed(message));
+            vec![]
+        }
+    });
+    let rows = network.replay([tcp_query(0, 1, 0), tcp_query(1, 1, 1_200)]);
+    assert_eq!(statuses(&rows), [(0, Status::Timeout, None), (0, Status::Late, None), (1, Status::Answered, None)]);
+    accounts_hold(&network, &rows, 2);
+}
+
+#[test]
+fn wrong_ids_wrong_questions_and_garbage_are_strays() {
+    let mut network = Network::new(config(policy()), |_, message| {
+        let (mut id, mut question) = (framed(message), framed(message));
+        id[2] ^= 0x40;
+        question[2 + 14] ^= 0x01;
+        let (garbage, short) = (vec![0, 3, 1, 2, 3], vec![0, 0]);
+        vec![Reply::Segments(vec![id, question, garbage, short]), answer(message)]
+    });
+    let rows = network.replay([tcp_query(0, 1, 0)]);
+    assert_eq!(statuses(&rows[..1]), answered([0]));
+    let strays: Vec<_> = rows[1..].iter().map(|row| (row.status, row.reason.unwrap(), row.connection)).collect();
+    let stray = |reason| (Status::Stray, reason, Some(0));
+    assert_eq!(strays, [Reason::UnknownId, Reason::QuestionMismatch, Reason::Garbage, Reason::Garbage].map(stray));
+}
+
+#[test]
+fn a_kernel_without_ports_or_descriptors_leaves_queries_unsent() {
+    let mut network = Network::honest(policy());
+    network.machine.handle_query(RunTime(0), tcp_query(0, 1, 0), route());
+    assert_eq!(network.machine.poll_action(), Some(super::Action::Open(0)));
+    network.machine.handle_unopened(0, Reason::NoSource);
+    let rows = network.replay([]);
+    assert_eq!(statuses(&rows), [(0, Status::NotSent, Some(Reason::NoSource))]);
+    accounts_hold(&network, &rows, 1);
+}
+
+#[test]
+fn an_idle_connection_makes_room_and_without_one_nothing_is_sent() {
+    let mut network = Network::new(Config { most: 1, ..config(policy()) }, |_, message| vec![answer(message)]);
+    let rows = network.replay([tcp_query(0, 1, 0), tcp_query(1, 2, 100), tcp_query(2, 3, 101)]);
+    assert_eq!(
+        statuses(&rows),
+        [(0, Status::Answered, None), (1, Status::Answered, None), (2, Status::NotSent, Some(Reason::NoSource))]
+    );
+    assert_eq!(network.machine.connection_counts().closed_for_room, 1);
+    accounts_hold(&network, &rows, 3);
+}
+
+#[test]
+fn an_interrupt_accounts_for_what_is_under_way() {
+    let mut network = Network::new(config(policy()), |_, _| vec![]);
+    network.schedule_all([tcp_query(0, 1, 0), tcp_query(1, 2, 100)]);
+    network.pass(150);
+    network.machine.handle_interrupt(RunTime(150));
+    let rows = network.replay([]);
+    let reason = Some(Reason::Interrupted);
+    assert_eq!(statuses(&rows), [(0, Status::Timeout, reason), (1, Status::Timeout, reason)]);
+    accounts_hold(&network, &rows, 2);
+}
+
+#[test]
+fn an_idle_connection_takes_few_octets_of_ours() {
+    // The slab's entry, the table of clients at its emptiest, and the worker's descriptor.
+    let entry = size_of::<Option<Connection>>() + 2 * size_of::<Slot>();
+    let table = 2 * (size_of::<(super::Key, Slot)>() + 1);
+    assert!(entry + table + size_of::<i32>() <= 250, "{entry} + {table}");
+}
+
+/// What a server of the property test does with a message.
+fn misbehave(choice: u8, message: &[u8]) -> Vec<Reply> {
+    match choice {
+        0 => vec![],
+        1 => vec![Reply::Close],
+        2 => vec![Reply::Reset],
+        3 => vec![answer(message), answer(message)],
+        4 => vec![Reply::Segments(framed(message).chunks(3).map(<[u8]>::to_vec).collect())],
+        5 => vec![Reply::Segments(vec![framed(message)[..7].to_vec()]), Reply::Close],
+        6 => vec![answer(message), Reply::Close],
+        7 => vec![Reply::Segments(vec![vec![0, 2, 9, 9]]), answer(message)],
+        _ => vec![answer(message)],
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_server_does_each_query_ends_once_and_is_sent_twice_at_most(
+        choices in prop::collection::vec(0u8..12, 1..60),
+        dues in prop::collection::vec((0i64..3_000, 0u8..4), 1..60),
+        (pipeline, per_connection, idle_timeout) in (1u32..5, 1u32..6, prop::sample::select(vec![0i64, 50, 5_000])),
+        most in 1u32..6,
+    ) {
+        let policy = Policy { pipeline, queries_per_connection: per_connection, idle_timeout, ..policy() };
+        let mut choice = choices.into_iter().cycle();
+        let mut network = Network::new(Config { most, ..config(policy) }, move |_, message| {
+            misbehave(choice.next().unwrap(), message)
+        });
+        let queries = dues.len() as u64;
+        let dues = dues.into_iter().zip(0..);
+        let rows = network.replay(dues.map(|((due, client), number)| tcp_query(number, client, due)).collect::<Vec<_>>());
+        accounts_hold(&network, &rows, queries);
+        let mut seen: HashMap<u64, u32> = HashMap::new();
+        network.seen.iter().for_each(|(_, message)| *seen.entry(number(message)).or_default() += 1);
+        for row in rows.iter().filter(|row| row.status.is_query()) {
+            let times = seen.get(&row.index).copied().unwrap_or(0);
+            prop_assert!(times <= 1 + u32::from(row.resent), "{times} times {row:?}");
+        }
+        let counts = network.machine.connection_counts();
+        prop_assert!(counts.peak_open <= u64::from(most));
+        network.pass(network.now + 20_000);
+        prop_assert_eq!(network.machine.connection_counts().open, 0);
+        prop_assert_eq!(network.machine.requests.len(), 0, "a request was forgotten");
+        prop_assert!(network.machine.by_id.is_empty() && network.machine.current.is_empty());
+    }
+}

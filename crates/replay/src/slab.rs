@@ -1,0 +1,197 @@
+//! A slab threaded on lists: slots are reused, and an entry comes off its lists in constant time.
+//!
+//! All entries of a timeout list have the same timeout, so that a list in the order of insertion is sorted by deadline
+//! and needs no timer wheel. Links are slots, so that nothing is allocated for each entry.
+
+/// A slot of the slab.
+pub type Slot = u32;
+
+/// The end of a list.
+const NONE: Slot = Slot::MAX;
+
+/// A list through a slab. `LINK` is which of an entry's links it uses; an entry is on one list of each link at most.
+#[derive(Debug)]
+pub struct List<const LINK: usize = 0> {
+    first: Slot,
+    last: Slot,
+    length: u32,
+}
+
+impl<const LINK: usize> Default for List<LINK> {
+    fn default() -> Self {
+        Self { first: NONE, last: NONE, length: 0 }
+    }
+}
+
+impl<const LINK: usize> List<LINK> {
+    /// How many entries are on it.
+    pub const fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The entry that was appended first.
+    pub fn first(&self) -> Option<Slot> {
+        (self.first != NONE).then_some(self.first)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    previous: Slot,
+    next: Slot,
+}
+
+const UNLINKED: Links = Links { previous: NONE, next: NONE };
+
+#[derive(Debug)]
+struct Entry<T, const LINKS: usize> {
+    value: T,
+    links: [Links; LINKS],
+}
+
+/// The slab: slots are reused, memory grows to the most that was ever in it.
+#[derive(Debug)]
+pub struct Slab<T, const LINKS: usize = 1> {
+    slots: Vec<Option<Entry<T, LINKS>>>,
+    free: Vec<Slot>,
+}
+
+impl<T, const LINKS: usize> Default for Slab<T, LINKS> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T, const LINKS: usize> Slab<T, LINKS> {
+    /// Stores a value, on no list, and returns its slot.
+    pub fn insert(&mut self, value: T) -> Slot {
+        let entry = Some(Entry { value, links: [UNLINKED; LINKS] });
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = entry;
+            return slot;
+        }
+        self.slots.push(entry);
+        (self.slots.len() - 1) as Slot
+    }
+
+    /// Takes a value out; it must be on no list.
+    pub fn remove(&mut self, slot: Slot) -> Option<T> {
+        let entry = self.slots.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        Some(entry.value)
+    }
+
+    /// How many values there are.
+    pub const fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The value in `slot`.
+    pub fn get(&self, slot: Slot) -> Option<&T> {
+        self.slots.get(slot as usize)?.as_ref().map(|entry| &entry.value)
+    }
+
+    /// The value in `slot`, to be changed.
+    pub fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
+        self.slots.get_mut(slot as usize)?.as_mut().map(|entry| &mut entry.value)
+    }
+
+    /// The entry behind this one on its list of the link `LINK`.
+    pub fn next<const LINK: usize>(&self, slot: Slot) -> Option<Slot> {
+        let next = self.slots.get(slot as usize)?.as_ref()?.links[LINK].next;
+        (next != NONE).then_some(next)
+    }
+
+    /// Puts an entry at the end of a list.
+    pub fn append<const LINK: usize>(&mut self, list: &mut List<LINK>, slot: Slot) {
+        let last = list.last;
+        self.link::<LINK>(slot, Links { previous: last, next: NONE });
+        match self.links::<LINK>(last) {
+            Some(previous) => previous.next = slot,
+            None => list.first = slot,
+        }
+        list.last = slot;
+        list.length += 1;
+    }
+
+    /// Takes an entry off the list that it is on.
+    pub fn unlink<const LINK: usize>(&mut self, list: &mut List<LINK>, slot: Slot) {
+        let Some(&mut Links { previous, next }) = self.links::<LINK>(slot) else { return };
+        match self.links::<LINK>(previous) {
+            Some(links) => links.next = next,
+            None => list.first = next,
+        }
+        match self.links::<LINK>(next) {
+            Some(links) => links.previous = previous,
+            None => list.last = previous,
+        }
+        self.link::<LINK>(slot, UNLINKED);
+        list.length -= 1;
+    }
+
+    fn links<const LINK: usize>(&mut self, slot: Slot) -> Option<&mut Links> {
+        self.slots.get_mut(slot as usize)?.as_mut().map(|entry| &mut entry.links[LINK])
+    }
+
+    fn link<const LINK: usize>(&mut self, slot: Slot, links: Links) {
+        if let Some(place) = self.links::<LINK>(slot) {
+            *place = links;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn order<const LINK: usize>(slab: &Slab<u64, 2>, list: &List<LINK>) -> Vec<u64> {
+        let mut at = list.first();
+        let step = || {
+            let slot = at?;
+            at = slab.next::<LINK>(slot);
+            slab.get(slot).copied()
+        };
+        std::iter::from_fn(step).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn two_lists_keep_their_order_through_any_removals(removed in prop::collection::vec(0usize..20, 0..40)) {
+            let (mut slab, mut all, mut even) = (Slab::<u64, 2>::default(), List::<0>::default(), List::<1>::default());
+            let slots: Vec<Slot> = (0..20).map(|number| slab.insert(number)).collect();
+            slots.iter().for_each(|&slot| slab.append(&mut all, slot));
+            slots.iter().step_by(2).for_each(|&slot| slab.append(&mut even, slot));
+            let mut expected: Vec<u64> = (0..20).collect();
+            for at in removed {
+                if expected.contains(&(at as u64)) {
+                    slab.unlink(&mut all, slots[at]);
+                    if at % 2 == 0 {
+                        slab.unlink(&mut even, slots[at]);
+                    }
+                    prop_assert_eq!(slab.remove(slots[at]), Some(at as u64));
+                    expected.retain(|&number| number != at as u64);
+                }
+                prop_assert_eq!(order(&slab, &all), expected.clone());
+                let halves: Vec<u64> = expected.iter().copied().filter(|number| number % 2 == 0).collect();
+                prop_assert_eq!(even.len(), halves.len());
+                prop_assert_eq!(order(&slab, &even), halves);
+                prop_assert_eq!((all.len(), slab.len()), (expected.len(), expected.len()));
+            }
+        }
+    }
+
+    #[test]
+    fn slots_are_reused() {
+        let mut slab = Slab::<u64>::default();
+        let first = slab.insert(1);
+        slab.remove(first);
+        assert_eq!(slab.insert(2), first);
+        assert!(slab.remove(99).is_none());
+    }
+}

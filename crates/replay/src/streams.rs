@@ -1,0 +1,244 @@
+//! The kernel's side of the connections of a worker: carries out what their machine wants, and tells it what came.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::TcpStream;
+
+use ldplayer_core::{Reason, RunTime};
+use ldplayer_net::clock;
+use ldplayer_net::poll::{Poll, Ready};
+use ldplayer_net::tcp::{self, ConnectOptions};
+
+use crate::connections::{Action, Connections, End, Policy};
+use crate::slab::Slot;
+
+/// Set in the tokens of connections, and in no other of the worker's poll.
+const MARK: u64 = 1 << 63;
+/// Octets read at once.
+const INPUT: usize = 64 << 10;
+
+/// The sockets of the connections.
+pub struct Streams {
+    /// The machine.
+    pub machine: Connections,
+    origin: i64,
+    options: ConnectOptions,
+    sockets: Vec<Option<TcpStream>>,
+    input: Box<[u8]>,
+    output: Vec<u8>,
+    /// What the kernel said to the first connection that it refused to open.
+    pub refused: Option<String>,
+}
+
+impl Streams {
+    /// Carries out what `machine` wants, on the clock that began at `origin`.
+    pub fn new(machine: Connections, policy: &Policy, origin: i64) -> Self {
+        let options = ConnectOptions { source: None, nagle: policy.nagle, fast_open: policy.fast_open };
+        let input = vec![0; INPUT].into();
+        Self { machine, origin, options, sockets: Vec::new(), input, output: Vec::new(), refused: None }
+    }
+
+    /// Whether a token of the poll is one of ours.
+    pub const fn is_ours(token: u64) -> bool {
+        token & MARK != 0
+    }
+
+    /// Carries out all that the machine wants. Returns how many actions that were.
+    pub fn drive(&mut self, poll: &Poll) -> usize {
+        let mut done = 0;
+        while let Some(action) = self.machine.poll_action() {
+            match action {
+                Action::Open(at) => self.open(at, poll),
+                Action::Write(at) => self.write(at),
+                // Closing the only descriptor takes it out of the poll, too.
+                Action::Close(at) => drop(self.sockets.get_mut(at as usize).and_then(Option::take)),
+            }
+            done += 1;
+        }
+        done
+    }
+
+    /// Takes what a connection has become ready for.
+    pub fn handle_ready(&mut self, ready: &Ready) {
+        let at = ready.token as Slot;
+        if self.machine.number(at).is_none_or(|number| token(at, number) != ready.token) {
+            return;
+        }
+        if self.machine.is_opening(at) && !self.came_up(at) {
+            return;
+        }
+        if ready.writable {
+            self.machine.handle_writable(at);
+        }
+        if ready.readable || ready.error {
+            self.read(at, ready.hung_up || ready.error);
+        }
+    }
+
+    fn now(&self) -> RunTime {
+        RunTime(clock::monotonic_ns() - self.origin)
+    }
+
+    fn open(&mut self, at: Slot, poll: &Poll) {
+        let Some(opening) = self.machine.opening(at) else { return };
+        let number = self.machine.number(at).unwrap_or_default();
+        let options = ConnectOptions { source: opening.source, ..self.options };
+        let before = self.now();
+        let opened = tcp::connect(opening.server, &options)
+            .and_then(|stream| poll.add_edge(&stream, token(at, number)).map(|()| stream));
+        match opened {
+            Ok(stream) => {
+                self.machine.handle_opening(at, before);
+                self.put(at, stream);
+            }
+            Err(error) => match Refusal::of(&error) {
+                Refusal::Here(reason) => {
+                    self.refused.get_or_insert_with(|| error.to_string());
+                    self.machine.handle_unopened(at, reason);
+                }
+                Refusal::There(reason) => {
+                    self.machine.handle_opening(at, before);
+                    self.machine.handle_failed(at, reason);
+                }
+            },
+        }
+    }
+
+    fn put(&mut self, at: Slot, stream: TcpStream) {
+        let place = at as usize;
+        if self.sockets.len() <= place {
+            self.sockets.resize_with(place + 1, || None);
+        }
+        self.sockets[place] = Some(stream);
+    }
+
+    fn socket(&self, at: Slot) -> Option<&TcpStream> {
+        self.sockets.get(at as usize)?.as_ref()
+    }
+
+    /// Learns how the opening of a connection ended; whether it is up.
+    fn came_up(&mut self, at: Slot) -> bool {
+        let now = self.now();
+        let Some(stream) = self.socket(at) else { return false };
+        let error = stream.take_error().unwrap_or_else(Some);
+        match error {
+            Some(error) => self.machine.handle_failed(at, Refusal::of(&error).reason()),
+            None => {
+                let port = stream.local_addr().map_or(0, |local| local.port());
+                self.machine.handle_opened(at, now, port);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes what the machine has for a connection, in one call.
+    fn write(&mut self, at: Slot) {
+        let mut output = std::mem::take(&mut self.output);
+        output.clear();
+        let now = self.now();
+        self.machine.compose(at, now, &mut output);
+        if !output.is_empty()
+            && let Some(stream) = self.socket(at)
+        {
+            let mut stream: &TcpStream = stream;
+            match stream.write(&output) {
+                Ok(count) if count == output.len() => {}
+                Ok(count) => self.machine.handle_blocked(at, &output[count..]),
+                Err(error) if is_passing(&error) => self.machine.handle_blocked(at, &output),
+                Err(_) => self.read_the_last(at),
+            }
+        }
+        self.output = output;
+    }
+
+    /// A connection cannot be written any more: takes the answers that came before, and ends it.
+    fn read_the_last(&mut self, at: Slot) {
+        let number = self.machine.number(at);
+        self.read(at, true);
+        if self.machine.number(at) == number {
+            self.machine.handle_closed(at, self.now(), End::Reset);
+        }
+    }
+
+    /// Takes all that has arrived on a connection, and its end where that is known to be there. A read that is not filled has
+    /// taken all; what comes later is told anew.
+    fn read(&mut self, at: Slot, has_ended: bool) {
+        let number = self.machine.number(at);
+        let mut input = std::mem::take(&mut self.input);
+        let mut has_more = true;
+        while has_more && self.machine.number(at) == number {
+            let Some(stream) = self.socket(at) else { break };
+            match tcp::receive(stream, &mut input) {
+                Ok((0, _)) => self.machine.handle_closed(at, self.now(), End::Closed),
+                Ok((count, stamp)) => {
+                    let arrived = self.arrived(stamp);
+                    self.machine.handle_input(at, arrived, &input[..count]);
+                    has_more = has_ended || count == input.len();
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => break,
+                Err(_) => self.machine.handle_closed(at, self.now(), End::Reset),
+            }
+        }
+        self.input = input;
+    }
+
+    /// The run time of a kernel stamp.
+    fn arrived(&self, stamp: Option<i64>) -> RunTime {
+        let now = clock::monotonic_ns();
+        let at = stamp.map_or(now, |stamp| (stamp - clock::realtime_offset_ns()).min(now));
+        RunTime(at - self.origin)
+    }
+}
+
+/// What the poll calls a connection: its slot, and its number so that a slot used again is not mistaken.
+const fn token(at: Slot, number: u64) -> u64 {
+    MARK | (number & 0x7fff_ffff) << 32 | at as u64
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::WouldBlock
+}
+
+/// Why a connection was not opened.
+enum Refusal {
+    /// This host could not try.
+    Here(Reason),
+    /// It was tried, and failed.
+    There(Reason),
+}
+
+impl Refusal {
+    fn of(error: &io::Error) -> Self {
+        const EMFILE: i32 = 24;
+        const ENFILE: i32 = 23;
+        match (error.kind(), error.raw_os_error()) {
+            (ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset, _) => Self::There(Reason::ConnectionRefused),
+            (ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::TimedOut, _) => {
+                Self::There(Reason::Unreachable)
+            }
+            (ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse, _) | (_, Some(EMFILE | ENFILE)) => {
+                Self::Here(Reason::NoSource)
+            }
+            _ => Self::Here(Reason::SendError),
+        }
+    }
+
+    const fn reason(&self) -> Reason {
+        match self {
+            Self::Here(reason) | Self::There(reason) => *reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_tells_a_slot_from_its_next_user_and_from_other_sockets() {
+        assert!(Streams::is_ours(token(0, 0)) && !Streams::is_ours(u64::from(u32::MAX)));
+        assert_ne!(token(7, 1), token(7, 2));
+        assert_eq!(token(7, u64::MAX) as Slot, 7);
+    }
+}

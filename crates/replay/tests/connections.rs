@@ -1,0 +1,336 @@
+//! Queries over TCP through the kernel, against responders that behave and that do not.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ldplayer_core::{Outcome, Query, Transport};
+use ldplayer_replay::{ConnectionCounts, Monitor, Policy, Settings, Sources};
+
+use common::{queries, replay, settings, tally};
+
+/// How often threads of the responder look whether they shall end.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What the responder does with a query, the n-th of its connection; `false` closes.
+type Behaviour = fn(&mut TcpStream, u32, &[u8]) -> bool;
+
+/// A TCP responder, a thread for each connection.
+struct Responder {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Responder {
+    fn start(behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut threads = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                match listener.accept() {
+                    Ok((stream, _)) => {
+                        let stopped = Arc::clone(&stopped);
+                        threads.push(std::thread::spawn(move || serve(stream, behaviour, &stopped)));
+                    }
+                    Err(_) => std::thread::sleep(Duration::from_millis(1)),
+                }
+            }
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+        Self { address, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// Reads query after query until the client or the behaviour ends the connection.
+fn serve(mut stream: TcpStream, behaviour: Behaviour, stopped: &AtomicBool) {
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(TICK)).unwrap();
+    let mut number = 0;
+    while let Some(length) = read(&mut stream, 2, stopped) {
+        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
+        let Some(query) = read(&mut stream, length, stopped) else { return };
+        number += 1;
+        if !behaviour(&mut stream, number, &query) {
+            return;
+        }
+    }
+}
+
+fn read(stream: &mut TcpStream, length: usize, stopped: &AtomicBool) -> Option<Vec<u8>> {
+    let (mut octets, mut done) = (vec![0; length], 0);
+    while done < length {
+        match stream.read(&mut octets[done..]) {
+            Ok(0) => return None,
+            Ok(count) => done += count,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                if stopped.load(Ordering::Relaxed) {
+                    return None;
+                }
+            }
+            Err(_) => return None,
+        }
+    }
+    Some(octets)
+}
+
+/// The answer behind its length.
+fn framed(query: &[u8]) -> Vec<u8> {
+    let mut answer = [&(query.len() as u16).to_be_bytes()[..], query].concat();
+    answer[4] |= 0x80;
+    answer
+}
+
+/// Writes it; a client that is gone does not matter.
+fn answer(stream: &mut TcpStream, query: &[u8]) -> bool {
+    stream.write_all(&framed(query)).is_ok()
+}
+
+fn honest(stream: &mut TcpStream, _: u32, query: &[u8]) -> bool {
+    answer(stream, query)
+}
+
+/// Closes with a reset: octets that were not read see to that, or a linger time of 0.
+fn reset(stream: &TcpStream) -> bool {
+    socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
+    false
+}
+
+fn over_tcp(mut trace: Vec<Query>) -> Vec<Query> {
+    trace.iter_mut().for_each(|query| query.transport = Transport::Tcp);
+    trace
+}
+
+/// Settings with room for slow threads: what a test counts shall not depend on how busy the machine is.
+fn patient(server: SocketAddr) -> Settings {
+    Settings { query_timeout: 20_000_000_000, max_sockets: 2_000, ..settings(server) }
+}
+
+fn run_against(behaviour: Behaviour, change: impl FnOnce(&mut Settings)) -> (Vec<Outcome>, ConnectionCounts) {
+    let responder = Responder::start(behaviour);
+    let mut settings = patient(responder.address);
+    change(&mut settings);
+    let monitor = Monitor::new(settings.workers);
+    let rows = replay(&settings, over_tcp(queries(500, 200_000)), &monitor);
+    (rows, monitor.connections())
+}
+
+fn all_answered(rows: &[Outcome]) {
+    assert_eq!(tally(rows), [(("answered".into(), None), 500)].into());
+}
+
+#[test]
+fn each_client_keeps_one_connection_from_its_own_address() {
+    let (rows, counts) = run_against(honest, |_| ());
+    all_answered(&rows);
+    let mut of_client: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for row in &rows {
+        of_client.entry(row.index % 50).or_default().insert((row.client, row.client_port, row.connection));
+    }
+    assert_eq!(of_client.len(), 50);
+    assert!(of_client.values().all(|seen| seen.len() == 1), "a client used two connections");
+    assert!(rows.iter().all(|row| row.client.to_string().starts_with("127.9.") && row.client_port != 0));
+    assert_eq!(rows.iter().filter(|row| row.connect_ns.is_some()).count(), 50);
+    assert_eq!((counts.opened, counts.open, counts.failed, counts.resent), (50, 50, 0, 0));
+    assert!(rows.iter().all(|row| row.submitted >= Some(row.intended) && row.answered >= row.submitted));
+}
+
+#[test]
+fn a_query_a_connection_is_what_the_policy_says() {
+    let (rows, counts) = run_against(honest, |settings| settings.policy.queries_per_connection = 1);
+    all_answered(&rows);
+    assert_eq!((counts.opened, counts.closed_spent, counts.open), (500, 500, 0));
+    assert!(rows.iter().all(|row| !row.reused && row.connect_ns.is_some()));
+}
+
+#[test]
+fn every_source_of_clients_works_over_connections() {
+    for sources in [Sources::Ports, Sources::Original] {
+        let responder = Responder::start(honest);
+        let settings = Settings { sources, ..patient(responder.address) };
+        let mut trace = over_tcp(queries(100, 100_000));
+        // In a plain namespace, only addresses of the loopback network are local.
+        trace.iter_mut().for_each(|query| query.client = [127, 9, 0, (query.index % 50) as u8 + 1].into());
+        let rows = replay(&settings, trace, &Monitor::new(settings.workers));
+        assert_eq!(tally(&rows), [(("answered".into(), None), 100)].into());
+    }
+}
+
+#[test]
+fn a_window_bounds_connections_when_fast() {
+    let (rows, counts) = run_against(honest, |settings| {
+        settings.fast = true;
+        settings.window = 3;
+        settings.policy.pipeline = 1;
+    });
+    all_answered(&rows);
+    // A slow answer may make a client's next query open another one.
+    assert!((50..100).contains(&counts.opened), "{counts:?}");
+}
+
+#[test]
+fn more_clients_than_sockets_take_turns() {
+    let (rows, counts) = run_against(honest, |settings| {
+        settings.max_sockets = 2;
+        settings.fast = true;
+        settings.window = 1;
+    });
+    all_answered(&rows);
+    assert!(counts.peak_open <= 4 && counts.closed_for_room > 0, "{counts:?}");
+}
+
+#[test]
+fn answers_cut_into_single_octets_are_whole() {
+    let (rows, _) = run_against(
+        |stream, _, query| {
+            stream.set_nodelay(true).unwrap();
+            framed(query).iter().all(|&octet| stream.write_all(&[octet]).is_ok())
+        },
+        |_| (),
+    );
+    all_answered(&rows);
+}
+
+#[test]
+fn a_server_that_closes_after_each_answer_costs_connections_and_no_query() {
+    let (rows, counts) = run_against(
+        |stream, _, query| {
+            answer(stream, query);
+            false
+        },
+        |_| (),
+    );
+    // A query may meet a connection that the server has closed by then: it is sent again, and a second time it is lost.
+    let statuses: BTreeSet<_> = tally(&rows).into_keys().collect();
+    assert!(statuses.iter().all(|(status, _)| status == "answered" || status == "reset"), "{statuses:?}");
+    let resent = rows.iter().filter(|row| row.resent).count() as u64;
+    assert_eq!((counts.resent, counts.closed_idle), (resent, 0));
+    // The last ones may be seen to end only after the run.
+    assert_eq!(counts.closed_by_server + counts.reset + counts.open, counts.opened);
+    assert!(counts.opened > 50, "{counts:?}");
+}
+
+#[test]
+fn a_server_that_resets_every_second_query_is_asked_again_once() {
+    let (rows, counts) = run_against(
+        |stream, number, query| if number.is_multiple_of(2) { reset(stream) } else { answer(stream, query) },
+        |_| (),
+    );
+    let tally = tally(&rows);
+    let known = |(status, reason): &(String, Option<&str>)| match status.as_str() {
+        "answered" => true,
+        "reset" => matches!(reason, Some("reset_by_server" | "closed_by_server")),
+        _ => false,
+    };
+    assert!(tally.keys().all(known), "{tally:?}");
+    assert!(rows.iter().any(|row| row.resent) && counts.reset > 0, "{counts:?}");
+    assert_eq!(counts.resent, rows.iter().filter(|row| row.resent).count() as u64);
+}
+
+#[test]
+fn half_an_answer_and_a_half_close_end_in_a_reset_row() {
+    let (rows, counts) = run_against(
+        |stream, _, query| {
+            let _ = stream.write_all(&framed(query)[..9]);
+            let _ = stream.shutdown(Shutdown::Write);
+            true
+        },
+        |settings| settings.policy.pipeline = 1,
+    );
+    let tally = tally(&rows);
+    assert!(tally.keys().all(|(status, reason)| status == "reset" && reason.is_some()), "{tally:?}");
+    assert!(rows.iter().all(|row| row.resent));
+    assert_eq!(counts.resent, 500);
+}
+
+#[test]
+fn a_server_that_never_answers_times_out_on_open_connections() {
+    let (rows, counts) = run_against(|_, _, _| true, |settings| settings.query_timeout = 300_000_000);
+    assert_eq!(tally(&rows), [(("timeout".into(), None), 500)].into());
+    assert_eq!((counts.opened, counts.failed), (50, 0));
+}
+
+#[test]
+fn a_server_that_is_down_fails_every_connection() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let settings = settings(closed);
+    let monitor = Monitor::new(settings.workers);
+    let rows = replay(&settings, over_tcp(queries(200, 100_000)), &monitor);
+    assert_eq!(tally(&rows), [(("connect_failed".into(), Some("connection_refused")), 200)].into());
+    assert_eq!((monitor.connections().opened, monitor.connections().failed), (0, 200));
+}
+
+#[test]
+fn a_listener_that_never_accepts_ends_in_timeouts_of_either_kind() {
+    // The kernel completes as many connections as fit the backlog, and leaves the others waiting.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+    socket.listen(1).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let mut settings = settings(address);
+    settings.policy.connect_timeout = 100_000_000;
+    let rows = replay(&settings, over_tcp(queries(100, 100_000)), &Monitor::new(settings.workers));
+    let tally = tally(&rows);
+    let expected: BTreeSet<_> =
+        [("connect_failed".to_owned(), Some("connect_timeout")), ("timeout".to_owned(), None)].into();
+    assert_eq!(tally.into_keys().collect::<BTreeSet<_>>(), expected);
+}
+
+#[test]
+fn an_idle_client_closes_its_connection() {
+    let (rows, counts) = run_against(honest, |settings| {
+        // Each client asks every 10 ms.
+        settings.policy = Policy { idle_timeout: 1_000_000, ..Policy::default() };
+    });
+    all_answered(&rows);
+    assert!(counts.closed_idle > 50 && counts.opened > 100, "{counts:?}");
+}
+
+#[test]
+fn truncated_answers_are_asked_for_over_tcp_and_stay_one_query() {
+    let responder = Responder::start(honest);
+    let udp = UdpSocket::bind(responder.address).unwrap();
+    udp.set_read_timeout(Some(TICK)).unwrap();
+    let server = responder.address;
+    let replay_with = |tc_fallback| {
+        let mut settings = patient(server);
+        settings.policy.tc_fallback = tc_fallback;
+        let monitor = Monitor::new(settings.workers);
+        let mut rows = replay(&settings, queries(200, 100_000), &monitor);
+        rows.retain(|row| row.status.is_query());
+        (rows, monitor.connections().opened)
+    };
+    let stopped = Arc::clone(&responder.stop);
+    let truncating = std::thread::spawn(move || {
+        let mut buffer = [0; 512];
+        while !stopped.load(Ordering::Relaxed) {
+            let Ok((length, client)) = udp.recv_from(&mut buffer) else { continue };
+            buffer[2] |= 0x82;
+            udp.send_to(&buffer[..length], client).unwrap();
+        }
+    });
+    let (with, without) = (replay_with(true), replay_with(false));
+    drop(responder);
+    truncating.join().unwrap();
+    assert_eq!(tally(&with.0), [(("answered".into(), None), 200)].into());
+    assert!(with.0.iter().all(|row| row.fell_back && row.transport == Transport::Tcp && !row.tc));
+    assert_eq!(with.1, 50);
+    assert!(without.0.iter().all(|row| !row.fell_back && row.transport == Transport::Udp && row.tc));
+    assert_eq!(without.1, 0);
+}

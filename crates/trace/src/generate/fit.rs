@@ -1,0 +1,313 @@
+//! Learning a model from a trace: how many clients, how unevenly they ask, when, for what and in which way.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use hashbrown::HashMap;
+use ldplayer_core::message::{Message, flag};
+use ldplayer_core::name::Presentation;
+use ldplayer_core::shard::client_hash;
+use ldplayer_core::{TraceTime, Transaction, Transport};
+
+use super::model::MAX_CLIENTS;
+use crate::columns::type_name;
+
+/// Pieces of time whose queries are counted at most; their length doubles when there are more.
+const MAX_BINS: usize = 240;
+/// Nanoseconds of the first pieces.
+const FIRST_BIN: i64 = 1_000_000_000;
+/// Clients counted at most; beyond that a sample of them is, chosen by their hashes.
+const MAX_COUNTED: usize = 1 << 21;
+/// Different names kept at most; queries for those that come later count as for names asked once.
+const MAX_NAMES: usize = 300_000;
+/// Response code of names that do not exist (RFC 1035 §4.1.1).
+const NXDOMAIN: u16 = 3;
+/// Payload sizes that a model names at most.
+const MAX_SIZES: usize = 16;
+
+/// Counts what a model needs.
+#[derive(Debug)]
+pub struct Fit {
+    span: Option<(TraceTime, TraceTime)>,
+    bins: Vec<u64>,
+    bin: i64,
+    queries: u64,
+    clients: Counts,
+    names: HashMap<Box<[u8]>, u32, foldhash::fast::FixedState>,
+    /// Queries for names that are not kept.
+    unkept: u64,
+    absent: u64,
+    answered: u64,
+    types: BTreeMap<u16, u64>,
+    sizes: BTreeMap<u16, u64>,
+    transports: [u64; Transport::ALL.len()],
+    flags: Flags,
+    lower: Vec<u8>,
+}
+
+/// Queries with each of these.
+#[derive(Debug, Default)]
+struct Flags {
+    ipv6: u64,
+    rd: u64,
+    cd: u64,
+    edns: u64,
+    dnssec_ok: u64,
+}
+
+/// A model and the names that it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fitted {
+    /// The model as TOML.
+    pub model: String,
+    /// Names that were asked for at least twice, the most popular first, one a line.
+    pub names: String,
+}
+
+impl Default for Fit {
+    fn default() -> Self {
+        Self {
+            span: None,
+            bins: Vec::new(),
+            bin: FIRST_BIN,
+            queries: 0,
+            clients: Counts::default(),
+            names: HashMap::default(),
+            unkept: 0,
+            absent: 0,
+            answered: 0,
+            types: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+            transports: [0; Transport::ALL.len()],
+            flags: Flags::default(),
+            lower: Vec::new(),
+        }
+    }
+}
+
+impl Fit {
+    /// Counts a batch, in order of time.
+    pub fn add(&mut self, batch: &[Transaction]) {
+        for row in batch {
+            if let Some(query) = row.query.as_deref().and_then(Message::new) {
+                self.add_query(row, &query);
+            }
+        }
+    }
+
+    /// Queries counted.
+    pub const fn queries(&self) -> u64 {
+        self.queries
+    }
+
+    fn add_query(&mut self, row: &Transaction, query: &Message<'_>) {
+        self.queries += 1;
+        self.add_time(row.time);
+        self.clients.add(row.client.ip());
+        self.transports[row.transport as usize] += 1;
+        self.flags.ipv6 += u64::from(row.client.is_ipv6());
+        self.flags.rd += u64::from(query.has(flag::RD));
+        self.flags.cd += u64::from(query.has(flag::CD));
+        if let Some(edns) = query.edns() {
+            self.flags.edns += 1;
+            self.flags.dnssec_ok += u64::from(edns.dnssec_ok);
+            *self.sizes.entry(edns.udp_size).or_default() += 1;
+        }
+        let Some(question) = query.question() else { return };
+        *self.types.entry(question.qtype).or_default() += 1;
+        let response = row.response.as_deref().and_then(Message::new);
+        self.answered += u64::from(response.is_some());
+        if response.is_some_and(|response| response.rcode() == NXDOMAIN) {
+            self.absent += 1;
+        } else {
+            self.add_name(question.name);
+        }
+    }
+
+    fn add_time(&mut self, time: TraceTime) {
+        let (first, last) = self.span.get_or_insert((time, time));
+        *last = (*last).max(time);
+        let elapsed = (time - *first).max(0);
+        while (elapsed / self.bin) as usize >= MAX_BINS {
+            self.bins = self.bins.chunks(2).map(|pair| pair.iter().sum()).collect();
+            self.bin *= 2;
+        }
+        let at = (elapsed / self.bin) as usize;
+        if at >= self.bins.len() {
+            self.bins.resize(at + 1, 0);
+        }
+        self.bins[at] += 1;
+    }
+
+    fn add_name(&mut self, name: &[u8]) {
+        self.lower.clear();
+        self.lower.extend(name.iter().map(u8::to_ascii_lowercase));
+        if let Some(count) = self.names.get_mut(&self.lower[..]) {
+            *count += 1;
+        } else if self.names.len() < MAX_NAMES {
+            self.names.insert(self.lower.as_slice().into(), 1);
+        } else {
+            self.unkept += 1;
+        }
+    }
+
+    /// The model of what was counted. `trace` is what it is made from, `list` the file that will hold the names.
+    pub fn finish(&self, trace: &str, list: &str) -> Fitted {
+        let mut names: Vec<(&[u8], u32)> = self.names.iter().map(|(name, count)| (&**name, *count)).collect();
+        names.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        let repeated = names.partition_point(|(_, count)| *count > 1);
+        // A list of nothing is no list: where no name came twice, all stand for themselves.
+        let kept = &names[..if repeated == 0 { names.len() } else { repeated }];
+        let mut list_text = String::new();
+        for (name, _) in kept {
+            // Writing to a string cannot fail.
+            let _ = writeln!(list_text, "{}", Presentation(name));
+        }
+        let once = self.unkept + (names.len() - kept.len()) as u64;
+        let asked: u64 = names.iter().map(|(_, count)| u64::from(*count)).sum::<u64>() + self.unkept;
+        let popularity: Vec<f64> = kept.iter().map(|(_, count)| f64::from(*count)).collect();
+        let mut model = self.head(trace);
+        model.push_str(&self.names_table(list, &popularity, once, asked));
+        model.push_str(&self.tail());
+        Fitted { model, names: list_text }
+    }
+
+    fn head(&self, trace: &str) -> String {
+        let span = self.span.map_or(0, |(first, last)| last - first) as f64 / 1e9;
+        let rates: Vec<f64> = self.rates(span);
+        let activity = self.clients.activity();
+        format!(
+            "# Fitted to {} queries of {trace}. A client or a name is a random draw by its quantile: [place from the most, value].\n\
+             # Not in the model: sessions of clients, who asks for what, and what depends on answers.\n\
+             duration = \"{:.3}s\"\n\n[arrivals]\nkind = \"profile\"\neach = \"{}s\"\nqps = [{}]\n\n\
+             [clients]\ncount = {}\nipv6 = {}\nquantiles = {}\n",
+            self.queries,
+            span.max(0.001),
+            self.bin as f64 / 1e9,
+            rates.iter().map(|rate| format!("{rate:.3}")).collect::<Vec<_>>().join(", "),
+            activity.len().clamp(1, MAX_CLIENTS as usize),
+            share(self.flags.ipv6, self.queries),
+            quantiles(&activity),
+        )
+    }
+
+    /// Queries per second where the lines of a profile begin, which is between two pieces of time.
+    fn rates(&self, span: f64) -> Vec<f64> {
+        let length = self.bin as f64 / 1e9;
+        let last = self.bins.len().saturating_sub(1);
+        let of_piece = |at: usize| {
+            let seconds = if at == last { (span - last as f64 * length).clamp(length / 10.0, length) } else { length };
+            self.bins[at] as f64 / seconds
+        };
+        let mut rates: Vec<f64> =
+            (0..self.bins.len()).map(|at| (of_piece(at) + of_piece(at.saturating_sub(1))) / 2.0).collect();
+        // Smoothing must not change how many queries there are.
+        let (is, shall) = (rates.iter().sum::<f64>() * length, self.queries as f64);
+        let whole = span.max(length) / (self.bins.len().max(1) as f64 * length);
+        rates.iter_mut().for_each(|rate| *rate *= shall / (is * whole.min(1.0)));
+        rates
+    }
+
+    fn names_table(&self, list: &str, popularity: &[f64], once: u64, asked: u64) -> String {
+        let stock = match popularity {
+            [] => "name = \"q{n}.example.com\"\n".to_owned(),
+            _ => format!("list = \"{list}\"\nquantiles = {}\n", quantiles(popularity)),
+        };
+        let (absent, seen) = (share(self.absent, self.answered), share(asked - once.min(asked), asked));
+        format!(
+            "\n[names]\n{stock}nxdomain = {absent}    # of the answered ones\nnxdomain-name = \"{{random}}\"\n\
+             cache-hit = {seen}    # the rest was asked for once\n"
+        )
+    }
+
+    fn tail(&self) -> String {
+        let of = |count: u64| share(count, self.queries);
+        let mut types: Vec<(u16, u64)> = self.types.iter().map(|(&qtype, &count)| (qtype, count)).collect();
+        types.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let types: String = types.iter().map(|(qtype, count)| format!("{} = {count}\n", type_name(*qtype))).collect();
+        let mut sizes: Vec<(u16, u64)> = self.sizes.iter().map(|(&size, &count)| (size, count)).collect();
+        sizes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        sizes.truncate(MAX_SIZES);
+        let sizes: Vec<String> = sizes.iter().map(|(size, count)| format!("{size} = {count}")).collect();
+        let transports = Transport::ALL.into_iter().zip(self.transports).filter(|(_, count)| *count > 0);
+        let transports: Vec<String> = transports.map(|(transport, count)| format!("{transport} = {count}")).collect();
+        let types = if types.is_empty() { "A = 1\n".to_owned() } else { types };
+        let sizes = if sizes.is_empty() { "1232 = 1".to_owned() } else { sizes.join(", ") };
+        format!(
+            "\n[types]\n{types}\n[query]\nrd = {}\ncd = {}\nedns = {}\ndo = {}\nsizes = {{ {sizes} }}\ntransports = {{ {} }}\n",
+            of(self.flags.rd),
+            of(self.flags.cd),
+            of(self.flags.edns),
+            of(self.flags.dnssec_ok),
+            if transports.is_empty() { "udp = 1".to_owned() } else { transports.join(", ") },
+        )
+    }
+}
+
+/// A share with six decimals.
+fn share(part: u64, whole: u64) -> String {
+    format!("{:.6}", if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
+}
+
+/// Points of a distribution whose values are given from the most to the least, closer together where there are few.
+fn quantiles(values: &[f64]) -> String {
+    let count = values.len();
+    let mut ranks: Vec<usize> = std::iter::successors(Some(1.0_f64), |rank| Some(rank * 1.25 + 0.5))
+        .map(|rank| rank as usize - 1)
+        .take_while(|rank| *rank < count)
+        .collect();
+    ranks.extend(count.checked_sub(1));
+    ranks.dedup();
+    let place = |rank: usize| (rank as f64 + 0.5) / count as f64;
+    let points: Vec<String> = ranks.iter().map(|&rank| format!("[{:.9}, {:.4}]", place(rank), values[rank])).collect();
+    format!("[{}]", if points.is_empty() { "[0.0, 1.0]".to_owned() } else { points.join(", ") })
+}
+
+/// Queries of each client, or of a sample of the clients when there are too many.
+#[derive(Debug, Default)]
+struct Counts {
+    counts: HashMap<u64, u32, foldhash::fast::FixedState>,
+    /// One client in 2^this is counted.
+    thinned: u32,
+}
+
+impl Counts {
+    fn add(&mut self, client: IpAddr) {
+        let hash = client_hash(client);
+        if hash.trailing_zeros() < self.thinned {
+            return;
+        }
+        *self.counts.entry(hash).or_default() += 1;
+        if self.counts.len() > MAX_COUNTED {
+            self.thinned += 1;
+            let thinned = self.thinned;
+            self.counts.retain(|hash, _| hash.trailing_zeros() >= thinned);
+        }
+    }
+
+    /// How much each client asks, from the most to the least, those included that were there and did not happen to ask.
+    ///
+    /// Clients seen once or twice would, drawn at random by what they were seen to ask, often not ask at all. Their number and what they ask is
+    /// corrected by the numbers of those seen once, twice and three times (Good, "The population frequencies of species", 1953; Chao, 1984).
+    fn activity(&self) -> Vec<f64> {
+        let mut seen = [0_f64; 4];
+        self.counts.values().for_each(|&count| seen[count.min(3) as usize] += f64::from(u8::from(count <= 3)));
+        let [_, once, twice, thrice] = seen;
+        let unseen = if twice > 0.0 { once * once / (2.0 * twice) } else { 0.0 };
+        let unseen = unseen.min(4.0 * self.counts.len() as f64);
+        let corrected = |count: u32| match count {
+            1 if once > 0.0 && unseen > 0.0 => 2.0 * twice / once,
+            2 if thrice > 0.0 => (3.0 * thrice / twice).clamp(1.0, 2.0),
+            _ => f64::from(count),
+        };
+        let mut activity: Vec<f64> = self.counts.values().map(|&count| corrected(count)).collect();
+        if unseen >= 1.0 {
+            let rate = once / unseen;
+            activity.resize(activity.len() + unseen as usize, rate.max(1e-3));
+        }
+        activity.sort_unstable_by(|a, b| b.total_cmp(a));
+        let copies = 1 << self.thinned;
+        activity.into_iter().flat_map(|rate| std::iter::repeat_n(rate, copies)).take(MAX_CLIENTS as usize).collect()
+    }
+}

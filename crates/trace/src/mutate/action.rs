@@ -1,0 +1,257 @@
+//! What a rule does to a transaction that it is for.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ldplayer_core::random::draw;
+use ldplayer_core::shard::client_hash;
+use ldplayer_core::{Transaction, Transport};
+
+use super::Origin;
+use super::clients::Remap;
+use super::edit::{Edited, Editor, Kept};
+use super::names::NameEdit;
+
+/// One change.
+#[derive(Debug)]
+pub enum Action {
+    /// Takes the transaction out of the trace.
+    Drop,
+    /// Another address for the client.
+    Client(Remap),
+    /// Sets the bits of a mask in the header.
+    Flags(u16, u16),
+    /// EDNS or none.
+    Edns(bool),
+    /// The UDP payload size.
+    Size(u16),
+    /// The version of EDNS.
+    Version(u8),
+    /// The DO bit.
+    Do(bool),
+    /// No option of this code.
+    RemoveOption(u16),
+    /// An option of this code.
+    Option(u16, OptionValue),
+    /// Padding to a multiple of so many octets.
+    Pad(u16),
+    /// Another name.
+    Name(NameEdit),
+    /// Another type.
+    Qtype(u16),
+    /// Another transport.
+    Transport(Transport),
+    /// Another port of the server.
+    ServerPort(u16),
+    /// So many nanoseconds later, or earlier.
+    Shift(i64),
+    /// Up to so many nanoseconds later or earlier, drawn for each transaction.
+    Jitter(i64),
+    /// So many more of it, so many nanoseconds apart.
+    Duplicate(u32, i64),
+}
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionValue {
+    /// As given.
+    Octets(Box<[u8]>),
+    /// The client's network by these prefix lengths for IPv4 and IPv6 (RFC 7871 §6).
+    Subnet(u8, u8),
+    /// A client cookie that stays the same for a client and its server (RFC 7873 §4.1).
+    Cookie,
+}
+
+/// A transaction on its way through the rules.
+pub struct Work<'a> {
+    /// As it was read.
+    pub row: &'a Transaction,
+    /// Its number in the trace, from 0.
+    pub number: u64,
+    /// Its query.
+    pub editor: &'a mut Editor,
+    /// Room for a name.
+    pub name: &'a mut Vec<u8>,
+    /// Time, so far.
+    pub time: i64,
+    /// Client, so far.
+    pub client: SocketAddr,
+    /// Server, so far.
+    pub server: SocketAddr,
+    /// Transport, so far.
+    pub transport: Transport,
+    /// Connection, so far.
+    pub stream: Option<u64>,
+    /// Whether it is taken out.
+    pub is_dropped: bool,
+    /// More of it, and nanoseconds between them.
+    pub copies: (u32, i64),
+    /// Whether another question is asked, which the recorded response does not answer.
+    pub is_other_question: bool,
+}
+
+impl Action {
+    /// Does it; `key` is that of the rule's draws.
+    pub fn apply(&mut self, work: &mut Work<'_>, key: u64) -> Edited {
+        match self {
+            Self::Drop => Ok(!std::mem::replace(&mut work.is_dropped, true)),
+            Self::Client(remap) => {
+                let port = work.client.port();
+                let client = remap.apply(work.client.ip(), port, key)?;
+                Ok(changes(&mut work.client, SocketAddr::new(client, port)))
+            }
+            Self::Transport(transport) => Ok(work.set_transport(*transport)),
+            Self::ServerPort(port) => {
+                let server = SocketAddr::new(work.server.ip(), *port);
+                Ok(changes(&mut work.server, server))
+            }
+            Self::Shift(shift) => Ok(work.shift(*shift)),
+            Self::Jitter(jitter) => {
+                let width = 2 * i128::from(*jitter) + 1;
+                let offset = ((i128::from(draw(key, work.number)) * width) >> 64) as i64 - *jitter;
+                Ok(work.shift(offset))
+            }
+            Self::Duplicate(copies, gap) => {
+                work.copies = (work.copies.0.saturating_add(*copies), *gap);
+                Ok(true)
+            }
+            _ => self.edit(work, key),
+        }
+    }
+
+    /// Changes of the message.
+    fn edit(&self, work: &mut Work<'_>, key: u64) -> Edited {
+        let query = work.row.query.as_deref().ok_or(Kept::NoQuery)?;
+        work.editor.load(query)?;
+        match self {
+            Self::Flags(mask, value) => work.editor.set_flags(*mask, *value),
+            Self::Edns(wanted) => work.editor.set_edns(*wanted),
+            Self::Size(size) => work.editor.set_size(*size),
+            Self::Version(version) => work.editor.set_version(*version),
+            Self::Do(wanted) => work.editor.set_do(*wanted),
+            Self::RemoveOption(code) => work.editor.remove_option(*code),
+            Self::Pad(block) => work.editor.pad(usize::from(*block)),
+            Self::Option(code, value) => work.set_option(*code, value, key),
+            Self::Name(edit) => work.set_name(edit, key),
+            Self::Qtype(qtype) => {
+                let changed = work.editor.set_qtype(*qtype)?;
+                work.is_other_question |= changed;
+                Ok(changed)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+fn changes<T: PartialEq>(place: &mut T, value: T) -> bool {
+    let changed = *place != value;
+    *place = value;
+    changed
+}
+
+impl Work<'_> {
+    /// The transaction as changed so far, but for copies of it.
+    pub fn so_far(&self) -> Transaction {
+        let query = self.editor.current().map(bytes::Bytes::copy_from_slice).or_else(|| self.row.query.clone());
+        Transaction {
+            time: ldplayer_core::TraceTime(self.time),
+            client: self.client,
+            server: self.server,
+            transport: self.transport,
+            stream: self.stream,
+            query,
+            response: self.row.response.clone().filter(|_| !self.is_other_question),
+            response_delay: self.row.response_delay.filter(|_| !self.is_other_question),
+        }
+    }
+
+    fn shift(&mut self, offset: i64) -> bool {
+        self.time = self.time.saturating_add(offset);
+        offset != 0
+    }
+
+    /// Changes the transport; a server on the usual port of the old one is asked on the usual port of the new one.
+    fn set_transport(&mut self, transport: Transport) -> bool {
+        if self.server.port() == usual_port(self.transport) {
+            self.server.set_port(usual_port(transport));
+        }
+        let changed = changes(&mut self.transport, transport);
+        if changed {
+            self.stream = None;
+        }
+        changed
+    }
+
+    fn set_option(&mut self, code: u16, value: &OptionValue, key: u64) -> Edited {
+        match value {
+            OptionValue::Octets(octets) => self.editor.set_option(code, octets),
+            OptionValue::Subnet(v4, v6) => {
+                let (octets, length) = subnet(self.client.ip(), *v4, *v6);
+                self.editor.set_option(code, &octets[..length])
+            }
+            OptionValue::Cookie => {
+                let ends = client_hash(self.client.ip()) ^ client_hash(self.server.ip()).rotate_left(1);
+                self.editor.set_option(code, &draw(key, ends).to_be_bytes())
+            }
+        }
+    }
+
+    fn set_name(&mut self, edit: &NameEdit, key: u64) -> Edited {
+        let origin = Origin { number: self.number, key, client: self.client.ip() };
+        self.name.clear();
+        if !edit.apply(self.editor.qname()?, &origin, self.name)? {
+            return Ok(false);
+        }
+        let is_other = !self.editor.qname()?.eq_ignore_ascii_case(self.name);
+        let changed = self.editor.set_qname(self.name)?;
+        self.is_other_question |= is_other;
+        Ok(changed)
+    }
+}
+
+/// The port on which a server is usually asked.
+const fn usual_port(transport: Transport) -> u16 {
+    match transport {
+        Transport::Udp | Transport::Tcp => 53,
+        Transport::Dot | Transport::Doq => 853,
+        Transport::Doh2 | Transport::Doh3 => 443,
+    }
+}
+
+/// The value of a client subnet option and its length: family, prefix, scope 0, address octets (RFC 7871 §6).
+fn subnet(client: IpAddr, v4: u8, v6: u8) -> ([u8; 20], usize) {
+    let mut value = [0; 20];
+    let (family, prefix) = match client {
+        IpAddr::V4(client) => {
+            value[4..8].copy_from_slice(&client.octets());
+            (1, v4)
+        }
+        IpAddr::V6(client) => {
+            value[4..20].copy_from_slice(&client.octets());
+            (2, v6)
+        }
+    };
+    (value[1], value[2]) = (family, prefix);
+    let octets = usize::from(prefix.div_ceil(8));
+    if prefix % 8 != 0 {
+        value[3 + octets] &= 0xff << (8 - prefix % 8); // bits behind the prefix must be 0
+    }
+    (value, 4 + octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subnets_are_cut_at_the_prefix() {
+        let of = |client: &str, v4, v6| {
+            let (value, length) = subnet(client.parse().unwrap(), v4, v6);
+            value[..length].to_vec()
+        };
+        assert_eq!(of("192.0.2.129", 24, 56), [0, 1, 24, 0, 192, 0, 2]);
+        assert_eq!(of("192.0.2.129", 25, 56), [0, 1, 25, 0, 192, 0, 2, 128]);
+        assert_eq!(of("192.0.2.255", 30, 56), [0, 1, 30, 0, 192, 0, 2, 252]);
+        assert_eq!(of("192.0.2.1", 0, 0), [0, 1, 0, 0]);
+        assert_eq!(of("2001:db8:ff:ffff::1", 24, 52), [0, 2, 52, 0, 0x20, 1, 0xd, 0xb8, 0, 0xff, 0xf0]);
+    }
+}

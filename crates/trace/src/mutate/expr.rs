@@ -1,0 +1,250 @@
+//! The expressions of `where`: what a transaction must be for a rule to apply to it.
+
+mod lex;
+mod parse;
+
+use std::net::IpAddr;
+
+use hashbrown::HashSet;
+use ldplayer_core::message::{Edns, Question, flag};
+use ldplayer_core::name::MAX_NAME;
+use ldplayer_core::{Cidr, Message, TraceTime, Transaction, Transport};
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// Both hold.
+    And(Box<Expr>, Box<Expr>),
+    /// One of both holds, or both.
+    Or(Box<Expr>, Box<Expr>),
+    /// It does not hold.
+    Not(Box<Expr>),
+    /// Something that is true or false.
+    Is(Truth),
+    /// A number in relation to another one.
+    Number(Number, Relation, i64),
+    /// A number that is one of several: types, classes, codes, transports.
+    OneOf(Number, Vec<i64>),
+    /// An address in one of several blocks.
+    Address(End, Vec<Cidr>),
+    /// The name of the question is one of these.
+    Named(Names),
+    /// The name of the question is one of these or lies below one of them.
+    Under(Names),
+}
+
+/// What is true or false of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Truth {
+    /// A flag in the header of the query.
+    Flag(u16),
+    /// The query has an OPT record.
+    Edns,
+    /// The query has the DO bit.
+    DnssecOk,
+    /// The response was recorded.
+    Answered,
+    /// The recorded response was truncated.
+    Truncated,
+    /// The client's address is IPv6.
+    V6,
+}
+
+/// What is a number of a transaction, or nothing where it is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// QTYPE.
+    Qtype,
+    /// QCLASS.
+    Qclass,
+    /// Opcode of the query.
+    Opcode,
+    /// Response code of the recorded answer, with the bits of EDNS.
+    Rcode,
+    /// The transport.
+    Transport,
+    /// UDP payload size of EDNS.
+    Size,
+    /// Octets of the query.
+    Octets,
+    /// Octets of the recorded response.
+    ResponseOctets,
+    /// Labels of the name, the root's not counted.
+    Labels,
+    /// Port of the client.
+    Port,
+    /// Nanoseconds since the first transaction of the trace.
+    Time,
+}
+
+/// Which end of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Who asked.
+    Client,
+    /// Who was asked.
+    Server,
+}
+
+/// How two numbers compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// `==`
+    Equal,
+    /// `!=`
+    Unequal,
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    More,
+    /// `>=`
+    AtLeast,
+}
+
+/// Names in wire format and lower case.
+pub type Names = HashSet<Box<[u8]>, foldhash::fast::FixedState>;
+
+/// What is wrong with an expression, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {what}")]
+pub struct BadExpr {
+    /// The character at which it stands, from 1.
+    pub column: usize,
+    /// What is wrong there, and what to write instead.
+    pub what: String,
+}
+
+impl std::str::FromStr for Expr {
+    type Err = BadExpr;
+
+    fn from_str(text: &str) -> Result<Self, BadExpr> {
+        parse::parse(text)
+    }
+}
+
+/// A transaction as it was read, with what expressions ask of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The transaction.
+    pub row: &'a Transaction,
+    /// Its query.
+    pub query: Option<Message<'a>>,
+    /// The question of the query.
+    pub question: Option<Question<'a>>,
+    /// What the OPT record of the query says.
+    pub edns: Option<Edns>,
+    /// Time of the first transaction of the trace.
+    pub first: TraceTime,
+}
+
+impl<'a> Seen<'a> {
+    /// Reads what there is in a row of a trace that began at `first`.
+    pub fn of(row: &'a Transaction, first: TraceTime) -> Self {
+        let query = row.query.as_deref().and_then(Message::new);
+        let question = query.and_then(|query| query.question());
+        Self { row, query, question, edns: query.and_then(|query| query.edns()), first }
+    }
+
+    fn response(&self) -> Option<Message<'a>> {
+        self.row.response.as_deref().and_then(Message::new)
+    }
+
+    fn truth(&self, truth: Truth) -> bool {
+        match truth {
+            Truth::Flag(bit) => self.query.is_some_and(|query| query.has(bit)),
+            Truth::Edns => self.edns.is_some(),
+            Truth::DnssecOk => self.edns.is_some_and(|edns| edns.dnssec_ok),
+            Truth::Answered => self.row.response.is_some(),
+            Truth::Truncated => self.response().is_some_and(|response| response.has(flag::TC)),
+            Truth::V6 => self.row.client.is_ipv6(),
+        }
+    }
+
+    fn number(&self, number: Number) -> Option<i64> {
+        Some(match number {
+            Number::Qtype => i64::from(self.question?.qtype),
+            Number::Qclass => i64::from(self.question?.qclass),
+            Number::Opcode => i64::from(self.query?.opcode()),
+            Number::Rcode => i64::from(self.response()?.rcode()),
+            Number::Transport => transport_number(self.row.transport),
+            Number::Size => i64::from(self.edns?.udp_size),
+            Number::Octets => self.row.query.as_ref()?.len() as i64,
+            Number::ResponseOctets => self.row.response.as_ref()?.len() as i64,
+            Number::Labels => ldplayer_core::name::labels(self.question?.name).count() as i64,
+            Number::Port => i64::from(self.row.client.port()),
+            Number::Time => self.row.time - self.first,
+        })
+    }
+
+    fn address(&self, end: End) -> IpAddr {
+        match end {
+            End::Client => self.row.client.ip(),
+            End::Server => self.row.server.ip(),
+        }
+    }
+
+    /// Whether one of the names is the question's or, with `under`, an ancestor of it. Case is ignored (RFC 4343).
+    fn is_named(&self, names: &Names, under: bool) -> bool {
+        let Some(question) = self.question else { return false };
+        let mut lower = [0; MAX_NAME];
+        let lower = &mut lower[..question.name.len()];
+        lower.copy_from_slice(question.name);
+        lower.make_ascii_lowercase();
+        let mut at = 0;
+        loop {
+            if names.contains(&lower[at..]) {
+                return true;
+            }
+            match lower[at] {
+                0 => return false,
+                _ if !under => return false,
+                length => at += 1 + usize::from(length),
+            }
+        }
+    }
+}
+
+/// A transport among the numbers of expressions.
+fn transport_number(transport: Transport) -> i64 {
+    transport as i64
+}
+
+impl Expr {
+    /// Whether it holds. What is not there compares to nothing: `size < 512` is false without EDNS, and so is `size != 512`.
+    pub fn holds(&self, seen: &Seen<'_>) -> bool {
+        match self {
+            Self::And(a, b) => a.holds(seen) && b.holds(seen),
+            Self::Or(a, b) => a.holds(seen) || b.holds(seen),
+            Self::Not(inner) => !inner.holds(seen),
+            Self::Is(truth) => seen.truth(*truth),
+            Self::Number(number, relation, wanted) => {
+                seen.number(*number).is_some_and(|value| relation.holds(value, *wanted))
+            }
+            Self::OneOf(number, wanted) => seen.number(*number).is_some_and(|value| wanted.contains(&value)),
+            Self::Address(end, blocks) => {
+                let address = seen.address(*end);
+                blocks.iter().any(|block| block.contains(address))
+            }
+            Self::Named(names) => seen.is_named(names, false),
+            Self::Under(names) => seen.is_named(names, true),
+        }
+    }
+}
+
+impl Relation {
+    fn holds(self, a: i64, b: i64) -> bool {
+        match self {
+            Self::Equal => a == b,
+            Self::Unequal => a != b,
+            Self::Less => a < b,
+            Self::AtMost => a <= b,
+            Self::More => a > b,
+            Self::AtLeast => a >= b,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

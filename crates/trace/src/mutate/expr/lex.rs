@@ -1,0 +1,84 @@
+//! The words of an expression, each with its place.
+
+use super::BadExpr;
+
+/// Characters of bare words besides letters and digits: those of names, addresses, blocks, durations and shares.
+const WORD_MARKS: &str = "._-:/*";
+
+/// A word, a quoted text or a sign.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A bare word or number, such as `qtype`, `192.0.2.0/24` or `1.5s`.
+    Word(String),
+    /// A text in quotes.
+    Quoted(String),
+    /// One of `== != < <= > >= ( ) [ ] ,`.
+    Sign(&'static str),
+    /// The end of the expression.
+    End,
+}
+
+/// A part of an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
+    /// The character at which it begins, from 1.
+    pub column: usize,
+}
+
+/// The signs, longer ones first.
+const SIGNS: [&str; 11] = ["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", ","];
+
+/// Splits an expression; the last token is [`Kind::End`].
+///
+/// # Errors
+/// A character that no expression has, or a quote without its end.
+pub fn split(text: &str) -> Result<Vec<Token>, BadExpr> {
+    let characters: Vec<char> = text.chars().collect();
+    let (mut at, mut tokens) = (0, Vec::new());
+    loop {
+        while characters.get(at).is_some_and(|character| character.is_whitespace()) {
+            at += 1;
+        }
+        let (kind, length) = next(&characters[at..]).map_err(|what| BadExpr { column: at + 1, what })?;
+        let is_end = kind == Kind::End;
+        tokens.push(Token { kind, column: at + 1 });
+        if is_end {
+            return Ok(tokens);
+        }
+        at += length;
+    }
+}
+
+/// The token at the start of `rest`, and its characters.
+fn next(rest: &[char]) -> Result<(Kind, usize), String> {
+    match rest.first() {
+        None => Ok((Kind::End, 0)),
+        Some(&quote @ ('"' | '\'')) => quoted(rest, quote),
+        Some(&first) if is_word(first) => {
+            let word: String = rest.iter().take_while(|&&character| is_word(character)).collect();
+            let length = word.chars().count();
+            Ok((Kind::Word(word), length))
+        }
+        Some('=') if rest.get(1) != Some(&'=') => Err("`=` compares nothing: write `==`".into()),
+        Some(first) => {
+            let starts = |sign: &&&str| sign.chars().zip(rest).filter(|(a, b)| a == *b).count() == sign.len();
+            let sign = SIGNS.iter().find(starts);
+            sign.map(|sign| (Kind::Sign(sign), sign.len())).ok_or_else(|| format!("`{first}` has no meaning here"))
+        }
+    }
+}
+
+fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || WORD_MARKS.contains(character) || character == 'µ'
+}
+
+fn quoted(rest: &[char], quote: char) -> Result<(Kind, usize), String> {
+    let inner: String = rest[1..].iter().take_while(|&&character| character != quote).collect();
+    let length = inner.chars().count();
+    match rest.get(length + 1) {
+        Some(_) => Ok((Kind::Quoted(inner), length + 2)),
+        None => Err(format!("the text that begins here has no closing {quote}")),
+    }
+}

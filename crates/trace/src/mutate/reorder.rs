@@ -1,0 +1,95 @@
+//! Puts transactions back in order of time after rules have moved them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ldplayer_core::{TraceTime, Transaction};
+
+use crate::source::octets;
+
+/// Transactions that wait at most; beyond that the earliest goes out.
+const MAX_WAITING: usize = 128 * 1024;
+/// Octets of messages that wait at most.
+const MAX_OCTETS: usize = 32 << 20;
+
+/// Holds transactions back until nothing earlier can follow.
+#[derive(Debug, Default)]
+pub struct Reorder {
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    octets: usize,
+    given: u64,
+    newest_out: Option<TraceTime>,
+    late: u64,
+}
+
+/// A transaction until its moment has come; the number keeps those of one moment in order.
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    row: Transaction,
+}
+
+impl Waiting {
+    fn key(&self) -> (TraceTime, u64) {
+        (self.row.time, self.number)
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Waiting {}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Reorder {
+    /// Takes a transaction in.
+    pub fn push(&mut self, row: Transaction) {
+        self.octets += octets(&row);
+        self.given += 1;
+        self.waiting.push(Reverse(Waiting { number: self.given, row }));
+    }
+
+    /// Gives out what lies before `until`, and what is too much to wait.
+    pub fn release(&mut self, until: TraceTime, out: &mut Vec<Transaction>) {
+        while let Some(Reverse(Waiting { row, .. })) = self.waiting.peek() {
+            if row.time >= until && self.waiting.len() <= MAX_WAITING && self.octets <= MAX_OCTETS {
+                break;
+            }
+            self.pop(out);
+        }
+    }
+
+    /// Gives out everything.
+    pub fn finish(&mut self, out: &mut Vec<Transaction>) {
+        while !self.waiting.is_empty() {
+            self.pop(out);
+        }
+    }
+
+    /// Transactions given out after later ones, since too much waited.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    fn pop(&mut self, out: &mut Vec<Transaction>) {
+        let Some(Reverse(Waiting { row, .. })) = self.waiting.pop() else { return };
+        self.octets -= octets(&row);
+        self.late += u64::from(self.newest_out > Some(row.time));
+        self.newest_out = self.newest_out.max(Some(row.time));
+        out.push(row);
+    }
+}

@@ -1,0 +1,216 @@
+//! Shares of clients or of queries: drawn from the seed, and exact to within one at every point of the trace.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use hashbrown::HashTable;
+use ldplayer_core::random::draw;
+use ldplayer_core::shard::client_hash;
+
+/// Shares are counted in parts of this, so that no rounding adds up: a share has nine decimals.
+const WHOLE: u64 = 1_000_000_000;
+/// The bit of a client's hash in the table that says whether the client was drawn.
+const DRAWN: u64 = 1;
+
+/// A part of a whole, from 0 to 1, in billionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share(u64);
+
+/// A text that is no share.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadShare {
+    /// No number, or a number without its meaning.
+    #[error("`{0}` is not a share such as \"70 %\" or 0.7")]
+    Form(String),
+    /// Below nothing or above everything.
+    #[error("a share of {0} is outside 0 to 100 %")]
+    Range(String),
+}
+
+impl Share {
+    /// Everything.
+    pub const ALL: Self = Self(WHOLE);
+
+    /// From a number between 0 and 1.
+    ///
+    /// # Errors
+    /// When it is outside.
+    pub fn of(part: f64) -> Result<Self, BadShare> {
+        match part {
+            0.0..=1.0 => Ok(Self((part * WHOLE as f64).round() as u64)),
+            _ => Err(BadShare::Range(format!("{} %", part * 100.0))),
+        }
+    }
+
+    /// As a number between 0 and 1.
+    pub fn part(self) -> f64 {
+        self.0 as f64 / WHOLE as f64
+    }
+}
+
+impl FromStr for Share {
+    type Err = BadShare;
+
+    /// Reads `70 %`, `70%` or `0.7`.
+    fn from_str(text: &str) -> Result<Self, BadShare> {
+        let bad = || BadShare::Form(text.to_owned());
+        let (number, scale) = match text.trim().strip_suffix('%') {
+            Some(number) => (number.trim_end(), 100.0),
+            None => (text.trim(), 1.0),
+        };
+        let number: f64 = number.parse().map_err(|_| bad())?;
+        Self::of(number / scale).map_err(|_| BadShare::Range(text.to_owned()))
+    }
+}
+
+/// What a share is a share of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Per {
+    /// Of the clients, all of whose queries go the same way.
+    #[default]
+    Client,
+    /// Of the queries.
+    Query,
+}
+
+/// Decides about one after the other.
+///
+/// After the n-th, the share p·n or one of the two whole numbers around it were drawn, each with the probability that makes
+/// every one as likely as any other to be drawn. Nothing has to be known of what is still to come.
+#[derive(Debug)]
+struct Even {
+    share: Share,
+    count: u64,
+    drawn: u64,
+}
+
+impl Even {
+    /// Decides about the next by a random number.
+    fn next(&mut self, random: u64) -> bool {
+        let Share(part) = self.share;
+        let sum = u128::from(self.count) * u128::from(part);
+        let (floor, fraction) = ((sum / u128::from(WHOLE)) as u64, (sum % u128::from(WHOLE)) as u64);
+        let is_ahead = self.drawn > floor;
+        let carries = fraction + part >= WHOLE;
+        let drawn = match (carries, is_ahead) {
+            (false, true) => false,
+            (false, false) => happens(random, part, WHOLE - fraction),
+            (true, false) => true,
+            (true, true) => happens(random, fraction + part - WHOLE, fraction),
+        };
+        self.count += 1;
+        self.drawn += u64::from(drawn);
+        drawn
+    }
+}
+
+/// Whether something of probability `part / whole` happens.
+fn happens(random: u64, part: u64, whole: u64) -> bool {
+    (u128::from(random) * u128::from(whole)) >> 64 < u128::from(part)
+}
+
+/// The draws of one rule.
+#[derive(Debug)]
+pub struct Draws {
+    per: Per,
+    key: u64,
+    even: Even,
+    /// Hashes of the clients seen, with [`DRAWN`] in place of their lowest bit. Of a million clients, two share a hash with a
+    /// probability of one in ten million; they then go the same way.
+    clients: HashTable<u64>,
+}
+
+impl Draws {
+    /// The draws of the sequence `key`.
+    pub fn new(share: Share, per: Per, key: u64) -> Self {
+        Self { per, key, even: Even { share, count: 0, drawn: 0 }, clients: HashTable::new() }
+    }
+
+    /// Whether a query of this client is drawn.
+    pub fn next(&mut self, client: IpAddr) -> bool {
+        match (self.even.share, self.per) {
+            (Share::ALL, _) => true,
+            (_, Per::Query) => self.even.next(draw(self.key, self.even.count)),
+            (_, Per::Client) => self.next_client(client_hash(client)),
+        }
+    }
+
+    fn next_client(&mut self, hash: u64) -> bool {
+        let known = |entry: &u64| (entry ^ hash) & !DRAWN == 0;
+        if let Some(entry) = self.clients.find(hash & !DRAWN, known) {
+            return entry & DRAWN != 0;
+        }
+        let drawn = self.even.next(draw(self.key, hash));
+        let entry = hash & !DRAWN | u64::from(drawn);
+        self.clients.insert_unique(hash & !DRAWN, entry, |entry| entry & !DRAWN);
+        drawn
+    }
+
+    /// Clients or queries decided about, and those that were drawn; none where the share is all.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.even.count, self.even.drawn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn share(text: &str) -> Share {
+        text.parse().unwrap()
+    }
+
+    fn client(number: u32) -> IpAddr {
+        std::net::Ipv4Addr::from_bits(number).into()
+    }
+
+    #[test]
+    fn shares_are_read_in_percent_or_as_parts() {
+        assert_eq!(share("70 %"), share("0.7"));
+        assert_eq!((share("100%"), share("12.5 %").part()), (Share::ALL, 0.125));
+        assert!(matches!("101 %".parse::<Share>(), Err(BadShare::Range(_))));
+        assert!(matches!("-1 %".parse::<Share>(), Err(BadShare::Range(_))));
+        assert!(matches!("70".parse::<Share>(), Err(BadShare::Range(_))));
+        assert!(matches!("nan".parse::<Share>(), Err(BadShare::Range(_))));
+        assert!(matches!("most".parse::<Share>(), Err(BadShare::Form(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn the_share_is_exact_to_within_one_at_every_point(billionths in 0..=WHOLE, seed: u64) {
+            let mut even = Even { share: Share(billionths), count: 0, drawn: 0 };
+            for count in 1..=400_u64 {
+                even.next(draw(seed, count));
+                let wanted = billionths as f64 * count as f64 / WHOLE as f64;
+                prop_assert!((even.drawn as f64 - wanted).abs() < 1.0, "{} of {count}", even.drawn);
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_always_goes_the_same_way() {
+        let mut draws = Draws::new(share("30 %"), Per::Client, 7);
+        let first: Vec<bool> = (0..10_000).map(|number| draws.next(client(number))).collect();
+        let again: Vec<bool> = (0..10_000).map(|number| draws.next(client(number))).collect();
+        assert_eq!(first, again);
+        assert_eq!(draws.counts(), (10_000, 3_000));
+    }
+
+    #[test]
+    fn each_is_as_likely_as_any_other() {
+        let mut times = [0; 10];
+        for seed in 0..20_000 {
+            let mut draws = Draws::new(share("30 %"), Per::Client, seed);
+            (0..10).for_each(|number| times[number as usize] += u32::from(draws.next(client(number))));
+        }
+        assert!(times.iter().all(|&count| (5_700..6_300).contains(&count)), "{times:?}");
+    }
+
+    #[test]
+    fn queries_are_drawn_one_by_one() {
+        let mut draws = Draws::new(share("25 %"), Per::Query, 1);
+        let drawn = (0..1_000).filter(|_| draws.next(client(1))).count();
+        assert_eq!(drawn, 250);
+    }
+}

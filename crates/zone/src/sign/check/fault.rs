@@ -1,0 +1,171 @@
+//! What can be wrong with the signatures of a zone, in words.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use ldplayer_core::name::Presentation;
+
+use super::super::tree::{Name, Tree};
+use super::SetChecked;
+use crate::records::Record;
+use crate::rtype::name_of;
+
+/// Something that is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// File and line of the record that it is about, as [`Record::place`]; zeros where no record is there.
+    pub place: (u16, u32),
+    /// The name that it is about, in wire format.
+    pub owner: Vec<u8>,
+    /// What is wrong.
+    pub fault: Fault,
+    /// Whether validating resolvers refuse records for it: not where another signature is good, or where they take an
+    /// algorithm that they do not know for none.
+    pub breaks: bool,
+}
+
+impl Found {
+    pub(super) fn of(record: &Record<'_>, fault: Fault) -> Self {
+        let breaks = !matches!(fault, Fault::Algorithm(..));
+        Self { place: record.place, owner: record.owner.to_vec(), fault, breaks }
+    }
+
+    pub(super) fn at(owner: &[u8], fault: Fault) -> Self {
+        Self { place: (0, 0), owner: owner.to_vec(), fault, breaks: true }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = Presentation(&self.owner);
+        match &self.fault {
+            Fault::NoKeys => write!(f, "`{owner}` has a signature, and the zone has no keys"),
+            Fault::NotSigned(rtype) => write!(f, "{} at `{owner}` is not signed", name_of(*rtype)),
+            Fault::Unreadable(rtype) => write!(f, "a signature of {} at `{owner}` is none", name_of(*rtype)),
+            Fault::OtherSigner(rtype, signer) => {
+                let signer = Presentation(signer);
+                write!(f, "the signature of {} at `{owner}` is by `{signer}`, not by the zone", name_of(*rtype))
+            }
+            Fault::Labels(rtype, labels) => {
+                write!(f, "the signature of {} at `{owner}` is for {labels} labels (RFC 4034 3.1.3)", name_of(*rtype))
+            }
+            Fault::NoSuchKey(rtype, tag, algorithm) => {
+                let rtype = name_of(*rtype);
+                write!(
+                    f,
+                    "the signature of {rtype} at `{owner}` is by key {tag} of algorithm {algorithm}, which the zone does not have"
+                )
+            }
+            Fault::Bad(rtype, tag) => {
+                write!(f, "the signature of {} at `{owner}` by key {tag} is not of these records", name_of(*rtype))
+            }
+            Fault::Algorithm(rtype, algorithm) => {
+                let rtype = name_of(*rtype);
+                write!(f, "the signature of {rtype} at `{owner}` has algorithm {algorithm}, which is not checked here")
+            }
+            Fault::Times { count, total, rtype, from, to } => {
+                let (rtype, from, to) = (name_of(*rtype), shown(*from), shown(*to));
+                write!(
+                    f,
+                    "{count} of {total} sets have no signature that is valid now, such as {rtype} at `{owner}`, valid from {from} to {to}: sign the zone anew (zones sign), or check it at another time (--now)"
+                )
+            }
+            Fault::DsOfUnsigned => {
+                write!(f, "`{owner}` has a DS record here, and its zone is not signed: validating resolvers refuse it")
+            }
+            Fault::DsOfNoKey => {
+                write!(
+                    f,
+                    "no DS record of `{owner}` is of a key that signs its zone's keys: validating resolvers refuse it"
+                )
+            }
+            Fault::NoDenial => write!(f, "the zone has neither NSEC nor NSEC3 records"),
+            Fault::NoProof(kind) => write!(f, "`{owner}` has no {kind} record"),
+            Fault::StrayProof(kind) => write!(f, "`{owner}` has an {kind} record, and is no name that has one"),
+            Fault::Next { kind, found, wanted } => {
+                write!(f, "the {kind} record of `{owner}` says that `{found}` is next; it is `{wanted}`")
+            }
+            Fault::Types { kind, name } => write!(f, "the {kind} record of `{name}` says other types than there are"),
+            Fault::NoParameters => {
+                write!(f, "the zone has NSEC3 records and no NSEC3PARAM record of SHA-1 (RFC 5155 4)")
+            }
+            Fault::OtherParameters => write!(f, "`{owner}`: its NSEC3 record has other parameters than NSEC3PARAM has"),
+        }
+    }
+}
+
+fn shown(seconds: u32) -> String {
+    Timestamp::from_second(seconds.into()).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
+/// What is wrong. Types are numbers; names in presentation form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Signatures without any key.
+    NoKeys,
+    /// A set of this type that must be signed and is not (RFC 4035 §2.2).
+    NotSigned(u16),
+    /// An RRSIG record that is none.
+    Unreadable(u16),
+    /// A signature by another zone, in wire format.
+    OtherSigner(u16, Vec<u8>),
+    /// A signature of a name with another number of labels.
+    Labels(u16, u8),
+    /// A signature by a key that is not there: type covered, key tag, algorithm.
+    NoSuchKey(u16, u16, u8),
+    /// A signature that does not verify: type covered, key tag.
+    Bad(u16, u16),
+    /// A signature of an algorithm that is not checked.
+    Algorithm(u16, u8),
+    /// Sets without a signature that is valid now; type and times are those of the first.
+    Times {
+        /// How many sets.
+        count: usize,
+        /// Of how many.
+        total: usize,
+        /// The type of the first of them.
+        rtype: u16,
+        /// When its signature begins to be valid.
+        from: u32,
+        /// When it ends to be.
+        to: u32,
+    },
+    /// A DS record of a zone that is not signed.
+    DsOfUnsigned,
+    /// DS records none of which is of a key that signs the keys of the zone (RFC 4035 §5.2).
+    DsOfNoKey,
+    /// No chain at all.
+    NoDenial,
+    /// A name without its NSEC or NSEC3 record.
+    NoProof(&'static str),
+    /// A record of the chain for a name that has none.
+    StrayProof(&'static str),
+    /// A chain that goes elsewhere.
+    Next {
+        /// `NSEC` or `NSEC3`.
+        kind: &'static str,
+        /// Where it goes: a name, or a hash.
+        found: String,
+        /// Where it should go.
+        wanted: String,
+    },
+    /// Other types than there are.
+    Types {
+        /// `NSEC` or `NSEC3`.
+        kind: &'static str,
+        /// The name whose types they are.
+        name: String,
+    },
+    /// NSEC3 records without parameters.
+    NoParameters,
+    /// NSEC3 records with other parameters than the zone's.
+    OtherParameters,
+}
+
+/// The sets whose signatures are outside of their time, as one fault.
+pub(super) fn times(tree: &Tree<'_>, jobs: &[(&Name, &[u32])], checked: &[SetChecked]) -> Option<Found> {
+    let mut outside = jobs.iter().zip(checked).filter_map(|((_, set), checked)| Some((set, checked.outside?)));
+    let (first, (from, to)) = outside.next()?;
+    let (count, total, rtype) = (1 + outside.count(), jobs.len(), tree.rtype(first));
+    Some(Found::of(&tree.record(first[0]), Fault::Times { count, total, rtype, from, to }))
+}
