@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
+use ldplayer_emulate::stock::{Stock, Unbound};
 use ldplayer_emulate::testbed::{INTERNET, Plan, Testbed};
 use serde_json::Value;
 
@@ -68,37 +69,18 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs the command on the host of the resolver.
-fn fetch(testbed: &Testbed, folder: &Path, more: &[&str]) -> Output {
+/// Runs the command.
+fn fetch(folder: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
     let all = ["zones", "fetch", "trace.tsv", "--root-hints", "hints", "--rate", "500", "--json", "-o", "built/"];
-    command.current_dir(folder).args(all).args(more).stdin(Stdio::null());
-    testbed.run("resolver", || command.output()).unwrap().unwrap()
+    command.current_dir(folder).args(all).args(more).stdin(Stdio::null()).output().unwrap()
 }
 
 #[test]
 fn a_trace_becomes_the_zones_behind_it() {
-    let scratch = tempfile::tempdir().unwrap();
+    let scratch = scratch();
     let folder = scratch.path();
-    let zones = folder.join("zones");
-    std::fs::create_dir(&zones).unwrap();
-    hierarchy(&zones);
-    trace(folder);
-    write(folder, "hints", ". 3600000 NS a.root-servers.net.\na.root-servers.net. 3600000 A 198.41.0.4\n");
-    let set = ZoneSet::load(&zones).unwrap();
-    let mut plan = Plan::default();
-    plan.hosts[usize::from(INTERNET.0)].owns =
-        set.addresses().iter().map(|address| address.to_string().parse().unwrap()).collect();
-    let testbed = Testbed::up(&plan).unwrap();
-    let (first, second) = testbed
-        .run("internet", || {
-            let server = Server::start(set, &Options { workers: 1, ..Options::default() }).unwrap();
-            let outputs = (fetch(&testbed, folder, &[]), fetch(&testbed, folder, &[]));
-            drop(server);
-            outputs
-        })
-        .unwrap();
-    testbed.down().unwrap();
+    let (first, second) = in_testbed(&folder.join("zones"), || (fetch(folder, &[]), fetch(folder, &[])));
 
     assert!(first.status.success(), "{}", stderr(&first));
     assert!(stderr(&first).contains("37 different questions, 0 settled before, 37 asked now"), "{}", stderr(&first));
@@ -202,6 +184,59 @@ fn an_interrupted_harvest_goes_on() {
     assert!(second.status.success(), "{}", stderr(&second));
     assert!(stderr(&second).contains(&format!("{settled} settled before, {} asked now", 37 - settled)));
     assert!(stderr(&second).contains("build the zones of a capture at the resolver"), "{}", stderr(&second));
+}
+
+/// The testbed's Internet with the zones in this folder; the work is done on the host of the resolver.
+fn in_testbed<T: Send>(zones: &Path, work: impl FnOnce() -> T + Send) -> T {
+    let set = ZoneSet::load(zones).unwrap();
+    let mut plan = Plan::default();
+    plan.hosts[usize::from(INTERNET.0)].owns =
+        set.addresses().iter().map(|address| address.to_string().parse().unwrap()).collect();
+    let testbed = Testbed::up(&plan).unwrap();
+    let done = testbed
+        .run("internet", || {
+            let server = Server::start(set, &Options { workers: 1, ..Options::default() }).unwrap();
+            let done = testbed.run("resolver", work).unwrap();
+            drop(server);
+            done
+        })
+        .unwrap();
+    testbed.down().unwrap();
+    done
+}
+
+/// A folder with the hierarchy, root hints and the trace.
+fn scratch() -> tempfile::TempDir {
+    let scratch = tempfile::tempdir().unwrap();
+    let zones = scratch.path().join("zones");
+    std::fs::create_dir(&zones).unwrap();
+    hierarchy(&zones);
+    trace(scratch.path());
+    write(scratch.path(), "hints", ". 3600000 NS a.root-servers.net.\na.root-servers.net. 3600000 A 198.41.0.4\n");
+    scratch
+}
+
+#[test]
+fn a_resolver_of_ones_own_is_asked_and_sends_what_it_asked() {
+    let scratch = scratch();
+    let folder = scratch.path();
+    let output = in_testbed(&folder.join("zones"), || {
+        let tap = format!(
+            "server:\n  aggressive-nsec: no\ndnstap:\n  dnstap-enable: yes\n  dnstap-socket-path: \"{}\"\n  \
+             dnstap-log-resolver-response-messages: yes\n  dnstap-log-client-query-messages: yes\n",
+            folder.join("tap.sock").display()
+        );
+        let resolver = Unbound { root_hints: Some(folder.join("hints")), extra: tap, ..Unbound::default() };
+        let unbound = resolver.start(&["127.0.0.1:5300".parse().unwrap()]).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        let all = ["zones", "fetch", "trace.tsv", "--resolver", "127.0.0.1:5300", "--tap", "tap.sock", "-o", "built"];
+        let output = command.current_dir(folder).args(all).args(["--rate", "500", "--json"]).output().unwrap();
+        drop(unbound);
+        output
+    });
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["zones"].as_array().unwrap().len(), CHILDREN + 3, "{report}");
 }
 
 #[test]
