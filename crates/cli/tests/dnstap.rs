@@ -87,7 +87,11 @@ fn bind(folder: &Path, address: SocketAddr) -> Process {
     let file = folder.join("example.zone");
     std::fs::write(&file, "$TTL 60\n@ SOA ns mail 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n").unwrap();
     let options = Bind::options(&[address]);
-    let tap = format!("dnstap {{ auth; client; }}; dnstap-output unix \"{}\";", folder.join("tap.sock").display());
+    // BIND drops what its queue has no room for; there is room for everything.
+    let tap = format!(
+        "dnstap {{ auth; client; }}; dnstap-output unix \"{}\"; fstrm-set-input-queue-size 16384;",
+        folder.join("tap.sock").display()
+    );
     let text = options.replacen("options {", &format!("options {{ {tap}"), 1);
     let zone = format!("zone \"example.\" {{ type primary; file \"{}\"; }};\n", file.display());
     Bind::with_configuration(text + &zone, vec![Zone::new("example.", file)]).start(&[address]).unwrap()

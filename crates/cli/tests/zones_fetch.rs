@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
+use ldplayer_emulate::stock::{Stock, Unbound};
 use ldplayer_emulate::testbed::{INTERNET, Plan, Testbed};
 use serde_json::Value;
 
@@ -41,6 +42,13 @@ fn hierarchy(folder: &Path) {
         );
         write(folder, &format!("c{child}.example.zone"), &text);
     }
+    // One that is asked for nothing but what it has, so that no negative answer brings its SOA record.
+    parent.push_str("only.example. NS ns.only.example.\nns.only.example. A 198.51.100.99\n");
+    let only = format!(
+        "$TTL 3600\nonly.example. {soa}\nonly.example. NS ns.only.example.\nns.only.example. A 198.51.100.99\n\
+         www.only.example. A 203.0.113.99\nwww.only.example. AAAA 2001:db8::99\n"
+    );
+    write(folder, "only.example.zone", &only);
     write(folder, "example.zone", &parent);
 }
 
@@ -52,6 +60,7 @@ fn trace(folder: &Path) -> PathBuf {
             let _ = writeln!(text, "{time}\t192.0.2.77\t{name}.c{child}.example\tA\tIN");
         }
     }
+    text.push_str("9\t192.0.2.77\twww.only.example\tA\tIN\n");
     text.push_str("9\t192.0.2.77\tversion.bind\tTXT\tCH\n9\t192.0.2.77\texample\tAXFR\tIN\n");
     write(folder, "trace.tsv", &text)
 }
@@ -60,57 +69,40 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs the command on the host of the resolver.
-fn fetch(testbed: &Testbed, folder: &Path, more: &[&str]) -> Output {
+/// Runs the command.
+fn fetch(folder: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
     let all = ["zones", "fetch", "trace.tsv", "--root-hints", "hints", "--rate", "500", "--json", "-o", "built/"];
-    command.current_dir(folder).args(all).args(more).stdin(Stdio::null());
-    testbed.run("resolver", || command.output()).unwrap().unwrap()
+    command.current_dir(folder).args(all).args(more).stdin(Stdio::null()).output().unwrap()
 }
 
 #[test]
 fn a_trace_becomes_the_zones_behind_it() {
-    let scratch = tempfile::tempdir().unwrap();
+    let scratch = scratch();
     let folder = scratch.path();
-    let zones = folder.join("zones");
-    std::fs::create_dir(&zones).unwrap();
-    hierarchy(&zones);
-    trace(folder);
-    write(folder, "hints", ". 3600000 NS a.root-servers.net.\na.root-servers.net. 3600000 A 198.41.0.4\n");
-    let set = ZoneSet::load(&zones).unwrap();
-    let mut plan = Plan::default();
-    plan.hosts[usize::from(INTERNET.0)].owns =
-        set.addresses().iter().map(|address| address.to_string().parse().unwrap()).collect();
-    let testbed = Testbed::up(&plan).unwrap();
-    let (first, second) = testbed
-        .run("internet", || {
-            let server = Server::start(set, &Options { workers: 1, ..Options::default() }).unwrap();
-            let outputs = (fetch(&testbed, folder, &[]), fetch(&testbed, folder, &[]));
-            drop(server);
-            outputs
-        })
-        .unwrap();
-    testbed.down().unwrap();
+    let (first, second) = in_testbed(&folder.join("zones"), || (fetch(folder, &[]), fetch(folder, &[])));
 
     assert!(first.status.success(), "{}", stderr(&first));
-    assert!(stderr(&first).contains("36 different questions, 0 settled before, 36 asked now"), "{}", stderr(&first));
-    assert!(stderr(&first).contains("rcode 0: 24, rcode 3: 12; without answer: 0"), "{}", stderr(&first));
+    assert!(stderr(&first).contains("37 different questions, 0 settled before, 37 asked now"), "{}", stderr(&first));
+    assert!(stderr(&first).contains("rcode 0: 25, rcode 3: 12; without answer: 0"), "{}", stderr(&first));
     assert!(stderr(&first).contains("not asked: meta_type 1") && stderr(&first).contains("not asked: other_class 1"));
     let report: Value = serde_json::from_slice(&first.stdout).unwrap();
     let built: Vec<&str> =
         report["zones"].as_array().unwrap().iter().map(|zone| zone["zone"].as_str().unwrap()).collect();
-    assert_eq!(built.len(), CHILDREN + 2, "{built:?}");
+    assert_eq!(built.len(), CHILDREN + 3, "{built:?}");
     for child in 0..CHILDREN {
         let text = std::fs::read_to_string(folder.join(format!("built/c{child}.example.zone"))).unwrap();
         for data in [format!("203.0.113.{child}"), "CNAME".to_owned(), format!("ns.c{child}.example.")] {
             assert!(text.contains(&data), "{data} is not in {text}");
         }
     }
-    // What a zone needs was asked for where the questions of the trace had not brought it.
-    assert_eq!(report["made"]["apex_ns"].as_array().map_or(0, Vec::len), 0, "{}", report["made"]);
+    // Whatever a zone needs was asked for.
+    for kind in ["soa", "apex_ns"] {
+        assert_eq!(report["made"][kind].as_array().map_or(0, Vec::len), 0, "{}", report["made"]);
+    }
     // Nothing is left for a second run, which builds the same of what was recorded.
     assert!(second.status.success(), "{}", stderr(&second));
-    assert!(stderr(&second).contains("36 settled before, 0 asked now"), "{}", stderr(&second));
+    assert!(stderr(&second).contains("37 settled before, 0 asked now"), "{}", stderr(&second));
     assert_eq!(second.stdout, first.stdout);
 }
 
@@ -187,11 +179,64 @@ fn an_interrupted_harvest_goes_on() {
     while resolver.recv(&mut [0; 512]).is_ok() {}
     resolver.set_nonblocking(false).unwrap();
     let second = start();
-    answer(36 - settled);
+    answer(37 - settled);
     let second = second.wait_with_output().unwrap();
     assert!(second.status.success(), "{}", stderr(&second));
-    assert!(stderr(&second).contains(&format!("{settled} settled before, {} asked now", 36 - settled)));
+    assert!(stderr(&second).contains(&format!("{settled} settled before, {} asked now", 37 - settled)));
     assert!(stderr(&second).contains("build the zones of a capture at the resolver"), "{}", stderr(&second));
+}
+
+/// The testbed's Internet with the zones in this folder; the work is done on the host of the resolver.
+fn in_testbed<T: Send>(zones: &Path, work: impl FnOnce() -> T + Send) -> T {
+    let set = ZoneSet::load(zones).unwrap();
+    let mut plan = Plan::default();
+    plan.hosts[usize::from(INTERNET.0)].owns =
+        set.addresses().iter().map(|address| address.to_string().parse().unwrap()).collect();
+    let testbed = Testbed::up(&plan).unwrap();
+    let done = testbed
+        .run("internet", || {
+            let server = Server::start(set, &Options { workers: 1, ..Options::default() }).unwrap();
+            let done = testbed.run("resolver", work).unwrap();
+            drop(server);
+            done
+        })
+        .unwrap();
+    testbed.down().unwrap();
+    done
+}
+
+/// A folder with the hierarchy, root hints and the trace.
+fn scratch() -> tempfile::TempDir {
+    let scratch = tempfile::tempdir().unwrap();
+    let zones = scratch.path().join("zones");
+    std::fs::create_dir(&zones).unwrap();
+    hierarchy(&zones);
+    trace(scratch.path());
+    write(scratch.path(), "hints", ". 3600000 NS a.root-servers.net.\na.root-servers.net. 3600000 A 198.41.0.4\n");
+    scratch
+}
+
+#[test]
+fn a_resolver_of_ones_own_is_asked_and_sends_what_it_asked() {
+    let scratch = scratch();
+    let folder = scratch.path();
+    let output = in_testbed(&folder.join("zones"), || {
+        let tap = format!(
+            "server:\n  aggressive-nsec: no\ndnstap:\n  dnstap-enable: yes\n  dnstap-socket-path: \"{}\"\n  \
+             dnstap-log-resolver-response-messages: yes\n  dnstap-log-client-query-messages: yes\n",
+            folder.join("tap.sock").display()
+        );
+        let resolver = Unbound { root_hints: Some(folder.join("hints")), extra: tap, ..Unbound::default() };
+        let unbound = resolver.start(&["127.0.0.1:5300".parse().unwrap()]).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        let all = ["zones", "fetch", "trace.tsv", "--resolver", "127.0.0.1:5300", "--tap", "tap.sock", "-o", "built"];
+        let output = command.current_dir(folder).args(all).args(["--rate", "500", "--json"]).output().unwrap();
+        drop(unbound);
+        output
+    });
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["zones"].as_array().unwrap().len(), CHILDREN + 3, "{report}");
 }
 
 #[test]

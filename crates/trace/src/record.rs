@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use crate::TraceError;
-use crate::source::{Live, stop_frame};
+use crate::source::{Live, Writers, stop_frame};
 
 /// Octets copied at a time.
 const CHUNK: usize = 64 * 1024;
@@ -18,6 +18,7 @@ pub struct Recording {
     file: PathBuf,
     stop: Arc<AtomicBool>,
     octets: Arc<AtomicU64>,
+    writers: Arc<Writers>,
     thread: JoinHandle<io::Result<()>>,
 }
 
@@ -33,10 +34,16 @@ impl Recording {
         };
         let (stop, octets) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let live = Live::listen(socket, Arc::clone(&stop)).map_err(failed(socket))?;
+        let writers = live.writers();
         let into = File::create_new(file).map_err(failed(file))?;
         let written = Arc::clone(&octets);
         let thread = thread::spawn(move || copy(live, into, &written));
-        Ok(Self { file: file.to_owned(), stop, octets, thread })
+        Ok(Self { file: file.to_owned(), stop, octets, writers, thread })
+    }
+
+    /// Whether a program came that sends, be it only that it will.
+    pub fn has_writer(&self) -> bool {
+        self.writers.have_come()
     }
 
     /// Octets that came so far.
@@ -81,10 +88,12 @@ mod tests {
         let (socket, file) = (folder.path().join("s"), folder.path().join("f"));
         let recording = Recording::start(&socket, &file).unwrap();
         let sent = include_bytes!("../tests/data/dnstap.fstrm");
+        assert!(!recording.has_writer());
         UnixStream::connect(&socket).unwrap().write_all(sent).unwrap();
         while recording.octets() < sent.len() as u64 - 12 {
             thread::yield_now();
         }
+        assert!(recording.has_writer());
         recording.finish().unwrap();
         assert_eq!(std::fs::read(&file).unwrap(), sent);
         let mut source = open(&[Input::File(file.clone())], &OpenOptions::default()).unwrap();

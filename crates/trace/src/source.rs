@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 
 use ldplayer_core::Transaction;
 
-pub(crate) use self::live::Live;
+pub(crate) use self::live::{Live, Writers};
 pub(crate) use self::packets::Frame;
 pub use self::role::{Role, UnknownRole};
 use self::sort::Window;

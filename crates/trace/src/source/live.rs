@@ -34,6 +34,7 @@ pub(crate) struct Live {
     at: usize,
     /// Ends the threads when nobody reads any more.
     gone: Arc<AtomicBool>,
+    writers: Arc<Writers>,
 }
 
 impl Live {
@@ -49,9 +50,18 @@ impl Live {
         let (sender, chunks) = sync_channel(AHEAD);
         let gone = Arc::new(AtomicBool::new(false));
         let until = Until { stop, gone: Arc::clone(&gone) };
-        thread::spawn(move || accept(&listener, &sender, &until));
+        let writers = Arc::new(Writers::default());
+        let theirs = Arc::clone(&writers);
+        thread::spawn(move || accept(&listener, &sender, &until, &theirs));
         let current = Control::new(control::START, Some(CONTENT)).compose();
-        Ok(Self { path: path.to_owned(), chunks, current, at: 0, gone })
+        Ok(Self { path: path.to_owned(), chunks, current, at: 0, gone, writers })
+    }
+}
+
+impl Live {
+    /// The writers, who may be looked at while this is read elsewhere.
+    pub fn writers(&self) -> Arc<Writers> {
+        Arc::clone(&self.writers)
     }
 }
 
@@ -107,13 +117,18 @@ impl Until {
 
 /// The writers that there are and were.
 #[derive(Default)]
-struct Writers {
+pub(crate) struct Writers {
     open: AtomicUsize,
     /// Whether one has sent something: who only looks whether somebody listens is none.
     came: AtomicBool,
 }
 
 impl Writers {
+    /// Whether one has sent something.
+    pub fn have_come(&self) -> bool {
+        self.came.load(Ordering::Acquire)
+    }
+
     fn have_gone(&self) -> bool {
         // In this order: a writer says that it came before it goes.
         self.open.load(Ordering::Acquire) == 0 && self.came.load(Ordering::Acquire)
@@ -121,13 +136,12 @@ impl Writers {
 }
 
 /// Takes writers until all that came have gone. The end of the last sender ends the stream.
-fn accept(listener: &UnixListener, sender: &SyncSender<Vec<u8>>, until: &Until) {
-    let writers = Arc::new(Writers::default());
+fn accept(listener: &UnixListener, sender: &SyncSender<Vec<u8>>, until: &Until, writers: &Arc<Writers>) {
     while !until.is_now() {
         match listener.accept() {
             Ok((stream, _)) if writers.open.load(Ordering::Acquire) < MAX_WRITERS => {
                 writers.open.fetch_add(1, Ordering::AcqRel);
-                let (sender, until, writers) = (sender.clone(), until.clone(), Arc::clone(&writers));
+                let (sender, until, writers) = (sender.clone(), until.clone(), Arc::clone(writers));
                 thread::spawn(move || {
                     if let Ok(writer) = Writer::new(stream, sender, until) {
                         writer.run(&writers.came);

@@ -34,6 +34,7 @@ pub(crate) struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
     /// The number of the next field and its value; `None` at the end.
+    #[inline]
     pub fn next(&mut self) -> Result<Option<(u64, Value<'a>)>, Malformed> {
         if self.0.is_empty() {
             return Ok(None);
@@ -41,32 +42,46 @@ impl<'a> Fields<'a> {
         let key = self.varint()?;
         let value = match key & 7 {
             0 => Value::Number(self.varint()?),
-            1 => Value::Number(u64::from_le_bytes(*self.0.first_chunk().ok_or(Malformed)?)),
+            1 => Value::Number(u64::from_le_bytes(*self.take_chunk()?)),
             2 => {
                 let length = self.varint()?;
                 Value::Octets(self.take(usize::try_from(length).map_err(|_| Malformed)?)?)
             }
-            5 => Value::Number(u32::from_le_bytes(*self.0.first_chunk().ok_or(Malformed)?).into()),
+            5 => Value::Number(u32::from_le_bytes(*self.take_chunk()?).into()),
             // Groups (3 and 4) are no longer written, and dnstap never had any.
             _ => return Err(Malformed),
         };
-        match key & 7 {
-            1 => self.take(8).map(drop)?,
-            5 => self.take(4).map(drop)?,
-            _ => {}
-        }
         // Field number 0 is reserved: what has it is something else.
         if key >> 3 == 0 { Err(Malformed) } else { Ok(Some((key >> 3, value))) }
     }
 
+    #[inline]
+    fn take_chunk<const N: usize>(&mut self) -> Result<&'a [u8; N], Malformed> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    #[inline]
     fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    /// Seven bits an octet, the lowest first; at most ten octets.
+    /// Seven bits an octet, the lowest first; at most ten octets, but nearly always one.
+    #[inline]
     fn varint(&mut self) -> Result<u64, Malformed> {
+        match self.0.split_first() {
+            Some((&octet, rest)) if octet < 0x80 => {
+                self.0 = rest;
+                Ok(octet.into())
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for (at, &octet) in self.0.iter().take(10).enumerate() {
             number |= u64::from(octet & 0x7f).checked_shl(7 * at as u32).unwrap_or(0);

@@ -345,3 +345,39 @@ impl Progress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldplayer_zone::construct::Made;
+
+    #[test]
+    fn zones_are_asked_for_what_was_made_up_once() {
+        let made = |kind, zone: &str| Made { kind, zone: zone.to_owned(), record: String::new() };
+        let mut built = Built::default();
+        built.report.made = vec![
+            made(MadeKind::Soa, "A.example."),
+            made(MadeKind::ApexNs, "a.example."),
+            made(MadeKind::Address, "b.example."),
+            made(MadeKind::Zone, "."),
+        ];
+        let asked: Vec<(usize, u16)> =
+            lacking(&built).iter().map(|question| (question.name.len(), question.qtype)).collect();
+        assert_eq!(asked, [(11, 2), (11, 6), (1, 2), (1, 6)]);
+    }
+
+    #[test]
+    fn the_harvest_lies_beside_the_zones() {
+        for output in ["zones", "zones/", "a/../zones"] {
+            assert!(suffixed(Path::new(output), ".harvest").to_str().unwrap().ends_with("zones.harvest"), "{output}");
+        }
+    }
+
+    #[test]
+    fn resolvers_have_addresses() {
+        assert_eq!(parse_resolver("192.0.2.1"), Ok("192.0.2.1:53".parse().unwrap()));
+        assert_eq!(parse_resolver("[::1]:5300"), Ok("[::1]:5300".parse().unwrap()));
+        assert_eq!(parse_resolver("::1"), Ok("[::1]:53".parse().unwrap()));
+        assert!(parse_resolver("localhost").is_err());
+    }
+}

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use ldplayer_emulate::stock::{Process, Stock, Unbound};
 use ldplayer_net::netns;
 use ldplayer_trace::Recording;
@@ -16,6 +16,8 @@ use crate::failure::Failure;
 const QUIET: Duration = Duration::from_millis(2_500);
 /// How long it is waited for at most.
 const QUIET_WITHIN: Duration = Duration::from_secs(30);
+/// How long a resolver may take to come: Unbound tries again after up to 16 s.
+const WRITER_WITHIN: Duration = Duration::from_secs(40);
 /// How often the record is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -39,9 +41,13 @@ impl Resolver {
             let recording = Recording::start(&socket, record)?;
             let address = free_address()?;
             let own = unbound(args, &socket).start(&[address]).map_err(Failure::environment)?;
+            wait_for_writer(&recording, &socket)?;
             return Ok(Self { address, own: Some(own), recording: Some(recording), _scratch: scratch });
         };
         let recording = args.tap.as_ref().map(|socket| Recording::start(socket, record)).transpose()?;
+        if let (Some(recording), Some(socket)) = (&recording, &args.tap) {
+            wait_for_writer(recording, socket)?;
+        }
         Ok(Self { address, own: None, recording, _scratch: scratch })
     }
 
@@ -59,6 +65,21 @@ impl Resolver {
         drop(self.own);
         Ok(recording.finish()?)
     }
+}
+
+/// Waits until the resolver sends its dnstap: what it asked before would be lost.
+fn wait_for_writer(recording: &Recording, socket: &Path) -> Result<(), Failure> {
+    let begun = Instant::now();
+    while !recording.has_writer() {
+        if begun.elapsed() > WRITER_WITHIN {
+            let (socket, seconds) = (socket.display(), WRITER_WITHIN.as_secs());
+            return Err(Failure::environment(anyhow!(
+                "{socket}: no resolver has sent dnstap there within {seconds} s; let it send RESOLVER_QUERY and RESOLVER_RESPONSE messages to this socket"
+            )));
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 fn free_address() -> anyhow::Result<SocketAddr> {
