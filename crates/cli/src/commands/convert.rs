@@ -5,9 +5,7 @@ use std::process::ExitCode;
 
 use crossbeam_channel::Sender;
 use ldplayer_core::Transaction;
-use ldplayer_trace::{
-    Damage, Format, Inspector, Sink, Source, Tally, TraceError, Written, create, open,
-};
+use ldplayer_trace::{Damage, Format, Inspector, Sink, Source, Tally, TraceError, Written, create, open};
 
 use super::inspect::no_transaction;
 use super::reading::Reading;
