@@ -149,6 +149,21 @@ fn ctrl_c_keeps_what_came() {
 }
 
 #[test]
+fn what_a_writer_left_out_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let tapped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/data/compactor-test.dnstap");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+    let output =
+        command.current_dir(folder.path()).arg("convert").arg(&tapped).args(["-o", "a.parquet"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let told = "not kept in the input: server_address 10 times, so that a default stands there\n";
+    assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    let text = ldplayer(folder.path(), &["inspect", tapped.to_str().unwrap()]);
+    assert!(text.contains("\nnot kept      server_address 10\n"), "{text}");
+    assert!(text.contains("\nkinds         AUTH_QUERY 5 (50.0 %), AUTH_RESPONSE 5 (50.0 %)\n"), "{text}");
+}
+
+#[test]
 fn what_is_there_already_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("tap.sock"), "precious").unwrap();

@@ -57,6 +57,8 @@ impl PlanFeed {
             "queries": tally.queries,
             "responses": tally.responses,
             "skipped": tally.skipped,
+            "kinds": tally.kinds,
+            "lost": tally.lost,
             "damaged": tally.damaged,
         })
     }

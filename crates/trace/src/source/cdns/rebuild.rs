@@ -30,6 +30,8 @@ const DNSSEC_OK: u16 = 1 << 7;
 const TYPE_A: u16 = 1;
 /// UDP payload size where none was kept: what every smaller one means (RFC 6891, section 6.2.3).
 const LEAST_SIZE: u16 = 512;
+/// Records of a message at most: the shortest takes 11 octets of 65,535.
+const MAX_RECORDS: usize = 5_957;
 /// Names whose places in the message are remembered.
 const MAX_PLACES: usize = 64;
 
@@ -146,6 +148,7 @@ impl Rebuilder<'_> {
     fn question(&mut self, name: u32, classtype: super::block::ClassType) -> Result<(), Flaw> {
         self.name(name)?;
         self.words(&[classtype.rtype, classtype.class]);
+        self.finish()?;
         self.count(0)
     }
 
@@ -185,8 +188,10 @@ impl Rebuilder<'_> {
     /// Whether the additional section was kept with its OPT record.
     fn has_opt(&self, sections: Sections) -> bool {
         let tables = &self.block.tables;
-        let mut records = sections.records[2].and_then(|list| tables.records(list)).into_iter().flatten().flatten();
-        records.any(|record| tables.classtype(record.classtype).is_some_and(|classtype| classtype.rtype == OPT))
+        let records = sections.records[2].and_then(|list| tables.records(list)).into_iter().flatten().flatten();
+        records
+            .take(MAX_RECORDS)
+            .any(|record| tables.classtype(record.classtype).is_some_and(|classtype| classtype.rtype == OPT))
     }
 
     fn query_opt(&mut self, dnssec_ok: bool) -> Result<(), Flaw> {
