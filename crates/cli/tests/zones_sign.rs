@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -194,6 +195,13 @@ fn a_seed_or_kept_keys_give_the_same_set_again() {
     assert_eq!(all("first"), all("kept"));
     sign(scratch.path(), "zones", "other", &[&times[..], &["--seed", "8"]].concat());
     assert_ne!(all("first"), all("other"));
+    let private: Vec<u32> = fs::read_dir(keys[1])
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.file_name().to_string_lossy().ends_with(".private"))
+        .map(|entry| entry.metadata().unwrap().permissions().mode() & 0o777)
+        .collect();
+    assert_eq!(private, [0o600; 10], "a KSK and a ZSK for each of five zones, for their owner only");
     // The keys are BIND's, too: it signs with them.
     let mut command = Command::new("dnssec-signzone");
     // It leaves a file where it is started.
