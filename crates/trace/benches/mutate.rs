@@ -54,8 +54,10 @@ fn mutate(criterion: &mut Criterion) {
     let rows = rows();
     for (name, rules) in RULES {
         let mut mutator = Mutator::new(Rules::parse(rules).unwrap(), 1, 0);
-        let run = |rows| assert_eq!(apply(&mut mutator, rows), ROWS as usize);
-        group.bench_function(name, |bencher| bencher.iter_batched(|| rows.clone(), run, BatchSize::LargeInput));
+        group.bench_function(name, |bencher| {
+            let run = |rows| assert_eq!(apply(&mut mutator, rows), ROWS as usize);
+            bencher.iter_batched(|| rows.clone(), run, BatchSize::LargeInput);
+        });
     }
     group.finish();
 }

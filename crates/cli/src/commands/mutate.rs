@@ -119,8 +119,9 @@ fn diff(args: &Args, a: &str, b: &str) -> Result<ExitCode, Failure> {
 /// The inputs, or slices of them laid upon each other.
 pub(super) fn open_source(inputs: &[Input], options: &OpenOptions, rules: &Rules) -> Result<Box<dyn Source>, Failure> {
     let Some(population) = rules.population else { return Ok(open(inputs, options)?) };
-    if inputs.contains(&Input::Stdin) {
-        let error = "[population] reads a trace several times at once, which standard input cannot be: give a file";
+    if !inputs.iter().all(|input| matches!(input, Input::File(_))) {
+        let error =
+            "[population] reads a trace several times at once, which standard input and sockets cannot be: give a file";
         return Err(anyhow!(error).into());
     }
     let names: Vec<String> = inputs.iter().map(ToString::to_string).collect();
