@@ -86,6 +86,47 @@ fn stock_servers_answer_over_tcp_as_over_udp() {
     }
 }
 
+/// A file of the engine's tests.
+fn certificate(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/data").join(name);
+    path.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn stock_unbound_answers_over_tls_as_over_udp() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tls) = (free_address(), free_address());
+    let extra = format!(
+        "server:\n  local-zone: \".\" static\n  minimal-responses: yes\n  incoming-num-tcp: 1000\n  interface: {}@{}\n  \
+         tls-port: {}\n  tls-service-key: \"{}\"\n  tls-service-pem: \"{}\"",
+        tls.ip(),
+        tls.port(),
+        tls.port(),
+        certificate("server.key"),
+        certificate("server.pem")
+    );
+    let _unbound = Unbound { extra, ipv6: false, ..Unbound::default() }.start(&[server]).unwrap();
+    let udp = replay(folder.path(), server, &["--transport", "udp"]);
+    let ca = certificate("ca.pem");
+    let dot = |arguments: &[&str]| replay(folder.path(), tls, &[&["--transport", "dot"], arguments].concat());
+    let reused = dot(&["--tls-ca", &ca, "--tls-name", "dns.test"]);
+    is_answered(&reused, "dot", &udp);
+    assert_eq!(reused["connections"]["opened"], udp["clients"]["total"], "a client, a connection");
+    for version in ["1.2", "1.3"] {
+        let single = dot(&["--tls-insecure", "--queries-per-connection", "1", "--tls-version", version]);
+        is_answered(&single, "dot", &udp);
+        let connections = &single["connections"];
+        assert_eq!(connections["opened"], single["queries"]["trace"]);
+        // Every client but those that ask once resumes; one that asks again at once has no ticket yet.
+        assert!(connections["resumed"].as_u64() > Some(0), "TLS {version}: {connections}");
+    }
+    let unresumed = dot(&["--tls-insecure", "--queries-per-connection", "1", "--resumption", "off"]);
+    assert_eq!(unresumed["connections"]["resumed"], 0);
+    let refused = dot(&["--tls-ca", &ca, "--tls-name", "other.test"]);
+    assert_eq!(refused["queries"]["failed_by_status"]["tls_failed"], refused["queries"]["trace"]);
+    assert_eq!(refused["queries"]["failed_by_reason"]["certificate_name"], refused["queries"]["trace"]);
+}
+
 #[test]
 fn bad_connection_options_are_one_line_and_status_2() {
     for (arguments, word) in [
@@ -94,6 +135,8 @@ fn bad_connection_options_are_one_line_and_status_2() {
         (["--idle-timeout", "soon"], "soon"),
         (["--nagle", "maybe"], "on or off"),
         (["--transport", "doh3"], "doh3"),
+        (["--transport=dot", "--tls-ca=no/such.pem"], "no/such.pem"),
+        (["--transport=dot", "--tls-name=a b"], "a b"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
         let output = command.args(["replay", "x", "--server", "127.0.0.1:5399"]).args(arguments).output().unwrap();

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use ldplayer_core::{RunTime, Transport};
 
+use super::tls::Tls;
 use crate::slab::List;
 
 /// Where a connection stands.
@@ -13,6 +14,8 @@ pub enum State {
     Wanted,
     /// The kernel is at it.
     Opening,
+    /// The TLS handshake is under way.
+    Handshaking,
     /// Queries can be written.
     Open,
     /// As before, and nothing is outstanding.
@@ -50,6 +53,8 @@ pub struct Connection {
     pub queue: List<1>,
     /// Requests written and not answered.
     pub outstanding: List<1>,
+    /// The TLS session, where there is one.
+    pub tls: Option<Box<Tls>>,
     /// What is in flight; `None` when nothing is.
     pub buffers: Option<Box<Buffers>>,
 }
@@ -72,6 +77,18 @@ impl Connection {
     /// Whether queries can be written now.
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open | State::Idle)
+    }
+
+    /// Whether it is on its way up.
+    pub fn is_rising(&self) -> bool {
+        matches!(self.state, State::Opening | State::Handshaking)
+    }
+
+    /// Whether there is something to write.
+    pub fn has_output(&self) -> bool {
+        !self.queue.is_empty()
+            || self.buffers.as_ref().is_some_and(|buffers| !buffers.output.is_empty())
+            || self.tls.as_ref().is_some_and(|tls| tls.has_output())
     }
 
     /// Takes the half response kept.

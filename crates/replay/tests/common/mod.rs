@@ -60,6 +60,8 @@ pub fn settings(server: SocketAddr) -> Settings {
         window: 100,
         max_sockets: 100,
         policy: Policy::default(),
+        tls: None,
+        tls_port: 853,
         seed: 1,
     }
 }
