@@ -104,7 +104,10 @@ pub struct Connections {
     connections: Slab<Connection>,
     current: HashMap<Key, Slot, foldhash::fast::FixedState>,
     opening: List,
+    /// Idle connections that the client closes in its own time …
     idle: List,
+    /// … and those that it closes earlier, since the server said so. Sorted as long as a server says the same to all.
+    told_idle: List,
     requests: Slab<Request, 2>,
     by_id: HashMap<(u64, u16), Slot, foldhash::fast::FixedState>,
     waiting: List,
@@ -131,6 +134,7 @@ impl Connections {
             current: HashMap::default(),
             opening: List::default(),
             idle: List::default(),
+            told_idle: List::default(),
             requests: Slab::default(),
             by_id: HashMap::default(),
             waiting: List::default(),
@@ -320,6 +324,9 @@ impl Connections {
         while let Some(at) = self.first_since(&self.idle, now, self.config.policy.idle_timeout) {
             self.remove(at, End::Idle);
         }
+        while self.told_idle_ends().is_some_and(|end| end <= now) {
+            self.told_idle.first().map(|at| self.remove(at, End::Idle));
+        }
     }
 
     /// Ends all that is outstanding, for a run that is interrupted.
@@ -335,7 +342,10 @@ impl Connections {
         let deadline = |list: &List| Some(self.requests.get(list.first()?)?.deadline);
         let policy = &self.config.policy;
         let (opening, idle) = (since(&self.opening, policy.connect_timeout), since(&self.idle, policy.idle_timeout));
-        [opening, idle, deadline(&self.waiting), deadline(&self.lingering)].into_iter().flatten().min()
+        [opening, idle, self.told_idle_ends(), deadline(&self.waiting), deadline(&self.lingering)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The rows finished since the caller last emptied it.
@@ -401,7 +411,7 @@ impl Connections {
     /// A new connection, which its client uses from now on. An idle one makes room where there is none.
     fn open(&mut self, key: Key, route: &Route) -> Option<Slot> {
         if self.connections.len() >= self.config.most as usize {
-            let oldest = self.idle.first()?;
+            let oldest = self.told_idle.first().or_else(|| self.idle.first())?;
             self.remove(oldest, End::Room);
         }
         let server = self.servers.iter().position(|&known| known == route.server).unwrap_or_else(|| {
@@ -418,6 +428,7 @@ impl Connections {
             source: route.source,
             server: server as u16,
             port: 0,
+            keepalive: connection::UNTOLD,
             transport,
             state: State::Wanted,
             is_called: false,
@@ -437,7 +448,14 @@ impl Connections {
     fn leave_idle(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at).filter(|it| it.state == State::Idle) else { return };
         connection.state = State::Open;
-        self.connections.unlink(&mut self.idle, at);
+        let is_told = connection.told(self.config.policy.idle_timeout).is_some();
+        self.connections.unlink(if is_told { &mut self.told_idle } else { &mut self.idle }, at);
+    }
+
+    /// When the first connection ends that is idle for as long as its server said.
+    fn told_idle_ends(&self) -> Option<RunTime> {
+        let connection = self.connections.get(self.told_idle.first()?)?;
+        Some(connection.since + connection.told(self.config.policy.idle_timeout)?)
     }
 
     /// Tells the worker once that there is something to write.
@@ -564,6 +582,10 @@ impl Connections {
     fn answer(&mut self, slot: Slot, now: RunTime, message: &Message<'_>) {
         let Some(request) = self.release(slot) else { return };
         let status = if request.stage == Stage::Lingering { Status::Late } else { Status::Answered };
+        let connection = self.connections.get_mut(request.connection).filter(|it| it.state == State::Open);
+        if let (Some(connection), Some(keepalive)) = (connection, message.keepalive()) {
+            connection.keepalive = keepalive;
+        }
         // The two stamps are of two clocks, which may differ by some nanoseconds.
         let answered = request.row.submitted.map_or(now, |submitted| now.max(submitted));
         self.finish(Outcome {

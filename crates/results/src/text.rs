@@ -68,6 +68,9 @@ impl RunReport {
         if !connections.closed.is_empty() {
             writeln!(f, "           closed: {}", counts(&connections.closed))?;
         }
+        for (class, tail) in &self.summary.latency_ms.by_connection {
+            writeln!(f, "           {class:<13} {}", TailLine(tail))?;
+        }
         let queries = &self.summary.queries;
         if queries.resent + queries.fell_back > 0 {
             let [resent, fell_back] = [queries.resent, queries.fell_back].map(grouped);

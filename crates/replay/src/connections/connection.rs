@@ -7,6 +7,11 @@ use ldplayer_core::{RunTime, Transport};
 use super::tls::Tls;
 use crate::slab::List;
 
+/// No keepalive was told.
+pub const UNTOLD: u16 = u16::MAX;
+/// Nanoseconds in a unit of keepalive (RFC 7828 §3.1).
+const KEEPALIVE_UNIT: i64 = 100_000_000;
+
 /// Where a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -37,6 +42,8 @@ pub struct Connection {
     pub server: u16,
     /// Local port, 0 until it is open.
     pub port: u16,
+    /// What the server said last about how long it keeps idle connections, in units of 100 ms; [`UNTOLD`] if it did not.
+    pub keepalive: u16,
     /// What is spoken on it.
     pub transport: Transport,
     /// Where it stands.
@@ -72,6 +79,12 @@ impl Connection {
     /// Queries on it that are not answered.
     pub const fn load(&self) -> usize {
         self.queue.len() + self.outstanding.len()
+    }
+
+    /// How long it may be idle by the server's word, in nanoseconds, where that is less than the client's `own` time.
+    pub fn told(&self, own: i64) -> Option<i64> {
+        let told = (self.keepalive != UNTOLD).then_some(i64::from(self.keepalive) * KEEPALIVE_UNIT);
+        told.filter(|&told| told < own)
     }
 
     /// Whether queries can be written now.

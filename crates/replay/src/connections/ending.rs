@@ -16,13 +16,17 @@ impl Connections {
         }
         if connection.taken >= self.config.policy.queries_per_connection {
             self.remove(at, End::Spent);
-        } else if self.config.policy.idle_timeout == 0 {
+            return;
+        }
+        let own = self.config.policy.idle_timeout;
+        let told = connection.told(own);
+        if told.unwrap_or(own) == 0 {
             self.remove(at, End::Idle);
         } else {
             connection.state = State::Idle;
             connection.since = now;
             let key = (connection.client, connection.transport);
-            self.connections.append(&mut self.idle, at);
+            self.connections.append(if told.is_some() { &mut self.told_idle } else { &mut self.idle }, at);
             self.prefer(key, at);
         }
     }
