@@ -389,4 +389,21 @@ proptest! {
         prop_assert_eq!(network.machine.requests.len(), 0, "a request was forgotten");
         prop_assert!(network.machine.by_id.is_empty() && network.machine.current.is_empty());
     }
+
+    #[test]
+    fn any_octets_from_the_server_do_no_harm(
+        segments in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..8),
+        mutations in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+    ) {
+        let mut network = Network::new(config(policy()), move |_, message| {
+            let mut response = framed(message);
+            for (at, octet) in &mutations {
+                let at = at.index(response.len());
+                response[at] = *octet;
+            }
+            vec![Reply::Segments(vec![response]), Reply::Segments(segments.clone())]
+        });
+        let rows = network.replay((0..3).map(|number| tcp_query(number, 1, 10 * number as i64)));
+        accounts_hold(&network, &rows, 3);
+    }
 }
