@@ -86,6 +86,60 @@ fn stock_servers_answer_over_tcp_as_over_udp() {
     }
 }
 
+/// A file of the engine's tests.
+fn certificate(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/data").join(name);
+    path.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Unbound and BIND, each with its address for UDP and the one for TLS.
+fn stock_servers_over_tls(folder: &Path) -> Vec<(SocketAddr, SocketAddr, Process)> {
+    let (key, pem) = (certificate("server.key"), certificate("server.pem"));
+    let (plain, tls) = (free_address(), free_address());
+    let (ip, port) = (tls.ip(), tls.port());
+    let extra = format!(
+        "server:\n  local-zone: \".\" static\n  minimal-responses: yes\n  incoming-num-tcp: 1000\n  \
+         interface: {ip}@{port}\n  tls-port: {port}\n  tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\""
+    );
+    let unbound = Unbound { extra, ipv6: false, ..Unbound::default() }.start(&[plain]).unwrap();
+    let (bind_plain, bind_tls) = (free_address(), free_address());
+    let (ip, port) = (bind_tls.ip(), bind_tls.port());
+    let zones = root_zone(folder);
+    let head = format!(
+        "tls t {{ key-file \"{key}\"; cert-file \"{pem}\"; }};\noptions {{\n  listen-on port {port} tls t {{ {ip}; }};"
+    );
+    let options = Bind::options(&[bind_plain]).replacen("options {", &head, 1);
+    let zone = format!("zone \".\" {{ type primary; file \"{}\"; }};\n", zones[0].file.display());
+    let bind = Bind::with_configuration(options + &zone, zones).start(&[bind_plain]).unwrap();
+    vec![(plain, tls, unbound), (bind_plain, bind_tls, bind)]
+}
+
+#[test]
+fn stock_servers_answer_over_tls_as_over_udp() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca = certificate("ca.pem");
+    for (plain, tls, _process) in stock_servers_over_tls(folder.path()) {
+        let udp = replay(folder.path(), plain, &["--transport", "udp"]);
+        let dot = |arguments: &[&str]| replay(folder.path(), tls, &[&["--transport", "dot"], arguments].concat());
+        let reused = dot(&["--tls-ca", &ca, "--tls-name", "dns.test", "--idle-timeout", "50ms"]);
+        is_answered(&reused, "dot", &udp);
+        assert!(reused["connections"]["opened"].as_u64() >= udp["clients"]["total"].as_u64());
+        for version in ["1.2", "1.3"] {
+            let single = dot(&["--tls-insecure", "--queries-per-connection", "1", "--tls-version", version]);
+            is_answered(&single, "dot", &udp);
+            let connections = &single["connections"];
+            assert_eq!(connections["opened"], single["queries"]["trace"]);
+            // Clients that ask once have nothing to resume, and those that ask again at once have no ticket yet.
+            assert!(connections["resumed"].as_u64() > Some(0), "TLS {version}: {connections}");
+        }
+        let unresumed = dot(&["--tls-insecure", "--queries-per-connection", "1", "--resumption", "off"]);
+        assert_eq!(unresumed["connections"]["resumed"], 0);
+        let refused = dot(&["--tls-ca", &ca, "--tls-name", "other.test"]);
+        assert_eq!(refused["queries"]["failed_by_status"]["tls_failed"], refused["queries"]["trace"]);
+        assert_eq!(refused["queries"]["failed_by_reason"]["certificate_name"], refused["queries"]["trace"]);
+    }
+}
+
 #[test]
 fn bad_connection_options_are_one_line_and_status_2() {
     for (arguments, word) in [
@@ -94,6 +148,8 @@ fn bad_connection_options_are_one_line_and_status_2() {
         (["--idle-timeout", "soon"], "soon"),
         (["--nagle", "maybe"], "on or off"),
         (["--transport", "doh3"], "doh3"),
+        (["--transport=dot", "--tls-ca=no/such.pem"], "no/such.pem"),
+        (["--transport=dot", "--tls-name=a b"], "a b"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
         let output = command.args(["replay", "x", "--server", "127.0.0.1:5399"]).args(arguments).output().unwrap();

@@ -6,6 +6,8 @@ use crate::name;
 pub const HEADER: usize = 12;
 /// TYPE of the OPT pseudo-record (RFC 6891 §6.1.1).
 pub const OPT: u16 = 41;
+/// Code of the EDNS option edns-tcp-keepalive (RFC 7828 §3.1).
+const KEEPALIVE: u16 = 11;
 /// Class IN (RFC 1035 §3.2.4).
 pub const CLASS_IN: u16 = 1;
 
@@ -164,6 +166,20 @@ impl<'a> Message<'a> {
         })
     }
 
+    /// How long the server keeps an idle connection, in units of 100 ms, where it says so (RFC 7828 §3.1).
+    pub fn keepalive(&self) -> Option<u16> {
+        let fixed = &self.octets[self.opt_offset()? + 1..];
+        let mut options = fixed.get(10..10 + usize::from(word_at(fixed, 8)?))?;
+        while let (Some(code), Some(length)) = (word_at(options, 0), word_at(options, 2)) {
+            let value = options.get(4..4 + usize::from(length))?;
+            if code == KEEPALIVE {
+                return word_at(value, 0);
+            }
+            options = &options[4 + value.len()..];
+        }
+        None
+    }
+
     /// Offset of the OPT record's (root) owner name.
     pub fn opt_offset(&self) -> Option<usize> {
         let [_, answers, authorities, additionals] = self.counts();
@@ -300,6 +316,32 @@ mod tests {
         let name = b"\x03WWW\x07example\0";
         QueryParts { id: 0x1234, flags: flag::RD, name, qtype: 28, qclass: CLASS_IN, edns }.compose(&mut wire);
         wire
+    }
+
+    #[test]
+    fn a_keepalive_is_found_among_other_options() {
+        let with = |options: &[u8]| {
+            let mut wire = query(Some((1232, false)));
+            let at = wire.len() - 2;
+            wire[at..].copy_from_slice(&(options.len() as u16).to_be_bytes());
+            wire.extend_from_slice(options);
+            Message::new(&wire).unwrap().keepalive()
+        };
+        assert_eq!(with(&[0, 10, 0, 3, 1, 2, 3, 0, 11, 0, 2, 0x01, 0x2c]), Some(300));
+        assert_eq!(with(&[0, 11, 0, 0]), None);
+        assert_eq!((with(&[0, 11, 0, 9, 1]), with(&[0, 10, 0]), with(&[])), (None, None, None));
+        assert_eq!(Message::new(&query(None)).unwrap().keepalive(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_options_are_read_without_harm(options in prop::collection::vec(any::<u8>(), 0..40), length in any::<u16>()) {
+            let mut wire = query(Some((1232, false)));
+            let at = wire.len() - 2;
+            wire[at..].copy_from_slice(&length.to_be_bytes());
+            wire.extend_from_slice(&options);
+            let _ = Message::new(&wire).unwrap().keepalive();
+        }
     }
 
     #[test]

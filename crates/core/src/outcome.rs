@@ -116,11 +116,19 @@ pub enum Reason {
     ClosedByServer,
     /// The server reset the connection with the query outstanding.
     ResetByServer,
+    /// The TLS handshake failed, or the connection ended in it.
+    Handshake,
+    /// The server's certificate is out of its time.
+    CertificateTime,
+    /// The server's certificate is for another name.
+    CertificateName,
+    /// The server's certificate does not lead to a trusted one, or is invalid otherwise.
+    CertificateUntrusted,
 }
 
 impl Reason {
     /// Every reason, in the order of their discriminants.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 22] = [
         Self::NoQuery,
         Self::Transport,
         Self::Interrupted,
@@ -139,6 +147,10 @@ impl Reason {
         Self::Unreachable,
         Self::ClosedByServer,
         Self::ResetByServer,
+        Self::Handshake,
+        Self::CertificateTime,
+        Self::CertificateName,
+        Self::CertificateUntrusted,
     ];
 
     /// The word used in the run directory.
@@ -162,6 +174,10 @@ impl Reason {
             Self::Unreachable => "unreachable",
             Self::ClosedByServer => "closed_by_server",
             Self::ResetByServer => "reset_by_server",
+            Self::Handshake => "handshake_failed",
+            Self::CertificateTime => "certificate_time",
+            Self::CertificateName => "certificate_name",
+            Self::CertificateUntrusted => "certificate_untrusted",
         }
     }
 }

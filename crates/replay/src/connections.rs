@@ -6,6 +6,8 @@
 
 mod connection;
 mod counts;
+mod encrypted;
+mod ending;
 mod framing;
 mod policy;
 mod request;
@@ -13,6 +15,9 @@ mod request;
 mod simulation;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_tls;
+mod tls;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -25,6 +30,7 @@ use self::connection::{Connection, State};
 pub use self::counts::ConnectionCounts;
 pub use self::policy::{PIPELINE_MOST, Policy};
 use self::request::{Request, Stage};
+pub use self::tls::{TlsClient, TlsError, TlsSettings, TlsTrust};
 use crate::counts::Counts;
 use crate::matching::repeats_question;
 use crate::pending::Pending;
@@ -98,12 +104,20 @@ pub struct Connections {
     connections: Slab<Connection>,
     current: HashMap<Key, Slot, foldhash::fast::FixedState>,
     opening: List,
+    /// Idle connections that the client closes in its own time …
     idle: List,
+    /// … and those that it closes earlier, since the server said so. Sorted as long as a server says the same to all.
+    told_idle: List,
     requests: Slab<Request, 2>,
     by_id: HashMap<(u64, u16), Slot, foldhash::fast::FixedState>,
     waiting: List,
     lingering: List,
     actions: VecDeque<Action>,
+    /// What the peers of closed connections are still to be told.
+    last_words: Vec<(Slot, Vec<u8>)>,
+    tls: Option<TlsClient>,
+    /// Content before its encryption or after its decryption, for the time of a call.
+    content: Vec<u8>,
     numbered: u64,
     outcomes: Vec<Outcome>,
     counts: Counts,
@@ -111,8 +125,8 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// A machine without connections.
-    pub fn new(config: Config) -> Self {
+    /// A machine without connections. Encrypted ones need `tls`.
+    pub fn new(config: Config, tls: Option<TlsClient>) -> Self {
         Self {
             config: Config { policy: config.policy.bounded(), ..config },
             servers: Vec::new(),
@@ -120,11 +134,15 @@ impl Connections {
             current: HashMap::default(),
             opening: List::default(),
             idle: List::default(),
+            told_idle: List::default(),
             requests: Slab::default(),
             by_id: HashMap::default(),
             waiting: List::default(),
             lingering: List::default(),
             actions: VecDeque::new(),
+            last_words: Vec::new(),
+            tls,
+            content: Vec::new(),
             numbered: 0,
             outcomes: Vec::new(),
             counts: Counts::default(),
@@ -167,12 +185,18 @@ impl Connections {
         Some(Opening { source: connection.source, server })
     }
 
+    /// What is to be written before a connection is closed, as far as the kernel has room.
+    pub fn take_last_words(&mut self, at: Slot) -> Option<Vec<u8>> {
+        let place = self.last_words.iter().position(|(closed, _)| *closed == at)?;
+        Some(self.last_words.swap_remove(place).1)
+    }
+
     /// The number of a connection in the run; `None` when it is gone.
     pub fn number(&self, at: Slot) -> Option<u64> {
         self.connections.get(at).map(|connection| connection.number)
     }
 
-    /// Whether the connection is still on its way up.
+    /// Whether the kernel is still at opening the connection.
     pub fn is_opening(&self, at: Slot) -> bool {
         self.connections.get(at).is_some_and(|connection| connection.state == State::Opening)
     }
@@ -193,20 +217,20 @@ impl Connections {
         }
     }
 
-    /// A connection is up, from the local `port`.
+    /// The kernel has opened a connection, from the local `port`.
     pub fn handle_opened(&mut self, at: Slot, now: RunTime, port: u16) {
         let Some(connection) = self.connections.get_mut(at).filter(|it| it.state == State::Opening) else { return };
-        connection.state = State::Open;
         connection.port = port;
         let took = now - connection.since;
-        let opener = connection.queue.first();
-        self.connections.unlink(&mut self.opening, at);
-        self.connection_counts.open();
-        if let Some(opener) = opener.and_then(|slot| self.requests.get_mut(slot)).filter(|request| request.is_opener) {
+        let is_encrypted = connection.transport == Transport::Dot;
+        if let Some(opener) = self.opener(at) {
             opener.row.connect_ns = Some(took);
         }
-        self.call(at);
-        self.settle(at, now);
+        if is_encrypted {
+            self.start_tls(at, now);
+        } else {
+            self.come_up(at, now);
+        }
     }
 
     /// The kernel refused to open a connection: nothing of it left this host.
@@ -216,24 +240,28 @@ impl Connections {
 
     /// A connection did not come up.
     pub fn handle_failed(&mut self, at: Slot, reason: Reason) {
+        let Some(connection) = self.connections.get(at) else { return };
+        let is_up = connection.state == State::Handshaking;
         self.connection_counts.failed += 1;
-        self.fail(at, reason, Status::ConnectFailed);
+        self.fail(at, reason, if is_up { Status::TlsFailed } else { Status::ConnectFailed });
     }
 
     /// Appends to `out` what is to be written on a connection, in a call that begins at `now`.
     pub fn compose(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.is_called = false;
-        if !connection.is_open() {
-            return;
-        }
         connection.is_blocked = false;
+        let is_open = connection.is_open();
         out.append(&mut connection.take_output());
-        while out.len() < WRITE_AT_ONCE {
-            let Some(slot) = self.connections.get(at).and_then(|connection| connection.queue.first()) else { return };
-            self.compose_one(at, slot, now, out);
+        if connection.tls.is_some() {
+            self.compose_tls(at, now, out);
+        } else if is_open {
+            self.compose_queue(at, now, out);
         }
-        self.call(at);
+        let Some(connection) = self.connections.get(at).filter(|connection| connection.is_open()) else { return };
+        if !connection.queue.is_empty() {
+            self.call(at);
+        }
     }
 
     /// The kernel took all but the `rest` of what was composed, and will tell when it has room.
@@ -253,26 +281,22 @@ impl Connections {
 
     /// Takes octets that arrived on a connection.
     pub fn handle_input(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        let number = connection.number;
-        let mut kept = connection.take_input();
-        kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
-        let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
-        while let Some(message) = framing::split(&mut rest) {
-            self.handle_message(at, number, now, message);
+        let Some(connection) = self.connections.get(at) else { return };
+        if connection.tls.is_some() {
+            self.handle_records(at, now, octets);
+        } else {
+            self.handle_content(at, now, octets);
         }
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
-        let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
-        connection.keep_input(kept);
-        self.settle(at, now);
     }
 
     /// The other side ended a connection: what it had not answered is sent again on a new one, once.
     pub fn handle_closed(&mut self, at: Slot, now: RunTime, end: End) {
+        let reason = if end == End::Closed { Reason::ClosedByServer } else { Reason::ResetByServer };
+        if self.connections.get(at).is_some_and(Connection::is_rising) {
+            return self.handle_failed(at, reason);
+        }
         let Some(connection) = self.remove(at, end) else { return };
         let (mut outstanding, mut queue) = (connection.outstanding, connection.queue);
-        let reason = if end == End::Closed { Reason::ClosedByServer } else { Reason::ResetByServer };
         let mut orphans = VecDeque::new();
         for list in [&mut outstanding, &mut queue] {
             while let Some(slot) = list.first() {
@@ -300,6 +324,9 @@ impl Connections {
         while let Some(at) = self.first_since(&self.idle, now, self.config.policy.idle_timeout) {
             self.remove(at, End::Idle);
         }
+        while self.told_idle_ends().is_some_and(|end| end <= now) {
+            self.told_idle.first().map(|at| self.remove(at, End::Idle));
+        }
     }
 
     /// Ends all that is outstanding, for a run that is interrupted.
@@ -315,7 +342,10 @@ impl Connections {
         let deadline = |list: &List| Some(self.requests.get(list.first()?)?.deadline);
         let policy = &self.config.policy;
         let (opening, idle) = (since(&self.opening, policy.connect_timeout), since(&self.idle, policy.idle_timeout));
-        [opening, idle, deadline(&self.waiting), deadline(&self.lingering)].into_iter().flatten().min()
+        [opening, idle, self.told_idle_ends(), deadline(&self.waiting), deadline(&self.lingering)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The rows finished since the caller last emptied it.
@@ -356,16 +386,17 @@ impl Connections {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.taken += 1;
         self.requests.append(&mut connection.queue, slot);
-        let (state, number, is_blocked) = (connection.state, connection.number, connection.is_blocked);
+        let (is_open, is_rising) = (connection.is_open(), connection.is_rising());
+        let (number, is_blocked) = (connection.number, connection.is_blocked);
         if let Some(request) = self.requests.get_mut(slot) {
             request.connection = at;
             request.row.connection = Some(number);
-            request.row.reused = state == State::Open;
+            request.row.reused = is_open;
         }
-        if state == State::Opening || is_blocked {
+        if is_rising || is_blocked {
             self.submit(slot, now);
         }
-        if state == State::Open && !is_blocked {
+        if is_open && !is_blocked {
             self.call(at);
         }
     }
@@ -380,7 +411,7 @@ impl Connections {
     /// A new connection, which its client uses from now on. An idle one makes room where there is none.
     fn open(&mut self, key: Key, route: &Route) -> Option<Slot> {
         if self.connections.len() >= self.config.most as usize {
-            let oldest = self.idle.first()?;
+            let oldest = self.told_idle.first().or_else(|| self.idle.first())?;
             self.remove(oldest, End::Room);
         }
         let server = self.servers.iter().position(|&known| known == route.server).unwrap_or_else(|| {
@@ -397,6 +428,7 @@ impl Connections {
             source: route.source,
             server: server as u16,
             port: 0,
+            keepalive: connection::UNTOLD,
             transport,
             state: State::Wanted,
             is_called: false,
@@ -405,6 +437,7 @@ impl Connections {
             taken: 0,
             queue: List::default(),
             outstanding: List::default(),
+            tls: None,
             buffers: None,
         });
         self.current.insert(key, at);
@@ -415,15 +448,21 @@ impl Connections {
     fn leave_idle(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at).filter(|it| it.state == State::Idle) else { return };
         connection.state = State::Open;
-        self.connections.unlink(&mut self.idle, at);
+        let is_told = connection.told(self.config.policy.idle_timeout).is_some();
+        self.connections.unlink(if is_told { &mut self.told_idle } else { &mut self.idle }, at);
+    }
+
+    /// When the first connection ends that is idle for as long as its server said.
+    fn told_idle_ends(&self) -> Option<RunTime> {
+        let connection = self.connections.get(self.told_idle.first()?)?;
+        Some(connection.since + connection.told(self.config.policy.idle_timeout)?)
     }
 
     /// Tells the worker once that there is something to write.
     fn call(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let has_something =
-            !connection.queue.is_empty() || connection.buffers.as_ref().is_some_and(|it| !it.output.is_empty());
-        if has_something && !connection.is_blocked && !std::mem::replace(&mut connection.is_called, true) {
+        let may_write = connection.has_output() && !connection.is_blocked;
+        if may_write && !std::mem::replace(&mut connection.is_called, true) {
             self.actions.push_back(Action::Write(at));
         }
     }
@@ -448,18 +487,61 @@ impl Connections {
         self.requests.append(&mut self.waiting, slot);
     }
 
+    /// The request for which a connection was opened, while it waits for that.
+    fn opener(&mut self, at: Slot) -> Option<&mut Request> {
+        let slot = self.connections.get(at)?.queue.first()?;
+        self.requests.get_mut(slot).filter(|request| request.is_opener)
+    }
+
+    /// Queries can be written on a connection from now on.
+    fn come_up(&mut self, at: Slot, now: RunTime) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.state = State::Open;
+        self.connections.unlink(&mut self.opening, at);
+        self.connection_counts.open();
+        self.call(at);
+        self.settle(at, now);
+    }
+
+    /// Takes octets of the stream of messages.
+    fn handle_content(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let number = connection.number;
+        let mut kept = connection.take_input();
+        kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
+        let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
+        while let Some(message) = framing::split(&mut rest) {
+            self.handle_message(at, number, now, message);
+        }
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
+        let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
+        connection.keep_input(kept);
+        self.settle(at, now);
+    }
+
+    /// Appends queued queries, as many as one write takes.
+    fn compose_queue(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
+        while out.len() < WRITE_AT_ONCE {
+            let Some(slot) = self.connections.get(at).and_then(|connection| connection.queue.first()) else { return };
+            self.compose_one(at, slot, now, out);
+        }
+    }
+
     fn compose_one(&mut self, at: Slot, slot: Slot, now: RunTime, out: &mut Vec<u8>) {
         let id = self.free_id(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
         self.requests.unlink(&mut connection.queue, slot);
         self.requests.append(&mut connection.outstanding, slot);
         let (number, port) = (connection.number, connection.port);
+        let is_resumed = connection.tls.as_ref().is_some_and(|session| session.is_resumed());
         self.by_id.insert((number, id), slot);
         self.submit(slot, now);
         let Some(request) = self.requests.get_mut(slot) else { return };
         request.id = id;
         request.stage = Stage::Outstanding;
         request.row.client_port = port;
+        request.row.resumed = is_resumed;
         framing::append(out, &request.wire, id);
     }
 
@@ -500,6 +582,10 @@ impl Connections {
     fn answer(&mut self, slot: Slot, now: RunTime, message: &Message<'_>) {
         let Some(request) = self.release(slot) else { return };
         let status = if request.stage == Stage::Lingering { Status::Late } else { Status::Answered };
+        let connection = self.connections.get_mut(request.connection).filter(|it| it.state == State::Open);
+        if let (Some(connection), Some(keepalive)) = (connection, message.keepalive()) {
+            connection.keepalive = keepalive;
+        }
         // The two stamps are of two clocks, which may differ by some nanoseconds.
         let answered = request.row.submitted.map_or(now, |submitted| now.max(submitted));
         self.finish(Outcome {
@@ -530,145 +616,6 @@ impl Connections {
             response_bytes: octets.len() as u16,
             ..Outcome::EMPTY
         });
-    }
-
-    /// Lets a connection on which nothing is outstanding be idle, or ends it.
-    fn settle(&mut self, at: Slot, now: RunTime) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        if connection.state != State::Open || connection.load() > 0 {
-            return;
-        }
-        if connection.taken >= self.config.policy.queries_per_connection {
-            self.remove(at, End::Spent);
-        } else if self.config.policy.idle_timeout == 0 {
-            self.remove(at, End::Idle);
-        } else {
-            connection.state = State::Idle;
-            connection.since = now;
-            let key = (connection.client, connection.transport);
-            self.connections.append(&mut self.idle, at);
-            self.prefer(key, at);
-        }
-    }
-
-    /// A client goes on with this connection, where its current one has no room.
-    fn prefer(&mut self, key: Key, at: Slot) {
-        let current = self.current.get(&key).copied();
-        if current != Some(at) && current.is_none_or(|current| !self.has_room(current)) {
-            self.current.insert(key, at);
-        }
-    }
-
-    /// Sends an orphaned request again, or ends it when that has been done before.
-    fn adopt(&mut self, slot: Slot, now: RunTime, reason: Reason) {
-        let Some(request) = self.requests.get_mut(slot) else { return };
-        if request.row.resent {
-            return self.end(slot, Status::Reset, reason);
-        }
-        if request.stage == Stage::Outstanding {
-            self.by_id.remove(&(request.row.connection.unwrap_or_default(), request.id));
-        }
-        request.row.resent = true;
-        request.row.connect_ns = None;
-        request.row.handshake_ns = None;
-        request.is_opener = false;
-        request.stage = Stage::Queued;
-        self.connection_counts.resent += 1;
-        self.assign(now, slot);
-    }
-
-    /// Ends a connection that did not come up, and its requests with it.
-    fn fail(&mut self, at: Slot, reason: Reason, status: Status) {
-        let Some(connection) = self.take(at) else { return };
-        let mut queue = connection.queue;
-        while let Some(slot) = queue.first() {
-            self.requests.unlink(&mut queue, slot);
-            let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
-            self.end(slot, if was_sent { Status::ConnectFailed } else { status }, reason);
-        }
-    }
-
-    fn end_unassigned(&mut self, slot: Slot, reason: Reason) {
-        let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
-        self.end(slot, if was_sent { Status::ConnectFailed } else { Status::NotSent }, reason);
-    }
-
-    /// Ends a request that is on no connection's list.
-    fn end(&mut self, slot: Slot, status: Status, reason: Reason) {
-        let Some(request) = self.requests.get(slot) else { return };
-        if request.waits {
-            self.requests.unlink(&mut self.waiting, slot);
-        }
-        if let Some(request) = self.requests.remove(slot) {
-            if request.stage == Stage::Outstanding {
-                self.by_id.remove(&(request.row.connection.unwrap_or_default(), request.id));
-            }
-            self.finish(request.end(status, Some(reason)));
-        }
-    }
-
-    /// Takes a connection that was up out of everything and tells the worker to close it.
-    fn remove(&mut self, at: Slot, end: End) -> Option<Connection> {
-        self.leave_idle(at);
-        let connection = self.take(at)?;
-        if connection.is_open() {
-            self.connection_counts.close(end);
-        }
-        Some(connection)
-    }
-
-    fn take(&mut self, at: Slot) -> Option<Connection> {
-        if self.connections.get(at)?.state == State::Opening {
-            self.connections.unlink(&mut self.opening, at);
-        }
-        let connection = self.connections.remove(at)?;
-        let key = (connection.client, connection.transport);
-        if self.current.get(&key) == Some(&at) {
-            self.current.remove(&key);
-        }
-        self.actions.push_back(Action::Close(at));
-        Some(connection)
-    }
-
-    /// Records a timeout. What was written is kept for a while, so that a late answer is known as such.
-    fn expire(&mut self, slot: Slot, now: RunTime, reason: Option<Reason>) {
-        self.requests.unlink(&mut self.waiting, slot);
-        let Some(request) = self.requests.get_mut(slot) else { return };
-        request.waits = false;
-        let (at, row) = (request.connection, request.row.clone());
-        if request.stage == Stage::Outstanding {
-            request.stage = Stage::Lingering;
-            request.deadline = now + self.config.linger;
-            self.requests.append(&mut self.lingering, slot);
-            if let Some(connection) = self.connections.get_mut(at) {
-                self.requests.unlink(&mut connection.outstanding, slot);
-            }
-        } else {
-            if let Some(connection) = self.connections.get_mut(at) {
-                self.requests.unlink(&mut connection.queue, slot);
-            }
-            self.requests.remove(slot);
-        }
-        self.finish(Outcome { status: Status::Timeout, reason, ..row });
-        self.settle(at, now);
-    }
-
-    /// Takes a request off its lists and frees its ID and slot.
-    fn release(&mut self, slot: Slot) -> Option<Request> {
-        let request = self.requests.get(slot)?;
-        if request.waits {
-            self.requests.unlink(&mut self.waiting, slot);
-        }
-        let request = self.requests.get(slot)?;
-        match (request.stage, self.connections.get_mut(request.connection)) {
-            (Stage::Queued, Some(connection)) => self.requests.unlink(&mut connection.queue, slot),
-            (Stage::Outstanding, Some(connection)) => self.requests.unlink(&mut connection.outstanding, slot),
-            (Stage::Lingering, _) => self.requests.unlink(&mut self.lingering, slot),
-            (_, None) => {}
-        }
-        let request = self.requests.remove(slot)?;
-        self.by_id.remove(&(request.row.connection.unwrap_or_default(), request.id));
-        Some(request)
     }
 
     fn finish(&mut self, outcome: Outcome) {

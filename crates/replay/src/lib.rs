@@ -26,7 +26,7 @@ mod test;
 mod udp;
 mod worker;
 
-pub use connections::{ConnectionCounts, PIPELINE_MOST, Policy};
+pub use connections::{ConnectionCounts, PIPELINE_MOST, Policy, TlsError, TlsSettings, TlsTrust};
 pub use counts::Counts;
 pub use engine::{Drain, Ended, Feed, LinkError, ReplayError, run};
 pub use monitor::{Gauge, Monitor};

@@ -1,6 +1,6 @@
 //! How a replay is to be made.
 
-use crate::connections::Policy;
+use crate::connections::{Policy, TlsSettings};
 use crate::pace::Precision;
 use crate::route::{Servers, Sources};
 
@@ -29,6 +29,10 @@ pub struct Settings {
     pub max_sockets: u32,
     /// How clients use connections.
     pub policy: Policy,
+    /// How clients use TLS; `None` where no query goes over it.
+    pub tls: Option<TlsSettings>,
+    /// The port of the servers for encrypted transports.
+    pub tls_port: u16,
     /// Seed of every random choice.
     pub seed: u64,
 }

@@ -49,8 +49,7 @@ impl Streams {
             match action {
                 Action::Open(at) => self.open(at, poll),
                 Action::Write(at) => self.write(at),
-                // Closing the only descriptor takes it out of the poll, too.
-                Action::Close(at) => drop(self.sockets.get_mut(at as usize).and_then(Option::take)),
+                Action::Close(at) => self.close(at),
             }
             done += 1;
         }
@@ -100,6 +99,16 @@ impl Streams {
                     self.machine.handle_failed(at, reason);
                 }
             },
+        }
+    }
+
+    /// Closing the only descriptor takes it out of the poll, too.
+    fn close(&mut self, at: Slot) {
+        let words = self.machine.take_last_words(at);
+        let socket = self.sockets.get_mut(at as usize).and_then(Option::take);
+        if let (Some(words), Some(mut socket)) = (words, socket) {
+            // A peer that cannot be told sees the connection end all the same.
+            let _ = socket.write(&words);
         }
     }
 
@@ -196,8 +205,10 @@ const fn token(at: Slot, number: u64) -> u64 {
     MARK | (number & 0x7fff_ffff) << 32 | at as u64
 }
 
+/// The kernel has no room or nothing to read now; or its first segment with data (TCP Fast Open) is on its way.
 fn is_passing(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::WouldBlock
+    const EINPROGRESS: i32 = 115;
+    error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(EINPROGRESS)
 }
 
 /// Why a connection was not opened.

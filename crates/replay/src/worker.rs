@@ -8,7 +8,7 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 
-use crate::connections::{Config, ConnectionCounts, Connections};
+use crate::connections::{Config, ConnectionCounts, Connections, TlsClient};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
 use crate::route::{Router, SocketKey, Sources};
@@ -117,7 +117,7 @@ impl<'a> Worker<'a> {
             links,
             origin,
             udp: Udp::new(udp_config(settings)),
-            streams: Streams::new(Connections::new(connections_config(number, settings)), &settings.policy, origin),
+            streams: Streams::new(connections(number, settings)?, &settings.policy, origin),
             router: Router::new(settings.sources.clone(), settings.servers, settings.max_sockets),
             sockets,
             pace: Pace::new(settings.precision),
@@ -246,16 +246,29 @@ impl<'a> Worker<'a> {
         self.lag = self.lag.max(lag);
         if self.interrupted_at.is_some() {
             self.udp.handle_unroutable(&query, Reason::Interrupted);
-        } else if !matches!(query.transport, Transport::Udp | Transport::Tcp) {
+        } else if !self.speaks(query.transport) {
             self.udp.handle_unroutable(&query, Reason::Transport);
         } else if self.settings.max_lag.is_some_and(|most| lag > most) {
             self.udp.handle_unroutable(&query, Reason::Lag);
         } else {
             match self.router.route(&query) {
                 Ok(route) if query.transport == Transport::Udp => self.udp.handle_query(query, route),
-                Ok(route) => self.streams.machine.handle_query(now, query, route),
+                Ok(mut route) => {
+                    if query.transport != Transport::Tcp {
+                        route.server.set_port(self.settings.tls_port);
+                    }
+                    self.streams.machine.handle_query(now, query, route);
+                }
                 Err(reason) => self.udp.handle_unroutable(&query, reason),
             }
+        }
+    }
+
+    const fn speaks(&self, transport: Transport) -> bool {
+        match transport {
+            Transport::Udp | Transport::Tcp => true,
+            Transport::Dot => self.settings.tls.is_some(),
+            Transport::Doh2 | Transport::Doh3 | Transport::Doq => false,
         }
     }
 
@@ -485,8 +498,8 @@ fn udp_config(settings: &Settings) -> UdpConfig {
     }
 }
 
-fn connections_config(number: usize, settings: &Settings) -> Config {
-    Config {
+fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
+    let config = Config {
         policy: settings.policy,
         query_timeout: settings.query_timeout,
         linger: settings.query_timeout,
@@ -494,7 +507,9 @@ fn connections_config(number: usize, settings: &Settings) -> Config {
         seed: settings.seed,
         first: number as u64,
         step: settings.workers as u64,
-    }
+    };
+    let tls = settings.tls.as_ref().map(TlsClient::new).transpose().map_err(io::Error::other)?;
+    Ok(Connections::new(config, tls))
 }
 
 /// Opens the first shared socket of each server ahead of time: opening one takes longer than the first query has.

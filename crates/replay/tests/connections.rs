@@ -153,7 +153,9 @@ fn each_client_keeps_one_connection_from_its_own_address() {
 
 #[test]
 fn a_query_a_connection_is_what_the_policy_says() {
-    let (rows, counts) = run_against(honest, |settings| settings.policy.queries_per_connection = 1);
+    let (rows, counts) = run_against(honest, |settings| {
+        settings.policy = Policy { queries_per_connection: 1, nagle: true, fast_open: true, ..Policy::default() };
+    });
     all_answered(&rows);
     assert_eq!((counts.opened, counts.closed_spent, counts.open), (500, 500, 0));
     assert!(rows.iter().all(|row| !row.reused && row.connect_ns.is_some()));

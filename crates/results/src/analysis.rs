@@ -14,6 +14,7 @@ use ldplayer_core::Transport;
 
 use self::accounts::{Accounts, Activity};
 use self::figures::Figures;
+use self::ordered::CONNECTIONS;
 use self::read::RowFiles;
 use self::timeline::{Timeline, Windows};
 use crate::error::ResultsError;
@@ -103,6 +104,8 @@ fn rate_error(windows: &Windows) -> Option<RateError> {
 fn latency(timeline: &mut Timeline) -> Latency {
     let transports = Transport::ALL.iter().zip(&mut timeline.by_transport).filter(|(_, latency)| latency.len() > 0);
     let by_transport: BTreeMap<_, _> = transports.map(|(name, latency)| (name.to_string(), latency.tail())).collect();
+    let connections = CONNECTIONS.iter().zip(&mut timeline.by_connection).filter(|(_, latency)| latency.len() > 0);
+    let by_connection = connections.map(|(name, latency)| ((*name).to_owned(), latency.tail())).collect();
     let classes = Activity::NAMES.iter().zip(&mut timeline.by_activity).filter(|(_, latency)| latency.len() > 0);
     let by_client_activity = classes.map(|(name, latency)| ((*name).to_owned(), latency.tail())).collect();
     Latency {
@@ -110,6 +113,7 @@ fn latency(timeline: &mut Timeline) -> Latency {
         from_sent: timeline.from_sent.tail(),
         answered_only: timeline.from_sent.known().tail(),
         by_transport,
+        by_connection,
         by_client_activity,
     }
 }

@@ -215,6 +215,9 @@ pub struct Latency {
     pub answered_only: Tail,
     /// From sent, by transport.
     pub by_transport: BTreeMap<String, Tail>,
+    /// From sent, of queries over connections: those that came with a new connection (`fresh`), with a new one whose TLS session
+    /// was resumed (`fresh_resumed`), or found one open (`reused`).
+    pub by_connection: BTreeMap<String, Tail>,
     /// From sent, by how busy the client is: `busiest_1_percent` of the clients and the `rest`.
     pub by_client_activity: BTreeMap<String, Tail>,
 }

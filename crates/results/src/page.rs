@@ -133,7 +133,11 @@ fn latency(report: &RunReport) -> Vec<Line> {
         Line::new("from due", tail(&latency.from_intended)),
         Line::new("from sent, answered only", tail(&latency.answered_only)),
     ];
-    let classes = [("by transport", &latency.by_transport), ("by client activity", &latency.by_client_activity)];
+    let classes = [
+        ("by transport", &latency.by_transport),
+        ("by connection", &latency.by_connection),
+        ("by client activity", &latency.by_client_activity),
+    ];
     for (head, class) in classes {
         lines.extend(class.iter().map(|(name, figures)| Line::sub(&format!("{head}: {name}"), tail(figures))));
     }

@@ -65,8 +65,14 @@ impl RunReport {
         let [opened, failed, peak, rest] =
             [connections.opened, connections.failed, connections.peak_open, connections.open_at_end].map(grouped);
         writeln!(f, "connected  opened {opened}, failed {failed}, at most {peak} open; {rest} open at the end")?;
+        if connections.resumed > 0 {
+            writeln!(f, "           with a resumed TLS session: {}", grouped(connections.resumed))?;
+        }
         if !connections.closed.is_empty() {
             writeln!(f, "           closed: {}", counts(&connections.closed))?;
+        }
+        for (class, tail) in &self.summary.latency_ms.by_connection {
+            writeln!(f, "           {class:<13} {}", TailLine(tail))?;
         }
         let queries = &self.summary.queries;
         if queries.resent + queries.fell_back > 0 {

@@ -279,5 +279,7 @@ fn what_happened_on_connections_is_in_rows_and_summary() {
     assert_eq!((queries.resent, queries.fell_back, queries.failed), (2, 1, 1));
     assert_eq!(queries.failed_by_reason, [("closed_by_server".to_owned(), 1)].into());
     assert_eq!((connections.opened, connections.failed), (2, 0));
+    let of = |class: &str| report.summary.latency_ms.by_connection.get(class).map(|tail| tail.queries);
+    assert_eq!((of("fresh"), of("reused"), of("fresh_resumed")), (Some(3), Some(1), None));
     assert!(report.to_string().contains("queries sent again on a new connection: 2"), "{report}");
 }

@@ -4,7 +4,13 @@ use std::net::IpAddr;
 
 use ldplayer_core::{RunTime, Transport};
 
+use super::tls::Tls;
 use crate::slab::List;
+
+/// No keepalive was told.
+pub const UNTOLD: u16 = u16::MAX;
+/// Nanoseconds in a unit of keepalive (RFC 7828 §3.1).
+const KEEPALIVE_UNIT: i64 = 100_000_000;
 
 /// Where a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +19,8 @@ pub enum State {
     Wanted,
     /// The kernel is at it.
     Opening,
+    /// The TLS handshake is under way.
+    Handshaking,
     /// Queries can be written.
     Open,
     /// As before, and nothing is outstanding.
@@ -34,6 +42,8 @@ pub struct Connection {
     pub server: u16,
     /// Local port, 0 until it is open.
     pub port: u16,
+    /// What the server said last about how long it keeps idle connections, in units of 100 ms; [`UNTOLD`] if it did not.
+    pub keepalive: u16,
     /// What is spoken on it.
     pub transport: Transport,
     /// Where it stands.
@@ -50,6 +60,8 @@ pub struct Connection {
     pub queue: List<1>,
     /// Requests written and not answered.
     pub outstanding: List<1>,
+    /// The TLS session, where there is one.
+    pub tls: Option<Box<Tls>>,
     /// What is in flight; `None` when nothing is.
     pub buffers: Option<Box<Buffers>>,
 }
@@ -69,9 +81,27 @@ impl Connection {
         self.queue.len() + self.outstanding.len()
     }
 
+    /// How long it may be idle by the server's word, in nanoseconds, where that is less than the client's `own` time.
+    pub fn told(&self, own: i64) -> Option<i64> {
+        let told = (self.keepalive != UNTOLD).then_some(i64::from(self.keepalive) * KEEPALIVE_UNIT);
+        told.filter(|&told| told < own)
+    }
+
     /// Whether queries can be written now.
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open | State::Idle)
+    }
+
+    /// Whether it is on its way up.
+    pub fn is_rising(&self) -> bool {
+        matches!(self.state, State::Opening | State::Handshaking)
+    }
+
+    /// Whether there is something to write.
+    pub fn has_output(&self) -> bool {
+        !self.queue.is_empty()
+            || self.buffers.as_ref().is_some_and(|buffers| !buffers.output.is_empty())
+            || self.tls.as_ref().is_some_and(|tls| tls.has_output())
     }
 
     /// Takes the half response kept.

@@ -1,10 +1,14 @@
 //! A network and a server for the tests of the machine: a clock that only they move, segments that arrive after a delay.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Write};
+use std::sync::Arc;
 
 use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 
-use super::{Action, Config, Connections, End, Policy, framing};
+use rustls::{ServerConfig, ServerConnection};
+
+use super::{Action, Config, Connections, End, Policy, TlsClient, TlsSettings, framing};
 use crate::route::{Route, SocketKey};
 use crate::slab::Slot;
 use crate::test::query;
@@ -52,6 +56,9 @@ pub struct Network {
     /// Every message that reached the server, with its connection.
     pub seen: Vec<(u64, Vec<u8>)>,
     server: Behaviour,
+    /// How the server speaks TLS, and its sessions.
+    pub tls: Option<Arc<ServerConfig>>,
+    sessions: HashMap<u64, ServerConnection>,
     slots: HashMap<u64, Slot>,
     streams: HashMap<u64, Vec<u8>>,
     events: BTreeMap<(i64, u64), Event>,
@@ -106,17 +113,30 @@ pub fn answer(message: &[u8]) -> Reply {
 impl Network {
     pub fn new(config: Config, server: impl FnMut(u64, &[u8]) -> Vec<Reply> + 'static) -> Self {
         Self {
-            machine: Connections::new(config),
+            machine: Connections::new(config, None),
             now: 0,
             accept: Accept::Yes,
             room: usize::MAX,
             seen: Vec::new(),
             server: Box::new(server),
+            tls: None,
+            sessions: HashMap::new(),
             slots: HashMap::new(),
             streams: HashMap::new(),
             events: BTreeMap::new(),
             scheduled: 0,
         }
+    }
+
+    /// A network whose clients and server speak TLS.
+    pub fn encrypted(
+        policy: Policy,
+        settings: &TlsSettings,
+        tls: Arc<ServerConfig>,
+        server: impl FnMut(u64, &[u8]) -> Vec<Reply> + 'static,
+    ) -> Self {
+        let machine = Connections::new(config(policy), Some(TlsClient::new(settings).unwrap()));
+        Self { machine, tls: Some(tls), ..Self::new(config(policy), server) }
     }
 
     pub fn honest(policy: Policy) -> Self {
@@ -186,8 +206,51 @@ impl Network {
             Event::Input(at, number, octets) if self.is_up(at, number) => self.machine.handle_input(at, now, &octets),
             Event::Ends(at, number, end) if self.is_up(at, number) => self.machine.handle_closed(at, now, end),
             Event::Writable(at, number) if self.is_up(at, number) => self.machine.handle_writable(at),
+            Event::Arrives(number, octets) if self.tls.is_some() => self.serve_tls(number, &octets),
             Event::Arrives(number, octets) => self.serve(number, &octets),
             _ => {}
+        }
+    }
+
+    /// Takes records: what they carry is served, and what the session has to say is sent.
+    fn serve_tls(&mut self, number: u64, mut octets: &[u8]) {
+        let config = Arc::clone(self.tls.as_ref().unwrap());
+        let mut session = self.sessions.remove(&number).unwrap_or_else(|| ServerConnection::new(config).unwrap());
+        let mut failed = false;
+        let mut content = Vec::new();
+        while !octets.is_empty() && !failed {
+            session.read_tls(&mut octets).unwrap();
+            failed = session.process_new_packets().is_err();
+            // The end of what there is comes as an error.
+            let _ = session.reader().read_to_end(&mut content);
+        }
+        self.flush(number, &mut session);
+        self.sessions.insert(number, session);
+        if failed {
+            self.schedule(DELAY, Event::Ends(self.slots[&number], number, End::Closed));
+        }
+        self.serve(number, &content);
+    }
+
+    fn flush(&mut self, number: u64, session: &mut ServerConnection) {
+        let mut out = Vec::new();
+        while session.wants_write() {
+            session.write_tls(&mut out).unwrap();
+        }
+        if !out.is_empty() {
+            self.schedule(DELAY, Event::Input(self.slots[&number], number, out));
+        }
+    }
+
+    /// Sends octets to the client, in a record of their own where there are records.
+    fn send(&mut self, number: u64, octets: Vec<u8>) {
+        match self.sessions.remove(&number) {
+            None => self.schedule(DELAY, Event::Input(self.slots[&number], number, octets)),
+            Some(mut session) => {
+                session.writer().write_all(&octets).unwrap();
+                self.flush(number, &mut session);
+                self.sessions.insert(number, session);
+            }
         }
     }
 
@@ -200,9 +263,7 @@ impl Network {
             for reply in (self.server)(number, message) {
                 let at = self.slots[&number];
                 match reply {
-                    Reply::Segments(segments) => {
-                        segments.into_iter().for_each(|octets| self.schedule(DELAY, Event::Input(at, number, octets)));
-                    }
+                    Reply::Segments(segments) => segments.into_iter().for_each(|octets| self.send(number, octets)),
                     Reply::Close => self.schedule(DELAY, Event::Ends(at, number, End::Closed)),
                     Reply::Reset => self.schedule(DELAY, Event::Ends(at, number, End::Reset)),
                 }

@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::simulation::{
     Accept, DELAY, Network, Reply, TIMEOUT, answer, config, framed, number, policy, route, tcp_query,
 };
-use super::{Config, ConnectionCounts, Policy};
+use super::{Config, ConnectionCounts, Policy, framing};
 use crate::slab::Slot;
 
 fn statuses(rows: &[Outcome]) -> Vec<(u64, Status, Option<Reason>)> {
@@ -73,6 +73,33 @@ fn an_idle_connection_is_closed_after_its_time_and_not_before() {
     assert_eq!(network.machine.poll_timeout(), None);
     let rows = network.replay([tcp_query(1, 1, 9_000)]);
     assert_eq!((rows[0].connection, rows[0].reused), (Some(1), false));
+}
+
+#[test]
+fn a_server_that_tells_a_shorter_time_is_heeded() {
+    // An answer with the option edns-tcp-keepalive (RFC 7828).
+    fn telling(message: &[u8], units: u16) -> Reply {
+        let mut response = crate::test::response(message, 0);
+        response[11] = 1;
+        response.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 6, 0, 11, 0, 2]);
+        response.extend_from_slice(&units.to_be_bytes());
+        let mut out = Vec::new();
+        framing::append(&mut out, &response, u16::from_be_bytes([response[0], response[1]]));
+        Reply::Segments(vec![out])
+    }
+    const UNIT: i64 = 100_000_000;
+    let policy = Policy { idle_timeout: 10 * UNIT, ..policy() };
+    for (units, lasts) in [(3, 3 * UNIT), (0, 0), (20, 10 * UNIT)] {
+        let mut network = Network::new(config(policy), move |_, message| vec![telling(message, units)]);
+        let rows = network.replay([tcp_query(0, 1, 0), tcp_query(1, 1, 60)]);
+        assert_eq!(statuses(&rows), answered(0..2));
+        let since = network.now;
+        network.pass(since + lasts - 1);
+        assert_eq!(network.machine.connection_counts().open, u64::from(lasts > 0));
+        network.pass(since + lasts);
+        assert_eq!(network.machine.connection_counts().open, 0);
+        accounts_hold(&network, &rows, 2);
+    }
 }
 
 #[test]
@@ -361,5 +388,22 @@ proptest! {
         prop_assert_eq!(network.machine.connection_counts().open, 0);
         prop_assert_eq!(network.machine.requests.len(), 0, "a request was forgotten");
         prop_assert!(network.machine.by_id.is_empty() && network.machine.current.is_empty());
+    }
+
+    #[test]
+    fn any_octets_from_the_server_do_no_harm(
+        segments in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..8),
+        mutations in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+    ) {
+        let mut network = Network::new(config(policy()), move |_, message| {
+            let mut response = framed(message);
+            for (at, octet) in &mutations {
+                let at = at.index(response.len());
+                response[at] = *octet;
+            }
+            vec![Reply::Segments(vec![response]), Reply::Segments(segments.clone())]
+        });
+        let rows = network.replay((0..3).map(|number| tcp_query(number, 1, 10 * number as i64)));
+        accounts_hold(&network, &rows, 3);
     }
 }

@@ -54,12 +54,14 @@ pub fn settings(server: SocketAddr) -> Settings {
         workers: 2,
         cores: Vec::new(),
         precision: Precision::Normal,
-        query_timeout: 300_000_000,
+        query_timeout: 3_000_000_000,
         max_lag: None,
         fast: false,
         window: 100,
         max_sockets: 100,
         policy: Policy::default(),
+        tls: None,
+        tls_port: 853,
         seed: 1,
     }
 }

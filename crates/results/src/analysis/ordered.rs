@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use arrow_array::types::{Int8Type, Int32Type, Int64Type};
+use arrow_array::Array;
+use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt64Type};
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Reason, Status, Transport};
 
@@ -12,8 +13,21 @@ use super::read::{Batch, RowFiles, at};
 use crate::error::ResultsError;
 
 /// Columns that this pass reads.
-const COLUMNS: [&str; 8] =
-    ["client", "transport", "intended_ns", "submitted_ns", "sent_ns", "answered_ns", "status", "reason"];
+const COLUMNS: [&str; 11] = [
+    "client",
+    "transport",
+    "connection",
+    "intended_ns",
+    "submitted_ns",
+    "sent_ns",
+    "answered_ns",
+    "status",
+    "reason",
+    "reused",
+    "resumed",
+];
+/// How a query came by its connection, as keys of the summary. Queries without one have no class.
+pub const CONNECTIONS: [&str; 3] = ["fresh", "fresh_resumed", "reused"];
 /// Rows held and sorted at a time (about 50 MB), unless a single second has more.
 const SLICE_ROWS: u64 = 1_000_000;
 
@@ -32,6 +46,8 @@ pub struct Row {
     pub transport: u8,
     /// Its client's class, an index of [`Activity::NAMES`].
     pub activity: u8,
+    /// How it came by its connection, an index of [`CONNECTIONS`] or beyond.
+    pub connection: u8,
 }
 
 /// Gives the rows slice by slice, each sorted by due time; memory is bounded by the slice.
@@ -82,6 +98,13 @@ fn collect(batch: &Batch<'_>, due: &Range<i64>, activity: &Activity, rows: &mut 
     let submitted = batch.numbers::<Int64Type>("submitted_ns")?;
     let sent = batch.numbers::<Int64Type>("sent_ns")?;
     let answered = batch.numbers::<Int64Type>("answered_ns")?;
+    let connection = batch.numbers::<UInt64Type>("connection")?;
+    let (reused, resumed) = (batch.bits("reused")?, batch.bits("resumed")?);
+    let class = |row: usize| match (connection.is_valid(row), reused.value(row), resumed.value(row)) {
+        (false, ..) => u8::MAX,
+        (_, true, _) => 2,
+        (_, false, resumed) => u8::from(resumed),
+    };
     for row in 0..batch.len() {
         let in_slice = due.contains(&intended.value(row));
         if !in_slice || !status.at(row).flatten().is_some_and(|status| counts(status, reason.at(row).flatten())) {
@@ -95,6 +118,7 @@ fn collect(batch: &Batch<'_>, due: &Range<i64>, activity: &Activity, rows: &mut 
             answered: answer,
             transport: transport.at(row).unwrap_or_default(),
             activity: client.at(row).unwrap_or_default(),
+            connection: class(row),
         });
     }
     Ok(())

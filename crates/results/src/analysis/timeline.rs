@@ -5,7 +5,7 @@ use ldplayer_core::time::NS_PER_S;
 
 use super::accounts::Activity;
 use super::figures::{Box5, LatencySlot};
-use super::ordered::Row;
+use super::ordered::{CONNECTIONS, Row};
 use super::spread::{Censored, Spread};
 
 /// Time slices of the figure of timing errors.
@@ -49,6 +49,8 @@ pub struct Timeline {
     pub by_transport: [Censored; Transport::ALL.len()],
     /// As `from_sent`, by class of client.
     pub by_activity: [Censored; Activity::NAMES.len()],
+    /// The same by how a query came by its connection.
+    pub by_connection: [Censored; CONNECTIONS.len()],
     latency: Slots<Censored, LatencySlot>,
     scratch: Vec<i64>,
 }
@@ -76,6 +78,7 @@ impl Timeline {
             from_sent: Censored::default(),
             by_transport: Default::default(),
             by_activity: Default::default(),
+            by_connection: Default::default(),
             latency: Slots::default(),
             scratch: Vec::new(),
         }
@@ -119,6 +122,9 @@ impl Timeline {
         self.from_intended.push(row.answered.map(|answered| answered - row.intended));
         self.from_sent.push(from_sent);
         if let Some(class) = self.by_transport.get_mut(usize::from(row.transport)) {
+            class.push(from_sent);
+        }
+        if let Some(class) = self.by_connection.get_mut(usize::from(row.connection)) {
             class.push(from_sent);
         }
         if let Some(class) = self.by_activity.get_mut(usize::from(row.activity)) {

@@ -1,8 +1,23 @@
 //! The options of connections: as typed, as meant, and as told in `run.json`.
 
+use std::path::{Path, PathBuf};
+
+use ldplayer_core::Transport;
 use ldplayer_core::time::Span;
-use ldplayer_replay::{ConnectionCounts, PIPELINE_MOST, Policy};
+use ldplayer_replay::{ConnectionCounts, PIPELINE_MOST, Policy, Servers, TlsSettings, TlsTrust};
 use ldplayer_results::Connections;
+
+use crate::failure::Failure;
+
+/// The port of DNS over TLS (RFC 7858 §3.1).
+const DOT_PORT: u16 = 853;
+/// Where systems keep the certificates that they trust.
+const SYSTEM_ROOTS: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
 
 /// How clients use connections.
 #[derive(clap::Args, Clone, Debug)]
@@ -21,14 +36,32 @@ pub struct ConnectionArgs {
     #[arg(long, value_name = "S", default_value = "5s")]
     pub connect_timeout: Span,
     /// Ask again over TCP what was answered truncated over UDP, as a stub does; both are one query
-    #[arg(long, value_name = "on|off", default_value = "off", value_parser = parse_switch)]
+    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
     pub tc_fallback: bool,
     /// Let small segments wait for the acknowledgement of earlier ones
-    #[arg(long, value_name = "on|off", default_value = "off", value_parser = parse_switch)]
+    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
     pub nagle: bool,
     /// Send the first query with the first segment (TCP Fast Open), where the server allows it
-    #[arg(long, value_name = "on|off", default_value = "off", value_parser = parse_switch)]
+    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
     pub fast_open: bool,
+    /// Trust servers whose certificate leads to one in this PEM file [default: those that the system trusts]
+    #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
+    pub tls_ca: Option<PathBuf>,
+    /// Trust any server, without a look at its certificate
+    #[arg(long)]
+    pub tls_insecure: bool,
+    /// Name that the server is asked for and its certificate must have [default: the address asked]
+    #[arg(long, value_name = "NAME")]
+    pub tls_name: Option<String>,
+    /// Version of TLS
+    #[arg(long, value_name = "1.2|1.3", default_value = "1.3", value_parser = ["1.2", "1.3"])]
+    pub tls_version: String,
+    /// Port of the servers for DNS over TLS [default: that of --server with --transport dot, unless it is 53; 853 else]
+    #[arg(long, value_name = "PORT")]
+    pub tls_port: Option<u16>,
+    /// Let clients resume their own TLS sessions
+    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "on", value_parser = parse_switch)]
+    pub resumption: bool,
 }
 
 impl ConnectionArgs {
@@ -46,6 +79,42 @@ impl ConnectionArgs {
         .bounded()
     }
 
+    /// How TLS is used, where queries may go over it: `all` of them do, or those recorded so where it was said whom to trust.
+    pub fn tls(&self, all: Option<Transport>) -> Result<Option<TlsSettings>, Failure> {
+        let says_whom_to_trust = self.tls_ca.is_some() || self.tls_insecure;
+        let is_wanted = all.map_or(says_whom_to_trust, |transport| transport == Transport::Dot);
+        if !is_wanted {
+            return Ok(None);
+        }
+        let name = self.tls_name.as_deref().map(TlsSettings::parse_name).transpose();
+        Ok(Some(TlsSettings {
+            trust: self.trust()?,
+            name: name.map_err(|error| anyhow::anyhow!("--tls-name: {error}"))?,
+            resumption: self.resumption,
+            tls12: self.tls_version == "1.2",
+        }))
+    }
+
+    fn trust(&self) -> Result<TlsTrust, Failure> {
+        if self.tls_insecure {
+            return Ok(TlsTrust::Anybody);
+        }
+        let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|file| file.is_file());
+        let Some(file) = self.tls_ca.as_deref().or_else(system) else {
+            let error =
+                "--transport dot: this system keeps no trusted certificates; give --tls-ca FILE or --tls-insecure";
+            return Err(Failure::environment(anyhow::anyhow!(error)));
+        };
+        TlsTrust::from_file(file).map_err(|error| Failure::from(anyhow::anyhow!("--tls-ca {error}")))
+    }
+
+    /// The port asked over TLS.
+    pub fn port(&self, all: Option<Transport>, servers: Servers) -> u16 {
+        let given = [servers.v4, servers.v6].into_iter().flatten().map(|server| server.port());
+        let of_server = || given.filter(|&port| all == Some(Transport::Dot) && port != 53).max();
+        self.tls_port.or_else(of_server).unwrap_or(DOT_PORT)
+    }
+
     /// The policy for `run.json`.
     pub fn config(&self) -> serde_json::Value {
         let policy = self.policy();
@@ -57,6 +126,11 @@ impl ConnectionArgs {
             "tc_fallback": policy.tc_fallback,
             "nagle": policy.nagle,
             "fast_open": policy.fast_open,
+            "tls_ca": self.tls_ca,
+            "tls_insecure": self.tls_insecure,
+            "tls_name": self.tls_name,
+            "tls_version": self.tls_version,
+            "resumption": self.resumption,
         })
     }
 }
@@ -102,8 +176,35 @@ mod tests {
     }
 
     #[test]
+    fn the_port_of_tls_is_the_one_meant() {
+        let args = |port: Option<u16>| {
+            let words = ["x", "--tls-insecure"].into_iter().map(str::to_owned);
+            let port = port.map(|port| ["--tls-port".to_owned(), port.to_string()]);
+            let typed = <Typed as clap::Parser>::parse_from(words.chain(port.into_iter().flatten()));
+            typed.connections
+        };
+        let servers = |server: &str| Servers { v4: Some(server.parse().unwrap()), v6: None };
+        let dot = Some(Transport::Dot);
+        assert_eq!(args(None).port(dot, servers("127.0.0.1:53")), 853);
+        assert_eq!(args(None).port(dot, servers("127.0.0.1:5300")), 5300);
+        assert_eq!(args(None).port(None, servers("127.0.0.1:5300")), 853);
+        assert_eq!(args(Some(8853)).port(None, servers("127.0.0.1:5300")), 8853);
+        let is_used = |all| args(None).tls(all).ok().map(|tls| tls.is_some());
+        assert_eq!((is_used(None), is_used(Some(Transport::Tcp)), is_used(dot)), (Some(true), Some(false), Some(true)));
+    }
+
+    #[derive(clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        connections: ConnectionArgs,
+    }
+
+    #[test]
     fn switches_are_on_or_off() {
         assert_eq!((parse_switch("on"), parse_switch("off")), (Ok(true), Ok(false)));
         assert!(parse_switch("yes").is_err());
+        let typed = <Typed as clap::Parser>::parse_from("x --nagle on --tc-fallback on --resumption off".split(' '));
+        let policy = typed.connections.policy();
+        assert!(policy.nagle && policy.tc_fallback && !policy.fast_open && !typed.connections.resumption);
     }
 }

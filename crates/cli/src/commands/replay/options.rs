@@ -61,7 +61,7 @@ pub struct Args {
     /// End after so much of the trace (seconds from its start, or with a unit)
     #[arg(long, value_name = "S")]
     pub stop: Option<Span>,
-    /// Transport of all queries: as-recorded, udp or tcp
+    /// Transport of all queries: as-recorded, udp, tcp or dot (DNS over TLS)
     #[arg(long, default_value = "as-recorded", value_parser = parse_transport)]
     pub transport: TransportChoice,
     /// How clients use connections
@@ -148,6 +148,11 @@ impl Plan {
         let sources = sources(args)?;
         let fast = args.timing == Timing::Fast;
         let (inputs, open) = args.reading.of(&args.trace);
+        let transport = match args.transport {
+            TransportChoice::AsRecorded => None,
+            TransportChoice::All(transport) => Some(transport),
+        };
+        let servers = servers(&args.server, netns::has_ipv6())?;
         Ok(Self {
             inputs,
             open,
@@ -156,14 +161,11 @@ impl Plan {
                 timing: args.speed.map_or(args.timing, Timing::Scaled),
                 start: args.start.map_or(0, Span::ns),
                 stop: args.stop.map(Span::ns),
-                transport: match args.transport {
-                    TransportChoice::AsRecorded => None,
-                    TransportChoice::All(transport) => Some(transport),
-                },
+                transport,
             },
             settings: Settings {
                 sources,
-                servers: servers(&args.server, netns::has_ipv6())?,
+                servers,
                 workers,
                 cores: args.cores.clone(),
                 precision: args.precision,
@@ -173,6 +175,8 @@ impl Plan {
                 window: args.max_outstanding.max(1),
                 max_sockets: max_sockets(workers),
                 policy: args.connections.policy(),
+                tls: args.connections.tls(transport)?,
+                tls_port: args.connections.port(transport, servers),
                 seed: args.seed,
             },
             allowed: args.allow_target.clone(),
@@ -203,6 +207,7 @@ impl Plan {
             "stop_s": self.plan.stop.map(|stop| stop as f64 / 1e9),
             "transport": self.plan.transport.map_or("as-recorded", Transport::as_str),
             "connections": args.connections.config(),
+            "tls_port": settings.tls.as_ref().map(|_| settings.tls_port),
             "sources": describe_sources(&settings.sources),
             "query_timeout_s": settings.query_timeout as f64 / 1e9,
             "workers": settings.workers,
@@ -309,8 +314,8 @@ fn parse_transport(word: &str) -> Result<TransportChoice, String> {
         return Ok(TransportChoice::AsRecorded);
     }
     match Transport::from_str(word).map_err(|error| error.to_string())? {
-        transport @ (Transport::Udp | Transport::Tcp) => Ok(TransportChoice::All(transport)),
-        other => Err(format!("{other} is not built yet: use as-recorded, udp or tcp")),
+        transport @ (Transport::Udp | Transport::Tcp | Transport::Dot) => Ok(TransportChoice::All(transport)),
+        other => Err(format!("{other} is not built yet: use as-recorded, udp, tcp or dot")),
     }
 }
 

@@ -1,0 +1,144 @@
+//! The machine over TLS: handshakes, tickets, certificates, and the same adversity as over TCP.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ldplayer_core::{Outcome, Query, Reason, Status, Transport};
+use rustls::ServerConfig;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::simulation::{DELAY, Network, Reply, answer, framed, policy, tcp_query};
+use super::{Policy, TlsSettings, TlsTrust};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn server(certificate: &str) -> Arc<ServerConfig> {
+    let certificate = CertificateDer::from_pem_file(data(certificate)).unwrap();
+    let key = PrivateKeyDer::from_pem_file(data("server.key")).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    Arc::new(config)
+}
+
+fn settings() -> TlsSettings {
+    let trust = TlsTrust::from_file(&data("ca.pem")).unwrap();
+    TlsSettings { trust, name: None, resumption: true, tls12: false }
+}
+
+fn dot_query(number: u64, client: u8, due: i64) -> Query {
+    Query { transport: Transport::Dot, ..tcp_query(number, client, due) }
+}
+
+fn network(settings: &TlsSettings) -> Network {
+    Network::encrypted(policy(), settings, server("server.pem"), |_, message| vec![answer(message)])
+}
+
+fn latencies(rows: &[Outcome]) -> Vec<i64> {
+    rows.iter().map(|row| (row.answered.unwrap() - row.submitted.unwrap()) / DELAY).collect()
+}
+
+#[test]
+fn a_fresh_session_takes_three_round_trips_and_a_reused_one_takes_one() {
+    let mut network = network(&settings());
+    let rows = network.replay([dot_query(0, 1, 0), dot_query(1, 1, 200)]);
+    assert!(rows.iter().all(|row| row.status == Status::Answered && row.transport == Transport::Dot));
+    assert_eq!(latencies(&rows), [6, 2]);
+    assert_eq!((rows[0].connect_ns, rows[0].handshake_ns), (Some(2 * DELAY), Some(2 * DELAY)));
+    assert_eq!((rows[1].handshake_ns, rows[1].reused, rows[1].resumed), (None, true, false));
+    let counts = network.machine.connection_counts();
+    assert_eq!((counts.opened, counts.resumed, counts.failed), (1, 0, 0));
+}
+
+#[test]
+fn tls_1_2_takes_a_round_trip_more() {
+    let mut network = network(&TlsSettings { tls12: true, ..settings() });
+    let rows = network.replay([dot_query(0, 1, 0)]);
+    assert_eq!(latencies(&rows), [8]);
+}
+
+#[test]
+fn a_client_resumes_its_own_sessions_and_nobody_else_s() {
+    let policy = Policy { queries_per_connection: 1, ..policy() };
+    for (resumption, expected) in [(true, [false, true, false, true]), (false, [false; 4])] {
+        let settings = TlsSettings { resumption, ..settings() };
+        let mut network =
+            Network::encrypted(policy, &settings, server("server.pem"), |_, message| vec![answer(message)]);
+        let queries = [(1, 0), (1, 200), (2, 400), (2, 600)];
+        let rows =
+            network.replay(queries.into_iter().zip(0..).map(|((client, due), number)| dot_query(number, client, due)));
+        assert_eq!(rows.iter().map(|row| row.resumed).collect::<Vec<_>>(), expected);
+        let resumed = expected.iter().filter(|&&resumed| resumed).count() as u64;
+        assert_eq!(network.machine.connection_counts().resumed, resumed);
+        assert_eq!(network.machine.connection_counts().closed_spent, 4);
+    }
+}
+
+#[test]
+fn bad_certificates_fail_the_handshake_with_their_reason() {
+    let other = TlsSettings { name: Some(TlsSettings::parse_name("other.test").unwrap()), ..settings() };
+    let named = TlsSettings { name: Some(TlsSettings::parse_name("dns.test").unwrap()), ..settings() };
+    let anybody = TlsSettings { trust: TlsTrust::Anybody, ..settings() };
+    for (certificate, settings, reason) in [
+        ("expired.pem", settings(), Some(Reason::CertificateTime)),
+        ("stranger.pem", settings(), Some(Reason::CertificateUntrusted)),
+        ("server.pem", other, Some(Reason::CertificateName)),
+        ("server.pem", named, None),
+        ("expired.pem", anybody.clone(), None),
+        ("stranger.pem", anybody, None),
+    ] {
+        let mut network =
+            Network::encrypted(policy(), &settings, server(certificate), |_, message| vec![answer(message)]);
+        let rows = network.replay([dot_query(0, 1, 0), dot_query(1, 1, 1)]);
+        let status = if reason.is_some() { Status::TlsFailed } else { Status::Answered };
+        assert!(rows.iter().all(|row| (row.status, row.reason) == (status, reason)), "{certificate}: {rows:?}");
+        let counts = network.machine.counts();
+        assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed);
+        assert_eq!(network.machine.connection_counts().failed, u64::from(reason.is_some()));
+    }
+}
+
+#[test]
+fn a_server_that_speaks_no_tls_fails_the_handshake() {
+    let mut network = network(&settings());
+    network.tls = None;
+    let rows = network.replay([dot_query(0, 1, 0)]);
+    // It takes the records for the beginning of a message, and never answers.
+    assert_eq!((rows[0].status, rows[0].reason), (Status::TlsFailed, Some(Reason::ConnectTimeout)));
+}
+
+#[test]
+fn orphans_of_a_session_are_sent_again_and_answers_may_be_cut_into_records() {
+    let mut network =
+        Network::encrypted(policy(), &settings(), server("server.pem"), |connection, message| match connection {
+            0 => vec![Reply::Segments(vec![framed(message)[..5].to_vec()]), Reply::Reset],
+            _ => vec![Reply::Segments(framed(message).chunks(1).map(<[u8]>::to_vec).collect())],
+        });
+    let rows = network.replay([dot_query(0, 1, 0), dot_query(1, 1, 0)]);
+    assert!(rows.iter().all(|row| row.status == Status::Answered && row.resent && row.connection == Some(1)));
+    assert_eq!(network.machine.connection_counts().reset, 1);
+}
+
+#[test]
+fn a_full_kernel_buffer_loses_no_record() {
+    let mut network = network(&settings());
+    network.room = 7;
+    let rows = network.replay((0..3).map(|number| dot_query(number, 1, number as i64)));
+    assert!(rows.iter().all(|row| row.status == Status::Answered), "{rows:?}");
+}
+
+#[test]
+fn an_idle_session_is_closed_with_a_word() {
+    let mut network = network(&settings());
+    network.replay([dot_query(0, 1, 0)]);
+    network.machine.handle_timeout(ldplayer_core::RunTime(network.now + 5_000));
+    assert!(network.machine.take_last_words(0).is_some_and(|words| words.len() > 5));
+    assert_eq!(network.machine.connection_counts().closed_idle, 1);
+}

@@ -1,0 +1,207 @@
+//! TLS without sockets: one session of a client, over the unbuffered interface of rustls, which is used nowhere else.
+
+mod client;
+mod tickets;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ldplayer_core::{Reason, RunTime};
+use rustls::client::UnbufferedClientConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus, WriteTraffic};
+use rustls::{CertificateError, ClientConfig, Error, HandshakeKind};
+
+pub use self::client::{TlsClient, TlsError, TlsSettings, TlsTrust};
+
+/// Octets that a record adds to its content, at most (RFC 8446 §5.2).
+const RECORD_OVERHEAD: usize = 5 + 256;
+/// Octets of content in a record at most (RFC 8446 §5.1).
+const RECORD: usize = 1 << 14;
+
+/// The session of one connection. Idle, it holds no octets of either direction.
+pub struct Tls {
+    session: UnbufferedClientConnection,
+    /// Records that have not come whole.
+    input: Vec<u8>,
+    /// Records to be sent.
+    output: Vec<u8>,
+    /// When the handshake began.
+    pub began: RunTime,
+    /// Content may be sent.
+    is_up: bool,
+    /// The peer has said that it sends no more.
+    has_ended: bool,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("is_up", &self.is_up).field("has_ended", &self.has_ended).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// A session whose first message is ready to be sent.
+    ///
+    /// # Errors
+    /// When the configuration allows no handshake.
+    pub fn start(
+        config: &Arc<ClientConfig>,
+        name: rustls::pki_types::ServerName<'static>,
+        now: RunTime,
+    ) -> Result<Self, Error> {
+        let session = UnbufferedClientConnection::new(Arc::clone(config), name)?;
+        let mut tls =
+            Self { session, input: Vec::new(), output: Vec::new(), began: now, is_up: false, has_ended: false };
+        tls.advance(&[], &mut Vec::new())?;
+        Ok(tls)
+    }
+
+    /// Takes octets that arrived and appends their content to `content`.
+    ///
+    /// # Errors
+    /// Why the session is over. What [`Self::take_output`] gives then tells the peer.
+    pub fn read(&mut self, octets: &[u8], content: &mut Vec<u8>) -> Result<(), Error> {
+        self.input.extend_from_slice(octets);
+        let result = self.advance(&[], content);
+        if self.input.is_empty() {
+            self.input = Vec::new();
+        }
+        if result.is_err() {
+            // The alert is queued behind the error; that it cannot be encoded, too, changes nothing.
+            let _ = self.advance(&[], &mut Vec::new());
+        }
+        result
+    }
+
+    /// Encrypts `content` for [`Self::take_output`].
+    ///
+    /// # Errors
+    /// When the session may not send, or not any more.
+    pub fn write(&mut self, content: &[u8]) -> Result<(), Error> {
+        self.advance(content, &mut Vec::new())
+    }
+
+    /// What tells the peer that nothing more comes (RFC 8446 §6.1).
+    pub fn close(&mut self) -> Option<Vec<u8>> {
+        let state = self.session.process_tls_records(&mut self.input).state;
+        let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else { return None };
+        let output = &mut self.output;
+        let queued = append(output, |room| match traffic.queue_close_notify(room) {
+            Ok(count) => Ok(count),
+            Err(EncryptError::InsufficientSize(error)) => Err(Some(error.required_size)),
+            Err(EncryptError::EncryptExhausted) => Err(None),
+        });
+        queued.ok().map(|()| std::mem::take(output))
+    }
+
+    /// Appends what is to be sent to `out`.
+    pub fn take_output(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.output);
+        self.output = Vec::new();
+    }
+
+    /// Whether there is something to be sent.
+    pub const fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Whether the handshake is through.
+    pub const fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    /// Whether the peer has ended its side.
+    pub const fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Whether the session is the continuation of an earlier one.
+    pub fn is_resumed(&self) -> bool {
+        self.session.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Carries the session on as far as its input goes, and sends `content` once it may.
+    fn advance(&mut self, content: &[u8], received: &mut Vec<u8>) -> Result<(), Error> {
+        let Self { session, input, output, is_up, has_ended, .. } = self;
+        let mut content = Some(content).filter(|content| !content.is_empty());
+        loop {
+            let UnbufferedStatus { mut discard, state } = session.process_tls_records(input);
+            let mut is_done = false;
+            match state? {
+                ConnectionState::ReadTraffic(mut traffic) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record?;
+                        discard += record.discard;
+                        received.extend_from_slice(record.payload);
+                    }
+                }
+                ConnectionState::EncodeTlsData(mut data) => append(output, |room| match data.encode(room) {
+                    Ok(count) => Ok(count),
+                    Err(EncodeError::InsufficientSize(error)) => Err(Some(error.required_size)),
+                    Err(EncodeError::AlreadyEncoded) => Err(None),
+                })?,
+                ConnectionState::TransmitTlsData(data) => data.done(),
+                ConnectionState::WriteTraffic(mut traffic) => {
+                    *is_up = true;
+                    is_done = true;
+                    if let Some(content) = content.take() {
+                        encrypt(&mut traffic, content, output)?;
+                    }
+                }
+                ConnectionState::PeerClosed => *has_ended = true,
+                _ => is_done = true,
+            }
+            input.drain(..discard);
+            if is_done {
+                return if content.is_none() { Ok(()) } else { Err(Error::HandshakeNotComplete) };
+            }
+        }
+    }
+}
+
+fn encrypt<Data>(traffic: &mut WriteTraffic<'_, Data>, content: &[u8], output: &mut Vec<u8>) -> Result<(), Error> {
+    let records = content.len() / RECORD + 1;
+    output.reserve(content.len() + records * RECORD_OVERHEAD);
+    append(output, |room| match traffic.encrypt(content, room) {
+        Ok(count) => Ok(count),
+        Err(EncryptError::InsufficientSize(error)) => Err(Some(error.required_size)),
+        Err(EncryptError::EncryptExhausted) => Err(None),
+    })
+}
+
+/// Appends what `write` writes into the room it is given; it says how much that was, or how much it needs, or that it cannot.
+fn append(output: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) -> Result<(), Error> {
+    let start = output.len();
+    let mut room = output.capacity() - start;
+    loop {
+        output.resize(start + room, 0);
+        match write(&mut output[start..]) {
+            Ok(count) => {
+                output.truncate(start + count);
+                return Ok(());
+            }
+            Err(Some(needed)) if needed > room => room = needed,
+            Err(_) => {
+                output.truncate(start);
+                return Err(Error::EncryptError);
+            }
+        }
+    }
+}
+
+/// The reason of a failed handshake, as rows have it.
+pub fn reason(error: &Error) -> Reason {
+    match error {
+        Error::InvalidCertificate(error) => match error {
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => Reason::CertificateTime,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Reason::CertificateName
+            }
+            _ => Reason::CertificateUntrusted,
+        },
+        _ => Reason::Handshake,
+    }
+}

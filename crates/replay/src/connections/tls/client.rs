@@ -1,0 +1,180 @@
+//! What the TLS sessions of all clients of a worker have in common: whom they trust, what they ask for.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ldplayer_core::RunTime;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, version};
+
+use super::Tls;
+use super::tickets::Tickets;
+
+/// The protocol that clients of DNS over TLS offer (the registry of ALPN identifiers of RFC 7301).
+const DOT: &[u8] = b"dot";
+
+/// Whose certificates are accepted.
+#[derive(Clone, Debug)]
+pub enum TlsTrust {
+    /// Those that lead to one of these.
+    Roots(Arc<RootCertStore>),
+    /// Any, unchecked.
+    Anybody,
+}
+
+/// How clients use TLS.
+#[derive(Clone, Debug)]
+pub struct TlsSettings {
+    /// Whose certificates are accepted.
+    pub trust: TlsTrust,
+    /// The name that the server is asked for and that its certificate must have; `None` is the address asked.
+    pub name: Option<ServerName<'static>>,
+    /// Clients resume their own earlier sessions.
+    pub resumption: bool,
+    /// TLS 1.2 instead of 1.3.
+    pub tls12: bool,
+}
+
+/// What is wrong with TLS settings.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file of certificates that cannot be read or has none.
+    #[error("{}: {why}; give a PEM file of certificates", file.display())]
+    Certificates {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// No name.
+    #[error("`{0}` is no server name; give a domain name or an address")]
+    Name(String),
+}
+
+impl TlsTrust {
+    /// Trust in the certificates of a PEM file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has no certificate.
+    pub fn from_file(file: &Path) -> Result<Self, TlsError> {
+        let failed = |why: String| TlsError::Certificates { file: file.to_owned(), why };
+        let certificates = CertificateDer::pem_file_iter(file).map_err(|error| failed(error.to_string()))?;
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates {
+            let certificate = certificate.map_err(|error| failed(error.to_string()))?;
+            roots.add(certificate).map_err(|error| failed(error.to_string()))?;
+        }
+        if roots.is_empty() {
+            return Err(failed("no certificate in it".to_owned()));
+        }
+        Ok(Self::Roots(Arc::new(roots)))
+    }
+}
+
+impl TlsSettings {
+    /// The server name of a word: a domain name or an address.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn parse_name(word: &str) -> Result<ServerName<'static>, TlsError> {
+        ServerName::try_from(word.to_owned()).map_err(|_| TlsError::Name(word.to_owned()))
+    }
+}
+
+/// What the sessions of a worker's clients are made from.
+pub struct TlsClient {
+    config: Arc<ClientConfig>,
+    tickets: Arc<Tickets>,
+    name: Option<ServerName<'static>>,
+}
+
+impl fmt::Debug for TlsClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsClient").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl TlsClient {
+    /// Clients that behave as `settings` say.
+    ///
+    /// # Errors
+    /// When the library supports no such handshake.
+    pub fn new(settings: &TlsSettings) -> Result<Self, Error> {
+        let provider = Arc::new(default_provider());
+        let versions = if settings.tls12 { &[&version::TLS12] } else { &[&version::TLS13] };
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+        let mut config = match &settings.trust {
+            TlsTrust::Roots(roots) => builder.with_root_certificates(Arc::clone(roots)),
+            TlsTrust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider))),
+        }
+        .with_no_client_auth();
+        let tickets = Arc::new(Tickets::default());
+        config.alpn_protocols = vec![DOT.to_vec()];
+        config.resumption = match settings.resumption {
+            true => Resumption::store(Arc::clone(&tickets) as _),
+            false => Resumption::disabled(),
+        };
+        Ok(Self { config: Arc::new(config), tickets, name: settings.name.clone() })
+    }
+
+    /// A session of `client` with `server`.
+    ///
+    /// # Errors
+    /// When the configuration allows no handshake.
+    pub fn start(&self, client: IpAddr, server: SocketAddr, now: RunTime) -> Result<Tls, Error> {
+        self.set_client(client);
+        let name = self.name.clone().unwrap_or_else(|| ServerName::from(server.ip()));
+        Tls::start(&self.config, name, now)
+    }
+
+    /// The calls into sessions that follow are of this client.
+    pub fn set_client(&self, client: IpAddr) {
+        self.tickets.set_client(client);
+    }
+}
+
+/// Accepts any certificate, and spends no time on it.
+#[derive(Debug)]
+struct Unchecked(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unchecked {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,85 @@
+//! Session tickets, kept for each client apart: no client ever uses another one's.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashMap;
+use rustls::NamedGroup;
+use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::pki_types::ServerName;
+
+/// Tickets kept of one client at most; servers give two with each handshake (RFC 8446 §4.6.1 leaves it to them).
+const TICKETS: usize = 2;
+
+/// The tickets of a worker's clients. Which client is meant is set before each call into a session: rustls asks for tickets
+/// by the server's name only.
+#[derive(Debug, Default)]
+pub struct Tickets(Mutex<Store>);
+
+#[derive(Debug, Default)]
+struct Store {
+    client: Option<IpAddr>,
+    kept: HashMap<IpAddr, Kept, foldhash::fast::FixedState>,
+}
+
+/// What one client knows of its server.
+#[derive(Debug, Default)]
+struct Kept {
+    group: Option<NamedGroup>,
+    tls12: Option<Tls12ClientSessionValue>,
+    tls13: Vec<Tls13ClientSessionValue>,
+}
+
+impl Tickets {
+    /// The calls that follow are of this client.
+    pub fn set_client(&self, client: IpAddr) {
+        self.store().client = Some(client);
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        // One thread uses it; were it to panic inside, a ticket more or less would be all that is wrong.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+        let mut store = self.store();
+        let client = store.client?;
+        Some(act(store.kept.entry(client).or_default()))
+    }
+}
+
+// A worker's clients have one server, so its name tells nothing that the client does not.
+impl ClientSessionStore for Tickets {
+    fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
+        self.with(|kept| kept.group = Some(group));
+    }
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        self.with(|kept| kept.group).flatten()
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {
+        self.with(|kept| kept.tls12 = Some(value));
+    }
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.with(|kept| kept.tls12.clone()).flatten()
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {
+        self.with(|kept| kept.tls12 = None);
+    }
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
+        self.with(|kept| {
+            if kept.tls13.len() >= TICKETS {
+                kept.tls13.remove(0);
+            }
+            kept.tls13.push(value);
+        });
+    }
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.with(|kept| kept.tls13.pop()).flatten()
+    }
+}
