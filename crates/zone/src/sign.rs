@@ -52,7 +52,7 @@ pub struct Policy<'a> {
 /// A signed zone.
 #[derive(Clone, Debug)]
 pub struct Signed {
-    /// Its records in canonical order, signatures behind the set that they sign.
+    /// Its records in canonical order but for the SOA, which is first, and signatures, which are behind the set that they sign.
     pub records: Records,
     /// How many signatures were made.
     pub signatures: usize,
@@ -158,13 +158,15 @@ fn joined(tree: &Tree<'_>, signatures: &[Vec<Vec<u8>>]) -> Result<Records, Probl
     let mut signatures = signatures.iter();
     for name in tree.names() {
         let mut signed = signed_sets(tree, name).peekable();
-        for set in tree.sets(name) {
+        let with_signatures = |set| (set, signed.next_if_eq(&set).and_then(|_| signatures.next()));
+        let mut sets: Vec<_> = tree.sets(name).map(with_signatures).collect();
+        // Zone files begin with it by custom, and some programs ask for that.
+        sets.sort_by_key(|(set, _)| tree.rtype(set) != rtype::SOA);
+        for (set, signatures) in sets {
             let (owner, ttl) = (tree.owner(set), tree.ttl(set));
             tree.data(set).try_for_each(|data| all.push(owner, tree.rtype(set), ttl, data))?;
-            if signed.next_if_eq(&set).is_some() {
-                let mut made = signatures.next().into_iter().flatten();
-                made.try_for_each(|data| all.push(owner, rtype::RRSIG, ttl, data))?;
-            }
+            let mut made = signatures.into_iter().flatten();
+            made.try_for_each(|data| all.push(owner, rtype::RRSIG, ttl, data))?;
         }
     }
     Ok(all)

@@ -117,6 +117,7 @@ fn the_same_input_gives_the_same_zone_and_signing_again_changes_nothing() {
     for algorithm in Algorithm::ALL {
         let keys = keys(algorithm, 2);
         let first = signed(&zone("plain.zone"), &keys, 1, nsec3(1, b"x", true));
+        assert_eq!(first.records.get(0).rtype, rtype::SOA);
         let again = signed(&first.records, &keys, 1, nsec3(1, b"x", true));
         assert_eq!(text(&first.records), text(&again.records), "{algorithm}");
         let other = signed(&first.records, &keys, 1, Denial::Nsec);

@@ -74,10 +74,12 @@ impl Program {
 
 /// The line and the words of the first complaint.
 fn read_complaint(said: &str, file: &Path) -> (u32, String) {
-    let is_complaint = |line: &&str| line.contains("error: ") || line.contains(&*file.to_string_lossy());
-    let first = said.lines().find(is_complaint).or_else(|| said.lines().next()).unwrap_or("it says nothing").trim();
+    let place = format!("{}:", file.display());
+    let with = |text: &str| said.lines().find(|line| line.contains(text));
+    let first =
+        with("error: ").or_else(|| with(&place)).or_else(|| said.lines().next()).unwrap_or("it says nothing").trim();
     let words = first.split_once("error: ").map_or(first, |(_, words)| words);
-    let Some((before, behind)) = words.split_once(&format!("{}:", file.display())) else {
+    let Some((before, behind)) = words.split_once(&place) else {
         return (0, words.to_owned());
     };
     let digits = behind.split(|octet: char| !octet.is_ascii_digit()).next().unwrap_or_default();
@@ -118,7 +120,7 @@ mod tests {
                 (23, "dns_rdata_fromtext: near eol: unexpected end of input"),
             ),
             (
-                "[2026-01-01 00:00:00.000] nsd-checkzone[1]: error: /z/example.zone:4: unknown type\nzone has 1 errors\n",
+                "zone example. file /z/example.zone has 1 errors\n[2026-01-01 00:00:00.000] nsd-checkzone[1]: error: /z/example.zone:4: unknown type\n",
                 (4, "unknown type"),
             ),
             (
