@@ -12,12 +12,15 @@ fuzz_target!(|data: &[u8]| {
     let mut builder = Builder::default();
     for (server, message) in [([198, 41, 0, 4], first), ([192, 0, 2, 1], second)] {
         let response = Response { time_ns: 0, client: [10, 0, 0, 1].into(), server: server.into(), message };
+        // Two messages hold less than can be numbered.
         builder.add(&response).expect("so little fits");
     }
+    // As above.
     let built = builder.finish(Options::default()).expect("so little fits");
     for zone in &built.zones {
         // Whatever was said, what is made of it loads.
         assert!(Zone::from_records(&zone.records).is_ok());
+        // What is thrown away cannot fail.
         write::zone(&zone.records, &mut std::io::sink()).expect("a sink takes all");
     }
 });
