@@ -4,6 +4,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 place=${1:-${CARGO_TARGET_DIR:-target}/tools/python}
 wanted="import duckdb, pandas, pyarrow"
+# Tests ask for it at the same time.
+mkdir -p "$place"
+exec 9>"$place/.lock"
+flock 9
 
 if ! "$place/bin/python" -c "$wanted" 2>/dev/null; then
     echo "scripts/python.sh: fetching duckdb, pandas and pyarrow from PyPI (once)" >&2
