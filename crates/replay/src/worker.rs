@@ -38,6 +38,9 @@ const SOON: i64 = 50_000;
 const DOZE: i64 = 1_000_000;
 /// Queries of a timed replay sent by one call at most: it bounds the error of their common time to about 15 µs.
 const TIMED_BATCH: usize = 16;
+/// Queries for connections taken at once by a replay without times, at most: what goes out on a connection together leaves
+/// in one segment, and an answered replay over connections is bound by the segments that the kernel carries.
+const STREAM_BATCH: usize = 64 << 10;
 /// Sends repeated after an error that belongs to an earlier datagram.
 const SEND_TRIES: usize = 8;
 
@@ -89,6 +92,10 @@ pub struct Worker<'a> {
     interrupted_at: Option<RunTime>,
     flushed: RunTime,
     lag: i64,
+    /// The last query was for a connection …
+    on_streams: bool,
+    /// … and the window is being filled.
+    filling: bool,
     idle_since: Option<RunTime>,
     sending: Vec<Slot>,
     send: SendBatch,
@@ -128,6 +135,8 @@ impl<'a> Worker<'a> {
             interrupted_at: None,
             flushed: RunTime(0),
             lag: 0,
+            on_streams: false,
+            filling: true,
             idle_since: None,
             sending: Vec::with_capacity(BATCH),
             send: SendBatch::new(),
@@ -188,17 +197,19 @@ impl<'a> Worker<'a> {
     /// Hands the queries that are due to the machine, one batch at most, and returns how many.
     fn take_due(&mut self, now: RunTime) -> usize {
         let room = BATCH.saturating_sub(self.udp.queued());
-        let (mut taken, mut for_connections) = (0, 0);
-        while taken < room && self.is_due(now) {
+        let most = if self.settings.fast { STREAM_BATCH } else { TIMED_BATCH };
+        let (mut datagrams, mut for_connections) = (0, 0);
+        while datagrams < room && for_connections < most && self.is_due(now) {
             let Some(query) = self.next.take() else { break };
-            for_connections += usize::from(query.transport != Transport::Udp);
-            self.start(query, now);
-            taken += 1;
-            if for_connections >= TIMED_BATCH && !self.settings.fast {
-                break;
+            self.on_streams = query.transport != Transport::Udp;
+            if self.on_streams {
+                for_connections += 1;
+            } else {
+                datagrams += 1;
             }
+            self.start(query, now);
         }
-        taken
+        datagrams + for_connections
     }
 
     fn is_due(&mut self, now: RunTime) -> bool {
@@ -207,10 +218,15 @@ impl<'a> Worker<'a> {
     }
 
     /// Whether the window has room for a whole batch, or for a quarter of a small window: sending one by one as
-    /// answers come would cost a wake-up of the server for each.
-    fn has_window(&self) -> bool {
+    /// answers come would cost a wake-up of the server for each. On connections it is filled once half of it is free, so
+    /// that several queries share a segment.
+    fn has_window(&mut self) -> bool {
         let taken = self.outstanding() + self.udp.queued();
         let room = self.settings.window.saturating_sub(taken);
+        if self.on_streams {
+            self.filling = room > 0 && (self.filling || room >= self.settings.window / 2);
+            return self.filling;
+        }
         room >= BATCH.min(self.settings.window.div_ceil(4)) || (room > 0 && self.udp.queued() > 0)
     }
 
@@ -355,7 +371,8 @@ impl<'a> Worker<'a> {
     /// Waits for the next thing to do and takes what arrives. Returns how many datagrams came.
     fn rest(&mut self, busy: bool) -> io::Result<usize> {
         let now = self.now();
-        let due = self.peek(now).filter(|_| !self.settings.fast || self.has_window());
+        let due = self.peek(now);
+        let due = due.filter(|_| !self.settings.fast || self.has_window());
         if due.is_none() && !self.fed && self.outstanding() == 0 {
             return Ok(0);
         }
