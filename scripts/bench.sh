@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
-# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|serve|wire|timing ...]   (all of them without an argument)
+# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|tcp|tls|serve|wire|timing ...]   (all of them without an argument)
 # RUNS=5 SECONDS_EACH=10 are the defaults. Needs a quiet machine with two cores; generator on core 0, server on core 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ bin=${CARGO_TARGET_DIR:-target}/release
 ldplayer=$(realpath "$bin/ldplayer")
 bench=$(realpath "$bin/ldplayer-bench")
 
-if [ $# -eq 0 ]; then set -- decode mutate construct send answer serve wire timing; fi
+if [ $# -eq 0 ]; then set -- decode mutate construct send answer tcp tls serve wire timing; fi
 
 # Everything but decoding runs inside one namespace in which all addresses are local; nothing can be fetched there.
 if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
@@ -28,7 +28,8 @@ if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
 fi
 
 work=$(mktemp -d)
-trap 'stop; rm -rf "$work"' EXIT
+far= # the process that holds the namespace of the server
+trap 'stop; [ -z "$far" ] || kill "$far" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 field() { sed -n "s/.*\"$1\": *\(-\{0,1\}[0-9.]*\).*/\1/p" | head -n 1; }
 stats() { sort -g | awk '{v[NR]=$1} END {m=(NR%2)?v[(NR+1)/2]:(v[NR/2]+v[NR/2+1])/2; printf "%.4g [%.4g–%.4g]", m, v[1], v[NR]}'; }
@@ -331,6 +332,139 @@ timing_table() {
         print line " |"
       }
     }' "$raw"
+}
+
+# Without a limit of connections or of their age that would be met here.
+nsd_tcp_conf() {
+  nsd_conf
+  sed -i 's/^server:/server:\n  tcp-count: 20000\n  tcp-timeout: 60/' "$work/nsd.conf"
+}
+
+knot_tcp_conf() {
+  knot_conf
+  sed -i 's/  udp-workers: 1/  udp-workers: 1\n  tcp-workers: 1\n  tcp-max-clients: 20000\n  tcp-idle-timeout: 60/' "$work/knot.conf"
+}
+
+# Both generators may have ten queries outstanding on a connection; dnsperf gets one, too, and what it does best counts.
+bench_tcp_of() { # title, server command ...
+  local title=$1 at=10.9.0.2 clients most; shift
+  local against=(--server $at:5300 --allow-target $at/32 --timing fast --transport tcp)
+  rm -f "$work"/tcp.*
+  start "${inside[@]}" taskset -c 1 "$@"
+  for _ in $(seq "$RUNS"); do
+    for clients in 100 1000 10000; do
+      for most in $clients $((clients * 10)); do
+        dnsperf_rate -m tcp -s $at -p 5300 -c $clients -q $((most > 65000 ? 65000 : most))
+      done | sort -g | tail -n 1 >>"$work/tcp.$clients.dnsperf"
+      replay "$work/tcp$clients.pcap" "${against[@]}" --max-outstanding $((clients * 10))
+      rate answered >>"$work/tcp.$clients.ours"
+    done
+    dnsperf_rate -m tcp -s $at -p 5300 -c 100 -q 100 -O num-queries-per-conn=1 >>"$work/tcp.new.dnsperf"
+    replay "$work/new.pcap" "${against[@]}" --max-outstanding 100 --queries-per-connection 1
+    rate answered >>"$work/tcp.new.ours"
+  done
+  stop
+  echo; echo "### Answers/s over TCP from $title over veth (generator one core, server one core)"; echo
+  echo "| what | median [min–max] | ratio to dnsperf |"; echo "|---|---|---|"
+  for clients in 100 1000 10000; do
+    row "dnsperf -m tcp, $clients connections" "$work/tcp.$clients.dnsperf" "$work/tcp.$clients.dnsperf"
+    row "ldplayer replay --transport tcp, $clients connections" "$work/tcp.$clients.ours" "$work/tcp.$clients.dnsperf"
+  done
+  row "dnsperf -m tcp, a connection for each query" "$work/tcp.new.dnsperf" "$work/tcp.new.dnsperf"
+  row "ldplayer replay --queries-per-connection 1" "$work/tcp.new.ours" "$work/tcp.new.dnsperf"
+}
+
+dnsperf_rate() { # options ...: answers per second of three seconds, names with DO
+  taskset -c 0 timeout 30 dnsperf -d "$work/names" -l 3 -D "$@" 2>/dev/null |
+    sed -n 's/.*Queries per second: *\([0-9.]*\).*/\1/p' | grep . || echo 0
+}
+
+bench_tcp() {
+  local clients
+  for clients in 100 1000 10000; do
+    "$bench" make-trace --gap 1us --seconds 500ms --clients $clients -o "$work/tcp$clients.pcap"
+  done
+  "$bench" make-trace --gap 1us --seconds 60ms --clients 65536 -o "$work/new.pcap"
+  for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
+  link_up
+  bench_tcp_of "the echo responder" "$bench" echo-tcp --listen 10.9.0.2:5300
+  nsd_tcp_conf
+  bench_tcp_of "NSD with the root zone" nsd -d -c "$work/nsd.conf"
+  knot_tcp_conf
+  bench_tcp_of "Knot DNS with the root zone" knotd -c "$work/knot.conf"
+  kill "$far"
+}
+
+# Servers that answer by themselves, so that nothing but the transport is measured.
+tls_conf() {
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=dns.example \
+    -addext subjectAltName=DNS:dns.example -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
+  cat >"$work/unbound.conf" <<CONF
+server:
+  interface: 10.9.0.2@5300
+  tls-port: 5300
+  tls-service-key: "$work/key.pem"
+  tls-service-pem: "$work/cert.pem"
+  access-control: 0.0.0.0/0 allow
+  do-daemonize: no
+  username: ""
+  chroot: ""
+  directory: "$work"
+  pidfile: "$work/nsd.pid"
+  use-syslog: no
+  num-threads: 1
+  incoming-num-tcp: 2000
+  tcp-idle-timeout: 60000
+  local-zone: "example." static
+remote-control:
+  control-enable: no
+CONF
+  cat >"$work/dnsdist.conf" <<CONF
+setACL("0.0.0.0/0")
+addTLSLocal("10.9.0.2:5300", "$work/cert.pem", "$work/key.pem", {provider="openssl", maxInFlight=1000})
+addAction(AllRule(), RCodeAction(DNSRCode.NXDOMAIN))
+CONF
+}
+
+bench_tls_of() { # title, server command ...
+  local title=$1 at=10.9.0.2; shift
+  local against=(--server $at:5300 --allow-target $at/32 --timing fast --transport dot --tls-insecure)
+  rm -f "$work"/tls.*
+  start "${inside[@]}" taskset -c 1 "$@"
+  sleep 1
+  for _ in $(seq "$RUNS"); do
+    dnsperf_rate -m dot -s $at -p 5300 -c 100 -q 1000 >>"$work/tls.many.dnsperf"
+    replay "$work/questions.pcap" "${against[@]}" --max-outstanding 1000
+    rate answered >>"$work/tls.many.ours"
+    dnsperf_rate -m dot -s $at -p 5300 -c 100 -q 100 -O num-queries-per-conn=1 >>"$work/tls.new.dnsperf"
+    replay "$work/tlsnew.pcap" "${against[@]}" --max-outstanding 100 --queries-per-connection 1 --resumption off
+    rate answered >>"$work/tls.new.ours"
+    replay "$work/tlsresume.pcap" "${against[@]}" --max-outstanding 100 --queries-per-connection 1
+    rate answered >>"$work/tls.resumed.ours"
+    field resumed <"$work/out.json" >>"$work/tls.resumed.count"
+  done
+  stop
+  echo; echo "### Over TLS 1.3, from $title over veth (generator one core, server one core)"; echo
+  echo "| what | median [min–max] | ratio to dnsperf |"; echo "|---|---|---|"
+  row "dnsperf -m dot, 100 connections, answers/s" "$work/tls.many.dnsperf" "$work/tls.many.dnsperf"
+  row "ldplayer replay --transport dot, 100 connections, answers/s" "$work/tls.many.ours" "$work/tls.many.dnsperf"
+  row "dnsperf -m dot, a connection for each query, new connections/s" "$work/tls.new.dnsperf" "$work/tls.new.dnsperf"
+  row "ldplayer replay, full handshakes/s" "$work/tls.new.ours" "$work/tls.new.dnsperf"
+  row "ldplayer replay, $(median <"$work/tls.resumed.count") of 10,000 handshakes resumed, handshakes/s" "$work/tls.resumed.ours" "$work/tls.new.dnsperf"
+}
+
+bench_tls() {
+  command -v dnsdist >/dev/null || { echo "dnsdist is missing: apt-get install dnsdist" >&2; exit 3; }
+  "$bench" make-trace --gap 1us --seconds 300ms --clients 100 -o "$work/questions.pcap"
+  "$bench" make-trace --gap 1us --seconds 10ms --clients 10000 -o "$work/tlsnew.pcap"
+  "$bench" make-trace --gap 1us --seconds 10ms --clients 500 -o "$work/tlsresume.pcap"
+  for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
+  link_up
+  tls_conf
+  bench_tls_of "the echo responder" "$bench" echo-tcp --listen 10.9.0.2:5300 --certificate "$work/cert.pem" --key "$work/key.pem"
+  bench_tls_of "Unbound" unbound -d -c "$work/unbound.conf"
+  bench_tls_of "dnsdist" dnsdist --supervised --disable-syslog -C "$work/dnsdist.conf"
+  kill "$far"
 }
 
 bench_construct() {

@@ -217,7 +217,8 @@ impl Answers {
     }
 }
 
-fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
+/// Raised when the process is to end.
+pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
@@ -225,6 +226,7 @@ fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-fn ended(stop: &AtomicBool, begun: i64, seconds: f64) -> bool {
+/// Whether the process is to end.
+pub fn ended(stop: &AtomicBool, begun: i64, seconds: f64) -> bool {
     stop.load(Ordering::Relaxed) || (clock::monotonic_ns() - begun) as f64 > seconds * 1e9
 }

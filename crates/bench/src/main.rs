@@ -9,6 +9,7 @@ mod quantiles;
 mod receive;
 mod send;
 mod spin;
+mod stream;
 mod upstream;
 mod wire;
 
@@ -22,6 +23,8 @@ use clap::Parser;
 enum Part {
     /// Answer every query with itself, as fast as the kernel allows
     Echo(echo::Args),
+    /// Answer every query over TCP or TLS with itself
+    EchoTcp(stream::Args),
     /// Hold a socket open that nobody reads
     Hole(echo::HoleArgs),
     /// Send from many addresses with nothing but sendmmsg: the limit of a replay
@@ -48,6 +51,7 @@ const ENVIRONMENT: u8 = 3;
 fn main() -> ExitCode {
     let done = match Part::parse() {
         Part::Echo(args) => echo::run(&args),
+        Part::EchoTcp(args) => stream::run(&args),
         Part::Hole(args) => echo::hole(&args),
         Part::BareSend(args) => send::run(&args),
         Part::BareAsk(args) => ask::run(&args),

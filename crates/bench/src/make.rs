@@ -24,6 +24,9 @@ pub struct Args {
     /// Clients, counted from 10.0.0.0
     #[arg(long, default_value = "65536")]
     clients: u64,
+    /// Before that, let every client ask once, at even gaps over so long
+    #[arg(long, default_value = "0s")]
+    opening: Span,
     /// File to write (pcap with nanoseconds, raw IP)
     #[arg(short, long)]
     output: PathBuf,
@@ -64,8 +67,11 @@ impl Gaps {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(&args.output)?);
     file.write_all(&pcap_header())?;
-    for (number, time) in args.gaps.times(args.seconds.ns()).enumerate() {
-        file.write_all(&record(number as u64, time as u64, args.clients.max(1)))?;
+    let (clients, opening) = (args.clients.max(1), args.opening.ns());
+    let first = (0..if opening > 0 { clients as i64 } else { 0 }).map(|number| number * opening / clients as i64);
+    let times = first.chain(args.gaps.times(args.seconds.ns()).map(|time| opening + time));
+    for (number, time) in times.enumerate() {
+        file.write_all(&record(number as u64, time as u64, clients))?;
     }
     file.flush()?;
     Ok(())
