@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Holds very many connections open and asks on all of them: what one costs, in ldplayer, in the kernel and in processor time.
 # Usage: scripts/scale.sh tcp|dot [CONNECTIONS [OPENED_PER_SECOND [QUERIES_PER_SECOND]]]
-# As root, on a machine with nothing else to do. A million TCP connections take some 12 GB, both ends included.
+# On a machine with nothing else to do; core 0 has the clients, core 1 the servers. A million TCP connections take some 12 GB,
+# both ends included. A process has no more of them than its limit of open files, a replay that many for each worker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,19 +14,14 @@ seconds=${SECONDS_ASKED:-30}
 
 if [ -z "${LDPLAYER_SCALE_INSIDE:-}" ]; then
   cargo build --release --locked -q -p ldplayer -p ldplayer-bench
-  files=$((connections + 4096))
-  if [ "$(cat /proc/sys/fs/nr_open)" -lt $files ]; then
-    echo "raising fs.nr_open to $files, for this host"
-    echo $files >/proc/sys/fs/nr_open
-  fi
-  ulimit -n $files || { echo "ulimit -n $files is refused: run this as root" >&2; exit 3; }
+  ulimit -n "$(ulimit -Hn)"
   bin=${CARGO_TARGET_DIR:-target}/release
   exec "$bin/ldplayer" testbed run -- env LDPLAYER_SCALE_INSIDE=1 BIN="$(realpath "$bin")" bash "$0" "$what" "$connections" "$opened" "$qps"
 fi
 
 work=$(mktemp -d)
-server= sampler=
-trap 'for pid in $server $sampler; do kill "$pid" 2>/dev/null || true; done; rm -rf "$work"' EXIT
+servers=() sampler=
+trap 'for pid in "${servers[@]}" $sampler; do kill "$pid" 2>/dev/null || true; done; rm -rf "$work"' EXIT
 echo 65535 >/proc/sys/net/core/somaxconn
 echo 65535 >/proc/sys/net/ipv4/tcp_max_syn_backlog
 options=(--transport tcp)
@@ -37,22 +33,28 @@ if [ "$what" = dot ]; then
   options=(--transport dot --tls-ca "$work/cert.pem" --tls-name dns.example)
 fi
 "$BIN/ldplayer-bench" make-trace --clients "$connections" --opening "$((connections / opened))s" --poisson "$qps" --seconds "${seconds}s" -o "$work/trace.pcap"
-"$BIN/ldplayer-bench" echo-tcp --listen 127.0.0.1:5300 --core 1 "${served[@]}" >"$work/server.log" &
-server=$!
-sleep 1
+# Each worker and each server has the whole limit of open files: as many of them as it takes.
+each=$(($(ulimit -n) - 1024))
+workers=$(((connections + each - 1) / each + (connections > each ? connections / each / 8 + 1 : 0)))
+servers=()
+for _ in $(seq $workers); do
+  "$BIN/ldplayer-bench" echo-tcp --listen 127.0.0.1:5300 --core 1 "${served[@]}" >"$work/server.log" &
+  servers+=($!)
+done
+sleep 2
 
 # Open sockets of this namespace, octets of the kernel's slabs, resident octets of ldplayer and of the server: once a second.
 sample() {
   while sleep 1; do
     awk -v slab="$(awk '/^Slab:/ {print $2 * 1024}' /proc/meminfo)" \
-      -v pages="$(awk '/^TCP:/ {print $5, $NF}' /proc/net/sockstat)" \
-      -v client="$(awk '/^VmRSS:/ {print $2 * 1024}' "/proc/$client/status" 2>/dev/null || echo 0)" \
-      -v server="$(awk '/^VmRSS:/ {print $2 * 1024}' "/proc/$server/status")" \
+      -v pages="$(awk '/^TCP:/ {print $3, $NF}' /proc/net/sockstat)" \
+      -v client="$(awk '/^RssAnon:/ {print $2 * 1024}' "/proc/$client/status" 2>/dev/null || echo 0)" \
+      -v server="$(for pid in "${servers[@]}"; do cat "/proc/$pid/status"; done | awk '/^RssAnon:/ {sum += $2 * 1024} END {print sum}')" \
       'BEGIN {split(pages, tcp, " "); print int(tcp[1] / 2), slab + tcp[2] * 4096, client, server}'
   done
 }
 "$BIN/ldplayer" replay "$work/trace.pcap" --server 127.0.0.1:5300 --sources original "${options[@]}" --idle-timeout 1h \
-  --workers 1 --cores 0 --connect-timeout 20s -o "$work/run" --json >"$work/report.json" 2>"$work/log" &
+  --workers "$workers" --cores "$(yes 0 | head -n "$workers" | paste -sd,)" --precision "$([ "$workers" = 1 ] && echo normal || echo low)" --connect-timeout 20s -o "$work/run" --json >"$work/report.json" 2>"$work/log" &
 client=$!
 sample >"$work/samples" &
 sampler=$!
@@ -70,6 +72,7 @@ samples = [sample for sample in samples if sample[2] > 0]
 low = min(samples, key=lambda sample: abs(sample[0] - wanted / 10))
 high = max(samples, key=lambda sample: sample[0])
 more = high[0] - low[0]
+print("workers", report["config"]["workers"] if "config" in report and "workers" in report["config"] else "")
 print("connections", summary["connections"])
 print("queries", {k: summary["queries"][k] for k in ("trace", "sent", "answered", "timed_out", "failed", "not_sent")})
 print(f"octets a connection between {low[0]:.0f} and {high[0]:.0f} of them: "

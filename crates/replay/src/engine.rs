@@ -12,7 +12,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ldplayer_core::shard::shard;
 use ldplayer_core::{Outcome, Query, TraceTime};
-use ldplayer_net::{clock, pin};
+use ldplayer_net::{clock, limits, pin};
 
 use crate::monitor::Monitor;
 use crate::settings::Settings;
@@ -131,6 +131,7 @@ fn join_worker(number: usize, handle: ScopedJoinHandle<'_, io::Result<WorkerEnd>
 }
 
 fn work(number: usize, origin: i64, settings: &Settings, monitor: &Monitor, links: Links) -> io::Result<WorkerEnd> {
+    limits::own_descriptors()?;
     if let Some(&core) = settings.cores.get(number) {
         pin::pin_to(core)?;
     }

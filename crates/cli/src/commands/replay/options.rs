@@ -173,7 +173,7 @@ impl Plan {
                 max_lag: (!fast).then_some((args.max_lag * 1e6) as i64),
                 fast,
                 window: args.max_outstanding.max(1),
-                max_sockets: max_sockets(workers),
+                max_sockets: max_sockets(),
                 policy: args.connections.policy(),
                 tls: args.connections.tls(transport)?,
                 tls_port: args.connections.port(transport, servers),
@@ -286,11 +286,10 @@ fn servers(given: &[SocketAddr], with_v6: bool) -> Result<Servers, Failure> {
     Ok(servers)
 }
 
-/// How many sockets each worker may open within the limit of file descriptors.
-fn max_sockets(workers: usize) -> u32 {
+/// How many sockets each worker may open within the limit of file descriptors, which it has for itself.
+fn max_sockets() -> u32 {
     let limit = ldplayer_net::limits::raise_nofile().unwrap_or(1_024);
-    let each = limit.saturating_sub(SPARE_DESCRIPTORS).max(16) / workers as u64;
-    u32::try_from(each).unwrap_or(u32::MAX)
+    u32::try_from(limit.saturating_sub(SPARE_DESCRIPTORS).max(16)).unwrap_or(u32::MAX)
 }
 
 fn parse_server(word: &str) -> Result<SocketAddr, String> {
