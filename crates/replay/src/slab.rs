@@ -54,16 +54,21 @@ struct Entry<T, const LINKS: usize> {
     links: [Links; LINKS],
 }
 
+/// Entries of a block. Memory grows by blocks: no entry is ever moved, which would hold up a worker that has a million of
+/// them, and none are kept in reserve.
+const BLOCK: usize = 1_024;
+
 /// The slab: slots are reused, memory grows to the most that was ever in it.
 #[derive(Debug)]
 pub struct Slab<T, const LINKS: usize = 1> {
-    slots: Vec<Option<Entry<T, LINKS>>>,
+    blocks: Vec<Vec<Option<Entry<T, LINKS>>>>,
+    used: usize,
     free: Vec<Slot>,
 }
 
 impl<T, const LINKS: usize> Default for Slab<T, LINKS> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self { blocks: Vec::new(), used: 0, free: Vec::new() }
     }
 }
 
@@ -72,38 +77,50 @@ impl<T, const LINKS: usize> Slab<T, LINKS> {
     pub fn insert(&mut self, value: T) -> Slot {
         let entry = Some(Entry { value, links: [UNLINKED; LINKS] });
         if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = entry;
+            self.blocks[slot as usize / BLOCK][slot as usize % BLOCK] = entry;
             return slot;
         }
-        self.slots.push(entry);
-        (self.slots.len() - 1) as Slot
+        if self.used == self.blocks.len() * BLOCK {
+            self.blocks.push(Vec::with_capacity(BLOCK));
+        }
+        self.blocks[self.used / BLOCK].push(entry);
+        self.used += 1;
+        (self.used - 1) as Slot
     }
 
     /// Takes a value out; it must be on no list.
     pub fn remove(&mut self, slot: Slot) -> Option<T> {
-        let entry = self.slots.get_mut(slot as usize)?.take()?;
+        let entry = self.place(slot)?.take()?;
         self.free.push(slot);
         Some(entry.value)
     }
 
     /// How many values there are.
     pub const fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.used - self.free.len()
     }
 
     /// The value in `slot`.
     pub fn get(&self, slot: Slot) -> Option<&T> {
-        self.slots.get(slot as usize)?.as_ref().map(|entry| &entry.value)
+        self.entry(slot).map(|entry| &entry.value)
     }
 
     /// The value in `slot`, to be changed.
     pub fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
-        self.slots.get_mut(slot as usize)?.as_mut().map(|entry| &mut entry.value)
+        self.place(slot)?.as_mut().map(|entry| &mut entry.value)
+    }
+
+    fn entry(&self, slot: Slot) -> Option<&Entry<T, LINKS>> {
+        self.blocks.get(slot as usize / BLOCK)?.get(slot as usize % BLOCK)?.as_ref()
+    }
+
+    fn place(&mut self, slot: Slot) -> Option<&mut Option<Entry<T, LINKS>>> {
+        self.blocks.get_mut(slot as usize / BLOCK)?.get_mut(slot as usize % BLOCK)
     }
 
     /// The entry behind this one on its list of the link `LINK`.
     pub fn next<const LINK: usize>(&self, slot: Slot) -> Option<Slot> {
-        let next = self.slots.get(slot as usize)?.as_ref()?.links[LINK].next;
+        let next = self.entry(slot)?.links[LINK].next;
         (next != NONE).then_some(next)
     }
 
@@ -135,7 +152,7 @@ impl<T, const LINKS: usize> Slab<T, LINKS> {
     }
 
     fn links<const LINK: usize>(&mut self, slot: Slot) -> Option<&mut Links> {
-        self.slots.get_mut(slot as usize)?.as_mut().map(|entry| &mut entry.links[LINK])
+        self.place(slot)?.as_mut().map(|entry| &mut entry.links[LINK])
     }
 
     fn link<const LINK: usize>(&mut self, slot: Slot, links: Links) {
@@ -158,6 +175,16 @@ mod tests {
             slab.get(slot).copied()
         };
         std::iter::from_fn(step).collect()
+    }
+
+    #[test]
+    fn slots_of_many_blocks_are_told_apart_and_used_again() {
+        let mut slab = Slab::<usize>::default();
+        let slots: Vec<Slot> = (0..3 * BLOCK).map(|number| slab.insert(number)).collect();
+        assert!(slots.iter().enumerate().all(|(number, &slot)| slab.get(slot) == Some(&number)));
+        assert_eq!(slab.remove(slots[BLOCK]), Some(BLOCK));
+        assert_eq!((slab.len(), slab.get(slots[BLOCK]), slab.get(9 * BLOCK as Slot)), (3 * BLOCK - 1, None, None));
+        assert_eq!(slab.insert(7), slots[BLOCK]);
     }
 
     proptest! {
