@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Holds very many connections open and asks on all of them: what one costs, in ldplayer, in the kernel and in processor time.
 # Usage: scripts/scale.sh tcp|dot [CONNECTIONS [OPENED_PER_SECOND [QUERIES_PER_SECOND]]]
-# On a machine with nothing else to do; core 0 has the clients, core 1 the servers. A million TCP connections take some 12 GB,
+# On a machine with nothing else to do. A million TCP connections take some 12 GB,
 # both ends included. A process has no more of them than its limit of open files, a replay that many for each worker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 what=${1:?tcp or dot}
 connections=${2:-$([ "$what" = tcp ] && echo 1000000 || echo 100000)}
-opened=${3:-$([ "$what" = tcp ] && echo 10000 || echo 1500)}
+opened=${3:-$([ "$what" = tcp ] && echo 6000 || echo 1500)}
 qps=${4:-$([ "$what" = tcp ] && echo 50000 || echo 10000)}
 seconds=${SECONDS_ASKED:-30}
 
@@ -35,10 +35,10 @@ fi
 "$BIN/ldplayer-bench" make-trace --clients "$connections" --opening "$((connections / opened))s" --poisson "$qps" --seconds "${seconds}s" -o "$work/trace.pcap"
 # Each worker and each server has the whole limit of open files: as many of them as it takes.
 each=$(($(ulimit -n) - 1024))
-workers=$(((connections + each - 1) / each + (connections > each ? connections / each / 8 + 1 : 0)))
+workers=$(((connections + each - 1) / each))
 servers=()
 for _ in $(seq $workers); do
-  "$BIN/ldplayer-bench" echo-tcp --listen 127.0.0.1:5300 --core 1 "${served[@]}" >"$work/server.log" &
+  "$BIN/ldplayer-bench" echo-tcp --listen 127.0.0.1:5300 "${served[@]}" >"$work/server.log" &
   servers+=($!)
 done
 sleep 2
@@ -54,7 +54,7 @@ sample() {
   done
 }
 "$BIN/ldplayer" replay "$work/trace.pcap" --server 127.0.0.1:5300 --sources original "${options[@]}" --idle-timeout 1h \
-  --workers "$workers" --cores "$(yes 0 | head -n "$workers" | paste -sd,)" --precision "$([ "$workers" = 1 ] && echo normal || echo low)" --connect-timeout 20s -o "$work/run" --json >"$work/report.json" 2>"$work/log" &
+  --workers "$workers" --precision "$([ "$workers" = 1 ] && echo normal || echo low)" --connect-timeout 20s -o "$work/run" --json >"$work/report.json" 2>"$work/log" &
 client=$!
 sample >"$work/samples" &
 sampler=$!
