@@ -218,8 +218,12 @@ pub struct Latency {
     /// From sent, of queries over connections: those that came with a new connection (`fresh`), with a new one whose TLS session
     /// was resumed (`fresh_resumed`), or found one open (`reused`).
     pub by_connection: BTreeMap<String, Tail>,
+    /// The same for each transport by itself.
+    pub by_transport_and_connection: BTreeMap<String, BTreeMap<String, Tail>>,
     /// From sent, by how busy the client is: `busiest_1_percent` of the clients and the `rest`.
     pub by_client_activity: BTreeMap<String, Tail>,
+    /// From sent, by how many queries the client has in the trace: `1`, `2_to_10`, `11_to_100` or `over_100`.
+    pub by_client_queries: BTreeMap<String, Tail>,
 }
 
 /// The slow side of a distribution in milliseconds; `null` where the percentile falls among the unanswered.

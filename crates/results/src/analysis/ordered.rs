@@ -8,7 +8,7 @@ use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt64Type};
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Reason, Status, Transport};
 
-use super::accounts::{self, Activity, UNSENT_BY_DESIGN};
+use super::accounts::{self, Activity, ActivityClass, UNSENT_BY_DESIGN};
 use super::read::{Batch, RowFiles, at};
 use crate::error::ResultsError;
 
@@ -44,8 +44,8 @@ pub struct Row {
     pub answered: Option<i64>,
     /// Its transport, an index of [`Transport::ALL`].
     pub transport: u8,
-    /// Its client's class, an index of [`Activity::NAMES`].
-    pub activity: u8,
+    /// How busy its client is.
+    pub activity: ActivityClass,
     /// How it came by its connection, an index of [`CONNECTIONS`] or beyond.
     pub connection: u8,
 }
