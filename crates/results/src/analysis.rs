@@ -57,10 +57,12 @@ pub fn analyse(dir: &RunDir) -> Result<Analysis, ResultsError> {
     let mut figures = Figures::default();
     if let Some((first, last)) = accounts.span() {
         let mut timeline = Timeline::new(first, last);
-        ordered::scan(&files, &accounts.due_by_second, &activity, |rows| timeline.add(rows))?;
+        let classes = ordered::scan(&files, &accounts.due_by_second, &activity, |rows| timeline.add(rows))?;
         summary.timing = timing(&mut timeline);
         summary.rate = rate(&timeline, summary.queries.sent);
         summary.latency_ms = latency(&mut timeline);
+        let classes: Vec<&str> = classes.0.iter().map(String::as_str).collect();
+        summary.latency_ms.by_class = tails(&classes, &mut timeline.by_class);
         figures = figures::draw(&mut timeline, &summary);
         connections::Sampled::read(&dir.telemetry())?.draw(&mut figures);
     }
@@ -117,6 +119,7 @@ fn latency(timeline: &mut Timeline) -> Latency {
         by_transport_and_connection: of_both.filter(|(_, tails)| !tails.is_empty()).collect(),
         by_client_activity: tails(&Activity::RANKS, &mut timeline.by_rank),
         by_client_queries: tails(&Activity::VOLUMES, &mut timeline.by_volume),
+        by_class: BTreeMap::new(),
     }
 }
 

@@ -142,6 +142,7 @@ fn latency(report: &RunReport) -> Vec<Line> {
         ("by connection", &latency.by_connection),
         ("by client activity", &latency.by_client_activity),
         ("by queries of the client", &latency.by_client_queries),
+        ("by class", &latency.by_class),
     ];
     for (head, class) in classes {
         lines.extend(class.iter().map(|(name, figures)| Line::sub(&format!("{head}: {name}"), tail(figures))));

@@ -274,6 +274,23 @@ fn clients_are_told_apart_by_how_many_queries_they_have() {
 }
 
 #[test]
+fn classes_of_clients_are_in_rows_and_summary() {
+    let place = Place::new();
+    let row = |index: u64| ldplayer_core::Outcome {
+        class: [None, Some(0), Some(1)][index as usize % 3],
+        ..common::outcome(index, index as i64 * 1_000)
+    };
+    let end = ldplayer_results::RunEnd { class_clients: [("others".to_owned(), 7)].into(), ..common::end(9) };
+    let report = common::run_to(&place.run(), (0..9).map(row).collect(), end);
+    let classes = &report.summary.latency_ms.by_class;
+    let counts: Vec<_> = classes.iter().map(|(name, tail)| (name.as_str(), tail.queries)).collect();
+    assert_eq!(counts, [("dot-clients", 3), ("others", 3)]);
+    assert_eq!(report.summary.clients.by_class["others"], 7);
+    assert!(report.to_string().contains("others: 7 clients, 3 queries"), "{report}");
+    assert_eq!(read_run(&place.run()).unwrap().summary, report.summary);
+}
+
+#[test]
 fn a_page_written_again_has_the_figures_of_connections() {
     let place = Place::new();
     let rows = common::connected(3.0, 200.0);

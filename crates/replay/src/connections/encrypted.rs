@@ -1,5 +1,7 @@
 //! Connections whose stream is inside TLS: handshakes, records in and out.
 
+use std::net::IpAddr;
+
 use ldplayer_core::{Reason, RunTime};
 
 use super::connection::{Connection, State};
@@ -8,10 +10,11 @@ use crate::slab::Slot;
 
 impl Connections {
     pub(super) fn start_tls(&mut self, at: Slot, now: RunTime) {
+        let rememberer = self.rememberer(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Handshaking;
         let server = self.servers[usize::from(connection.server)];
-        let session = self.tls.as_ref().and_then(|tls| tls.start(connection.client, server, now).ok());
+        let session = self.tls.as_ref().and_then(|tls| tls.start(rememberer, server, now).ok());
         match session {
             Some(session) => {
                 connection.tls = Some(Box::new(session));
@@ -21,14 +24,21 @@ impl Connections {
         }
     }
 
+    /// The client of a connection, where it remembers sessions to resume them.
+    fn rememberer(&self, at: Slot) -> Option<IpAddr> {
+        let connection = self.connections.get(at)?;
+        self.policy(connection.class).resumption.then_some(connection.client)
+    }
+
     /// Takes TLS records: the handshake, and the content of the stream.
     pub(super) fn handle_records(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
+        let rememberer = self.rememberer(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
         let Some(session) = &mut connection.tls else { return };
         if let Some(tls) = &self.tls {
-            tls.set_client(connection.client);
+            tls.set_client(rememberer);
         }
         let result = session.read(octets, &mut content);
         let (is_up, has_ended) = (session.is_up(), session.has_ended());

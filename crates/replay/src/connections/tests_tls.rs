@@ -82,6 +82,20 @@ fn a_client_resumes_its_own_sessions_and_nobody_else_s() {
 }
 
 #[test]
+fn a_class_without_resumption_resumes_nothing() {
+    let once = Policy { queries_per_connection: 1, ..policy() };
+    let classes = [once, Policy { resumption: false, ..once }];
+    let mut network = network(&settings());
+    let tls = super::TlsClient::new(&settings()).unwrap();
+    network.machine = super::Connections::new(super::simulation::config(once), Some(tls)).with_classes(&classes);
+    let queries = [(0, 0), (1, 0), (0, 300), (1, 300)].into_iter().zip(0..);
+    let rows = network.replay(
+        queries.map(|((class, due), number)| super::simulation::of_class(class, dot_query(number, class, due))),
+    );
+    assert_eq!(rows.iter().map(|row| row.resumed).collect::<Vec<_>>(), [false, false, true, false]);
+}
+
+#[test]
 fn bad_certificates_fail_the_handshake_with_their_reason() {
     let other = TlsSettings { name: Some(TlsSettings::parse_name("other.test").unwrap()), ..settings() };
     let named = TlsSettings { name: Some(TlsSettings::parse_name("dns.test").unwrap()), ..settings() };

@@ -317,6 +317,7 @@ impl Accounts {
             total: order.len() as u64,
             answered_all: self.clients.iter().filter(complete).count() as u64,
             busiest_1_percent_from: busy.last().map_or(0, |&(_, &id)| u64::from(queries(id))),
+            ..model::Clients::default()
         };
         let busy: hashbrown::HashSet<u32> = busy.iter().map(|&(_, &id)| id).collect();
         let clients = std::mem::take(&mut self.clients);

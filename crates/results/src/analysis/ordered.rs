@@ -13,7 +13,7 @@ use super::read::{Batch, RowFiles, at};
 use crate::error::ResultsError;
 
 /// Columns that this pass reads.
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 12] = [
     "client",
     "transport",
     "connection",
@@ -25,6 +25,7 @@ const COLUMNS: [&str; 11] = [
     "reason",
     "reused",
     "resumed",
+    "class",
 ];
 /// How a query came by its connection, as keys of the summary. Queries without one have no class.
 pub const CONNECTIONS: [&str; 3] = ["fresh", "fresh_resumed", "reused"];
@@ -48,6 +49,24 @@ pub struct Row {
     pub activity: ActivityClass,
     /// How it came by its connection, an index of [`CONNECTIONS`] or beyond.
     pub connection: u8,
+    /// The class of its client, an index of [`ClassNames`].
+    pub class: Option<u8>,
+}
+
+/// Names of the classes of clients, in the order in which rows have them.
+#[derive(Debug, Default)]
+pub struct ClassNames(pub Vec<String>);
+
+impl ClassNames {
+    /// The number of a name; `None` beyond what a run can have.
+    fn number(&mut self, name: &str) -> Option<u8> {
+        let known = self.0.iter().position(|known| known == name);
+        u8::try_from(known.unwrap_or_else(|| {
+            self.0.push(name.to_owned());
+            self.0.len() - 1
+        }))
+        .ok()
+    }
 }
 
 /// Gives the rows slice by slice, each sorted by due time; memory is bounded by the slice.
@@ -58,15 +77,15 @@ pub fn scan(
     due_by_second: &BTreeMap<i64, u64>,
     activity: &Activity,
     mut each: impl FnMut(&[Row]),
-) -> Result<(), ResultsError> {
-    let mut rows = Vec::new();
+) -> Result<ClassNames, ResultsError> {
+    let (mut rows, mut names) = (Vec::new(), ClassNames::default());
     for due in slices(due_by_second, SLICE_ROWS) {
         rows.clear();
-        files.scan(&COLUMNS, &due, |batch| collect(batch, &due, activity, &mut rows))?;
+        files.scan(&COLUMNS, &due, |batch| collect(batch, &due, activity, &mut names, &mut rows))?;
         rows.sort_unstable_by_key(|row| (row.intended, row.submitted));
         each(&rows);
     }
-    Ok(())
+    Ok(names)
 }
 
 /// Stretches of whole seconds with at most `limit` rows each, or one second.
@@ -89,7 +108,14 @@ fn slices(due_by_second: &BTreeMap<i64, u64>, limit: u64) -> Vec<Range<i64>> {
     slices
 }
 
-fn collect(batch: &Batch<'_>, due: &Range<i64>, activity: &Activity, rows: &mut Vec<Row>) -> Result<(), ResultsError> {
+fn collect(
+    batch: &Batch<'_>,
+    due: &Range<i64>,
+    activity: &Activity,
+    names: &mut ClassNames,
+    rows: &mut Vec<Row>,
+) -> Result<(), ResultsError> {
+    let classes = batch.later_words::<Int8Type, _>("class", |name| names.number(name))?;
     let status = batch.words::<Int8Type, _>("status", accounts::status)?;
     let reason = batch.words::<Int8Type, _>("reason", accounts::reason)?;
     let client = batch.words::<Int32Type, _>("client", |address| activity.class(address))?;
@@ -119,6 +145,7 @@ fn collect(batch: &Batch<'_>, due: &Range<i64>, activity: &Activity, rows: &mut 
             transport: transport.at(row).unwrap_or_default(),
             activity: client.at(row).unwrap_or_default(),
             connection: class(row),
+            class: classes.as_ref().and_then(|classes| classes.at(row)).flatten(),
         });
     }
     Ok(())

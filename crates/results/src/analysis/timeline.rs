@@ -55,6 +55,8 @@ pub struct Timeline {
     pub by_connection: [Censored; CONNECTIONS.len()],
     /// The same for each transport by itself.
     pub by_transport_and_connection: [[Censored; CONNECTIONS.len()]; Transport::ALL.len()],
+    /// The same by class of the client.
+    pub by_class: Vec<Censored>,
     latency: Slots<Censored, LatencySlot>,
     scratch: Vec<i64>,
 }
@@ -85,6 +87,7 @@ impl Timeline {
             by_volume: Default::default(),
             by_connection: Default::default(),
             by_transport_and_connection: Default::default(),
+            by_class: Vec::new(),
             latency: Slots::default(),
             scratch: Vec::new(),
         }
@@ -130,7 +133,12 @@ impl Timeline {
         let (transport, connection) = (usize::from(row.transport), usize::from(row.connection));
         let of_both =
             self.by_transport_and_connection.get_mut(transport).and_then(|classes| classes.get_mut(connection));
+        let class = row.class.map(usize::from);
+        if class.is_some_and(|class| class >= self.by_class.len()) {
+            self.by_class.resize_with(class.unwrap_or_default() + 1, Censored::default);
+        }
         let classes = [
+            class.and_then(|class| self.by_class.get_mut(class)),
             self.by_transport.get_mut(transport),
             self.by_connection.get_mut(connection),
             of_both,

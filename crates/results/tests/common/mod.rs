@@ -59,6 +59,7 @@ pub fn outcome(index: u64, intended: i64) -> Outcome {
         resent: false,
         fell_back: false,
         answer: None,
+        class: None,
     }
 }
 
@@ -178,6 +179,7 @@ pub fn setup(workers: usize) -> RunSetup {
         workers,
         trace_first: TraceTime(1_475_762_100_000_000_001),
         speed_note: Some("as fast as recorded".to_owned()),
+        classes: vec!["dot-clients".to_owned(), "others".to_owned()],
     }
 }
 
@@ -186,6 +188,7 @@ pub fn end(queries: u64) -> RunEnd {
     RunEnd {
         interrupted: false,
         trace_queries: queries,
+        class_clients: Default::default(),
         warnings: vec![Warning::new("cpu_stolen", "the host took 12 ms of CPU time", "run on a machine of your own")],
         telemetry: vec![TelemetrySample { at: RunTime(0), side: Side::Client, name: "rss_bytes".into(), value: 1e8 }],
         connections: None,

@@ -74,6 +74,7 @@ impl ConnectionArgs {
             connect_timeout: self.connect_timeout.ns(),
             nagle: self.nagle,
             fast_open: self.fast_open,
+            resumption: true,
             tc_fallback: self.tc_fallback,
         }
         .bounded()

@@ -124,18 +124,18 @@ impl TlsClient {
         Ok(Self { config: Arc::new(config), tickets, name: settings.name.clone() })
     }
 
-    /// A session of `client` with `server`.
+    /// A session of `client` with `server`; `None` is a client that resumes no sessions.
     ///
     /// # Errors
     /// When the configuration allows no handshake.
-    pub fn start(&self, client: IpAddr, server: SocketAddr, now: RunTime) -> Result<Tls, Error> {
+    pub fn start(&self, client: Option<IpAddr>, server: SocketAddr, now: RunTime) -> Result<Tls, Error> {
         self.set_client(client);
         let name = self.name.clone().unwrap_or_else(|| ServerName::from(server.ip()));
         Tls::start(&self.config, name, now)
     }
 
-    /// The calls into sessions that follow are of this client.
-    pub fn set_client(&self, client: IpAddr) {
+    /// The calls into sessions that follow are of this client; of `None` nothing is remembered.
+    pub fn set_client(&self, client: Option<IpAddr>) {
         self.tickets.set_client(client);
     }
 }

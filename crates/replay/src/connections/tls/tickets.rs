@@ -31,9 +31,9 @@ struct Kept {
 }
 
 impl Tickets {
-    /// The calls that follow are of this client.
-    pub fn set_client(&self, client: IpAddr) {
-        self.store().client = Some(client);
+    /// The calls that follow are of this client; of `None` nothing is remembered.
+    pub fn set_client(&self, client: Option<IpAddr>) {
+        self.store().client = client;
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
