@@ -567,6 +567,7 @@ impl Connections {
         self.requests.append(&mut connection.outstanding, slot);
         let (number, port) = (connection.number, connection.port);
         let is_resumed = connection.tls.as_ref().is_some_and(|session| session.is_resumed());
+        let block = if connection.tls.is_some() { self.config.policy.padding } else { 0 };
         self.by_id.insert((number, id), slot);
         self.submit(slot, now);
         let Some(request) = self.requests.get_mut(slot) else { return };
@@ -574,7 +575,7 @@ impl Connections {
         request.stage = Stage::Outstanding;
         request.row.client_port = port;
         request.row.resumed = is_resumed;
-        framing::append(out, &request.wire, id);
+        request.row.query_bytes = framing::append(out, &request.wire, id, block);
     }
 
     /// An ID free on the connection; one that only waits for a late answer is given up. There is one, since no connection

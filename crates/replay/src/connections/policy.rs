@@ -1,5 +1,7 @@
 //! How clients use their connections.
 
+use crate::padding::QUERY_BLOCK;
+
 /// Queries outstanding on one connection at most, whatever the policy says: half of the IDs that there are.
 pub const PIPELINE_MOST: u32 = 1 << 15;
 
@@ -23,6 +25,8 @@ pub struct Policy {
     pub fast_open: bool,
     /// Clients resume their own TLS sessions, where the settings of TLS allow it.
     pub resumption: bool,
+    /// Queries on encrypted connections are padded to a multiple of so many octets; 0 leaves them as they are.
+    pub padding: u16,
     /// An answer over UDP that is truncated is asked for again over TCP (RFC 1035 §4.2.1, RFC 2181 §9).
     pub tc_fallback: bool,
 }
@@ -55,6 +59,7 @@ impl Default for Policy {
             nagle: false,
             fast_open: false,
             resumption: true,
+            padding: QUERY_BLOCK,
             tc_fallback: false,
         }
     }

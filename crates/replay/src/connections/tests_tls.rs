@@ -141,6 +141,32 @@ fn orphans_of_a_session_are_sent_again_and_answers_may_be_cut_into_records() {
 }
 
 #[test]
+fn queries_are_padded_over_tls_and_nowhere_else() {
+    let with_opt = |mut query: Query| {
+        let mut wire = query.wire.to_vec();
+        wire[11] = 1;
+        wire.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);
+        query.wire = wire.into();
+        query
+    };
+    for (padding, lengths) in [(128, [128, 128]), (0, [0, 0]), (468, [468, 468])] {
+        let policy = Policy { padding, ..policy() };
+        let mut network =
+            Network::encrypted(policy, &settings(), server("server.pem"), |_, message| vec![answer(message)]);
+        let queries = [with_opt(dot_query(0, 1, 0)), with_opt(dot_query(1, 1, 5)), dot_query(2, 1, 9)];
+        let plain = [queries[0].wire.len(), queries[2].wire.len()];
+        let rows = network.replay(queries);
+        assert!(rows.iter().all(|row| row.status == Status::Answered), "{rows:?}");
+        let sent: Vec<usize> = network.seen.iter().map(|(_, message)| message.len()).collect();
+        assert_eq!(sent, [lengths[0].max(plain[0]), lengths[1].max(plain[0]), plain[1]]);
+        assert_eq!(rows.iter().map(|row| usize::from(row.query_bytes)).collect::<Vec<_>>(), sent);
+    }
+    let mut network = Network::honest(Policy { padding: 128, ..policy() });
+    network.replay([with_opt(tcp_query(0, 1, 0))]);
+    assert!(network.seen[0].1.len() < 128, "TCP hides nothing");
+}
+
+#[test]
 fn a_full_kernel_buffer_loses_no_record() {
     let mut network = network(&settings());
     network.room = 7;
