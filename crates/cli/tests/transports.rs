@@ -130,6 +130,10 @@ fn stock_servers_answer_over_tls_as_over_udp() {
             // Clients that ask once have nothing to resume, and those that ask again at once have no ticket yet.
             assert!(connections["resumed"].as_u64() > Some(0), "TLS {version}: {connections}");
         }
+        // These servers take no early data; asking for it must do no harm.
+        let early = dot(&["--tls-insecure", "--queries-per-connection", "1", "--early-data", "on"]);
+        is_answered(&early, "dot", &udp);
+        assert!(early["latency_ms"]["by_connection"]["fresh_early_data"].is_null());
         let unresumed = dot(&["--tls-insecure", "--queries-per-connection", "1", "--resumption", "off"]);
         assert_eq!(unresumed["connections"]["resumed"], 0);
         let refused = dot(&["--tls-ca", &ca, "--tls-name", "other.test"]);

@@ -6,6 +6,7 @@
 
 mod connection;
 mod counts;
+mod early;
 mod encrypted;
 mod ending;
 mod framing;
@@ -17,6 +18,8 @@ mod simulation;
 mod tests;
 #[cfg(test)]
 mod tests_classes;
+#[cfg(test)]
+mod tests_early;
 #[cfg(test)]
 mod tests_tls;
 mod tls;
@@ -414,7 +417,7 @@ impl Connections {
         if is_rising || is_blocked {
             self.submit(slot, now);
         }
-        if is_open && !is_blocked {
+        if (is_open || self.early_room(at) > 0) && !is_blocked {
             self.call(at);
         }
     }
@@ -521,8 +524,12 @@ impl Connections {
 
     /// The request for which a connection was opened, while it waits for that.
     fn opener(&mut self, at: Slot) -> Option<&mut Request> {
-        let slot = self.connections.get(at)?.queue.first()?;
-        self.requests.get_mut(slot).filter(|request| request.is_opener)
+        let connection = self.connections.get(at)?;
+        // It has left the queue where it went as early data.
+        let first = [connection.outstanding.first(), connection.queue.first()];
+        let is_opener = |slot: &Slot| self.requests.get(*slot).is_some_and(|request| request.is_opener);
+        let slot = first.into_iter().flatten().find(is_opener)?;
+        self.requests.get_mut(slot)
     }
 
     /// Queries can be written on a connection from now on.

@@ -216,7 +216,7 @@ pub struct Latency {
     /// From sent, by transport.
     pub by_transport: BTreeMap<String, Tail>,
     /// From sent, of queries over connections: those that came with a new connection (`fresh`), with a new one whose TLS session
-    /// was resumed (`fresh_resumed`), or found one open (`reused`).
+    /// was resumed (`fresh_resumed`) and took the query as early data (`fresh_early_data`), or found one open (`reused`).
     pub by_connection: BTreeMap<String, Tail>,
     /// The same for each transport by itself.
     pub by_transport_and_connection: BTreeMap<String, BTreeMap<String, Tail>>,

@@ -62,12 +62,14 @@ impl Connections {
     /// Ends a connection that did not come up, and its requests with it.
     pub(super) fn fail(&mut self, at: Slot, reason: Reason, status: Status) {
         let Some(connection) = self.take(at) else { return };
-        let mut queue = connection.queue;
-        while let Some(slot) = queue.first() {
-            self.requests.unlink(&mut queue, slot);
-            let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
-            let was_lost = was_sent && status == Status::NotSent;
-            self.end(slot, if was_lost { Status::ConnectFailed } else { status }, reason);
+        // Something is outstanding already where it went as early data.
+        for mut list in [connection.outstanding, connection.queue] {
+            while let Some(slot) = list.first() {
+                self.requests.unlink(&mut list, slot);
+                let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
+                let was_lost = was_sent && status == Status::NotSent;
+                self.end(slot, if was_lost { Status::ConnectFailed } else { status }, reason);
+            }
         }
     }
 

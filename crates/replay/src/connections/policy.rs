@@ -25,6 +25,9 @@ pub struct Policy {
     pub fast_open: bool,
     /// Clients resume their own TLS sessions, where the settings of TLS allow it.
     pub resumption: bool,
+    /// Queries that do no harm when they are replayed travel with the first message of a resumed session (RFC 8446 §2.3),
+    /// where the server allows it.
+    pub early_data: bool,
     /// Queries on encrypted connections are padded to a multiple of so many octets; 0 leaves them as they are.
     pub padding: u16,
     /// An answer over UDP that is truncated is asked for again over TCP (RFC 1035 §4.2.1, RFC 2181 §9).
@@ -59,6 +62,7 @@ impl Default for Policy {
             nagle: false,
             fast_open: false,
             resumption: true,
+            early_data: false,
             padding: QUERY_BLOCK,
             tc_fallback: false,
         }

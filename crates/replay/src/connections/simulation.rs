@@ -226,6 +226,9 @@ impl Network {
         while !octets.is_empty() && !failed {
             session.read_tls(&mut octets).unwrap();
             failed = session.process_new_packets().is_err();
+            if let Some(mut early) = session.early_data() {
+                let _ = early.read_to_end(&mut content);
+            }
             // The end of what there is comes as an error.
             let _ = session.reader().read_to_end(&mut content);
         }

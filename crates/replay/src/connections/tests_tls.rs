@@ -16,7 +16,7 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-fn server(certificate: &str) -> Arc<ServerConfig> {
+pub fn server(certificate: &str) -> Arc<ServerConfig> {
     let certificate = CertificateDer::from_pem_file(data(certificate)).unwrap();
     let key = PrivateKeyDer::from_pem_file(data("server.key")).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -28,12 +28,12 @@ fn server(certificate: &str) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-fn settings() -> TlsSettings {
+pub fn settings() -> TlsSettings {
     let trust = TlsTrust::from_file(&data("ca.pem")).unwrap();
     TlsSettings { trust, name: None, resumption: true, tls12: false }
 }
 
-fn dot_query(number: u64, client: u8, due: i64) -> Query {
+pub fn dot_query(number: u64, client: u8, due: i64) -> Query {
     Query { transport: Transport::Dot, ..tcp_query(number, client, due) }
 }
 

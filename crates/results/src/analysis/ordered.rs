@@ -13,7 +13,7 @@ use super::read::{Batch, RowFiles, at};
 use crate::error::ResultsError;
 
 /// Columns that this pass reads.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "client",
     "transport",
     "connection",
@@ -25,10 +25,11 @@ const COLUMNS: [&str; 12] = [
     "reason",
     "reused",
     "resumed",
+    "early_data",
     "class",
 ];
 /// How a query came by its connection, as keys of the summary. Queries without one have no class.
-pub const CONNECTIONS: [&str; 3] = ["fresh", "fresh_resumed", "reused"];
+pub const CONNECTIONS: [&str; 4] = ["fresh", "fresh_resumed", "fresh_early_data", "reused"];
 /// Rows held and sorted at a time (about 50 MB), unless a single second has more.
 const SLICE_ROWS: u64 = 1_000_000;
 
@@ -125,11 +126,12 @@ fn collect(
     let sent = batch.numbers::<Int64Type>("sent_ns")?;
     let answered = batch.numbers::<Int64Type>("answered_ns")?;
     let connection = batch.numbers::<UInt64Type>("connection")?;
-    let (reused, resumed) = (batch.bits("reused")?, batch.bits("resumed")?);
-    let class = |row: usize| match (connection.is_valid(row), reused.value(row), resumed.value(row)) {
-        (false, ..) => u8::MAX,
-        (_, true, _) => 2,
-        (_, false, resumed) => u8::from(resumed),
+    let (reused, resumed, early) = (batch.bits("reused")?, batch.bits("resumed")?, batch.bits("early_data")?);
+    let class = |row: usize| match (connection.is_valid(row), reused.value(row)) {
+        (false, _) => u8::MAX,
+        (_, true) => 3,
+        (_, false) if early.value(row) => 2,
+        (_, false) => u8::from(resumed.value(row)),
     };
     for row in 0..batch.len() {
         let in_slice = due.contains(&intended.value(row));

@@ -49,6 +49,7 @@ pub fn policies(classes: &[ClientClass], all: Policy) -> Vec<Policy> {
             queries_per_connection: class.queries_per_connection.unwrap_or(all.queries_per_connection),
             pipeline: class.pipeline.unwrap_or(all.pipeline).min(PIPELINE_MOST),
             resumption: class.resumption.unwrap_or(all.resumption),
+            early_data: class.early_data.unwrap_or(all.early_data),
             ..all
         }
         .bounded()
@@ -67,6 +68,7 @@ pub fn config(classes: &[ClientClass], all: Policy) -> serde_json::Value {
             "queries_per_connection": (policy.queries_per_connection < u32::MAX).then_some(policy.queries_per_connection),
             "pipeline": policy.pipeline,
             "resumption": policy.resumption,
+            "early_data": policy.early_data,
         })
     };
     classes.iter().zip(policies(classes, all)).map(class).collect()

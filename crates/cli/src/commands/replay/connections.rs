@@ -59,6 +59,10 @@ pub struct ConnectionArgs {
     /// Port of the servers for DNS over TLS [default: that of --server with --transport dot, unless it is 53; 853 else]
     #[arg(long, value_name = "PORT")]
     pub tls_port: Option<u16>,
+    /// Send queries with the first message of a resumed session (TLS 1.3 early data), where the server allows it; never updates
+    /// and zone transfers
+    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
+    pub early_data: bool,
     /// Pad queries over encrypted transports to a multiple of N octets; on is 128 (RFC 8467). Those without EDNS stay as they are
     #[arg(long, value_name = "on|off|N", action = clap::ArgAction::Set, default_value = "on", value_parser = parse_padding)]
     pub padding: u16,
@@ -78,6 +82,7 @@ impl ConnectionArgs {
             nagle: self.nagle,
             fast_open: self.fast_open,
             resumption: true,
+            early_data: self.early_data,
             padding: self.padding,
             tc_fallback: self.tc_fallback,
         }
@@ -136,6 +141,7 @@ impl ConnectionArgs {
             "tls_name": self.tls_name,
             "tls_version": self.tls_version,
             "resumption": self.resumption,
+            "early_data": policy.early_data,
             "padding": policy.padding,
         })
     }
