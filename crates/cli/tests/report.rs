@@ -22,9 +22,11 @@ fn run(dir: &Path, trace_queries: u64) {
         workers: 1,
         trace_first: TraceTime(0),
         speed_note: None,
+        classes: Vec::new(),
     };
     let end = RunEnd {
         interrupted: false,
+        class_clients: Default::default(),
         trace_queries,
         warnings: Vec::new(),
         telemetry: Vec::new(),
@@ -47,6 +49,7 @@ fn answered(index: u64) -> Outcome {
         client_port: 0,
         server: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 53),
         transport: Transport::Udp,
+        class: None,
         wire: Default::default(),
     };
     let unfinished = Outcome::unfinished(&query);

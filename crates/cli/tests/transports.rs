@@ -46,10 +46,8 @@ fn replay(folder: &Path, server: SocketAddr, arguments: &[&str]) -> Value {
 
 /// All was sent over `transport` and answered, with the response codes of `expected`.
 fn is_answered(summary: &Value, transport: &str, expected: &Value) {
-    let queries = &summary["queries"];
-    assert_eq!(queries["answered"], queries["trace"], "{queries}");
-    assert_eq!(queries["sent_by_transport"][transport], queries["trace"], "{queries}");
-    assert_eq!(summary["rcodes"], expected["rcodes"]);
+    all_answered(summary, expected);
+    assert_eq!(summary["queries"]["sent_by_transport"][transport], summary["queries"]["trace"]);
 }
 
 fn stock_servers(folder: &Path) -> Vec<(SocketAddr, Process)> {
@@ -132,6 +130,10 @@ fn stock_servers_answer_over_tls_as_over_udp() {
             // Clients that ask once have nothing to resume, and those that ask again at once have no ticket yet.
             assert!(connections["resumed"].as_u64() > Some(0), "TLS {version}: {connections}");
         }
+        // These servers take no early data; asking for it must do no harm.
+        let early = dot(&["--tls-insecure", "--queries-per-connection", "1", "--early-data", "on"]);
+        is_answered(&early, "dot", &udp);
+        assert!(early["latency_ms"]["by_connection"]["fresh_early_data"].is_null());
         let unresumed = dot(&["--tls-insecure", "--queries-per-connection", "1", "--resumption", "off"]);
         assert_eq!(unresumed["connections"]["resumed"], 0);
         let refused = dot(&["--tls-ca", &ca, "--tls-name", "other.test"]);
@@ -150,6 +152,8 @@ fn bad_connection_options_are_one_line_and_status_2() {
         (["--transport", "doh3"], "doh3"),
         (["--transport=dot", "--tls-ca=no/such.pem"], "no/such.pem"),
         (["--transport=dot", "--tls-name=a b"], "a b"),
+        (["--transport", "udp=60,tcp=5"], "the shares sum to 65 %"),
+        (["--transport-shares", "no/such.toml"], "no/such.toml"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
         let output = command.args(["replay", "x", "--server", "127.0.0.1:5399"]).args(arguments).output().unwrap();
@@ -157,4 +161,43 @@ fn bad_connection_options_are_one_line_and_status_2() {
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(stderr.contains(word), "{stderr}");
     }
+}
+
+/// Shares of the clients, typed and from a file, against a server that speaks all of it.
+#[test]
+fn clients_have_shares_of_transports_and_classes_a_policy_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plain, tls, _process) = stock_servers_over_tls(folder.path()).swap_remove(1);
+    let port = tls.port().to_string();
+    let udp = replay(folder.path(), plain, &["--transport", "udp"]);
+    let options: &[&str] = &["--tls-insecure", "--tls-port", &port];
+    let typed = replay(folder.path(), plain, &[&["--transport", "udp=50,tcp=20,dot=30"], options].concat());
+    all_answered(&typed, &udp);
+    let clients = |summary: &Value, class: &str| summary["clients"]["by_class"][class].as_f64().unwrap();
+    let total = udp["clients"]["total"].as_f64().unwrap();
+    for (class, share, place) in [("udp", 0.5, 1.0), ("tcp", 0.2, 2.0), ("dot", 0.3, 3.0)] {
+        let count = clients(&typed, class);
+        assert!((count - share * total).abs() < place, "{class}: {count} of {total}");
+        let latency = &typed["latency_ms"]["by_class"][class];
+        assert_eq!(latency["queries"], typed["queries"]["sent_by_transport"][class]);
+    }
+    let again =
+        replay(folder.path(), plain, &[&["--transport", "udp=50,tcp=20,dot=30", "--workers", "2"], options].concat());
+    assert_eq!(again["queries"]["sent_by_transport"], typed["queries"]["sent_by_transport"], "workers change nothing");
+    let file = data("classes/mixed.toml");
+    let mixed = replay(folder.path(), plain, &[&["--transport-shares", file.to_str().unwrap()], options].concat());
+    all_answered(&mixed, &udp);
+    let queries = |class: &str| mixed["latency_ms"]["by_class"][class]["queries"].as_u64().unwrap_or(0);
+    let sent = &mixed["queries"]["sent_by_transport"];
+    assert_eq!(sent["tcp"], queries("tcp") + queries("tcp-at-once"));
+    assert_eq!(sent["dot"], queries("dot") + queries("dot-fresh"));
+    assert!(mixed["connections"]["closed"]["client_idle"].as_u64() > Some(0), "tcp-at-once closes at once");
+    assert!((clients(&mixed, "udp") - 0.65 * total).abs() < 1.0);
+}
+
+/// All was answered, with the response codes of `expected`.
+fn all_answered(summary: &Value, expected: &Value) {
+    let queries = &summary["queries"];
+    assert_eq!(queries["answered"], queries["trace"], "{queries}");
+    assert_eq!(summary["rcodes"], expected["rcodes"]);
 }

@@ -270,6 +270,8 @@ pub struct Outcome {
     pub fell_back: bool,
     /// Comparison with the recorded response, when asked for.
     pub answer: Option<Answer>,
+    /// The class of its client, where clients are parted into some.
+    pub class: Option<u8>,
 }
 
 impl Outcome {
@@ -285,6 +287,7 @@ impl Outcome {
             client: query.client,
             server: query.server,
             transport: query.transport,
+            class: query.class,
             intended: query.due,
             query_bytes: query.wire.len().min(usize::from(u16::MAX)) as u16,
             ..Self::EMPTY
@@ -319,6 +322,7 @@ impl Outcome {
         resent: false,
         fell_back: false,
         answer: None,
+        class: None,
     };
 }
 

@@ -22,6 +22,8 @@ pub struct Query {
     pub server: SocketAddr,
     /// Transport to send it over.
     pub transport: Transport,
+    /// The class of its client, where clients are parted into some; numbered from 0.
+    pub class: Option<u8>,
     /// The message in wire format, without length prefix.
     pub wire: Bytes,
 }

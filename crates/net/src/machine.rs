@@ -105,6 +105,36 @@ fn parse_udp(snmp: &str, snmp6: &str) -> UdpCounters {
     }
 }
 
+/// The kernel's TCP sockets of the current network namespace, IPv4 and IPv6 together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpSockets {
+    /// Connections, and sockets that listen.
+    pub in_use: u64,
+    /// Ends of connections that only keep their ports from being used again (TIME_WAIT, RFC 9293 §3.6.1).
+    pub time_wait: u64,
+    /// Octets of the buffers of all TCP sockets of the machine, in whatever namespace.
+    pub memory_bytes: u64,
+}
+
+/// Reads how many TCP sockets there are.
+pub fn tcp_sockets() -> TcpSockets {
+    parse_sockstat(&read("/proc/thread-self/net/sockstat"), &read("/proc/thread-self/net/sockstat6"))
+}
+
+/// Lines as `TCP: inuse 5 orphan 0 tw 2 alloc 7 mem 1`; the second file has `inuse` alone, the rest is of both families.
+fn parse_sockstat(v4: &str, v6: &str) -> TcpSockets {
+    let value = |text: &str, head: &str, name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(head)).unwrap_or("");
+        let mut words = line.split_whitespace().skip_while(|word| *word != name);
+        words.nth(1).map_or(0, number)
+    };
+    TcpSockets {
+        in_use: value(v4, "TCP:", "inuse") + value(v6, "TCP6:", "inuse"),
+        time_wait: value(v4, "TCP:", "tw"),
+        memory_bytes: value(v4, "TCP:", "mem") * rustix::param::page_size() as u64,
+    }
+}
+
 /// CPU time of all cores since the start of the machine, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
@@ -208,6 +238,15 @@ mod tests {
         assert_eq!(counters, expected);
         assert_eq!(counters.since(&counters), UdpCounters::default());
         assert_eq!(parse_udp("", "nonsense"), UdpCounters::default());
+    }
+
+    #[test]
+    fn tcp_sockets_are_of_both_families() {
+        let v4 = "sockets: used 12\nTCP: inuse 5 orphan 1 tw 7 alloc 9 mem 3\nUDP: inuse 8 mem 2";
+        let sockets = parse_sockstat(v4, "TCP6: inuse 2\nUDP6: inuse 9");
+        let memory_bytes = 3 * rustix::param::page_size() as u64;
+        assert_eq!(sockets, TcpSockets { in_use: 7, time_wait: 7, memory_bytes });
+        assert_eq!(parse_sockstat("", "TCP6: inuse"), TcpSockets::default());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod connection;
 mod counts;
+mod early;
 mod encrypted;
 mod ending;
 mod framing;
@@ -15,6 +16,10 @@ mod request;
 mod simulation;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_classes;
+#[cfg(test)]
+mod tests_early;
 #[cfg(test)]
 mod tests_tls;
 mod tls;
@@ -104,8 +109,10 @@ pub struct Connections {
     connections: Slab<Connection>,
     current: HashMap<Key, Slot, foldhash::fast::FixedState>,
     opening: List,
-    /// Idle connections that the client closes in its own time …
-    idle: List,
+    /// The policy of each class of clients; of all of them where there are no classes.
+    policies: Vec<Policy>,
+    /// Idle connections that the client closes in its own time, of each class apart, since each has its own …
+    idle: Vec<List>,
     /// … and those that it closes earlier, since the server said so. Sorted as long as a server says the same to all.
     told_idle: List,
     requests: Slab<Request, 2>,
@@ -127,13 +134,15 @@ pub struct Connections {
 impl Connections {
     /// A machine without connections. Encrypted ones need `tls`.
     pub fn new(config: Config, tls: Option<TlsClient>) -> Self {
+        let config = Config { policy: config.policy.bounded(), ..config };
         Self {
-            config: Config { policy: config.policy.bounded(), ..config },
+            policies: vec![config.policy],
+            config,
             servers: Vec::new(),
             connections: Slab::default(),
             current: HashMap::default(),
             opening: List::default(),
-            idle: List::default(),
+            idle: vec![List::default()],
             told_idle: List::default(),
             requests: Slab::default(),
             by_id: HashMap::default(),
@@ -148,6 +157,15 @@ impl Connections {
             counts: Counts::default(),
             connection_counts: ConnectionCounts::default(),
         }
+    }
+
+    /// The same with a policy for each class of clients; none leaves all with the one that there is.
+    pub fn with_classes(mut self, classes: &[Policy]) -> Self {
+        if !classes.is_empty() {
+            self.policies = classes.iter().map(|policy| policy.bounded()).collect();
+            self.idle = classes.iter().map(|_| List::default()).collect();
+        }
+        self
     }
 
     /// Takes a query that is due.
@@ -321,8 +339,10 @@ impl Connections {
         while let Some(slot) = self.overdue(&self.lingering, now) {
             self.release(slot);
         }
-        while let Some(at) = self.first_since(&self.idle, now, self.config.policy.idle_timeout) {
-            self.remove(at, End::Idle);
+        for class in 0..self.idle.len() {
+            while let Some(at) = self.first_since(&self.idle[class], now, self.policies[class].idle_timeout) {
+                self.remove(at, End::Idle);
+            }
         }
         while self.told_idle_ends().is_some_and(|end| end <= now) {
             self.told_idle.first().map(|at| self.remove(at, End::Idle));
@@ -340,8 +360,9 @@ impl Connections {
     pub fn poll_timeout(&self) -> Option<RunTime> {
         let since = |list: &List, timeout: i64| Some(self.connections.get(list.first()?)?.since + timeout);
         let deadline = |list: &List| Some(self.requests.get(list.first()?)?.deadline);
-        let policy = &self.config.policy;
-        let (opening, idle) = (since(&self.opening, policy.connect_timeout), since(&self.idle, policy.idle_timeout));
+        let opening = since(&self.opening, self.config.policy.connect_timeout);
+        let classes = self.idle.iter().zip(&self.policies);
+        let idle = classes.filter_map(|(list, policy)| since(list, policy.idle_timeout)).min();
         [opening, idle, self.told_idle_ends(), deadline(&self.waiting), deadline(&self.lingering)]
             .into_iter()
             .flatten()
@@ -377,9 +398,9 @@ impl Connections {
     fn assign(&mut self, now: RunTime, slot: Slot) {
         let Some(request) = self.requests.get(slot) else { return };
         let key = (request.client, request.row.transport);
-        let route = request.route;
+        let (route, class) = (request.route, request.row.class);
         let usable = self.current.get(&key).copied().filter(|&at| self.has_room(at));
-        let Some(at) = usable.or_else(|| self.open(key, &route)) else {
+        let Some(at) = usable.or_else(|| self.open(key, class, &route)) else {
             return self.end_unassigned(slot, Reason::NoSource);
         };
         self.leave_idle(at);
@@ -396,23 +417,34 @@ impl Connections {
         if is_rising || is_blocked {
             self.submit(slot, now);
         }
-        if is_open && !is_blocked {
+        if (is_open || self.early_room(at) > 0) && !is_blocked {
             self.call(at);
         }
     }
 
+    /// The policy of a class; that of the first for what has none.
+    fn policy(&self, class: Option<u8>) -> &Policy {
+        self.policies.get(place(class)).unwrap_or(&self.config.policy)
+    }
+
+    /// The connection that has been idle for longest; those that their server wants closed sooner come first.
+    fn longest_idle(&self) -> Option<Slot> {
+        let first = self.idle.iter().filter_map(List::first);
+        let oldest = || first.min_by_key(|&at| self.connections.get(at).map(|connection| connection.since));
+        self.told_idle.first().or_else(oldest)
+    }
+
     fn has_room(&self, at: Slot) -> bool {
-        let policy = &self.config.policy;
         self.connections.get(at).is_some_and(|connection| {
+            let policy = self.policy(connection.class);
             connection.taken < policy.queries_per_connection && connection.load() < policy.pipeline as usize
         })
     }
 
     /// A new connection, which its client uses from now on. An idle one makes room where there is none.
-    fn open(&mut self, key: Key, route: &Route) -> Option<Slot> {
+    fn open(&mut self, key: Key, class: Option<u8>, route: &Route) -> Option<Slot> {
         if self.connections.len() >= self.config.most as usize {
-            let oldest = self.told_idle.first().or_else(|| self.idle.first())?;
-            self.remove(oldest, End::Room);
+            self.remove(self.longest_idle()?, End::Room);
         }
         let server = self.servers.iter().position(|&known| known == route.server).unwrap_or_else(|| {
             self.servers.push(route.server);
@@ -430,6 +462,7 @@ impl Connections {
             port: 0,
             keepalive: connection::UNTOLD,
             transport,
+            class,
             state: State::Wanted,
             is_called: false,
             is_blocked: false,
@@ -446,16 +479,18 @@ impl Connections {
     }
 
     fn leave_idle(&mut self, at: Slot) {
+        let class = self.connections.get(at).and_then(|connection| connection.class);
+        let own = self.policy(class).idle_timeout;
         let Some(connection) = self.connections.get_mut(at).filter(|it| it.state == State::Idle) else { return };
         connection.state = State::Open;
-        let is_told = connection.told(self.config.policy.idle_timeout).is_some();
-        self.connections.unlink(if is_told { &mut self.told_idle } else { &mut self.idle }, at);
+        let is_told = connection.told(own).is_some();
+        self.connections.unlink(if is_told { &mut self.told_idle } else { &mut self.idle[place(class)] }, at);
     }
 
     /// When the first connection ends that is idle for as long as its server said.
     fn told_idle_ends(&self) -> Option<RunTime> {
         let connection = self.connections.get(self.told_idle.first()?)?;
-        Some(connection.since + connection.told(self.config.policy.idle_timeout)?)
+        Some(connection.since + connection.told(self.policy(connection.class).idle_timeout)?)
     }
 
     /// Tells the worker once that there is something to write.
@@ -489,8 +524,12 @@ impl Connections {
 
     /// The request for which a connection was opened, while it waits for that.
     fn opener(&mut self, at: Slot) -> Option<&mut Request> {
-        let slot = self.connections.get(at)?.queue.first()?;
-        self.requests.get_mut(slot).filter(|request| request.is_opener)
+        let connection = self.connections.get(at)?;
+        // It has left the queue where it went as early data.
+        let first = [connection.outstanding.first(), connection.queue.first()];
+        let is_opener = |slot: &Slot| self.requests.get(*slot).is_some_and(|request| request.is_opener);
+        let slot = first.into_iter().flatten().find(is_opener)?;
+        self.requests.get_mut(slot)
     }
 
     /// Queries can be written on a connection from now on.
@@ -535,6 +574,7 @@ impl Connections {
         self.requests.append(&mut connection.outstanding, slot);
         let (number, port) = (connection.number, connection.port);
         let is_resumed = connection.tls.as_ref().is_some_and(|session| session.is_resumed());
+        let block = if connection.tls.is_some() { self.config.policy.padding } else { 0 };
         self.by_id.insert((number, id), slot);
         self.submit(slot, now);
         let Some(request) = self.requests.get_mut(slot) else { return };
@@ -542,7 +582,7 @@ impl Connections {
         request.stage = Stage::Outstanding;
         request.row.client_port = port;
         request.row.resumed = is_resumed;
-        framing::append(out, &request.wire, id);
+        request.row.query_bytes = framing::append(out, &request.wire, id, block);
     }
 
     /// An ID free on the connection; one that only waits for a late answer is given up. There is one, since no connection
@@ -630,4 +670,9 @@ impl Connections {
     fn first_since(&self, list: &List, now: RunTime, timeout: i64) -> Option<Slot> {
         list.first().filter(|&at| self.connections.get(at).is_some_and(|it| it.since + timeout <= now))
     }
+}
+
+/// The place of a class in the tables of them.
+fn place(class: Option<u8>) -> usize {
+    usize::from(class.unwrap_or_default())
 }

@@ -45,6 +45,8 @@ pub struct Pending {
     pub set_source: bool,
     /// Where it stands.
     pub stage: Stage,
+    /// The class of its client.
+    pub class: Option<u8>,
 }
 
 impl Pending {
@@ -63,6 +65,7 @@ impl Pending {
             socket,
             set_source: route.source.is_some(),
             stage: Stage::Queued,
+            class: query.class,
         }
     }
 
@@ -79,6 +82,7 @@ impl Pending {
             status,
             reason,
             query_bytes: self.wire.len() as u16,
+            class: self.class,
             ..Outcome::EMPTY
         }
     }

@@ -173,6 +173,7 @@ mod tests {
             client_port: 0,
             server: "192.0.2.1:53".parse().unwrap(),
             transport: Transport::Udp,
+            class: None,
             wire: Bytes::new(),
         }
     }

@@ -29,6 +29,8 @@ pub struct Settings {
     pub max_sockets: u32,
     /// How clients use connections.
     pub policy: Policy,
+    /// The same for each class of clients, as queries name theirs; empty where there are no classes.
+    pub classes: Vec<Policy>,
     /// How clients use TLS; `None` where no query goes over it.
     pub tls: Option<TlsSettings>,
     /// The port of the servers for encrypted transports.

@@ -16,6 +16,7 @@ pub fn query(number: u64, due: i64) -> Query {
         client_port: 1_024,
         server: "198.51.100.1:53".parse().unwrap(),
         transport: Transport::Udp,
+        class: None,
         wire: Bytes::from(wire),
     }
 }

@@ -526,7 +526,7 @@ fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
         step: settings.workers as u64,
     };
     let tls = settings.tls.as_ref().map(TlsClient::new).transpose().map_err(io::Error::other)?;
-    Ok(Connections::new(config, tls))
+    Ok(Connections::new(config, tls).with_classes(&settings.classes))
 }
 
 /// Opens the first shared socket of each server ahead of time: opening one takes longer than the first query has.

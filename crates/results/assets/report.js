@@ -38,6 +38,8 @@
 
   const draw = (id, points, plot, keys) => {
     const figure = document.getElementById(id);
+    // A run without connections has no figures of them.
+    if (!figure) return;
     if (points.length === 0) {
       const none = document.createElement("p");
       none.className = "none";
@@ -156,13 +158,41 @@
     };
   }, curves.map((name, at) => [name, ...look(name, at)]));
 
-  draw("rcodes", data.rcodes, (points) => {
+  // Cumulative curves of several classes, all over the same axis of time.
+  const cumulative = (id, points) => {
+    const names = [...new Set(points.map((d) => d.of))];
+    draw(id, points, () => {
+      const [least, most] = d3.extent(points, (d) => d.x);
+      const [low, high] = [10 ** Math.floor(Math.log10(least)), 10 ** Math.ceil(Math.log10(most))];
+      return {
+        x: { type: "log", label: "latency", domain: [low, Math.max(high, low * 10)], ticks: powers(low, high), tickFormat: millis, ...grid },
+        y: { label: "queries (%)", domain: [0, 100], ...grid },
+        marks: names.map((name, at) => Plot.line(points.filter((d) => d.of === name), { x: "x", y: "y", stroke: spare[at % spare.length], strokeWidth: 2 })),
+      };
+    }, names.map((name, at) => [name, spare[at % spare.length]]));
+  };
+  cumulative("latency_activity", data.latency_activity);
+  cumulative("latency_connections", data.latency_connections);
+
+  // Curves over time, each with a colour of its own.
+  const overTime = (id, points, label) => {
+    const names = [...new Set(points.map((d) => d.of))];
+    draw(id, points, () => ({
+      x: time,
+      y: { label, domain: [0, (d3.max(points, (d) => d.y) || 1) * 1.05], tickFormat: count, ...grid },
+      marks: names.map((name, at) => Plot.line(points.filter((d) => d.of === name), { x: "x", y: "y", stroke: spare[at % spare.length], strokeWidth: 1.5 })),
+    }), names.map((name, at) => [name, spare[at % spare.length]]));
+  };
+  overTime("connections_time", data.connections_time, "connections");
+  overTime("handshakes", data.handshakes, "per second");
+
+  const bars = (id, bars, label) => draw(id, bars, (points) => {
     const total = d3.sum(points, (d) => d.n);
     return {
       height: 60 + 26 * points.length,
       marginLeft: 110,
       marginRight: 150,
-      x: { label: "queries", tickFormat: count, ...grid },
+      x: { label, tickFormat: count, ...grid },
       y: { label: null, domain: points.map((d) => d.name) },
       marks: [
         Plot.barX(points, { x: "n", y: "name", fill: (d) => (d.answered ? A : B) }),
@@ -171,5 +201,7 @@
       ],
     };
   });
+  bars("rcodes", data.rcodes, "queries");
+  bars("closes", data.closes, "connections");
   document.documentElement.dataset.drawn = "yes";
 })();

@@ -5,6 +5,8 @@ mod common;
 
 fn main() {
     let dir = std::env::args().nth(1).expect("usage: sample_report RUN");
-    let report = common::run(dir.as_ref(), common::lifelike(60.0, 2_000.0));
+    let rows = common::connected(60.0, 2_000.0);
+    let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
+    let report = common::run_to(dir.as_ref(), rows, common::end_connected(queries, 60));
     println!("{report}");
 }

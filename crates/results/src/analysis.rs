@@ -1,6 +1,7 @@
 //! From rows on disk to the figures of a run: two passes, the second in the order of due times.
 
 mod accounts;
+mod connections;
 pub mod figures;
 mod ordered;
 mod rcode;
@@ -16,9 +17,10 @@ use self::accounts::{Accounts, Activity};
 use self::figures::Figures;
 use self::ordered::CONNECTIONS;
 use self::read::RowFiles;
+use self::spread::Censored;
 use self::timeline::{Timeline, Windows};
 use crate::error::ResultsError;
-use crate::model::{Latency, Rate, RateError, Summary, Timing};
+use crate::model::{Latency, Rate, RateError, Summary, Tail, Timing};
 use crate::store::RunDir;
 
 /// What the rows say.
@@ -55,11 +57,14 @@ pub fn analyse(dir: &RunDir) -> Result<Analysis, ResultsError> {
     let mut figures = Figures::default();
     if let Some((first, last)) = accounts.span() {
         let mut timeline = Timeline::new(first, last);
-        ordered::scan(&files, &accounts.due_by_second, &activity, |rows| timeline.add(rows))?;
+        let classes = ordered::scan(&files, &accounts.due_by_second, &activity, |rows| timeline.add(rows))?;
         summary.timing = timing(&mut timeline);
         summary.rate = rate(&timeline, summary.queries.sent);
         summary.latency_ms = latency(&mut timeline);
+        let classes: Vec<&str> = classes.0.iter().map(String::as_str).collect();
+        summary.latency_ms.by_class = tails(&classes, &mut timeline.by_class);
         figures = figures::draw(&mut timeline, &summary);
+        connections::Sampled::read(&dir.telemetry())?.draw(&mut figures);
     }
     let unsent_without_design = accounts.unsent_without_design();
     Ok(Analysis { summary, figures, unsent_without_design, unreadable: files.unreadable.len() })
@@ -102,18 +107,24 @@ fn rate_error(windows: &Windows) -> Option<RateError> {
 }
 
 fn latency(timeline: &mut Timeline) -> Latency {
-    let transports = Transport::ALL.iter().zip(&mut timeline.by_transport).filter(|(_, latency)| latency.len() > 0);
-    let by_transport: BTreeMap<_, _> = transports.map(|(name, latency)| (name.to_string(), latency.tail())).collect();
-    let connections = CONNECTIONS.iter().zip(&mut timeline.by_connection).filter(|(_, latency)| latency.len() > 0);
-    let by_connection = connections.map(|(name, latency)| ((*name).to_owned(), latency.tail())).collect();
-    let classes = Activity::NAMES.iter().zip(&mut timeline.by_activity).filter(|(_, latency)| latency.len() > 0);
-    let by_client_activity = classes.map(|(name, latency)| ((*name).to_owned(), latency.tail())).collect();
+    let transports = Transport::ALL.map(Transport::as_str);
+    let of_both = transports.iter().zip(&mut timeline.by_transport_and_connection);
+    let of_both = of_both.map(|(name, classes)| ((*name).to_owned(), tails(&CONNECTIONS, classes)));
     Latency {
         from_intended: timeline.from_intended.tail(),
         from_sent: timeline.from_sent.tail(),
         answered_only: timeline.from_sent.known().tail(),
-        by_transport,
-        by_connection,
-        by_client_activity,
+        by_transport: tails(&transports, &mut timeline.by_transport),
+        by_connection: tails(&CONNECTIONS, &mut timeline.by_connection),
+        by_transport_and_connection: of_both.filter(|(_, tails)| !tails.is_empty()).collect(),
+        by_client_activity: tails(&Activity::RANKS, &mut timeline.by_rank),
+        by_client_queries: tails(&Activity::VOLUMES, &mut timeline.by_volume),
+        by_class: BTreeMap::new(),
     }
+}
+
+/// The tails of the classes that have a query.
+fn tails(names: &[&str], classes: &mut [Censored]) -> BTreeMap<String, Tail> {
+    let used = names.iter().zip(classes).filter(|(_, latency)| latency.len() > 0);
+    used.map(|(name, latency)| ((*name).to_owned(), latency.tail())).collect()
 }

@@ -24,6 +24,7 @@ const NO_INDEX: u64 = u64::MAX;
 
 /// Rows in memory, one builder a column.
 pub struct Columns {
+    classes: Arc<[String]>,
     rows: usize,
     index: PrimitiveBuilder<UInt64Type>,
     client: Addresses<IpAddr>,
@@ -43,8 +44,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// No rows.
-    pub fn new() -> Self {
+    /// No rows, of clients of classes with these names.
+    pub fn new(classes: Arc<[String]>) -> Self {
         Self {
             rows: 0,
             index: PrimitiveBuilder::new(),
@@ -61,7 +62,8 @@ impl Columns {
             header_bits: bits(),
             query_bytes: PrimitiveBuilder::new(),
             response_bytes: PrimitiveBuilder::new(),
-            rare: Rare::new(),
+            rare: Rare::new(&classes),
+            classes,
         }
     }
 
@@ -128,6 +130,7 @@ impl Columns {
         [reused, resumed, early_data].into_iter().try_for_each(|bits| out.array(bits))?;
         out.words(&mut self.rare.answer)?;
         [resent, fell_back].into_iter().try_for_each(|bits| out.array(bits))?;
+        out.words(&mut self.rare.class)?;
         self.client.next_group();
         self.server.next_group();
         Ok(())
@@ -135,7 +138,7 @@ impl Columns {
 
     /// Gives the rows up.
     pub fn clear(&mut self) {
-        *self = Self::new();
+        *self = Self::new(Arc::clone(&self.classes));
     }
 }
 
@@ -177,10 +180,11 @@ struct Rare {
     handshake: PrimitiveBuilder<Int64Type>,
     connection_bits: [BooleanBuilder; 5],
     answer: Words,
+    class: Words,
 }
 
 impl Rare {
-    fn new() -> Self {
+    fn new(classes: &[String]) -> Self {
         let answers = [Answer::Match, Answer::Better, Answer::Worse, Answer::Changed];
         Self {
             connection: PrimitiveBuilder::new(),
@@ -189,12 +193,18 @@ impl Rare {
             handshake: PrimitiveBuilder::new(),
             connection_bits: bits(),
             answer: Words::of(answers.map(Answer::as_str)),
+            class: Words::of(classes.iter().map(String::as_str)),
         }
     }
 
     fn extend(&mut self, rows: &[Outcome]) {
-        let is_rare =
-            |row: &Outcome| row.connection.is_some() || row.sent.is_some() || row.answer.is_some() || row.fell_back;
+        let is_rare = |row: &Outcome| {
+            row.connection.is_some()
+                || row.sent.is_some()
+                || row.answer.is_some()
+                || row.fell_back
+                || row.class.is_some()
+        };
         if rows.iter().any(is_rare) {
             rows.iter().for_each(|row| self.push(row));
         } else {
@@ -210,13 +220,14 @@ impl Rare {
         let bits = [row.reused, row.resumed, row.early_data, row.resent, row.fell_back];
         append_bits(&mut self.connection_bits, bits);
         self.answer.push(row.answer.map_or(NONE, |answer| answer as u32));
+        self.class.push(row.class.map_or(NONE, u32::from));
     }
 
     fn push_none(&mut self, rows: usize) {
         self.connection.append_nulls(rows);
         [&mut self.sent, &mut self.connect, &mut self.handshake].into_iter().for_each(|times| times.append_nulls(rows));
         self.connection_bits.iter_mut().for_each(|bits| bits.append_n(rows, false));
-        (0..rows).for_each(|_| self.answer.push(NONE));
+        [&mut self.answer, &mut self.class].into_iter().for_each(|words| (0..rows).for_each(|_| words.push(NONE)));
     }
 }
 

@@ -216,10 +216,17 @@ pub struct Latency {
     /// From sent, by transport.
     pub by_transport: BTreeMap<String, Tail>,
     /// From sent, of queries over connections: those that came with a new connection (`fresh`), with a new one whose TLS session
-    /// was resumed (`fresh_resumed`), or found one open (`reused`).
+    /// was resumed (`fresh_resumed`) and took the query as early data (`fresh_early_data`), or found one open (`reused`).
     pub by_connection: BTreeMap<String, Tail>,
+    /// The same for each transport by itself.
+    pub by_transport_and_connection: BTreeMap<String, BTreeMap<String, Tail>>,
     /// From sent, by how busy the client is: `busiest_1_percent` of the clients and the `rest`.
     pub by_client_activity: BTreeMap<String, Tail>,
+    /// From sent, by how many queries the client has in the trace: `1`, `2_to_10`, `11_to_100` or `over_100`.
+    pub by_client_queries: BTreeMap<String, Tail>,
+    /// From sent, by the class of the client.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_class: BTreeMap<String, Tail>,
 }
 
 /// The slow side of a distribution in milliseconds; `null` where the percentile falls among the unanswered.
@@ -286,6 +293,9 @@ pub struct Clients {
     pub answered_all: u64,
     /// Queries in the trace of the least busy client among the busiest 1 %.
     pub busiest_1_percent_from: u64,
+    /// Clients of each class of a run with classes, as recorded in the trace.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_class: BTreeMap<String, u64>,
 }
 
 impl RunReport {

@@ -7,8 +7,9 @@ use minijinja::{Environment, context};
 use serde::Serialize;
 
 use crate::analysis::Analysis;
+use crate::analysis::figures::{Bar, Figures};
 use crate::error::ResultsError;
-use crate::model::{RunReport, State};
+use crate::model::{Connections, RunReport, State};
 use crate::store;
 use crate::text::grouped;
 
@@ -20,7 +21,8 @@ const PLOT: &str = include_str!("../assets/plot.umd.min.js");
 
 /// Writes the page of a run.
 pub fn write(path: &Path, report: &RunReport, analysis: &Analysis) -> Result<(), ResultsError> {
-    let data = serde_json::to_string(&analysis.figures).map_err(ResultsError::json(path))?;
+    let figures = Figures { closes: closes(&report.summary.connections), ..analysis.figures.clone() };
+    let data = serde_json::to_string(&figures).map_err(ResultsError::json(path))?;
     let html = render(report, &data).map_err(|source| ResultsError::Page { path: path.to_owned(), source })?;
     store::replace(path, html.as_bytes())
 }
@@ -41,6 +43,8 @@ fn render(report: &RunReport, figures: &str) -> Result<String, minijinja::Error>
         accounts => Value::from(Serde(accounts(report))),
         timing => Value::from(Serde(timing(report))),
         latency => Value::from(Serde(latency(report))),
+        connected => report.summary.connections.opened + report.summary.connections.failed > 0,
+        connections => Value::from(Serde(connections(report))),
         facts => Value::from(Serde(facts(report))),
         config => Value::from(Serde(lines(&report.config))),
         environment => Value::from(Serde(lines(&report.environment))),
@@ -137,11 +141,53 @@ fn latency(report: &RunReport) -> Vec<Line> {
         ("by transport", &latency.by_transport),
         ("by connection", &latency.by_connection),
         ("by client activity", &latency.by_client_activity),
+        ("by queries of the client", &latency.by_client_queries),
+        ("by class", &latency.by_class),
     ];
     for (head, class) in classes {
         lines.extend(class.iter().map(|(name, figures)| Line::sub(&format!("{head}: {name}"), tail(figures))));
     }
+    for (transport, class) in &latency.by_transport_and_connection {
+        lines
+            .extend(class.iter().map(|(name, figures)| Line::sub(&format!("over {transport}: {name}"), tail(figures))));
+    }
     lines
+}
+
+/// What became of connections.
+fn connections(report: &RunReport) -> Vec<Line> {
+    let Connections { opened, failed, resumed, peak_open, open_at_end, closed } = &report.summary.connections;
+    let line = |name: &str, count: u64| Line::new(name, vec![grouped(count)]);
+    let part = |name: &str, count: u64| Line::sub(name, vec![grouped(count)]);
+    let mut lines = vec![line("opened", *opened), part("with a resumed session", *resumed), line("failed", *failed)];
+    lines.extend([line("open at most", *peak_open), line("open at the end", *open_at_end)]);
+    lines.push(line("closed", closed.values().sum()));
+    lines.extend(closed.iter().map(|(name, &count)| part(closer(name), count)));
+    let queries = &report.summary.queries;
+    lines.push(line("queries sent again on a new connection", queries.resent));
+    lines.push(line("queries asked again over TCP", queries.fell_back));
+    lines
+}
+
+/// Who closed connections, the most frequent first.
+fn closes(connections: &Connections) -> Vec<Bar> {
+    let bar =
+        |(name, &n): (&String, &u64)| Bar { name: closer(name).to_owned(), n, answered: name.starts_with("client") };
+    let mut bars: Vec<Bar> = connections.closed.iter().map(bar).collect();
+    bars.sort_by_key(|bar| std::cmp::Reverse(bar.n));
+    bars
+}
+
+/// A key of the summary in words.
+fn closer(key: &str) -> &str {
+    match key {
+        "client_idle" => "client: idle",
+        "client_last_query" => "client: last query",
+        "client_for_room" => "client: for room",
+        "server" => "server: in order",
+        "reset" => "reset or error",
+        other => other,
+    }
 }
 
 fn tail(tail: &crate::model::Tail) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Takes outcomes while a run lasts and ends it with a complete run directory.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ldplayer_core::{Outcome, Status};
 
@@ -17,6 +18,7 @@ pub struct Recorder {
     dir: RunDir,
     workers: Vec<RowWriter>,
     report: RunReport,
+    classes: Arc<[String]>,
     recorded: u64,
     lost: u64,
     broken: Option<String>,
@@ -44,8 +46,10 @@ impl Recorder {
             ..RunReport::default()
         };
         dir.write(&report)?;
-        let workers = (0..setup.workers).map(|worker| RowWriter::new(&dir.queries(), worker)).collect();
-        Ok(Self { dir, workers, report, recorded: 0, lost: 0, broken: None })
+        let classes: Arc<[String]> = setup.classes.into();
+        let workers = (0..setup.workers).map(|worker| RowWriter::new(&dir.queries(), worker, Arc::clone(&classes)));
+        let workers = workers.collect();
+        Ok(Self { dir, workers, report, classes, recorded: 0, lost: 0, broken: None })
     }
 
     /// Adds outcomes of one worker, in about the order in which they ended. Called from one thread, in batches of some thousands.
@@ -59,7 +63,8 @@ impl Recorder {
             return Ok(());
         }
         while self.workers.len() <= worker {
-            self.workers.push(RowWriter::new(&self.dir.queries(), self.workers.len()));
+            let classes = Arc::clone(&self.classes);
+            self.workers.push(RowWriter::new(&self.dir.queries(), self.workers.len(), classes));
         }
         self.recorded += count_queries(outcomes);
         self.workers[worker].add(outcomes).inspect_err(|error| self.broken = Some(error.to_string()))
@@ -85,6 +90,7 @@ impl Recorder {
         self.report.tally = end.tally;
         self.report.summary = analysis.summary.clone();
         self.report.summary.queries.trace = Some(end.trace_queries);
+        self.report.summary.clients.by_class = end.class_clients;
         if let Some(connections) = end.connections {
             self.report.summary.connections = connections;
         }

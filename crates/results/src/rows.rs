@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ldplayer_core::Outcome;
 use ldplayer_core::time::NS_PER_S;
@@ -36,14 +37,14 @@ struct OpenFile {
 }
 
 impl RowWriter {
-    /// Rows of `worker`, to be written to files in `folder`.
-    pub fn new(folder: &Path, worker: usize) -> Self {
+    /// Rows of `worker`, to be written to files in `folder`; their clients' classes have these names.
+    pub fn new(folder: &Path, worker: usize, classes: Arc<[String]>) -> Self {
         Self {
             folder: folder.to_owned(),
             worker,
             period: 0,
             period_ends: PERIOD_NS,
-            columns: Columns::new(),
+            columns: Columns::new(classes),
             open: None,
         }
     }

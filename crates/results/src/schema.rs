@@ -46,6 +46,7 @@ pub fn schema() -> SchemaRef {
         maybe("answer", words(Int8)),
         some("resent", Boolean),
         some("fell_back", Boolean),
+        maybe("class", words(Int8)),
     ]))
 }
 

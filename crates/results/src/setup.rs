@@ -1,5 +1,7 @@
 //! What the caller says about a run: before it starts and when it ends.
 
+use std::collections::BTreeMap;
+
 use ldplayer_core::TraceTime;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,8 @@ pub struct RunSetup {
     pub trace_first: TraceTime,
     /// How the schedule relates to the trace, for people, such as `twice as fast as recorded`.
     pub speed_note: Option<String>,
+    /// Names of the classes of clients, as outcomes number them.
+    pub classes: Vec<String>,
 }
 
 /// What is known when the last outcome is in.
@@ -30,6 +34,8 @@ pub struct RunEnd {
     pub interrupted: bool,
     /// Queries in the part of the trace that was to be replayed, as the reader counted them.
     pub trace_queries: u64,
+    /// Clients of each class, by its name.
+    pub class_clients: BTreeMap<String, u64>,
     /// Warnings of the stages before this one.
     pub warnings: Vec<Warning>,
     /// Figures sampled during the run.

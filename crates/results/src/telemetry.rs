@@ -2,13 +2,17 @@
 
 use std::borrow::Cow;
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use ldplayer_core::RunTime;
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ResultsError;
@@ -69,4 +73,29 @@ pub fn write(path: &Path, samples: &[TelemetrySample]) -> Result<(), ResultsErro
         writer.close().map(drop)
     };
     write().map_err(ResultsError::parquet(path))
+}
+
+/// Reads the client's samples back, as time in nanoseconds, name and figure; none where a run never came to write them.
+///
+/// # Errors
+/// The file is there and cannot be read.
+pub fn read_client(path: &Path, mut each: impl FnMut(i64, &str, f64)) -> Result<(), ResultsError> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file.map_err(ResultsError::file(path))?,
+    };
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(ResultsError::parquet(path))?;
+    for batch in builder.build().map_err(ResultsError::parquet(path))? {
+        let batch = batch.map_err(|error| ResultsError::parquet(path)(error.into()))?;
+        let column = |name| batch.column_by_name(name).map(AsArray::as_string_opt::<i32>);
+        let at = batch.column_by_name("at_ns").and_then(|at| at.as_primitive_opt::<Int64Type>());
+        let value = batch.column_by_name("value").and_then(|value| value.as_primitive_opt::<Float64Type>());
+        let (Some(at), Some(Some(side)), Some(Some(name)), Some(value)) = (at, column("side"), column("name"), value)
+        else {
+            return Err(ResultsError::Column { path: path.to_owned(), column: "at_ns, side, name, value" });
+        };
+        let rows = (0..batch.num_rows()).filter(|&row| side.value(row) == Side::Client.as_str());
+        rows.for_each(|row| each(at.value(row), name.value(row), value.value(row)));
+    }
+    Ok(())
 }

@@ -26,6 +26,15 @@ impl fmt::Display for RunReport {
             grouped(summary.clients.answered_all)
         )?;
         self.write_connections(f)?;
+        for (class, tail) in &summary.latency_ms.by_class {
+            let clients = summary.clients.by_class.get(class).copied().map_or("?".to_owned(), grouped);
+            writeln!(
+                f,
+                "class      {class}: {clients} clients, {} queries, {}",
+                grouped(tail.queries),
+                TailLine(tail)
+            )?;
+        }
         for warning in &self.warnings {
             writeln!(f, "warning    {}: {}; {}", warning.code, warning.text, warning.remedy)?;
         }

@@ -7,9 +7,21 @@ use std::process::{Command, Output};
 
 use ldplayer_core::Outcome;
 
-/// Every figure of the page.
-const FIGURES: [&str; 9] =
-    ["boxes", "error_cdf", "gaps", "rate", "rate_cdf", "throughput", "latency_time", "latency_tail", "rcodes"];
+/// Every figure of a page.
+const FIGURES: [&str; 10] = [
+    "boxes",
+    "error_cdf",
+    "gaps",
+    "rate",
+    "rate_cdf",
+    "throughput",
+    "latency_time",
+    "latency_tail",
+    "latency_activity",
+    "rcodes",
+];
+/// What the page of a run over connections has besides.
+const OF_CONNECTIONS: [&str; 4] = ["connections_time", "handshakes", "latency_connections", "closes"];
 
 #[test]
 fn every_figure_of_a_lifelike_run_has_marks() {
@@ -23,6 +35,26 @@ fn every_figure_of_a_lifelike_run_has_marks() {
     }
     assert!(marks(&dom, "boxes") >= 60, "a box for every slice of time");
     assert!(marks(&dom, "rcodes") >= 5, "a bar for every code, and the unanswered");
+}
+
+#[test]
+fn a_run_over_connections_has_figures_of_them_and_no_other_run_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let (connected, other) = (dir.path().join("connected"), dir.path().join("other"));
+    let rows = common::connected(20.0, 2_000.0);
+    let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
+    common::run_to(&connected, rows, common::end_connected(queries, 20));
+    let dom = loaded(&connected.join("report.html"));
+    for figure in FIGURES.iter().chain(&OF_CONNECTIONS) {
+        assert!(marks(&dom, figure) > 0 && has_svg(&dom, figure), "figure {figure} has no marks");
+    }
+    assert_eq!(marks(&dom, "connections_time"), 2, "a curve for connections and one for TIME_WAIT");
+    assert_eq!(marks(&dom, "handshakes"), 5);
+    assert_eq!(marks(&dom, "latency_connections"), 5, "tcp has no resumed sessions");
+    assert!(marks(&dom, "closes") >= 4);
+    common::run(&other, common::lifelike(2.0, 100.0));
+    let dom = loaded(&other.join("report.html"));
+    assert!(!OF_CONNECTIONS.iter().any(|figure| dom.contains(&format!("id=\"{figure}\""))));
 }
 
 #[test]

@@ -152,6 +152,7 @@ fn run_json_and_report_json_have_the_agreed_keys() {
             "/latency_ms/from_sent/p99",
             "/latency_ms/by_transport/udp/p50",
             "/latency_ms/by_client_activity/busiest_1_percent/p50",
+            "/latency_ms/by_client_queries/11_to_100/p50",
             "/rcodes/NXDOMAIN",
             "/responses/bytes",
             "/responses/mbps_p50",
@@ -256,6 +257,53 @@ fn the_vendored_scripts_are_those_that_were_checked() {
 }
 
 #[test]
+fn clients_are_told_apart_by_how_many_queries_they_have() {
+    let place = Place::new();
+    let mut rows = Vec::new();
+    for (client, queries) in [(1, 1), (2, 2), (3, 10), (4, 11), (5, 100), (6, 101)] {
+        rows.extend(
+            (0..queries)
+                .map(|_| ldplayer_core::Outcome { client: [192, 0, 2, client].into(), ..common::outcome(0, 0) }),
+        );
+    }
+    rows.iter_mut().zip(0..).for_each(|(row, index)| row.index = index);
+    let latency = common::run(&place.run(), rows).summary.latency_ms;
+    let counts: Vec<_> = latency.by_client_queries.iter().map(|(name, tail)| (name.as_str(), tail.queries)).collect();
+    assert_eq!(counts, [("1", 1), ("11_to_100", 111), ("2_to_10", 12), ("over_100", 101)]);
+    assert_eq!(latency.by_client_activity["busiest_1_percent"].queries, 101);
+}
+
+#[test]
+fn classes_of_clients_are_in_rows_and_summary() {
+    let place = Place::new();
+    let row = |index: u64| ldplayer_core::Outcome {
+        class: [None, Some(0), Some(1)][index as usize % 3],
+        ..common::outcome(index, index as i64 * 1_000)
+    };
+    let end = ldplayer_results::RunEnd { class_clients: [("others".to_owned(), 7)].into(), ..common::end(9) };
+    let report = common::run_to(&place.run(), (0..9).map(row).collect(), end);
+    let classes = &report.summary.latency_ms.by_class;
+    let counts: Vec<_> = classes.iter().map(|(name, tail)| (name.as_str(), tail.queries)).collect();
+    assert_eq!(counts, [("dot-clients", 3), ("others", 3)]);
+    assert_eq!(report.summary.clients.by_class["others"], 7);
+    assert!(report.to_string().contains("others: 7 clients, 3 queries"), "{report}");
+    assert_eq!(read_run(&place.run()).unwrap().summary, report.summary);
+}
+
+#[test]
+fn a_page_written_again_has_the_figures_of_connections() {
+    let place = Place::new();
+    let rows = common::connected(3.0, 200.0);
+    let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
+    common::run_to(&place.run(), rows, common::end_connected(queries, 3));
+    let page = place.run().join("report.html");
+    let before = fs::read_to_string(&page).unwrap();
+    rewrite_page(&place.run(), None).unwrap();
+    assert!(fs::read_to_string(&page).unwrap() == before, "the page changed");
+    assert!(before.contains("client: last query") && before.contains("TIME_WAIT\"}"), "figures have points");
+}
+
+#[test]
 fn what_happened_on_connections_is_in_rows_and_summary() {
     let place = Place::new();
     let row = |index: u64| ldplayer_core::Outcome {
@@ -281,5 +329,7 @@ fn what_happened_on_connections_is_in_rows_and_summary() {
     assert_eq!((connections.opened, connections.failed), (2, 0));
     let of = |class: &str| report.summary.latency_ms.by_connection.get(class).map(|tail| tail.queries);
     assert_eq!((of("fresh"), of("reused"), of("fresh_resumed")), (Some(3), Some(1), None));
+    let both = &report.summary.latency_ms.by_transport_and_connection;
+    assert_eq!((both.len(), both["tcp"]["fresh"].queries, both["tcp"]["reused"].queries), (1, 3, 1));
     assert!(report.to_string().contains("queries sent again on a new connection: 2"), "{report}");
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arena;
+mod classes;
 mod columns;
 mod distinct;
 mod error;
@@ -22,6 +23,7 @@ mod source;
 mod spec;
 mod tally;
 
+pub use classes::{ClassDraws, ClientClass, check_shares, read_classes};
 pub use distinct::EXACT_LIMIT;
 pub use error::TraceError;
 pub use inspect::{Families, Inspector, Summary};

@@ -29,7 +29,8 @@ pub use expr::BadExpr;
 pub use names::Template;
 pub use overlay::{Overlay, OverlayError, Reopen};
 pub use rules::{Population, Rules};
-pub use share::Share;
+pub(crate) use share::Even;
+pub use share::{BadShare, Share};
 
 use account::Account;
 use action::{Action, Work};

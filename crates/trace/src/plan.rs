@@ -121,6 +121,7 @@ impl Planner {
             client_port: transaction.client.port(),
             server: transaction.server,
             transport: self.options.transport.unwrap_or(transaction.transport),
+            class: None,
             wire,
         }
     }

@@ -1,5 +1,6 @@
 //! `ldplayer replay`: from the options as typed to a finished run directory.
 
+mod classes;
 mod connections;
 mod feed;
 mod options;
@@ -51,6 +52,7 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
         workers: plan.settings.workers,
         trace_first: feed.first(),
         speed_note: plan.speed_note(),
+        classes: plan.classes.iter().map(|class| class.name.clone()).collect(),
     };
     let mut recorder = Recorder::create(output, args.force, setup)?;
     let monitor = Monitor::new(plan.settings.workers);
@@ -78,6 +80,7 @@ fn finish(
     let report = recorder.finish(RunEnd {
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
         trace_queries: ended.trace_queries,
+        class_clients: classes::counts(&plan.classes, feed.classes()),
         warnings,
         telemetry: telemetry.samples,
         connections: Some(connections::summary(&monitor.connections())),

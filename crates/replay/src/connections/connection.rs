@@ -46,6 +46,8 @@ pub struct Connection {
     pub keepalive: u16,
     /// What is spoken on it.
     pub transport: Transport,
+    /// The class of its client.
+    pub class: Option<u8>,
     /// Where it stands.
     pub state: State,
     /// The worker has been told to write.

@@ -1,5 +1,7 @@
 //! Connections whose stream is inside TLS: handshakes, records in and out.
 
+use std::net::IpAddr;
+
 use ldplayer_core::{Reason, RunTime};
 
 use super::connection::{Connection, State};
@@ -8,10 +10,13 @@ use crate::slab::Slot;
 
 impl Connections {
     pub(super) fn start_tls(&mut self, at: Slot, now: RunTime) {
+        let rememberer = self.rememberer(at);
+        let Some(class) = self.connections.get(at).map(|connection| connection.class) else { return };
+        let early = self.policy(class).early_data;
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Handshaking;
         let server = self.servers[usize::from(connection.server)];
-        let session = self.tls.as_ref().and_then(|tls| tls.start(connection.client, server, now).ok());
+        let session = self.tls.as_ref().and_then(|tls| tls.start(rememberer, server, now, early).ok());
         match session {
             Some(session) => {
                 connection.tls = Some(Box::new(session));
@@ -21,14 +26,21 @@ impl Connections {
         }
     }
 
+    /// The client of a connection, where it remembers sessions to resume them.
+    fn rememberer(&self, at: Slot) -> Option<IpAddr> {
+        let connection = self.connections.get(at)?;
+        self.policy(connection.class).resumption.then_some(connection.client)
+    }
+
     /// Takes TLS records: the handshake, and the content of the stream.
     pub(super) fn handle_records(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
+        let rememberer = self.rememberer(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
         let Some(session) = &mut connection.tls else { return };
         if let Some(tls) = &self.tls {
-            tls.set_client(connection.client);
+            tls.set_client(rememberer);
         }
         let result = session.read(octets, &mut content);
         let (is_up, has_ended) = (session.is_up(), session.has_ended());
@@ -48,23 +60,31 @@ impl Connections {
 
     pub(super) fn finish_handshake(&mut self, at: Slot, now: RunTime) {
         let Some(session) = self.connections.get(at).and_then(|connection| connection.tls.as_ref()) else { return };
-        let (took, is_resumed) = (now - session.began, session.is_resumed());
+        let (took, is_resumed, is_early) = (now - session.began, session.is_resumed(), session.is_early_accepted());
         if let Some(opener) = self.opener(at) {
             opener.row.handshake_ns = Some(took);
         }
         self.connection_counts.resumed += u64::from(is_resumed);
+        self.settle_early(at, is_early);
         self.come_up(at, now);
     }
 
     pub(super) fn compose_tls(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
-        if self.connections.get(at).is_some_and(Connection::is_open) {
+        let is_open = self.connections.get(at).is_some_and(Connection::is_open);
+        if is_open {
             self.compose_queue(at, now, &mut content);
+        } else {
+            self.compose_early(at, now, &mut content);
         }
         let session = self.connections.get_mut(at).and_then(|connection| connection.tls.as_mut());
         let written = session.map(|session| {
-            let written = if content.is_empty() { Ok(()) } else { session.write(&content) };
+            let written = match (content.is_empty(), is_open) {
+                (true, _) => Ok(()),
+                (false, true) => session.write(&content),
+                (false, false) => session.write_early(&content),
+            };
             session.take_output(out);
             written
         });

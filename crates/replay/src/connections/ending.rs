@@ -4,21 +4,22 @@ use ldplayer_core::{Outcome, Reason, RunTime, Status};
 
 use super::connection::{Connection, State};
 use super::request::{Request, Stage};
-use super::{Action, Connections, End, Key};
+use super::{Action, Connections, End, Key, Policy, place};
 use crate::slab::Slot;
 
 impl Connections {
     /// Lets a connection on which nothing is outstanding be idle, or ends it.
     pub(super) fn settle(&mut self, at: Slot, now: RunTime) {
+        let Some(class) = self.connections.get(at).map(|connection| connection.class) else { return };
+        let Policy { queries_per_connection, idle_timeout: own, .. } = *self.policy(class);
         let Some(connection) = self.connections.get_mut(at) else { return };
         if connection.state != State::Open || connection.load() > 0 {
             return;
         }
-        if connection.taken >= self.config.policy.queries_per_connection {
+        if connection.taken >= queries_per_connection {
             self.remove(at, End::Spent);
             return;
         }
-        let own = self.config.policy.idle_timeout;
         let told = connection.told(own);
         if told.unwrap_or(own) == 0 {
             self.remove(at, End::Idle);
@@ -26,7 +27,8 @@ impl Connections {
             connection.state = State::Idle;
             connection.since = now;
             let key = (connection.client, connection.transport);
-            self.connections.append(if told.is_some() { &mut self.told_idle } else { &mut self.idle }, at);
+            let list = if told.is_some() { &mut self.told_idle } else { &mut self.idle[place(class)] };
+            self.connections.append(list, at);
             self.prefer(key, at);
         }
     }
@@ -60,12 +62,14 @@ impl Connections {
     /// Ends a connection that did not come up, and its requests with it.
     pub(super) fn fail(&mut self, at: Slot, reason: Reason, status: Status) {
         let Some(connection) = self.take(at) else { return };
-        let mut queue = connection.queue;
-        while let Some(slot) = queue.first() {
-            self.requests.unlink(&mut queue, slot);
-            let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
-            let was_lost = was_sent && status == Status::NotSent;
-            self.end(slot, if was_lost { Status::ConnectFailed } else { status }, reason);
+        // Something is outstanding already where it went as early data.
+        for mut list in [connection.outstanding, connection.queue] {
+            while let Some(slot) = list.first() {
+                self.requests.unlink(&mut list, slot);
+                let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
+                let was_lost = was_sent && status == Status::NotSent;
+                self.end(slot, if was_lost { Status::ConnectFailed } else { status }, reason);
+            }
         }
     }
 

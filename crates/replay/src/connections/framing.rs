@@ -1,5 +1,7 @@
 //! Messages in a stream: each behind its length in two octets (RFC 1035 §4.2.2).
 
+use crate::padding;
+
 /// Octets of a length.
 const LENGTH: usize = 2;
 
@@ -11,14 +13,16 @@ pub fn split<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(message)
 }
 
-/// Appends `wire` under the ID `id`, behind its length. Longer messages than a length can tell are cut, which the callers
-/// rule out.
-pub fn append(out: &mut Vec<u8>, wire: &[u8], id: u16) {
-    let length = wire.len().min(usize::from(u16::MAX));
-    out.extend_from_slice(&(length as u16).to_be_bytes());
-    let start = out.len();
-    out.extend_from_slice(&wire[..length]);
+/// Appends `wire` under the ID `id`, padded to a multiple of `block` octets (0: as it is), behind its length, and returns
+/// that. Longer messages than a length can tell are cut, which the callers rule out.
+pub fn append(out: &mut Vec<u8>, wire: &[u8], id: u16, block: u16) -> u16 {
+    let start = out.len() + LENGTH;
+    out.extend_from_slice(&[0; LENGTH]);
+    padding::append(out, &wire[..wire.len().min(usize::from(u16::MAX))], block);
+    let length = (out.len() - start) as u16;
+    out[start - LENGTH..start].copy_from_slice(&length.to_be_bytes());
     ldplayer_core::message::set_id(&mut out[start..], id);
+    length
 }
 
 #[cfg(test)]
@@ -33,7 +37,9 @@ mod tests {
             cut in 1usize..40,
         ) {
             let mut stream = Vec::new();
-            messages.iter().for_each(|message| append(&mut stream, message, 7));
+            for message in &messages {
+                append(&mut stream, message, 7, 0);
+            }
             let (mut got, mut kept) = (Vec::new(), Vec::new());
             for segment in stream.chunks(cut) {
                 kept.extend_from_slice(segment);

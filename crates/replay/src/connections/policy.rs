@@ -1,9 +1,12 @@
 //! How clients use their connections.
 
+use crate::padding::QUERY_BLOCK;
+
 /// Queries outstanding on one connection at most, whatever the policy says: half of the IDs that there are.
 pub const PIPELINE_MOST: u32 = 1 << 15;
 
-/// The connection policy of all clients. A client has its connections for itself, and uses one as long as it may; a query
+/// The connection policy of all clients, or of a class of them. What concerns opening a connection (its timeout, `nagle`,
+/// `fast_open`) and `tc_fallback` are those of all clients, whatever a class says. A client has its connections for itself, and uses one as long as it may; a query
 /// that finds none with room opens another at once, so that it never waits for the answer to an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -20,6 +23,13 @@ pub struct Policy {
     pub nagle: bool,
     /// The first query travels with the connection's first segment, where the server has given a cookie (RFC 7413).
     pub fast_open: bool,
+    /// Clients resume their own TLS sessions, where the settings of TLS allow it.
+    pub resumption: bool,
+    /// Queries that do no harm when they are replayed travel with the first message of a resumed session (RFC 8446 §2.3),
+    /// where the server allows it.
+    pub early_data: bool,
+    /// Queries on encrypted connections are padded to a multiple of so many octets; 0 leaves them as they are.
+    pub padding: u16,
     /// An answer over UDP that is truncated is asked for again over TCP (RFC 1035 §4.2.1, RFC 2181 §9).
     pub tc_fallback: bool,
 }
@@ -51,6 +61,9 @@ impl Default for Policy {
             connect_timeout: Self::CONNECT_TIMEOUT,
             nagle: false,
             fast_open: false,
+            resumption: true,
+            early_data: false,
+            padding: QUERY_BLOCK,
             tc_fallback: false,
         }
     }

@@ -74,6 +74,11 @@ pub fn config(policy: Policy) -> Config {
     Config { policy, query_timeout: TIMEOUT, linger: TIMEOUT, most: 100, seed: 1, first: 0, step: 1 }
 }
 
+/// A query of a client of a class.
+pub fn of_class(class: u8, query: Query) -> Query {
+    Query { class: Some(class), ..query }
+}
+
 /// A query of a client over TCP; its name tells its number.
 pub fn tcp_query(number: u64, client: u8, due: i64) -> Query {
     let mut query = query(number, due);
@@ -95,7 +100,7 @@ pub fn framed(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut response = crate::test::response(message, 0);
     let id = u16::from_be_bytes([response[0], response[1]]);
-    framing::append(&mut out, &response, id);
+    framing::append(&mut out, &response, id, 0);
     response.clear();
     out
 }
@@ -221,6 +226,9 @@ impl Network {
         while !octets.is_empty() && !failed {
             session.read_tls(&mut octets).unwrap();
             failed = session.process_new_packets().is_err();
+            if let Some(mut early) = session.early_data() {
+                let _ = early.read_to_end(&mut content);
+            }
             // The end of what there is comes as an error.
             let _ = session.reader().read_to_end(&mut content);
         }

@@ -84,7 +84,7 @@ fn a_server_that_tells_a_shorter_time_is_heeded() {
         response.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 6, 0, 11, 0, 2]);
         response.extend_from_slice(&units.to_be_bytes());
         let mut out = Vec::new();
-        framing::append(&mut out, &response, u16::from_be_bytes([response[0], response[1]]));
+        framing::append(&mut out, &response, u16::from_be_bytes([response[0], response[1]]), 0);
         Reply::Segments(vec![out])
     }
     const UNIT: i64 = 100_000_000;

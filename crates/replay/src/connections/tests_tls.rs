@@ -16,7 +16,7 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-fn server(certificate: &str) -> Arc<ServerConfig> {
+pub fn server(certificate: &str) -> Arc<ServerConfig> {
     let certificate = CertificateDer::from_pem_file(data(certificate)).unwrap();
     let key = PrivateKeyDer::from_pem_file(data("server.key")).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -28,12 +28,12 @@ fn server(certificate: &str) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-fn settings() -> TlsSettings {
+pub fn settings() -> TlsSettings {
     let trust = TlsTrust::from_file(&data("ca.pem")).unwrap();
     TlsSettings { trust, name: None, resumption: true, tls12: false }
 }
 
-fn dot_query(number: u64, client: u8, due: i64) -> Query {
+pub fn dot_query(number: u64, client: u8, due: i64) -> Query {
     Query { transport: Transport::Dot, ..tcp_query(number, client, due) }
 }
 
@@ -82,6 +82,20 @@ fn a_client_resumes_its_own_sessions_and_nobody_else_s() {
 }
 
 #[test]
+fn a_class_without_resumption_resumes_nothing() {
+    let once = Policy { queries_per_connection: 1, ..policy() };
+    let classes = [once, Policy { resumption: false, ..once }];
+    let mut network = network(&settings());
+    let tls = super::TlsClient::new(&settings()).unwrap();
+    network.machine = super::Connections::new(super::simulation::config(once), Some(tls)).with_classes(&classes);
+    let queries = [(0, 0), (1, 0), (0, 300), (1, 300)].into_iter().zip(0..);
+    let rows = network.replay(
+        queries.map(|((class, due), number)| super::simulation::of_class(class, dot_query(number, class, due))),
+    );
+    assert_eq!(rows.iter().map(|row| row.resumed).collect::<Vec<_>>(), [false, false, true, false]);
+}
+
+#[test]
 fn bad_certificates_fail_the_handshake_with_their_reason() {
     let other = TlsSettings { name: Some(TlsSettings::parse_name("other.test").unwrap()), ..settings() };
     let named = TlsSettings { name: Some(TlsSettings::parse_name("dns.test").unwrap()), ..settings() };
@@ -124,6 +138,32 @@ fn orphans_of_a_session_are_sent_again_and_answers_may_be_cut_into_records() {
     let rows = network.replay([dot_query(0, 1, 0), dot_query(1, 1, 0)]);
     assert!(rows.iter().all(|row| row.status == Status::Answered && row.resent && row.connection == Some(1)));
     assert_eq!(network.machine.connection_counts().reset, 1);
+}
+
+#[test]
+fn queries_are_padded_over_tls_and_nowhere_else() {
+    let with_opt = |mut query: Query| {
+        let mut wire = query.wire.to_vec();
+        wire[11] = 1;
+        wire.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);
+        query.wire = wire.into();
+        query
+    };
+    for (padding, lengths) in [(128, [128, 128]), (0, [0, 0]), (468, [468, 468])] {
+        let policy = Policy { padding, ..policy() };
+        let mut network =
+            Network::encrypted(policy, &settings(), server("server.pem"), |_, message| vec![answer(message)]);
+        let queries = [with_opt(dot_query(0, 1, 0)), with_opt(dot_query(1, 1, 5)), dot_query(2, 1, 9)];
+        let plain = [queries[0].wire.len(), queries[2].wire.len()];
+        let rows = network.replay(queries);
+        assert!(rows.iter().all(|row| row.status == Status::Answered), "{rows:?}");
+        let sent: Vec<usize> = network.seen.iter().map(|(_, message)| message.len()).collect();
+        assert_eq!(sent, [lengths[0].max(plain[0]), lengths[1].max(plain[0]), plain[1]]);
+        assert_eq!(rows.iter().map(|row| usize::from(row.query_bytes)).collect::<Vec<_>>(), sent);
+    }
+    let mut network = Network::honest(Policy { padding: 128, ..policy() });
+    network.replay([with_opt(tcp_query(0, 1, 0))]);
+    assert!(network.seen[0].1.len() < 128, "TCP hides nothing");
 }
 
 #[test]

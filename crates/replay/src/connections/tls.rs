@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use ldplayer_core::{Reason, RunTime};
-use rustls::client::UnbufferedClientConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus, WriteTraffic};
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, TransmitTlsData, UnbufferedStatus, WriteTraffic};
 use rustls::{CertificateError, ClientConfig, Error, HandshakeKind};
 
 pub use self::client::{TlsClient, TlsError, TlsSettings, TlsTrust};
@@ -17,6 +17,9 @@ pub use self::client::{TlsClient, TlsError, TlsSettings, TlsTrust};
 const RECORD_OVERHEAD: usize = 5 + 256;
 /// Octets of content in a record at most (RFC 8446 §5.1).
 const RECORD: usize = 1 << 14;
+/// The head of the record that EndOfEarlyData travels in: encrypted, 21 octets: four of the message (RFC 8446 §4.5), one of
+/// the content's type and 16 of the tag. No other message of a client in a handshake is as short.
+const END_OF_EARLY_DATA: [u8; 5] = [23, 3, 3, 0, 21];
 
 /// The session of one connection. Idle, it holds no octets of either direction.
 pub struct Tls {
@@ -31,6 +34,18 @@ pub struct Tls {
     is_up: bool,
     /// The peer has said that it sends no more.
     has_ended: bool,
+    early: Early,
+}
+
+/// Where content stands that is sent before the handshake is through.
+#[derive(Default)]
+struct Early {
+    /// It may be sent now.
+    is_open: bool,
+    /// Octets of it that may still be sent.
+    room: usize,
+    /// The server took it.
+    is_accepted: bool,
 }
 
 impl fmt::Debug for Tls {
@@ -50,8 +65,9 @@ impl Tls {
         now: RunTime,
     ) -> Result<Self, Error> {
         let session = UnbufferedClientConnection::new(Arc::clone(config), name)?;
+        let (input, output) = (Vec::new(), Vec::new());
         let mut tls =
-            Self { session, input: Vec::new(), output: Vec::new(), began: now, is_up: false, has_ended: false };
+            Self { session, input, output, began: now, is_up: false, has_ended: false, early: Early::default() };
         tls.advance(&[], &mut Vec::new())?;
         Ok(tls)
     }
@@ -79,6 +95,39 @@ impl Tls {
     /// When the session may not send, or not any more.
     pub fn write(&mut self, content: &[u8]) -> Result<(), Error> {
         self.advance(content, &mut Vec::new())
+    }
+
+    /// Allows so many octets of content before the handshake is through, where the session does at all.
+    pub const fn allow_early(&mut self, octets: usize) {
+        self.early.room = octets;
+    }
+
+    /// Octets of content that [`Self::write_early`] takes now.
+    pub const fn early_room(&self) -> usize {
+        if self.early.is_open { self.early.room } else { 0 }
+    }
+
+    /// Whether the server took what was sent before the handshake was through; what it did not take is lost.
+    pub const fn is_early_accepted(&self) -> bool {
+        self.early.is_accepted
+    }
+
+    /// Encrypts `content` for [`Self::take_output`], to be read by the server before the handshake is through.
+    ///
+    /// # Errors
+    /// When it is longer than [`Self::early_room`], or the session may not send any more.
+    pub fn write_early(&mut self, content: &[u8]) -> Result<(), Error> {
+        if content.len() > self.early_room() {
+            return Err(Error::HandshakeNotComplete);
+        }
+        self.early.room -= content.len();
+        let UnbufferedStatus { discard, state } = self.session.process_tls_records(&mut self.input);
+        let result = match state? {
+            ConnectionState::TransmitTlsData(data) => encrypt_early(data, content, &mut self.output),
+            _ => Err(Error::HandshakeNotComplete),
+        };
+        self.input.drain(..discard);
+        result
     }
 
     /// What tells the peer that nothing more comes (RFC 8446 §6.1).
@@ -122,7 +171,7 @@ impl Tls {
 
     /// Carries the session on as far as its input goes, and sends `content` once it may.
     fn advance(&mut self, content: &[u8], received: &mut Vec<u8>) -> Result<(), Error> {
-        let Self { session, input, output, is_up, has_ended, .. } = self;
+        let Self { session, input, output, is_up, has_ended, early, .. } = self;
         let mut content = Some(content).filter(|content| !content.is_empty());
         loop {
             let UnbufferedStatus { mut discard, state } = session.process_tls_records(input);
@@ -135,14 +184,25 @@ impl Tls {
                         received.extend_from_slice(record.payload);
                     }
                 }
-                ConnectionState::EncodeTlsData(mut data) => append(output, |room| match data.encode(room) {
-                    Ok(count) => Ok(count),
-                    Err(EncodeError::InsufficientSize(error)) => Err(Some(error.required_size)),
-                    Err(EncodeError::AlreadyEncoded) => Err(None),
-                })?,
-                ConnectionState::TransmitTlsData(data) => data.done(),
+                ConnectionState::EncodeTlsData(mut data) => {
+                    let begin = output.len();
+                    append(output, |room| match data.encode(room) {
+                        Ok(count) => Ok(count),
+                        Err(EncodeError::InsufficientSize(error)) => Err(Some(error.required_size)),
+                        Err(EncodeError::AlreadyEncoded) => Err(None),
+                    })?;
+                    early.is_accepted |= !*is_up && early.is_open && output[begin..].starts_with(&END_OF_EARLY_DATA);
+                }
+                ConnectionState::TransmitTlsData(mut data) => {
+                    // As long as it is not done, early data can be added to it.
+                    early.is_open = data.may_encrypt_early_data().is_some();
+                    is_done = early.is_open;
+                    if !early.is_open {
+                        data.done();
+                    }
+                }
                 ConnectionState::WriteTraffic(mut traffic) => {
-                    *is_up = true;
+                    (*is_up, early.is_open) = (true, false);
                     is_done = true;
                     if let Some(content) = content.take() {
                         encrypt(&mut traffic, content, output)?;
@@ -167,6 +227,23 @@ fn encrypt<Data>(traffic: &mut WriteTraffic<'_, Data>, content: &[u8], output: &
         Err(EncryptError::InsufficientSize(error)) => Err(Some(error.required_size)),
         Err(EncryptError::EncryptExhausted) => Err(None),
     })
+}
+
+/// The room is given at once: the library counts what it was asked to encrypt, whether it had room or not.
+fn encrypt_early(
+    mut data: TransmitTlsData<'_, ClientConnectionData>,
+    content: &[u8],
+    output: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let mut early = data.may_encrypt_early_data().ok_or(Error::HandshakeNotComplete)?;
+    for part in content.chunks(RECORD) {
+        let begin = output.len();
+        output.resize(begin + part.len() + RECORD_OVERHEAD, 0);
+        let count = early.encrypt(part, &mut output[begin..]);
+        output.truncate(begin + count.as_ref().map_or(0, |&count| count));
+        count.map_err(|_| Error::EncryptError)?;
+    }
+    Ok(())
 }
 
 /// Appends what `write` writes into the room it is given; it says how much that was, or how much it needs, or that it cannot.

@@ -41,6 +41,7 @@ pub fn queries(count: u64, gap: i64) -> Vec<Query> {
             client_port: 0,
             server: "192.0.2.1:53".parse().unwrap(),
             transport: Transport::Udp,
+            class: None,
             wire: Bytes::from(wire),
         }
     };
@@ -60,6 +61,7 @@ pub fn settings(server: SocketAddr) -> Settings {
         window: 100,
         max_sockets: 100,
         policy: Policy::default(),
+        classes: Vec::new(),
         tls: None,
         tls_port: 853,
         seed: 1,

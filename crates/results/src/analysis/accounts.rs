@@ -304,8 +304,8 @@ impl Accounts {
         }
     }
 
-    /// The clients of the summary, and who of them is busy.
-    pub fn clients(&self) -> (model::Clients, Activity) {
+    /// The clients of the summary, and how busy each of them is. Afterwards there are no clients here.
+    pub fn clients(&mut self) -> (model::Clients, Activity) {
         let mut order: Vec<(&String, &u32)> = self.ids.iter().collect();
         let queries = |id: u32| self.clients[id as usize].queries;
         order.retain(|&(_, &id)| queries(id) > 0);
@@ -317,21 +317,43 @@ impl Accounts {
             total: order.len() as u64,
             answered_all: self.clients.iter().filter(complete).count() as u64,
             busiest_1_percent_from: busy.last().map_or(0, |&(_, &id)| u64::from(queries(id))),
+            ..model::Clients::default()
         };
-        (summary, Activity(busy.iter().map(|&(address, _)| address.clone()).collect()))
+        let busy: hashbrown::HashSet<u32> = busy.iter().map(|&(_, &id)| id).collect();
+        let clients = std::mem::take(&mut self.clients);
+        let classes = std::mem::take(&mut self.ids).into_iter().map(|(address, id)| {
+            let volume = Activity::volume(clients[id as usize].queries);
+            (address, ActivityClass { rank: u8::from(!busy.contains(&id)), volume })
+        });
+        (summary, Activity(classes.collect()))
     }
 }
 
-/// The busiest 1 % of the clients.
-pub struct Activity(hashbrown::HashSet<String>);
+/// How busy each client is.
+pub struct Activity(HashMap<String, ActivityClass>);
+
+/// How busy one client is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ActivityClass {
+    /// Among all clients, an index of [`Activity::RANKS`].
+    pub rank: u8,
+    /// By its queries, an index of [`Activity::VOLUMES`].
+    pub volume: u8,
+}
 
 impl Activity {
-    /// Names of the classes, as keys of the summary.
-    pub const NAMES: [&str; 2] = ["busiest_1_percent", "rest"];
+    /// The busiest clients and the others, as keys of the summary.
+    pub const RANKS: [&str; 2] = ["busiest_1_percent", "rest"];
+    /// Clients by the number of their queries, as keys of the summary.
+    pub const VOLUMES: [&str; 4] = ["1", "2_to_10", "11_to_100", "over_100"];
 
-    /// The class of a client, an index of [`Self::NAMES`].
-    pub fn class(&self, address: &str) -> u8 {
-        u8::from(!self.0.contains(address))
+    /// The class of a client. One that has no queries, and so no row that matters, is taken for the least busy.
+    pub fn class(&self, address: &str) -> ActivityClass {
+        self.0.get(address).copied().unwrap_or_default()
+    }
+
+    fn volume(queries: u32) -> u8 {
+        [1, 10, 100].into_iter().filter(|&most| queries > most).count() as u8
     }
 }
 

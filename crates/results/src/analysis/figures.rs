@@ -1,17 +1,22 @@
 //! The points of the report's figures, few enough to embed in a page.
 
+use ldplayer_core::Transport;
 use serde::Serialize;
 
+use super::accounts::Activity;
+use super::ordered::CONNECTIONS;
 use super::spread::{Censored, Spread};
 use super::timeline::{Timeline, Windows};
 use crate::model::Summary;
 
 /// Points of a curve.
 const POINTS: usize = 400;
+/// Points of a curve where there are many.
+const CLASS_POINTS: usize = 100;
 /// Points of the slow side of the latency curve.
 const TAIL_POINTS: i32 = 160;
 /// Points of a figure over time; longer runs are merged to this many.
-const TIME_POINTS: usize = 600;
+pub const TIME_POINTS: usize = 600;
 
 /// All figures.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -34,10 +39,20 @@ pub struct Figures {
     pub latency_time: Vec<LatencySlot>,
     /// The slow side of latency.
     pub latency_tail: Vec<Point>,
+    /// Cumulative latency by how busy the client is.
+    pub latency_activity: Vec<Point>,
+    /// Cumulative latency by transport and how a query came by its connection.
+    pub latency_connections: Vec<Point>,
+    /// Connections open, and the kernel's sockets in TIME_WAIT, over time.
+    pub connections_time: Vec<Point>,
+    /// Connections per second: opened, resumed, failed, closed.
+    pub handshakes: Vec<Point>,
+    /// Who closed connections, and why.
+    pub closes: Vec<Bar>,
 }
 
 /// A point of a named curve.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Horizontal.
     pub x: f64,
@@ -129,6 +144,9 @@ pub fn draw(timeline: &mut Timeline, summary: &Summary) -> Figures {
         rcodes: rcodes(summary),
         latency_time: timeline.latency_over_time(),
         latency_tail: latency_tail(timeline),
+        latency_activity: latency_activity(timeline),
+        latency_connections: latency_connections(timeline),
+        ..Figures::default()
     }
 }
 
@@ -185,7 +203,8 @@ fn throughput(timeline: &Timeline) -> Vec<Point> {
     points
 }
 
-fn per_second(counts: &[u64], of: &str) -> Vec<Point> {
+/// Counts by second as a curve.
+pub fn per_second(counts: &[u64], of: &str) -> Vec<Point> {
     let step = counts.len().div_ceil(TIME_POINTS).max(1);
     let mean = |chunk: &[u64]| chunk.iter().sum::<u64>() as f64 / chunk.len() as f64;
     let point = |(at, chunk): (usize, &[u64])| Point { x: (at * step) as f64, y: mean(chunk), of: of.to_owned() };
@@ -208,11 +227,37 @@ fn latency_tail(timeline: &mut Timeline) -> Vec<Point> {
     let used: Vec<usize> = (0..timeline.by_transport.len()).filter(|&at| timeline.by_transport[at].len() > 0).collect();
     if used.len() > 1 {
         for at in used {
-            let name = ldplayer_core::Transport::ALL[at].as_str();
+            let name = Transport::ALL[at].as_str();
             points.extend(tail_curve(&mut timeline.by_transport[at], name));
         }
     }
     points
+}
+
+fn latency_activity(timeline: &mut Timeline) -> Vec<Point> {
+    let volumes = Activity::VOLUMES.iter().zip(&mut timeline.by_volume);
+    let volumes = volumes.map(|(name, latency)| (format!("{} queries", name.replace('_', " ")), latency));
+    let busiest = timeline.by_rank.first_mut().map(|latency| ("busiest 1 %".to_owned(), latency));
+    volumes.chain(busiest).flat_map(|(name, latency)| latency_cdf(latency, &name)).collect()
+}
+
+fn latency_connections(timeline: &mut Timeline) -> Vec<Point> {
+    let transports = Transport::ALL.iter().zip(&mut timeline.by_transport_and_connection);
+    let curves = transports.flat_map(|(transport, classes)| {
+        CONNECTIONS
+            .iter()
+            .zip(classes)
+            .map(move |(class, latency)| (format!("{transport} {}", class.replace('_', " ")), latency))
+    });
+    curves.flat_map(|(name, latency)| latency_cdf(latency, &name)).collect()
+}
+
+/// Share of the queries answered within a time. It ends where the queries do that were answered.
+fn latency_cdf(latency: &mut Censored, of: &str) -> Vec<Point> {
+    let shares = (0..=CLASS_POINTS).map(|at| at as f64 / CLASS_POINTS as f64);
+    let point =
+        |share: f64| Some(Point { x: latency.quantile_ms(share)?.max(1e-3), y: share * 100.0, of: of.to_owned() });
+    shares.map(point).take_while(Option::is_some).flatten().collect()
 }
 
 /// Latency by the share of queries that are slower: 100 % down to the slowest one, evenly on a logarithmic axis.

@@ -8,12 +8,12 @@ use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt64Type};
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Reason, Status, Transport};
 
-use super::accounts::{self, Activity, UNSENT_BY_DESIGN};
+use super::accounts::{self, Activity, ActivityClass, UNSENT_BY_DESIGN};
 use super::read::{Batch, RowFiles, at};
 use crate::error::ResultsError;
 
 /// Columns that this pass reads.
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 13] = [
     "client",
     "transport",
     "connection",
@@ -25,9 +25,11 @@ const COLUMNS: [&str; 11] = [
     "reason",
     "reused",
     "resumed",
+    "early_data",
+    "class",
 ];
 /// How a query came by its connection, as keys of the summary. Queries without one have no class.
-pub const CONNECTIONS: [&str; 3] = ["fresh", "fresh_resumed", "reused"];
+pub const CONNECTIONS: [&str; 4] = ["fresh", "fresh_resumed", "fresh_early_data", "reused"];
 /// Rows held and sorted at a time (about 50 MB), unless a single second has more.
 const SLICE_ROWS: u64 = 1_000_000;
 
@@ -44,10 +46,28 @@ pub struct Row {
     pub answered: Option<i64>,
     /// Its transport, an index of [`Transport::ALL`].
     pub transport: u8,
-    /// Its client's class, an index of [`Activity::NAMES`].
-    pub activity: u8,
+    /// How busy its client is.
+    pub activity: ActivityClass,
     /// How it came by its connection, an index of [`CONNECTIONS`] or beyond.
     pub connection: u8,
+    /// The class of its client, an index of [`ClassNames`].
+    pub class: Option<u8>,
+}
+
+/// Names of the classes of clients, in the order in which rows have them.
+#[derive(Debug, Default)]
+pub struct ClassNames(pub Vec<String>);
+
+impl ClassNames {
+    /// The number of a name; `None` beyond what a run can have.
+    fn number(&mut self, name: &str) -> Option<u8> {
+        let known = self.0.iter().position(|known| known == name);
+        u8::try_from(known.unwrap_or_else(|| {
+            self.0.push(name.to_owned());
+            self.0.len() - 1
+        }))
+        .ok()
+    }
 }
 
 /// Gives the rows slice by slice, each sorted by due time; memory is bounded by the slice.
@@ -58,15 +78,15 @@ pub fn scan(
     due_by_second: &BTreeMap<i64, u64>,
     activity: &Activity,
     mut each: impl FnMut(&[Row]),
-) -> Result<(), ResultsError> {
-    let mut rows = Vec::new();
+) -> Result<ClassNames, ResultsError> {
+    let (mut rows, mut names) = (Vec::new(), ClassNames::default());
     for due in slices(due_by_second, SLICE_ROWS) {
         rows.clear();
-        files.scan(&COLUMNS, &due, |batch| collect(batch, &due, activity, &mut rows))?;
+        files.scan(&COLUMNS, &due, |batch| collect(batch, &due, activity, &mut names, &mut rows))?;
         rows.sort_unstable_by_key(|row| (row.intended, row.submitted));
         each(&rows);
     }
-    Ok(())
+    Ok(names)
 }
 
 /// Stretches of whole seconds with at most `limit` rows each, or one second.
@@ -89,7 +109,14 @@ fn slices(due_by_second: &BTreeMap<i64, u64>, limit: u64) -> Vec<Range<i64>> {
     slices
 }
 
-fn collect(batch: &Batch<'_>, due: &Range<i64>, activity: &Activity, rows: &mut Vec<Row>) -> Result<(), ResultsError> {
+fn collect(
+    batch: &Batch<'_>,
+    due: &Range<i64>,
+    activity: &Activity,
+    names: &mut ClassNames,
+    rows: &mut Vec<Row>,
+) -> Result<(), ResultsError> {
+    let classes = batch.later_words::<Int8Type, _>("class", |name| names.number(name))?;
     let status = batch.words::<Int8Type, _>("status", accounts::status)?;
     let reason = batch.words::<Int8Type, _>("reason", accounts::reason)?;
     let client = batch.words::<Int32Type, _>("client", |address| activity.class(address))?;
@@ -99,11 +126,12 @@ fn collect(batch: &Batch<'_>, due: &Range<i64>, activity: &Activity, rows: &mut 
     let sent = batch.numbers::<Int64Type>("sent_ns")?;
     let answered = batch.numbers::<Int64Type>("answered_ns")?;
     let connection = batch.numbers::<UInt64Type>("connection")?;
-    let (reused, resumed) = (batch.bits("reused")?, batch.bits("resumed")?);
-    let class = |row: usize| match (connection.is_valid(row), reused.value(row), resumed.value(row)) {
-        (false, ..) => u8::MAX,
-        (_, true, _) => 2,
-        (_, false, resumed) => u8::from(resumed),
+    let (reused, resumed, early) = (batch.bits("reused")?, batch.bits("resumed")?, batch.bits("early_data")?);
+    let class = |row: usize| match (connection.is_valid(row), reused.value(row)) {
+        (false, _) => u8::MAX,
+        (_, true) => 3,
+        (_, false) if early.value(row) => 2,
+        (_, false) => u8::from(resumed.value(row)),
     };
     for row in 0..batch.len() {
         let in_slice = due.contains(&intended.value(row));
@@ -119,6 +147,7 @@ fn collect(batch: &Batch<'_>, due: &Range<i64>, activity: &Activity, rows: &mut 
             transport: transport.at(row).unwrap_or_default(),
             activity: client.at(row).unwrap_or_default(),
             connection: class(row),
+            class: classes.as_ref().and_then(|classes| classes.at(row)).flatten(),
         });
     }
     Ok(())

@@ -147,6 +147,18 @@ impl Batch<'_> {
         Ok(Words { array, meanings })
     }
 
+    /// A column of words that earlier versions did not write.
+    pub fn later_words<'s, K, M>(
+        &'s self,
+        column: &'static str,
+        meaning: impl FnMut(&'s str) -> M,
+    ) -> Result<Option<Words<'s, K, M>>, ResultsError>
+    where
+        K: ArrowDictionaryKeyType,
+    {
+        self.rows.column_by_name(column).map(|_| self.words(column, meaning)).transpose()
+    }
+
     fn column<A: 'static>(&self, column: &'static str) -> Result<&A, ResultsError> {
         let array = self.rows.column_by_name(column).and_then(|array| array.as_any().downcast_ref());
         array.ok_or_else(|| self.odd(column))

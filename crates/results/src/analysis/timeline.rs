@@ -47,10 +47,16 @@ pub struct Timeline {
     pub from_sent: Censored,
     /// As `from_sent`, by transport.
     pub by_transport: [Censored; Transport::ALL.len()],
-    /// As `from_sent`, by class of client.
-    pub by_activity: [Censored; Activity::NAMES.len()],
+    /// As `from_sent`, by how busy the client is among all.
+    pub by_rank: [Censored; Activity::RANKS.len()],
+    /// The same by how many queries the client has.
+    pub by_volume: [Censored; Activity::VOLUMES.len()],
     /// The same by how a query came by its connection.
     pub by_connection: [Censored; CONNECTIONS.len()],
+    /// The same for each transport by itself.
+    pub by_transport_and_connection: [[Censored; CONNECTIONS.len()]; Transport::ALL.len()],
+    /// The same by class of the client.
+    pub by_class: Vec<Censored>,
     latency: Slots<Censored, LatencySlot>,
     scratch: Vec<i64>,
 }
@@ -77,8 +83,11 @@ impl Timeline {
             from_intended: Censored::default(),
             from_sent: Censored::default(),
             by_transport: Default::default(),
-            by_activity: Default::default(),
+            by_rank: Default::default(),
+            by_volume: Default::default(),
             by_connection: Default::default(),
+            by_transport_and_connection: Default::default(),
+            by_class: Vec::new(),
             latency: Slots::default(),
             scratch: Vec::new(),
         }
@@ -121,15 +130,22 @@ impl Timeline {
         let from_sent = row.answered.zip(row.sent).map(|(answered, sent)| answered - sent);
         self.from_intended.push(row.answered.map(|answered| answered - row.intended));
         self.from_sent.push(from_sent);
-        if let Some(class) = self.by_transport.get_mut(usize::from(row.transport)) {
-            class.push(from_sent);
+        let (transport, connection) = (usize::from(row.transport), usize::from(row.connection));
+        let of_both =
+            self.by_transport_and_connection.get_mut(transport).and_then(|classes| classes.get_mut(connection));
+        let class = row.class.map(usize::from);
+        if class.is_some_and(|class| class >= self.by_class.len()) {
+            self.by_class.resize_with(class.unwrap_or_default() + 1, Censored::default);
         }
-        if let Some(class) = self.by_connection.get_mut(usize::from(row.connection)) {
-            class.push(from_sent);
-        }
-        if let Some(class) = self.by_activity.get_mut(usize::from(row.activity)) {
-            class.push(from_sent);
-        }
+        let classes = [
+            class.and_then(|class| self.by_class.get_mut(class)),
+            self.by_transport.get_mut(transport),
+            self.by_connection.get_mut(connection),
+            of_both,
+            self.by_rank.get_mut(usize::from(row.activity.rank)),
+            self.by_volume.get_mut(usize::from(row.activity.volume)),
+        ];
+        classes.into_iter().flatten().for_each(|class| class.push(from_sent));
         let slot = slot(due, self.span, LATENCY_SLOTS);
         self.latency
             .at(slot, |slot, tail| LatencySlot::new(seconds_of(slot, self.span, LATENCY_SLOTS), tail))

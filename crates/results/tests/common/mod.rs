@@ -1,12 +1,15 @@
 //! Made-up outcomes for tests: a seeded run of some clients against a server that mostly answers.
 #![allow(dead_code, reason = "every test uses another part")]
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Outcome, Reason, RunTime, Status, TraceTime, Transport};
-use ldplayer_results::{Recorder, RunEnd, RunReport, RunSetup, Side, TelemetrySample, VerdictLimits, Warning};
+use ldplayer_results::{
+    Connections, Recorder, RunEnd, RunReport, RunSetup, Side, TelemetrySample, VerdictLimits, Warning,
+};
 use serde_json::json;
 
 /// A small generator of numbers (splitmix64), so that every run of a test sees the same.
@@ -56,6 +59,7 @@ pub fn outcome(index: u64, intended: i64) -> Outcome {
         resent: false,
         fell_back: false,
         answer: None,
+        class: None,
     }
 }
 
@@ -111,6 +115,57 @@ fn lifelike_row(index: u64, due: i64, numbers: &mut Numbers) -> Outcome {
     if numbers.unit() < 0.004 { unanswered(row) } else { row }
 }
 
+/// The same over connections: of each client one, until it has been idle for two seconds; every third client speaks TLS.
+pub fn connected(seconds: f64, rate: f64) -> Vec<Outcome> {
+    let mut rows = lifelike(seconds, rate);
+    let mut last: HashMap<IpAddr, (u64, i64)> = HashMap::new();
+    let (mut numbers, mut count) = (Numbers(8), 0);
+    for row in rows.iter_mut().filter(|row| row.status.is_query()) {
+        let before = last.get(&row.client).copied();
+        row.reused = before.is_some_and(|(_, at)| row.intended.0 - at < 2 * NS_PER_S);
+        count += u64::from(!row.reused);
+        let number = before.filter(|_| row.reused).map_or(count, |(number, _)| number);
+        last.insert(row.client, (number, row.intended.0));
+        let is_tls = number.is_multiple_of(3);
+        row.transport = if is_tls { Transport::Dot } else { Transport::Tcp };
+        row.connection = Some(number);
+        row.resumed = is_tls && before.is_some();
+        let round_trips = if row.reused { 1 } else { 2 + 2 * i64::from(is_tls) };
+        let trip = 100_000 + numbers.exponential(40_000.0) as i64;
+        row.answered = row.answered.map(|at| RunTime(at.0 + round_trips * trip));
+    }
+    rows
+}
+
+/// The end of a run over connections, as the engine counted and sampled them.
+pub fn end_connected(queries: u64, seconds: i64) -> RunEnd {
+    let mut telemetry = Vec::new();
+    for at in 0..seconds * 5 {
+        let mut sample = |name: &'static str, value: f64| {
+            let at = RunTime(at * NS_PER_S / 5);
+            telemetry.push(TelemetrySample { at, side: Side::Client, name: name.into(), value });
+        };
+        let open = 800.0 * (1.0 - (-at as f64 / 20.0).exp());
+        sample("connections_open", open.round());
+        sample("tcp_time_wait", (at as f64 * 5.0).min(300.0));
+        sample("connections_opened", open.round() + at as f64 * 40.0);
+        sample("connections_resumed", at as f64 * 11.0);
+        sample("connections_failed", (at / 25) as f64);
+        sample("connections_closed_by_client", at as f64 * 30.0);
+        sample("connections_closed_by_server", at as f64 * 10.0);
+    }
+    let closed = [("client_idle", 9_000), ("client_last_query", 40), ("server", 2_800), ("reset", 200)];
+    let connections = Connections {
+        opened: 12_800,
+        failed: 12,
+        resumed: 3_300,
+        peak_open: 801,
+        open_at_end: 760,
+        closed: closed.map(|(name, count)| (name.to_owned(), count)).into(),
+    };
+    RunEnd { telemetry, connections: Some(connections), ..end(queries) }
+}
+
 /// A set-up with something to show in every table.
 pub fn setup(workers: usize) -> RunSetup {
     RunSetup {
@@ -124,6 +179,7 @@ pub fn setup(workers: usize) -> RunSetup {
         workers,
         trace_first: TraceTime(1_475_762_100_000_000_001),
         speed_note: Some("as fast as recorded".to_owned()),
+        classes: vec!["dot-clients".to_owned(), "others".to_owned()],
     }
 }
 
@@ -132,6 +188,7 @@ pub fn end(queries: u64) -> RunEnd {
     RunEnd {
         interrupted: false,
         trace_queries: queries,
+        class_clients: Default::default(),
         warnings: vec![Warning::new("cpu_stolen", "the host took 12 ms of CPU time", "run on a machine of your own")],
         telemetry: vec![TelemetrySample { at: RunTime(0), side: Side::Client, name: "rss_bytes".into(), value: 1e8 }],
         connections: None,
@@ -142,13 +199,18 @@ pub fn end(queries: u64) -> RunEnd {
 }
 
 /// Records `rows` by two workers in the order in which they ended, and ends the run.
-pub fn run(dir: &Path, mut rows: Vec<Outcome>) -> RunReport {
+pub fn run(dir: &Path, rows: Vec<Outcome>) -> RunReport {
     let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
+    run_to(dir, rows, end(queries))
+}
+
+/// As [`run`], with another end.
+pub fn run_to(dir: &Path, mut rows: Vec<Outcome>, end: RunEnd) -> RunReport {
     rows.sort_by_key(|row| row.answered.or(row.submitted).map_or(row.intended.0 + 5 * NS_PER_S, |time| time.0));
     let mut recorder = Recorder::create(dir, false, setup(2)).expect("a new run directory");
     let (even, odd): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.index % 2 == 0);
     for (worker, rows) in [even, odd].into_iter().enumerate() {
         rows.chunks(4_000).for_each(|batch| recorder.record(worker, batch).expect("rows are written"));
     }
-    recorder.finish(end(queries)).expect("the run ends well")
+    recorder.finish(end).expect("the run ends well")
 }

@@ -13,7 +13,7 @@ const WHOLE: u64 = 1_000_000_000;
 const DRAWN: u64 = 1;
 
 /// A part of a whole, from 0 to 1, in billionths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub struct Share(u64);
 
 /// A text that is no share.
@@ -40,6 +40,21 @@ impl Share {
             0.0..=1.0 => Ok(Self((part * WHOLE as f64).round() as u64)),
             _ => Err(BadShare::Range(format!("{} %", part * 100.0))),
         }
+    }
+
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+
+    /// Both together; `None` where that is more than everything.
+    pub fn plus(self, other: Self) -> Option<Self> {
+        Some(Self(self.0 + other.0)).filter(|sum| *sum <= Self::ALL)
+    }
+
+    /// What share of the others it is, once `taken` is gone; everything where no more is left.
+    pub(crate) fn of_the_rest(self, taken: Self) -> Self {
+        let rest = WHOLE.saturating_sub(taken.0);
+        let part = (u128::from(self.0) * u128::from(WHOLE)).checked_div(u128::from(rest));
+        Self(part.map_or(WHOLE, |part| part.min(u128::from(WHOLE)) as u64))
     }
 
     /// As a number between 0 and 1.
@@ -78,15 +93,25 @@ pub enum Per {
 /// After the n-th, the share p·n or one of the two whole numbers around it were drawn, each with the probability that makes
 /// every one as likely as any other to be drawn. Nothing has to be known of what is still to come.
 #[derive(Debug)]
-struct Even {
+pub(crate) struct Even {
     share: Share,
     count: u64,
     drawn: u64,
 }
 
 impl Even {
+    /// Nobody decided about.
+    pub(crate) fn new(share: Share) -> Self {
+        Self { share, count: 0, drawn: 0 }
+    }
+
+    /// Those that were drawn.
+    pub(crate) fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
     /// Decides about the next by a random number.
-    fn next(&mut self, random: u64) -> bool {
+    pub(crate) fn next(&mut self, random: u64) -> bool {
         let Share(part) = self.share;
         let sum = u128::from(self.count) * u128::from(part);
         let (floor, fraction) = ((sum / u128::from(WHOLE)) as u64, (sum % u128::from(WHOLE)) as u64);
@@ -123,7 +148,7 @@ pub struct Draws {
 impl Draws {
     /// The draws of the sequence `key`.
     pub fn new(share: Share, per: Per, key: u64) -> Self {
-        Self { per, key, even: Even { share, count: 0, drawn: 0 }, clients: HashTable::new() }
+        Self { per, key, even: Even::new(share), clients: HashTable::new() }
     }
 
     /// Whether a query of this client is drawn.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transport;
 use ldplayer_core::time::Span;
-use ldplayer_replay::{ConnectionCounts, PIPELINE_MOST, Policy, Servers, TlsSettings, TlsTrust};
+use ldplayer_replay::{ConnectionCounts, PIPELINE_MOST, Policy, QUERY_BLOCK, Servers, TlsSettings, TlsTrust};
 use ldplayer_results::Connections;
 
 use crate::failure::Failure;
@@ -59,6 +59,13 @@ pub struct ConnectionArgs {
     /// Port of the servers for DNS over TLS [default: that of --server with --transport dot, unless it is 53; 853 else]
     #[arg(long, value_name = "PORT")]
     pub tls_port: Option<u16>,
+    /// Send queries with the first message of a resumed session (TLS 1.3 early data), where the server allows it; never updates
+    /// and zone transfers
+    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
+    pub early_data: bool,
+    /// Pad queries over encrypted transports to a multiple of N octets; on is 128 (RFC 8467). Those without EDNS stay as they are
+    #[arg(long, value_name = "on|off|N", action = clap::ArgAction::Set, default_value = "on", value_parser = parse_padding)]
+    pub padding: u16,
     /// Let clients resume their own TLS sessions
     #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "on", value_parser = parse_switch)]
     pub resumption: bool,
@@ -74,6 +81,9 @@ impl ConnectionArgs {
             connect_timeout: self.connect_timeout.ns(),
             nagle: self.nagle,
             fast_open: self.fast_open,
+            resumption: true,
+            early_data: self.early_data,
+            padding: self.padding,
             tc_fallback: self.tc_fallback,
         }
         .bounded()
@@ -131,6 +141,8 @@ impl ConnectionArgs {
             "tls_name": self.tls_name,
             "tls_version": self.tls_version,
             "resumption": self.resumption,
+            "early_data": policy.early_data,
+            "padding": policy.padding,
         })
     }
 }
@@ -152,6 +164,19 @@ pub fn summary(counts: &ConnectionCounts) -> Connections {
         peak_open: counts.peak_open,
         open_at_end: counts.open,
         closed: closed.map(|(name, count)| (name.to_owned(), count)).collect(),
+    }
+}
+
+/// Octets of a block; 0 is none.
+fn parse_padding(word: &str) -> Result<u16, String> {
+    match word {
+        "on" => Ok(QUERY_BLOCK),
+        "off" => Ok(0),
+        _ => word
+            .parse()
+            .ok()
+            .filter(|octets| (1..=4_096).contains(octets))
+            .ok_or_else(|| "use on, off or 1 to 4096".to_owned()),
     }
 }
 
@@ -205,6 +230,8 @@ mod tests {
         assert!(parse_switch("yes").is_err());
         let typed = <Typed as clap::Parser>::parse_from("x --nagle on --tc-fallback on --resumption off".split(' '));
         let policy = typed.connections.policy();
+        assert_eq!(["on", "off", "468"].map(parse_padding), [Ok(128), Ok(0), Ok(468)]);
+        assert!(["0", "4097", "yes"].iter().all(|word| parse_padding(word).is_err()) && policy.padding == 128);
         assert!(policy.nagle && policy.tc_fallback && !policy.fast_open && !typed.connections.resumption);
     }
 }

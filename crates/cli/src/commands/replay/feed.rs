@@ -3,7 +3,7 @@
 use ldplayer_core::{Query, TraceTime, Transaction};
 use ldplayer_replay::{Feed, LinkError};
 use ldplayer_trace::mutate::{Mutated, Mutator};
-use ldplayer_trace::{Planner, Source};
+use ldplayer_trace::{ClassDraws, Planner, Source};
 
 use super::super::mutate;
 use super::options::Plan;
@@ -13,6 +13,7 @@ use crate::failure::Failure;
 pub struct PlanFeed {
     source: Mutated,
     planner: Planner,
+    classes: Option<ClassDraws>,
     transactions: Vec<Transaction>,
     first_batch: Vec<Query>,
     exhausted: bool,
@@ -26,7 +27,9 @@ impl PlanFeed {
         let seed = rules.seed.unwrap_or(plan.settings.seed);
         let source = Mutated::new(inner, Mutator::new(rules, seed, 0));
         let planner = Planner::new(plan.plan);
-        let mut feed = Self { source, planner, transactions: Vec::new(), first_batch: Vec::new(), exhausted: false };
+        let classes = (!plan.classes.is_empty()).then(|| ClassDraws::new(&plan.classes, plan.settings.seed));
+        let mut feed =
+            Self { source, planner, classes, transactions: Vec::new(), first_batch: Vec::new(), exhausted: false };
         let mut batch = Vec::new();
         while batch.is_empty() && !feed.exhausted {
             feed.read(&mut batch)?;
@@ -63,6 +66,11 @@ impl PlanFeed {
         })
     }
 
+    /// What clients have drawn their classes so far.
+    pub const fn classes(&self) -> Option<&ClassDraws> {
+        self.classes.as_ref()
+    }
+
     /// Queries that the trace has after later ones, further apart than they can be sorted.
     pub fn out_of_order(&self) -> u64 {
         self.source.tally().damage_count("out_of_order")
@@ -71,9 +79,12 @@ impl PlanFeed {
     fn read(&mut self, batch: &mut Vec<Query>) -> Result<(), ldplayer_trace::TraceError> {
         self.transactions.clear();
         let more = self.source.read(&mut self.transactions)?;
-        let planner = &mut self.planner;
+        let (planner, begin) = (&mut self.planner, batch.len());
         batch.reserve(self.transactions.len());
         batch.extend(self.transactions.iter_mut().filter_map(|transaction| planner.plan(transaction)));
+        if let Some(classes) = &mut self.classes {
+            batch[begin..].iter_mut().for_each(|query| classes.assign(query));
+        }
         self.exhausted = !more || self.planner.is_finished();
         Ok(())
     }

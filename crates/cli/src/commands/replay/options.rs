@@ -9,8 +9,9 @@ use ldplayer_core::{Cidr, TraceTime, Transport};
 use ldplayer_net::{clock, netns, pin};
 use ldplayer_replay::{Precision, Servers, Settings, Sources};
 use ldplayer_results::VerdictLimits;
-use ldplayer_trace::{Input, OpenOptions, PlanOptions, Timing};
+use ldplayer_trace::{ClientClass, Input, OpenOptions, PlanOptions, Timing};
 
+use super::classes;
 use super::connections::ConnectionArgs;
 use crate::commands::reading::Reading;
 use crate::failure::Failure;
@@ -61,9 +62,13 @@ pub struct Args {
     /// End after so much of the trace (seconds from its start, or with a unit)
     #[arg(long, value_name = "S")]
     pub stop: Option<Span>,
-    /// Transport of all queries: as-recorded, udp, tcp or dot (DNS over TLS)
+    /// Transport of all queries: as-recorded, udp, tcp or dot (DNS over TLS); or shares of the clients in percent, such as
+    /// udp=60,tcp=5,dot=35
     #[arg(long, default_value = "as-recorded", value_parser = parse_transport)]
     pub transport: TransportChoice,
+    /// File of classes of clients: each with its share of the clients, its transport, and how it uses connections
+    #[arg(long, value_name = "FILE", conflicts_with = "transport")]
+    pub transport_shares: Option<PathBuf>,
     /// How clients use connections
     #[command(flatten)]
     pub connections: ConnectionArgs,
@@ -109,6 +114,15 @@ pub struct Args {
 }
 
 impl Args {
+    /// The classes of clients asked for.
+    fn classes(&self) -> Result<Vec<ClientClass>, Failure> {
+        match (&self.transport_shares, &self.transport) {
+            (Some(file), _) => classes::read_file(file),
+            (None, TransportChoice::Shares(classes)) => Ok(classes.clone()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// The run directory: as given, or named after the time of this call.
     pub fn output(&self) -> PathBuf {
         let now = || TraceTime(clock::realtime_ns()).to_string().replace(':', "");
@@ -117,12 +131,14 @@ impl Args {
 }
 
 /// `--transport`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum TransportChoice {
     /// Each query keeps its own; what is not available yet is not sent, and counted.
     AsRecorded,
     /// All over this one.
     All(Transport),
+    /// Clients have shares of them.
+    Shares(Vec<ClientClass>),
 }
 
 /// The options as meant.
@@ -135,6 +151,8 @@ pub struct Plan {
     pub rules: Vec<PathBuf>,
     /// How it is planned.
     pub plan: PlanOptions,
+    /// Classes of clients; empty where all are alike.
+    pub classes: Vec<ClientClass>,
     /// How it is replayed.
     pub settings: Settings,
     /// Addresses outside of this host that may be sent to.
@@ -149,9 +167,12 @@ impl Plan {
         let fast = args.timing == Timing::Fast;
         let (inputs, open) = args.reading.of(&args.trace);
         let transport = match args.transport {
-            TransportChoice::AsRecorded => None,
+            TransportChoice::AsRecorded | TransportChoice::Shares(_) => None,
             TransportChoice::All(transport) => Some(transport),
         };
+        let classes = args.classes()?;
+        let policy = args.connections.policy();
+        let encrypted = transport.or(classes::uses(&classes, Transport::Dot).then_some(Transport::Dot));
         let servers = servers(&args.server, netns::has_ipv6())?;
         Ok(Self {
             inputs,
@@ -174,11 +195,13 @@ impl Plan {
                 fast,
                 window: args.max_outstanding.max(1),
                 max_sockets: max_sockets(),
-                policy: args.connections.policy(),
-                tls: args.connections.tls(transport)?,
+                policy,
+                classes: classes::policies(&classes, policy),
+                tls: args.connections.tls(encrypted)?,
                 tls_port: args.connections.port(transport, servers),
                 seed: args.seed,
             },
+            classes,
             allowed: args.allow_target.clone(),
         })
     }
@@ -206,6 +229,8 @@ impl Plan {
             "start_s": self.plan.start as f64 / 1e9,
             "stop_s": self.plan.stop.map(|stop| stop as f64 / 1e9),
             "transport": self.plan.transport.map_or("as-recorded", Transport::as_str),
+            "transport_shares": args.transport_shares,
+            "classes": classes::config(&self.classes, self.settings.policy),
             "connections": args.connections.config(),
             "tls_port": settings.tls.as_ref().map(|_| settings.tls_port),
             "sources": describe_sources(&settings.sources),
@@ -312,8 +337,16 @@ fn parse_transport(word: &str) -> Result<TransportChoice, String> {
     if word == "as-recorded" {
         return Ok(TransportChoice::AsRecorded);
     }
+    if word.contains('=') {
+        return classes::parse_shares(word).map(TransportChoice::Shares);
+    }
+    parse_one_transport(word).map(TransportChoice::All)
+}
+
+/// A transport that queries can be sent over.
+pub fn parse_one_transport(word: &str) -> Result<Transport, String> {
     match Transport::from_str(word).map_err(|error| error.to_string())? {
-        transport @ (Transport::Udp | Transport::Tcp | Transport::Dot) => Ok(TransportChoice::All(transport)),
+        transport @ (Transport::Udp | Transport::Tcp | Transport::Dot) => Ok(transport),
         other => Err(format!("{other} is not built yet: use as-recorded, udp, tcp or dot")),
     }
 }

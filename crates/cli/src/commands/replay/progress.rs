@@ -94,6 +94,8 @@ impl<'a> Watcher<'a> {
             }
             thread::sleep(TICK);
         }
+        // The last state of the connections belongs to what is kept, too.
+        self.sample();
         if self.terminal {
             eprintln!();
         }
@@ -122,10 +124,16 @@ impl<'a> Watcher<'a> {
         if counts.opened + counts.failed == 0 {
             return;
         }
+        let sockets = machine::tcp_sockets();
         for (name, count) in [
+            ("tcp_in_use", sockets.in_use),
+            ("tcp_time_wait", sockets.time_wait),
+            ("tcp_memory_bytes", sockets.memory_bytes),
             ("connections_open", counts.open),
             ("connections_opened", counts.opened),
             ("connections_failed", counts.failed),
+            ("connections_resumed", counts.resumed),
+            ("connections_closed_by_client", counts.closed_idle + counts.closed_spent + counts.closed_for_room),
             ("connections_closed_by_server", counts.closed_by_server + counts.reset),
             ("queries_resent", counts.resent),
         ] {

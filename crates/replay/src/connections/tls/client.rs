@@ -91,6 +91,8 @@ impl TlsSettings {
 /// What the sessions of a worker's clients are made from.
 pub struct TlsClient {
     config: Arc<ClientConfig>,
+    /// The same, with early data.
+    early: Arc<ClientConfig>,
     tickets: Arc<Tickets>,
     name: Option<ServerName<'static>>,
 }
@@ -121,21 +123,26 @@ impl TlsClient {
             true => Resumption::store(Arc::clone(&tickets) as _),
             false => Resumption::disabled(),
         };
-        Ok(Self { config: Arc::new(config), tickets, name: settings.name.clone() })
+        let mut early = config.clone();
+        early.enable_early_data = true;
+        Ok(Self { config: Arc::new(config), early: Arc::new(early), tickets, name: settings.name.clone() })
     }
 
-    /// A session of `client` with `server`.
+    /// A session of `client` with `server`; `None` is a client that resumes no sessions. With `early`, it may take content
+    /// before the handshake is through.
     ///
     /// # Errors
     /// When the configuration allows no handshake.
-    pub fn start(&self, client: IpAddr, server: SocketAddr, now: RunTime) -> Result<Tls, Error> {
+    pub fn start(&self, client: Option<IpAddr>, server: SocketAddr, now: RunTime, early: bool) -> Result<Tls, Error> {
         self.set_client(client);
         let name = self.name.clone().unwrap_or_else(|| ServerName::from(server.ip()));
-        Tls::start(&self.config, name, now)
+        let mut session = Tls::start(if early { &self.early } else { &self.config }, name, now)?;
+        session.allow_early(self.tickets.early());
+        Ok(session)
     }
 
-    /// The calls into sessions that follow are of this client.
-    pub fn set_client(&self, client: IpAddr) {
+    /// The calls into sessions that follow are of this client; of `None` nothing is remembered.
+    pub fn set_client(&self, client: Option<IpAddr>) {
         self.tickets.set_client(client);
     }
 }

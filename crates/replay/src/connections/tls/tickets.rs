@@ -19,6 +19,8 @@ pub struct Tickets(Mutex<Store>);
 #[derive(Debug, Default)]
 struct Store {
     client: Option<IpAddr>,
+    /// Octets of early data that the ticket taken last allows.
+    early: u32,
     kept: HashMap<IpAddr, Kept, foldhash::fast::FixedState>,
 }
 
@@ -31,9 +33,14 @@ struct Kept {
 }
 
 impl Tickets {
-    /// The calls that follow are of this client.
-    pub fn set_client(&self, client: IpAddr) {
-        self.store().client = Some(client);
+    /// The calls that follow are of this client; of `None` nothing is remembered.
+    pub fn set_client(&self, client: Option<IpAddr>) {
+        self.store().client = client;
+    }
+
+    /// Octets of early data that the ticket allows that was taken last.
+    pub fn early(&self) -> usize {
+        self.store().early as usize
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -80,6 +87,8 @@ impl ClientSessionStore for Tickets {
     }
 
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.with(|kept| kept.tls13.pop()).flatten()
+        let ticket = self.with(|kept| kept.tls13.pop()).flatten();
+        self.store().early = ticket.as_ref().map_or(0, |ticket| ticket.max_early_data_size());
+        ticket
     }
 }

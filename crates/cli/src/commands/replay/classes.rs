@@ -1,0 +1,117 @@
+//! Classes of clients: shares of transports as typed, a file of classes, and what they mean.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ldplayer_core::Transport;
+use ldplayer_replay::{PIPELINE_MOST, Policy};
+use ldplayer_trace::mutate::Share;
+use ldplayer_trace::{ClassDraws, ClientClass, check_shares, read_classes};
+
+use crate::failure::Failure;
+
+/// Reads shares of clients in percent, such as `udp=60,tcp=5,dot=35`.
+pub fn parse_shares(word: &str) -> Result<Vec<ClientClass>, String> {
+    let classes = word.split(',').map(|part| {
+        let (transport, percent) =
+            part.split_once('=').ok_or_else(|| format!("`{part}` has no share, as in udp=60"))?;
+        let share = format!("{}%", percent.trim_end_matches('%'));
+        let share: Share = share.parse().map_err(|error| format!("{part}: {error}"))?;
+        Ok(ClientClass::over(super::options::parse_one_transport(transport)?, share))
+    });
+    let classes = classes.collect::<Result<Vec<_>, String>>()?;
+    check_shares(&classes).map(|()| classes)
+}
+
+/// Reads a file of classes.
+pub fn read_file(file: &Path) -> Result<Vec<ClientClass>, Failure> {
+    let failed = |why: &dyn std::fmt::Display| anyhow::anyhow!("--transport-shares {}: {why}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
+    let classes = read_classes(&text).map_err(|error| failed(&error))?;
+    for class in &classes {
+        let transport =
+            class.transport.map_or(Ok(Transport::Udp), |word| super::options::parse_one_transport(word.as_str()));
+        transport.map_err(|error| failed(&format!("class `{}`: {error}", class.name)))?;
+    }
+    Ok(classes)
+}
+
+/// Whether a class is for this transport.
+pub fn uses(classes: &[ClientClass], transport: Transport) -> bool {
+    classes.iter().any(|class| class.transport == Some(transport))
+}
+
+/// The policy of each class: that of all clients, and what the class says otherwise.
+pub fn policies(classes: &[ClientClass], all: Policy) -> Vec<Policy> {
+    let policy = |class: &ClientClass| {
+        Policy {
+            idle_timeout: class.idle_timeout.unwrap_or(all.idle_timeout),
+            queries_per_connection: class.queries_per_connection.unwrap_or(all.queries_per_connection),
+            pipeline: class.pipeline.unwrap_or(all.pipeline).min(PIPELINE_MOST),
+            resumption: class.resumption.unwrap_or(all.resumption),
+            early_data: class.early_data.unwrap_or(all.early_data),
+            ..all
+        }
+        .bounded()
+    };
+    classes.iter().map(policy).collect()
+}
+
+/// The classes for `run.json`, as they are meant.
+pub fn config(classes: &[ClientClass], all: Policy) -> serde_json::Value {
+    let class = |(class, policy): (&ClientClass, Policy)| {
+        serde_json::json!({
+            "name": class.name,
+            "share_percent": class.share.part() * 100.0,
+            "transport": class.transport.map_or("as-recorded", Transport::as_str),
+            "idle_timeout_s": policy.idle_timeout as f64 / 1e9,
+            "queries_per_connection": (policy.queries_per_connection < u32::MAX).then_some(policy.queries_per_connection),
+            "pipeline": policy.pipeline,
+            "resumption": policy.resumption,
+            "early_data": policy.early_data,
+        })
+    };
+    classes.iter().zip(policies(classes, all)).map(class).collect()
+}
+
+/// Clients of each class.
+pub fn counts(classes: &[ClientClass], draws: Option<&ClassDraws>) -> BTreeMap<String, u64> {
+    let names = classes.iter().map(|class| class.name.clone());
+    draws.map(|draws| names.zip(draws.clients()).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_percent_and_sum_up() {
+        let classes = parse_shares("udp=60,tcp=5,dot=35").unwrap();
+        let parts: Vec<_> = classes.iter().map(|class| (class.name.as_str(), class.share.part())).collect();
+        assert_eq!(parts, [("udp", 0.6), ("tcp", 0.05), ("dot", 0.35)]);
+        assert!(parse_shares("udp=62.5%,tcp=37.5%").is_ok());
+        for (bad, word) in [
+            ("udp=60,tcp=5", "the shares sum to 65 %"),
+            ("udp=60,tcp=50", "the shares sum to 110 %"),
+            ("udp=50,udp=50", "two classes are named `udp`"),
+            ("udp=50,tcp", "`tcp` has no share"),
+            ("udp=all", "udp=all"),
+            ("sctp=100", "sctp"),
+        ] {
+            let error = parse_shares(bad).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_class_says_what_is_otherwise() {
+        let text = "[[class]]\nname = 'a'\nshare = '40 %'\nidle-timeout = '0s'\n[[class]]\nname = 'b'\nshare = 0.6\npipeline = 3";
+        let classes = read_classes(text).unwrap();
+        let all = Policy { queries_per_connection: 9, ..Policy::default() };
+        let [a, b] = policies(&classes, all)[..] else { panic!("two classes") };
+        assert_eq!((a.idle_timeout, a.pipeline, a.queries_per_connection), (0, PIPELINE_MOST, 9));
+        assert_eq!((b.idle_timeout, b.pipeline, b.queries_per_connection), (Policy::IDLE_TIMEOUT, 3, 9));
+        let config = config(&classes, all);
+        assert_eq!((&config[0]["idle_timeout_s"], &config[1]["share_percent"]), (&0.0.into(), &60.0.into()));
+    }
+}

@@ -1,0 +1,281 @@
+//! Classes of clients: each with a share of the clients, and a way of its own to reach the server.
+
+use std::net::IpAddr;
+
+use hashbrown::HashTable;
+use ldplayer_core::random::{draw, subkey};
+use ldplayer_core::shard::client_hash;
+use ldplayer_core::{Query, Transport};
+
+use crate::mutate::{Even, Share};
+use crate::spec::{BadSpec, Table, read};
+
+/// Keys of a class.
+const KEYS: [&str; 8] =
+    ["name", "share", "transport", "idle-timeout", "queries-per-connection", "pipeline", "resumption", "early-data"];
+/// Classes at most.
+const MOST: usize = 64;
+/// The bits of a client's hash in the table that say which class it has.
+const CLASS: u64 = MOST as u64 - 1;
+/// Sets these draws apart from others of the same seed.
+const KEY: u64 = 0x636c_6173_7365_7321;
+
+/// A class of clients. What is `None` is as for all other clients.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientClass {
+    /// Its name in results.
+    pub name: String,
+    /// Its share of the clients.
+    pub share: Share,
+    /// The transport of its queries.
+    pub transport: Option<Transport>,
+    /// How long its connections may be idle, in nanoseconds.
+    pub idle_timeout: Option<i64>,
+    /// Queries after which it closes a connection.
+    pub queries_per_connection: Option<u32>,
+    /// Queries outstanding on a connection at once.
+    pub pipeline: Option<u32>,
+    /// Whether it resumes sessions.
+    pub resumption: Option<bool>,
+    /// Whether it sends queries with the first message of a resumed session.
+    pub early_data: Option<bool>,
+}
+
+impl ClientClass {
+    /// The clients whose queries go over `transport`, named after it.
+    pub fn over(transport: Transport, share: Share) -> Self {
+        Self {
+            name: transport.to_string(),
+            share,
+            transport: Some(transport),
+            idle_timeout: None,
+            queries_per_connection: None,
+            pipeline: None,
+            resumption: None,
+            early_data: None,
+        }
+    }
+}
+
+/// Reads classes as a user writes them: `[[class]]` tables in TOML.
+///
+/// # Errors
+/// What is wrong, with its line: an unknown key, a value out of its range, a name used twice, shares that are not all.
+pub fn read_classes(text: &str) -> Result<Vec<ClientClass>, BadSpec> {
+    read(text, |root| {
+        root.items(&["class"])?;
+        let list = root.get("class").ok_or_else(|| root.bad("no `[[class]]` in it"))?.list()?;
+        let classes = list.iter().map(|item| read_class(item.table()?)).collect::<Result<Vec<_>, _>>()?;
+        check_shares(&classes).map_err(|what| root.bad(what))?;
+        Ok(classes)
+    })
+}
+
+fn read_class(table: Table<'_>) -> Result<ClientClass, BadSpec> {
+    let required = |key: &str| table.get(key).ok_or_else(|| table.bad(format!("a class needs a `{key}`")));
+    let number = |key: &str| {
+        let item = table.get(key).map(|item| item.integer(1..=u64::from(u32::MAX)));
+        item.transpose().map(|number| number.map(|number| number as u32))
+    };
+    let truth = |key: &str| table.get(key).map(|item| item.truth()).transpose();
+    table.items(&KEYS)?;
+    let name = required("name")?;
+    let is_word = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    let class = ClientClass {
+        name: name.text()?.to_owned(),
+        share: required("share")?.parsed(str::parse)?,
+        transport: table.get("transport").map(|item| item.parsed(str::parse)).transpose()?,
+        idle_timeout: table.get("idle-timeout").map(|item| item.span()).transpose()?,
+        queries_per_connection: number("queries-per-connection")?,
+        pipeline: number("pipeline")?,
+        resumption: truth("resumption")?,
+        early_data: truth("early-data")?,
+    };
+    if is_word(&class.name) { Ok(class) } else { Err(name.bad("a name has letters, digits, `-`, `_` and `.` only")) }
+}
+
+/// Whether the classes have different names and are all clients together.
+///
+/// # Errors
+/// What is wrong, as words.
+pub fn check_shares(classes: &[ClientClass]) -> Result<(), String> {
+    if classes.len() > MOST {
+        return Err(format!("{} classes, and there can be {MOST}", classes.len()));
+    }
+    let mut names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("two classes are named `{}`", twice[0]));
+    }
+    let sum = classes.iter().try_fold(Share::NONE, |sum, class| sum.plus(class.share));
+    if sum == Some(Share::ALL) {
+        return Ok(());
+    }
+    let percent: f64 = classes.iter().map(|class| class.share.part() * 100.0).sum();
+    Err(format!("the shares sum to {} %, not to 100 %", (percent * 1e7).round() / 1e7))
+}
+
+/// Gives each client its class, when its first query comes, for good.
+///
+/// One class after the other takes its share of those that are left, and every such step is exact to within one client at
+/// every point of the trace. So is the first class; the others are off by less than their place in the list. The same trace
+/// and seed give the same classes, whatever the timing and the number of workers.
+#[derive(Debug)]
+pub struct ClassDraws {
+    transports: Vec<Option<Transport>>,
+    steps: Vec<Even>,
+    key: u64,
+    /// Hashes of the clients seen, with their class in place of the lowest bits. Of a million clients, two share a hash with
+    /// a probability of one in 300,000; they then have the same class.
+    clients: HashTable<u64>,
+}
+
+impl ClassDraws {
+    /// The draws for these classes, of which there are 64 at most.
+    pub fn new(classes: &[ClientClass], seed: u64) -> Self {
+        let mut taken = Share::NONE;
+        let steps = classes.iter().map(|class| {
+            let step = Even::new(class.share.of_the_rest(taken));
+            taken = taken.plus(class.share).unwrap_or(Share::ALL);
+            step
+        });
+        Self {
+            steps: steps.collect(),
+            transports: classes.iter().map(|class| class.transport).collect(),
+            key: subkey(seed, KEY),
+            clients: HashTable::new(),
+        }
+    }
+
+    /// Gives a query the class of its client, and that class's transport.
+    pub fn assign(&mut self, query: &mut Query) {
+        let class = self.class(query.client);
+        query.class = Some(class);
+        query.transport = self.transports.get(usize::from(class)).copied().flatten().unwrap_or(query.transport);
+    }
+
+    /// Clients of each class so far.
+    pub fn clients(&self) -> impl Iterator<Item = u64> {
+        self.steps.iter().map(Even::drawn)
+    }
+
+    fn class(&mut self, client: IpAddr) -> u8 {
+        let hash = client_hash(client) & !CLASS;
+        if let Some(entry) = self.clients.find(hash, |entry| entry & !CLASS == hash) {
+            return (entry & CLASS) as u8;
+        }
+        let mut steps = self.steps.iter_mut().zip(0_u64..);
+        let found = steps.find_map(|(step, at)| step.next(draw(subkey(self.key, at), hash)).then_some(at));
+        let class = found.unwrap_or(0).min(CLASS);
+        self.clients.insert_unique(hash, hash | class, |entry| entry & !CLASS);
+        class as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FILE: &str = include_str!("../../../data/classes/mixed.toml");
+
+    fn refusal(text: &str) -> String {
+        read_classes(text).unwrap_err().to_string()
+    }
+
+    fn client(number: u32) -> IpAddr {
+        std::net::Ipv4Addr::from_bits(number).into()
+    }
+
+    fn classes(shares: &[u32]) -> Vec<ClientClass> {
+        let whole: u32 = shares.iter().sum();
+        let mut left = Share::ALL.part();
+        let last = shares.len() - 1;
+        let class = |(at, &share): (usize, &u32)| {
+            let part = if at == last { left } else { (f64::from(share) / f64::from(whole) * 1e6).round() / 1e6 };
+            left -= part;
+            ClientClass {
+                name: at.to_string(),
+                ..ClientClass::over(Transport::Tcp, Share::of(part.clamp(0.0, 1.0)).unwrap())
+            }
+        };
+        shares.iter().enumerate().map(class).collect()
+    }
+
+    #[test]
+    fn the_example_is_read() {
+        let classes = read_classes(FILE).unwrap();
+        assert_eq!(classes.len(), 5);
+        let at_once = classes.iter().find(|class| class.name == "tcp-at-once").unwrap();
+        assert_eq!((at_once.transport, at_once.idle_timeout), (Some(Transport::Tcp), Some(0)));
+        let fresh = classes.iter().find(|class| class.name == "dot-fresh").unwrap();
+        assert_eq!((fresh.resumption, fresh.pipeline, fresh.early_data), (Some(false), None, None));
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_sum() {
+        let class = |more: &str| format!("[[class]]\nname = 'a'\nshare = '95 %'\n{more}");
+        assert_eq!(refusal(&class("")), "line 1: the shares sum to 95 %, not to 100 %");
+        assert!(refusal(&class("[[class]]\nname = 'b'\nshare = 0.1")).ends_with("sum to 105 %, not to 100 %"));
+        assert!(refusal(&class("[[class]]\nname = 'a'\nshare = 0.05")).contains("two classes are named `a`"));
+        assert_eq!(
+            refusal(&class("idle_timeout = 3")),
+            "line 4: unknown key `idle_timeout`: did you mean `idle-timeout`?"
+        );
+        assert!(refusal(&class("transport = 'sctp'")).contains("sctp"));
+        assert!(refusal(&class("pipeline = 0")).contains("from 1 to"));
+        assert!(refusal("[[class]]\nshare = '100 %'").contains("needs a `name`"));
+        assert!(refusal("[[class]]\nname = 'a b'\nshare = 1").contains("letters"));
+        assert!(refusal("").contains("[[class]]"));
+    }
+
+    #[test]
+    fn thirds_are_whole_when_they_sum_up() {
+        let third = |percent: &str, name: &str| format!("[[class]]\nname = '{name}'\nshare = '{percent} %'\n");
+        assert!(read_classes(&(third("33.33", "a") + &third("33.33", "b") + &third("33.34", "c"))).is_ok());
+        assert!(refusal(&(third("33.3", "a") + &third("33.3", "b") + &third("33.3", "c"))).contains("99.9 %"));
+    }
+
+    #[test]
+    fn a_client_keeps_its_class_and_the_seed_decides_which() {
+        let classes = classes(&[60, 5, 35]);
+        let all = |seed| {
+            let mut draws = ClassDraws::new(&classes, seed);
+            let first: Vec<u8> = (0..2_000).map(|number| draws.class(client(number))).collect();
+            let again: Vec<u8> = (0..2_000).map(|number| draws.class(client(number))).collect();
+            assert_eq!(first, again);
+            assert_eq!(draws.clients().sum::<u64>(), 2_000);
+            first
+        };
+        assert_eq!(all(1), all(1));
+        assert_ne!(all(1), all(2));
+    }
+
+    #[test]
+    fn each_client_is_as_likely_as_any_other_to_have_a_class() {
+        let classes = classes(&[50, 30, 20]);
+        let mut times = [[0_u32; 3]; 8];
+        for seed in 0..10_000 {
+            let mut draws = ClassDraws::new(&classes, seed);
+            (0..8).for_each(|number| times[number as usize][usize::from(draws.class(client(number)))] += 1);
+        }
+        let near = |count: u32, wanted: u32| count.abs_diff(wanted) < 250;
+        assert!(times.iter().all(|[a, b, c]| near(*a, 5_000) && near(*b, 3_000) && near(*c, 2_000)), "{times:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_class_is_off_by_less_than_its_place(shares in prop::collection::vec(1_u32..100, 1..8), seed: u64) {
+            let classes = classes(&shares);
+            let mut draws = ClassDraws::new(&classes, seed);
+            for count in 1..=300_u32 {
+                draws.class(client(count));
+                for ((class, drawn), place) in classes.iter().zip(draws.clients()).zip(1_u32..) {
+                    let wanted = class.share.part() * f64::from(count);
+                    prop_assert!((drawn as f64 - wanted).abs() < f64::from(place) + 1e-3, "{drawn} of {wanted}");
+                }
+            }
+            prop_assert_eq!(draws.clients().sum::<u64>(), 300);
+        }
+    }
+}
