@@ -22,6 +22,9 @@ pub struct Policy {
     pub fast_open: bool,
     /// An answer over UDP that is truncated is asked for again over TCP (RFC 1035 §4.2.1, RFC 2181 §9).
     pub tc_fallback: bool,
+    /// The first queries of a connection travel with its first flight, as early data (0-RTT), where the client has a ticket
+    /// that allows it (RFC 8446 §2.3).
+    pub early_data: bool,
 }
 
 impl Policy {
@@ -52,6 +55,7 @@ impl Default for Policy {
             nagle: false,
             fast_open: false,
             tc_fallback: false,
+            early_data: false,
         }
     }
 }

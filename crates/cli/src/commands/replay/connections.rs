@@ -62,6 +62,9 @@ pub struct ConnectionArgs {
     /// Let clients resume their own TLS sessions
     #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "on", value_parser = parse_switch)]
     pub resumption: bool,
+    /// Let clients that have a ticket send queries with the first flight of a connection (0-RTT), where the server allows it
+    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
+    pub early_data: bool,
 }
 
 impl ConnectionArgs {
@@ -75,6 +78,7 @@ impl ConnectionArgs {
             nagle: self.nagle,
             fast_open: self.fast_open,
             tc_fallback: self.tc_fallback,
+            early_data: self.early_data,
         }
         .bounded()
     }
@@ -131,6 +135,7 @@ impl ConnectionArgs {
             "tls_name": self.tls_name,
             "tls_version": self.tls_version,
             "resumption": self.resumption,
+            "early_data": self.early_data,
         })
     }
 }
