@@ -8,7 +8,7 @@ mod connection;
 mod counts;
 mod encrypted;
 mod ending;
-mod framing;
+pub mod framing;
 mod policy;
 mod request;
 #[cfg(test)]
@@ -17,7 +17,7 @@ mod simulation;
 mod tests;
 #[cfg(test)]
 mod tests_tls;
-mod tls;
+pub mod tls;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

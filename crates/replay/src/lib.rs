@@ -15,6 +15,7 @@ mod matching;
 mod monitor;
 mod pace;
 mod pending;
+mod quic;
 mod route;
 mod settings;
 mod slab;

@@ -61,7 +61,7 @@ pub struct Args {
     /// End after so much of the trace (seconds from its start, or with a unit)
     #[arg(long, value_name = "S")]
     pub stop: Option<Span>,
-    /// Transport of all queries: as-recorded, udp, tcp or dot (DNS over TLS)
+    /// Transport of all queries: as-recorded, udp, tcp, dot (DNS over TLS) or doq (DNS over QUIC)
     #[arg(long, default_value = "as-recorded", value_parser = parse_transport)]
     pub transport: TransportChoice,
     /// How clients use connections
@@ -314,8 +314,10 @@ fn parse_transport(word: &str) -> Result<TransportChoice, String> {
         return Ok(TransportChoice::AsRecorded);
     }
     match Transport::from_str(word).map_err(|error| error.to_string())? {
-        transport @ (Transport::Udp | Transport::Tcp | Transport::Dot) => Ok(TransportChoice::All(transport)),
-        other => Err(format!("{other} is not built yet: use as-recorded, udp, tcp or dot")),
+        transport @ (Transport::Udp | Transport::Tcp | Transport::Dot | Transport::Doq) => {
+            Ok(TransportChoice::All(transport))
+        }
+        other => Err(format!("{other} is not built yet: use as-recorded, udp, tcp, dot or doq")),
     }
 }
 
@@ -371,7 +373,7 @@ mod tests {
     fn transports_that_do_not_exist_yet_are_refused_by_name() {
         assert_eq!(parse_transport("udp"), Ok(TransportChoice::All(Transport::Udp)));
         assert_eq!(parse_transport("tcp"), Ok(TransportChoice::All(Transport::Tcp)));
-        assert!(parse_transport("doq").unwrap_err().contains("doq"));
+        assert!(parse_transport("doh3").unwrap_err().contains("doh3"));
         assert!(parse_transport("sctp").is_err());
     }
 }

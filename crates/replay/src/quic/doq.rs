@@ -1,0 +1,54 @@
+//! DNS over QUIC (RFC 9250): a stream for each query, on it the query and its answer, each behind its length.
+
+use bytes::Bytes;
+use ldplayer_core::Message;
+use ldplayer_core::message::HEADER;
+
+use crate::connections::framing;
+
+/// What clients offer to speak (RFC 9250 §4.1.1).
+pub const ALPN: &[u8] = b"doq";
+/// The default port (RFC 9250 §4.1.1).
+pub const PORT: u16 = 853;
+/// Why a connection or stream is ended: for no error … (RFC 9250 §4.3)
+pub const NO_ERROR: u32 = 0x0;
+/// … since the other side broke the protocol …
+pub const PROTOCOL_ERROR: u32 = 0x2;
+/// … since the answer is not wanted any more.
+pub const REQUEST_CANCELLED: u32 = 0x3;
+
+/// Types of queries whose answers may be several messages: IXFR and AXFR.
+const TRANSFERS: [u16; 2] = [251, 252];
+/// Operations that may go as early data, since they do no harm when they are replayed: queries and notifications (RFC 9250
+/// §4.5).
+const REPLAYABLE: [u8; 2] = [0, 4];
+
+/// The server broke the protocol: the connection is to be ended with [`PROTOCOL_ERROR`] (RFC 9250 §4.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// What goes on the stream of a query: its ID must be 0 (RFC 9250 §4.2.1).
+pub fn compose(wire: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(2 + wire.len());
+    framing::append(&mut out, wire, 0);
+    out.into()
+}
+
+/// The message on a stream that the server has ended; of several messages of a zone transfer the first.
+///
+/// # Errors
+/// When it is cut, is followed by another one, or has an ID.
+pub fn split<'a>(asked: &[u8], mut octets: &'a [u8]) -> Result<&'a [u8], Broken> {
+    let message = framing::split(&mut octets).filter(|message| message.len() >= HEADER).ok_or(Broken)?;
+    let is_whole = octets.is_empty() || is_transfer(asked);
+    if is_whole && message[..2] == [0, 0] { Ok(message) } else { Err(Broken) }
+}
+
+/// Whether a query may be sent as early data.
+pub fn is_replayable(wire: &[u8]) -> bool {
+    wire.get(2).is_some_and(|flags| REPLAYABLE.contains(&(flags >> 3 & 0xf)))
+}
+
+fn is_transfer(asked: &[u8]) -> bool {
+    Message::new(asked).and_then(|message| message.question()).is_some_and(|question| TRANSFERS.contains(&question.qtype))
+}
