@@ -11,8 +11,8 @@ use bytes::{Bytes, BytesMut};
 use ldplayer_core::{Outcome, Query, RunTime, Status, Transport};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, Incoming, ServerConfig,
-    StreamEvent, StreamId, TransportConfig, VarInt,
+    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, HashedConnectionIdGenerator,
+    Incoming, ServerConfig, StreamEvent, StreamId, TransportConfig, VarInt,
 };
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -179,7 +179,9 @@ impl Network {
     ) -> Self {
         let origin = Instant::now();
         let tls = QuicTls::new(settings, ALPN_DOQ, 0, policy.early_data).unwrap();
-        let keys = Arc::new(EndpointConfig::default());
+        let mut keys = EndpointConfig::default();
+        keys.cid_generator(|| Box::new(HashedConnectionIdGenerator::from_key(7)));
+        let keys = Arc::new(keys);
         Self {
             machine: Quic::new(self::config(policy), origin, Some(tls)),
             now: 0,
