@@ -31,7 +31,7 @@ use quinn_proto::{DatagramEvent, Dir, Endpoint, EndpointConfig, Event, StreamEve
 use self::connection::{Connection, State};
 pub use self::doq::ALPN as ALPN_DOQ;
 use self::request::Request;
-pub use self::tls::{QuicError, QuicTls};
+pub use self::tls::QuicTls;
 use crate::connections::{Config, ConnectionCounts, End};
 use crate::counts::Counts;
 use crate::route::{Route, SocketKey};

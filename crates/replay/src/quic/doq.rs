@@ -8,8 +8,6 @@ use crate::connections::framing;
 
 /// What clients offer to speak (RFC 9250 §4.1.1).
 pub const ALPN: &[u8] = b"doq";
-/// The default port (RFC 9250 §4.1.1).
-pub const PORT: u16 = 853;
 /// Why a connection or stream is ended: for no error … (RFC 9250 §4.3)
 pub const NO_ERROR: u32 = 0x0;
 /// … since the other side broke the protocol …
@@ -50,5 +48,7 @@ pub fn is_replayable(wire: &[u8]) -> bool {
 }
 
 fn is_transfer(asked: &[u8]) -> bool {
-    Message::new(asked).and_then(|message| message.question()).is_some_and(|question| TRANSFERS.contains(&question.qtype))
+    Message::new(asked)
+        .and_then(|message| message.question())
+        .is_some_and(|question| TRANSFERS.contains(&question.qtype))
 }

@@ -8,6 +8,9 @@ use super::simulation::{
 use super::{ALPN_DOQ, doq};
 use crate::connections::{Policy, TlsSettings, TlsTrust};
 
+type MakeOctets = fn(&[u8]) -> Vec<u8>;
+type MakeReply = fn(&[u8]) -> Reply;
+
 /// How many ways through the network a query took.
 fn ways(rows: &[Outcome]) -> Vec<i64> {
     rows.iter().map(|row| (row.answered.unwrap() - row.submitted.unwrap()) / DELAY).collect()
@@ -111,7 +114,10 @@ fn early_data_is_sent_only_where_it_is_asked_for() {
     let policy = Policy { early_data: false, ..early() };
     let mut network = Network::new(policy, &settings(), early_server(), |_, message| answer(message));
     let rows = network.replay([doq_query(0, 1, 0), doq_query(1, 1, 500)]);
-    assert_eq!(rows.iter().map(|row| (row.resumed, row.early_data)).collect::<Vec<_>>(), [(false, false), (true, false)]);
+    assert_eq!(
+        rows.iter().map(|row| (row.resumed, row.early_data)).collect::<Vec<_>>(),
+        [(false, false), (true, false)]
+    );
     assert_eq!(ways(&rows), [4, 4]);
 }
 
@@ -184,9 +190,11 @@ fn a_version_that_nobody_else_speaks_fails_the_connection() {
     let first = network.machine.poll_transmit(now).unwrap();
     let target = usize::from(first.octets[5]);
     let source = 7 + target..7 + target + usize::from(first.octets[6 + target]);
-    let (target_id, source_id) = (first.octets[5..6 + target].to_vec(), first.octets[source.start - 1..source.end].to_vec());
+    let (target_id, source_id) =
+        (first.octets[5..6 + target].to_vec(), first.octets[source.start - 1..source.end].to_vec());
     network.machine.handle_sent(first, now, 4_000);
-    network.inject([&[0x80, 0, 0, 0, 0], source_id.as_slice(), target_id.as_slice(), &[0x0a, 0x1a, 0x2a, 0x3a]].concat());
+    network
+        .inject([&[0x80, 0, 0, 0, 0], source_id.as_slice(), target_id.as_slice(), &[0x0a, 0x1a, 0x2a, 0x3a]].concat());
     let rows = network.replay([]);
     assert_eq!((rows[0].status, rows[0].reason), (Status::ConnectFailed, Some(Reason::Handshake)));
 }
@@ -198,7 +206,10 @@ fn a_server_that_forgot_its_connections_resets_them_and_queries_are_sent_again()
     network.pass(100 * MS);
     network.restart(usual());
     let rows = network.replay([doq_query(1, 1, 200), doq_query(2, 1, 200)]);
-    assert!(rows.iter().all(|row| row.status == Status::Answered && row.resent && row.connection == Some(1)), "{rows:?}");
+    assert!(
+        rows.iter().all(|row| row.status == Status::Answered && row.resent && row.connection == Some(1)),
+        "{rows:?}"
+    );
     let counts = network.machine.connection_counts();
     assert_eq!((counts.reset, counts.resent, counts.opened, counts.open), (1, 2, 2, 1));
 }
@@ -298,7 +309,7 @@ fn an_answer_that_breaks_the_protocol_ends_the_connection() {
         octets
     };
     let nothing = |_: &[u8]| Vec::new();
-    let broken: [fn(&[u8]) -> Vec<u8>; 4] = [cut, twice, with_id, nothing];
+    let broken: [MakeOctets; 4] = [cut, twice, with_id, nothing];
     for make in broken {
         let mut network = Network::new(policy(), &settings(), usual(), move |connection, message| {
             let is_first = connection == 0 && message[19] == b'0';
@@ -320,7 +331,7 @@ fn a_wrong_answer_or_a_reset_stream_fails_its_query_only() {
         Reply::Whole(octets)
     };
     let query_back = |message: &[u8]| Reply::Whole([&(message.len() as u16).to_be_bytes(), message].concat());
-    let bad: [(fn(&[u8]) -> Reply, Reason); 3] = [
+    let bad: [(MakeReply, Reason); 3] = [
         (other_question, Reason::QuestionMismatch),
         (query_back, Reason::Garbage),
         (|_| Reply::ResetStream, Reason::StreamReset),
@@ -342,7 +353,11 @@ fn an_answer_in_parts_is_one_and_half_an_answer_is_none() {
     let mut network = Network::new(policy(), &settings(), usual(), |_, message| match &message[14..20] {
         b"000000" => {
             let octets = framed(message);
-            vec![Reply::Part(octets[..1].to_vec()), Reply::Part(octets[1..9].to_vec()), Reply::Whole(octets[9..].to_vec())]
+            vec![
+                Reply::Part(octets[..1].to_vec()),
+                Reply::Part(octets[1..9].to_vec()),
+                Reply::Whole(octets[9..].to_vec()),
+            ]
         }
         _ => vec![Reply::Part(framed(message)[..9].to_vec())],
     });
@@ -374,7 +389,8 @@ fn long_messages_pass_both_ways() {
 fn a_bad_network_loses_no_query() {
     let faults = Faults { lost: 20, jitter: 30 * MS };
     for idle_timeout in [60, 20_000] {
-        let policy = Policy { idle_timeout: idle_timeout * MS, connect_timeout: 60_000 * MS, early_data: true, ..policy() };
+        let policy =
+            Policy { idle_timeout: idle_timeout * MS, connect_timeout: 60_000 * MS, early_data: true, ..policy() };
         let mut network = Network::new(policy, &settings(), early_server(), |_, message| answer(message));
         network.faults = faults;
         let rows = network.replay((0..300).map(|number| doq_query(number, (number % 7) as u8, number as i64 * 15)));

@@ -147,11 +147,6 @@ impl QuicTls {
     pub fn check(&self) -> Check {
         *lock(&self.checks.0)
     }
-
-    /// The name that the server is asked for, where it is not its address.
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
 }
 
 // One thread uses what is locked; were it to panic inside, no more than a ticket or token would be wrong.

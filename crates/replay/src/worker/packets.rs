@@ -92,6 +92,12 @@ impl Worker<'_> {
 }
 
 fn datagram(outgoing: &Outgoing, connected: bool) -> Datagram<'_> {
-    let (head, tail) = outgoing.octets.split_first_chunk().map_or(([0; 2], [].as_slice()), |(head, tail)| (*head, tail));
-    Datagram { head, tail, source: outgoing.source.filter(|_| !connected), peer: (!connected).then_some(outgoing.server) }
+    let (head, tail) =
+        outgoing.octets.split_first_chunk().map_or(([0; 2], [].as_slice()), |(head, tail)| (*head, tail));
+    Datagram {
+        head,
+        tail,
+        source: outgoing.source.filter(|_| !connected),
+        peer: (!connected).then_some(outgoing.server),
+    }
 }

@@ -106,8 +106,7 @@ impl ConnectionArgs {
         }
         let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|file| file.is_file());
         let Some(file) = self.tls_ca.as_deref().or_else(system) else {
-            let error =
-                "--transport: this system keeps no trusted certificates; give --tls-ca FILE or --tls-insecure";
+            let error = "--transport: this system keeps no trusted certificates; give --tls-ca FILE or --tls-insecure";
             return Err(Failure::environment(anyhow::anyhow!(error)));
         };
         TlsTrust::from_file(file).map_err(|error| Failure::from(anyhow::anyhow!("--tls-ca {error}")))
