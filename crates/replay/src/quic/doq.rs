@@ -52,3 +52,38 @@ fn is_transfer(asked: &[u8]) -> bool {
         .and_then(|message| message.question())
         .is_some_and(|question| TRANSFERS.contains(&question.qtype))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_octets_are_a_message_or_broken(octets in prop::collection::vec(any::<u8>(), 0..600)) {
+            if let Ok(message) = split(&[], &octets) {
+                prop_assert_eq!(message, &octets[2..]);
+            }
+        }
+
+        #[test]
+        fn what_is_composed_is_split_again(wire in prop::collection::vec(any::<u8>(), HEADER..600)) {
+            let composed = compose(&wire);
+            let message = split(&wire, &composed).unwrap();
+            prop_assert_eq!((&message[..2], &message[2..]), (&[0, 0][..], &wire[2..]));
+        }
+    }
+
+    #[test]
+    fn queries_and_notifications_may_be_replayed_and_a_transfer_may_have_several_messages() {
+        let with_opcode = |opcode: u8| [0, 0, opcode << 3 | 1];
+        let allowed: Vec<u8> = (0..16).filter(|&opcode| is_replayable(&with_opcode(opcode))).collect();
+        assert_eq!(allowed, REPLAYABLE);
+        let query = crate::test::query(0, 0).wire;
+        let mut transfer = query.to_vec();
+        let qtype = transfer.len() - 4;
+        transfer[qtype..qtype + 2].copy_from_slice(&252_u16.to_be_bytes());
+        let twice = [compose(&query), compose(&query)].concat();
+        assert_eq!((split(&query, &twice).is_err(), split(&transfer, &twice).is_ok()), (true, true));
+    }
+}
