@@ -25,8 +25,9 @@ programs_of() {
         ip) echo ip ;;
         tun) echo /dev/net/tun ;;
         python) echo python3 ;;
+        go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, dnsperf, ip, tun, python and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, dnsperf, ip, tun, python, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -39,6 +40,7 @@ packages_of() {
         bind-utils) echo bind9-utils ;;
         ip) echo iproute2 ;;
         python) echo python3 python3-venv ;;
+        go) echo golang-go ;;
         chromium) first_known chromium-headless-shell chromium ;;
     esac
 }

@@ -9,7 +9,7 @@ mod counts;
 mod early;
 mod encrypted;
 mod ending;
-mod framing;
+pub mod framing;
 mod policy;
 mod request;
 #[cfg(test)]
@@ -22,7 +22,7 @@ mod tests_classes;
 mod tests_early;
 #[cfg(test)]
 mod tests_tls;
-mod tls;
+pub mod tls;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -673,6 +673,6 @@ impl Connections {
 }
 
 /// The place of a class in the tables of them.
-fn place(class: Option<u8>) -> usize {
+pub(crate) fn place(class: Option<u8>) -> usize {
     usize::from(class.unwrap_or_default())
 }

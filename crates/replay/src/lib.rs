@@ -16,6 +16,7 @@ mod monitor;
 mod pace;
 mod padding;
 mod pending;
+mod quic;
 mod route;
 mod settings;
 mod slab;

@@ -14,12 +14,21 @@ const SHARED_BUFFER: usize = 16 << 20;
 /// Kernel buffers of a client's own socket.
 const OWN_BUFFER: usize = 256 << 10;
 
-/// Open sockets by key.
+/// What a socket carries. Those of one use know no others, since they may be connected to the port of one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Carries {
+    /// DNS messages.
+    Dns,
+    /// QUIC, to servers at this port.
+    Quic(u16),
+}
+
+/// Open sockets by key and use.
 pub struct Sockets {
     sources: Sources,
     poll: Poll,
-    open: Vec<(SocketKey, UdpSocket)>,
-    by_key: HashMap<SocketKey, usize, foldhash::fast::FixedState>,
+    open: Vec<(SocketKey, Carries, UdpSocket)>,
+    by_key: HashMap<(SocketKey, Carries), usize, foldhash::fast::FixedState>,
     ready: Vec<Ready>,
 }
 
@@ -36,12 +45,12 @@ impl Sockets {
     ///
     /// # Errors
     /// What the kernel refused: out of descriptors, ports or addresses.
-    pub fn get(&mut self, key: SocketKey, server: SocketAddr) -> io::Result<&UdpSocket> {
-        let at = match self.by_key.get(&key) {
+    pub fn get(&mut self, key: SocketKey, carries: Carries, server: SocketAddr) -> io::Result<&UdpSocket> {
+        let at = match self.by_key.get(&(key, carries)) {
             Some(&at) => at,
-            None => self.open(key, server)?,
+            None => self.open(key, carries, server)?,
         };
-        Ok(&self.open[at].1)
+        Ok(&self.open[at].2)
     }
 
     /// The sockets that wait to be read, after at most `timeout_ns`. See [`Self::ready`].
@@ -59,10 +68,10 @@ impl Sockets {
         self.ready[number]
     }
 
-    /// The UDP socket of a token: its key and itself.
-    pub fn at(&self, token: u64) -> (SocketKey, &UdpSocket) {
-        let (key, socket) = &self.open[token as usize];
-        (*key, socket)
+    /// The UDP socket of a token: its key, what it carries, and itself.
+    pub fn at(&self, token: u64) -> (SocketKey, Carries, &UdpSocket) {
+        let (key, carries, socket) = &self.open[token as usize];
+        (*key, *carries, socket)
     }
 
     /// What is waited for, to add others to.
@@ -71,8 +80,8 @@ impl Sockets {
     }
 
     /// The socket of `key`, if it is open.
-    pub fn find(&self, key: SocketKey) -> Option<&UdpSocket> {
-        self.by_key.get(&key).map(|&at| &self.open[at].1)
+    pub fn find(&self, key: SocketKey, carries: Carries) -> Option<&UdpSocket> {
+        self.by_key.get(&(key, carries)).map(|&at| &self.open[at].2)
     }
 
     /// How many are open.
@@ -80,7 +89,7 @@ impl Sockets {
         self.open.len()
     }
 
-    fn open(&mut self, key: SocketKey, server: SocketAddr) -> io::Result<usize> {
+    fn open(&mut self, key: SocketKey, carries: Carries, server: SocketAddr) -> io::Result<usize> {
         let socket = match key {
             SocketKey::Own(_) => open_connected(any_address(server), OWN_BUFFER, server)?,
             SocketKey::Shared { .. } => match self.sources.only(server.is_ipv6()) {
@@ -90,8 +99,8 @@ impl Sockets {
         };
         let at = self.open.len();
         self.poll.add(&socket, at as u64)?;
-        self.open.push((key, socket));
-        self.by_key.insert(key, at);
+        self.open.push((key, carries, socket));
+        self.by_key.insert((key, carries), at);
         Ok(at)
     }
 }

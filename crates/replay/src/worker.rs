@@ -1,7 +1,10 @@
 //! A worker: the one place of a replay that reads the clock and calls the kernel.
 
+mod packets;
+
 use std::io;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
@@ -11,10 +14,11 @@ use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 use crate::connections::{Config, ConnectionCounts, Connections, TlsClient};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
+use crate::quic::{ALPN_DOQ, Outgoing, Quic, QuicTls};
 use crate::route::{Router, SocketKey, Sources};
 use crate::settings::Settings;
 use crate::slab::Slot;
-use crate::sockets::Sockets;
+use crate::sockets::{Carries, Sockets};
 use crate::stall::Stalls;
 use crate::streams::Streams;
 use crate::udp::{Arrival, Udp, UdpConfig};
@@ -82,6 +86,7 @@ pub struct Worker<'a> {
     origin: i64,
     udp: Udp,
     streams: Streams,
+    quic: Quic,
     router: Router,
     sockets: Sockets,
     pace: Pace,
@@ -98,6 +103,7 @@ pub struct Worker<'a> {
     filling: bool,
     idle_since: Option<RunTime>,
     sending: Vec<Slot>,
+    packets: Vec<Outgoing>,
     send: SendBatch,
     receive: ReceiveBatch,
     end: WorkerEnd,
@@ -125,6 +131,7 @@ impl<'a> Worker<'a> {
             origin,
             udp: Udp::new(udp_config(settings)),
             streams: Streams::new(connections(number, settings)?, &settings.policy, origin),
+            quic: quic(number, settings)?,
             router: Router::new(settings.sources.clone(), settings.servers, settings.max_sockets),
             sockets,
             pace: Pace::new(settings.precision),
@@ -139,6 +146,7 @@ impl<'a> Worker<'a> {
             filling: true,
             idle_since: None,
             sending: Vec::with_capacity(BATCH),
+            packets: Vec::with_capacity(BATCH),
             send: SendBatch::new(),
             receive: ReceiveBatch::new(),
             end: WorkerEnd::default(),
@@ -158,6 +166,7 @@ impl<'a> Worker<'a> {
             let sent = self.transmit();
             self.udp.handle_timeout(now);
             self.streams.machine.handle_timeout(now);
+            self.quic.handle_timeout(now);
             let driven = self.drive();
             let received = self.rest(taken + sent + driven > 0)?;
             if taken + sent + driven + received > 0 {
@@ -166,8 +175,9 @@ impl<'a> Worker<'a> {
             self.flush_when_due(now);
         }
         self.flush();
+        self.close_quic();
         self.end.sockets = self.sockets.len();
-        self.end.connections = *self.streams.machine.connection_counts();
+        self.end.connections = self.connection_counts();
         self.end.refused = self.end.refused.or(self.streams.refused);
         Ok(self.end)
     }
@@ -182,7 +192,7 @@ impl<'a> Worker<'a> {
 
     /// Queries under way, over whatever transport.
     fn outstanding(&self) -> usize {
-        self.udp.outstanding() + self.streams.machine.outstanding()
+        self.udp.outstanding() + self.streams.machine.outstanding() + self.quic.outstanding()
     }
 
     /// Asks again over TCP what was truncated over UDP, and carries out what connections want. Returns how much that was.
@@ -191,7 +201,11 @@ impl<'a> Worker<'a> {
             let now = self.now();
             self.streams.machine.handle_truncated(now, pending);
         }
-        self.streams.drive(self.sockets.poll())
+        self.streams.drive(self.sockets.poll()) + self.drive_quic()
+    }
+
+    fn connection_counts(&self) -> ConnectionCounts {
+        self.streams.machine.connection_counts().plus(self.quic.connection_counts())
     }
 
     /// Hands the queries that are due to the machine, one batch at most, and returns how many.
@@ -273,7 +287,10 @@ impl<'a> Worker<'a> {
                     if query.transport != Transport::Tcp {
                         route.server.set_port(self.settings.tls_port);
                     }
-                    self.streams.machine.handle_query(now, query, route);
+                    match query.transport {
+                        Transport::Doq | Transport::Doh3 => self.quic.handle_query(now, query, route),
+                        _ => self.streams.machine.handle_query(now, query, route),
+                    }
                 }
                 Err(reason) => self.udp.handle_unroutable(&query, reason),
             }
@@ -283,8 +300,8 @@ impl<'a> Worker<'a> {
     const fn speaks(&self, transport: Transport) -> bool {
         match transport {
             Transport::Udp | Transport::Tcp => true,
-            Transport::Dot => self.settings.tls.is_some(),
-            Transport::Doh2 | Transport::Doh3 | Transport::Doq => false,
+            Transport::Dot | Transport::Doq => self.settings.tls.is_some(),
+            Transport::Doh2 | Transport::Doh3 => false,
         }
     }
 
@@ -326,7 +343,7 @@ impl<'a> Worker<'a> {
             match self.send_once(key, done) {
                 Ok(count) => done += count,
                 Err(error) => match Refusal::of(&error) {
-                    Refusal::Earlier => self.fetch_errors(key),
+                    Refusal::Earlier => self.fetch_errors(key, Carries::Dns),
                     Refusal::Full => {
                         self.end.postponed += 1;
                         break;
@@ -356,7 +373,7 @@ impl<'a> Worker<'a> {
         else {
             return Ok(0);
         };
-        let socket = self.sockets.get(key, server)?;
+        let socket = self.sockets.get(key, Carries::Dns, server)?;
         let connected = socket.is_connected();
         let before = clock::monotonic_ns() - self.origin;
         let datagrams = slots.iter().map(|&slot| datagram(&self.udp, slot, connected));
@@ -388,7 +405,8 @@ impl<'a> Worker<'a> {
             Wait::Sleep(_) if busy || due <= now.0 => 0,
             Wait::Sleep(ns) => ns,
         };
-        if (1..=DOZE).contains(&timeout) && !self.streams.machine.is_opening_any() {
+        let is_opening_any = self.streams.machine.is_opening_any() || self.quic.is_opening_any();
+        if (1..=DOZE).contains(&timeout) && !is_opening_any {
             clock::sleep_until(self.origin + now.0 + timeout);
             self.woke(now.0 + timeout, due < other);
             return Ok(0);
@@ -408,7 +426,7 @@ impl<'a> Worker<'a> {
 
     /// The next thing to do beside sending: a timeout, a hand-over, a look at the feed, the end of the grace time.
     fn other_deadline(&self, now: RunTime) -> i64 {
-        let timeouts = [self.udp.poll_timeout(), self.streams.machine.poll_timeout()];
+        let timeouts = [self.udp.poll_timeout(), self.streams.machine.poll_timeout(), self.quic.poll_timeout()];
         let timeout = timeouts.into_iter().flatten().min().map_or(i64::MAX, |deadline| deadline.0);
         let overdue = now - self.flushed >= FLUSH_EVERY;
         let flush = self.flushed.0 + if overdue { FLUSH_AT_LEAST } else { FLUSH_EVERY };
@@ -423,9 +441,9 @@ impl<'a> Worker<'a> {
             self.streams.handle_ready(&ready);
             return 1;
         }
-        let (key, socket) = self.sockets.at(ready.token);
+        let (key, carries, socket) = self.sockets.at(ready.token);
         if ready.error {
-            self.fetch_errors(key);
+            self.fetch_errors(key, carries);
             return 1;
         }
         // An error of a connected socket is told by the error queue, too, and wakes the worker again.
@@ -437,16 +455,22 @@ impl<'a> Worker<'a> {
             let at = received.stamp_ns.map_or(arrived, |stamp| (stamp - offset).min(arrived));
             let at = RunTime(at - self.origin);
             let arrival = Arrival { socket: key, peer, local: received.local, at, octets: received.octets };
-            self.udp.handle_datagram(&arrival);
+            match carries {
+                Carries::Dns => self.udp.handle_datagram(&arrival),
+                Carries::Quic(_) => self.quic.handle_datagram(&arrival),
+            }
         }
         count
     }
 
-    fn fetch_errors(&mut self, key: SocketKey) {
-        let Some(socket) = self.sockets.find(key) else { return };
+    fn fetch_errors(&mut self, key: SocketKey, carries: Carries) {
+        let Some(socket) = self.sockets.find(key, carries) else { return };
         if self.receive.receive_errors(socket).is_ok() {
             for refused in self.receive.iter() {
-                self.udp.handle_refused(key, refused.octets);
+                match carries {
+                    Carries::Dns => self.udp.handle_refused(key, refused.octets),
+                    Carries::Quic(_) => self.quic.handle_refused(refused.octets),
+                }
             }
         }
     }
@@ -470,13 +494,15 @@ impl<'a> Worker<'a> {
         if now - since >= GRACE.min(self.settings.query_timeout) {
             self.udp.handle_interrupt();
             self.streams.machine.handle_interrupt(now);
+            self.quic.handle_interrupt(now);
         }
     }
 
     fn flush_when_due(&mut self, now: RunTime) {
         let since = now - self.flushed;
         let is_time = since >= FLUSH_AT_LEAST || (since >= FLUSH_EVERY && !self.is_soon_due());
-        if is_time || self.udp.outcomes().len() >= ROWS || self.streams.machine.outcomes().len() >= ROWS {
+        let rows = [self.udp.outcomes(), self.streams.machine.outcomes(), self.quic.outcomes()];
+        if is_time || rows.into_iter().any(|rows| rows.len() >= ROWS) {
             self.flushed = now;
             self.flush();
         }
@@ -490,10 +516,10 @@ impl<'a> Worker<'a> {
     fn flush(&mut self) {
         let gauge: &Gauge = &self.monitor.workers[self.number];
         let machine = &mut self.streams.machine;
-        gauge.set(&self.udp.counts().plus(machine.counts()));
-        gauge.set_connections(machine.connection_counts());
+        gauge.set(&self.udp.counts().plus(machine.counts()).plus(self.quic.counts()));
+        gauge.set_connections(&machine.connection_counts().plus(self.quic.connection_counts()));
         gauge.lag_ns.store(std::mem::take(&mut self.lag), Ordering::Relaxed);
-        let rows = [self.udp.outcomes(), machine.outcomes()];
+        let rows = [self.udp.outcomes(), machine.outcomes(), self.quic.outcomes()];
         for rows in rows.into_iter().filter(|rows| !rows.is_empty()) {
             let spare = self.links.spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(ROWS * 2));
             let rows = std::mem::replace(rows, spare);
@@ -516,17 +542,31 @@ fn udp_config(settings: &Settings) -> UdpConfig {
 }
 
 fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
-    let config = Config {
+    let config = config(number, 0, settings);
+    let tls = settings.tls.as_ref().map(TlsClient::new).transpose().map_err(io::Error::other)?;
+    Ok(Connections::new(config, tls).with_classes(&settings.classes))
+}
+
+/// The machine of QUIC. What it knows as run time 0 is a moment like any other: only distances count.
+fn quic(number: usize, settings: &Settings) -> io::Result<Quic> {
+    let early_data = settings.policy.early_data || settings.classes.iter().any(|policy| policy.early_data);
+    let doq = settings.tls.as_ref().map(|tls| QuicTls::new(tls, ALPN_DOQ, 0, early_data));
+    let doq = doq.transpose().map_err(io::Error::other)?;
+    Ok(Quic::new(config(number, 1, settings), Instant::now(), doq).with_classes(&settings.classes))
+}
+
+/// The limits of a machine of connections, of which a worker has one over TCP and, where there is TLS, one over QUIC.
+fn config(number: usize, machine: u64, settings: &Settings) -> Config {
+    let machines = 1 + u64::from(settings.tls.is_some());
+    Config {
         policy: settings.policy,
         query_timeout: settings.query_timeout,
         linger: settings.query_timeout,
         most: settings.max_sockets,
         seed: settings.seed,
-        first: number as u64,
-        step: settings.workers as u64,
-    };
-    let tls = settings.tls.as_ref().map(TlsClient::new).transpose().map_err(io::Error::other)?;
-    Ok(Connections::new(config, tls).with_classes(&settings.classes))
+        first: number as u64 * machines + machine,
+        step: settings.workers as u64 * machines,
+    }
 }
 
 /// Opens the first shared socket of each server ahead of time: opening one takes longer than the first query has.
@@ -535,7 +575,7 @@ fn open_shared(sockets: &mut Sockets, settings: &Settings) -> io::Result<()> {
         return Ok(());
     }
     for server in [settings.servers.v4, settings.servers.v6].into_iter().flatten() {
-        sockets.get(SocketKey::Shared { v6: server.is_ipv6(), number: 0 }, server)?;
+        sockets.get(SocketKey::Shared { v6: server.is_ipv6(), number: 0 }, Carries::Dns, server)?;
     }
     Ok(())
 }

@@ -11,7 +11,9 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, TransmitTlsData, UnbufferedStatus, WriteTraffic};
 use rustls::{CertificateError, ClientConfig, Error, HandshakeKind};
 
+pub use self::client::Unchecked;
 pub use self::client::{TlsClient, TlsError, TlsSettings, TlsTrust};
+pub use self::tickets::Tickets;
 
 /// Octets that a record adds to its content, at most (RFC 8446 §5.2).
 const RECORD_OVERHEAD: usize = 5 + 256;

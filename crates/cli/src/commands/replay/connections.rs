@@ -9,7 +9,7 @@ use ldplayer_results::Connections;
 
 use crate::failure::Failure;
 
-/// The port of DNS over TLS (RFC 7858 §3.1).
+/// The port of DNS over TLS (RFC 7858 §3.1) and of DNS over QUIC (RFC 9250 §4.1.1).
 const DOT_PORT: u16 = 853;
 /// Where systems keep the certificates that they trust.
 const SYSTEM_ROOTS: [&str; 4] = [
@@ -56,11 +56,12 @@ pub struct ConnectionArgs {
     /// Version of TLS
     #[arg(long, value_name = "1.2|1.3", default_value = "1.3", value_parser = ["1.2", "1.3"])]
     pub tls_version: String,
-    /// Port of the servers for DNS over TLS [default: that of --server with --transport dot, unless it is 53; 853 else]
+    /// Port of the servers for DNS over TLS and QUIC [default: that of --server with --transport dot or doq, unless it is 53;
+    /// 853 else]
     #[arg(long, value_name = "PORT")]
     pub tls_port: Option<u16>,
-    /// Send queries with the first message of a resumed session (TLS 1.3 early data), where the server allows it; never updates
-    /// and zone transfers
+    /// Send queries with the first message of a resumed session (early data of TLS 1.3, 0-RTT of QUIC), where the server allows
+    /// it; never updates and zone transfers
     #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
     pub early_data: bool,
     /// Pad queries over encrypted transports to a multiple of N octets; on is 128 (RFC 8467). Those without EDNS stay as they are
@@ -92,7 +93,7 @@ impl ConnectionArgs {
     /// How TLS is used, where queries may go over it: `all` of them do, or those recorded so where it was said whom to trust.
     pub fn tls(&self, all: Option<Transport>) -> Result<Option<TlsSettings>, Failure> {
         let says_whom_to_trust = self.tls_ca.is_some() || self.tls_insecure;
-        let is_wanted = all.map_or(says_whom_to_trust, |transport| transport == Transport::Dot);
+        let is_wanted = all.map_or(says_whom_to_trust, is_encrypted);
         if !is_wanted {
             return Ok(None);
         }
@@ -111,8 +112,7 @@ impl ConnectionArgs {
         }
         let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|file| file.is_file());
         let Some(file) = self.tls_ca.as_deref().or_else(system) else {
-            let error =
-                "--transport dot: this system keeps no trusted certificates; give --tls-ca FILE or --tls-insecure";
+            let error = "--transport: this system keeps no trusted certificates; give --tls-ca FILE or --tls-insecure";
             return Err(Failure::environment(anyhow::anyhow!(error)));
         };
         TlsTrust::from_file(file).map_err(|error| Failure::from(anyhow::anyhow!("--tls-ca {error}")))
@@ -121,7 +121,7 @@ impl ConnectionArgs {
     /// The port asked over TLS.
     pub fn port(&self, all: Option<Transport>, servers: Servers) -> u16 {
         let given = [servers.v4, servers.v6].into_iter().flatten().map(|server| server.port());
-        let of_server = || given.filter(|&port| all == Some(Transport::Dot) && port != 53).max();
+        let of_server = || given.filter(|&port| all.is_some_and(is_encrypted) && port != 53).max();
         self.tls_port.or_else(of_server).unwrap_or(DOT_PORT)
     }
 
@@ -178,6 +178,11 @@ fn parse_padding(word: &str) -> Result<u16, String> {
             .filter(|octets| (1..=4_096).contains(octets))
             .ok_or_else(|| "use on, off or 1 to 4096".to_owned()),
     }
+}
+
+/// Whether a transport has servers show certificates.
+const fn is_encrypted(transport: Transport) -> bool {
+    matches!(transport, Transport::Dot | Transport::Doq)
 }
 
 fn parse_switch(word: &str) -> Result<bool, String> {

@@ -62,8 +62,8 @@ pub struct Args {
     /// End after so much of the trace (seconds from its start, or with a unit)
     #[arg(long, value_name = "S")]
     pub stop: Option<Span>,
-    /// Transport of all queries: as-recorded, udp, tcp or dot (DNS over TLS); or shares of the clients in percent, such as
-    /// udp=60,tcp=5,dot=35
+    /// Transport of all queries: as-recorded, udp, tcp, dot (DNS over TLS) or doq (DNS over QUIC); or shares of the clients in
+    /// percent, such as udp=60,tcp=5,dot=35
     #[arg(long, default_value = "as-recorded", value_parser = parse_transport)]
     pub transport: TransportChoice,
     /// File of classes of clients: each with its share of the clients, its transport, and how it uses connections
@@ -346,8 +346,8 @@ fn parse_transport(word: &str) -> Result<TransportChoice, String> {
 /// A transport that queries can be sent over.
 pub fn parse_one_transport(word: &str) -> Result<Transport, String> {
     match Transport::from_str(word).map_err(|error| error.to_string())? {
-        transport @ (Transport::Udp | Transport::Tcp | Transport::Dot) => Ok(transport),
-        other => Err(format!("{other} is not built yet: use as-recorded, udp, tcp or dot")),
+        transport @ (Transport::Udp | Transport::Tcp | Transport::Dot | Transport::Doq) => Ok(transport),
+        other => Err(format!("{other} is not built yet: use as-recorded, udp, tcp, dot or doq")),
     }
 }
 
@@ -403,7 +403,7 @@ mod tests {
     fn transports_that_do_not_exist_yet_are_refused_by_name() {
         assert_eq!(parse_transport("udp"), Ok(TransportChoice::All(Transport::Udp)));
         assert_eq!(parse_transport("tcp"), Ok(TransportChoice::All(Transport::Tcp)));
-        assert!(parse_transport("doq").unwrap_err().contains("doq"));
+        assert!(parse_transport("doh3").unwrap_err().contains("doh3"));
         assert!(parse_transport("sctp").is_err());
     }
 }

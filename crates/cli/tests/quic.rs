@@ -1,0 +1,137 @@
+//! Replays over QUIC against a server of another make: all is answered, as over UDP, and sessions are resumed.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use arrow_array::cast::AsArray;
+use ldplayer_emulate::stock::{Nsd, Output, Process, Stock, Zone};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::Value;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn data(name: &str) -> PathBuf {
+    Path::new(ROOT).join("data").join(name)
+}
+
+/// A file of the engine's tests.
+fn certificate(name: &str) -> String {
+    let path = Path::new(ROOT).join("crates/replay/tests/data").join(name);
+    path.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+fn free_address() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// dnsproxy, or `None` on a machine that can neither fetch nor build it; there, these tests have nothing to ask. Where
+/// tests are run for a change (`CI` is set), it must be had.
+fn dnsproxy() -> Option<PathBuf> {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../tools/dnsproxy");
+    let output = Command::new(format!("{ROOT}/scripts/dnsproxy.sh")).arg(&place).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        return Some(String::from_utf8(output.stdout).unwrap().trim().into());
+    }
+    assert!(std::env::var_os("CI").is_none(), "scripts/dnsproxy.sh, which needs Go and its module proxy: {said}");
+    eprintln!(
+        "NOT TESTED over QUIC, since there is no server: scripts/dnsproxy.sh needs Go and its module proxy: {said}"
+    );
+    None
+}
+
+/// A root server, and dnsproxy in front of it.
+struct Servers {
+    plain: SocketAddr,
+    quic: SocketAddr,
+    _processes: [Process; 2],
+}
+
+fn servers(folder: &Path) -> Option<Servers> {
+    let dnsproxy = dnsproxy()?;
+    let mut zone = Vec::new();
+    let packed = std::fs::File::open(data("root-2016100801.zone.xz")).unwrap();
+    std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(packed), &mut zone).unwrap();
+    let file = folder.join("root.zone");
+    std::fs::write(&file, zone).unwrap();
+    let (plain, proxied, quic) = (free_address(), free_address(), free_address());
+    let nsd = Nsd { zones: vec![Zone::new(".", file)] }.start(&[plain]).unwrap();
+    let mut command = Command::new(dnsproxy);
+    command
+        .args(["--listen", "127.0.0.1", "--port", &proxied.port().to_string(), "--upstream", &plain.to_string()])
+        .args(["--quic-port", &quic.port().to_string()])
+        .args(["--tls-crt", &certificate("server.pem"), "--tls-key", &certificate("server.key")]);
+    let log = Output::Log(folder.join("dnsproxy.log"));
+    let mut dnsproxy = Process::start("dnsproxy", &mut command, log).unwrap();
+    // It answers over UDP when it listens to everything else.
+    dnsproxy.wait_for(proxied).unwrap();
+    Some(Servers { plain, quic, _processes: [nsd, dnsproxy] })
+}
+
+/// Replays a second of a root server's clients and returns the summary of the run.
+fn replay(folder: &Path, server: SocketAddr, transport: &str, arguments: &[&str]) -> Value {
+    let (capture, run, server) = (data("l-root-20161006.pcap.xz"), folder.join("run"), server.to_string());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+    command.arg("replay").arg(capture).args(["--server", &server, "--transport", transport, "-o"]).arg(&run);
+    command.args(["--stop", "2s", "--speed", "2", "--query-timeout", "20s", "--connect-timeout", "20s", "--force"]);
+    let output = command.args(arguments).output().unwrap();
+    // Whether a busy machine was on time is the verdict's to say.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
+    let summary = json["summary"].clone();
+    let count = |name: &str| summary["queries"][name].as_u64().unwrap();
+    assert_eq!(count("answered") + count("timed_out") + count("failed"), count("sent"));
+    assert_eq!(count("sent") + count("not_sent"), count("trace"));
+    let connections = &summary["connections"];
+    let closed: u64 = connections["closed"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+    assert_eq!(connections["opened"].as_u64(), connections["open_at_end"].as_u64().map(|open| open + closed));
+    summary
+}
+
+/// How many rows of the last run have this bit set.
+fn rows_with(folder: &Path, column: &str) -> usize {
+    let files = std::fs::read_dir(folder.join("run/queries")).unwrap();
+    let of_file = |path: PathBuf| {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(path).unwrap()).unwrap();
+        let batches = reader.build().unwrap().map(Result::unwrap);
+        batches.map(|batch| batch.column_by_name(column).unwrap().as_boolean().true_count()).sum::<usize>()
+    };
+    files.map(|file| of_file(file.unwrap().path())).sum()
+}
+
+/// All was sent over `transport` and answered, with the response codes of `expected`.
+fn is_answered(summary: &Value, transport: &str, expected: &Value) {
+    let queries = &summary["queries"];
+    assert_eq!(queries["answered"], queries["trace"], "{queries}");
+    assert_eq!(queries["sent_by_transport"][transport], queries["trace"], "{queries}");
+    assert_eq!(summary["rcodes"], expected["rcodes"]);
+}
+
+#[test]
+fn dns_over_quic_is_answered_as_dns_over_udp() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(servers) = servers(folder.path()) else { return };
+    let udp = replay(folder.path(), servers.plain, "udp", &["--sources", "pool:127.0.0.0/8"]);
+    let doq = |arguments: &[&str]| replay(folder.path(), servers.quic, "doq", arguments);
+    let ca = certificate("ca.pem");
+    for sources in ["pool:127.0.0.0/8", "ports"] {
+        let reused = doq(&["--tls-ca", &ca, "--tls-name", "dns.test", "--sources", sources]);
+        is_answered(&reused, "doq", &udp);
+        assert_eq!(reused["connections"]["opened"], udp["clients"]["total"]);
+    }
+    let single = doq(&["--tls-insecure", "--queries-per-connection", "1"]);
+    is_answered(&single, "doq", &udp);
+    // Clients that ask once have nothing to resume, and those that ask again at once have no ticket yet.
+    assert!(single["connections"]["resumed"].as_u64() > Some(0), "{single}");
+    assert_eq!(rows_with(folder.path(), "early_data"), 0);
+    let unresumed = doq(&["--tls-insecure", "--queries-per-connection", "1", "--resumption", "off"]);
+    is_answered(&unresumed, "doq", &udp);
+    assert_eq!(unresumed["connections"]["resumed"], 0);
+    let early = doq(&["--tls-insecure", "--idle-timeout", "20ms", "--early-data", "on"]);
+    is_answered(&early, "doq", &udp);
+    assert!(rows_with(folder.path(), "early_data") > 0);
+    let refused = doq(&["--tls-ca", &ca, "--tls-name", "other.test"]);
+    assert_eq!(refused["queries"]["failed_by_status"]["tls_failed"], refused["queries"]["trace"]);
+    assert_eq!(refused["queries"]["failed_by_reason"]["certificate_name"], refused["queries"]["trace"]);
+}

@@ -1,0 +1,233 @@
+//! Queries onto streams, and answers off them.
+
+use ldplayer_core::message::flag;
+use ldplayer_core::{Message, Outcome, Reason, RunTime, Status};
+use quinn_proto::{Dir, ReadError, StreamId, VarInt};
+
+use super::request::Stage;
+use super::{Quic, doq, stream_key};
+use crate::connections::End;
+use crate::matching::repeats_question;
+use crate::slab::{List, Slot};
+
+/// Octets kept of a stream: the longest message, its framing, and enough to see that more follows.
+const KEPT: usize = 70_000;
+
+/// How a read of a stream came out.
+enum Came {
+    /// More is to come.
+    Part,
+    /// The server has ended the stream in order.
+    Whole,
+    /// The server has given the stream up.
+    Reset,
+}
+
+impl Quic {
+    /// Writes the requests that are queued on a connection, as far as its server admits streams. The others go on another
+    /// connection, where this one has streams on their way: they do not wait for the answers to earlier queries.
+    pub(super) fn write_queue(&mut self, at: Slot, now: RunTime) {
+        loop {
+            let Some(connection) = self.connections.get_mut(at) else { return };
+            let (is_open, is_early) = (connection.is_open(), connection.is_early());
+            let Some(slot) = connection.queue.first().filter(|_| is_open || is_early) else { return };
+            let Some(request) = self.requests.get(slot) else { return };
+            if is_early && !doq::is_replayable(&request.wire) {
+                return;
+            }
+            let Some(id) = connection.session.streams().open(Dir::Bi) else {
+                connection.is_full = true;
+                if is_open && connection.streams > 0 {
+                    self.move_queue(at, now);
+                }
+                return;
+            };
+            self.write_one(at, slot, id, now, is_open);
+        }
+    }
+
+    fn write_one(&mut self, at: Slot, slot: Slot, id: StreamId, now: RunTime, is_open: bool) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.streams += 1;
+        self.requests.unlink(&mut connection.queue, slot);
+        self.requests.append(&mut connection.outstanding, slot);
+        self.by_stream.insert(stream_key(connection.number, id), slot);
+        let is_resumed = is_open && !connection.was_checked;
+        if is_open {
+            self.submit(slot, now);
+        }
+        let Some(request) = self.requests.get_mut(slot) else { return };
+        request.stage = Stage::Outstanding;
+        request.stream = Some(id);
+        request.row.resumed = is_resumed;
+        (request.output, request.row.query_bytes) = doq::compose(&request.wire, self.config.policy.padding);
+        self.write_rest(at, id);
+    }
+
+    /// Writes what a stream had no room for.
+    pub(super) fn write_rest(&mut self, at: Slot, id: StreamId) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let slot = self.by_stream.get(&stream_key(connection.number, id)).copied();
+        let Some(request) = slot.and_then(|slot| self.requests.get_mut(slot)) else { return };
+        if request.output.is_empty() {
+            return;
+        }
+        let mut stream = connection.session.send_stream(id);
+        // What is blocked stays, and is told of when there is room; a stream that was stopped is told of, too.
+        let _ = stream.write_chunks(std::slice::from_mut(&mut request.output));
+        if request.output.is_empty() {
+            let _ = stream.finish();
+        }
+    }
+
+    /// Gives the requests that are queued on a connection to others.
+    fn move_queue(&mut self, at: Slot, now: RunTime) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let mut queue = std::mem::take(&mut connection.queue);
+        connection.taken -= queue.len() as u32;
+        while let Some(slot) = queue.first() {
+            self.requests.unlink(&mut queue, slot);
+            self.assign(now, slot);
+        }
+    }
+
+    /// What was sent as early data is known to be that, or is written again, since the server has rejected it.
+    pub(super) fn settle_early_data(&mut self, at: Slot) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let (number, is_resumed) = (connection.number, !connection.was_checked);
+        if connection.session.accepted_0rtt() {
+            let mut next = connection.outstanding.first();
+            while let Some(slot) = next {
+                if let Some(request) = self.requests.get_mut(slot) {
+                    request.row.early_data = true;
+                    request.row.resumed = is_resumed;
+                }
+                next = self.requests.next::<1>(slot);
+            }
+            return;
+        }
+        connection.streams = 0;
+        let lost = self.by_stream.extract_if(|key, _| key.0 == number);
+        for (_, slot) in lost {
+            if let Some(request) = self.requests.get_mut(slot) {
+                request.stream = None;
+            }
+        }
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let (mut early, mut queue) =
+            (std::mem::take(&mut connection.outstanding), std::mem::take(&mut connection.queue));
+        let mut all = List::default();
+        for list in [&mut early, &mut queue] {
+            while let Some(slot) = list.first() {
+                self.requests.unlink(list, slot);
+                self.requests.append(&mut all, slot);
+                if let Some(request) = self.requests.get_mut(slot) {
+                    request.rewind();
+                }
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(at) {
+            connection.queue = all;
+        }
+    }
+
+    /// Takes what has come on a stream.
+    pub(super) fn read(&mut self, at: Slot, id: StreamId, now: RunTime) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let slot = self.by_stream.get(&stream_key(connection.number, id)).copied();
+        let mut content = std::mem::take(&mut self.content);
+        content.clear();
+        let mut stream = connection.session.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else {
+            self.content = content;
+            return;
+        };
+        if let Some(request) = slot.and_then(|slot| self.requests.get_mut(slot)) {
+            content.append(&mut request.input);
+        }
+        let came = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => {
+                    let room = KEPT.saturating_sub(content.len()).min(chunk.bytes.len());
+                    content.extend_from_slice(&chunk.bytes[..room]);
+                }
+                Ok(None) => break Came::Whole,
+                Err(ReadError::Blocked) => break Came::Part,
+                Err(ReadError::Reset(_)) => break Came::Reset,
+            }
+        };
+        // The connection is looked after in any case.
+        let _ = chunks.finalize();
+        if let Some(slot) = slot {
+            self.take(at, slot, now, &content, &came);
+        }
+        self.content = content;
+    }
+
+    fn take(&mut self, at: Slot, slot: Slot, now: RunTime, content: &[u8], came: &Came) {
+        match came {
+            Came::Part => {
+                if let Some(request) = self.requests.get_mut(slot) {
+                    request.input.extend_from_slice(content);
+                }
+            }
+            Came::Reset => self.fail_stream(slot, now, Reason::StreamReset),
+            Came::Whole => {
+                let Some(request) = self.requests.get(slot) else { return };
+                match doq::split(&request.wire, content) {
+                    Ok(message) => self.handle_message(slot, now, message),
+                    Err(doq::Broken) => {
+                        self.fail_stream(slot, now, Reason::Protocol);
+                        self.abort(at, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a connection whose server broke the protocol.
+    fn abort(&mut self, at: Slot, now: RunTime) {
+        let instant = self.instant(now);
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.session.close(instant, VarInt::from_u32(doq::PROTOCOL_ERROR), bytes::Bytes::new());
+        self.handle_closed(at, now, End::Reset, Reason::Protocol);
+    }
+
+    fn handle_message(&mut self, slot: Slot, now: RunTime, octets: &[u8]) {
+        let Some(message) = Message::new(octets).filter(Message::is_response) else {
+            return self.fail_stream(slot, now, Reason::Garbage);
+        };
+        if self.requests.get(slot).is_some_and(|request| !repeats_question(&request.wire, &message)) {
+            return self.fail_stream(slot, now, Reason::QuestionMismatch);
+        }
+        self.answer(slot, now, &message);
+    }
+
+    fn answer(&mut self, slot: Slot, now: RunTime, message: &Message<'_>) {
+        let Some(request) = self.release(slot) else { return };
+        let at = request.connection;
+        let status = if request.stage == Stage::Lingering { Status::Late } else { Status::Answered };
+        // The two stamps are of two clocks, which may differ by some nanoseconds.
+        let answered = request.row.submitted.map_or(now, |submitted| now.max(submitted));
+        self.finish(Outcome {
+            answered: Some(answered),
+            rcode: Some(message.rcode()),
+            tc: message.has(flag::TC),
+            ad: message.has(flag::AD),
+            aa: message.has(flag::AA),
+            response_bytes: message.octets().len() as u16,
+            ..request.end(status, None)
+        });
+        self.settle(at, now);
+    }
+
+    /// The stream of a query has ended without its answer. A query that had timed out has its row.
+    fn fail_stream(&mut self, slot: Slot, now: RunTime, reason: Reason) {
+        let Some(request) = self.release(slot) else { return };
+        let at = request.connection;
+        if request.stage != Stage::Lingering {
+            self.finish(request.end(Status::Reset, Some(reason)));
+        }
+        self.settle(at, now);
+    }
+}

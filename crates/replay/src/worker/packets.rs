@@ -1,0 +1,103 @@
+//! What a worker does for the machine of QUIC: sends its datagrams, in batches of one socket.
+
+use std::io;
+
+use ldplayer_core::RunTime;
+use ldplayer_net::clock;
+use ldplayer_net::udp::Datagram;
+
+use super::{Refusal, SEND_TRIES, TIMED_BATCH, Worker};
+use crate::quic::Outgoing;
+use crate::route::SocketKey;
+use crate::sockets::Carries;
+
+impl Worker<'_> {
+    /// Sends what QUIC has to send. Returns how many datagrams that were.
+    pub(super) fn drive_quic(&mut self) -> usize {
+        let mut sent = 0;
+        while let Some((key, carries)) = self.collect_packets() {
+            let count = self.send_packets(key, carries);
+            sent += count;
+            if count == 0 {
+                break;
+            }
+        }
+        sent
+    }
+
+    /// Tells the servers that QUIC connections are over, which the kernel does for those over TCP.
+    pub(super) fn close_quic(&mut self) {
+        self.quic.handle_end(self.now());
+        self.drive_quic();
+    }
+
+    /// Fills `packets` with datagrams of one socket.
+    fn collect_packets(&mut self) -> Option<(SocketKey, Carries)> {
+        let now = self.now();
+        let mut socket = None;
+        while self.packets.len() < TIMED_BATCH {
+            let Some(outgoing) = self.quic.poll_transmit(now) else { break };
+            let of_it = (outgoing.socket, Carries::Quic(outgoing.server.port()));
+            if socket.is_some_and(|socket| socket != of_it) {
+                self.quic.handle_postponed(outgoing);
+                break;
+            }
+            socket = Some(of_it);
+            self.packets.push(outgoing);
+        }
+        socket
+    }
+
+    /// Sends `packets` and tells the machine. Returns how many came to an end of their queueing.
+    fn send_packets(&mut self, key: SocketKey, carries: Carries) -> usize {
+        let mut done = 0;
+        for _ in 0..SEND_TRIES {
+            match self.send_packets_once(key, carries) {
+                Ok(count) => done += count,
+                Err(error) => match Refusal::of(&error) {
+                    Refusal::Earlier => self.fetch_errors(key, carries),
+                    Refusal::Full => {
+                        self.end.postponed += 1;
+                        break;
+                    }
+                    Refusal::Final(reason) => {
+                        self.end.refused.get_or_insert_with(|| error.to_string());
+                        self.quic.handle_unsent(self.packets.remove(0), reason);
+                        done += 1;
+                    }
+                },
+            }
+            if self.packets.is_empty() {
+                break;
+            }
+        }
+        while let Some(outgoing) = self.packets.pop() {
+            self.quic.handle_postponed(outgoing);
+        }
+        done
+    }
+
+    /// One system call for `packets`.
+    fn send_packets_once(&mut self, key: SocketKey, carries: Carries) -> io::Result<usize> {
+        let Some(server) = self.packets.first().map(|outgoing| outgoing.server) else { return Ok(0) };
+        let socket = self.sockets.get(key, carries, server)?;
+        let (connected, port) = (socket.is_connected(), socket.local().port());
+        let before = RunTime(clock::monotonic_ns() - self.origin);
+        let count = self.send.send(socket, self.packets.iter().map(|outgoing| datagram(outgoing, connected)))?;
+        for outgoing in self.packets.drain(..count) {
+            self.quic.handle_sent(outgoing, before, port);
+        }
+        Ok(count)
+    }
+}
+
+fn datagram(outgoing: &Outgoing, connected: bool) -> Datagram<'_> {
+    let (head, tail) =
+        outgoing.octets.split_first_chunk().map_or(([0; 2], [].as_slice()), |(head, tail)| (*head, tail));
+    Datagram {
+        head,
+        tail,
+        source: outgoing.source.filter(|_| !connected),
+        peer: (!connected).then_some(outgoing.server),
+    }
+}
