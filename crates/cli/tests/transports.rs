@@ -32,7 +32,8 @@ fn replay(folder: &Path, server: SocketAddr, arguments: &[&str]) -> Value {
     let (capture, run, server) = (data("l-root-20161006.pcap.xz"), folder.join("run"), server.to_string());
     let common = ["--server", &server, "--sources", "pool:127.0.0.0/8", "--query-timeout", "20s", "--force", "-o"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
-    command.arg("replay").arg(capture).args(common).arg(&run).args(TRACE).args(arguments);
+    command.arg("replay").arg(capture).args(common).arg(&run).args(TRACE).args(["--connect-timeout", "20s"]);
+    command.args(arguments);
     let output = command.output().unwrap();
     // Whether a busy machine was on time is the verdict's to say.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
@@ -184,6 +185,10 @@ fn clients_have_shares_of_transports_and_classes_a_policy_of_their_own() {
     let again =
         replay(folder.path(), plain, &[&["--transport", "udp=50,tcp=20,dot=30", "--workers", "2"], options].concat());
     assert_eq!(again["queries"]["sent_by_transport"], typed["queries"]["sent_by_transport"], "workers change nothing");
+    let page = std::fs::read_to_string(folder.path().join("run/report.html")).unwrap();
+    for curve in ["open", "TIME_WAIT", "new", "dot fresh", "tcp reused"] {
+        assert!(page.contains(&format!("\"of\":\"{curve}\"")), "the report has no curve `{curve}`");
+    }
     let file = data("classes/mixed.toml");
     let mixed = replay(folder.path(), plain, &[&["--transport-shares", file.to_str().unwrap()], options].concat());
     all_answered(&mixed, &udp);

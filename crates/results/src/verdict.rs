@@ -201,7 +201,7 @@ fn unsent(summary: &Summary) -> Option<Warning> {
         Warning::new(
             "not_sent",
             format!("{} queries were not sent: {}", queries.not_sent, listed(&queries.not_sent_by_reason)),
-            "for address_family give --server once more, with an address of the other family; for transport_not_available give --transport udp, tcp or dot; the other reasons are explained in docs/run-directory.md",
+            "for address_family give --server once more, with an address of the other family; for transport_not_available give --transport udp, tcp or dot; for no_source_address raise the limit of open files (ulimit -n), widen net.ipv4.ip_local_port_range or give more --sources; the other reasons are explained in docs/run-directory.md",
         )
     })
 }

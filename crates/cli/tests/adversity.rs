@@ -1,0 +1,89 @@
+//! Replays where something runs out, or a certificate is no good: told by status and reason, and every query accounted for.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ldplayer_emulate::stock::{Nsd, Stock, Unbound};
+use serde_json::Value;
+
+/// Where the server listens, in a namespace of its own.
+const SERVER: &str = "127.0.0.1:5300";
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
+}
+
+fn certificate(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/data").join(name);
+    path.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+/// The summary of a replay, whose accounts hold.
+fn replay(folder: &Path, arguments: &[&str]) -> Value {
+    let run = folder.join("run");
+    let system = "/usr/local/sbin:/usr/sbin:/sbin";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+    command.arg("replay").arg(data("l-root-20161006.pcap.xz")).args(["--stop", "2s", "--force", "-o"]).arg(&run);
+    command.args(arguments).env("PATH", format!("{}:{system}", std::env::var("PATH").unwrap()));
+    let output = command.output().unwrap();
+    // Whether a busy machine was on time is the verdict's to say.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
+    let summary = json["summary"].clone();
+    let count = |name: &str| summary["queries"][name].as_u64().unwrap();
+    assert_eq!(count("answered") + count("timed_out") + count("failed"), count("sent"));
+    assert_eq!(count("sent") + count("not_sent"), count("trace"));
+    let connections = &summary["connections"];
+    let closed: u64 = connections["closed"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+    assert_eq!(connections["opened"].as_u64().unwrap(), connections["open_at_end"].as_u64().unwrap() + closed);
+    summary
+}
+
+#[test]
+fn clients_that_find_no_port_are_not_sent_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let server: SocketAddr = SERVER.parse().unwrap();
+    let file = folder.path().join("nsd.conf");
+    std::fs::write(&file, Nsd::default().configuration(folder.path(), &[server]).unwrap()).unwrap();
+    // Twenty ports for all clients, which keep their connections.
+    let range = "echo 40000 40019 > /proc/sys/net/ipv4/ip_local_port_range";
+    let command = format!("sh -c '{range} && exec nsd -d -c {}'", file.display());
+    let start = ["--start-server", &command, "--server", SERVER];
+    let common = ["--sources", "pool:127.0.0.9", "--transport", "tcp", "--idle-timeout", "60s"];
+    let summary = replay(folder.path(), &[&start[..], &common].concat());
+    let queries = &summary["queries"];
+    let unsent = queries["not_sent_by_reason"]["no_source_address"].as_u64().unwrap();
+    assert_eq!((queries["not_sent"].as_u64(), queries["failed"].as_u64()), (Some(unsent), Some(0)), "{queries}");
+    let opened = summary["connections"]["opened"].as_u64().unwrap();
+    assert!((1..=20).contains(&opened) && unsent > 0, "{summary}");
+    assert!(queries["answered"].as_u64() >= Some(opened), "{queries}");
+    // With short connections the same ports are used again and again.
+    let short = ["--sources", "pool:127.0.0.0/24", "--transport", "tcp", "--idle-timeout", "0s"];
+    let summary = replay(folder.path(), &[&start[..], &short].concat());
+    assert_eq!(summary["queries"]["answered"], summary["queries"]["trace"], "{summary}");
+}
+
+#[test]
+fn a_bad_certificate_of_a_stock_server_is_told_by_its_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ca, key) = (certificate("ca.pem"), certificate("server.key"));
+    for (file, reason) in [("expired.pem", "certificate_time"), ("stranger.pem", "certificate_untrusted")] {
+        let free = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (plain, tls) = (free(), free());
+        let (ip, port, pem) = (tls.ip(), tls.port(), certificate(file));
+        let extra = format!(
+            "server:\n  local-zone: \".\" static\n  interface: {ip}@{port}\n  tls-port: {port}\n  \
+             tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\""
+        );
+        let _unbound = Unbound { extra, ipv6: false, ..Unbound::default() }.start(&[plain]).unwrap();
+        let server = tls.to_string();
+        let options = ["--server", &server, "--sources", "pool:127.0.0.0/8", "--transport", "dot"];
+        let trust = ["--tls-ca", &ca, "--tls-name", "dns.test"];
+        let summary = replay(folder.path(), &[&options[..], &trust].concat());
+        let queries = &summary["queries"];
+        assert_eq!(queries["failed_by_status"]["tls_failed"], queries["trace"], "{queries}");
+        assert_eq!(queries["failed_by_reason"][reason], queries["trace"], "{queries}");
+        assert_eq!(summary["connections"]["opened"], 0);
+    }
+}

@@ -1,0 +1,91 @@
+//! Early data over TLS against a stock server that takes it: HAProxy before NSD.
+
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ldplayer_emulate::stock::{Nsd, Stock};
+use serde_json::Value;
+
+/// How long the proxy may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
+}
+
+fn certificate(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/data").join(name)).unwrap()
+}
+
+fn free_address() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A proxy that speaks TLS to clients and TCP to the server behind it; dropping it ends it.
+struct Proxy(Child);
+
+impl Proxy {
+    fn start(folder: &Path, listens: SocketAddr, server: SocketAddr) -> Self {
+        let (pem, file) = (folder.join("both.pem"), folder.join("haproxy.cfg"));
+        std::fs::write(&pem, [certificate("server.pem"), certificate("server.key")].concat()).unwrap();
+        let configuration = format!(
+            "global\n  maxconn 2000\ndefaults\n  mode tcp\n  timeout connect 20s\n  timeout client 60s\n  \
+             timeout server 60s\nfrontend f\n  bind {listens} ssl crt {} allow-0rtt alpn dot\n  default_backend b\n\
+             backend b\n  server s {server}\n",
+            pem.display()
+        );
+        std::fs::write(&file, configuration).unwrap();
+        let path = format!("{}:/usr/local/sbin:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+        let mut command = Command::new("haproxy");
+        command.env("PATH", path).arg("-db").arg("-f").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        let proxy = Self(command.spawn().expect("no haproxy: scripts/need.sh haproxy installs it"));
+        let begun = Instant::now();
+        while TcpStream::connect(listens).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "the proxy does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        proxy
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // One that has ended by itself is ended, too.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The summary of a replay in which all is answered.
+fn replay(folder: &Path, server: SocketAddr, early_data: &str) -> Value {
+    let (run, server) = (folder.join("run"), server.to_string());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+    command.arg("replay").arg(data("l-root-20161006.pcap.xz")).args(["--stop", "8s", "--speed", "2", "--force", "-o"]);
+    command.arg(&run).args(["--server", &server, "--sources", "pool:127.0.0.0/8", "--transport", "dot"]);
+    command.args(["--tls-insecure", "--idle-timeout", "50ms", "--early-data", early_data]);
+    let output = command.args(["--query-timeout", "20s", "--connect-timeout", "20s"]).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
+    let summary = json["summary"].clone();
+    assert_eq!(summary["queries"]["answered"], summary["queries"]["trace"], "{}", summary["queries"]);
+    assert_eq!(summary["queries"]["stray"], 0);
+    summary
+}
+
+#[test]
+fn a_server_that_takes_early_data_gets_it_and_all_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plain, tls) = (free_address(), free_address());
+    let _nsd = Nsd::default().start(&[plain]).unwrap();
+    let _proxy = Proxy::start(folder.path(), tls, plain);
+    let [early, other] = ["on", "off"].map(|early| replay(folder.path(), tls, early));
+    let queries = |summary: &Value, class: &str| {
+        summary["latency_ms"]["by_connection"][class]["queries"].as_u64().unwrap_or_default()
+    };
+    assert!(queries(&early, "fresh_early_data") > 50, "{}", early["latency_ms"]["by_connection"]);
+    assert_eq!(queries(&other, "fresh_early_data"), 0);
+    assert!(queries(&other, "fresh_resumed") > 50);
+    assert_eq!(early["rcodes"], other["rcodes"]);
+}

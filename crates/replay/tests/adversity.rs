@@ -1,0 +1,390 @@
+//! Servers that misbehave, over TCP and over TLS: each query comes to one end, the right one, and reaches the server no more
+//! often than its row says.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ldplayer_core::{Outcome, Reason, Status, Transport};
+use ldplayer_replay::{ConnectionCounts, Monitor, Settings, TlsSettings, TlsTrust};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use common::{queries, replay, settings, tally};
+
+/// How often threads of the responder look whether they shall end.
+const TICK: Duration = Duration::from_millis(20);
+/// Queries of a test; its 50 clients have an even number of them each.
+const COUNT: u64 = 300;
+
+/// How often each query reached the server, by its name.
+type Seen = Arc<Mutex<BTreeMap<Vec<u8>, u64>>>;
+
+/// A connection as the server has it.
+struct Session {
+    link: Link,
+    /// Queries so far.
+    number: u32,
+    /// An answer held back.
+    held: Vec<u8>,
+}
+
+enum Link {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ServerConnection, TcpStream>>),
+}
+
+impl Link {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => &stream.sock,
+        }
+    }
+}
+
+impl Read for Link {
+    fn read(&mut self, octets: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(octets),
+            Self::Tls(stream) => stream.read(octets),
+        }
+    }
+}
+
+impl Session {
+    /// Writes octets, in a segment of their own where the kernel lets them go at once; whether the client is there.
+    fn write(&mut self, octets: &[u8]) -> bool {
+        let written = match &mut self.link {
+            Link::Plain(stream) => stream.write_all(octets),
+            Link::Tls(stream) => stream.write_all(octets).and_then(|()| stream.flush()),
+        };
+        written.is_ok()
+    }
+
+    /// Ends with a reset.
+    fn reset(&self) -> bool {
+        // A client that is gone does not matter.
+        let _ = socket2::SockRef::from(self.link.socket()).set_linger(Some(Duration::ZERO));
+        false
+    }
+}
+
+/// What the server does with a query; `false` ends the connection.
+type Behaviour = fn(&mut Session, &[u8]) -> bool;
+
+/// A responder, a thread for each connection.
+struct Responder {
+    address: SocketAddr,
+    seen: Seen,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Responder {
+    /// Over TLS with the certificate in this file, if there is one.
+    fn start(certificate: Option<&str>, behaviour: Behaviour) -> Self {
+        Self::start_with(certificate, behaviour, false)
+    }
+
+    /// One that closes every connection as soon as it is there.
+    fn slamming() -> Self {
+        Self::start_with(None, honest, true)
+    }
+
+    fn start_with(certificate: Option<&str>, behaviour: Behaviour, slams: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (address, stop, seen) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)), Seen::default());
+        let (stopped, noted, tls) = (Arc::clone(&stop), Arc::clone(&seen), certificate.map(server_config));
+        let thread = std::thread::spawn(move || {
+            let mut threads = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                let Ok((stream, _)) = listener.accept() else {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                };
+                if slams {
+                    continue;
+                }
+                let (stopped, noted, tls) = (Arc::clone(&stopped), Arc::clone(&noted), tls.clone());
+                threads.push(std::thread::spawn(move || serve(stream, tls, behaviour, &noted, &stopped)));
+            }
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+        Self { address, seen, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn serve(stream: TcpStream, tls: Option<Arc<ServerConfig>>, behaviour: Behaviour, seen: &Seen, stopped: &AtomicBool) {
+    stream.set_nonblocking(false).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(TICK)).unwrap();
+    let link = match tls {
+        None => Link::Plain(stream),
+        Some(config) => Link::Tls(Box::new(StreamOwned::new(ServerConnection::new(config).unwrap(), stream))),
+    };
+    let mut session = Session { link, number: 0, held: Vec::new() };
+    while let Some(length) = read(&mut session.link, 2, stopped) {
+        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
+        let Some(query) = read(&mut session.link, length, stopped) else { return };
+        *seen.lock().unwrap().entry(query[12..].to_vec()).or_default() += 1;
+        session.number += 1;
+        if !behaviour(&mut session, &query) {
+            return;
+        }
+    }
+}
+
+fn read(link: &mut Link, length: usize, stopped: &AtomicBool) -> Option<Vec<u8>> {
+    let (mut octets, mut done) = (vec![0; length], 0);
+    while done < length {
+        match link.read(&mut octets[done..]) {
+            Ok(0) => return None,
+            Ok(count) => done += count,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                if stopped.load(Ordering::Relaxed) {
+                    return None;
+                }
+            }
+            Err(_) => return None,
+        }
+    }
+    Some(octets)
+}
+
+/// The answer behind its length.
+fn framed(query: &[u8]) -> Vec<u8> {
+    let mut answer = [&(query.len() as u16).to_be_bytes()[..], query].concat();
+    answer[4] |= 0x80;
+    answer
+}
+
+/// The same with an ID that nobody uses.
+fn misnumbered(query: &[u8]) -> Vec<u8> {
+    let mut answer = framed(query);
+    answer[2] ^= 0x55;
+    answer
+}
+
+fn honest(session: &mut Session, query: &[u8]) -> bool {
+    session.write(&framed(query))
+}
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn server_config(certificate: &str) -> Arc<ServerConfig> {
+    let certificate = CertificateDer::from_pem_file(data(certificate)).unwrap();
+    let key = PrivateKeyDer::from_pem_file(data("server.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    Arc::new(builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap())
+}
+
+fn trusting(name: &str) -> TlsSettings {
+    let trust = TlsTrust::from_file(&data("ca.pem")).unwrap();
+    TlsSettings { trust, name: Some(TlsSettings::parse_name(name).unwrap()), resumption: true, tls12: false }
+}
+
+/// A run over a transport against a responder, with its accounts checked.
+fn run_over(
+    transport: Transport,
+    behaviour: Behaviour,
+    change: impl FnOnce(&mut Settings),
+) -> (Vec<Outcome>, ConnectionCounts) {
+    let certificate = (transport == Transport::Dot).then_some("server.pem");
+    run_against(&Responder::start(certificate, behaviour), transport, change)
+}
+
+fn run_against(
+    responder: &Responder,
+    transport: Transport,
+    change: impl FnOnce(&mut Settings),
+) -> (Vec<Outcome>, ConnectionCounts) {
+    let mut settings = Settings { query_timeout: 20_000_000_000, max_sockets: 2_000, ..settings(responder.address) };
+    // What a test counts shall not depend on how busy the machine is.
+    settings.policy.connect_timeout = 20_000_000_000;
+    (settings.tls, settings.tls_port) = (Some(trusting("dns.test")), responder.address.port());
+    change(&mut settings);
+    let mut trace = queries(COUNT, 200_000);
+    trace.iter_mut().for_each(|query| query.transport = transport);
+    let names: Vec<Vec<u8>> = trace.iter().map(|query| query.wire[12..].to_vec()).collect();
+    let monitor = Monitor::new(settings.workers);
+    let rows = replay(&settings, trace, &monitor);
+    let seen = responder.seen.lock().unwrap();
+    for row in rows.iter().filter(|row| row.status.is_query()) {
+        let times = seen.get(&names[row.index as usize]).copied().unwrap_or(0);
+        assert!(times <= 1 + u64::from(row.resent), "seen {times} times: {row:?}");
+        assert!(row.status != Status::Answered || times > 0, "answered and never seen: {row:?}");
+    }
+    let counts = monitor.connections();
+    let closed = counts.closed_idle + counts.closed_spent + counts.closed_for_room + counts.closed_by_server;
+    assert_eq!(counts.opened, counts.open + closed + counts.reset);
+    assert_eq!(counts.resent, rows.iter().filter(|row| row.resent).count() as u64);
+    (rows, counts)
+}
+
+/// The same over TCP and over TLS.
+fn over_both(behaviour: Behaviour, check: impl Fn(Transport, Vec<Outcome>, ConnectionCounts)) {
+    for transport in [Transport::Tcp, Transport::Dot] {
+        let (rows, counts) = run_over(transport, behaviour, |_| ());
+        check(transport, rows, counts);
+    }
+}
+
+fn all(status: &str, reason: Option<&'static str>) -> BTreeMap<(String, Option<&'static str>), usize> {
+    [((status.to_owned(), reason), COUNT as usize)].into()
+}
+
+#[test]
+fn however_answers_are_cut_and_ordered_all_are_answered() {
+    let out_of_order: Behaviour = |session, query| {
+        if session.number.is_multiple_of(2) {
+            let held = std::mem::take(&mut session.held);
+            session.write(&framed(query)) && session.write(&held)
+        } else {
+            session.held = framed(query);
+            true
+        }
+    };
+    let two_in_a_segment: Behaviour = |session, query| {
+        session.held.extend(framed(query));
+        if session.number.is_multiple_of(2) {
+            let both = std::mem::take(&mut session.held);
+            return session.write(&both);
+        }
+        true
+    };
+    let length_apart: Behaviour = |session, query| {
+        let answer = framed(query);
+        let (length, message) = answer.split_at(2);
+        let sent = session.write(length);
+        std::thread::sleep(Duration::from_micros(300));
+        sent && session.write(message)
+    };
+    let single_octets: Behaviour = |session, query| framed(query).iter().all(|&octet| session.write(&[octet]));
+    for behaviour in [out_of_order, two_in_a_segment, length_apart, single_octets] {
+        over_both(behaviour, |_, rows, counts| {
+            assert_eq!(tally(&rows), all("answered", None));
+            assert_eq!((counts.opened, counts.open, counts.failed, counts.resent), (50, 50, 0, 0));
+        });
+    }
+}
+
+#[test]
+fn a_wrong_id_is_a_stray_and_the_query_waits_on() {
+    let first_wrong: Behaviour = |session, query| session.write(&misnumbered(query)) && honest(session, query);
+    over_both(first_wrong, |_, rows, _| {
+        let expected = [(("answered".into(), None), 300), (("stray".into(), Some("unknown_id")), 300)];
+        assert_eq!(tally(&rows), expected.into());
+    });
+    for transport in [Transport::Tcp, Transport::Dot] {
+        let only_wrong: Behaviour = |session, query| session.write(&misnumbered(query));
+        let (rows, _) = run_over(transport, only_wrong, |settings| settings.query_timeout = 300_000_000);
+        let expected = [(("timeout".into(), None), 300), (("stray".into(), Some("unknown_id")), 300)];
+        assert_eq!(tally(&rows), expected.into());
+    }
+}
+
+#[test]
+fn a_reset_in_the_middle_of_an_answer_loses_it_after_a_second_try() {
+    let half: Behaviour = |session, query| {
+        session.write(&framed(query)[..9]);
+        session.reset()
+    };
+    over_both(half, |_, rows, counts| {
+        // Octets that were on their way may be lost with the reset, or be read before it.
+        assert!(rows.iter().all(|row| row.status == Status::Reset && row.reason.is_some() && row.resent), "{rows:?}");
+        assert_eq!(counts.resent, COUNT);
+    });
+}
+
+#[test]
+fn a_server_that_half_closes_is_left_and_asked_anew() {
+    let half_close: Behaviour = |session, query| {
+        let is_there = session.write(&framed(query));
+        let _ = session.link.socket().shutdown(Shutdown::Write);
+        is_there
+    };
+    over_both(half_close, |_, rows, counts| {
+        // What meets a connection that is about to end is sent again, and a second time lost.
+        let is_known = |row: &Outcome| matches!(row.status, Status::Answered | Status::Reset);
+        assert!(rows.iter().all(is_known), "{:?}", tally(&rows));
+        assert!(rows.iter().filter(|row| row.status == Status::Answered).count() >= 50);
+        assert!(counts.closed_by_server > 0 && counts.closed_idle == 0, "{counts:?}");
+    });
+}
+
+#[test]
+fn a_server_that_never_answers_and_closes_is_asked_twice() {
+    over_both(
+        |_, _| false,
+        |_, rows, counts| {
+            assert!(rows.iter().all(|row| row.status == Status::Reset && row.resent), "{:?}", tally(&rows));
+            assert_eq!(counts.resent, COUNT);
+        },
+    );
+}
+
+#[test]
+fn a_server_that_slams_the_door_fails_by_the_protocol() {
+    let responder = Responder::slamming();
+    let (rows, _) = run_against(&responder, Transport::Tcp, |_| ());
+    assert!(rows.iter().all(|row| row.status == Status::Reset && row.resent), "{:?}", tally(&rows));
+    let (rows, counts) = run_against(&responder, Transport::Dot, |_| ());
+    let ended = |row: &Outcome| matches!(row.reason, Some(Reason::ClosedByServer | Reason::ResetByServer));
+    assert!(rows.iter().all(|row| row.status == Status::TlsFailed && ended(row) && !row.resent), "{:?}", tally(&rows));
+    assert!(counts.opened == 0 && counts.failed > 0, "{counts:?}");
+}
+
+#[test]
+fn a_server_that_speaks_no_tls_is_waited_for_until_the_handshake_takes_too_long() {
+    // It takes the first record for a long message, and waits for its end.
+    let responder = Responder::start(None, honest);
+    let (rows, counts) = run_against(&responder, Transport::Dot, |settings| {
+        settings.policy.connect_timeout = 300_000_000;
+    });
+    assert_eq!(tally(&rows), all("tls_failed", Some("connect_timeout")));
+    assert_eq!(counts.opened, 0);
+}
+
+#[test]
+fn a_server_that_never_answers_times_out() {
+    for transport in [Transport::Tcp, Transport::Dot] {
+        let (rows, counts) = run_over(transport, |_, _| true, |settings| settings.query_timeout = 500_000_000);
+        assert_eq!(tally(&rows), all("timeout", None));
+        assert_eq!((counts.opened, counts.failed, counts.resent), (50, 0, 0));
+    }
+}
+
+#[test]
+fn a_bad_certificate_is_told_by_its_fault() {
+    for (certificate, name, reason) in [
+        ("expired.pem", "dns.test", "certificate_time"),
+        ("stranger.pem", "dns.test", "certificate_untrusted"),
+        ("server.pem", "other.test", "certificate_name"),
+    ] {
+        let responder = Responder::start(Some(certificate), honest);
+        let (rows, counts) = run_against(&responder, Transport::Dot, |settings| settings.tls = Some(trusting(name)));
+        assert_eq!(tally(&rows), all("tls_failed", Some(reason)));
+        assert!(counts.opened == 0 && counts.failed >= 50, "{counts:?}");
+        assert!(responder.seen.lock().unwrap().is_empty(), "no query reaches a server that is not trusted");
+    }
+}
