@@ -183,7 +183,7 @@ impl Network {
         keys.cid_generator(|| Box::new(HashedConnectionIdGenerator::from_key(7)));
         let keys = Arc::new(keys);
         Self {
-            machine: Quic::new(self::config(policy), origin, Some(tls)),
+            machine: Quic::new(self::config(policy), origin, Some(tls), None),
             now: 0,
             accept: Accept::Yes,
             faults: Faults::default(),

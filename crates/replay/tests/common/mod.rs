@@ -62,6 +62,8 @@ pub fn settings(server: SocketAddr) -> Settings {
         policy: Policy::default(),
         tls: None,
         tls_port: 853,
+        doh_port: 443,
+        doh: ldplayer_replay::DohSettings::default(),
         seed: 1,
     }
 }
