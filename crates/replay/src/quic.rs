@@ -16,6 +16,8 @@ mod request;
 mod simulation;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_http3;
 mod tls;
 
 use std::cmp::Reverse;

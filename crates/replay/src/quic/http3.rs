@@ -88,7 +88,7 @@ fn append_number(out: &mut Vec<u8>, number: usize) {
 }
 
 /// Takes a frame off `octets`: its type and content; `None` while it is not all there.
-fn take_frame<'a>(octets: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
+pub fn take_frame<'a>(octets: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     let mut rest = *octets;
     let (kind, length) = (take_number(&mut rest)?, take_number(&mut rest)?);
     let (content, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
