@@ -45,6 +45,7 @@ fn dnsproxy() -> Option<PathBuf> {
 struct Servers {
     plain: SocketAddr,
     quic: SocketAddr,
+    https: SocketAddr,
     _processes: [Process; 2],
 }
 
@@ -55,18 +56,18 @@ fn servers(folder: &Path) -> Option<Servers> {
     std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(packed), &mut zone).unwrap();
     let file = folder.join("root.zone");
     std::fs::write(&file, zone).unwrap();
-    let (plain, proxied, quic) = (free_address(), free_address(), free_address());
+    let (plain, proxied, quic, https) = (free_address(), free_address(), free_address(), free_address());
     let nsd = Nsd { zones: vec![Zone::new(".", file)] }.start(&[plain]).unwrap();
     let mut command = Command::new(dnsproxy);
     command
         .args(["--listen", "127.0.0.1", "--port", &proxied.port().to_string(), "--upstream", &plain.to_string()])
-        .args(["--quic-port", &quic.port().to_string()])
+        .args(["--quic-port", &quic.port().to_string(), "--https-port", &https.port().to_string(), "--http3"])
         .args(["--tls-crt", &certificate("server.pem"), "--tls-key", &certificate("server.key")]);
     let log = Output::Log(folder.join("dnsproxy.log"));
     let mut dnsproxy = Process::start("dnsproxy", &mut command, log).unwrap();
     // It answers over UDP when it listens to everything else.
     dnsproxy.wait_for(proxied).unwrap();
-    Some(Servers { plain, quic, _processes: [nsd, dnsproxy] })
+    Some(Servers { plain, quic, https, _processes: [nsd, dnsproxy] })
 }
 
 /// Replays a second of a root server's clients and returns the summary of the run.
@@ -133,5 +134,27 @@ fn dns_over_quic_is_answered_as_dns_over_udp() {
     assert!(rows_with(folder.path(), "early_data") > 0);
     let refused = doq(&["--tls-ca", &ca, "--tls-name", "other.test"]);
     assert_eq!(refused["queries"]["failed_by_status"]["tls_failed"], refused["queries"]["trace"]);
+    assert_eq!(refused["queries"]["failed_by_reason"]["certificate_name"], refused["queries"]["trace"]);
+}
+
+#[test]
+fn dns_over_http3_is_answered_as_dns_over_udp() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(servers) = servers(folder.path()) else { return };
+    let udp = replay(folder.path(), servers.plain, "udp", &["--sources", "pool:127.0.0.0/8"]);
+    let doh3 = |arguments: &[&str]| replay(folder.path(), servers.https, "doh3", arguments);
+    let ca = certificate("ca.pem");
+    let reused = doh3(&["--tls-ca", &ca, "--tls-name", "dns.test"]);
+    is_answered(&reused, "doh3", &udp);
+    assert_eq!(reused["connections"]["opened"], udp["clients"]["total"]);
+    let single = doh3(&["--tls-insecure", "--queries-per-connection", "1"]);
+    is_answered(&single, "doh3", &udp);
+    assert!(single["connections"]["resumed"].as_u64() > Some(0), "{single}");
+    let early = ["--tls-insecure", "--idle-timeout", "20ms", "--early-data", "on", "--doh-method"];
+    is_answered(&doh3(&[&early[..], &["get"]].concat()), "doh3", &udp);
+    assert!(rows_with(folder.path(), "early_data") > 0);
+    is_answered(&doh3(&[&early[..], &["post"]].concat()), "doh3", &udp);
+    assert_eq!(rows_with(folder.path(), "early_data"), 0, "POST is not safe to be replayed");
+    let refused = doh3(&["--tls-ca", &ca, "--tls-name", "other.test"]);
     assert_eq!(refused["queries"]["failed_by_reason"]["certificate_name"], refused["queries"]["trace"]);
 }

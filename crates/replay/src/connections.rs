@@ -10,6 +10,7 @@ mod early;
 mod encrypted;
 mod ending;
 pub mod framing;
+pub mod http2;
 mod policy;
 mod request;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status, Transport}
 
 use self::connection::{Connection, State};
 pub use self::counts::ConnectionCounts;
+pub use self::http2::DohSettings;
 pub use self::policy::{PIPELINE_MOST, Policy};
 use self::request::{Request, Stage};
 pub use self::tls::{TlsClient, TlsError, TlsSettings, TlsTrust};

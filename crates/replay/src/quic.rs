@@ -6,9 +6,11 @@
 //! documentation.
 
 mod connection;
+mod doh3;
 mod doq;
 mod ending;
 mod exchange;
+mod http3;
 mod request;
 #[cfg(test)]
 mod simulation;
@@ -16,6 +18,8 @@ mod simulation;
 mod tests;
 #[cfg(test)]
 mod tests_classes;
+#[cfg(test)]
+mod tests_http3;
 mod tls;
 
 use std::cmp::Reverse;
@@ -31,6 +35,7 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Status, Transport};
 use quinn_proto::{DatagramEvent, Dir, Endpoint, EndpointConfig, Event, StreamEvent, StreamId};
 
 use self::connection::{Connection, State};
+pub use self::doh3::Doh3;
 pub use self::doq::ALPN as ALPN_DOQ;
 use self::request::Request;
 pub use self::tls::QuicTls;
@@ -74,6 +79,7 @@ pub struct Quic {
     latest: i64,
     endpoint: Endpoint,
     doq: Option<QuicTls>,
+    doh3: Option<Doh3>,
     connections: Slab<Connection>,
     /// Connections by what the endpoint calls them; `Slot::MAX` for none.
     by_handle: Vec<Slot>,
@@ -105,8 +111,8 @@ pub struct Quic {
 
 impl Quic {
     /// A machine without connections, whose run time 0 the library knows as `origin`. Clients that speak DNS over QUIC need
-    /// `doq`.
-    pub fn new(config: Config, origin: Instant, doq: Option<QuicTls>) -> Self {
+    /// `doq`, and those that speak DNS over HTTP/3 `doh3`.
+    pub fn new(config: Config, origin: Instant, doq: Option<QuicTls>, doh3: Option<Doh3>) -> Self {
         let config = Config { policy: config.policy.bounded(), ..config };
         Self {
             policies: vec![config.policy],
@@ -115,6 +121,7 @@ impl Quic {
             latest: -LEAD,
             endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None),
             doq,
+            doh3,
             connections: Slab::default(),
             by_handle: Vec::new(),
             by_initial: HashMap::default(),
@@ -358,7 +365,7 @@ impl Quic {
         }
         let (client, transport) = key;
         let instant = self.instant(now);
-        let tls = self.doq.as_ref().ok_or(Reason::Transport)?;
+        let tls = tls_of(&self.doq, &self.doh3, transport).ok_or(Reason::Transport)?;
         let Policy { resumption, early_data, .. } = *self.policy(class);
         let opened = tls.connect(&mut self.endpoint, instant, client, route.server, resumption);
         let (handle, session, initial) = opened.map_err(|_| Reason::SendError)?;
@@ -389,6 +396,7 @@ impl Quic {
             initial,
             handle,
             session: Box::new(session),
+            http3: (transport == Transport::Doh3).then(Box::default),
         });
         if self.by_handle.len() <= handle.0 {
             self.by_handle.resize(handle.0 + 1, Slot::MAX);
@@ -463,7 +471,9 @@ impl Quic {
 
     fn handle_stream(&mut self, at: Slot, now: RunTime, event: StreamEvent) {
         match event {
+            StreamEvent::Readable { id } if id.dir() == Dir::Uni => self.read_control(at, id, now),
             StreamEvent::Readable { id } => self.read(at, id, now),
+            StreamEvent::Opened { dir: Dir::Uni } => self.accept_streams(at, now),
             StreamEvent::Writable { id } => self.write_rest(at, id),
             StreamEvent::Stopped { id, error_code } => {
                 let Some(connection) = self.connections.get_mut(at) else { return };
@@ -525,15 +535,15 @@ impl Quic {
 
     /// Remembers that the server has shown its certificate, if it has in the last call.
     fn note_check(&mut self, at: Slot) {
-        let was_made = self.doq.as_ref().is_some_and(|tls| tls.check().was_made);
-        if let Some(connection) = self.connections.get_mut(at) {
-            connection.was_checked |= was_made;
-        }
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let tls = tls_of(&self.doq, &self.doh3, connection.transport);
+        connection.was_checked |= tls.is_some_and(|tls| tls.check().was_made);
     }
 
     /// The calls into the library that follow are for this connection.
     fn begin(&self, at: Slot) {
-        if let (Some(connection), Some(tls)) = (self.connections.get(at), &self.doq) {
+        let Some(connection) = self.connections.get(at) else { return };
+        if let Some(tls) = tls_of(&self.doq, &self.doh3, connection.transport) {
             tls.begin(connection.client, self.policy(connection.class).resumption);
         }
     }
@@ -609,6 +619,11 @@ impl Quic {
     fn first_since(&self, list: &List, now: RunTime, timeout: i64) -> Option<Slot> {
         list.first().filter(|&at| self.connections.get(at).is_some_and(|it| it.since + timeout <= now))
     }
+}
+
+/// What connections of a transport are made from.
+fn tls_of<'a>(doq: &'a Option<QuicTls>, doh3: &'a Option<Doh3>, transport: Transport) -> Option<&'a QuicTls> {
+    if transport == Transport::Doh3 { doh3.as_ref().map(|doh3| &doh3.tls) } else { doq.as_ref() }
 }
 
 /// The ID that a packet of a client that has heard nothing goes to (RFC 9000 §17.2).

@@ -1,6 +1,6 @@
 //! How a replay is to be made.
 
-use crate::connections::{Policy, TlsSettings};
+use crate::connections::{DohSettings, Policy, TlsSettings};
 use crate::pace::Precision;
 use crate::route::{Servers, Sources};
 
@@ -33,8 +33,12 @@ pub struct Settings {
     pub classes: Vec<Policy>,
     /// How clients use TLS; `None` where no query goes over it.
     pub tls: Option<TlsSettings>,
-    /// The port of the servers for encrypted transports.
+    /// The port of the servers for DNS over TLS and QUIC.
     pub tls_port: u16,
+    /// The port of the servers for DNS over HTTPS.
+    pub doh_port: u16,
+    /// How clients ask over HTTPS.
+    pub doh: DohSettings,
     /// Seed of every random choice.
     pub seed: u64,
 }

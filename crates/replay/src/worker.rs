@@ -14,7 +14,7 @@ use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 use crate::connections::{Config, ConnectionCounts, Connections, TlsClient};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
-use crate::quic::{ALPN_DOQ, Outgoing, Quic, QuicTls};
+use crate::quic::{ALPN_DOQ, Doh3, Outgoing, Quic, QuicTls};
 use crate::route::{Router, SocketKey, Sources};
 use crate::settings::Settings;
 use crate::slab::Slot;
@@ -284,8 +284,10 @@ impl<'a> Worker<'a> {
             match self.router.route(&query) {
                 Ok(route) if query.transport == Transport::Udp => self.udp.handle_query(query, route),
                 Ok(mut route) => {
-                    if query.transport != Transport::Tcp {
-                        route.server.set_port(self.settings.tls_port);
+                    match query.transport {
+                        Transport::Tcp => {}
+                        Transport::Doh2 | Transport::Doh3 => route.server.set_port(self.settings.doh_port),
+                        _ => route.server.set_port(self.settings.tls_port),
                     }
                     match query.transport {
                         Transport::Doq | Transport::Doh3 => self.quic.handle_query(now, query, route),
@@ -300,8 +302,8 @@ impl<'a> Worker<'a> {
     const fn speaks(&self, transport: Transport) -> bool {
         match transport {
             Transport::Udp | Transport::Tcp => true,
-            Transport::Dot | Transport::Doq => self.settings.tls.is_some(),
-            Transport::Doh2 | Transport::Doh3 => false,
+            Transport::Dot | Transport::Doq | Transport::Doh3 => self.settings.tls.is_some(),
+            Transport::Doh2 => false,
         }
     }
 
@@ -552,7 +554,9 @@ fn quic(number: usize, settings: &Settings) -> io::Result<Quic> {
     let early_data = settings.policy.early_data || settings.classes.iter().any(|policy| policy.early_data);
     let doq = settings.tls.as_ref().map(|tls| QuicTls::new(tls, ALPN_DOQ, 0, early_data));
     let doq = doq.transpose().map_err(io::Error::other)?;
-    Ok(Quic::new(config(number, 1, settings), Instant::now(), doq).with_classes(&settings.classes))
+    let doh3 = settings.tls.as_ref().map(|tls| Doh3::new(tls, &settings.doh, early_data));
+    let doh3 = doh3.transpose().map_err(io::Error::other)?;
+    Ok(Quic::new(config(number, 1, settings), Instant::now(), doq, doh3).with_classes(&settings.classes))
 }
 
 /// The limits of a machine of connections, of which a worker has one over TCP and, where there is TLS, one over QUIC.

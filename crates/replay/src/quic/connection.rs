@@ -5,6 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use ldplayer_core::{RunTime, Transport};
 use quinn_proto::ConnectionHandle;
 
+use super::http3::Http3;
+use super::{doq, http3};
 use crate::route::SocketKey;
 use crate::slab::List;
 
@@ -71,12 +73,24 @@ pub struct Connection {
     pub handle: ConnectionHandle,
     /// The protocol.
     pub session: Box<quinn_proto::Connection>,
+    /// What is spoken on it beside requests, where it is HTTP/3.
+    pub http3: Option<Box<Http3>>,
 }
 
 impl Connection {
     /// Queries on it that are not answered.
     pub const fn load(&self) -> usize {
         self.queue.len() + self.outstanding.len()
+    }
+
+    /// The code with which it is ended in order.
+    pub const fn no_error(&self) -> u32 {
+        if self.http3.is_some() { http3::code::NO_ERROR } else { doq::NO_ERROR }
+    }
+
+    /// The code that stops an answer that is not wanted any more.
+    pub const fn cancelled(&self) -> u32 {
+        if self.http3.is_some() { http3::code::REQUEST_CANCELLED } else { doq::REQUEST_CANCELLED }
     }
 
     /// Whether the handshake is through.

@@ -6,7 +6,7 @@ use quinn_proto::{ConnectionError, EndpointEvent, TransportErrorCode, VarInt};
 
 use super::connection::{Connection, State};
 use super::request::{Request, Stage};
-use super::{Key, Quic, doq, stream_key};
+use super::{Key, Quic, stream_key, tls_of};
 use crate::connections::{End, Policy, place};
 use crate::slab::Slot;
 
@@ -26,7 +26,9 @@ impl Quic {
         if connection.state != State::Open || connection.load() > 0 {
             return;
         }
-        if connection.taken >= queries_per_connection {
+        if connection.is_leaving {
+            self.remove(at, now, End::Closed);
+        } else if connection.taken >= queries_per_connection {
             self.remove(at, now, End::Spent);
         } else if idle_timeout == 0 {
             self.remove(at, now, End::Idle);
@@ -49,14 +51,14 @@ impl Quic {
 
     /// A connection is over, by the server's doing or the network's.
     pub(super) fn handle_lost(&mut self, at: Slot, now: RunTime, error: &ConnectionError) {
-        let failed = self.doq.as_ref().and_then(|tls| tls.check().failed);
         let Some(connection) = self.connections.get(at) else { return };
+        let failed = tls_of(&self.doq, &self.doh3, connection.transport).and_then(|tls| tls.check().failed);
         if !connection.is_open() {
             let (reason, status) = failure(error, failed);
             self.connection_counts.failed += 1;
             return self.fail(at, reason, status);
         }
-        let end = if is_in_order(error) { End::Closed } else { End::Reset };
+        let end = if is_in_order(error, connection.no_error()) { End::Closed } else { End::Reset };
         let reason = if end == End::Closed { Reason::ClosedByServer } else { Reason::ResetByServer };
         self.handle_closed(at, now, end, reason);
     }
@@ -78,7 +80,7 @@ impl Quic {
     }
 
     /// Sends an orphaned request again, or ends it when that has been done before.
-    fn adopt(&mut self, slot: Slot, number: u64, now: RunTime, reason: Reason) {
+    pub(super) fn adopt(&mut self, slot: Slot, number: u64, now: RunTime, reason: Reason) {
         let Some(request) = self.requests.get_mut(slot) else { return };
         if request.row.resent {
             return self.end(slot, Status::Reset, reason);
@@ -98,7 +100,7 @@ impl Quic {
 
     /// Ends a connection that did not come up, and its requests with it.
     pub(super) fn fail(&mut self, at: Slot, reason: Reason, status: Status) {
-        let Some(connection) = self.take_out(at, RunTime(self.latest), doq::NO_ERROR) else { return };
+        let Some(connection) = self.take_out(at, RunTime(self.latest)) else { return };
         let (mut outstanding, mut queue) = (connection.outstanding, connection.queue);
         for list in [&mut outstanding, &mut queue] {
             while let Some(slot) = list.first() {
@@ -134,7 +136,7 @@ impl Quic {
     /// Takes a connection that was up out of everything.
     pub(super) fn remove(&mut self, at: Slot, now: RunTime, end: End) -> Option<Connection> {
         self.leave_idle(at);
-        let connection = self.take_out(at, now, doq::NO_ERROR)?;
+        let connection = self.take_out(at, now)?;
         if connection.is_open() {
             self.connection_counts.close(end);
         }
@@ -143,7 +145,7 @@ impl Quic {
 
     /// Takes a connection out of everything. Its server is told, where it does not know; what comes from it later is
     /// passed over, as in the closing state (RFC 9000 §10.2.1), but for an answer to each packet.
-    fn take_out(&mut self, at: Slot, now: RunTime, code: u32) -> Option<Connection> {
+    fn take_out(&mut self, at: Slot, now: RunTime) -> Option<Connection> {
         let instant = self.instant(now);
         let connection = self.connections.get_mut(at)?;
         if connection.state == State::Opening {
@@ -151,7 +153,8 @@ impl Quic {
         }
         let connection = self.connections.get_mut(at)?;
         if connection.state != State::Wanted {
-            connection.session.close(instant, VarInt::from_u32(code), Bytes::new());
+            let code = VarInt::from_u32(connection.no_error());
+            connection.session.close(instant, code, Bytes::new());
             self.collect(at, now);
         }
         let connection = self.connections.remove(at)?;
@@ -197,7 +200,8 @@ impl Quic {
         let connection = connection.filter(|connection| Some(connection.number) == request.row.connection);
         if let (Some(connection), Some(id)) = (connection, request.stream) {
             // A stream that has ended meanwhile needs no stop.
-            let _ = connection.session.recv_stream(id).stop(VarInt::from_u32(doq::REQUEST_CANCELLED));
+            let code = VarInt::from_u32(connection.cancelled());
+            let _ = connection.session.recv_stream(id).stop(code);
             self.call(request.connection);
         }
     }
@@ -252,9 +256,9 @@ fn failure(error: &ConnectionError, certificate: Option<Reason>) -> (Reason, Sta
 }
 
 /// Whether the server ended a connection in order: with no error, or silently since it was idle for as long as it had said.
-fn is_in_order(error: &ConnectionError) -> bool {
+fn is_in_order(error: &ConnectionError, no_error: u32) -> bool {
     match error {
-        ConnectionError::ApplicationClosed(close) => u64::from(close.error_code) == u64::from(doq::NO_ERROR),
+        ConnectionError::ApplicationClosed(close) => u64::from(close.error_code) == u64::from(no_error),
         ConnectionError::ConnectionClosed(close) => close.error_code == TransportErrorCode::NO_ERROR,
         ConnectionError::TimedOut => true,
         _ => false,

@@ -1,9 +1,12 @@
 //! Queries onto streams, and answers off them.
 
+use std::borrow::Cow;
+
 use ldplayer_core::message::flag;
-use ldplayer_core::{Message, Outcome, Reason, RunTime, Status};
+use ldplayer_core::{Message, Outcome, Reason, RunTime, Status, Transport};
 use quinn_proto::{Dir, ReadError, StreamId, VarInt};
 
+use super::http3::{self, Fault};
 use super::request::Stage;
 use super::{Quic, doq, stream_key};
 use crate::connections::End;
@@ -20,7 +23,7 @@ enum Came {
     /// The server has ended the stream in order.
     Whole,
     /// The server has given the stream up.
-    Reset,
+    Reset(u64),
 }
 
 impl Quic {
@@ -28,13 +31,15 @@ impl Quic {
     /// connection, where this one has streams on their way: they do not wait for the answers to earlier queries.
     pub(super) fn write_queue(&mut self, at: Slot, now: RunTime) {
         loop {
-            let Some(connection) = self.connections.get_mut(at) else { return };
+            let Some(connection) = self.connections.get(at) else { return };
             let (is_open, is_early) = (connection.is_open(), connection.is_early());
             let Some(slot) = connection.queue.first().filter(|_| is_open || is_early) else { return };
             let Some(request) = self.requests.get(slot) else { return };
-            if is_early && !doq::is_replayable(&request.wire) {
+            if is_early && !self.may_be_early(request) {
                 return;
             }
+            self.begin_http3(at);
+            let Some(connection) = self.connections.get_mut(at) else { return };
             let Some(id) = connection.session.streams().open(Dir::Bi) else {
                 connection.is_full = true;
                 if is_open && connection.streams > 0 {
@@ -60,7 +65,11 @@ impl Quic {
         request.stage = Stage::Outstanding;
         request.stream = Some(id);
         request.row.resumed = is_resumed;
-        (request.output, request.row.query_bytes) = doq::compose(&request.wire, self.config.policy.padding);
+        let block = self.config.policy.padding;
+        (request.output, request.row.query_bytes) = match (&mut self.doh3, request.row.transport) {
+            (Some(doh3), Transport::Doh3) => doh3.compose(request.row.server, &request.wire, block),
+            _ => doq::compose(&request.wire, block),
+        };
         self.write_rest(at, id);
     }
 
@@ -81,7 +90,7 @@ impl Quic {
     }
 
     /// Gives the requests that are queued on a connection to others.
-    fn move_queue(&mut self, at: Slot, now: RunTime) {
+    pub(super) fn move_queue(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let mut queue = std::mem::take(&mut connection.queue);
         connection.taken -= queue.len() as u32;
@@ -107,6 +116,9 @@ impl Quic {
             return;
         }
         connection.streams = 0;
+        if let Some(http3) = &mut connection.http3 {
+            http3.is_begun = false;
+        }
         let lost = self.by_stream.extract_if(|key, _| key.0 == number);
         for (_, slot) in lost {
             if let Some(request) = self.requests.get_mut(slot) {
@@ -153,7 +165,7 @@ impl Quic {
                 }
                 Ok(None) => break Came::Whole,
                 Err(ReadError::Blocked) => break Came::Part,
-                Err(ReadError::Reset(_)) => break Came::Reset,
+                Err(ReadError::Reset(code)) => break Came::Reset(code.into_inner()),
             }
         };
         // The connection is looked after in any case.
@@ -171,25 +183,53 @@ impl Quic {
                     request.input.extend_from_slice(content);
                 }
             }
-            Came::Reset => self.fail_stream(slot, now, Reason::StreamReset),
+            Came::Reset(code) => self.handle_reset(at, slot, now, *code),
             Came::Whole => {
                 let Some(request) = self.requests.get(slot) else { return };
-                match doq::split(&request.wire, content) {
-                    Ok(message) => self.handle_message(slot, now, message),
-                    Err(doq::Broken) => {
+                let message = match request.row.transport {
+                    Transport::Doh3 => http3::split(content),
+                    _ => doq::split(&request.wire, content)
+                        .map(Cow::Borrowed)
+                        .map_err(|doq::Broken| Fault::Connection(doq::PROTOCOL_ERROR)),
+                };
+                match message {
+                    Ok(message) => self.handle_message(slot, now, &message),
+                    Err(Fault::Stream(reason)) => self.fail_stream(slot, now, reason),
+                    Err(Fault::Connection(code)) => {
                         self.fail_stream(slot, now, Reason::Protocol);
-                        self.abort(at, now);
+                        self.abort(at, now, code);
                     }
                 }
             }
         }
     }
 
+    /// The server has given a stream up. What it says that it has done nothing about is sent again.
+    fn handle_reset(&mut self, at: Slot, slot: Slot, now: RunTime, code: u64) {
+        let is_http3 = self.connections.get(at).is_some_and(|connection| connection.http3.is_some());
+        let is_outstanding = self.requests.get(slot).is_some_and(|request| request.stage == Stage::Outstanding);
+        if is_http3 && is_outstanding && code == u64::from(http3::code::REQUEST_REJECTED) {
+            self.take_back(at, slot, now);
+            self.settle(at, now);
+        } else {
+            self.fail_stream(slot, now, Reason::StreamReset);
+        }
+    }
+
+    /// Takes a request that was written off its connection, and sends it again, unless that has been done before.
+    pub(super) fn take_back(&mut self, at: Slot, slot: Slot, now: RunTime) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        self.requests.unlink(&mut connection.outstanding, slot);
+        connection.streams -= 1;
+        let number = connection.number;
+        self.adopt(slot, number, now, Reason::StreamReset);
+    }
+
     /// Ends a connection whose server broke the protocol.
-    fn abort(&mut self, at: Slot, now: RunTime) {
+    pub(super) fn abort(&mut self, at: Slot, now: RunTime, code: u32) {
         let instant = self.instant(now);
         let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.session.close(instant, VarInt::from_u32(doq::PROTOCOL_ERROR), bytes::Bytes::new());
+        connection.session.close(instant, VarInt::from_u32(code), bytes::Bytes::new());
         self.handle_closed(at, now, End::Reset, Reason::Protocol);
     }
 

@@ -18,8 +18,8 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::{ALPN_DOQ, Quic, QuicTls};
-use crate::connections::{Config, Policy, TlsSettings, TlsTrust};
+use super::{ALPN_DOQ, Doh3, Quic, QuicTls, http3};
+use crate::connections::{Config, DohSettings, Policy, TlsSettings, TlsTrust};
 use crate::route::{Route, SocketKey};
 use crate::test::query;
 use crate::udp::Arrival;
@@ -50,7 +50,9 @@ pub enum Reply {
     Whole(Vec<u8>),
     /// These octets, and nothing more for now.
     Part(Vec<u8>),
-    ResetStream,
+    ResetStream(u32),
+    /// These octets on a stream of the server's own.
+    Control(Vec<u8>),
     /// The end of the connection, with this code.
     Close(u32),
 }
@@ -90,6 +92,7 @@ pub struct Network {
     /// Datagrams that reached the server.
     pub datagrams: u64,
     server: Behaviour,
+    is_http3: bool,
     origin: Instant,
     endpoint: Endpoint,
     keys: Arc<EndpointConfig>,
@@ -164,6 +167,12 @@ pub fn answer(message: &[u8]) -> Vec<Reply> {
     vec![Reply::Whole(framed(message))]
 }
 
+/// The body of a request.
+fn body(mut octets: &[u8]) -> Vec<u8> {
+    let frames = std::iter::from_fn(|| http3::take_frame(&mut octets));
+    frames.filter(|(kind, _)| *kind == 0).flat_map(|(_, content)| content.to_vec()).collect()
+}
+
 pub const SERVER: &str = "198.51.100.1:853";
 
 fn client() -> SocketAddr {
@@ -183,13 +192,14 @@ impl Network {
         keys.cid_generator(|| Box::new(HashedConnectionIdGenerator::from_key(7)));
         let keys = Arc::new(keys);
         Self {
-            machine: Quic::new(self::config(policy), origin, Some(tls)),
+            machine: Quic::new(self::config(policy), origin, Some(tls), None),
             now: 0,
             accept: Accept::Yes,
             faults: Faults::default(),
             seen: Vec::new(),
             datagrams: 0,
             server: Box::new(server),
+            is_http3: false,
             origin,
             endpoint: Endpoint::new(Arc::clone(&keys), Some(Arc::new(config)), false, None),
             keys,
@@ -199,6 +209,14 @@ impl Network {
             events: BTreeMap::new(),
             scheduled: 0,
         }
+    }
+
+    /// A network whose clients speak HTTP/3.
+    pub fn http3(policy: Policy, config: ServerConfig, server: impl FnMut(u64, &[u8]) -> Vec<Reply> + 'static) -> Self {
+        let network = Self::new(policy, &settings(), config, server);
+        let doh3 = Doh3::new(&settings(), &DohSettings::default(), policy.early_data).unwrap();
+        let machine = Quic::new(self::config(policy), network.origin, None, Some(doh3));
+        Self { machine, is_http3: true, ..network }
     }
 
     pub fn honest(policy: Policy) -> Self {
@@ -417,8 +435,10 @@ impl Network {
             return;
         }
         let content = session.streams.remove(&id).unwrap();
-        let message = content[2..].to_vec();
-        assert_eq!(usize::from(u16::from_be_bytes([content[0], content[1]])), message.len());
+        let message = if self.is_http3 { body(&content) } else { content[2..].to_vec() };
+        if !self.is_http3 {
+            assert_eq!(usize::from(u16::from_be_bytes([content[0], content[1]])), message.len());
+        }
         self.seen.push((session.number, message.clone()));
         for reply in (self.server)(session.number, &message) {
             self.reply(session, id, reply);
@@ -434,7 +454,11 @@ impl Network {
                 stream.finish().unwrap();
             }
             Reply::Part(octets) => assert_eq!(stream.write(&octets).unwrap(), octets.len()),
-            Reply::ResetStream => stream.reset(VarInt::from_u32(1)).unwrap(),
+            Reply::ResetStream(code) => stream.reset(VarInt::from_u32(code)).unwrap(),
+            Reply::Control(octets) => {
+                let id = session.connection.streams().open(Dir::Uni).unwrap();
+                assert_eq!(session.connection.send_stream(id).write(&octets).unwrap(), octets.len());
+            }
             Reply::Close(code) => session.connection.close(now, VarInt::from_u32(code), Bytes::new()),
         }
     }

@@ -334,7 +334,7 @@ fn a_wrong_answer_or_a_reset_stream_fails_its_query_only() {
     let bad: [(MakeReply, Reason); 3] = [
         (other_question, Reason::QuestionMismatch),
         (query_back, Reason::Garbage),
-        (|_| Reply::ResetStream, Reason::StreamReset),
+        (|_| Reply::ResetStream(1), Reason::StreamReset),
     ];
     for (make, reason) in bad {
         let mut network = Network::new(policy(), &settings(), usual(), move |_, message| {

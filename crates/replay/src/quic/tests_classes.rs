@@ -34,7 +34,7 @@ fn each_class_has_its_own_idle_timeout_tickets_and_early_data() {
         Network::new(any_early, &settings(), server("server.pem", ALPN_DOQ, 100, true), |_, message| answer(message));
     network.machine = std::mem::replace(
         &mut network.machine,
-        Quic::new(super::simulation::config(policy()), std::time::Instant::now(), None),
+        Quic::new(super::simulation::config(policy()), std::time::Instant::now(), None, None),
     )
     .with_classes(&classes);
     let rows = network.replay((0..4).flat_map(queries));

@@ -64,6 +64,8 @@ pub fn settings(server: SocketAddr) -> Settings {
         classes: Vec::new(),
         tls: None,
         tls_port: 853,
+        doh_port: 443,
+        doh: ldplayer_replay::DohSettings::default(),
         seed: 1,
     }
 }

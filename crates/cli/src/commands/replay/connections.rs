@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transport;
 use ldplayer_core::time::Span;
-use ldplayer_replay::{ConnectionCounts, PIPELINE_MOST, Policy, QUERY_BLOCK, Servers, TlsSettings, TlsTrust};
+use ldplayer_replay::http2::HTTPS_PORT;
+use ldplayer_replay::{
+    BadPath, ConnectionCounts, DohMethod, DohSettings, PIPELINE_MOST, Policy, QUERY_BLOCK, Servers, TlsSettings,
+    TlsTrust,
+};
 use ldplayer_results::Connections;
 
 use crate::failure::Failure;
@@ -56,8 +60,8 @@ pub struct ConnectionArgs {
     /// Version of TLS
     #[arg(long, value_name = "1.2|1.3", default_value = "1.3", value_parser = ["1.2", "1.3"])]
     pub tls_version: String,
-    /// Port of the servers for DNS over TLS and QUIC [default: that of --server with --transport dot or doq, unless it is 53;
-    /// 853 else]
+    /// Port of the servers for DNS over TLS, QUIC and HTTPS [default: that of --server with --transport dot, doq or doh3,
+    /// unless it is 53; 853 for dot and doq and 443 for doh3 else]
     #[arg(long, value_name = "PORT")]
     pub tls_port: Option<u16>,
     /// Send queries with the first message of a resumed session (early data of TLS 1.3, 0-RTT of QUIC), where the server allows
@@ -67,6 +71,15 @@ pub struct ConnectionArgs {
     /// Pad queries over encrypted transports to a multiple of N octets; on is 128 (RFC 8467). Those without EDNS stay as they are
     #[arg(long, value_name = "on|off|N", action = clap::ArgAction::Set, default_value = "on", value_parser = parse_padding)]
     pub padding: u16,
+    /// Port of the servers for DNS over HTTPS, where it is another one than --tls-port
+    #[arg(long, value_name = "PORT")]
+    pub doh_port: Option<u16>,
+    /// How queries are put into HTTPS requests: as their body (post) or in their target (get)
+    #[arg(long, value_name = "post|get", default_value = "post", value_parser = parse_method)]
+    pub doh_method: DohMethod,
+    /// Path of HTTPS requests
+    #[arg(long, value_name = "PATH", default_value = DohSettings::PATH, value_parser = parse_path)]
+    pub doh_path: String,
     /// Let clients resume their own TLS sessions
     #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "on", value_parser = parse_switch)]
     pub resumption: bool,
@@ -118,11 +131,20 @@ impl ConnectionArgs {
         TlsTrust::from_file(file).map_err(|error| Failure::from(anyhow::anyhow!("--tls-ca {error}")))
     }
 
-    /// The port asked over TLS.
-    pub fn port(&self, all: Option<Transport>, servers: Servers) -> u16 {
+    /// The port asked over `transport`, where `all` queries go over one.
+    pub fn port(&self, transport: Transport, all: Option<Transport>, servers: Servers) -> u16 {
+        let is_https = |transport| matches!(transport, Transport::Doh2 | Transport::Doh3);
+        let own = self.doh_port.filter(|_| is_https(transport));
         let given = [servers.v4, servers.v6].into_iter().flatten().map(|server| server.port());
-        let of_server = || given.filter(|&port| all.is_some_and(is_encrypted) && port != 53).max();
-        self.tls_port.or_else(of_server).unwrap_or(DOT_PORT)
+        let is_meant = all.is_some_and(|all| is_encrypted(all) && is_https(all) == is_https(transport));
+        let of_server = || given.filter(|&port| is_meant && port != 53).max();
+        let usual = if is_https(transport) { HTTPS_PORT } else { DOT_PORT };
+        own.or(self.tls_port).or_else(of_server).unwrap_or(usual)
+    }
+
+    /// How queries go over HTTPS.
+    pub fn doh(&self) -> Result<DohSettings, Failure> {
+        DohSettings::new(self.doh_method, &self.doh_path).map_err(|error| anyhow::anyhow!("--doh-path: {error}").into())
     }
 
     /// The policy for `run.json`.
@@ -143,6 +165,8 @@ impl ConnectionArgs {
             "resumption": self.resumption,
             "early_data": policy.early_data,
             "padding": policy.padding,
+            "doh_method": self.doh_method.as_str(),
+            "doh_path": self.doh_path,
         })
     }
 }
@@ -182,7 +206,19 @@ fn parse_padding(word: &str) -> Result<u16, String> {
 
 /// Whether a transport has servers show certificates.
 const fn is_encrypted(transport: Transport) -> bool {
-    matches!(transport, Transport::Dot | Transport::Doq)
+    matches!(transport, Transport::Dot | Transport::Doq | Transport::Doh3)
+}
+
+fn parse_method(word: &str) -> Result<DohMethod, String> {
+    match word {
+        "post" => Ok(DohMethod::Post),
+        "get" => Ok(DohMethod::Get),
+        _ => Err("use post or get".to_owned()),
+    }
+}
+
+fn parse_path(word: &str) -> Result<String, BadPath> {
+    DohSettings::new(DohMethod::Post, word).map(|settings| settings.path().to_owned())
 }
 
 fn parse_switch(word: &str) -> Result<bool, String> {
@@ -215,10 +251,16 @@ mod tests {
         };
         let servers = |server: &str| Servers { v4: Some(server.parse().unwrap()), v6: None };
         let dot = Some(Transport::Dot);
-        assert_eq!(args(None).port(dot, servers("127.0.0.1:53")), 853);
-        assert_eq!(args(None).port(dot, servers("127.0.0.1:5300")), 5300);
-        assert_eq!(args(None).port(None, servers("127.0.0.1:5300")), 853);
-        assert_eq!(args(Some(8853)).port(None, servers("127.0.0.1:5300")), 8853);
+        for (transport, usual) in [(Transport::Dot, 853), (Transport::Doq, 853), (Transport::Doh3, 443)] {
+            let port = |given, all, server: &str| args(given).port(transport, all, servers(server));
+            assert_eq!(port(None, Some(transport), "127.0.0.1:53"), usual);
+            assert_eq!(port(None, Some(transport), "127.0.0.1:5300"), 5300);
+            assert_eq!(port(None, None, "127.0.0.1:5300"), usual);
+            assert_eq!(port(Some(8853), None, "127.0.0.1:5300"), 8853);
+        }
+        let both = ConnectionArgs { doh_port: Some(8443), ..args(Some(8853)) };
+        assert_eq!(both.port(Transport::Doh3, None, servers("127.0.0.1:53")), 8443);
+        assert_eq!(both.port(Transport::Dot, None, servers("127.0.0.1:53")), 8853);
         let is_used = |all| args(None).tls(all).ok().map(|tls| tls.is_some());
         assert_eq!((is_used(None), is_used(Some(Transport::Tcp)), is_used(dot)), (Some(true), Some(false), Some(true)));
     }

@@ -62,8 +62,8 @@ pub struct Args {
     /// End after so much of the trace (seconds from its start, or with a unit)
     #[arg(long, value_name = "S")]
     pub stop: Option<Span>,
-    /// Transport of all queries: as-recorded, udp, tcp, dot (DNS over TLS) or doq (DNS over QUIC); or shares of the clients in
-    /// percent, such as udp=60,tcp=5,dot=35
+    /// Transport of all queries: as-recorded, udp, tcp, dot (DNS over TLS), doq (DNS over QUIC), doh2 or doh3 (DNS over HTTPS,
+    /// HTTP/2 or 3); or shares of the clients in percent, such as udp=60,tcp=5,dot=35
     #[arg(long, default_value = "as-recorded", value_parser = parse_transport)]
     pub transport: TransportChoice,
     /// File of classes of clients: each with its share of the clients, its transport, and how it uses connections
@@ -198,7 +198,9 @@ impl Plan {
                 policy,
                 classes: classes::policies(&classes, policy),
                 tls: args.connections.tls(encrypted)?,
-                tls_port: args.connections.port(transport, servers),
+                tls_port: args.connections.port(Transport::Dot, transport, servers),
+                doh_port: args.connections.port(Transport::Doh3, transport, servers),
+                doh: args.connections.doh()?,
                 seed: args.seed,
             },
             classes,
@@ -233,6 +235,7 @@ impl Plan {
             "classes": classes::config(&self.classes, self.settings.policy),
             "connections": args.connections.config(),
             "tls_port": settings.tls.as_ref().map(|_| settings.tls_port),
+            "doh_port": settings.tls.as_ref().map(|_| settings.doh_port),
             "sources": describe_sources(&settings.sources),
             "query_timeout_s": settings.query_timeout as f64 / 1e9,
             "workers": settings.workers,
@@ -346,8 +349,8 @@ fn parse_transport(word: &str) -> Result<TransportChoice, String> {
 /// A transport that queries can be sent over.
 pub fn parse_one_transport(word: &str) -> Result<Transport, String> {
     match Transport::from_str(word).map_err(|error| error.to_string())? {
-        transport @ (Transport::Udp | Transport::Tcp | Transport::Dot | Transport::Doq) => Ok(transport),
-        other => Err(format!("{other} is not built yet: use as-recorded, udp, tcp, dot or doq")),
+        Transport::Doh2 => Err("doh2 is not built yet: use as-recorded, udp, tcp, dot, doq or doh3".to_owned()),
+        transport => Ok(transport),
     }
 }
 
@@ -403,7 +406,7 @@ mod tests {
     fn transports_that_do_not_exist_yet_are_refused_by_name() {
         assert_eq!(parse_transport("udp"), Ok(TransportChoice::All(Transport::Udp)));
         assert_eq!(parse_transport("tcp"), Ok(TransportChoice::All(Transport::Tcp)));
-        assert!(parse_transport("doh3").unwrap_err().contains("doh3"));
+        assert!(parse_transport("doh2").unwrap_err().contains("doh2"));
         assert!(parse_transport("sctp").is_err());
     }
 }
