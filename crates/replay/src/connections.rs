@@ -9,6 +9,7 @@ mod counts;
 mod encrypted;
 mod ending;
 mod framing;
+pub mod http2;
 mod policy;
 mod request;
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod test;
 mod udp;
 mod worker;
 
+pub use connections::http2::{self, BadPath, DohMethod, DohSettings};
 pub use connections::{ConnectionCounts, PIPELINE_MOST, Policy, TlsError, TlsSettings, TlsTrust};
 pub use counts::Counts;
 pub use engine::{Drain, Ended, Feed, LinkError, ReplayError, run};
