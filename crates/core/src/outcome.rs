@@ -16,7 +16,7 @@ pub enum Status {
     Timeout,
     /// The server's host refused it (ICMP port unreachable, or connection refused).
     Refused,
-    /// The connection was reset while the query was outstanding.
+    /// The connection or the stream of the query ended without its answer.
     Reset,
     /// No connection could be made.
     ConnectFailed,
@@ -98,13 +98,13 @@ pub enum Reason {
     Lag,
     /// The server's address is of a family that the source has not.
     Family,
-    /// A response with a known ID whose question differs (stray).
+    /// A response with a known ID whose question differs (stray), or on the query's own stream (a failure).
     QuestionMismatch,
     /// A response with an ID that is not outstanding (stray).
     UnknownId,
     /// A second response to an answered query (stray).
     Duplicate,
-    /// A response that is not a DNS message (stray).
+    /// A response that is not a DNS message (stray), or on the query's own stream (a failure).
     Garbage,
     /// No connection came up within the connect timeout.
     ConnectTimeout,
@@ -124,11 +124,19 @@ pub enum Reason {
     CertificateName,
     /// The server's certificate does not lead to a trusted one, or is invalid otherwise.
     CertificateUntrusted,
+    /// The server did not agree to speak what the transport needs (ALPN).
+    Alpn,
+    /// The server answered with an HTTP status other than 200.
+    HttpStatus,
+    /// The server ended the stream of the query.
+    StreamReset,
+    /// The server broke the protocol of the connection.
+    Protocol,
 }
 
 impl Reason {
     /// Every reason, in the order of their discriminants.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 26] = [
         Self::NoQuery,
         Self::Transport,
         Self::Interrupted,
@@ -151,6 +159,10 @@ impl Reason {
         Self::CertificateTime,
         Self::CertificateName,
         Self::CertificateUntrusted,
+        Self::Alpn,
+        Self::HttpStatus,
+        Self::StreamReset,
+        Self::Protocol,
     ];
 
     /// The word used in the run directory.
@@ -178,6 +190,10 @@ impl Reason {
             Self::CertificateTime => "certificate_time",
             Self::CertificateName => "certificate_name",
             Self::CertificateUntrusted => "certificate_untrusted",
+            Self::Alpn => "alpn",
+            Self::HttpStatus => "http_status",
+            Self::StreamReset => "stream_reset",
+            Self::Protocol => "protocol_error",
         }
     }
 }

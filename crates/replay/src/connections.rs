@@ -6,6 +6,7 @@
 
 mod connection;
 mod counts;
+mod doh;
 mod encrypted;
 mod ending;
 mod framing;
@@ -16,6 +17,8 @@ mod request;
 mod simulation;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_doh;
 #[cfg(test)]
 mod tests_tls;
 mod tls;
@@ -29,9 +32,10 @@ use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status, Transport}
 
 use self::connection::{Connection, State};
 pub use self::counts::ConnectionCounts;
+pub use self::doh::Doh;
 pub use self::policy::{PIPELINE_MOST, Policy};
 use self::request::{Request, Stage};
-pub use self::tls::{TlsClient, TlsError, TlsSettings, TlsTrust};
+pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
 use crate::counts::Counts;
 use crate::matching::repeats_question;
 use crate::pending::Pending;
@@ -110,13 +114,15 @@ pub struct Connections {
     /// … and those that it closes earlier, since the server said so. Sorted as long as a server says the same to all.
     told_idle: List,
     requests: Slab<Request, 2>,
-    by_id: HashMap<(u64, u16), Slot, foldhash::fast::FixedState>,
+    /// Requests written, by connection and by ID or, over HTTP/2, by stream.
+    by_id: HashMap<(u64, u32), Slot, foldhash::fast::FixedState>,
     waiting: List,
     lingering: List,
     actions: VecDeque<Action>,
     /// What the peers of closed connections are still to be told.
     last_words: Vec<(Slot, Vec<u8>)>,
     tls: Option<TlsClient>,
+    doh: Option<Doh>,
     /// Content before its encryption or after its decryption, for the time of a call.
     content: Vec<u8>,
     numbered: u64,
@@ -126,7 +132,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// A machine without connections. Encrypted ones need `tls`.
+    /// A machine without connections. Those over TLS need `tls`, and those over HTTPS [`Self::with_doh`].
     pub fn new(config: Config, tls: Option<TlsClient>) -> Self {
         Self {
             config: Config { policy: config.policy.bounded(), ..config },
@@ -143,6 +149,7 @@ impl Connections {
             actions: VecDeque::new(),
             last_words: Vec::new(),
             tls,
+            doh: None,
             content: Vec::new(),
             numbered: 0,
             outcomes: Vec::new(),
@@ -223,7 +230,7 @@ impl Connections {
         let Some(connection) = self.connections.get_mut(at).filter(|it| it.state == State::Opening) else { return };
         connection.port = port;
         let took = now - connection.since;
-        let is_encrypted = connection.transport == Transport::Dot;
+        let is_encrypted = connection.transport != Transport::Tcp;
         if let Some(opener) = self.opener(at) {
             opener.row.connect_ns = Some(took);
         }
@@ -293,6 +300,11 @@ impl Connections {
     /// The other side ended a connection: what it had not answered is sent again on a new one, once.
     pub fn handle_closed(&mut self, at: Slot, now: RunTime, end: End) {
         let reason = if end == End::Closed { Reason::ClosedByServer } else { Reason::ResetByServer };
+        self.orphan(at, now, end, reason);
+    }
+
+    /// The same for a `reason` of its own.
+    fn orphan(&mut self, at: Slot, now: RunTime, end: End, reason: Reason) {
         if self.connections.get(at).is_some_and(Connection::is_rising) {
             return self.handle_failed(at, reason);
         }
@@ -320,7 +332,7 @@ impl Connections {
             self.expire(slot, now, None);
         }
         while let Some(slot) = self.overdue(&self.lingering, now) {
-            self.release(slot);
+            self.give_up(slot);
         }
         while let Some(at) = self.first_since(&self.idle, now, self.config.policy.idle_timeout) {
             self.remove(at, End::Idle);
@@ -405,7 +417,9 @@ impl Connections {
     fn has_room(&self, at: Slot) -> bool {
         let policy = &self.config.policy;
         self.connections.get(at).is_some_and(|connection| {
-            connection.taken < policy.queries_per_connection && connection.load() < policy.pipeline as usize
+            connection.taken < self.queries_most(connection.transport)
+                && connection.load() < policy.pipeline as usize
+                && self.has_stream(connection)
         })
     }
 
@@ -439,6 +453,7 @@ impl Connections {
             queue: List::default(),
             outstanding: List::default(),
             tls: None,
+            http2: None,
             buffers: None,
         });
         self.current.insert(key, at);
@@ -508,6 +523,9 @@ impl Connections {
     fn handle_content(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let number = connection.number;
+        if connection.http2.is_some() {
+            return self.handle_frames(at, number, now, octets);
+        }
         let mut kept = connection.take_input();
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
@@ -523,14 +541,18 @@ impl Connections {
 
     /// Appends queued queries, as many as one write takes.
     fn compose_queue(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
+        if let Some(http2) = self.connections.get_mut(at).and_then(|connection| connection.http2.as_mut()) {
+            http2.take_output(out);
+        }
         while out.len() < WRITE_AT_ONCE {
-            let Some(slot) = self.connections.get(at).and_then(|connection| connection.queue.first()) else { return };
+            let connection = self.connections.get(at).filter(|connection| connection.takes_messages());
+            let Some(slot) = connection.and_then(|connection| connection.queue.first()) else { return };
             self.compose_one(at, slot, now, out);
         }
     }
 
     fn compose_one(&mut self, at: Slot, slot: Slot, now: RunTime, out: &mut Vec<u8>) {
-        let id = self.free_id(at);
+        let Some(id) = self.compose_message(at, slot, out) else { return };
         let Some(connection) = self.connections.get_mut(at) else { return };
         self.requests.unlink(&mut connection.queue, slot);
         self.requests.append(&mut connection.outstanding, slot);
@@ -543,7 +565,16 @@ impl Connections {
         request.stage = Stage::Outstanding;
         request.row.client_port = port;
         request.row.resumed = is_resumed;
-        framing::append(out, &request.wire, id);
+    }
+
+    /// Appends a message as its transport has it, and returns the ID or stream that its answer will have.
+    fn compose_message(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<u32> {
+        if self.connections.get(at)?.http2.is_some() {
+            return self.compose_request(at, slot, out);
+        }
+        let id = self.free_id(at);
+        framing::append(out, &self.requests.get(slot)?.wire, id);
+        Some(u32::from(id))
     }
 
     /// An ID free on the connection; one that only waits for a late answer is given up. There is one, since no connection
@@ -552,7 +583,7 @@ impl Connections {
         let Some((number, mut id)) = self.connections.get(at).map(|it| (it.number, it.id)) else { return 0 };
         loop {
             id = id.wrapping_add(1);
-            match self.by_id.get(&(number, id)).copied() {
+            match self.by_id.get(&(number, u32::from(id))).copied() {
                 None => break,
                 Some(slot) if self.requests.get(slot).is_none_or(|request| request.stage == Stage::Lingering) => {
                     self.release(slot);
@@ -571,7 +602,7 @@ impl Connections {
         let Some(message) = Message::new(octets).filter(Message::is_response) else {
             return self.stray(at, now, octets, Reason::Garbage);
         };
-        let Some(&slot) = self.by_id.get(&(number, message.id())) else {
+        let Some(&slot) = self.by_id.get(&(number, u32::from(message.id()))) else {
             return self.stray(at, now, octets, Reason::UnknownId);
         };
         if self.requests.get(slot).is_some_and(|request| !repeats_question(&request.wire, &message)) {

@@ -1,5 +1,6 @@
 //! How a replay is to be made.
 
+use crate::connections::http2::DohSettings;
 use crate::connections::{Policy, TlsSettings};
 use crate::pace::Precision;
 use crate::route::{Servers, Sources};
@@ -31,8 +32,12 @@ pub struct Settings {
     pub policy: Policy,
     /// How clients use TLS; `None` where no query goes over it.
     pub tls: Option<TlsSettings>,
-    /// The port of the servers for encrypted transports.
+    /// The port of the servers for DNS over TLS.
     pub tls_port: u16,
+    /// The port of the servers for DNS over HTTPS.
+    pub doh_port: u16,
+    /// How clients ask over HTTPS.
+    pub doh: DohSettings,
     /// Seed of every random choice.
     pub seed: u64,
 }

@@ -8,7 +8,7 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 
-use crate::connections::{Config, ConnectionCounts, Connections, TlsClient};
+use crate::connections::{ALPN_DOT, Config, ConnectionCounts, Connections, Doh, TlsClient};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
 use crate::route::{Router, SocketKey, Sources};
@@ -254,8 +254,10 @@ impl<'a> Worker<'a> {
             match self.router.route(&query) {
                 Ok(route) if query.transport == Transport::Udp => self.udp.handle_query(query, route),
                 Ok(mut route) => {
-                    if query.transport != Transport::Tcp {
-                        route.server.set_port(self.settings.tls_port);
+                    match query.transport {
+                        Transport::Tcp => {}
+                        Transport::Doh2 => route.server.set_port(self.settings.doh_port),
+                        _ => route.server.set_port(self.settings.tls_port),
                     }
                     self.streams.machine.handle_query(now, query, route);
                 }
@@ -267,8 +269,8 @@ impl<'a> Worker<'a> {
     const fn speaks(&self, transport: Transport) -> bool {
         match transport {
             Transport::Udp | Transport::Tcp => true,
-            Transport::Dot => self.settings.tls.is_some(),
-            Transport::Doh2 | Transport::Doh3 | Transport::Doq => false,
+            Transport::Dot | Transport::Doh2 => self.settings.tls.is_some(),
+            Transport::Doh3 | Transport::Doq => false,
         }
     }
 
@@ -508,8 +510,10 @@ fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
         first: number as u64,
         step: settings.workers as u64,
     };
-    let tls = settings.tls.as_ref().map(TlsClient::new).transpose().map_err(io::Error::other)?;
-    Ok(Connections::new(config, tls))
+    let tls = settings.tls.as_ref();
+    let dot = tls.map(|tls| TlsClient::new(tls, ALPN_DOT)).transpose().map_err(io::Error::other)?;
+    let doh = tls.map(|tls| Doh::new(tls, &settings.doh)).transpose().map_err(io::Error::other)?;
+    Ok(Connections::new(config, dot).with_doh(doh))
 }
 
 /// Opens the first shared socket of each server ahead of time: opening one takes longer than the first query has.

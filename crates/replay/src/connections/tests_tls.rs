@@ -12,23 +12,29 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::simulation::{DELAY, Network, Reply, answer, framed, policy, tcp_query};
 use super::{Policy, TlsSettings, TlsTrust};
 
-fn data(name: &str) -> PathBuf {
+pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
 fn server(certificate: &str) -> Arc<ServerConfig> {
+    server_of(certificate, &[])
+}
+
+/// A server that chooses among these protocols.
+pub fn server_of(certificate: &str, protocols: &[&[u8]]) -> Arc<ServerConfig> {
     let certificate = CertificateDer::from_pem_file(data(certificate)).unwrap();
     let key = PrivateKeyDer::from_pem_file(data("server.key")).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     Arc::new(config)
 }
 
-fn settings() -> TlsSettings {
+pub fn settings() -> TlsSettings {
     let trust = TlsTrust::from_file(&data("ca.pem")).unwrap();
     TlsSettings { trust, name: None, resumption: true, tls12: false }
 }

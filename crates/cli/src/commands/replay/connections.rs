@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transport;
 use ldplayer_core::time::Span;
-use ldplayer_replay::{ConnectionCounts, PIPELINE_MOST, Policy, Servers, TlsSettings, TlsTrust};
+use ldplayer_replay::http2::HTTPS_PORT;
+use ldplayer_replay::{
+    BadPath, ConnectionCounts, DohMethod, DohSettings, PIPELINE_MOST, Policy, Servers, TlsSettings, TlsTrust,
+};
 use ldplayer_results::Connections;
 
 use crate::failure::Failure;
@@ -56,9 +59,19 @@ pub struct ConnectionArgs {
     /// Version of TLS
     #[arg(long, value_name = "1.2|1.3", default_value = "1.3", value_parser = ["1.2", "1.3"])]
     pub tls_version: String,
-    /// Port of the servers for DNS over TLS [default: that of --server with --transport dot, unless it is 53; 853 else]
+    /// Port of the servers for DNS over TLS and HTTPS [default: that of --server with --transport dot or doh2, unless it is
+    /// 53; 853 for dot and 443 for doh2 else]
     #[arg(long, value_name = "PORT")]
     pub tls_port: Option<u16>,
+    /// Port of the servers for DNS over HTTPS, where it is another one than --tls-port
+    #[arg(long, value_name = "PORT")]
+    pub doh_port: Option<u16>,
+    /// How queries are put into HTTPS requests: as their body (post) or in their target (get)
+    #[arg(long, value_name = "post|get", default_value = "post", value_parser = parse_method)]
+    pub doh_method: DohMethod,
+    /// Path of HTTPS requests
+    #[arg(long, value_name = "PATH", default_value = DohSettings::PATH, value_parser = parse_path)]
+    pub doh_path: String,
     /// Let clients resume their own TLS sessions
     #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "on", value_parser = parse_switch)]
     pub resumption: bool,
@@ -82,7 +95,7 @@ impl ConnectionArgs {
     /// How TLS is used, where queries may go over it: `all` of them do, or those recorded so where it was said whom to trust.
     pub fn tls(&self, all: Option<Transport>) -> Result<Option<TlsSettings>, Failure> {
         let says_whom_to_trust = self.tls_ca.is_some() || self.tls_insecure;
-        let is_wanted = all.map_or(says_whom_to_trust, |transport| transport == Transport::Dot);
+        let is_wanted = all.map_or(says_whom_to_trust, is_over_tls);
         if !is_wanted {
             return Ok(None);
         }
@@ -101,18 +114,24 @@ impl ConnectionArgs {
         }
         let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|file| file.is_file());
         let Some(file) = self.tls_ca.as_deref().or_else(system) else {
-            let error =
-                "--transport dot: this system keeps no trusted certificates; give --tls-ca FILE or --tls-insecure";
+            let error = "--transport: this system keeps no trusted certificates; give --tls-ca FILE or --tls-insecure";
             return Err(Failure::environment(anyhow::anyhow!(error)));
         };
         TlsTrust::from_file(file).map_err(|error| Failure::from(anyhow::anyhow!("--tls-ca {error}")))
     }
 
-    /// The port asked over TLS.
-    pub fn port(&self, all: Option<Transport>, servers: Servers) -> u16 {
+    /// The port asked over `transport`, where `all` queries go over one.
+    pub fn port(&self, transport: Transport, all: Option<Transport>, servers: Servers) -> u16 {
+        let own = self.doh_port.filter(|_| transport == Transport::Doh2);
         let given = [servers.v4, servers.v6].into_iter().flatten().map(|server| server.port());
-        let of_server = || given.filter(|&port| all == Some(Transport::Dot) && port != 53).max();
-        self.tls_port.or_else(of_server).unwrap_or(DOT_PORT)
+        let of_server = || given.filter(|&port| all == Some(transport) && port != 53).max();
+        let usual = if transport == Transport::Doh2 { HTTPS_PORT } else { DOT_PORT };
+        own.or(self.tls_port).or_else(of_server).unwrap_or(usual)
+    }
+
+    /// How queries go over HTTPS.
+    pub fn doh(&self) -> Result<DohSettings, Failure> {
+        DohSettings::new(self.doh_method, &self.doh_path).map_err(|error| anyhow::anyhow!("--doh-path: {error}").into())
     }
 
     /// The policy for `run.json`.
@@ -131,6 +150,8 @@ impl ConnectionArgs {
             "tls_name": self.tls_name,
             "tls_version": self.tls_version,
             "resumption": self.resumption,
+            "doh_method": self.doh_method.as_str(),
+            "doh_path": self.doh_path,
         })
     }
 }
@@ -153,6 +174,23 @@ pub fn summary(counts: &ConnectionCounts) -> Connections {
         open_at_end: counts.open,
         closed: closed.map(|(name, count)| (name.to_owned(), count)).collect(),
     }
+}
+
+/// Whether a transport is inside TLS over TCP.
+const fn is_over_tls(transport: Transport) -> bool {
+    matches!(transport, Transport::Dot | Transport::Doh2)
+}
+
+fn parse_method(word: &str) -> Result<DohMethod, String> {
+    match word {
+        "post" => Ok(DohMethod::Post),
+        "get" => Ok(DohMethod::Get),
+        _ => Err("use post or get".to_owned()),
+    }
+}
+
+fn parse_path(word: &str) -> Result<String, BadPath> {
+    DohSettings::new(DohMethod::Post, word).map(|settings| settings.path().to_owned())
 }
 
 fn parse_switch(word: &str) -> Result<bool, String> {
@@ -185,10 +223,16 @@ mod tests {
         };
         let servers = |server: &str| Servers { v4: Some(server.parse().unwrap()), v6: None };
         let dot = Some(Transport::Dot);
-        assert_eq!(args(None).port(dot, servers("127.0.0.1:53")), 853);
-        assert_eq!(args(None).port(dot, servers("127.0.0.1:5300")), 5300);
-        assert_eq!(args(None).port(None, servers("127.0.0.1:5300")), 853);
-        assert_eq!(args(Some(8853)).port(None, servers("127.0.0.1:5300")), 8853);
+        for (transport, usual) in [(Transport::Dot, 853), (Transport::Doh2, 443)] {
+            let port = |given, all, server: &str| args(given).port(transport, all, servers(server));
+            assert_eq!(port(None, Some(transport), "127.0.0.1:53"), usual);
+            assert_eq!(port(None, Some(transport), "127.0.0.1:5300"), 5300);
+            assert_eq!(port(None, None, "127.0.0.1:5300"), usual);
+            assert_eq!(port(Some(8853), None, "127.0.0.1:5300"), 8853);
+        }
+        let both = ConnectionArgs { doh_port: Some(8443), ..args(Some(8853)) };
+        assert_eq!(both.port(Transport::Doh2, None, servers("127.0.0.1:53")), 8443);
+        assert_eq!(both.port(Transport::Dot, None, servers("127.0.0.1:53")), 8853);
         let is_used = |all| args(None).tls(all).ok().map(|tls| tls.is_some());
         assert_eq!((is_used(None), is_used(Some(Transport::Tcp)), is_used(dot)), (Some(true), Some(false), Some(true)));
     }

@@ -61,7 +61,7 @@ pub struct Args {
     /// End after so much of the trace (seconds from its start, or with a unit)
     #[arg(long, value_name = "S")]
     pub stop: Option<Span>,
-    /// Transport of all queries: as-recorded, udp, tcp or dot (DNS over TLS)
+    /// Transport of all queries: as-recorded, udp, tcp, dot (DNS over TLS) or doh2 (DNS over HTTPS, HTTP/2)
     #[arg(long, default_value = "as-recorded", value_parser = parse_transport)]
     pub transport: TransportChoice,
     /// How clients use connections
@@ -176,7 +176,9 @@ impl Plan {
                 max_sockets: max_sockets(workers),
                 policy: args.connections.policy(),
                 tls: args.connections.tls(transport)?,
-                tls_port: args.connections.port(transport, servers),
+                tls_port: args.connections.port(Transport::Dot, transport, servers),
+                doh_port: args.connections.port(Transport::Doh2, transport, servers),
+                doh: args.connections.doh()?,
                 seed: args.seed,
             },
             allowed: args.allow_target.clone(),
@@ -208,6 +210,7 @@ impl Plan {
             "transport": self.plan.transport.map_or("as-recorded", Transport::as_str),
             "connections": args.connections.config(),
             "tls_port": settings.tls.as_ref().map(|_| settings.tls_port),
+            "doh_port": settings.tls.as_ref().map(|_| settings.doh_port),
             "sources": describe_sources(&settings.sources),
             "query_timeout_s": settings.query_timeout as f64 / 1e9,
             "workers": settings.workers,
@@ -314,8 +317,10 @@ fn parse_transport(word: &str) -> Result<TransportChoice, String> {
         return Ok(TransportChoice::AsRecorded);
     }
     match Transport::from_str(word).map_err(|error| error.to_string())? {
-        transport @ (Transport::Udp | Transport::Tcp | Transport::Dot) => Ok(TransportChoice::All(transport)),
-        other => Err(format!("{other} is not built yet: use as-recorded, udp, tcp or dot")),
+        transport @ (Transport::Udp | Transport::Tcp | Transport::Dot | Transport::Doh2) => {
+            Ok(TransportChoice::All(transport))
+        }
+        other => Err(format!("{other} is not built yet: use as-recorded, udp, tcp, dot or doh2")),
     }
 }
 
