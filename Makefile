@@ -17,7 +17,7 @@ demo:
 
 # Everything that must hold before a change goes in.
 test:
-	scripts/need.sh cargo cc nsd knot bind bind-utils unbound tun chromium python
+	scripts/need.sh cargo cc nsd knot bind bind-utils unbound dnsdist tun chromium python
 	$(MAKE) --no-print-directory lint
 	$(CARGO) test --workspace --locked
 

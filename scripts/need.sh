@@ -22,11 +22,12 @@ programs_of() {
         bind-utils) echo dnssec-verify ;;
         unbound) echo unbound ;;
         dnsperf) echo dnsperf ;;
+        dnsdist) echo dnsdist ;;
         ip) echo ip ;;
         tun) echo /dev/net/tun ;;
         python) echo python3 ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, dnsperf, ip, tun, python and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, dnsperf, dnsdist, ip, tun, python and chromium"; exit 2 ;;
     esac
 }
 
@@ -34,7 +35,7 @@ programs_of() {
 packages_of() {
     case $1 in
         cc) echo gcc libc6-dev ;;
-        nsd | knot | unbound | dnsperf) echo "$1" ;;
+        nsd | knot | unbound | dnsperf | dnsdist) echo "$1" ;;
         bind) echo bind9 ;;
         bind-utils) echo bind9-utils ;;
         ip) echo iproute2 ;;
@@ -46,7 +47,7 @@ packages_of() {
 # The services that these packages would start.
 services_of() {
     case $1 in
-        nsd | knot) echo "$1" ;;
+        nsd | knot | dnsdist) echo "$1" ;;
         bind) echo named ;;
         unbound) echo unbound unbound-resolvconf ;;
     esac
