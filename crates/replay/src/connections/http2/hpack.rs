@@ -72,10 +72,10 @@ pub enum Meaning {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     meaning: Meaning,
-    /// Octets of its name.
-    name: u32,
-    /// What it counts.
-    size: u32,
+    /// Octets of its name, which is shorter than a block.
+    name: u16,
+    /// What it counts, at most [`TABLE_SIZE`].
+    size: u16,
 }
 
 /// The dynamic table, the latest entry first.
@@ -182,7 +182,7 @@ impl Table {
         match TABLE.get(place) {
             Some(&(name, value)) => {
                 let (name, value) = (Text::plain(name), Text::plain(value));
-                Ok(Entry { meaning: meaning_of(name, value), name: name.len() as u32, size: 0 })
+                Ok(Entry { meaning: meaning_of(name, value), name: name.len() as u16, size: 0 })
             }
             None => self.entries.get(place - TABLE.len()).copied().ok_or(Unreadable),
         }
@@ -215,7 +215,7 @@ impl Table {
         self.shrink(self.most.saturating_sub(size));
         if size <= self.most {
             self.size += size;
-            self.entries.push_front(Entry { meaning, name: name as u32, size });
+            self.entries.push_front(Entry { meaning, name: name as u16, size: size as u16 });
         }
     }
 
@@ -223,7 +223,7 @@ impl Table {
         while self.size > size
             && let Some(oldest) = self.entries.pop_back()
         {
-            self.size -= oldest.size;
+            self.size -= u32::from(oldest.size);
         }
     }
 
@@ -496,8 +496,8 @@ pub mod tests {
             for block in blocks {
                 let told = meanings(&mut table, &block);
                 prop_assert!(told.is_err() || told.unwrap().len() <= block.len());
-                prop_assert_eq!(table.size, table.entries.iter().map(|entry| entry.size).sum::<u32>());
-                prop_assert!(table.size <= table.most && table.entries.len() <= 128);
+                prop_assert_eq!(table.size, table.entries.iter().map(|entry| u32::from(entry.size)).sum::<u32>());
+                prop_assert!(table.size <= table.most && table.held() <= 1_024);
             }
         }
 
