@@ -23,12 +23,13 @@ programs_of() {
         unbound) echo unbound ;;
         haproxy) echo haproxy ;;
         dnsperf) echo dnsperf ;;
+        dnsdist) echo dnsdist ;;
         ip) echo ip ;;
         tun) echo /dev/net/tun ;;
         python) echo python3 ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, haproxy, dnsperf, ip, tun, python, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, haproxy, dnsperf, dnsdist, ip, tun, python, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -36,7 +37,7 @@ programs_of() {
 packages_of() {
     case $1 in
         cc) echo gcc libc6-dev ;;
-        nsd | knot | unbound | haproxy | dnsperf) echo "$1" ;;
+        nsd | knot | unbound | haproxy | dnsperf | dnsdist) echo "$1" ;;
         bind) echo bind9 ;;
         bind-utils) echo bind9-utils ;;
         ip) echo iproute2 ;;
@@ -49,7 +50,7 @@ packages_of() {
 # The services that these packages would start.
 services_of() {
     case $1 in
-        nsd | knot | haproxy) echo "$1" ;;
+        nsd | knot | haproxy | dnsdist) echo "$1" ;;
         bind) echo named ;;
         unbound) echo unbound unbound-resolvconf ;;
     esac

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ldplayer_emulate::stock::{Bind, Knot, Nsd, Process, Stock, Unbound, Zone};
+use ldplayer_emulate::stock::{Bind, Knot, Nsd, Output, Process, Stock, Unbound, Zone, find};
 use serde_json::Value;
 
 /// The trace of these tests: a second of a root server's clients.
@@ -29,11 +29,14 @@ fn root_zone(folder: &Path) -> Vec<Zone> {
 
 /// Replays the trace and returns the summary of the run.
 fn replay(folder: &Path, server: SocketAddr, arguments: &[&str]) -> Value {
-    let (capture, run, server) = (data("l-root-20161006.pcap.xz"), folder.join("run"), server.to_string());
+    replay_trace(folder, server, &data("l-root-20161006.pcap.xz"), &[&TRACE, arguments].concat())
+}
+
+fn replay_trace(folder: &Path, server: SocketAddr, trace: &Path, arguments: &[&str]) -> Value {
+    let (run, server) = (folder.join("run"), server.to_string());
     let common = ["--server", &server, "--sources", "pool:127.0.0.0/8", "--query-timeout", "20s", "--force", "-o"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
-    command.arg("replay").arg(capture).args(common).arg(&run).args(TRACE).args(["--connect-timeout", "20s"]);
-    command.args(arguments);
+    command.arg("replay").arg(trace).args(common).arg(&run).args(["--connect-timeout", "20s"]).args(arguments);
     let output = command.output().unwrap();
     // Whether a busy machine was on time is the verdict's to say.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
@@ -143,6 +146,121 @@ fn stock_servers_answer_over_tls_as_over_udp() {
     }
 }
 
+/// Unbound with the option that names the port for each of these addresses, too.
+fn encrypted_unbound(plain: SocketAddr, more: &[(&str, SocketAddr)]) -> Process {
+    let (key, pem) = (certificate("server.key"), certificate("server.pem"));
+    let mut extra = format!(
+        "server:\n  local-zone: \".\" static\n  minimal-responses: yes\n  incoming-num-tcp: 1000\n  \
+         tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\"\n"
+    );
+    for (option, address) in more {
+        extra += &format!("  interface: {}@{}\n  {option}: {}\n", address.ip(), address.port(), address.port());
+    }
+    Unbound { extra, ipv6: false, ..Unbound::default() }.start(&[plain]).unwrap()
+}
+
+/// Unbound, BIND and dnsdist before that, each with its address for UDP and the one for HTTPS.
+fn stock_servers_over_https(folder: &Path) -> Vec<(SocketAddr, SocketAddr, Process)> {
+    let (key, pem) = (certificate("server.key"), certificate("server.pem"));
+    let (plain, https) = (free_address(), free_address());
+    let unbound = encrypted_unbound(plain, &[("https-port", https)]);
+    let (bind_plain, bind_https) = (free_address(), free_address());
+    let (ip, port) = (bind_https.ip(), bind_https.port());
+    let zones = root_zone(folder);
+    let head = format!(
+        "tls t {{ key-file \"{key}\"; cert-file \"{pem}\"; }};\nhttp h {{ endpoints {{ \"/dns-query\"; }}; \
+         listener-clients 0; }};\noptions {{\n  listen-on port {port} tls t http h {{ {ip}; }};"
+    );
+    let options = Bind::options(&[bind_plain]).replacen("options {", &head, 1);
+    let zone = format!("zone \".\" {{ type primary; file \"{}\"; }};\n", zones[0].file.display());
+    let bind = Bind::with_configuration(options + &zone, zones).start(&[bind_plain]).unwrap();
+    let (front_plain, front_https) = (free_address(), free_address());
+    let front = dnsdist(folder, front_plain, front_https, bind_plain);
+    vec![(plain, https, unbound), (front_plain, front_https, front), (bind_plain, bind_https, bind)]
+}
+
+/// dnsdist before a server, over UDP and HTTPS.
+fn dnsdist(folder: &Path, plain: SocketAddr, https: SocketAddr, behind: SocketAddr) -> Process {
+    let file = folder.join("dnsdist.conf");
+    let text = format!(
+        "setLocal(\"{plain}\")\nsetACL(\"127.0.0.0/8\")\nsetSecurityPollSuffix(\"\")\n\
+         newServer{{address=\"{behind}\", healthCheckMode=\"up\"}}\n\
+         addDOHLocal(\"{https}\", \"{}\", \"{}\", \"/dns-query\")\n",
+        certificate("server.pem"),
+        certificate("server.key")
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(find("dnsdist", "dnsdist").unwrap());
+    command.args(["--supervised", "--disable-syslog", "-C"]).arg(file);
+    let mut process = Process::start("dnsdist", &mut command, Output::Log(folder.join("dnsdist.log"))).unwrap();
+    process.wait_for(plain).unwrap();
+    process
+}
+
+#[test]
+fn stock_servers_answer_over_https_as_over_udp() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca = certificate("ca.pem");
+    for (plain, https, _process) in &stock_servers_over_https(folder.path()) {
+        let udp = replay(folder.path(), *plain, &["--transport", "udp"]);
+        let doh = |arguments: &[&str]| replay(folder.path(), *https, &[&["--transport", "doh2"], arguments].concat());
+        for method in ["post", "get"] {
+            let reused =
+                doh(&["--tls-ca", &ca, "--tls-name", "dns.test", "--idle-timeout", "50ms", "--doh-method", method]);
+            is_answered(&reused, "doh2", &udp);
+            assert!(reused["connections"]["opened"].as_u64() >= udp["clients"]["total"].as_u64());
+        }
+        for version in ["1.2", "1.3"] {
+            let single = doh(&["--tls-insecure", "--queries-per-connection", "1", "--tls-version", version]);
+            is_answered(&single, "doh2", &udp);
+            let connections = &single["connections"];
+            assert_eq!(connections["opened"], single["queries"]["trace"]);
+            assert!(connections["resumed"].as_u64() > Some(0), "TLS {version}: {connections}");
+        }
+        // The one client of a list of questions has many streams on a connection at once, up to the server's limit.
+        let list = folder.path().join("questions");
+        std::fs::write(&list, (0..3_000).map(|number| format!("q{number}.test A\n")).collect::<String>()).unwrap();
+        let many = ["--transport", "doh2", "--tls-insecure", "--timing", "fast", "--max-outstanding", "150"];
+        let crowd = replay_trace(folder.path(), *https, &list, &many);
+        assert_eq!((&crowd["queries"]["answered"], &crowd["queries"]["trace"]), (&3_000.into(), &3_000.into()));
+        assert!(crowd["connections"]["opened"].as_u64() < Some(60), "{}", crowd["connections"]);
+        let elsewhere = doh(&["--tls-insecure", "--doh-path", "/elsewhere", "--idle-timeout", "50ms"]);
+        assert_eq!(elsewhere["queries"]["failed_by_reason"]["http_status"], elsewhere["queries"]["trace"]);
+    }
+}
+
+#[test]
+fn queries_go_over_the_transports_that_they_were_recorded_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let [plain, tls, https] = [free_address(), free_address(), free_address()];
+    let _server = encrypted_unbound(plain, &[("tls-port", tls), ("https-port", https)]);
+    let rules = folder.path().join("rules.toml");
+    let text = ["dot", "doh2"].map(|transport| format!("[[rule]]\nshare = \"40 %\"\ntransport = \"{transport}\"\n"));
+    std::fs::write(&rules, text.concat()).unwrap();
+    let (tls_port, https_port) = (tls.port().to_string(), https.port().to_string());
+    let mixed = ["--rules", rules.to_str().unwrap(), "--idle-timeout", "50ms"];
+    let to_ports = ["--tls-insecure", "--tls-port", &tls_port, "--doh-port", &https_port];
+    let run = replay(folder.path(), plain, &[&mixed[..], &to_ports].concat());
+    let queries = &run["queries"];
+    assert_eq!(queries["answered"], queries["trace"], "{queries}");
+    for transport in ["udp", "dot", "doh2"] {
+        assert!(queries["sent_by_transport"][transport].as_u64() > Some(0), "{transport}: {queries}");
+    }
+    let untrusting = replay(folder.path(), plain, &mixed);
+    let kept_back = &untrusting["queries"]["not_sent_by_reason"]["transport_not_available"];
+    let encrypted = ["dot", "doh2"].map(|transport| queries["sent_by_transport"][transport].as_u64().unwrap());
+    assert_eq!(kept_back, &encrypted.iter().sum::<u64>());
+}
+
+#[test]
+fn a_server_that_speaks_no_http_2_fails_the_handshake() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = stock_servers_over_tls(folder.path());
+    let (_, tls, _process) = &servers[1];
+    let run = replay(folder.path(), *tls, &["--transport", "doh2", "--tls-insecure"]);
+    assert_eq!(run["queries"]["failed_by_reason"]["alpn"], run["queries"]["trace"], "{}", run["queries"]);
+}
+
 #[test]
 fn bad_connection_options_are_one_line_and_status_2() {
     for (arguments, word) in [
@@ -155,6 +273,8 @@ fn bad_connection_options_are_one_line_and_status_2() {
         (["--transport=dot", "--tls-name=a b"], "a b"),
         (["--transport", "udp=60,tcp=5"], "the shares sum to 65 %"),
         (["--transport-shares", "no/such.toml"], "no/such.toml"),
+        (["--doh-method", "put"], "post or get"),
+        (["--doh-path", "a b"], "a b"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
         let output = command.args(["replay", "x", "--server", "127.0.0.1:5399"]).args(arguments).output().unwrap();

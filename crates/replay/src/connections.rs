@@ -6,6 +6,7 @@
 
 mod connection;
 mod counts;
+mod doh;
 mod early;
 mod encrypted;
 mod ending;
@@ -19,6 +20,8 @@ mod simulation;
 mod tests;
 #[cfg(test)]
 mod tests_classes;
+#[cfg(test)]
+mod tests_doh;
 #[cfg(test)]
 mod tests_early;
 #[cfg(test)]
@@ -34,10 +37,11 @@ use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status, Transport}
 
 use self::connection::{Connection, State};
 pub use self::counts::ConnectionCounts;
+pub use self::doh::Doh;
 pub use self::http2::DohSettings;
 pub use self::policy::{PIPELINE_MOST, Policy};
 use self::request::{Request, Stage};
-pub use self::tls::{TlsClient, TlsError, TlsSettings, TlsTrust};
+pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
 use crate::counts::Counts;
 use crate::matching::repeats_question;
 use crate::pending::Pending;
@@ -118,13 +122,15 @@ pub struct Connections {
     /// … and those that it closes earlier, since the server said so. Sorted as long as a server says the same to all.
     told_idle: List,
     requests: Slab<Request, 2>,
-    by_id: HashMap<(u64, u16), Slot, foldhash::fast::FixedState>,
+    /// Requests written, by connection and by ID or, over HTTP/2, by stream.
+    by_id: HashMap<(u64, u32), Slot, foldhash::fast::FixedState>,
     waiting: List,
     lingering: List,
     actions: VecDeque<Action>,
     /// What the peers of closed connections are still to be told.
     last_words: Vec<(Slot, Vec<u8>)>,
     tls: Option<TlsClient>,
+    doh: Option<Doh>,
     /// Content before its encryption or after its decryption, for the time of a call.
     content: Vec<u8>,
     numbered: u64,
@@ -134,7 +140,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// A machine without connections. Encrypted ones need `tls`.
+    /// A machine without connections. Those over TLS need `tls`, and those over HTTPS [`Self::with_doh`].
     pub fn new(config: Config, tls: Option<TlsClient>) -> Self {
         let config = Config { policy: config.policy.bounded(), ..config };
         Self {
@@ -153,6 +159,7 @@ impl Connections {
             actions: VecDeque::new(),
             last_words: Vec::new(),
             tls,
+            doh: None,
             content: Vec::new(),
             numbered: 0,
             outcomes: Vec::new(),
@@ -242,7 +249,7 @@ impl Connections {
         let Some(connection) = self.connections.get_mut(at).filter(|it| it.state == State::Opening) else { return };
         connection.port = port;
         let took = now - connection.since;
-        let is_encrypted = connection.transport == Transport::Dot;
+        let is_encrypted = connection.transport != Transport::Tcp;
         if let Some(opener) = self.opener(at) {
             opener.row.connect_ns = Some(took);
         }
@@ -312,6 +319,11 @@ impl Connections {
     /// The other side ended a connection: what it had not answered is sent again on a new one, once.
     pub fn handle_closed(&mut self, at: Slot, now: RunTime, end: End) {
         let reason = if end == End::Closed { Reason::ClosedByServer } else { Reason::ResetByServer };
+        self.orphan(at, now, end, reason);
+    }
+
+    /// The same for a `reason` of its own.
+    fn orphan(&mut self, at: Slot, now: RunTime, end: End, reason: Reason) {
         if self.connections.get(at).is_some_and(Connection::is_rising) {
             return self.handle_failed(at, reason);
         }
@@ -339,7 +351,7 @@ impl Connections {
             self.expire(slot, now, None);
         }
         while let Some(slot) = self.overdue(&self.lingering, now) {
-            self.release(slot);
+            self.give_up(slot);
         }
         for class in 0..self.idle.len() {
             while let Some(at) = self.first_since(&self.idle[class], now, self.policies[class].idle_timeout) {
@@ -438,8 +450,9 @@ impl Connections {
 
     fn has_room(&self, at: Slot) -> bool {
         self.connections.get(at).is_some_and(|connection| {
-            let policy = self.policy(connection.class);
-            connection.taken < policy.queries_per_connection && connection.load() < policy.pipeline as usize
+            connection.taken < self.queries_most(connection)
+                && connection.load() < self.policy(connection.class).pipeline as usize
+                && self.has_stream(connection)
         })
     }
 
@@ -473,6 +486,7 @@ impl Connections {
             queue: List::default(),
             outstanding: List::default(),
             tls: None,
+            http2: None,
             buffers: None,
         });
         self.current.insert(key, at);
@@ -548,6 +562,9 @@ impl Connections {
     fn handle_content(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let number = connection.number;
+        if connection.http2.is_some() {
+            return self.handle_frames(at, number, now, octets);
+        }
         let mut kept = connection.take_input();
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
@@ -563,20 +580,23 @@ impl Connections {
 
     /// Appends queued queries, as many as one write takes.
     fn compose_queue(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
+        if let Some(http2) = self.connections.get_mut(at).and_then(|connection| connection.http2.as_mut()) {
+            http2.take_output(out);
+        }
         while out.len() < WRITE_AT_ONCE {
-            let Some(slot) = self.connections.get(at).and_then(|connection| connection.queue.first()) else { return };
+            let connection = self.connections.get(at).filter(|connection| connection.takes_messages());
+            let Some(slot) = connection.and_then(|connection| connection.queue.first()) else { return };
             self.compose_one(at, slot, now, out);
         }
     }
 
     fn compose_one(&mut self, at: Slot, slot: Slot, now: RunTime, out: &mut Vec<u8>) {
-        let id = self.free_id(at);
+        let Some((id, length)) = self.compose_message(at, slot, out) else { return };
         let Some(connection) = self.connections.get_mut(at) else { return };
         self.requests.unlink(&mut connection.queue, slot);
         self.requests.append(&mut connection.outstanding, slot);
         let (number, port) = (connection.number, connection.port);
         let is_resumed = connection.tls.as_ref().is_some_and(|session| session.is_resumed());
-        let block = if connection.tls.is_some() { self.config.policy.padding } else { 0 };
         self.by_id.insert((number, id), slot);
         self.submit(slot, now);
         let Some(request) = self.requests.get_mut(slot) else { return };
@@ -584,7 +604,19 @@ impl Connections {
         request.stage = Stage::Outstanding;
         request.row.client_port = port;
         request.row.resumed = is_resumed;
-        request.row.query_bytes = framing::append(out, &request.wire, id, block);
+        request.row.query_bytes = length;
+    }
+
+    /// Appends a message as its transport has it, and returns the ID or stream that its answer will have, and its length.
+    fn compose_message(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u32, u16)> {
+        let connection = self.connections.get(at)?;
+        if connection.http2.is_some() {
+            return self.compose_request(at, slot, out);
+        }
+        let block = if connection.tls.is_some() { self.config.policy.padding } else { 0 };
+        let id = self.free_id(at);
+        let length = framing::append(out, &self.requests.get(slot)?.wire, id, block);
+        Some((u32::from(id), length))
     }
 
     /// An ID free on the connection; one that only waits for a late answer is given up. There is one, since no connection
@@ -593,7 +625,7 @@ impl Connections {
         let Some((number, mut id)) = self.connections.get(at).map(|it| (it.number, it.id)) else { return 0 };
         loop {
             id = id.wrapping_add(1);
-            match self.by_id.get(&(number, id)).copied() {
+            match self.by_id.get(&(number, u32::from(id))).copied() {
                 None => break,
                 Some(slot) if self.requests.get(slot).is_none_or(|request| request.stage == Stage::Lingering) => {
                     self.release(slot);
@@ -612,7 +644,7 @@ impl Connections {
         let Some(message) = Message::new(octets).filter(Message::is_response) else {
             return self.stray(at, now, octets, Reason::Garbage);
         };
-        let Some(&slot) = self.by_id.get(&(number, message.id())) else {
+        let Some(&slot) = self.by_id.get(&(number, u32::from(message.id()))) else {
             return self.stray(at, now, octets, Reason::UnknownId);
         };
         if self.requests.get(slot).is_some_and(|request| !repeats_question(&request.wire, &message)) {

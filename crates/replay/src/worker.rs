@@ -11,7 +11,7 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 
-use crate::connections::{Config, ConnectionCounts, Connections, TlsClient};
+use crate::connections::{ALPN_DOT, Config, ConnectionCounts, Connections, Doh, TlsClient};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
 use crate::quic::{ALPN_DOQ, Doh3, Outgoing, Quic, QuicTls};
@@ -302,8 +302,7 @@ impl<'a> Worker<'a> {
     const fn speaks(&self, transport: Transport) -> bool {
         match transport {
             Transport::Udp | Transport::Tcp => true,
-            Transport::Dot | Transport::Doq | Transport::Doh3 => self.settings.tls.is_some(),
-            Transport::Doh2 => false,
+            Transport::Dot | Transport::Doh2 | Transport::Doh3 | Transport::Doq => self.settings.tls.is_some(),
         }
     }
 
@@ -545,8 +544,10 @@ fn udp_config(settings: &Settings) -> UdpConfig {
 
 fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
     let config = config(number, 0, settings);
-    let tls = settings.tls.as_ref().map(TlsClient::new).transpose().map_err(io::Error::other)?;
-    Ok(Connections::new(config, tls).with_classes(&settings.classes))
+    let tls = settings.tls.as_ref();
+    let dot = tls.map(|tls| TlsClient::new(tls, ALPN_DOT)).transpose().map_err(io::Error::other)?;
+    let doh = tls.map(|tls| Doh::new(tls, &settings.doh)).transpose().map_err(io::Error::other)?;
+    Ok(Connections::new(config, dot).with_doh(doh).with_classes(&settings.classes))
 }
 
 /// The machine of QUIC. What it knows as run time 0 is a moment like any other: only distances count.

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use ldplayer_core::{RunTime, Transport};
 
+use super::http2::Http2;
 use super::tls::Tls;
 use crate::slab::List;
 
@@ -64,6 +65,8 @@ pub struct Connection {
     pub outstanding: List<1>,
     /// The TLS session, where there is one.
     pub tls: Option<Box<Tls>>,
+    /// HTTP/2, where it is spoken, once the session is up.
+    pub http2: Option<Box<Http2>>,
     /// What is in flight; `None` when nothing is.
     pub buffers: Option<Box<Buffers>>,
 }
@@ -99,9 +102,15 @@ impl Connection {
         matches!(self.state, State::Opening | State::Handshaking)
     }
 
+    /// Whether the next message may be written.
+    pub fn takes_messages(&self) -> bool {
+        self.http2.as_ref().is_none_or(|http2| http2.room() > 0)
+    }
+
     /// Whether there is something to write.
     pub fn has_output(&self) -> bool {
-        !self.queue.is_empty()
+        (!self.queue.is_empty() && self.takes_messages())
+            || self.http2.as_ref().is_some_and(|http2| http2.has_output())
             || self.buffers.as_ref().is_some_and(|buffers| !buffers.output.is_empty())
             || self.tls.as_ref().is_some_and(|tls| tls.has_output())
     }

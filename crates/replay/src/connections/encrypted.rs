@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ldplayer_core::{Reason, RunTime};
+use ldplayer_core::{Reason, RunTime, Transport};
 
 use super::connection::{Connection, State};
 use super::{Connections, End, tls};
@@ -11,12 +11,13 @@ use crate::slab::Slot;
 impl Connections {
     pub(super) fn start_tls(&mut self, at: Slot, now: RunTime) {
         let rememberer = self.rememberer(at);
-        let Some(class) = self.connections.get(at).map(|connection| connection.class) else { return };
-        let early = self.policy(class).early_data;
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Handshaking;
+        let (class, transport) = (connection.class, connection.transport);
         let server = self.servers[usize::from(connection.server)];
-        let session = self.tls.as_ref().and_then(|tls| tls.start(rememberer, server, now, early).ok());
+        let early = transport == Transport::Dot && self.policy(class).early_data;
+        let session = self.tls_of(transport).and_then(|tls| tls.start(rememberer, server, now, early).ok());
+        let Some(connection) = self.connections.get_mut(at) else { return };
         match session {
             Some(session) => {
                 connection.tls = Some(Box::new(session));
@@ -37,11 +38,13 @@ impl Connections {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
         let rememberer = self.rememberer(at);
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        let Some(session) = &mut connection.tls else { return };
-        if let Some(tls) = &self.tls {
+        let Some(connection) = self.connections.get(at) else { return };
+        let number = connection.number;
+        if let Some(tls) = self.tls_of(connection.transport) {
             tls.set_client(rememberer);
         }
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let Some(session) = &mut connection.tls else { return };
         let result = session.read(octets, &mut content);
         let (is_up, has_ended) = (session.is_up(), session.has_ended());
         if is_up && connection.state == State::Handshaking {
@@ -49,6 +52,10 @@ impl Connections {
         }
         self.handle_content(at, now, &content);
         self.content = content;
+        // The content may have ended the connection, and its slot may have a new one.
+        if self.number(at) != Some(number) {
+            return;
+        }
         self.call(at);
         match result {
             Err(error) if !is_up => self.handle_failed(at, tls::reason(&error)),
@@ -61,6 +68,9 @@ impl Connections {
     pub(super) fn finish_handshake(&mut self, at: Slot, now: RunTime) {
         let Some(session) = self.connections.get(at).and_then(|connection| connection.tls.as_ref()) else { return };
         let (took, is_resumed, is_early) = (now - session.began, session.is_resumed(), session.is_early_accepted());
+        if !self.start_http2(at) {
+            return self.handle_failed(at, Reason::Alpn);
+        }
         if let Some(opener) = self.opener(at) {
             opener.row.handshake_ns = Some(took);
         }

@@ -3,27 +3,32 @@
 use ldplayer_core::{Outcome, Reason, RunTime, Status};
 
 use super::connection::{Connection, State};
+use super::http2::ErrorCode;
 use super::request::{Request, Stage};
-use super::{Action, Connections, End, Key, Policy, place};
+use super::{Action, Connections, End, Key, place};
 use crate::slab::Slot;
 
 impl Connections {
     /// Lets a connection on which nothing is outstanding be idle, or ends it.
     pub(super) fn settle(&mut self, at: Slot, now: RunTime) {
-        let Some(class) = self.connections.get(at).map(|connection| connection.class) else { return };
-        let Policy { queries_per_connection, idle_timeout: own, .. } = *self.policy(class);
-        let Some(connection) = self.connections.get_mut(at) else { return };
+        let Some(connection) = self.connections.get(at) else { return };
         if connection.state != State::Open || connection.load() > 0 {
             return;
         }
-        if connection.taken >= queries_per_connection {
+        if connection.http2.as_ref().is_some_and(|http2| http2.is_leaving()) {
+            self.remove(at, End::Closed);
+            return;
+        }
+        let class = connection.class;
+        let own = self.policy(class).idle_timeout;
+        if connection.taken >= self.queries_most(connection) {
             self.remove(at, End::Spent);
             return;
         }
         let told = connection.told(own);
         if told.unwrap_or(own) == 0 {
             self.remove(at, End::Idle);
-        } else {
+        } else if let Some(connection) = self.connections.get_mut(at) {
             connection.state = State::Idle;
             connection.since = now;
             let key = (connection.client, connection.transport);
@@ -95,10 +100,10 @@ impl Connections {
     /// Takes a connection that was up out of everything and tells the worker to close it.
     pub(super) fn remove(&mut self, at: Slot, end: End) -> Option<Connection> {
         self.leave_idle(at);
+        let is_left = |it: &Connection| it.http2.as_ref().is_some_and(|http2| http2.is_leaving() && it.load() == 0);
         let by_client = matches!(end, End::Idle | End::Spent | End::Room);
-        let session = self.connections.get_mut(at).and_then(|connection| connection.tls.as_mut());
-        if let Some(words) = session.filter(|_| by_client).and_then(|session| session.close()) {
-            self.last_words.push((at, words));
+        if by_client || self.connections.get(at).is_some_and(is_left) {
+            self.say_farewell(at, ErrorCode::NoError);
         }
         let connection = self.take(at)?;
         if connection.is_open() {

@@ -35,8 +35,8 @@ pub struct Request {
     pub deadline: RunTime,
     /// The connection that it was assigned to.
     pub connection: Slot,
-    /// The ID under which it was written.
-    pub id: u16,
+    /// The ID under which it was written, or the stream.
+    pub id: u32,
     /// Where it stands.
     pub stage: Stage,
     /// It has a deadline, and a place on the list of those that have.

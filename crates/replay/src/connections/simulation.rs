@@ -8,7 +8,8 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 
 use rustls::{ServerConfig, ServerConnection};
 
-use super::{Action, Config, Connections, End, Policy, TlsClient, TlsSettings, framing};
+use super::http2::DohSettings;
+use super::{ALPN_DOT, Action, Config, Connections, Doh, End, Policy, TlsClient, TlsSettings, framing};
 use crate::route::{Route, SocketKey};
 use crate::slab::Slot;
 use crate::test::query;
@@ -46,6 +47,14 @@ enum Event {
 
 type Behaviour = Box<dyn FnMut(u64, &[u8]) -> Vec<Reply>>;
 
+/// How the network of a test over HTTPS is set up.
+pub struct Https<'a> {
+    pub config: Config,
+    pub settings: &'a TlsSettings,
+    pub doh: DohSettings,
+    pub tls: Arc<ServerConfig>,
+}
+
 /// The machine, a server, and what is on its way between them.
 pub struct Network {
     pub machine: Connections,
@@ -56,6 +65,8 @@ pub struct Network {
     /// Every message that reached the server, with its connection.
     pub seen: Vec<(u64, Vec<u8>)>,
     server: Behaviour,
+    /// What the server does with octets of a stream, where it does not read messages behind their length.
+    raw: Option<Behaviour>,
     /// How the server speaks TLS, and its sessions.
     pub tls: Option<Arc<ServerConfig>>,
     sessions: HashMap<u64, ServerConnection>,
@@ -124,6 +135,7 @@ impl Network {
             room: usize::MAX,
             seen: Vec::new(),
             server: Box::new(server),
+            raw: None,
             tls: None,
             sessions: HashMap::new(),
             slots: HashMap::new(),
@@ -140,8 +152,15 @@ impl Network {
         tls: Arc<ServerConfig>,
         server: impl FnMut(u64, &[u8]) -> Vec<Reply> + 'static,
     ) -> Self {
-        let machine = Connections::new(config(policy), Some(TlsClient::new(settings).unwrap()));
+        let machine = Connections::new(config(policy), Some(TlsClient::new(settings, ALPN_DOT).unwrap()));
         Self { machine, tls: Some(tls), ..Self::new(config(policy), server) }
+    }
+
+    /// A network whose clients speak TLS and HTTPS, and whose server takes the octets inside as they come.
+    pub fn https(of: Https<'_>, raw: impl FnMut(u64, &[u8]) -> Vec<Reply> + 'static) -> Self {
+        let dot = TlsClient::new(of.settings, ALPN_DOT).unwrap();
+        let machine = Connections::new(of.config, Some(dot)).with_doh(Some(Doh::new(of.settings, &of.doh).unwrap()));
+        Self { machine, tls: Some(of.tls), raw: Some(Box::new(raw)), ..Self::new(of.config, |_, _| vec![]) }
     }
 
     pub fn honest(policy: Policy) -> Self {
@@ -221,11 +240,11 @@ impl Network {
     fn serve_tls(&mut self, number: u64, mut octets: &[u8]) {
         let config = Arc::clone(self.tls.as_ref().unwrap());
         let mut session = self.sessions.remove(&number).unwrap_or_else(|| ServerConnection::new(config).unwrap());
+        session.set_buffer_limit(None);
         let mut failed = false;
         let mut content = Vec::new();
         while !octets.is_empty() && !failed {
-            session.read_tls(&mut octets).unwrap();
-            failed = session.process_new_packets().is_err();
+            failed = session.read_tls(&mut octets).is_err() || session.process_new_packets().is_err();
             if let Some(mut early) = session.early_data() {
                 let _ = early.read_to_end(&mut content);
             }
@@ -263,22 +282,31 @@ impl Network {
     }
 
     fn serve(&mut self, number: u64, octets: &[u8]) {
+        if let Some(raw) = &mut self.raw {
+            let replies = raw(number, octets);
+            return self.reply(number, replies);
+        }
         let mut stream = self.streams.remove(&number).unwrap_or_default();
         stream.extend_from_slice(octets);
         let mut rest = stream.as_slice();
         while let Some(message) = framing::split(&mut rest) {
             self.seen.push((number, message.to_vec()));
-            for reply in (self.server)(number, message) {
-                let at = self.slots[&number];
-                match reply {
-                    Reply::Segments(segments) => segments.into_iter().for_each(|octets| self.send(number, octets)),
-                    Reply::Close => self.schedule(DELAY, Event::Ends(at, number, End::Closed)),
-                    Reply::Reset => self.schedule(DELAY, Event::Ends(at, number, End::Reset)),
-                }
-            }
+            let replies = (self.server)(number, message);
+            self.reply(number, replies);
         }
         let rest = rest.to_vec();
         self.streams.insert(number, rest);
+    }
+
+    fn reply(&mut self, number: u64, replies: Vec<Reply>) {
+        let at = self.slots[&number];
+        for reply in replies {
+            match reply {
+                Reply::Segments(segments) => segments.into_iter().for_each(|octets| self.send(number, octets)),
+                Reply::Close => self.schedule(DELAY, Event::Ends(at, number, End::Closed)),
+                Reply::Reset => self.schedule(DELAY, Event::Ends(at, number, End::Reset)),
+            }
+        }
     }
 
     /// Carries out what the machine wants, as the worker does.

@@ -113,7 +113,7 @@ fn a_class_decides_for_itself() {
     let [takes, _] = servers(1 << 14);
     let mut network = network(early(), &takes);
     let classes = [early(), Policy { early_data: false, ..early() }];
-    let tls = TlsClient::new(&settings()).unwrap();
+    let tls = TlsClient::new(&settings(), ALPN_DOT).unwrap();
     network.machine = Connections::new(config(early()), Some(tls)).with_classes(&classes);
     let queries = [(0, 0), (1, 0), (0, 1_000), (1, 1_000)].into_iter().zip(0..);
     let rows = network.replay(queries.map(|((class, due), at)| of_class(class, dot_query(at, class, due))));

@@ -12,19 +12,25 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::simulation::{DELAY, Network, Reply, answer, framed, policy, tcp_query};
 use super::{Policy, TlsSettings, TlsTrust};
 
-fn data(name: &str) -> PathBuf {
+pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
 pub fn server(certificate: &str) -> Arc<ServerConfig> {
+    server_of(certificate, &[])
+}
+
+/// A server that chooses among these protocols.
+pub fn server_of(certificate: &str, protocols: &[&[u8]]) -> Arc<ServerConfig> {
     let certificate = CertificateDer::from_pem_file(data(certificate)).unwrap();
     let key = PrivateKeyDer::from_pem_file(data("server.key")).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     Arc::new(config)
 }
 
@@ -86,7 +92,7 @@ fn a_class_without_resumption_resumes_nothing() {
     let once = Policy { queries_per_connection: 1, ..policy() };
     let classes = [once, Policy { resumption: false, ..once }];
     let mut network = network(&settings());
-    let tls = super::TlsClient::new(&settings()).unwrap();
+    let tls = super::TlsClient::new(&settings(), super::ALPN_DOT).unwrap();
     network.machine = super::Connections::new(super::simulation::config(once), Some(tls)).with_classes(&classes);
     let queries = [(0, 0), (1, 0), (0, 300), (1, 300)].into_iter().zip(0..);
     let rows = network.replay(

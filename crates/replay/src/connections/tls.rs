@@ -9,10 +9,9 @@ use std::sync::Arc;
 use ldplayer_core::{Reason, RunTime};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, TransmitTlsData, UnbufferedStatus, WriteTraffic};
-use rustls::{CertificateError, ClientConfig, Error, HandshakeKind};
+use rustls::{AlertDescription, CertificateError, ClientConfig, Error, HandshakeKind};
 
-pub use self::client::Unchecked;
-pub use self::client::{TlsClient, TlsError, TlsSettings, TlsTrust};
+pub use self::client::{ALPN_DOT, ALPN_H2, TlsClient, TlsError, TlsSettings, TlsTrust, Unchecked};
 pub use self::tickets::Tickets;
 
 /// Octets that a record adds to its content, at most (RFC 8446 §5.2).
@@ -161,6 +160,11 @@ impl Tls {
         self.is_up
     }
 
+    /// The protocol that the peer has chosen (RFC 7301), if it has.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.session.alpn_protocol()
+    }
+
     /// Whether the peer has ended its side.
     pub const fn has_ended(&self) -> bool {
         self.has_ended
@@ -281,6 +285,7 @@ pub fn reason(error: &Error) -> Reason {
             }
             _ => Reason::CertificateUntrusted,
         },
+        Error::AlertReceived(AlertDescription::NoApplicationProtocol) => Reason::Alpn,
         _ => Reason::Handshake,
     }
 }

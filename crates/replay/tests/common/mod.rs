@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use ldplayer_core::message::{CLASS_IN, QueryParts, flag};
 use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
-use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Policy, Precision, Servers, Settings, Sources, run};
+use ldplayer_replay::{
+    DohSettings, Drain, Feed, LinkError, Monitor, Policy, Precision, Servers, Settings, Sources, run,
+};
 
 pub struct Batches(pub Vec<Vec<Query>>);
 
@@ -65,7 +67,7 @@ pub fn settings(server: SocketAddr) -> Settings {
         tls: None,
         tls_port: 853,
         doh_port: 443,
-        doh: ldplayer_replay::DohSettings::default(),
+        doh: DohSettings::default(),
         seed: 1,
     }
 }

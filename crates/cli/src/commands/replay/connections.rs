@@ -60,8 +60,8 @@ pub struct ConnectionArgs {
     /// Version of TLS
     #[arg(long, value_name = "1.2|1.3", default_value = "1.3", value_parser = ["1.2", "1.3"])]
     pub tls_version: String,
-    /// Port of the servers for DNS over TLS, QUIC and HTTPS [default: that of --server with --transport dot, doq or doh3,
-    /// unless it is 53; 853 for dot and doq and 443 for doh3 else]
+    /// Port of the servers for DNS over TLS, QUIC and HTTPS [default: that of --server with --transport dot, doq, doh2 or doh3,
+    /// unless it is 53; else 853, and 443 over HTTPS]
     #[arg(long, value_name = "PORT")]
     pub tls_port: Option<u16>,
     /// Send queries with the first message of a resumed session (early data of TLS 1.3, 0-RTT of QUIC), where the server allows
@@ -206,7 +206,7 @@ fn parse_padding(word: &str) -> Result<u16, String> {
 
 /// Whether a transport has servers show certificates.
 const fn is_encrypted(transport: Transport) -> bool {
-    matches!(transport, Transport::Dot | Transport::Doq | Transport::Doh3)
+    matches!(transport, Transport::Dot | Transport::Doh2 | Transport::Doh3 | Transport::Doq)
 }
 
 fn parse_method(word: &str) -> Result<DohMethod, String> {
@@ -251,7 +251,9 @@ mod tests {
         };
         let servers = |server: &str| Servers { v4: Some(server.parse().unwrap()), v6: None };
         let dot = Some(Transport::Dot);
-        for (transport, usual) in [(Transport::Dot, 853), (Transport::Doq, 853), (Transport::Doh3, 443)] {
+        for (transport, usual) in
+            [(Transport::Dot, 853), (Transport::Doq, 853), (Transport::Doh2, 443), (Transport::Doh3, 443)]
+        {
             let port = |given, all, server: &str| args(given).port(transport, all, servers(server));
             assert_eq!(port(None, Some(transport), "127.0.0.1:53"), usual);
             assert_eq!(port(None, Some(transport), "127.0.0.1:5300"), 5300);
@@ -260,6 +262,7 @@ mod tests {
         }
         let both = ConnectionArgs { doh_port: Some(8443), ..args(Some(8853)) };
         assert_eq!(both.port(Transport::Doh3, None, servers("127.0.0.1:53")), 8443);
+        assert_eq!(both.port(Transport::Doh2, None, servers("127.0.0.1:53")), 8443);
         assert_eq!(both.port(Transport::Dot, None, servers("127.0.0.1:53")), 8853);
         let is_used = |all| args(None).tls(all).ok().map(|tls| tls.is_some());
         assert_eq!((is_used(None), is_used(Some(Transport::Tcp)), is_used(dot)), (Some(true), Some(false), Some(true)));

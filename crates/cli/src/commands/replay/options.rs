@@ -349,7 +349,6 @@ fn parse_transport(word: &str) -> Result<TransportChoice, String> {
 /// A transport that queries can be sent over.
 pub fn parse_one_transport(word: &str) -> Result<Transport, String> {
     match Transport::from_str(word).map_err(|error| error.to_string())? {
-        Transport::Doh2 => Err("doh2 is not built yet: use as-recorded, udp, tcp, dot, doq or doh3".to_owned()),
         transport => Ok(transport),
     }
 }

@@ -18,7 +18,9 @@ use super::Tls;
 use super::tickets::Tickets;
 
 /// The protocol that clients of DNS over TLS offer (the registry of ALPN identifiers of RFC 7301).
-const DOT: &[u8] = b"dot";
+pub const ALPN_DOT: &[u8] = b"dot";
+/// The protocol that clients of DNS over HTTPS offer (RFC 9113 §3.2).
+pub const ALPN_H2: &[u8] = b"h2";
 
 /// Whose certificates are accepted.
 #[derive(Clone, Debug)]
@@ -104,11 +106,11 @@ impl fmt::Debug for TlsClient {
 }
 
 impl TlsClient {
-    /// Clients that behave as `settings` say.
+    /// Clients that behave as `settings` say and offer `protocol`. Their tickets are those of this protocol only.
     ///
     /// # Errors
     /// When the library supports no such handshake.
-    pub fn new(settings: &TlsSettings) -> Result<Self, Error> {
+    pub fn new(settings: &TlsSettings, protocol: &[u8]) -> Result<Self, Error> {
         let provider = Arc::new(default_provider());
         let versions = if settings.tls12 { &[&version::TLS12] } else { &[&version::TLS13] };
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
@@ -118,7 +120,7 @@ impl TlsClient {
         }
         .with_no_client_auth();
         let tickets = Arc::new(Tickets::default());
-        config.alpn_protocols = vec![DOT.to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         config.resumption = match settings.resumption {
             true => Resumption::store(Arc::clone(&tickets) as _),
             false => Resumption::disabled(),
