@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ldplayer_core::{Reason, RunTime};
+use ldplayer_core::{Reason, RunTime, Transport};
 
 use super::connection::{Connection, State};
 use super::{Connections, End, tls};
@@ -11,8 +11,9 @@ use crate::slab::Slot;
 impl Connections {
     pub(super) fn start_tls(&mut self, at: Slot, now: RunTime) {
         let rememberer = self.rememberer(at);
-        let Some(class) = self.connections.get(at).map(|connection| connection.class) else { return };
-        let early = self.policy(class).early_data;
+        // Messages need no greeting before them, as other protocols do, and so can go with the first message of TLS.
+        let is_plain = |it: &&Connection| it.transport == Transport::Dot;
+        let early = self.connections.get(at).filter(is_plain).is_some_and(|it| self.policy(it.class).early_data);
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Handshaking;
         let server = self.servers[usize::from(connection.server)];
