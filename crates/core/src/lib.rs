@@ -23,4 +23,4 @@ pub use outcome::{Answer, Outcome, Reason, Status};
 pub use query::Query;
 pub use time::{RunTime, TraceTime};
 pub use transaction::Transaction;
-pub use transport::Transport;
+pub use transport::{Transport, UnknownTransport};

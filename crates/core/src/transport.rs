@@ -42,6 +42,16 @@ impl Transport {
             Self::Doq => "doq",
         }
     }
+
+    /// Whether servers show certificates and messages are not in the clear.
+    pub const fn is_encrypted(self) -> bool {
+        !matches!(self, Self::Udp | Self::Tcp)
+    }
+
+    /// Whether messages are content of HTTP (RFC 8484).
+    pub const fn is_https(self) -> bool {
+        matches!(self, Self::Doh2 | Self::Doh3)
+    }
 }
 
 impl fmt::Display for Transport {

@@ -15,6 +15,7 @@ impl Connections {
         connection.state = State::Handshaking;
         let (class, transport) = (connection.class, connection.transport);
         let server = self.servers[usize::from(connection.server)];
+        // Messages need no greeting before them, as other protocols do, and so can go with the first message of TLS.
         let early = transport == Transport::Dot && self.policy(class).early_data;
         let session = self.tls_of(transport).and_then(|tls| tls.start(rememberer, server, now, early).ok());
         let Some(connection) = self.connections.get_mut(at) else { return };

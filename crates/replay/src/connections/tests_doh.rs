@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use h2::server::Builder;
 use http::Method;
+use ldplayer_core::message::QueryParts;
 use ldplayer_core::{Outcome, Query, Reason, RunTime, Status, Transport};
 use proptest::prelude::*;
 
@@ -226,6 +227,22 @@ fn a_query_that_is_not_answered_times_out_and_its_stream_is_given_up() {
     assert!(rows[2..].iter().all(|row| row.connection == Some(0)), "the streams are free again");
     accounts_hold(&network, &rows, 4);
     forgets_all(&mut network);
+}
+
+#[test]
+fn queries_with_edns_are_padded_and_their_length_is_told() {
+    for method in [DohMethod::Post, DohMethod::Get] {
+        let (mut network, _) = network_with(config(policy()), method, Oracle::new(Builder::new(), honest));
+        let parts =
+            QueryParts { id: 9, flags: 0, name: b"\x07example\0", qtype: 1, qclass: 1, edns: Some((1_232, true)) };
+        let mut wire = Vec::new();
+        parts.compose(&mut wire);
+        let rows = network.replay([Query { wire: wire.into(), ..doh_query(0, 1, 0) }, doh_query(1, 1, 1)]);
+        all_answered(&rows, 2);
+        let lengths = |of: fn(&Outcome) -> u16| rows.iter().map(of).collect::<Vec<_>>();
+        assert_eq!(lengths(|row| row.query_bytes), [128, 25], "the one without EDNS stays as it is");
+        assert_eq!(lengths(|row| row.response_bytes), [128, 25], "as the server saw it");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ldplayer_core::Transport;
+use ldplayer_core::{Transport, UnknownTransport};
 use ldplayer_replay::{PIPELINE_MOST, Policy};
 use ldplayer_trace::mutate::Share;
 use ldplayer_trace::{ClassDraws, ClientClass, check_shares, read_classes};
@@ -17,7 +17,7 @@ pub fn parse_shares(word: &str) -> Result<Vec<ClientClass>, String> {
             part.split_once('=').ok_or_else(|| format!("`{part}` has no share, as in udp=60"))?;
         let share = format!("{}%", percent.trim_end_matches('%'));
         let share: Share = share.parse().map_err(|error| format!("{part}: {error}"))?;
-        Ok(ClientClass::over(super::options::parse_one_transport(transport)?, share))
+        Ok(ClientClass::over(transport.parse().map_err(|error: UnknownTransport| error.to_string())?, share))
     });
     let classes = classes.collect::<Result<Vec<_>, String>>()?;
     check_shares(&classes).map(|()| classes)
@@ -27,18 +27,12 @@ pub fn parse_shares(word: &str) -> Result<Vec<ClientClass>, String> {
 pub fn read_file(file: &Path) -> Result<Vec<ClientClass>, Failure> {
     let failed = |why: &dyn std::fmt::Display| anyhow::anyhow!("--transport-shares {}: {why}", file.display());
     let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
-    let classes = read_classes(&text).map_err(|error| failed(&error))?;
-    for class in &classes {
-        let transport =
-            class.transport.map_or(Ok(Transport::Udp), |word| super::options::parse_one_transport(word.as_str()));
-        transport.map_err(|error| failed(&format!("class `{}`: {error}", class.name)))?;
-    }
-    Ok(classes)
+    read_classes(&text).map_err(|error| failed(&error).into())
 }
 
-/// Whether a class is for this transport.
-pub fn uses(classes: &[ClientClass], transport: Transport) -> bool {
-    classes.iter().any(|class| class.transport == Some(transport))
+/// The first encrypted transport of a class.
+pub fn encrypted(classes: &[ClientClass]) -> Option<Transport> {
+    classes.iter().filter_map(|class| class.transport).find(|transport| transport.is_encrypted())
 }
 
 /// The policy of each class: that of all clients, and what the class says otherwise.

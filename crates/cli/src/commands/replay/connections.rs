@@ -106,7 +106,7 @@ impl ConnectionArgs {
     /// How TLS is used, where queries may go over it: `all` of them do, or those recorded so where it was said whom to trust.
     pub fn tls(&self, all: Option<Transport>) -> Result<Option<TlsSettings>, Failure> {
         let says_whom_to_trust = self.tls_ca.is_some() || self.tls_insecure;
-        let is_wanted = all.map_or(says_whom_to_trust, is_encrypted);
+        let is_wanted = all.map_or(says_whom_to_trust, Transport::is_encrypted);
         if !is_wanted {
             return Ok(None);
         }
@@ -133,12 +133,11 @@ impl ConnectionArgs {
 
     /// The port asked over `transport`, where `all` queries go over one.
     pub fn port(&self, transport: Transport, all: Option<Transport>, servers: Servers) -> u16 {
-        let is_https = |transport| matches!(transport, Transport::Doh2 | Transport::Doh3);
-        let own = self.doh_port.filter(|_| is_https(transport));
+        let own = self.doh_port.filter(|_| transport.is_https());
         let given = [servers.v4, servers.v6].into_iter().flatten().map(|server| server.port());
-        let is_meant = all.is_some_and(|all| is_encrypted(all) && is_https(all) == is_https(transport));
+        let is_meant = all.is_some_and(|all| all.is_encrypted() && all.is_https() == transport.is_https());
         let of_server = || given.filter(|&port| is_meant && port != 53).max();
-        let usual = if is_https(transport) { HTTPS_PORT } else { DOT_PORT };
+        let usual = if transport.is_https() { HTTPS_PORT } else { DOT_PORT };
         own.or(self.tls_port).or_else(of_server).unwrap_or(usual)
     }
 
@@ -202,11 +201,6 @@ fn parse_padding(word: &str) -> Result<u16, String> {
             .filter(|octets| (1..=4_096).contains(octets))
             .ok_or_else(|| "use on, off or 1 to 4096".to_owned()),
     }
-}
-
-/// Whether a transport has servers show certificates.
-const fn is_encrypted(transport: Transport) -> bool {
-    matches!(transport, Transport::Dot | Transport::Doh2 | Transport::Doh3 | Transport::Doq)
 }
 
 fn parse_method(word: &str) -> Result<DohMethod, String> {

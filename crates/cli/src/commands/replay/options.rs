@@ -172,7 +172,7 @@ impl Plan {
         };
         let classes = args.classes()?;
         let policy = args.connections.policy();
-        let encrypted = transport.or(classes::uses(&classes, Transport::Dot).then_some(Transport::Dot));
+        let encrypted = transport.or_else(|| classes::encrypted(&classes));
         let servers = servers(&args.server, netns::has_ipv6())?;
         Ok(Self {
             inputs,
@@ -343,14 +343,7 @@ fn parse_transport(word: &str) -> Result<TransportChoice, String> {
     if word.contains('=') {
         return classes::parse_shares(word).map(TransportChoice::Shares);
     }
-    parse_one_transport(word).map(TransportChoice::All)
-}
-
-/// A transport that queries can be sent over.
-pub fn parse_one_transport(word: &str) -> Result<Transport, String> {
-    match Transport::from_str(word).map_err(|error| error.to_string())? {
-        transport => Ok(transport),
-    }
+    Transport::from_str(word).map(TransportChoice::All).map_err(|error| error.to_string())
 }
 
 fn parse_sources(word: &str) -> Result<Sources, String> {
