@@ -1,11 +1,11 @@
 //! Replays over QUIC against a server of another make: all is answered, as over UDP, and sessions are resumed.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use arrow_array::cast::AsArray;
-use ldplayer_emulate::stock::{Nsd, Output, Process, Stock, Zone};
+use ldplayer_emulate::stock::{Nsd, Output, Process, Stock, StockError, Zone};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
@@ -21,8 +21,13 @@ fn certificate(name: &str) -> String {
     path.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
+/// An address whose port is free for UDP and TCP.
 fn free_address() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let both = || {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        UdpSocket::bind(address).ok().map(|_| address)
+    };
+    std::iter::repeat_with(both).flatten().next().unwrap()
 }
 
 /// dnsproxy, or `None` on a machine that can neither fetch nor build it; there, these tests have nothing to ask. Where
@@ -56,18 +61,30 @@ fn servers(folder: &Path) -> Option<Servers> {
     std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(packed), &mut zone).unwrap();
     let file = folder.join("root.zone");
     std::fs::write(&file, zone).unwrap();
-    let (plain, proxied, quic, https) = (free_address(), free_address(), free_address(), free_address());
+    let plain = free_address();
     let nsd = Nsd { zones: vec![Zone::new(".", file)] }.start(&[plain]).unwrap();
+    // A port that was free may be another's by the time that it is used.
+    let mut started = (0..5).map(|_| start_dnsproxy(&dnsproxy, plain, folder));
+    let (quic, https, proxy) = started.find_map(Result::ok).expect("dnsproxy starts, see its errors above");
+    Some(Servers { plain, quic, https, _processes: [nsd, proxy] })
+}
+
+/// Starts dnsproxy in front of `plain`, with an address for QUIC and one for HTTP/3.
+fn start_dnsproxy(
+    dnsproxy: &Path,
+    plain: SocketAddr,
+    folder: &Path,
+) -> Result<(SocketAddr, SocketAddr, Process), StockError> {
+    let (proxied, quic, https) = (free_address(), free_address(), free_address());
     let mut command = Command::new(dnsproxy);
     command
         .args(["--listen", "127.0.0.1", "--port", &proxied.port().to_string(), "--upstream", &plain.to_string()])
         .args(["--quic-port", &quic.port().to_string(), "--https-port", &https.port().to_string(), "--http3"])
         .args(["--tls-crt", &certificate("server.pem"), "--tls-key", &certificate("server.key")]);
-    let log = Output::Log(folder.join("dnsproxy.log"));
-    let mut dnsproxy = Process::start("dnsproxy", &mut command, log).unwrap();
+    let mut process = Process::start("dnsproxy", &mut command, Output::Log(folder.join("dnsproxy.log")))?;
     // It answers over UDP when it listens to everything else.
-    dnsproxy.wait_for(proxied).unwrap();
-    Some(Servers { plain, quic, https, _processes: [nsd, dnsproxy] })
+    process.wait_for(proxied).inspect_err(|error| eprintln!("{error}"))?;
+    Ok((quic, https, process))
 }
 
 /// Replays a second of a root server's clients and returns the summary of the run.
