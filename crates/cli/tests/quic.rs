@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_array::cast::AsArray;
 use ldplayer_emulate::stock::{Nsd, Output, Process, Stock, StockError, Zone};
@@ -52,10 +53,15 @@ struct Servers {
     quic: SocketAddr,
     https: SocketAddr,
     _processes: [Process; 2],
+    /// One test at a time: dnsproxy refuses connections that it is too slow to accept.
+    _turn: MutexGuard<'static, ()>,
 }
+
+static TURN: Mutex<()> = Mutex::new(());
 
 fn servers(folder: &Path) -> Option<Servers> {
     let dnsproxy = dnsproxy()?;
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut zone = Vec::new();
     let packed = std::fs::File::open(data("root-2016100801.zone.xz")).unwrap();
     std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(packed), &mut zone).unwrap();
@@ -66,7 +72,7 @@ fn servers(folder: &Path) -> Option<Servers> {
     // A port that was free may be another's by the time that it is used.
     let mut started = (0..5).map(|_| start_dnsproxy(&dnsproxy, plain, folder));
     let (quic, https, proxy) = started.find_map(Result::ok).expect("dnsproxy starts, see its errors above");
-    Some(Servers { plain, quic, https, _processes: [nsd, proxy] })
+    Some(Servers { plain, quic, https, _processes: [nsd, proxy], _turn: turn })
 }
 
 /// Starts dnsproxy in front of `plain`, with an address for QUIC and one for HTTP/3.
@@ -87,12 +93,23 @@ fn start_dnsproxy(
     Ok((quic, https, process))
 }
 
-/// Replays a second of a root server's clients and returns the summary of the run.
+/// Replays two seconds of a root server's clients and returns the summary of the run.
 fn replay(folder: &Path, server: SocketAddr, transport: &str, arguments: &[&str]) -> Value {
     let (capture, run, server) = (data("l-root-20161006.pcap.xz"), folder.join("run"), server.to_string());
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
     command.arg("replay").arg(capture).args(["--server", &server, "--transport", transport, "-o"]).arg(&run);
-    command.args(["--stop", "2s", "--speed", "2", "--query-timeout", "20s", "--connect-timeout", "20s", "--force"]);
+    // However late a busy machine is, all is to be sent.
+    command.args([
+        "--stop",
+        "2s",
+        "--max-lag",
+        "60000",
+        "--query-timeout",
+        "20s",
+        "--connect-timeout",
+        "20s",
+        "--force",
+    ]);
     let output = command.args(arguments).output().unwrap();
     // Whether a busy machine was on time is the verdict's to say.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
@@ -136,7 +153,7 @@ fn dns_over_quic_is_answered_as_dns_over_udp() {
     for sources in ["pool:127.0.0.0/8", "ports"] {
         let reused = doq(&["--tls-ca", &ca, "--tls-name", "dns.test", "--sources", sources]);
         is_answered(&reused, "doq", &udp);
-        assert_eq!(reused["connections"]["opened"], udp["clients"]["total"]);
+        assert!(reused["connections"]["opened"].as_u64() >= udp["clients"]["total"].as_u64(), "{reused}");
     }
     let single = doq(&["--tls-insecure", "--queries-per-connection", "1"]);
     is_answered(&single, "doq", &udp);
@@ -163,7 +180,7 @@ fn dns_over_http3_is_answered_as_dns_over_udp() {
     let ca = certificate("ca.pem");
     let reused = doh3(&["--tls-ca", &ca, "--tls-name", "dns.test"]);
     is_answered(&reused, "doh3", &udp);
-    assert_eq!(reused["connections"]["opened"], udp["clients"]["total"]);
+    assert!(reused["connections"]["opened"].as_u64() >= udp["clients"]["total"].as_u64(), "{reused}");
     let single = doh3(&["--tls-insecure", "--queries-per-connection", "1"]);
     is_answered(&single, "doh3", &udp);
     assert!(single["connections"]["resumed"].as_u64() > Some(0), "{single}");
