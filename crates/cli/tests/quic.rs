@@ -95,9 +95,13 @@ fn start_dnsproxy(
 
 /// Replays two seconds of a root server's clients and returns the summary of the run.
 fn replay(folder: &Path, server: SocketAddr, transport: &str, arguments: &[&str]) -> Value {
-    let (capture, run, server) = (data("l-root-20161006.pcap.xz"), folder.join("run"), server.to_string());
+    replay_trace(folder, &data("l-root-20161006.pcap.xz"), server, &[&["--transport", transport], arguments].concat())
+}
+
+fn replay_trace(folder: &Path, trace: &Path, server: SocketAddr, arguments: &[&str]) -> Value {
+    let (run, server) = (folder.join("run"), server.to_string());
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
-    command.arg("replay").arg(capture).args(["--server", &server, "--transport", transport, "-o"]).arg(&run);
+    command.arg("replay").arg(trace).args(["--server", &server, "-o"]).arg(&run);
     // However late a busy machine is, all is to be sent.
     command.args([
         "--stop",
@@ -191,4 +195,25 @@ fn dns_over_http3_is_answered_as_dns_over_udp() {
     assert_eq!(rows_with(folder.path(), "early_data"), 0, "POST is not safe to be replayed");
     let refused = doh3(&["--tls-ca", &ca, "--tls-name", "other.test"]);
     assert_eq!(refused["queries"]["failed_by_reason"]["certificate_name"], refused["queries"]["trace"]);
+}
+
+#[test]
+fn queries_recorded_over_udp_and_quic_are_sent_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(servers) = servers(folder.path()) else { return };
+    let mut lines = "time\tsrc\tsrc_port\tdst\tdst_port\ttransport\tqname\tqtype\tqclass\tflags\tedns\n".to_owned();
+    for (number, transport) in ["udp", "doq", "doh3"].into_iter().cycle().take(30).enumerate() {
+        let time = 1_000_000_000.0 + number as f64 / 100.0;
+        lines += &format!("{time:.9}\t192.0.2.1\t4000\t198.51.100.1\t53\t{transport}\tcom.\tNS\tIN\t-\t1232\n");
+    }
+    let trace = folder.path().join("mixed.tsv");
+    std::fs::write(&trace, lines).unwrap();
+    let (quic, https) = (servers.quic.port().to_string(), servers.https.port().to_string());
+    for sources in ["ports", "pool:127.0.0.1"] {
+        let arguments = ["--tls-insecure", "--tls-port", &quic, "--doh-port", &https, "--sources", sources];
+        let summary = replay_trace(folder.path(), &trace, servers.plain, &arguments);
+        assert_eq!(summary["queries"]["answered"], 30, "{summary}");
+        assert_eq!(summary["queries"]["sent_by_transport"], serde_json::json!({"udp": 10, "doq": 10, "doh3": 10}));
+        assert_eq!(summary["connections"]["opened"], 2);
+    }
 }
