@@ -519,6 +519,7 @@ impl Quic {
         }
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Open;
+        connection.is_full = false;
         let (took, is_resumed) = (now - connection.since, !connection.was_checked);
         let openers = [connection.outstanding.first(), connection.queue.first()];
         for slot in openers.into_iter().flatten() {

@@ -1,5 +1,7 @@
 //! DNS over QUIC (RFC 9250): a stream for each query, on it the query and its answer, each behind its length.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use ldplayer_core::Message;
 use ldplayer_core::message::HEADER;
@@ -26,11 +28,54 @@ const REPLAYABLE: [u8; 2] = [0, 4];
 pub struct Broken;
 
 /// What goes on the stream of a query, padded to a multiple of `block` octets, and the length of the message: its ID must be
-/// 0 (RFC 9250 §4.2.1).
+/// 0 (RFC 9250 §4.2.1), and it must not have the option edns-tcp-keepalive (§5.5.2), as queries recorded over TCP may.
 pub fn compose(wire: &[u8], block: u16) -> (Bytes, u16) {
     let mut out = Vec::with_capacity(2 + wire.len() + usize::from(block));
-    let length = framing::append(&mut out, wire, 0, block);
+    let length = match keepalive(wire) {
+        Some(option) => {
+            let mut without = wire.to_vec();
+            let length = opt_length(wire).unwrap_or_default() - option.len() as u16;
+            if let Some(place) = opt_length_at(wire) {
+                without[place..place + 2].copy_from_slice(&length.to_be_bytes());
+            }
+            without.drain(option);
+            framing::append(&mut out, &without, 0, block)
+        }
+        None => framing::append(&mut out, wire, 0, block),
+    };
     (out.into(), length)
+}
+
+/// Where the length of the options is, in a message that has some (RFC 6891 §6.1.2).
+fn opt_length_at(wire: &[u8]) -> Option<usize> {
+    const BEFORE: usize = 9;
+    Message::new(wire)?.opt_offset().map(|offset| offset + BEFORE)
+}
+
+fn opt_length(wire: &[u8]) -> Option<u16> {
+    word_at(wire, opt_length_at(wire)?)
+}
+
+/// Where the option edns-tcp-keepalive (RFC 7828 §3.1) is.
+fn keepalive(wire: &[u8]) -> Option<Range<usize>> {
+    const KEEPALIVE: u16 = 11;
+    let mut at = opt_length_at(wire)? + 2;
+    let end = (at + usize::from(opt_length(wire)?)).min(wire.len());
+    loop {
+        let (code, length) = (word_at(wire, at)?, word_at(wire, at + 2)?);
+        let behind = at + 4 + usize::from(length);
+        if behind > end {
+            return None;
+        }
+        if code == KEEPALIVE {
+            return Some(at..behind);
+        }
+        at = behind;
+    }
+}
+
+fn word_at(octets: &[u8], at: usize) -> Option<u16> {
+    octets.get(at..at + 2).map(|word| u16::from_be_bytes([word[0], word[1]]))
 }
 
 /// The message on a stream that the server has ended; of several messages of a zone transfer the first.
@@ -73,6 +118,27 @@ mod tests {
             let message = split(&wire, &composed).unwrap();
             prop_assert_eq!((&message[..2], &message[2..]), (&[0, 0][..], &wire[2..]));
         }
+    }
+
+    #[test]
+    fn the_keepalive_of_tcp_is_left_out() {
+        let with = |options: &[&[u8]]| {
+            let (mut wire, options) = (crate::test::query(0, 0).wire.to_vec(), options.concat());
+            wire[11] = 1;
+            wire.extend_from_slice(b"\0\0\x29\x04\xd0\0\0\x80\0");
+            wire.extend_from_slice(&(options.len() as u16).to_be_bytes());
+            wire.extend_from_slice(&options);
+            wire[..2].copy_from_slice(&[0, 0]);
+            wire
+        };
+        let (before, behind) = (&b"\0\x0a\0\x02ab"[..], &b"\0\x0c\0\x01\0"[..]);
+        for keepalive in [&b"\0\x0b\0\0"[..], b"\0\x0b\0\x02\0\x64"] {
+            assert_eq!(compose(&with(&[before, keepalive, behind]), 0).0[2..], with(&[before, behind]));
+            assert_eq!(compose(&with(&[keepalive]), 0).0[2..], with(&[]));
+        }
+        assert_eq!(compose(&with(&[before, behind]), 0).0[2..], with(&[before, behind]));
+        let cut = with(&[b"\0\x0b\0\x09"]);
+        assert_eq!(compose(&cut, 0).0[2..], cut, "an option that is not all there stays as it is");
     }
 
     #[test]

@@ -115,10 +115,13 @@ impl Quic {
             }
             return;
         }
-        connection.streams = 0;
         if let Some(http3) = &mut connection.http3 {
             http3.is_begun = false;
         }
+        if connection.streams == 0 {
+            return;
+        }
+        connection.streams = 0;
         let lost = self.by_stream.extract_if(|key, _| key.0 == number);
         for (_, slot) in lost {
             if let Some(request) = self.requests.get_mut(slot) {
