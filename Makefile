@@ -23,7 +23,7 @@ test:
 
 # Speed and precision against the limits of this machine.
 bench:
-	scripts/need.sh cargo cc nsd knot dnsperf ip
+	scripts/need.sh cargo cc nsd knot unbound dnsdist dnsperf ip
 	scripts/bench.sh
 
 lint:

@@ -7,8 +7,8 @@ export PATH=$PATH:/usr/sbin
 [ $# -gt 0 ] || set -- nsd knot bind unbound dnsdist dnsproxy
 
 if [ -z "${LDPLAYER_INTEROP_INSIDE:-}" ]; then
-  cargo build --locked -q -p ldplayer -p ldplayer-bench
-  bin=$(realpath "${CARGO_TARGET_DIR:-target}/debug")
+  cargo build --release --locked -q -p ldplayer -p ldplayer-bench
+  bin=$(realpath "${CARGO_TARGET_DIR:-target}/release")
   dnsproxy=$(scripts/dnsproxy.sh || true)
   exec "$bin/ldplayer" testbed run -- env LDPLAYER_INTEROP_INSIDE=1 BIN="$bin" DNSPROXY="$dnsproxy" bash "$0" "$@"
 fi
