@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
-# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|tcp|tls|serve|wire|timing ...]   (all of them without an argument)
+# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|tcp|tls|https|quic|serve|wire|timing ...]   (all of them without an argument)
 # RUNS=5 SECONDS_EACH=10 are the defaults. Needs a quiet machine with two cores; generator on core 0, server on core 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,8 +12,11 @@ cargo build --release --locked -q -p ldplayer -p ldplayer-bench
 bin=${CARGO_TARGET_DIR:-target}/release
 ldplayer=$(realpath "$bin/ldplayer")
 bench=$(realpath "$bin/ldplayer-bench")
+dnsproxy=${dnsproxy:-}
+case " $* " in *" quic "* | "  ") [ -n "$dnsproxy" ] || dnsproxy=$(scripts/dnsproxy.sh) || true ;; esac
+export dnsproxy
 
-if [ $# -eq 0 ]; then set -- decode mutate construct send answer tcp tls serve wire timing; fi
+if [ $# -eq 0 ]; then set -- decode mutate construct send answer tcp tls https quic serve wire timing; fi
 
 # Everything but decoding runs inside one namespace in which all addresses are local; nothing can be fetched there.
 if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
@@ -401,8 +404,11 @@ tls_conf() {
     -addext subjectAltName=DNS:dns.example -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
   cat >"$work/unbound.conf" <<CONF
 server:
+  interface: 10.9.0.2@5399
   interface: 10.9.0.2@5300
   tls-port: 5300
+  interface: 10.9.0.2@5301
+  https-port: 5301
   tls-service-key: "$work/key.pem"
   tls-service-pem: "$work/cert.pem"
   access-control: 0.0.0.0/0 allow
@@ -415,6 +421,9 @@ server:
   num-threads: 1
   incoming-num-tcp: 2000
   tcp-idle-timeout: 60000
+  http-query-buffer-size: 64m
+  http-response-buffer-size: 64m
+  http-max-streams: 1000
   local-zone: "example." static
 remote-control:
   control-enable: no
@@ -422,6 +431,7 @@ CONF
   cat >"$work/dnsdist.conf" <<CONF
 setACL("0.0.0.0/0")
 addTLSLocal("10.9.0.2:5300", "$work/cert.pem", "$work/key.pem", {provider="openssl", maxInFlight=1000})
+addDOHLocal("10.9.0.2:5301", "$work/cert.pem", "$work/key.pem", "/dns-query")
 addAction(AllRule(), RCodeAction(DNSRCode.NXDOMAIN))
 CONF
 }
@@ -464,6 +474,69 @@ bench_tls() {
   bench_tls_of "the echo responder" "$bench" echo-tcp --listen 10.9.0.2:5300 --certificate "$work/cert.pem" --key "$work/key.pem"
   bench_tls_of "Unbound" unbound -d -c "$work/unbound.conf"
   bench_tls_of "dnsdist" dnsdist --supervised --disable-syslog -C "$work/dnsdist.conf"
+  kill "$far"
+}
+
+bench_https_of() { # title, server command ...
+  local title=$1 at=10.9.0.2; shift
+  local against=(--server $at:5301 --allow-target $at/32 --timing fast --transport doh2 --tls-insecure --max-outstanding 1000)
+  rm -f "$work"/https.*
+  start "${inside[@]}" taskset -c 1 "$@"
+  sleep 1
+  for _ in $(seq "$RUNS"); do
+    dnsperf_rate -m doh -s $at -p 5301 -c 100 -q 1000 -O doh-uri=https://$at:5301/dns-query -O doh-method=POST >>"$work/https.dnsperf"
+    replay "$work/questions.pcap" "${against[@]}"
+    rate answered >>"$work/https.ours"
+  done
+  stop
+  echo; echo "### Over HTTPS, HTTP/2, POST, from $title over veth (generator one core, server one core)"; echo
+  echo "| what | median [min–max] | ratio to dnsperf |"; echo "|---|---|---|"
+  row "dnsperf -m doh, 100 connections, answers/s" "$work/https.dnsperf" "$work/https.dnsperf"
+  row "ldplayer replay --transport doh2, 100 connections, answers/s" "$work/https.ours" "$work/https.dnsperf"
+}
+
+# QUIC has no peer in Debian: dnsproxy's own limit is what shows.
+bench_quic_of() { # port, transport
+  rm -f "$work"/quic.*
+  for _ in $(seq "$RUNS"); do
+    replay "$work/quic.pcap" --server "10.9.0.2:$1" --allow-target 10.9.0.2/32 --timing fast --transport "$2" --tls-insecure --max-outstanding 1000
+    rate answered >>"$work/quic.many"
+    replay "$work/quicnew.pcap" --server "10.9.0.2:$1" --allow-target 10.9.0.2/32 --timing fast --transport "$2" --tls-insecure \
+      --max-outstanding 100 --queries-per-connection 1 --resumption off
+    rate answered >>"$work/quic.new"
+  done
+  echo "| ldplayer replay --transport $2, 100 connections, answers/s | $(stats <"$work/quic.many") |"
+  echo "| ldplayer replay --transport $2, full handshakes/s | $(stats <"$work/quic.new") |"
+}
+
+bench_https() {
+  command -v dnsdist >/dev/null || { echo "dnsdist is missing: apt-get install dnsdist" >&2; exit 3; }
+  "$bench" make-trace --gap 1us --seconds 200ms --clients 100 -o "$work/questions.pcap"
+  for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
+  link_up
+  tls_conf
+  bench_https_of "Unbound" unbound -d -c "$work/unbound.conf"
+  bench_https_of "dnsdist" dnsdist --supervised --disable-syslog -C "$work/dnsdist.conf"
+  kill "$far"
+}
+
+bench_quic() {
+  [ -x "$dnsproxy" ] || { echo "dnsproxy is missing: scripts/dnsproxy.sh" >&2; exit 3; }
+  "$bench" make-trace --gap 1us --seconds 20ms --clients 100 -o "$work/quic.pcap"
+  "$bench" make-trace --gap 1us --seconds 3ms --clients 3000 -o "$work/quicnew.pcap"
+  link_up
+  tls_conf
+  start "${inside[@]}" taskset -c 1 unbound -d -c "$work/unbound.conf"
+  "${inside[@]}" taskset -c 1 "$dnsproxy" -l 10.9.0.2 -p 0 --quic-port 5302 --https-port 5303 --http3 --tls-crt "$work/cert.pem" \
+    --tls-key "$work/key.pem" -u 10.9.0.2:5399 --cache >"$work/dnsproxy.log" 2>&1 &
+  proxy=$!
+  sleep 2
+  echo; echo "### Over QUIC, from dnsproxy in front of Unbound over veth (generator one core, both servers one core)"; echo
+  echo "| what | median [min–max] |"; echo "|---|---|"
+  bench_quic_of 5302 doq
+  bench_quic_of 5303 doh3
+  kill "$proxy"
+  stop
   kill "$far"
 }
 
