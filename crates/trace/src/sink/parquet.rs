@@ -1,15 +1,22 @@
 //! Writes the Parquet trace: one row a transaction, with its messages and their readable columns.
 
+use std::collections::HashSet;
 use std::fmt::{Display, Write as _};
 use std::hash::{BuildHasher, Hash};
+use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
 
 use arrow_array::builder::{
     BinaryBuilder, BooleanBuilder, Int64Builder, StringBuilder, TimestampNanosecondBuilder, UInt16Builder,
     UInt64Builder,
 };
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::UInt16Type;
+use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use foldhash::fast::FixedState;
 use ldplayer_core::message::flag;
@@ -34,6 +41,12 @@ const GROUP_OCTETS: usize = 32 * 1024 * 1024;
 const DICTIONARY_OCTETS: usize = 4 * 1024 * 1024;
 /// Columns of octets or numbers that hardly repeat.
 const WITHOUT_DICTIONARY: [&str; 4] = ["time", "query", "response", "response_delay"];
+/// Columns that hardly repeat in some traces, and a lot in others.
+const MAYBE_WITHOUT: [&str; 2] = ["src_port", "qname"];
+/// Rows that tell.
+const TELLING: usize = 1_000;
+/// Batches on their way to the thread that encodes them.
+const WAITING: usize = 4;
 
 /// The columns of the trace, in order.
 pub(crate) fn schema() -> SchemaRef {
@@ -65,7 +78,8 @@ pub(crate) fn schema() -> SchemaRef {
     ]))
 }
 
-fn properties() -> WriterProperties {
+/// `first` are the first rows, which tell whether names and ports repeat.
+fn properties(first: Option<&RecordBatch>) -> WriterProperties {
     let sorted_by_time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -73,10 +87,21 @@ fn properties() -> WriterProperties {
         .set_dictionary_page_size_limit(DICTIONARY_OCTETS)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_sorting_columns(Some(vec![sorted_by_time]));
-    for name in WITHOUT_DICTIONARY {
+    let varied = MAYBE_WITHOUT.into_iter().filter(|name| first.is_some_and(|first| is_varied(first, name)));
+    for name in WITHOUT_DICTIONARY.into_iter().chain(varied) {
         properties = properties.set_column_dictionary_enabled(ColumnPath::from(name), false);
     }
     properties.set_column_encoding(ColumnPath::from("time"), Encoding::DELTA_BINARY_PACKED).build()
+}
+
+/// Whether more than half of the first rows have a value of their own in this column.
+fn is_varied(first: &RecordBatch, name: &str) -> bool {
+    let Some(column) = first.column_by_name(name).filter(|column| column.len() >= TELLING) else { return false };
+    let column = column.slice(0, TELLING);
+    let texts = column.as_string_opt::<i32>().map(|texts| texts.iter().collect::<HashSet<_>>().len());
+    let numbers =
+        || column.as_primitive_opt::<UInt16Type>().map(|numbers| numbers.iter().collect::<HashSet<_>>().len());
+    texts.or_else(numbers).is_some_and(|distinct| distinct > TELLING / 2)
 }
 
 /// Texts of values met before, so that most are not made anew; a place is taken by whoever comes last.
@@ -134,23 +159,62 @@ impl Default for Words {
     }
 }
 
-/// A Parquet file being written.
+/// A Parquet file being written: rows become columns here, and columns become pages on a thread of its own, since that is
+/// most of the work.
 pub(crate) struct ParquetSink {
     words: Words,
-    writer: ArrowWriter<Output>,
-    path: std::path::PathBuf,
+    /// `None` once it has failed.
+    encoder: Option<Encoder>,
+    path: PathBuf,
     schema: SchemaRef,
     written: Written,
 }
 
+/// The thread that writes.
+struct Encoder {
+    batches: SyncSender<RecordBatch>,
+    thread: JoinHandle<Result<Output, ParquetError>>,
+}
+
+impl Encoder {
+    fn start(output: Output, schema: SchemaRef) -> io::Result<Self> {
+        let (batches, waiting) = sync_channel(WAITING);
+        let thread = thread::Builder::new().name("parquet".to_owned());
+        Ok(Self { batches, thread: thread.spawn(move || encode(output, schema, &waiting))? })
+    }
+
+    /// Waits until all is written.
+    fn end(self) -> Result<Output, ParquetError> {
+        drop(self.batches);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+fn encode(output: Output, schema: SchemaRef, waiting: &Receiver<RecordBatch>) -> Result<Output, ParquetError> {
+    let first = waiting.recv().ok();
+    let mut writer = ArrowWriter::try_new(output, schema, Some(properties(first.as_ref())))?;
+    for rows in first.into_iter().chain(waiting) {
+        writer.write(&rows)?;
+        if writer.in_progress_size() > GROUP_OCTETS {
+            writer.flush()?;
+        }
+    }
+    writer.into_inner()
+}
+
 impl ParquetSink {
     /// # Errors
-    /// When the first octets cannot be written.
+    /// When the system gives no thread.
     pub fn new(output: Output) -> Result<Self, TraceError> {
         let (schema, path) = (schema(), output.path().to_owned());
-        let writer =
-            ArrowWriter::try_new(output, schema.clone(), Some(properties())).map_err(|error| refusal(&path, error))?;
-        Ok(Self { words: Words::default(), writer, path, schema, written: Written::default() })
+        let encoder = Encoder::start(output, schema.clone()).map_err(|error| super::write_error(&path, error))?;
+        Ok(Self { words: Words::default(), encoder: Some(encoder), path, schema, written: Written::default() })
+    }
+
+    fn end(&mut self) -> Result<Output, TraceError> {
+        let failed_before = || ParquetError::General("writing has failed before".to_owned());
+        let ended = self.encoder.take().ok_or_else(failed_before).and_then(Encoder::end);
+        ended.map_err(|error| refusal(&self.path, error))
     }
 }
 
@@ -158,21 +222,28 @@ impl Sink for ParquetSink {
     fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError> {
         let mut builders = Builders::default();
         batch.iter().for_each(|row| builders.append(row, &mut self.words));
-        let refused = |error| refusal(&self.path, error);
-        let rows =
-            RecordBatch::try_new(self.schema.clone(), builders.finish()).map_err(|error| refused(error.into()))?;
-        self.writer.write(&rows).map_err(refused)?;
-        if self.writer.in_progress_size() > GROUP_OCTETS {
-            self.writer.flush().map_err(refused)?;
+        let rows = RecordBatch::try_new(self.schema.clone(), builders.finish());
+        let rows = rows.map_err(|error| refusal(&self.path, error.into()))?;
+        let is_taken = self.encoder.as_ref().is_some_and(|encoder| encoder.batches.send(rows).is_ok());
+        if !is_taken {
+            // The thread ends before it is told to for an error only, which is told here.
+            self.end()?;
         }
         self.written.transactions += batch.len() as u64;
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<Written, TraceError> {
-        let output = self.writer.into_inner().map_err(|error| refusal(&self.path, error))?;
-        output.finish()?;
-        Ok(self.written)
+    fn finish(mut self: Box<Self>) -> Result<Written, TraceError> {
+        self.end()?.finish()?;
+        Ok(std::mem::take(&mut self.written))
+    }
+}
+
+impl Drop for ParquetSink {
+    /// What is not finished is gone when this returns.
+    fn drop(&mut self) {
+        // Nobody is left to tell.
+        let _ = self.end();
     }
 }
 
