@@ -268,7 +268,7 @@ fn bad_connection_options_are_one_line_and_status_2() {
         (["--queries-per-connection", "0"], "--queries-per-connection"),
         (["--idle-timeout", "soon"], "soon"),
         (["--nagle", "maybe"], "on or off"),
-        (["--transport", "doh2"], "doh2"),
+        (["--transport", "sctp"], "sctp"),
         (["--transport=dot", "--tls-ca=no/such.pem"], "no/such.pem"),
         (["--transport=dot", "--tls-name=a b"], "a b"),
         (["--transport", "udp=60,tcp=5"], "the shares sum to 65 %"),
