@@ -401,7 +401,7 @@ bench_tcp() {
 # Servers that answer by themselves, so that nothing but the transport is measured.
 tls_conf() {
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=dns.example \
-    -addext subjectAltName=DNS:dns.example -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
+    -addext subjectAltName=DNS:dns.example -addext basicConstraints=critical,CA:FALSE -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
   cat >"$work/unbound.conf" <<CONF
 server:
   interface: 10.9.0.2@5399

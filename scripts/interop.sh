@@ -21,7 +21,7 @@ stop() {
   started=()
 }
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=dns.example \
-  -addext subjectAltName=DNS:dns.example -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
+  -addext subjectAltName=DNS:dns.example -addext basicConstraints=critical,CA:FALSE -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
 chmod 755 "$work"; chmod 644 "$work/key.pem"
 xz -dc data/root-2016100801.zone.xz >"$work/root.zone"
 # Each client asks twice, a quarter of a second apart.
@@ -50,7 +50,7 @@ zone:
   name: .
   zonefile: root.zone
 CONF
-  nsd -d -c "$work/nsd.conf"
+  exec nsd -d -c "$work/nsd.conf"
 }
 
 knot_run() {
@@ -66,7 +66,7 @@ zone:
     file: root.zone
     zonefile-sync: -1
 CONF
-  knotd -c "$work/knot.conf"
+  exec knotd -c "$work/knot.conf"
 }
 
 bind_run() {
@@ -81,7 +81,7 @@ options {
 controls { };
 zone "." { type primary; file "$work/root.zone"; };
 CONF
-  named -g -c "$work/named.conf"
+  exec named -g -c "$work/named.conf"
 }
 
 unbound_run() {
@@ -104,7 +104,7 @@ server:
 remote-control:
   control-enable: no
 CONF
-  unbound -d -c "$work/unbound.conf"
+  exec unbound -d -c "$work/unbound.conf"
 }
 
 dnsdist_run() {
@@ -115,12 +115,12 @@ addTLSLocal("127.0.0.1:853", "$work/cert.pem", "$work/key.pem", {provider="opens
 addDOHLocal("127.0.0.1:443", "$work/cert.pem", "$work/key.pem", "/dns-query")
 addAction(AllRule(), RCodeAction(DNSRCode.NXDOMAIN))
 CONF
-  dnsdist --supervised --disable-syslog -C "$work/dnsdist.conf"
+  exec dnsdist --supervised --disable-syslog -C "$work/dnsdist.conf"
 }
 
 # In front of Unbound, since it knows no answers itself.
 dnsproxy_run() {
-  "$DNSPROXY" -l 127.0.0.1 -p 5353 --tls-port 8853 --https-port 8443 --http3 --quic-port 8853 \
+  exec "$DNSPROXY" -l 127.0.0.1 -p 5353 --tls-port 8853 --https-port 8443 --http3 --quic-port 8853 \
     --tls-crt "$work/cert.pem" --tls-key "$work/key.pem" -u 127.0.0.1:53
 }
 
@@ -131,7 +131,7 @@ version() {
     bind) named -v | sed 's/BIND \([0-9.]*\).*/BIND \1/' ;;
     unbound) unbound -V | sed -n 's/Version /Unbound /p' ;;
     dnsdist) dnsdist --version | sed -n 's/^dnsdist \([0-9.]*\).*/dnsdist \1/p' ;;
-    dnsproxy) "$DNSPROXY" --version 2>&1 | sed 's/.*v\([0-9.]*\).*/dnsproxy \1/;q' ;;
+    dnsproxy) sed -n 's/.*AdguardTeam\/dnsproxy v\([0-9.]*\).*/dnsproxy \1/p' scripts/dnsproxy/go.mod ;;
   esac | head -n 1
 }
 
@@ -156,7 +156,8 @@ row() { # server, transport, options ...
     shown="$resumed of $opened"
     case $transport in
       dot | doq | doh3)
-        read -r _ _ _ opened early < <(ask --transport "$transport" --idle-timeout 0 --early-data on "$@")
+        # Requests by POST are not safe to go early (RFC 8470).
+        read -r _ _ _ opened early < <(ask --transport "$transport" --idle-timeout 0 --early-data on --doh-method get "$@")
         taken="$early of $opened" ;;
     esac
   fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How many round trips an answer takes over each transport: on a fresh connection, a resumed one, with early data, and on one in use.
 # Usage: scripts/rtt.sh [RTT_MS ...]   (20 80 120 without an argument; 0 is measured along)
-# Unbound answers over UDP, TCP, DoT and DoH, dnsproxy in front of it over DoQ and DoH/3, over the wire of a testbed.
+# Unbound answers over UDP, TCP, DoT and DoH, dnsdist over DoT, dnsproxy in front of Unbound over DoQ and DoH/3, over the wire of a testbed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/sbin
@@ -9,7 +9,7 @@ export PATH=$PATH:/usr/sbin
 cargo build --release --locked -q -p ldplayer -p ldplayer-bench
 bin=$(realpath "${CARGO_TARGET_DIR:-target}/release")
 dnsproxy=$(scripts/dnsproxy.sh)
-for program in unbound openssl python3; do
+for program in unbound dnsdist openssl python3; do
   command -v $program >/dev/null || { echo "$program is missing" >&2; exit 3; }
 done
 
@@ -17,7 +17,7 @@ work=$(mktemp -d)
 name=rtt-$$
 trap '"$bin/ldplayer" testbed down --name "$name" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=dns.example \
-  -addext subjectAltName=DNS:dns.example -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
+  -addext subjectAltName=DNS:dns.example -addext basicConstraints=critical,CA:FALSE -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
 chmod 755 "$work"; chmod 644 "$work/key.pem"
 cat >"$work/unbound.conf" <<CONF
 server:
@@ -37,6 +37,11 @@ server:
   local-zone: "example." static
 remote-control:
   control-enable: no
+CONF
+cat >"$work/dnsdist.conf" <<CONF
+setACL("0.0.0.0/0")
+addTLSLocal("10.53.0.2:8854", "$work/cert.pem", "$work/key.pem", {provider="openssl"})
+addAction(AllRule(), RCodeAction(DNSRCode.NXDOMAIN))
 CONF
 # Each client asks twice, half a second apart: on a new connection, and on it, or on another where clients close at once.
 "$bin/ldplayer-bench" make-trace --gap 5ms --seconds 1s --clients 100 -o "$work/trace.pcap"
@@ -64,6 +69,7 @@ for rtt in 0 "$@"; do
   "$bin/ldplayer" testbed exec --name "$name" resolver -- unbound -d -c "$work/unbound.conf" 2>"$work/unbound.log" &
   "$bin/ldplayer" testbed exec --name "$name" resolver -- "$dnsproxy" -l 10.53.0.2 -p 0 --quic-port 8853 --https-port 8443 --http3 \
     --tls-crt "$work/cert.pem" --tls-key "$work/key.pem" -u 10.53.0.2:53 >"$work/dnsproxy.log" 2>&1 &
+  "$bin/ldplayer" testbed exec --name "$name" resolver -- dnsdist --supervised --disable-syslog -C "$work/dnsdist.conf" >"$work/dnsdist.log" 2>&1 &
   sleep 2
   ask udp --transport udp
   ask tcp --transport tcp
@@ -71,12 +77,14 @@ for rtt in 0 "$@"; do
     ask $transport --transport $transport
     ask $transport --transport $transport --idle-timeout 0
   done
+  ask "dot, dnsdist" --transport dot --tls-port 8854
+  ask "dot, dnsdist" --transport dot --tls-port 8854 --idle-timeout 0
   ask "dot, TLS 1.2" --transport dot --tls-version 1.2
   for transport in doq doh3; do
     port=$([ $transport = doq ] && echo 8853 || echo 8443)
     ask $transport --transport $transport --tls-port $port
     ask $transport --transport $transport --tls-port $port --idle-timeout 0
-    ask $transport --transport $transport --tls-port $port --idle-timeout 0 --early-data on
+    ask $transport --transport $transport --tls-port $port --idle-timeout 0 --early-data on --doh-method get
   done
   "$bin/ldplayer" testbed down --name "$name" >/dev/null
   wait

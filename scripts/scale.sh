@@ -35,7 +35,7 @@ options=(--transport tcp)
 served=()
 if [ "$what" != tcp ]; then
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=dns.example \
-    -addext subjectAltName=DNS:dns.example -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
+    -addext subjectAltName=DNS:dns.example -addext basicConstraints=critical,CA:FALSE -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
   served=(--certificate "$work/cert.pem" --key "$work/key.pem")
   options=(--transport "$what" --tls-ca "$work/cert.pem" --tls-name dns.example)
 fi

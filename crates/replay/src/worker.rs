@@ -48,6 +48,11 @@ const STREAM_BATCH: usize = 64 << 10;
 /// Sends repeated after an error that belongs to an earlier datagram.
 const SEND_TRIES: usize = 8;
 
+/// The machines of connections of a worker, which number theirs by turns: that over TCP …
+const TCP: u64 = 0;
+/// … and that over QUIC.
+const QUIC: u64 = 1;
+
 /// What a worker leaves behind.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerEnd {
@@ -543,7 +548,7 @@ fn udp_config(settings: &Settings) -> UdpConfig {
 }
 
 fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
-    let config = config(number, 0, settings);
+    let config = config(number, TCP, settings);
     let tls = settings.tls.as_ref();
     let dot = tls.map(|tls| TlsClient::new(tls, ALPN_DOT)).transpose().map_err(io::Error::other)?;
     let doh = tls.map(|tls| Doh::new(tls, &settings.doh)).transpose().map_err(io::Error::other)?;
@@ -557,7 +562,7 @@ fn quic(number: usize, settings: &Settings) -> io::Result<Quic> {
     let doq = doq.transpose().map_err(io::Error::other)?;
     let doh3 = settings.tls.as_ref().map(|tls| Doh3::new(tls, &settings.doh, early_data));
     let doh3 = doh3.transpose().map_err(io::Error::other)?;
-    Ok(Quic::new(config(number, 1, settings), Instant::now(), doq, doh3).with_classes(&settings.classes))
+    Ok(Quic::new(config(number, QUIC, settings), Instant::now(), doq, doh3).with_classes(&settings.classes))
 }
 
 /// The limits of a machine of connections, of which a worker has one over TCP and, where there is TLS, one over QUIC.
@@ -567,11 +572,16 @@ fn config(number: usize, machine: u64, settings: &Settings) -> Config {
         policy: settings.policy,
         query_timeout: settings.query_timeout,
         linger: settings.query_timeout,
-        most: settings.max_sockets,
+        most: connections_at_once(machine, &settings.sources, settings.max_sockets),
         seed: settings.seed,
         first: number as u64 * machines + machine,
         step: settings.workers as u64 * machines,
     }
+}
+
+/// Connections over TCP have a socket each. Those over QUIC share sockets, unless each client has one.
+fn connections_at_once(machine: u64, sources: &Sources, sockets: u32) -> u32 {
+    if machine == QUIC && *sources != Sources::Ports { u32::MAX } else { sockets }
 }
 
 /// Opens the first shared socket of each server ahead of time: opening one takes longer than the first query has.
@@ -620,5 +630,17 @@ impl Refusal {
             (_, Some(EMSGSIZE)) => Self::Final(Reason::BadMessage),
             _ => Self::Final(Reason::SendError),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_over_quic_that_share_sockets_are_not_bounded_by_their_number() {
+        assert_eq!(connections_at_once(QUIC, &Sources::Original, 100), u32::MAX);
+        assert_eq!(connections_at_once(QUIC, &Sources::Ports, 100), 100);
+        assert_eq!(connections_at_once(TCP, &Sources::Original, 100), 100);
     }
 }
