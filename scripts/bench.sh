@@ -31,8 +31,9 @@ if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
 fi
 
 work=$(mktemp -d)
+proxy= # what stands before the server
 far= # the process that holds the namespace of the server
-trap 'stop; [ -z "$far" ] || kill "$far" 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'stop; [ -z "$proxy" ] || kill "$proxy" 2>/dev/null || true; [ -z "$far" ] || kill "$far" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 field() { sed -n "s/.*\"$1\": *\(-\{0,1\}[0-9.]*\).*/\1/p" | head -n 1; }
 stats() { sort -g | awk '{v[NR]=$1} END {m=(NR%2)?v[(NR+1)/2]:(v[NR/2]+v[NR/2+1])/2; printf "%.4g [%.4g–%.4g]", m, v[1], v[NR]}'; }
@@ -140,6 +141,9 @@ CONF
 link_up() {
   unshare --net sleep infinity &
   far=$!
+  # Until it has a namespace of its own, the other end would come to this one.
+  while [ "$(readlink "/proc/$far/ns/net")" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
+  ip link delete near 2>/dev/null || true
   until ip link add near type veth peer name far netns "$far" 2>/dev/null; do sleep 0.1; done
   ip address add 10.9.0.1/24 dev near
   ip link set near up
@@ -497,7 +501,7 @@ bench_https_of() { # title, server command ...
 
 # QUIC has no peer in Debian: dnsproxy's own limit is what shows.
 bench_quic_of() { # port, transport
-  rm -f "$work"/quic.*
+  rm -f "$work"/quic.many "$work"/quic.new
   for _ in $(seq "$RUNS"); do
     replay "$work/quic.pcap" --server "10.9.0.2:$1" --allow-target 10.9.0.2/32 --timing fast --transport "$2" --tls-insecure --max-outstanding 1000
     rate answered >>"$work/quic.many"
