@@ -33,6 +33,8 @@ fi
 work=$(mktemp -d)
 proxy= # what stands before the server
 far= # the process that holds the namespace of the server
+at=10.9.0.2 dns=5300 # where servers answer that stand in a namespace of their own
+source scripts/servers.sh
 trap 'stop; [ -z "$proxy" ] || kill "$proxy" 2>/dev/null || true; [ -z "$far" ] || kill "$far" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 field() { sed -n "s/.*\"$1\": *\(-\{0,1\}[0-9.]*\).*/\1/p" | head -n 1; }
@@ -48,14 +50,14 @@ start() { # command ...: starts a server and waits until it listens
   server=$!
   for _ in $(seq 100); do
     if ! kill -0 "$server" 2>/dev/null; then cat "$work/server.log"; exit 3; fi
-    if grep -q "^listening\|^serving\|\"listening\"" "$work/server.log" || [ -e "$work/nsd.pid" ]; then sleep 0.5; return; fi
+    if grep -q "^listening\|^serving\|\"listening\"" "$work/server.log" || [ -e "$work/server.pid" ]; then sleep 0.5; return; fi
     sleep 0.1
   done
 }
 stop() {
   [ -z "$server" ] || { kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; }
   server=
-  rm -f "$work/nsd.pid"
+  rm -f "$work/server.pid"
 }
 replay() { # options ...: replays with its worker on core 0 and leaves the report in $work/out.json
   "${pinned[@]}" "$ldplayer" replay "$@" --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" || [ $? -eq 1 ] || { cat "$work/err"; exit 1; }
@@ -114,29 +116,6 @@ bench_send() {
   row "ldplayer replay --timing fast, recorded" "$work/send.ours" "$work/send.bare"
 }
 
-nsd_conf() {
-  xz -dc data/root-2016100801.zone.xz >"$work/root.zone"
-  cat >"$work/nsd.conf" <<CONF
-server:
-  ip-address: 10.9.0.2@5300
-  username: ""
-  chroot: ""
-  zonesdir: "$work"
-  pidfile: "$work/nsd.pid"
-  xfrdfile: ""
-  zonelistfile: "$work/zone.list"
-  database: ""
-  logfile: "$work/nsd.log"
-  server-count: 1
-  rrl-ratelimit: 0
-remote-control:
-  control-enable: no
-zone:
-  name: .
-  zonefile: root.zone
-CONF
-}
-
 # A namespace for the server, joined by a veth pair: all that is sent crosses a device, as between hosts.
 link_up() {
   unshare --net sleep infinity &
@@ -155,7 +134,7 @@ link_up() {
 }
 
 bench_answer_of() { # title, server command ...
-  local title=$1 at=10.9.0.2; shift
+  local title=$1; shift
   local against=(--server $at:5300 --allow-target $at/32 --timing fast)
   echo; echo "### Answered queries/s against $title over veth (generator one core, server one core)"; echo
   echo "| what | median [min–max] | ratio to dnsperf |"; echo "|---|---|---|"
@@ -186,27 +165,10 @@ bench_answer() {
   "$ldplayer" convert "$work/questions.pcap" -o "$work/questions.parquet" 2>/dev/null
   for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
   link_up
-  bench_answer_of "the echo responder" "$bench" echo --listen 10.9.0.2:5300
-  nsd_conf
+  bench_answer_of "the echo responder" "$bench" echo --listen $at:5300
+  nsd_conf "server-count: 1"
   bench_answer_of "NSD with the root zone" nsd -d -c "$work/nsd.conf"
   kill "$far"
-}
-
-knot_conf() {
-  cat >"$work/knot.conf" <<CONF
-server:
-  rundir: "$work"
-  listen: 10.9.0.2@5300
-  udp-workers: 1
-  pidfile: "$work/nsd.pid"
-database:
-  storage: "$work/knot"
-zone:
-  - domain: .
-    storage: "$work"
-    file: root.zone
-    zonefile-sync: -1
-CONF
 }
 
 # Servers take turns within each round, so that an hour of the host is the same for all of them.
@@ -214,8 +176,8 @@ bench_serve() {
   local kind server_kind names asked
   command -v knotd >/dev/null || { echo "knotd is missing: apt-get install knot" >&2; exit 3; }
   link_up
-  nsd_conf
-  knot_conf
+  nsd_conf "server-count: 1"
+  knot_conf "udp-workers: 1"
   mkdir "$work/zones"
   cp "$work/root.zone" "$work/zones"
   for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/absent"
@@ -225,13 +187,13 @@ bench_serve() {
       case $server_kind in
         nsd) start "${inside[@]}" taskset -c 1 nsd -d -c "$work/nsd.conf" ;;
         knot) start "${inside[@]}" taskset -c 1 knotd -c "$work/knot.conf" ;;
-        serve) start "${inside[@]}" taskset -c 1 "$ldplayer" serve "$work/zones" --workers 1 --all-zones-everywhere --listen 10.9.0.2:5300 ;;
+        serve) start "${inside[@]}" taskset -c 1 "$ldplayer" serve "$work/zones" --workers 1 --all-zones-everywhere --listen $at:5300 ;;
       esac
       sleep 1
       for names in absent referral; do
-        asked=$("$bench" bare-ask --to 10.9.0.2:5300 --core 0 --count 1000000 --names "$work/$names")
+        asked=$("$bench" bare-ask --to $at:5300 --core 0 --count 1000000 --names "$work/$names")
         echo "$asked" | field per_second >>"$work/serve.$names.$server_kind"
-        taskset -c 0 dnsperf -s 10.9.0.2 -p 5300 -d "$work/$names" -l 3 -c 100 -q 1000 -D 2>/dev/null |
+        taskset -c 0 dnsperf -s $at -p 5300 -d "$work/$names" -l 3 -c 100 -q 1000 -D 2>/dev/null |
           sed -n 's/.*Queries per second: *\([0-9.]*\).*/\1/p' >>"$work/serve.$names.$server_kind.dnsperf"
       done
       stop
@@ -341,20 +303,9 @@ timing_table() {
     }' "$raw"
 }
 
-# Without a limit of connections or of their age that would be met here.
-nsd_tcp_conf() {
-  nsd_conf
-  sed -i 's/^server:/server:\n  tcp-count: 20000\n  tcp-timeout: 60/' "$work/nsd.conf"
-}
-
-knot_tcp_conf() {
-  knot_conf
-  sed -i 's/  udp-workers: 1/  udp-workers: 1\n  tcp-workers: 1\n  tcp-max-clients: 20000\n  tcp-idle-timeout: 60/' "$work/knot.conf"
-}
-
 # Both generators may have ten queries outstanding on a connection; dnsperf gets one, too, and what it does best counts.
 bench_tcp_of() { # title, server command ...
-  local title=$1 at=10.9.0.2 clients most; shift
+  local title=$1 clients most; shift
   local against=(--server $at:5300 --allow-target $at/32 --timing fast --transport tcp)
   rm -f "$work"/tcp.*
   start "${inside[@]}" taskset -c 1 "$@"
@@ -394,54 +345,25 @@ bench_tcp() {
   "$bench" make-trace --gap 1us --seconds 60ms --clients 65536 -o "$work/new.pcap"
   for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
   link_up
-  bench_tcp_of "the echo responder" "$bench" echo-tcp --listen 10.9.0.2:5300
-  nsd_tcp_conf
+  bench_tcp_of "the echo responder" "$bench" echo-tcp --listen $at:5300
+  # Without a limit of connections or of their age that would be met here.
+  nsd_conf "server-count: 1" "tcp-count: 20000" "tcp-timeout: 60"
   bench_tcp_of "NSD with the root zone" nsd -d -c "$work/nsd.conf"
-  knot_tcp_conf
+  knot_conf "udp-workers: 1" "tcp-workers: 1" "tcp-max-clients: 20000" "tcp-idle-timeout: 60"
   bench_tcp_of "Knot DNS with the root zone" knotd -c "$work/knot.conf"
   kill "$far"
 }
 
 # Servers that answer by themselves, so that nothing but the transport is measured.
 tls_conf() {
-  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=dns.example \
-    -addext subjectAltName=DNS:dns.example -addext basicConstraints=critical,CA:FALSE -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
-  cat >"$work/unbound.conf" <<CONF
-server:
-  interface: 10.9.0.2@5399
-  interface: 10.9.0.2@5300
-  tls-port: 5300
-  interface: 10.9.0.2@5301
-  https-port: 5301
-  tls-service-key: "$work/key.pem"
-  tls-service-pem: "$work/cert.pem"
-  access-control: 0.0.0.0/0 allow
-  do-daemonize: no
-  username: ""
-  chroot: ""
-  directory: "$work"
-  pidfile: "$work/nsd.pid"
-  use-syslog: no
-  num-threads: 1
-  incoming-num-tcp: 2000
-  tcp-idle-timeout: 60000
-  http-query-buffer-size: 64m
-  http-response-buffer-size: 64m
-  http-max-streams: 1000
-  local-zone: "example." static
-remote-control:
-  control-enable: no
-CONF
-  cat >"$work/dnsdist.conf" <<CONF
-setACL("0.0.0.0/0")
-addTLSLocal("10.9.0.2:5300", "$work/cert.pem", "$work/key.pem", {provider="openssl", maxInFlight=1000})
-addDOHLocal("10.9.0.2:5301", "$work/cert.pem", "$work/key.pem", "/dns-query")
-addAction(AllRule(), RCodeAction(DNSRCode.NXDOMAIN))
-CONF
+  certificate
+  dns=5399 tls=5300 https=5301 unbound_conf "num-threads: 1" "incoming-num-tcp: 2000" "tcp-idle-timeout: 60000" \
+    "http-query-buffer-size: 64m" "http-response-buffer-size: 64m" "http-max-streams: 1000"
+  dns=5399 tls=5300 https=5301 dnsdist_conf maxInFlight=1000
 }
 
 bench_tls_of() { # title, server command ...
-  local title=$1 at=10.9.0.2; shift
+  local title=$1; shift
   local against=(--server $at:5300 --allow-target $at/32 --timing fast --transport dot --tls-insecure)
   rm -f "$work"/tls.*
   start "${inside[@]}" taskset -c 1 "$@"
@@ -475,14 +397,14 @@ bench_tls() {
   for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
   link_up
   tls_conf
-  bench_tls_of "the echo responder" "$bench" echo-tcp --listen 10.9.0.2:5300 --certificate "$work/cert.pem" --key "$work/key.pem"
+  bench_tls_of "the echo responder" "$bench" echo-tcp --listen $at:5300 --certificate "$work/cert.pem" --key "$work/key.pem"
   bench_tls_of "Unbound" unbound -d -c "$work/unbound.conf"
   bench_tls_of "dnsdist" dnsdist --supervised --disable-syslog -C "$work/dnsdist.conf"
   kill "$far"
 }
 
 bench_https_of() { # title, server command ...
-  local title=$1 at=10.9.0.2; shift
+  local title=$1; shift
   local against=(--server $at:5301 --allow-target $at/32 --timing fast --transport doh2 --tls-insecure --max-outstanding 1000)
   rm -f "$work"/https.*
   start "${inside[@]}" taskset -c 1 "$@"
@@ -503,9 +425,9 @@ bench_https_of() { # title, server command ...
 bench_quic_of() { # port, transport
   rm -f "$work"/quic.many "$work"/quic.new
   for _ in $(seq "$RUNS"); do
-    replay "$work/quic.pcap" --server "10.9.0.2:$1" --allow-target 10.9.0.2/32 --timing fast --transport "$2" --tls-insecure --max-outstanding 1000
+    replay "$work/quic.pcap" --server "$at:$1" --allow-target $at/32 --timing fast --transport "$2" --tls-insecure --max-outstanding 1000
     rate answered >>"$work/quic.many"
-    replay "$work/quicnew.pcap" --server "10.9.0.2:$1" --allow-target 10.9.0.2/32 --timing fast --transport "$2" --tls-insecure \
+    replay "$work/quicnew.pcap" --server "$at:$1" --allow-target $at/32 --timing fast --transport "$2" --tls-insecure \
       --max-outstanding 100 --queries-per-connection 1 --resumption off
     rate answered >>"$work/quic.new"
   done
@@ -531,8 +453,8 @@ bench_quic() {
   link_up
   tls_conf
   start "${inside[@]}" taskset -c 1 unbound -d -c "$work/unbound.conf"
-  "${inside[@]}" taskset -c 1 "$dnsproxy" -l 10.9.0.2 -p 0 --quic-port 5302 --https-port 5303 --http3 --tls-crt "$work/cert.pem" \
-    --tls-key "$work/key.pem" -u 10.9.0.2:5399 --cache >"$work/dnsproxy.log" 2>&1 &
+  "${inside[@]}" taskset -c 1 "$dnsproxy" -l $at -p 0 --quic-port 5302 --https-port 5303 --http3 --tls-crt "$work/cert.pem" \
+    --tls-key "$work/key.pem" -u $at:5399 --cache >"$work/dnsproxy.log" 2>&1 &
   proxy=$!
   sleep 2
   echo; echo "### Over QUIC, from dnsproxy in front of Unbound over veth (generator one core, both servers one core)"; echo

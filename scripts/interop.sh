@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Which stock servers answer ldplayer over which transport, resume its sessions and take its early data: the table of docs/transports.md.
-# Usage: scripts/interop.sh [SERVER ...]   (nsd knot bind unbound dnsdist dnsproxy without an argument; one that is missing is left out)
+# Usage: scripts/interop.sh [SERVER ...]   (all of them without an argument: nsd knot bind unbound dnsdist haproxy dnsproxy; only dnsproxy may be missing)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/sbin
-[ $# -gt 0 ] || set -- nsd knot bind unbound dnsdist dnsproxy
+[ $# -gt 0 ] || set -- nsd knot bind unbound dnsdist haproxy dnsproxy
 
 if [ -z "${LDPLAYER_INTEROP_INSIDE:-}" ]; then
   cargo build --release --locked -q -p ldplayer -p ldplayer-bench
@@ -20,108 +20,23 @@ stop() {
   for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; wait "$pid" 2>/dev/null || true; done
   started=()
 }
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=dns.example \
-  -addext subjectAltName=DNS:dns.example -addext basicConstraints=critical,CA:FALSE -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
-chmod 755 "$work"; chmod 644 "$work/key.pem"
-xz -dc data/root-2016100801.zone.xz >"$work/root.zone"
+at=127.0.0.1 dns=53 tls=853 https=443
+source scripts/servers.sh
+certificate
 # Each client asks twice, a quarter of a second apart.
 "$BIN/ldplayer-bench" make-trace --gap 5ms --seconds 500ms --clients 50 -o "$work/trace.pcap"
 
-nsd_run() {
-  cat >"$work/nsd.conf" <<CONF
-server:
-  ip-address: 127.0.0.1@53
-  ip-address: 127.0.0.1@853
-  tls-port: 853
-  tls-service-key: "$work/key.pem"
-  tls-service-pem: "$work/cert.pem"
-  username: ""
-  chroot: ""
-  zonesdir: "$work"
-  pidfile: "$work/nsd.pid"
-  xfrdfile: ""
-  zonelistfile: "$work/zone.list"
-  database: ""
-  logfile: "$work/nsd.log"
-  rrl-ratelimit: 0
-remote-control:
-  control-enable: no
-zone:
-  name: .
-  zonefile: root.zone
-CONF
-  exec nsd -d -c "$work/nsd.conf"
-}
-
-knot_run() {
-  cat >"$work/knot.conf" <<CONF
-server:
-  rundir: "$work"
-  listen: 127.0.0.1@53
-database:
-  storage: "$work/knot"
-zone:
-  - domain: .
-    storage: "$work"
-    file: root.zone
-    zonefile-sync: -1
-CONF
-  exec knotd -c "$work/knot.conf"
-}
-
-bind_run() {
-  cat >"$work/named.conf" <<CONF
-tls own { cert-file "$work/cert.pem"; key-file "$work/key.pem"; };
-options {
-  directory "$work"; pid-file "$work/named.pid"; session-keyfile "$work/session.key"; recursion no; listen-on-v6 { none; };
-  listen-on port 53 { 127.0.0.1; };
-  listen-on port 853 tls own { 127.0.0.1; };
-  listen-on port 443 tls own http default { 127.0.0.1; };
-};
-controls { };
-zone "." { type primary; file "$work/root.zone"; };
-CONF
-  exec named -g -c "$work/named.conf"
-}
-
-unbound_run() {
-  cat >"$work/unbound.conf" <<CONF
-server:
-  interface: 127.0.0.1@53
-  interface: 127.0.0.1@853
-  interface: 127.0.0.1@443
-  tls-service-key: "$work/key.pem"
-  tls-service-pem: "$work/cert.pem"
-  access-control: 0.0.0.0/0 allow
-  do-daemonize: no
-  username: ""
-  chroot: ""
-  directory: "$work"
-  pidfile: ""
-  use-syslog: no
-  incoming-num-tcp: 1000
-  local-zone: "example." static
-remote-control:
-  control-enable: no
-CONF
-  exec unbound -d -c "$work/unbound.conf"
-}
-
-dnsdist_run() {
-  cat >"$work/dnsdist.conf" <<CONF
-setACL("0.0.0.0/0")
-setLocal("127.0.0.1:53")
-addTLSLocal("127.0.0.1:853", "$work/cert.pem", "$work/key.pem", {provider="openssl"})
-addDOHLocal("127.0.0.1:443", "$work/cert.pem", "$work/key.pem", "/dns-query")
-addAction(AllRule(), RCodeAction(DNSRCode.NXDOMAIN))
-CONF
-  exec dnsdist --supervised --disable-syslog -C "$work/dnsdist.conf"
-}
-
-# In front of Unbound, since it knows no answers itself.
+nsd_run() { nsd_conf; exec nsd -d -c "$work/nsd.conf"; }
+knot_run() { knot_conf; exec knotd -c "$work/knot.conf"; }
+bind_run() { bind_conf; exec named -g -c "$work/named.conf"; }
+unbound_run() { unbound_conf "incoming-num-tcp: 1000"; exec unbound -d -c "$work/unbound.conf"; }
+dnsdist_run() { dnsdist_conf; exec dnsdist --supervised --disable-syslog -C "$work/dnsdist.conf"; }
+# In front of NSD, since it knows no answers itself.
+haproxy_run() { haproxy_conf; exec haproxy -db -f "$work/haproxy.conf"; }
+# In front of Unbound, for the same reason.
 dnsproxy_run() {
-  exec "$DNSPROXY" -l 127.0.0.1 -p 5353 --tls-port 8853 --https-port 8443 --http3 --quic-port 8853 \
-    --tls-crt "$work/cert.pem" --tls-key "$work/key.pem" -u 127.0.0.1:53
+  exec "$DNSPROXY" -l $at -p 5353 --tls-port 8853 --https-port 8443 --http3 --quic-port 8853 \
+    --tls-crt "$work/cert.pem" --tls-key "$work/key.pem" -u $at:$dns
 }
 
 version() {
@@ -131,6 +46,7 @@ version() {
     bind) named -v | sed 's/BIND \([0-9.]*\).*/BIND \1/' ;;
     unbound) unbound -V | sed -n 's/Version /Unbound /p' ;;
     dnsdist) dnsdist --version | sed -n 's/^dnsdist \([0-9.]*\).*/dnsdist \1/p' ;;
+    haproxy) haproxy -v | sed -n 's/HAProxy version \([0-9.]*\).*/HAProxy \1 before NSD/p' ;;
     dnsproxy) sed -n 's/.*AdguardTeam\/dnsproxy v\([0-9.]*\).*/dnsproxy \1/p' scripts/dnsproxy/go.mod ;;
   esac | head -n 1
 }
@@ -149,7 +65,7 @@ print(queries["answered"], queries["trace"], used.get("resumed", 0), used.get("o
 }
 
 row() { # server, transport, options ...
-  local server=$1 transport=$2 answered all resumed opened early kept=- shown=- taken=-; shift 2
+  local server=$1 transport=$2 answered all resumed opened early shown=- taken=-; shift 2
   read -r answered all _ _ _ < <(ask --transport "$transport" "$@")
   if [ "$answered" != - ] && [ "$answered" -gt 0 ] && [ "$transport" != udp ] && [ "$transport" != tcp ]; then
     read -r _ _ resumed opened _ < <(ask --transport "$transport" --idle-timeout 0 "$@")
@@ -179,12 +95,13 @@ for server in "$@"; do
     bind) serve bind; row bind udp; row bind tcp; row bind dot; row bind doh2 ;;
     unbound) serve unbound; row unbound udp; row unbound tcp; row unbound dot; row unbound doh2 ;;
     dnsdist) serve dnsdist; row dnsdist udp; row dnsdist tcp; row dnsdist dot; row dnsdist doh2 ;;
+    haproxy) tls="" serve nsd; serve haproxy; row haproxy dot ;;
     dnsproxy)
       [ -n "$DNSPROXY" ] || continue
       serve unbound; serve dnsproxy
       for transport in dot doq; do row dnsproxy $transport --tls-port 8853; done
       for transport in doh2 doh3; do row dnsproxy $transport --tls-port 8443; done ;;
-    *) echo "$server: not one of nsd, knot, bind, unbound, dnsdist, dnsproxy" >&2; exit 2 ;;
+    *) echo "$server: not one of nsd, knot, bind, unbound, dnsdist, haproxy, dnsproxy" >&2; exit 2 ;;
   esac
   stop
 done

@@ -16,33 +16,10 @@ done
 work=$(mktemp -d)
 name=rtt-$$
 trap '"$bin/ldplayer" testbed down --name "$name" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=dns.example \
-  -addext subjectAltName=DNS:dns.example -addext basicConstraints=critical,CA:FALSE -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
-chmod 755 "$work"; chmod 644 "$work/key.pem"
-cat >"$work/unbound.conf" <<CONF
-server:
-  interface: 10.53.0.2@53
-  interface: 10.53.0.2@853
-  interface: 10.53.0.2@443
-  tls-service-key: "$work/key.pem"
-  tls-service-pem: "$work/cert.pem"
-  access-control: 0.0.0.0/0 allow
-  do-daemonize: no
-  username: ""
-  chroot: ""
-  directory: "$work"
-  pidfile: ""
-  use-syslog: no
-  incoming-num-tcp: 1000
-  local-zone: "example." static
-remote-control:
-  control-enable: no
-CONF
-cat >"$work/dnsdist.conf" <<CONF
-setACL("0.0.0.0/0")
-addTLSLocal("10.53.0.2:8854", "$work/cert.pem", "$work/key.pem", {provider="openssl"})
-addAction(AllRule(), RCodeAction(DNSRCode.NXDOMAIN))
-CONF
+source scripts/servers.sh
+certificate
+at=10.53.0.2 dns=53 tls=853 https=443 unbound_conf "incoming-num-tcp: 1000"
+at=10.53.0.2 dns=5353 tls=8854 https='' dnsdist_conf
 # Each client asks twice, half a second apart: on a new connection, and on it, or on another where clients close at once.
 "$bin/ldplayer-bench" make-trace --gap 5ms --seconds 1s --clients 100 -o "$work/trace.pcap"
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod connections;
 mod echo;
 mod make;
 mod quantiles;
@@ -31,6 +32,8 @@ enum Part {
     BareSend(send::Args),
     /// Ask and match through one socket with a window: the limit of an answered replay
     BareAsk(ask::Args),
+    /// Open very many connections and ask on random ones: the limit of a replay over TCP
+    BareTcp(connections::Args),
     /// Wait for due times in a bare loop: what the host alone does to timing
     BareSpin(spin::Args),
     /// Write a trace of unique names
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Part::Hole(args) => echo::hole(&args),
         Part::BareSend(args) => send::run(&args),
         Part::BareAsk(args) => ask::run(&args),
+        Part::BareTcp(args) => connections::run(&args),
         Part::BareSpin(args) => spin::run(&args),
         Part::MakeTrace(args) => make::run(&args),
         Part::MakeUpstream(args) => upstream::run(&args),

@@ -144,7 +144,7 @@ fn record(number: u64, time: u64, clients: u64) -> Vec<u8> {
 }
 
 /// The next number in [0, 1) of a xorshift generator.
-fn uniform(state: &mut u64) -> f64 {
+pub fn uniform(state: &mut u64) -> f64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
