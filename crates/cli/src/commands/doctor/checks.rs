@@ -64,7 +64,7 @@ pub fn all() -> Vec<Finding> {
     findings.extend(open_files());
     findings.extend([ports(), port_53()]);
     findings.extend(buffers());
-    findings.push(conntrack());
+    findings.extend([conntrack(), tcp_table()]);
     findings.extend([cores(&facts), memory(&facts), governor(&facts), speed(&noise)]);
     findings.extend([clock(&noise), clock_source(&facts, &noise)]);
     findings.extend([wake_up(&noise), awake(), held_up(&noise), steal(&noise)]);
@@ -149,6 +149,17 @@ fn conntrack() -> Finding {
     let found = most.map_or("not loaded".to_owned(), |most| format!("at most {most} flows"));
     let lift = "sysctl -w net.netfilter.nf_conntrack_max=4194304";
     Finding::new("conntrack", found, "not loaded, or a million flows", most.is_none_or(|most| most >= 1 << 20), lift)
+}
+
+/// The kernel looks each TCP segment up in a table of lists, which are long where it is small.
+fn tcp_table() -> Finding {
+    const LISTS: i64 = 1 << 20;
+    let number = |name| limits::sysctl(name).and_then(|text| text.parse::<i64>().ok()).unwrap_or_default();
+    // Below zero where it is that of the whole machine; a new namespace shares it unless a table of its own was asked for.
+    let (here, new) = (number("net.ipv4.tcp_ehash_entries").abs(), number("net.ipv4.tcp_child_ehash_entries"));
+    let found = format!("{here} lists, {new} of its own in a new namespace");
+    let lift = "sysctl -w net.ipv4.tcp_child_ehash_entries=4194304, for testbeds made afterwards";
+    Finding::new("TCP table", found, "1048576 for a million connections", here.max(new) >= LISTS, lift)
 }
 
 fn cores(facts: &Facts) -> Finding {
