@@ -320,6 +320,7 @@ bench_tcp_of() { # title, server command ...
     dnsperf_rate -m tcp -s $at -p 5300 -c 100 -q 100 -O num-queries-per-conn=1 >>"$work/tcp.new.dnsperf"
     replay "$work/new.pcap" "${against[@]}" --max-outstanding 100 --queries-per-connection 1
     rate answered >>"$work/tcp.new.ours"
+    "$bench" bare-connect --to $at:5300 --from 10.0.0.0 --core 0 --count 30000 | field per_second >>"$work/tcp.new.bare"
   done
   stop
   echo; echo "### Answers/s over TCP from $title over veth (generator one core, server one core)"; echo
@@ -330,6 +331,7 @@ bench_tcp_of() { # title, server command ...
   done
   row "dnsperf -m tcp, a connection for each query" "$work/tcp.new.dnsperf" "$work/tcp.new.dnsperf"
   row "ldplayer replay --queries-per-connection 1" "$work/tcp.new.ours" "$work/tcp.new.dnsperf"
+  row "bare loop of connect, write, read, close" "$work/tcp.new.bare" "$work/tcp.new.dnsperf"
 }
 
 dnsperf_rate() { # options ...: answers per second of three seconds, names with DO

@@ -65,7 +65,7 @@ fn ask(args: &Args, thread: u64, all_open: &Barrier) -> anyhow::Result<u64> {
     all_open.wait();
     let (mut poll, streams) = opened.with_context(|| format!("bare-tcp: {}", args.to))?;
     ensure!(!streams.is_empty(), "more threads than connections");
-    let query = framed(thread);
+    let query = make::framed(thread);
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ thread;
     let mut send = || -> anyhow::Result<()> {
         let place = (make::uniform(&mut state) * streams.len() as f64) as usize;
@@ -112,12 +112,6 @@ fn open(args: &Args, thread: u64) -> anyhow::Result<(Poll, Vec<TcpStream>)> {
         );
     }
     Ok((poll, streams))
-}
-
-/// A query behind its length.
-fn framed(number: u64) -> Vec<u8> {
-    let message = make::message(number);
-    [&(message.len() as u16).to_be_bytes()[..], &message].concat()
 }
 
 /// Octets that have arrived on a connection, which are not looked at.

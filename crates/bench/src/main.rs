@@ -5,6 +5,7 @@
 mod ask;
 mod connections;
 mod echo;
+mod fresh;
 mod make;
 mod quantiles;
 mod receive;
@@ -34,6 +35,8 @@ enum Part {
     BareAsk(ask::Args),
     /// Open very many connections and ask on random ones: the limit of a replay over TCP
     BareTcp(connections::Args),
+    /// Open a connection for each query: the limit of a replay that does
+    BareConnect(fresh::Args),
     /// Wait for due times in a bare loop: what the host alone does to timing
     BareSpin(spin::Args),
     /// Write a trace of unique names
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Part::BareSend(args) => send::run(&args),
         Part::BareAsk(args) => ask::run(&args),
         Part::BareTcp(args) => connections::run(&args),
+        Part::BareConnect(args) => fresh::run(&args),
         Part::BareSpin(args) => spin::run(&args),
         Part::MakeTrace(args) => make::run(&args),
         Part::MakeUpstream(args) => upstream::run(&args),

@@ -84,6 +84,12 @@ pub fn message(number: u64) -> Vec<u8> {
     compose(number as u16, &name)
 }
 
+/// The same behind its length, as over TCP.
+pub fn framed(number: u64) -> Vec<u8> {
+    let message = message(number);
+    [&(message.len() as u16).to_be_bytes()[..], &message].concat()
+}
+
 /// A query for the addresses of a name in plain text; `None` when that is none.
 pub fn question(text: &str) -> Option<Vec<u8>> {
     let mut name = Vec::with_capacity(text.len() + 2);
