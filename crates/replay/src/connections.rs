@@ -5,15 +5,12 @@
 //! yields until there is nothing more. See the crate's documentation.
 
 mod connection;
-mod counts;
 mod doh;
 mod early;
 mod encrypted;
 mod ending;
 pub mod framing;
 pub mod http2;
-mod policy;
-mod request;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
@@ -32,17 +29,15 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use hashbrown::HashMap;
-use ldplayer_core::message::{HEADER, flag};
+use ldplayer_core::message::HEADER;
 use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status, Transport};
 
-use self::connection::{Connection, State};
-pub use self::counts::ConnectionCounts;
+use self::connection::{Connection, Own};
 pub use self::doh::Doh;
 pub use self::http2::DohSettings;
-pub use self::policy::{PIPELINE_MOST, Policy};
-use self::request::{Request, Stage};
 pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
 use crate::counts::Counts;
+use crate::life::{self, Config, ConnectionCounts, End, Key, Policy, Stage, State, place};
 use crate::matching::repeats_question;
 use crate::pending::Pending;
 use crate::route::Route;
@@ -51,24 +46,8 @@ use crate::slab::{List, Slab, Slot};
 /// Octets composed for one write, beyond which the next message has to wait for another.
 const WRITE_AT_ONCE: usize = 64 << 10;
 
-/// Limits and times of the machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// How connections are used.
-    pub policy: Policy,
-    /// How long an answer is waited for, in nanoseconds.
-    pub query_timeout: i64,
-    /// How much longer a late answer is recognised, in nanoseconds.
-    pub linger: i64,
-    /// Connections at once; one that is idle makes room for a new one.
-    pub most: u32,
-    /// Where the IDs start.
-    pub seed: u64,
-    /// Number of the first connection …
-    pub first: u64,
-    /// … and the distance to the next one's, so that workers number theirs apart.
-    pub step: u64,
-}
+/// One query on its way.
+type Request = life::Request<()>;
 
 /// What the worker is to do. A connection that is gone by then is passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,24 +69,6 @@ pub struct Opening {
     pub server: SocketAddr,
 }
 
-/// How a connection came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// By the client, for being idle.
-    Idle,
-    /// By the client, after its last query.
-    Spent,
-    /// By the client, to make room for another.
-    Room,
-    /// By the server, in order.
-    Closed,
-    /// By the server or the network, by a reset or an error.
-    Reset,
-}
-
-/// Which client uses a connection, and for what.
-type Key = (IpAddr, Transport);
-
 /// The machine of one worker.
 pub struct Connections {
     config: Config,
@@ -123,7 +84,7 @@ pub struct Connections {
     told_idle: List,
     requests: Slab<Request, 2>,
     /// Requests written, by connection and by ID or, over HTTP/2, by stream.
-    by_id: HashMap<(u64, u32), Slot, foldhash::fast::FixedState>,
+    by_id: HashMap<(u64, u64), Slot, foldhash::fast::FixedState>,
     waiting: List,
     lingering: List,
     actions: VecDeque<Action>,
@@ -189,13 +150,7 @@ impl Connections {
 
     /// Takes a query whose answer over UDP was truncated. It is in the accounts of UDP as sent, and comes to its end here.
     pub fn handle_truncated(&mut self, now: RunTime, pending: Pending) {
-        let route = Route {
-            socket: pending.socket,
-            source: pending.set_source.then_some(pending.client),
-            server: pending.server,
-        };
-        let client = pending.client;
-        let slot = self.requests.insert(Request::fallback(pending, client, route));
+        let slot = self.requests.insert(Request::fallback(pending));
         self.wait(slot, now);
         self.assign(now, slot);
     }
@@ -208,7 +163,7 @@ impl Connections {
     /// How to open a connection; `None` when it is gone.
     pub fn opening(&self, at: Slot) -> Option<Opening> {
         let connection = self.connections.get(at).filter(|connection| connection.state == State::Wanted)?;
-        let server = *self.servers.get(usize::from(connection.server))?;
+        let server = *self.servers.get(usize::from(connection.own.server))?;
         Some(Opening { source: connection.source, server })
     }
 
@@ -276,11 +231,11 @@ impl Connections {
     /// Appends to `out` what is to be written on a connection, in a call that begins at `now`.
     pub fn compose(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.is_called = false;
-        connection.is_blocked = false;
+        connection.own.is_called = false;
+        connection.own.is_blocked = false;
         let is_open = connection.is_open();
         out.append(&mut connection.take_output());
-        if connection.tls.is_some() {
+        if connection.own.tls.is_some() {
             self.compose_tls(at, now, out);
         } else if is_open {
             self.compose_queue(at, now, out);
@@ -294,14 +249,14 @@ impl Connections {
     /// The kernel took all but the `rest` of what was composed, and will tell when it has room.
     pub fn handle_blocked(&mut self, at: Slot, rest: &[u8]) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.is_blocked = true;
+        connection.own.is_blocked = true;
         connection.keep_output(rest);
     }
 
     /// The kernel has room again.
     pub fn handle_writable(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        if std::mem::take(&mut connection.is_blocked) {
+        if std::mem::take(&mut connection.own.is_blocked) {
             self.call(at);
         }
     }
@@ -309,7 +264,7 @@ impl Connections {
     /// Takes octets that arrived on a connection.
     pub fn handle_input(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.connections.get(at) else { return };
-        if connection.tls.is_some() {
+        if connection.own.tls.is_some() {
             self.handle_records(at, now, octets);
         } else {
             self.handle_content(at, now, octets);
@@ -422,7 +377,7 @@ impl Connections {
         connection.taken += 1;
         self.requests.append(&mut connection.queue, slot);
         let (is_open, is_rising) = (connection.is_open(), connection.is_rising());
-        let (number, is_blocked) = (connection.number, connection.is_blocked);
+        let (number, is_blocked) = (connection.number, connection.own.is_blocked);
         if let Some(request) = self.requests.get_mut(slot) {
             request.connection = at;
             request.row.connection = Some(number);
@@ -473,21 +428,23 @@ impl Connections {
             since: RunTime(0),
             client,
             source: route.source,
-            server: server as u16,
             port: 0,
-            keepalive: connection::UNTOLD,
             transport,
             class,
             state: State::Wanted,
-            is_called: false,
-            is_blocked: false,
-            id: (self.config.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16,
             taken: 0,
             queue: List::default(),
             outstanding: List::default(),
-            tls: None,
-            http2: None,
-            buffers: None,
+            own: Own {
+                server: server as u16,
+                keepalive: connection::UNTOLD,
+                is_called: false,
+                is_blocked: false,
+                id: (self.config.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16,
+                tls: None,
+                http2: None,
+                buffers: None,
+            },
         });
         self.current.insert(key, at);
         self.actions.push_back(Action::Open(at));
@@ -512,8 +469,8 @@ impl Connections {
     /// Tells the worker once that there is something to write.
     fn call(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let may_write = connection.has_output() && !connection.is_blocked;
-        if may_write && !std::mem::replace(&mut connection.is_called, true) {
+        let may_write = connection.has_output() && !connection.own.is_blocked;
+        if may_write && !std::mem::replace(&mut connection.own.is_called, true) {
             self.actions.push_back(Action::Write(at));
         }
     }
@@ -562,7 +519,7 @@ impl Connections {
     fn handle_content(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let number = connection.number;
-        if connection.http2.is_some() {
+        if connection.own.http2.is_some() {
             return self.handle_frames(at, number, now, octets);
         }
         let mut kept = connection.take_input();
@@ -580,7 +537,7 @@ impl Connections {
 
     /// Appends queued queries, as many as one write takes.
     fn compose_queue(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
-        if let Some(http2) = self.connections.get_mut(at).and_then(|connection| connection.http2.as_mut()) {
+        if let Some(http2) = self.connections.get_mut(at).and_then(|connection| connection.own.http2.as_mut()) {
             http2.take_output(out);
         }
         while out.len() < WRITE_AT_ONCE {
@@ -596,11 +553,11 @@ impl Connections {
         self.requests.unlink(&mut connection.queue, slot);
         self.requests.append(&mut connection.outstanding, slot);
         let (number, port) = (connection.number, connection.port);
-        let is_resumed = connection.tls.as_ref().is_some_and(|session| session.is_resumed());
+        let is_resumed = connection.own.tls.as_ref().is_some_and(|session| session.is_resumed());
         self.by_id.insert((number, id), slot);
         self.submit(slot, now);
         let Some(request) = self.requests.get_mut(slot) else { return };
-        request.id = id;
+        request.id = Some(id);
         request.stage = Stage::Outstanding;
         request.row.client_port = port;
         request.row.resumed = is_resumed;
@@ -608,24 +565,24 @@ impl Connections {
     }
 
     /// Appends a message as its transport has it, and returns the ID or stream that its answer will have, and its length.
-    fn compose_message(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u32, u16)> {
+    fn compose_message(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
         let connection = self.connections.get(at)?;
-        if connection.http2.is_some() {
+        if connection.own.http2.is_some() {
             return self.compose_request(at, slot, out);
         }
-        let block = if connection.tls.is_some() { self.config.policy.padding } else { 0 };
+        let block = if connection.own.tls.is_some() { self.config.policy.padding } else { 0 };
         let id = self.free_id(at);
         let length = framing::append(out, &self.requests.get(slot)?.wire, id, block);
-        Some((u32::from(id), length))
+        Some((u64::from(id), length))
     }
 
     /// An ID free on the connection; one that only waits for a late answer is given up. There is one, since no connection
     /// has more than [`PIPELINE_MOST`] outstanding.
     fn free_id(&mut self, at: Slot) -> u16 {
-        let Some((number, mut id)) = self.connections.get(at).map(|it| (it.number, it.id)) else { return 0 };
+        let Some((number, mut id)) = self.connections.get(at).map(|it| (it.number, it.own.id)) else { return 0 };
         loop {
             id = id.wrapping_add(1);
-            match self.by_id.get(&(number, u32::from(id))).copied() {
+            match self.by_id.get(&(number, u64::from(id))).copied() {
                 None => break,
                 Some(slot) if self.requests.get(slot).is_none_or(|request| request.stage == Stage::Lingering) => {
                     self.release(slot);
@@ -635,7 +592,7 @@ impl Connections {
             }
         }
         if let Some(connection) = self.connections.get_mut(at) {
-            connection.id = id;
+            connection.own.id = id;
         }
         id
     }
@@ -644,7 +601,7 @@ impl Connections {
         let Some(message) = Message::new(octets).filter(Message::is_response) else {
             return self.stray(at, now, octets, Reason::Garbage);
         };
-        let Some(&slot) = self.by_id.get(&(number, u32::from(message.id()))) else {
+        let Some(&slot) = self.by_id.get(&(number, u64::from(message.id()))) else {
             return self.stray(at, now, octets, Reason::UnknownId);
         };
         if self.requests.get(slot).is_some_and(|request| !repeats_question(&request.wire, &message)) {
@@ -655,22 +612,11 @@ impl Connections {
 
     fn answer(&mut self, slot: Slot, now: RunTime, message: &Message<'_>) {
         let Some(request) = self.release(slot) else { return };
-        let status = if request.stage == Stage::Lingering { Status::Late } else { Status::Answered };
         let connection = self.connections.get_mut(request.connection).filter(|it| it.state == State::Open);
         if let (Some(connection), Some(keepalive)) = (connection, message.keepalive()) {
-            connection.keepalive = keepalive;
+            connection.own.keepalive = keepalive;
         }
-        // The two stamps are of two clocks, which may differ by some nanoseconds.
-        let answered = request.row.submitted.map_or(now, |submitted| now.max(submitted));
-        self.finish(Outcome {
-            answered: Some(answered),
-            rcode: Some(message.rcode()),
-            tc: message.has(flag::TC),
-            ad: message.has(flag::AD),
-            aa: message.has(flag::AA),
-            response_bytes: message.octets().len() as u16,
-            ..request.end(status, None)
-        });
+        self.finish(request.answered(now, message));
     }
 
     fn stray(&mut self, at: Slot, now: RunTime, octets: &[u8], reason: Reason) {
@@ -679,7 +625,7 @@ impl Connections {
         self.finish(Outcome {
             client: connection.source.unwrap_or(connection.client),
             client_port: connection.port,
-            server: self.servers[usize::from(connection.server)],
+            server: self.servers[usize::from(connection.own.server)],
             transport: connection.transport,
             connection: Some(connection.number),
             intended: now,
@@ -704,9 +650,4 @@ impl Connections {
     fn first_since(&self, list: &List, now: RunTime, timeout: i64) -> Option<Slot> {
         list.first().filter(|&at| self.connections.get(at).is_some_and(|it| it.since + timeout <= now))
     }
-}
-
-/// The place of a class in the tables of them.
-pub(crate) fn place(class: Option<u8>) -> usize {
-    usize::from(class.unwrap_or_default())
 }

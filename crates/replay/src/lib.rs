@@ -11,6 +11,7 @@
 mod connections;
 mod counts;
 mod engine;
+mod life;
 mod matching;
 mod monitor;
 mod pace;
@@ -29,9 +30,10 @@ mod udp;
 mod worker;
 
 pub use connections::http2::{self, BadPath, DohMethod, DohSettings};
-pub use connections::{ConnectionCounts, PIPELINE_MOST, Policy, TlsError, TlsSettings, TlsTrust};
+pub use connections::{TlsError, TlsSettings, TlsTrust};
 pub use counts::Counts;
 pub use engine::{Drain, Ended, Feed, LinkError, ReplayError, run};
+pub use life::{ConnectionCounts, PIPELINE_MOST, Policy};
 pub use monitor::{Gauge, Monitor};
 pub use pace::{Precision, UnknownPrecision};
 pub use padding::QUERY_BLOCK;

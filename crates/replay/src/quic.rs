@@ -34,13 +34,13 @@ use ldplayer_core::message::HEADER;
 use ldplayer_core::{Outcome, Query, Reason, RunTime, Status, Transport};
 use quinn_proto::{DatagramEvent, Dir, Endpoint, EndpointConfig, Event, StreamEvent, StreamId};
 
-use self::connection::{Connection, State};
+use self::connection::{Connection, Own};
 pub use self::doh3::Doh3;
 pub use self::doq::ALPN as ALPN_DOQ;
 use self::request::Request;
 pub use self::tls::QuicTls;
-use crate::connections::{Config, ConnectionCounts, End, Policy, place};
 use crate::counts::Counts;
+use crate::life::{Config, ConnectionCounts, End, Key, Policy, State, place};
 use crate::route::{Route, SocketKey};
 use crate::slab::{List, Slab, Slot};
 use crate::udp::Arrival;
@@ -64,9 +64,6 @@ pub struct Outgoing {
     /// The payload, of two octets at least.
     pub octets: Vec<u8>,
 }
-
-/// Which client uses a connection, and for what.
-type Key = (IpAddr, Transport);
 
 /// When a connection is to be woken: nanoseconds of run time, its slot, its number.
 type Alarm = (i64, Slot, u64);
@@ -209,9 +206,11 @@ impl Quic {
         let Some(&at) = self.by_handle.get(handle.0) else { return };
         self.begin(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.is_heard = true;
-        let initial = connection.initial;
-        connection.session.handle_event(event);
+        if connection.state == State::Opening {
+            connection.state = State::Handshaking;
+        }
+        let initial = connection.own.initial;
+        connection.own.session.handle_event(event);
         self.by_initial.remove(&initial);
         self.note_check(at);
         self.advance(at, arrival.at);
@@ -231,7 +230,7 @@ impl Quic {
     pub fn handle_timeout(&mut self, now: RunTime) {
         let connect_timeout = self.config.policy.connect_timeout;
         while let Some(at) = self.first_since(&self.opening, now, connect_timeout) {
-            let is_heard = self.connections.get(at).is_some_and(|connection| connection.is_heard);
+            let is_heard = self.connections.get(at).is_some_and(|connection| connection.state == State::Handshaking);
             self.connection_counts.failed += 1;
             let status = if is_heard { Status::TlsFailed } else { Status::ConnectFailed };
             self.fail(at, Reason::ConnectTimeout, status);
@@ -323,7 +322,7 @@ impl Quic {
         connection.taken += 1;
         self.requests.append(&mut connection.queue, slot);
         let (number, port, is_open) = (connection.number, connection.port, connection.is_open());
-        let is_opening = connection.state == State::Opening;
+        let is_opening = connection.is_rising();
         if let Some(request) = self.requests.get_mut(slot) {
             request.connection = at;
             request.row.connection = Some(number);
@@ -352,8 +351,8 @@ impl Quic {
             let policy = self.policy(connection.class);
             connection.taken < policy.queries_per_connection
                 && connection.load() < policy.pipeline as usize
-                && !connection.is_full
-                && !connection.is_leaving
+                && !connection.own.is_full
+                && !connection.own.is_leaving
         })
     }
 
@@ -375,28 +374,29 @@ impl Quic {
             number,
             since: now,
             class,
-            may_be_early: early_data,
             client,
             source: route.source,
-            socket: route.socket,
-            server: route.server,
             port: 0,
             transport,
             state: State::Wanted,
-            is_heard: false,
-            was_checked: false,
-            is_full: false,
-            is_leaving: false,
-            is_called: false,
-            armed: i64::MAX,
             taken: 0,
-            streams: 0,
             queue: List::default(),
             outstanding: List::default(),
-            initial,
-            handle,
-            session: Box::new(session),
-            http3: (transport == Transport::Doh3).then(Box::default),
+            own: Own {
+                may_be_early: early_data,
+                socket: route.socket,
+                server: route.server,
+                was_checked: false,
+                is_full: false,
+                is_leaving: false,
+                is_called: false,
+                armed: i64::MAX,
+                streams: 0,
+                initial,
+                handle,
+                session: Box::new(session),
+                http3: (transport == Transport::Doh3).then(Box::default),
+            },
         });
         if self.by_handle.len() <= handle.0 {
             self.by_handle.resize(handle.0 + 1, Slot::MAX);
@@ -417,7 +417,7 @@ impl Quic {
     /// Sees once to what a connection has to send.
     fn call(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        if !std::mem::replace(&mut connection.is_called, true) {
+        if !std::mem::replace(&mut connection.own.is_called, true) {
             self.called.push_back(at);
         }
     }
@@ -425,7 +425,7 @@ impl Quic {
     /// Writes what is queued on a connection, and takes its datagrams.
     fn serve(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.is_called = false;
+        connection.own.is_called = false;
         self.begin(at);
         self.write_queue(at, now);
         self.advance(at, now);
@@ -440,13 +440,13 @@ impl Quic {
         let Some(connection) = self.connections.get_mut(at) else { return };
         loop {
             let mut octets = self.spares.pop().unwrap_or_default();
-            let Some(transmit) = connection.session.poll_transmit(instant, 1, &mut octets) else {
+            let Some(transmit) = connection.own.session.poll_transmit(instant, 1, &mut octets) else {
                 self.spares.push(octets);
                 return;
             };
             octets.truncate(transmit.size);
-            let (number, socket) = (connection.number, connection.socket);
-            let (source, server) = (connection.source, connection.server);
+            let (number, socket) = (connection.number, connection.own.socket);
+            let (source, server) = (connection.source, connection.own.server);
             self.outgoing.push_back(Outgoing { at, number, socket, source, server, octets });
         }
     }
@@ -454,12 +454,12 @@ impl Quic {
     /// Takes what has become of a connection in the last call into it.
     fn advance(&mut self, at: Slot, now: RunTime) {
         while let Some(connection) = self.connections.get_mut(at) {
-            while let Some(event) = connection.session.poll_endpoint_events() {
-                if let Some(event) = self.endpoint.handle_event(connection.handle, event) {
-                    connection.session.handle_event(event);
+            while let Some(event) = connection.own.session.poll_endpoint_events() {
+                if let Some(event) = self.endpoint.handle_event(connection.own.handle, event) {
+                    connection.own.session.handle_event(event);
                 }
             }
-            let Some(event) = connection.session.poll() else { return };
+            let Some(event) = connection.own.session.poll() else { return };
             match event {
                 Event::Connected => self.come_up(at, now),
                 Event::ConnectionLost { reason } => self.handle_lost(at, now, &reason),
@@ -478,11 +478,11 @@ impl Quic {
             StreamEvent::Stopped { id, error_code } => {
                 let Some(connection) = self.connections.get_mut(at) else { return };
                 // A stream that is over already needs no end.
-                let _ = connection.session.send_stream(id).reset(error_code);
+                let _ = connection.own.session.send_stream(id).reset(error_code);
             }
             StreamEvent::Available { dir: Dir::Bi } => {
                 let Some(connection) = self.connections.get_mut(at) else { return };
-                connection.is_full = false;
+                connection.own.is_full = false;
                 self.call(at);
             }
             StreamEvent::Available { dir: Dir::Uni } | StreamEvent::Opened { .. } | StreamEvent::Finished { .. } => {}
@@ -514,13 +514,13 @@ impl Quic {
     /// The handshake is through.
     fn come_up(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        if connection.state == State::Opening {
+        if connection.is_rising() {
             self.connections.unlink(&mut self.opening, at);
         }
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Open;
-        connection.is_full = false;
-        let (took, is_resumed) = (now - connection.since, !connection.was_checked);
+        connection.own.is_full = false;
+        let (took, is_resumed) = (now - connection.since, !connection.own.was_checked);
         let openers = [connection.outstanding.first(), connection.queue.first()];
         for slot in openers.into_iter().flatten() {
             if let Some(request) = self.requests.get_mut(slot).filter(|request| request.is_opener) {
@@ -538,7 +538,7 @@ impl Quic {
     fn note_check(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let tls = tls_of(&self.doq, &self.doh3, connection.transport);
-        connection.was_checked |= tls.is_some_and(|tls| tls.check().was_made);
+        connection.own.was_checked |= tls.is_some_and(|tls| tls.check().was_made);
     }
 
     /// The calls into the library that follow are for this connection.
@@ -554,11 +554,11 @@ impl Quic {
         let instant = self.instant(now);
         self.begin(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
-        if connection.number != number || connection.armed != armed {
+        if connection.number != number || connection.own.armed != armed {
             return;
         }
-        connection.armed = i64::MAX;
-        connection.session.handle_timeout(instant);
+        connection.own.armed = i64::MAX;
+        connection.own.session.handle_timeout(instant);
         self.advance(at, now);
         self.arm(at);
         self.call(at);
@@ -568,10 +568,10 @@ impl Quic {
     fn arm(&mut self, at: Slot) {
         let origin = self.origin;
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let Some(timeout) = connection.session.poll_timeout() else { return };
+        let Some(timeout) = connection.own.session.poll_timeout() else { return };
         let next = timeout.saturating_duration_since(origin).as_nanos() as i64 - LEAD;
-        if next < connection.armed {
-            connection.armed = next;
+        if next < connection.own.armed {
+            connection.own.armed = next;
             self.alarms.push(Reverse((next, at, connection.number)));
         }
     }
@@ -637,5 +637,5 @@ fn initial_id(octets: &[u8]) -> Option<u64> {
 
 /// The stream of a query in the table of them.
 fn stream_key(number: u64, id: StreamId) -> (u64, u64) {
-    (number, id.index())
+    (number, id.into())
 }

@@ -1,6 +1,7 @@
 //! How a replay is to be made.
 
-use crate::connections::{DohSettings, Policy, TlsSettings};
+use crate::connections::{DohSettings, TlsSettings};
+use crate::life::Policy;
 use crate::pace::Precision;
 use crate::route::{Servers, Sources};
 

@@ -7,9 +7,9 @@ use rustls::pki_types::ServerName;
 
 use super::connection::Connection;
 use super::http2::{DohSettings, ErrorCode, Event, Head, Http2, STREAMS, STREAMS_AT_ONCE, frames};
-use super::request::Stage;
 use super::tls::{ALPN_H2, TlsClient};
-use super::{Connections, End, TlsSettings};
+use super::{Connections, TlsSettings};
+use crate::life::{End, Stage};
 use crate::matching::repeats_question;
 use crate::padding;
 use crate::slab::Slot;
@@ -76,7 +76,7 @@ impl Connections {
 
     /// Whether a connection may have one more stream, where it has streams.
     pub(super) fn has_stream(&self, connection: &Connection) -> bool {
-        match (&connection.http2, &self.doh) {
+        match (&connection.own.http2, &self.doh) {
             (Some(http2), _) => http2.room() > connection.queue.len(),
             (None, Some(doh)) if connection.transport == Transport::Doh2 => connection.queue.len() < doh.most as usize,
             _ => true,
@@ -95,18 +95,18 @@ impl Connections {
         if connection.transport != Transport::Doh2 {
             return true;
         }
-        let is_agreed = connection.tls.as_ref().is_some_and(|session| session.protocol() == Some(ALPN_H2));
+        let is_agreed = connection.own.tls.as_ref().is_some_and(|session| session.protocol() == Some(ALPN_H2));
         if let (true, Some(doh)) = (is_agreed, &self.doh) {
-            connection.http2 = Some(Box::new(Http2::new(doh.most)));
+            connection.own.http2 = Some(Box::new(Http2::new(doh.most)));
         }
         is_agreed
     }
 
     /// Appends the request of a query that is queued and returns its stream, and the length of the message.
-    pub(super) fn compose_request(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u32, u16)> {
+    pub(super) fn compose_request(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
         let connection = self.connections.get_mut(at)?;
-        let server = *self.servers.get(usize::from(connection.server))?;
-        let http2 = connection.http2.as_mut()?;
+        let server = *self.servers.get(usize::from(connection.own.server))?;
+        let http2 = connection.own.http2.as_mut()?;
         let doh = self.doh.as_mut()?;
         let mut message = std::mem::take(&mut doh.padded);
         message.clear();
@@ -114,7 +114,7 @@ impl Connections {
         let stream = http2.open(doh.head(server), &message, out);
         let length = message.len() as u16;
         doh.padded = message;
-        Some((stream, length))
+        Some((u64::from(stream), length))
     }
 
     /// Takes octets of the stream of frames.
@@ -124,7 +124,7 @@ impl Connections {
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
         loop {
-            let Some(http2) = self.connections.get_mut(at).and_then(|connection| connection.http2.as_mut()) else {
+            let Some(http2) = self.connections.get_mut(at).and_then(|connection| connection.own.http2.as_mut()) else {
                 return;
             };
             let event = match frames::split(&mut rest) {
@@ -151,19 +151,19 @@ impl Connections {
             Event::Settings => self.respread(at, now),
             Event::Leaving { last } => self.leave(at, now, last),
             Event::Response { stream, status, body } => {
-                let Some(&slot) = self.by_id.get(&(number, stream)) else { return };
+                let Some(&slot) = self.by_id.get(&(number, u64::from(stream))) else { return };
                 match self.check(slot, status, &body) {
                     Ok(message) => self.answer(slot, now, &message),
                     Err(reason) => self.fail_stream(slot, reason),
                 }
             }
             Event::Malformed { stream } => {
-                self.by_id.get(&(number, stream)).copied().into_iter().for_each(|slot| {
+                self.by_id.get(&(number, u64::from(stream))).copied().into_iter().for_each(|slot| {
                     self.fail_stream(slot, Reason::Garbage);
                 });
             }
             Event::Reset { stream, is_refused } => {
-                let Some(&slot) = self.by_id.get(&(number, stream)) else { return };
+                let Some(&slot) = self.by_id.get(&(number, u64::from(stream))) else { return };
                 match self.requests.get(slot) {
                     Some(request) if is_refused && request.stage == Stage::Outstanding => {
                         self.take_back(at, slot);
@@ -204,7 +204,7 @@ impl Connections {
     /// a server that allows none may still change its mind.
     fn respread(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let Some(http2) = &connection.http2 else { return };
+        let Some(http2) = &connection.own.http2 else { return };
         let kept = http2.room().max(1);
         if let Some(doh) = &mut self.doh {
             doh.most = http2.most().max(1);
@@ -232,7 +232,7 @@ impl Connections {
         let mut next = connection.outstanding.first();
         while let Some(slot) = next {
             next = self.requests.next::<1>(slot);
-            if self.requests.get(slot).is_some_and(|request| request.id > last) {
+            if self.requests.get(slot).is_some_and(|request| request.id > Some(u64::from(last))) {
                 self.take_back(at, slot);
                 self.adopt(slot, now, Reason::ClosedByServer);
             }
@@ -254,8 +254,8 @@ impl Connections {
     /// Leaves the worker what the server is to be told before a connection is closed.
     pub(super) fn say_farewell(&mut self, at: Slot, code: ErrorCode) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let Some(session) = &mut connection.tls else { return };
-        if connection.http2.is_some() {
+        let Some(session) = &mut connection.own.tls else { return };
+        if connection.own.http2.is_some() {
             let mut goaway = Vec::new();
             frames::append_goaway(&mut goaway, code);
             // A session that takes no more content says its own farewell still.
@@ -271,8 +271,8 @@ impl Connections {
         let Some(request) = self.release(slot) else { return };
         let at = request.connection;
         let connection = self.connections.get_mut(at).filter(|it| Some(it.number) == request.row.connection);
-        let http2 = connection.and_then(|connection| connection.http2.as_mut());
-        if http2.is_some_and(|http2| http2.cancel(request.id)) {
+        let http2 = connection.and_then(|connection| connection.own.http2.as_mut());
+        if http2.is_some_and(|http2| request.id.is_some_and(|stream| http2.cancel(stream as u32))) {
             self.call(at);
         }
     }

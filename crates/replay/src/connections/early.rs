@@ -3,7 +3,6 @@
 use ldplayer_core::{Message, RunTime};
 
 use super::Connections;
-use super::request::Stage;
 use crate::slab::{List, Slot};
 
 /// Octets that framing and padding add to a query at most, without those of a block.
@@ -16,7 +15,7 @@ impl Connections {
     pub(super) fn early_room(&self, at: Slot) -> usize {
         self.connections
             .get(at)
-            .and_then(|connection| connection.tls.as_ref())
+            .and_then(|connection| connection.own.tls.as_ref())
             .map_or(0, |session| session.early_room())
     }
 
@@ -54,9 +53,9 @@ impl Connections {
                 self.requests.unlink(list, slot);
                 self.requests.append(&mut queue, slot);
                 let Some(request) = self.requests.get_mut(slot) else { continue };
-                if request.stage == Stage::Outstanding {
-                    self.by_id.remove(&(number, request.id));
-                    request.stage = Stage::Queued;
+                if let Some(id) = request.id {
+                    self.by_id.remove(&(number, id));
+                    request.rewind();
                 }
             }
         }

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use ldplayer_core::{Reason, RunTime, Transport};
 
-use super::connection::{Connection, State};
-use super::{Connections, End, tls};
+use super::connection::Connection;
+use super::{Connections, tls};
+use crate::life::{End, State};
 use crate::slab::Slot;
 
 impl Connections {
@@ -14,14 +15,14 @@ impl Connections {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Handshaking;
         let (class, transport) = (connection.class, connection.transport);
-        let server = self.servers[usize::from(connection.server)];
+        let server = self.servers[usize::from(connection.own.server)];
         // Messages need no greeting before them, as other protocols do, and so can go with the first message of TLS.
         let early = transport == Transport::Dot && self.policy(class).early_data;
         let session = self.tls_of(transport).and_then(|tls| tls.start(rememberer, server, now, early).ok());
         let Some(connection) = self.connections.get_mut(at) else { return };
         match session {
             Some(session) => {
-                connection.tls = Some(Box::new(session));
+                connection.own.tls = Some(Box::new(session));
                 self.call(at);
             }
             None => self.handle_failed(at, Reason::Handshake),
@@ -45,7 +46,7 @@ impl Connections {
             tls.set_client(rememberer);
         }
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let Some(session) = &mut connection.tls else { return };
+        let Some(session) = &mut connection.own.tls else { return };
         let result = session.read(octets, &mut content);
         let (is_up, has_ended) = (session.is_up(), session.has_ended());
         if is_up && connection.state == State::Handshaking {
@@ -67,7 +68,7 @@ impl Connections {
     }
 
     pub(super) fn finish_handshake(&mut self, at: Slot, now: RunTime) {
-        let Some(session) = self.connections.get(at).and_then(|connection| connection.tls.as_ref()) else { return };
+        let Some(session) = self.connections.get(at).and_then(|connection| connection.own.tls.as_ref()) else { return };
         let (took, is_resumed, is_early) = (now - session.began, session.is_resumed(), session.is_early_accepted());
         if !self.start_http2(at) {
             return self.handle_failed(at, Reason::Alpn);
@@ -89,7 +90,7 @@ impl Connections {
         } else {
             self.compose_early(at, now, &mut content);
         }
-        let session = self.connections.get_mut(at).and_then(|connection| connection.tls.as_mut());
+        let session = self.connections.get_mut(at).and_then(|connection| connection.own.tls.as_mut());
         let written = session.map(|session| {
             let written = match (content.is_empty(), is_open) {
                 (true, _) => Ok(()),

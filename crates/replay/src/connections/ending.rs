@@ -2,10 +2,10 @@
 
 use ldplayer_core::{Outcome, Reason, RunTime, Status};
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::http2::ErrorCode;
-use super::request::{Request, Stage};
-use super::{Action, Connections, End, Key, place};
+use super::{Action, Connections, Request};
+use crate::life::{End, Key, Stage, State, place};
 use crate::slab::Slot;
 
 impl Connections {
@@ -15,7 +15,7 @@ impl Connections {
         if connection.state != State::Open || connection.load() > 0 {
             return;
         }
-        if connection.http2.as_ref().is_some_and(|http2| http2.is_leaving()) {
+        if connection.own.http2.as_ref().is_some_and(|http2| http2.is_leaving()) {
             self.remove(at, End::Closed);
             return;
         }
@@ -52,14 +52,14 @@ impl Connections {
         if request.row.resent {
             return self.end(slot, Status::Reset, reason);
         }
-        if request.stage == Stage::Outstanding {
-            self.by_id.remove(&(request.row.connection.unwrap_or_default(), request.id));
+        if let Some(id) = request.id {
+            self.by_id.remove(&(request.row.connection.unwrap_or_default(), id));
         }
+        request.rewind();
         request.row.resent = true;
         request.row.connect_ns = None;
         request.row.handshake_ns = None;
         request.is_opener = false;
-        request.stage = Stage::Queued;
         self.connection_counts.resent += 1;
         self.assign(now, slot);
     }
@@ -90,8 +90,8 @@ impl Connections {
             self.requests.unlink(&mut self.waiting, slot);
         }
         if let Some(request) = self.requests.remove(slot) {
-            if request.stage == Stage::Outstanding {
-                self.by_id.remove(&(request.row.connection.unwrap_or_default(), request.id));
+            if let Some(id) = request.id {
+                self.by_id.remove(&(request.row.connection.unwrap_or_default(), id));
             }
             self.finish(request.end(status, Some(reason)));
         }
@@ -100,7 +100,7 @@ impl Connections {
     /// Takes a connection that was up out of everything and tells the worker to close it.
     pub(super) fn remove(&mut self, at: Slot, end: End) -> Option<Connection> {
         self.leave_idle(at);
-        let is_left = |it: &Connection| it.http2.as_ref().is_some_and(|http2| http2.is_leaving() && it.load() == 0);
+        let is_left = |it: &Connection| it.own.http2.as_ref().is_some_and(|http2| http2.is_leaving() && it.load() == 0);
         let by_client = matches!(end, End::Idle | End::Spent | End::Room);
         if by_client || self.connections.get(at).is_some_and(is_left) {
             self.say_farewell(at, ErrorCode::NoError);
@@ -162,7 +162,9 @@ impl Connections {
             (_, None) => {}
         }
         let request = self.requests.remove(slot)?;
-        self.by_id.remove(&(request.row.connection.unwrap_or_default(), request.id));
+        if let Some(id) = request.id {
+            self.by_id.remove(&(request.row.connection.unwrap_or_default(), id));
+        }
         Some(request)
     }
 }

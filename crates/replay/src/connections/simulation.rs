@@ -9,7 +9,8 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 use rustls::{ServerConfig, ServerConnection};
 
 use super::http2::DohSettings;
-use super::{ALPN_DOT, Action, Config, Connections, Doh, End, Policy, TlsClient, TlsSettings, framing};
+use super::{ALPN_DOT, Action, Connections, Doh, TlsClient, TlsSettings, framing};
+use crate::life::{Config, End, Policy};
 use crate::route::{Route, SocketKey};
 use crate::slab::Slot;
 use crate::test::query;

@@ -6,10 +6,11 @@ use ldplayer_core::{Outcome, Reason, RunTime, Status};
 use proptest::prelude::*;
 
 use super::connection::Connection;
+use super::framing;
 use super::simulation::{
     Accept, DELAY, Network, Reply, TIMEOUT, answer, config, framed, number, policy, route, tcp_query,
 };
-use super::{Config, ConnectionCounts, Policy, framing};
+use crate::life::{Config, ConnectionCounts, Policy};
 use crate::slab::Slot;
 
 fn statuses(rows: &[Outcome]) -> Vec<(u64, Status, Option<Reason>)> {
@@ -167,7 +168,7 @@ fn answers_are_read_however_they_are_cut() {
         });
         let rows = network.replay((0..4).map(|number| tcp_query(number, 1, 0)));
         assert_eq!(statuses(&rows), answered(0..4));
-        assert!(network.machine.connections.get(0).unwrap().buffers.is_none(), "nothing is in flight");
+        assert!(network.machine.connections.get(0).unwrap().own.buffers.is_none(), "nothing is in flight");
     }
 }
 
@@ -178,7 +179,7 @@ fn a_full_kernel_buffer_delays_and_loses_nothing() {
     let rows = network.replay((0..3).map(|number| tcp_query(number, 1, 10 * number as i64)));
     assert_eq!(statuses(&rows), answered(0..3));
     assert!(latencies(&rows)[0] >= 4 * DELAY + (tcp_query(0, 1, 0).wire.len() as i64 + 2) / 5 - 1);
-    assert!(network.machine.connections.get(0).unwrap().buffers.is_none());
+    assert!(network.machine.connections.get(0).unwrap().own.buffers.is_none());
     accounts_hold(&network, &rows, 3);
 }
 
@@ -340,7 +341,7 @@ fn an_interrupt_accounts_for_what_is_under_way() {
 fn an_idle_connection_takes_few_octets_of_ours() {
     // The slab's entry, the table of clients at its emptiest, and the worker's descriptor.
     let entry = size_of::<Option<Connection>>() + 2 * size_of::<Slot>();
-    let table = 2 * (size_of::<(super::Key, Slot)>() + 1);
+    let table = 2 * (size_of::<(crate::life::Key, Slot)>() + 1);
     assert!(entry + table + size_of::<i32>() <= 250, "{entry} + {table}");
 }
 

@@ -15,7 +15,8 @@ use self::oracle::{Oracle, Seen};
 use super::http2::{DohMethod, DohSettings};
 use super::simulation::{DELAY, Https, Network, Reply, TIMEOUT, config, policy, tcp_query};
 use super::tests_tls::{server_of, settings};
-use super::{ALPN_DOT, Config, Policy, framing};
+use super::{ALPN_DOT, framing};
+use crate::life::{Config, Policy};
 use crate::test::response;
 
 fn doh_query(number: u64, client: u8, due: i64) -> Query {
@@ -170,7 +171,7 @@ fn a_full_kernel_buffer_loses_nothing() {
     network.room = 7;
     let rows = network.replay(queries(3, 1, 0));
     all_answered(&rows, 3);
-    assert!(network.machine.connections.get(0).unwrap().buffers.is_none());
+    assert!(network.machine.connections.get(0).unwrap().own.buffers.is_none());
 }
 
 #[test]

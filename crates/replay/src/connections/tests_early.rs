@@ -8,7 +8,8 @@ use rustls::ServerConfig;
 
 use super::simulation::{Accept, DELAY, Network, answer, config, number, of_class, policy};
 use super::tests_tls::{dot_query, server, settings};
-use super::{ALPN_DOT, Connections, Policy, TlsClient};
+use super::{ALPN_DOT, Connections, TlsClient};
+use crate::life::Policy;
 
 /// Servers that share their sessions: the first takes so many octets of early data, the second refuses all, since it
 /// goes by another protocol.

@@ -63,10 +63,10 @@ impl Quic {
     /// Opens the client's control stream, once (RFC 9114 §6.2.1).
     pub(super) fn begin_http3(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let Some(http3) = connection.http3.as_mut().filter(|http3| !http3.is_begun) else { return };
-        if let Some(id) = connection.session.streams().open(Dir::Uni) {
+        let Some(http3) = connection.own.http3.as_mut().filter(|http3| !http3.is_begun) else { return };
+        if let Some(id) = connection.own.session.streams().open(Dir::Uni) {
             // A server has to admit this stream and what is on it (§6.2); one that does not gets requests all the same.
-            let _ = connection.session.send_stream(id).write(http3::CONTROL);
+            let _ = connection.own.session.send_stream(id).write(http3::CONTROL);
             http3.is_begun = true;
         }
     }
@@ -74,7 +74,7 @@ impl Quic {
     /// Takes the streams that a server has opened.
     pub(super) fn accept_streams(&mut self, at: Slot, now: RunTime) {
         while let Some(id) =
-            self.connections.get_mut(at).and_then(|connection| connection.session.streams().accept(Dir::Uni))
+            self.connections.get_mut(at).and_then(|connection| connection.own.session.streams().accept(Dir::Uni))
         {
             self.read_control(at, id, now);
         }
@@ -83,9 +83,9 @@ impl Quic {
     /// Takes what has come on a stream of the server's.
     pub(super) fn read_control(&mut self, at: Slot, id: StreamId, now: RunTime) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let Some(http3) = &mut connection.http3 else { return };
+        let Some(http3) = &mut connection.own.http3 else { return };
         let mut content = Vec::new();
-        let mut stream = connection.session.recv_stream(id);
+        let mut stream = connection.own.session.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return };
         let has_ended = loop {
             match chunks.next(usize::MAX) {
@@ -108,13 +108,12 @@ impl Quic {
     fn leave(&mut self, at: Slot, now: RunTime, from: u64) {
         self.leave_idle(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.is_leaving = true;
+        connection.own.is_leaving = true;
         let mut unanswered = Vec::new();
         let mut next = connection.outstanding.first();
         while let Some(slot) = next {
-            // The streams that a client opens for requests are every fourth (RFC 9000 §2.1).
-            let stream = self.requests.get(slot).and_then(|request| request.stream);
-            if stream.is_some_and(|id| id.index() * 4 >= from) {
+            let stream = self.requests.get(slot).and_then(|request| request.id);
+            if stream.is_some_and(|id| id >= from) {
                 unanswered.push(slot);
             }
             next = self.requests.next::<1>(slot);

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use ldplayer_core::{Outcome, Reason, RunTime, Status};
 use quinn_proto::{ConnectionError, EndpointEvent, TransportErrorCode, VarInt};
 
-use super::connection::{Connection, State};
-use super::request::{Request, Stage};
-use super::{Key, Quic, stream_key, tls_of};
-use crate::connections::{End, Policy, place};
+use super::connection::Connection;
+use super::request::Request;
+use super::{Quic, tls_of};
+use crate::life::{End, Key, Policy, Stage, State, place};
 use crate::slab::Slot;
 
 /// Error codes of TLS alerts (RFC 9001 §4.8) …
@@ -26,7 +26,7 @@ impl Quic {
         if connection.state != State::Open || connection.load() > 0 {
             return;
         }
-        if connection.is_leaving {
+        if connection.own.is_leaving {
             self.remove(at, now, End::Closed);
         } else if connection.taken >= queries_per_connection {
             self.remove(at, now, End::Spent);
@@ -85,8 +85,8 @@ impl Quic {
         if request.row.resent {
             return self.end(slot, Status::Reset, reason);
         }
-        if let Some(id) = request.stream {
-            self.by_stream.remove(&stream_key(number, id));
+        if let Some(id) = request.id {
+            self.by_stream.remove(&(number, id));
         }
         request.rewind();
         request.row.resent = true;
@@ -148,13 +148,13 @@ impl Quic {
     fn take_out(&mut self, at: Slot, now: RunTime) -> Option<Connection> {
         let instant = self.instant(now);
         let connection = self.connections.get_mut(at)?;
-        if connection.state == State::Opening {
+        if connection.is_rising() {
             self.connections.unlink(&mut self.opening, at);
         }
         let connection = self.connections.get_mut(at)?;
         if connection.state != State::Wanted {
             let code = VarInt::from_u32(connection.no_error());
-            connection.session.close(instant, code, Bytes::new());
+            connection.own.session.close(instant, code, Bytes::new());
             self.collect(at, now);
         }
         let connection = self.connections.remove(at)?;
@@ -162,11 +162,11 @@ impl Quic {
         if self.current.get(&key) == Some(&at) {
             self.current.remove(&key);
         }
-        if self.by_initial.get(&connection.initial) == Some(&at) {
-            self.by_initial.remove(&connection.initial);
+        if self.by_initial.get(&connection.own.initial) == Some(&at) {
+            self.by_initial.remove(&connection.own.initial);
         }
-        self.by_handle[connection.handle.0] = Slot::MAX;
-        self.endpoint.handle_event(connection.handle, EndpointEvent::drained());
+        self.by_handle[connection.own.handle.0] = Slot::MAX;
+        self.endpoint.handle_event(connection.own.handle, EndpointEvent::drained());
         Some(connection)
     }
 
@@ -198,10 +198,10 @@ impl Quic {
         let Some(request) = self.release(slot) else { return };
         let connection = self.connections.get_mut(request.connection);
         let connection = connection.filter(|connection| Some(connection.number) == request.row.connection);
-        if let (Some(connection), Some(id)) = (connection, request.stream) {
+        if let (Some(connection), Some(id)) = (connection, request.stream()) {
             // A stream that has ended meanwhile needs no stop.
             let code = VarInt::from_u32(connection.cancelled());
-            let _ = connection.session.recv_stream(id).stop(code);
+            let _ = connection.own.session.recv_stream(id).stop(code);
             self.call(request.connection);
         }
     }
@@ -222,16 +222,16 @@ impl Quic {
         let request = self.requests.remove(slot)?;
         let connection = self.connections.get_mut(request.connection);
         let connection = connection.filter(|connection| Some(connection.number) == request.row.connection);
-        if let Some(connection) = connection.filter(|_| request.stream.is_some()) {
-            connection.streams -= 1;
+        if let Some(connection) = connection.filter(|_| request.id.is_some()) {
+            connection.own.streams -= 1;
         }
         self.forget_stream(&request);
         Some(request)
     }
 
     fn forget_stream(&mut self, request: &Request) {
-        if let (Some(number), Some(id)) = (request.row.connection, request.stream) {
-            self.by_stream.remove(&stream_key(number, id));
+        if let (Some(number), Some(id)) = (request.row.connection, request.id) {
+            self.by_stream.remove(&(number, id));
         }
     }
 }

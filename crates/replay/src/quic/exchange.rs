@@ -2,14 +2,12 @@
 
 use std::borrow::Cow;
 
-use ldplayer_core::message::flag;
-use ldplayer_core::{Message, Outcome, Reason, RunTime, Status, Transport};
+use ldplayer_core::{Message, Reason, RunTime, Status, Transport};
 use quinn_proto::{Dir, ReadError, StreamId, VarInt};
 
 use super::http3::{self, Fault};
-use super::request::Stage;
 use super::{Quic, doq, stream_key};
-use crate::connections::End;
+use crate::life::{End, Stage};
 use crate::matching::repeats_question;
 use crate::slab::{List, Slot};
 
@@ -40,9 +38,9 @@ impl Quic {
             }
             self.begin_http3(at);
             let Some(connection) = self.connections.get_mut(at) else { return };
-            let Some(id) = connection.session.streams().open(Dir::Bi) else {
-                connection.is_full = true;
-                if is_open && connection.streams > 0 {
+            let Some(id) = connection.own.session.streams().open(Dir::Bi) else {
+                connection.own.is_full = true;
+                if is_open && connection.own.streams > 0 {
                     self.move_queue(at, now);
                 }
                 return;
@@ -53,20 +51,20 @@ impl Quic {
 
     fn write_one(&mut self, at: Slot, slot: Slot, id: StreamId, now: RunTime, is_open: bool) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.streams += 1;
+        connection.own.streams += 1;
         self.requests.unlink(&mut connection.queue, slot);
         self.requests.append(&mut connection.outstanding, slot);
         self.by_stream.insert(stream_key(connection.number, id), slot);
-        let is_resumed = is_open && !connection.was_checked;
+        let is_resumed = is_open && !connection.own.was_checked;
         if is_open {
             self.submit(slot, now);
         }
         let Some(request) = self.requests.get_mut(slot) else { return };
         request.stage = Stage::Outstanding;
-        request.stream = Some(id);
+        request.id = Some(id.into());
         request.row.resumed = is_resumed;
         let block = self.config.policy.padding;
-        (request.output, request.row.query_bytes) = match (&mut self.doh3, request.row.transport) {
+        (request.own.output, request.row.query_bytes) = match (&mut self.doh3, request.row.transport) {
             (Some(doh3), Transport::Doh3) => doh3.compose(request.row.server, &request.wire, block),
             _ => doq::compose(&request.wire, block),
         };
@@ -78,13 +76,13 @@ impl Quic {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let slot = self.by_stream.get(&stream_key(connection.number, id)).copied();
         let Some(request) = slot.and_then(|slot| self.requests.get_mut(slot)) else { return };
-        if request.output.is_empty() {
+        if request.own.output.is_empty() {
             return;
         }
-        let mut stream = connection.session.send_stream(id);
+        let mut stream = connection.own.session.send_stream(id);
         // What is blocked stays, and is told of when there is room; a stream that was stopped is told of, too.
-        let _ = stream.write_chunks(std::slice::from_mut(&mut request.output));
-        if request.output.is_empty() {
+        let _ = stream.write_chunks(std::slice::from_mut(&mut request.own.output));
+        if request.own.output.is_empty() {
             let _ = stream.finish();
         }
     }
@@ -103,8 +101,8 @@ impl Quic {
     /// What was sent as early data is known to be that, or is written again, since the server has rejected it.
     pub(super) fn settle_early_data(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let (number, is_resumed) = (connection.number, !connection.was_checked);
-        if connection.session.accepted_0rtt() {
+        let (number, is_resumed) = (connection.number, !connection.own.was_checked);
+        if connection.own.session.accepted_0rtt() {
             let mut next = connection.outstanding.first();
             while let Some(slot) = next {
                 if let Some(request) = self.requests.get_mut(slot) {
@@ -115,17 +113,17 @@ impl Quic {
             }
             return;
         }
-        if let Some(http3) = &mut connection.http3 {
+        if let Some(http3) = &mut connection.own.http3 {
             http3.is_begun = false;
         }
-        if connection.streams == 0 {
+        if connection.own.streams == 0 {
             return;
         }
-        connection.streams = 0;
+        connection.own.streams = 0;
         let lost = self.by_stream.extract_if(|key, _| key.0 == number);
         for (_, slot) in lost {
             if let Some(request) = self.requests.get_mut(slot) {
-                request.stream = None;
+                request.id = None;
             }
         }
         let Some(connection) = self.connections.get_mut(at) else { return };
@@ -152,13 +150,13 @@ impl Quic {
         let slot = self.by_stream.get(&stream_key(connection.number, id)).copied();
         let mut content = std::mem::take(&mut self.content);
         content.clear();
-        let mut stream = connection.session.recv_stream(id);
+        let mut stream = connection.own.session.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else {
             self.content = content;
             return;
         };
         if let Some(request) = slot.and_then(|slot| self.requests.get_mut(slot)) {
-            content.append(&mut request.input);
+            content.append(&mut request.own.input);
         }
         let came = loop {
             match chunks.next(usize::MAX) {
@@ -183,7 +181,7 @@ impl Quic {
         match came {
             Came::Part => {
                 if let Some(request) = self.requests.get_mut(slot) {
-                    request.input.extend_from_slice(content);
+                    request.own.input.extend_from_slice(content);
                 }
             }
             Came::Reset(code) => self.handle_reset(at, slot, now, *code),
@@ -209,7 +207,7 @@ impl Quic {
 
     /// The server has given a stream up. What it says that it has done nothing about is sent again.
     fn handle_reset(&mut self, at: Slot, slot: Slot, now: RunTime, code: u64) {
-        let is_http3 = self.connections.get(at).is_some_and(|connection| connection.http3.is_some());
+        let is_http3 = self.connections.get(at).is_some_and(|connection| connection.own.http3.is_some());
         let is_outstanding = self.requests.get(slot).is_some_and(|request| request.stage == Stage::Outstanding);
         if is_http3 && is_outstanding && code == u64::from(http3::code::REQUEST_REJECTED) {
             self.take_back(at, slot, now);
@@ -223,7 +221,7 @@ impl Quic {
     pub(super) fn take_back(&mut self, at: Slot, slot: Slot, now: RunTime) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         self.requests.unlink(&mut connection.outstanding, slot);
-        connection.streams -= 1;
+        connection.own.streams -= 1;
         let number = connection.number;
         self.adopt(slot, number, now, Reason::StreamReset);
     }
@@ -232,7 +230,7 @@ impl Quic {
     pub(super) fn abort(&mut self, at: Slot, now: RunTime, code: u32) {
         let instant = self.instant(now);
         let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.session.close(instant, VarInt::from_u32(code), bytes::Bytes::new());
+        connection.own.session.close(instant, VarInt::from_u32(code), bytes::Bytes::new());
         self.handle_closed(at, now, End::Reset, Reason::Protocol);
     }
 
@@ -249,18 +247,7 @@ impl Quic {
     fn answer(&mut self, slot: Slot, now: RunTime, message: &Message<'_>) {
         let Some(request) = self.release(slot) else { return };
         let at = request.connection;
-        let status = if request.stage == Stage::Lingering { Status::Late } else { Status::Answered };
-        // The two stamps are of two clocks, which may differ by some nanoseconds.
-        let answered = request.row.submitted.map_or(now, |submitted| now.max(submitted));
-        self.finish(Outcome {
-            answered: Some(answered),
-            rcode: Some(message.rcode()),
-            tc: message.has(flag::TC),
-            ad: message.has(flag::AD),
-            aa: message.has(flag::AA),
-            response_bytes: message.octets().len() as u16,
-            ..request.end(status, None)
-        });
+        self.finish(request.answered(now, message));
         self.settle(at, now);
     }
 
