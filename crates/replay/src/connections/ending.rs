@@ -59,6 +59,8 @@ impl Connections {
         request.row.resent = true;
         request.row.connect_ns = None;
         request.row.handshake_ns = None;
+        request.row.early_data = false;
+        request.row.resumed = false;
         request.is_opener = false;
         self.connection_counts.resent += 1;
         self.assign(now, slot);

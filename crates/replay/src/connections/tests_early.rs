@@ -6,7 +6,7 @@ use ldplayer_core::{Outcome, Query, Reason, Status};
 use proptest::prelude::*;
 use rustls::ServerConfig;
 
-use super::simulation::{Accept, DELAY, Network, answer, config, number, of_class, policy};
+use super::simulation::{Accept, DELAY, Network, Reply, answer, config, number, of_class, policy};
 use super::tests_tls::{dot_query, server, settings};
 use super::{ALPN_DOT, Connections, TlsClient};
 use crate::life::Policy;
@@ -81,6 +81,21 @@ fn what_a_server_refuses_early_is_sent_again_and_answered_once() {
     let counts = network.machine.counts();
     assert_eq!((counts.sent, counts.answered, counts.stray), (4, 4, 0));
     assert!(network.machine.by_id.is_empty() && network.machine.requests.len() == 0);
+}
+
+#[test]
+fn what_is_sent_again_tells_of_the_connection_that_answers_it() {
+    let mut takes = ServerConfig::clone(&servers(1 << 14)[0]);
+    takes.send_tls13_tickets = 1;
+    let mut network = Network::encrypted(early(), &settings(), Arc::new(takes), |connection, message| {
+        if connection == 1 { vec![Reply::Close] } else { vec![answer(message)] }
+    });
+    first(&mut network);
+    // The only ticket went with the connection that ended.
+    let rows = network.replay([dot_query(1, 1, 1_000)]);
+    assert_eq!(flags(&rows), [(Status::Answered, false, false)]);
+    assert_eq!((rows[0].resent, rows[0].connection, seen(&network)), (true, Some(2), vec![1, 1]));
+    assert_eq!(network.machine.connection_counts().resumed, 1);
 }
 
 #[test]
