@@ -12,7 +12,7 @@ use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 
 use crate::connections::{ALPN_DOT, Connections, Doh, TlsClient};
-use crate::life::{Config, ConnectionCounts};
+use crate::life::{Config, ConnectionCounts, Machine};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
 use crate::quic::{ALPN_DOQ, Doh3, Outgoing, Quic, QuicTls};

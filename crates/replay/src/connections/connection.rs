@@ -2,10 +2,10 @@
 
 use super::http2::Http2;
 use super::tls::Tls;
-use crate::life;
+use crate::life::{self, Terms};
 
 /// No keepalive was told.
-pub const UNTOLD: u16 = u16::MAX;
+const UNTOLD: u16 = u16::MAX;
 /// Nanoseconds in a unit of keepalive (RFC 7828 §3.1).
 const KEEPALIVE_UNIT: i64 = 100_000_000;
 
@@ -33,6 +33,34 @@ pub struct Own {
     pub buffers: Option<Box<Buffers>>,
 }
 
+impl Own {
+    /// That of a connection to the server at a place among those known, whose first query is written under the ID behind
+    /// this one.
+    pub const fn new(server: usize, id: u16) -> Self {
+        Self {
+            server: server as u16,
+            keepalive: UNTOLD,
+            is_called: false,
+            is_blocked: false,
+            id,
+            tls: None,
+            http2: None,
+            buffers: None,
+        }
+    }
+}
+
+impl Terms for Own {
+    fn told(&self, own: i64) -> Option<i64> {
+        let told = (self.keepalive != UNTOLD).then_some(i64::from(self.keepalive) * KEEPALIVE_UNIT);
+        told.filter(|&told| told < own)
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.http2.as_ref().is_some_and(|http2| http2.is_leaving())
+    }
+}
+
 /// Octets of messages of which only a part has passed.
 #[derive(Debug, Default)]
 pub struct Buffers {
@@ -43,12 +71,6 @@ pub struct Buffers {
 }
 
 impl Connection {
-    /// How long it may be idle by the server's word, in nanoseconds, where that is less than the client's `own` time.
-    pub fn told(&self, own: i64) -> Option<i64> {
-        let told = (self.own.keepalive != UNTOLD).then_some(i64::from(self.own.keepalive) * KEEPALIVE_UNIT);
-        told.filter(|&told| told < own)
-    }
-
     /// Whether the next message may be written.
     pub fn takes_messages(&self) -> bool {
         self.own.http2.as_ref().is_none_or(|http2| http2.room() > 0)

@@ -10,7 +10,7 @@ use rustls::{ServerConfig, ServerConnection};
 
 use super::http2::DohSettings;
 use super::{ALPN_DOT, Action, Connections, Doh, TlsClient, TlsSettings, framing};
-use crate::life::{Config, End, Policy};
+use crate::life::{Config, End, Machine, Policy};
 use crate::route::{Route, SocketKey};
 use crate::slab::Slot;
 use crate::test::query;

@@ -16,7 +16,7 @@ use super::http2::{DohMethod, DohSettings};
 use super::simulation::{DELAY, Https, Network, Reply, TIMEOUT, config, policy, tcp_query};
 use super::tests_tls::{server_of, settings};
 use super::{ALPN_DOT, framing};
-use crate::life::{Config, Policy};
+use crate::life::{Config, Machine, Policy};
 use crate::test::response;
 
 fn doh_query(number: u64, client: u8, due: i64) -> Query {
@@ -74,8 +74,8 @@ fn accounts_hold(network: &Network, rows: &[Outcome], queries: u64) {
 fn forgets_all(network: &mut Network) {
     network.pass(network.now + 20_000);
     assert_eq!(network.machine.connection_counts().open, 0);
-    assert_eq!(network.machine.requests.len(), 0, "a request was forgotten");
-    assert!(network.machine.by_id.is_empty() && network.machine.current.is_empty());
+    assert_eq!(network.machine.life.requests.len(), 0, "a request was forgotten");
+    assert!(network.machine.life.by_id.is_empty() && network.machine.life.current.is_empty());
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_full_kernel_buffer_loses_nothing() {
     network.room = 7;
     let rows = network.replay(queries(3, 1, 0));
     all_answered(&rows, 3);
-    assert!(network.machine.connections.get(0).unwrap().own.buffers.is_none());
+    assert!(network.machine.life.connections.get(0).unwrap().own.buffers.is_none());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::simulation::{DELAY, Network, Reply, answer, framed, policy, tcp_query};
 use super::{TlsSettings, TlsTrust};
-use crate::life::Policy;
+use crate::life::{Machine, Policy};
 
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)

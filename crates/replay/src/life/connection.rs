@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use ldplayer_core::{RunTime, Transport};
 
+use super::Key;
 use crate::slab::List;
 
 /// Where a connection stands.
@@ -19,6 +20,16 @@ pub enum State {
     Open,
     /// As before, and nothing is outstanding.
     Idle,
+}
+
+/// On what terms a server keeps a connection: what a machine adds to one, as far as its end depends on it.
+pub trait Terms {
+    /// How long the connection may be idle by the server's word, in nanoseconds, where that is less than the client's `own`
+    /// time.
+    fn told(&self, own: i64) -> Option<i64>;
+
+    /// Whether the server takes no more queries on it.
+    fn is_leaving(&self) -> bool;
 }
 
 /// One connection.
@@ -51,6 +62,11 @@ pub struct Connection<C> {
 }
 
 impl<C> Connection<C> {
+    /// Who uses it, and for what.
+    pub const fn key(&self) -> Key {
+        (self.client, self.transport)
+    }
+
     /// Queries on it that are not answered.
     pub const fn load(&self) -> usize {
         self.queue.len() + self.outstanding.len()

@@ -91,6 +91,11 @@ impl<R: Default> Request<R> {
         self.own = R::default();
     }
 
+    /// Its connection, and the ID or stream there, once it is written.
+    pub fn written(&self) -> Option<(u64, u64)> {
+        Some((self.row.connection?, self.id?))
+    }
+
     /// Its row, ended.
     pub fn end(self, status: Status, reason: Option<Reason>) -> Outcome {
         Outcome { status, reason, ..self.row }

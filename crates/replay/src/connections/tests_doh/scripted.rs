@@ -9,6 +9,7 @@ use super::super::http2::frames::{append_header, append_words, flag, kind, split
 use super::super::http2::{DohMethod, ErrorCode, PREFACE};
 use super::super::simulation::{Network, Reply, config, number, policy};
 use super::{accounts_hold, doh_query, forgets_all, of, queries};
+use crate::life::Machine;
 use crate::test::response;
 
 /// A query as it reached a server.
