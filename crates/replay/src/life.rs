@@ -263,6 +263,11 @@ impl<C: Terms, R: Default> Life<C, R> {
         self.by_id.get(&(number, id)).copied()
     }
 
+    /// The same for the connection that is in a slot now.
+    pub fn find_on(&self, at: Slot, id: u64) -> Option<Slot> {
+        self.find(self.connections.get(at)?.number, id)
+    }
+
     /// The connection of a request, where it is not gone.
     pub fn connection_of(&mut self, request: &Request<R>) -> Option<&mut Connection<C>> {
         let connection = self.connections.get_mut(request.connection);

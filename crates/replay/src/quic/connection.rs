@@ -6,7 +6,7 @@ use quinn_proto::ConnectionHandle;
 
 use super::http3::Http3;
 use super::{doq, http3};
-use crate::life;
+use crate::life::{self, Terms};
 use crate::route::SocketKey;
 
 /// One connection.
@@ -40,6 +40,17 @@ pub struct Own {
     pub session: Box<quinn_proto::Connection>,
     /// What is spoken on it beside requests, where it is HTTP/3.
     pub http3: Option<Box<Http3>>,
+}
+
+impl Terms for Own {
+    /// The library heeds what servers tell in the handshake (RFC 9000 §10.1).
+    fn told(&self, _: i64) -> Option<i64> {
+        None
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.is_leaving
+    }
 }
 
 impl Connection {

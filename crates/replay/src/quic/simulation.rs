@@ -20,7 +20,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{ALPN_DOQ, Doh3, Quic, QuicTls, http3};
 use crate::connections::{DohSettings, TlsSettings, TlsTrust};
-use crate::life::{Config, Policy};
+use crate::life::{Config, Machine, Policy};
 use crate::route::{Route, SocketKey};
 use crate::test::query;
 use crate::udp::Arrival;
