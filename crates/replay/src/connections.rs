@@ -31,7 +31,6 @@ use ldplayer_core::{Message, Outcome, Reason, RunTime, Status, Transport};
 
 use self::connection::{Connection, Own};
 pub use self::doh::Doh;
-pub use self::http2::DohSettings;
 use self::http2::{ErrorCode, STREAMS};
 pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
 use crate::life::{self, Config, End, Key, Life, Machine, Stage, State, Terms};

@@ -1,15 +1,12 @@
 //! Connections whose stream is HTTP/2: requests out, responses in, and what becomes of queries whose stream ends otherwise.
 
-use std::net::SocketAddr;
-
 use ldplayer_core::{Reason, RunTime, Transport};
-use rustls::pki_types::ServerName;
 
-use super::http2::{DohSettings, ErrorCode, Event, Head, Http2, STREAMS_AT_ONCE, frames};
+use super::http2::{ErrorCode, Event, Head, Http2, STREAMS_AT_ONCE, frames};
 use super::tls::{ALPN_H2, TlsClient};
 use super::{Connections, TlsSettings};
+use crate::doh::{DohSettings, Requests};
 use crate::life::{End, Machine, Stage};
-use crate::padding;
 use crate::slab::Slot;
 
 /// What all connections of a worker over HTTPS have in common.
@@ -17,15 +14,9 @@ use crate::slab::Slot;
 pub struct Doh {
     /// Their sessions, with tickets of their own.
     pub tls: TlsClient,
-    settings: DohSettings,
-    /// The name that the server is asked for.
-    name: Option<String>,
-    /// The requests to each of the servers known.
-    heads: Vec<(SocketAddr, Head)>,
+    requests: Requests<Head>,
     /// Streams at once that the server allowed last; what is expected of a connection that has not come up.
     most: u32,
-    /// A message, for the time of a call.
-    padded: Vec<u8>,
 }
 
 impl Doh {
@@ -34,35 +25,13 @@ impl Doh {
     /// # Errors
     /// When the library supports no such handshake.
     pub fn new(tls: &TlsSettings, settings: &DohSettings) -> Result<Self, rustls::Error> {
-        let name = tls.name.as_ref().map(|name| match name {
-            ServerName::IpAddress(address) => match std::net::IpAddr::from(*address) {
-                std::net::IpAddr::V4(v4) => v4.to_string(),
-                std::net::IpAddr::V6(v6) => format!("[{v6}]"),
-            },
-            name => name.to_str().into_owned(),
-        });
-        Ok(Self {
-            tls: TlsClient::new(tls, ALPN_H2)?,
-            settings: settings.clone(),
-            name,
-            heads: Vec::new(),
-            most: STREAMS_AT_ONCE,
-            padded: Vec::new(),
-        })
+        let tls_client = TlsClient::new(tls, ALPN_H2)?;
+        Ok(Self { tls: tls_client, requests: Requests::new(tls, settings), most: STREAMS_AT_ONCE })
     }
 
     /// Streams at once that are expected of a connection that has not come up.
     pub const fn streams(&self) -> usize {
         self.most as usize
-    }
-
-    fn head(&mut self, server: SocketAddr) -> &Head {
-        let known = self.heads.iter().position(|(known, _)| *known == server);
-        let place = known.unwrap_or_else(|| {
-            self.heads.push((server, Head::new(&self.settings, self.name.as_deref(), server)));
-            self.heads.len() - 1
-        });
-        &self.heads[place].1
     }
 }
 
@@ -96,12 +65,10 @@ impl Connections {
         let server = *self.servers.get(usize::from(connection.own.server))?;
         let http2 = connection.own.http2.as_mut()?;
         let doh = self.doh.as_mut()?;
-        let mut message = std::mem::take(&mut doh.padded);
-        message.clear();
-        padding::append(&mut message, &self.life.requests.get(slot)?.wire, self.life.config.policy.padding);
-        let stream = http2.open(doh.head(server), &message, out);
+        let (wire, block) = (&self.life.requests.get(slot)?.wire, self.life.config.policy.padding);
+        let (head, message) = doh.requests.prepare(server, wire, block, Head::new);
         let length = message.len() as u16;
-        doh.padded = message;
+        let stream = http2.open(head, message, out);
         Some((u64::from(stream), length))
     }
 

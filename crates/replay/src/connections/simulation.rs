@@ -8,8 +8,8 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 
 use rustls::{ServerConfig, ServerConnection};
 
-use super::http2::DohSettings;
 use super::{ALPN_DOT, Action, Connections, Doh, TlsClient, TlsSettings, framing};
+use crate::doh::DohSettings;
 use crate::life::{Config, End, Machine, Policy};
 use crate::route::{Route, SocketKey};
 use crate::slab::Slot;

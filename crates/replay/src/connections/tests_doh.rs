@@ -12,10 +12,10 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Status, Transport};
 use proptest::prelude::*;
 
 use self::oracle::{Oracle, Seen};
-use super::http2::{DohMethod, DohSettings};
 use super::simulation::{DELAY, Https, Network, Reply, TIMEOUT, config, policy, tcp_query};
 use super::tests_tls::{server_of, settings};
 use super::{ALPN_DOT, framing};
+use crate::doh::{DohMethod, DohSettings};
 use crate::life::{Config, Machine, Policy};
 use crate::test::response;
 

@@ -10,9 +10,9 @@ use super::http3::{self, Head};
 use super::request::Request;
 use super::tls::{QuicError, QuicTls};
 use super::{Quic, doq};
-use crate::connections::{DohSettings, TlsSettings};
+use crate::connections::TlsSettings;
+use crate::doh::{DohSettings, Requests};
 use crate::life::Machine;
-use crate::padding;
 use crate::slab::Slot;
 
 /// What all connections of a worker over HTTP/3 have in common.
@@ -20,13 +20,7 @@ use crate::slab::Slot;
 pub struct Doh3 {
     /// Their sessions, with tickets of their own.
     pub tls: QuicTls,
-    settings: DohSettings,
-    /// The name that the server is asked for, where it is not its address.
-    name: Option<String>,
-    /// The requests to each of the servers known.
-    heads: Vec<(SocketAddr, Head)>,
-    /// A message, for the time of a call.
-    padded: Vec<u8>,
+    requests: Requests<Head>,
 }
 
 impl Doh3 {
@@ -35,29 +29,22 @@ impl Doh3 {
     /// # Errors
     /// When the library supports no such handshake.
     pub fn new(tls: &TlsSettings, settings: &DohSettings, early_data: bool) -> Result<Self, QuicError> {
-        let name = tls.name.as_ref().map(|name| name.to_str().into_owned());
-        let tls = QuicTls::new(tls, http3::ALPN, http3::UNI_STREAMS, early_data)?;
-        Ok(Self { tls, settings: settings.clone(), name, heads: Vec::new(), padded: Vec::new() })
+        let quic = QuicTls::new(tls, http3::ALPN, http3::UNI_STREAMS, early_data)?;
+        Ok(Self { tls: quic, requests: Requests::new(tls, settings) })
     }
 
     /// The client's side of a stream: the request of a query to `server`, padded to a multiple of `block` octets, and the
     /// length of the message.
     pub fn compose(&mut self, server: SocketAddr, wire: &[u8], block: u16) -> (Bytes, u16) {
-        let known = self.heads.iter().position(|(known, _)| *known == server);
-        let place = known.unwrap_or_else(|| {
-            self.heads.push((server, Head::new(&self.settings, self.name.as_deref(), server)));
-            self.heads.len() - 1
-        });
-        self.padded.clear();
-        padding::append(&mut self.padded, wire, block);
-        (self.heads[place].1.compose(&self.padded), self.padded.len() as u16)
+        let (head, message) = self.requests.prepare(server, wire, block, Head::new);
+        (head.compose(message), message.len() as u16)
     }
 }
 
 impl Quic {
     /// Whether a query may be sent before the handshake is through: where it does no harm when somebody replays it.
     pub(super) fn may_be_early(&self, request: &Request) -> bool {
-        let is_safe = || self.doh3.as_ref().is_some_and(|doh3| http3::is_safe(&doh3.settings));
+        let is_safe = || self.doh3.as_ref().is_some_and(|doh3| doh3.requests.settings.is_safe());
         doq::is_replayable(&request.wire) && (request.row.transport != Transport::Doh3 || is_safe())
     }
 
