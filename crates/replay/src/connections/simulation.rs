@@ -127,6 +127,19 @@ pub fn answer(message: &[u8]) -> Reply {
     Reply::Segments(vec![framed(message)])
 }
 
+/// What holds at the end of any run, with the rows of all its queries.
+pub fn accounts_hold(network: &Network, rows: &[Outcome], queries: u64) {
+    let mut own: Vec<u64> = rows.iter().filter(|row| row.status.is_query()).map(|row| row.index).collect();
+    own.sort_unstable();
+    assert_eq!(own, (0..queries).collect::<Vec<u64>>(), "each query has one row");
+    let counts = network.machine.counts();
+    assert_eq!((counts.taken, counts.sent + counts.not_sent), (queries, queries));
+    assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed);
+    let of = network.machine.connection_counts();
+    let closed = of.closed_idle + of.closed_spent + of.closed_for_room + of.closed_by_server + of.reset;
+    assert_eq!(of.opened, of.open + closed);
+}
+
 impl Network {
     pub fn new(config: Config, server: impl FnMut(u64, &[u8]) -> Vec<Reply> + 'static) -> Self {
         Self {

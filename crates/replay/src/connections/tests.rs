@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::connection::Connection;
 use super::framing;
 use super::simulation::{
-    Accept, DELAY, Network, Reply, TIMEOUT, answer, config, framed, number, policy, route, tcp_query,
+    Accept, DELAY, Network, Reply, TIMEOUT, accounts_hold, answer, config, framed, number, policy, route, tcp_query,
 };
 use crate::life::{Config, ConnectionCounts, Machine, Policy};
 use crate::slab::Slot;
@@ -23,19 +23,6 @@ fn answered(numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, Status, Option<
 
 fn latencies(rows: &[Outcome]) -> Vec<i64> {
     rows.iter().map(|row| row.answered.unwrap() - row.submitted.unwrap()).collect()
-}
-
-/// What holds at the end of any run, with the rows of all its queries.
-fn accounts_hold(network: &Network, rows: &[Outcome], queries: u64) {
-    let mut own: Vec<u64> = rows.iter().filter(|row| row.status.is_query()).map(|row| row.index).collect();
-    own.sort_unstable();
-    assert_eq!(own, (0..queries).collect::<Vec<u64>>(), "each query has one row");
-    let counts = network.machine.counts();
-    assert_eq!((counts.taken, counts.sent + counts.not_sent), (queries, queries));
-    assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed);
-    let of = network.machine.connection_counts();
-    let closed = of.closed_idle + of.closed_spent + of.closed_for_room + of.closed_by_server + of.reset;
-    assert_eq!(of.opened, of.open + closed);
 }
 
 #[test]

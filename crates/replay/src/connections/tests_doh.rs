@@ -12,7 +12,7 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Status, Transport};
 use proptest::prelude::*;
 
 use self::oracle::{Oracle, Seen};
-use super::simulation::{DELAY, Https, Network, Reply, TIMEOUT, config, policy, tcp_query};
+use super::simulation::{DELAY, Https, Network, Reply, TIMEOUT, accounts_hold, config, policy, tcp_query};
 use super::tests_tls::{server_of, settings};
 use super::{ALPN_DOT, framing};
 use crate::doh::{DohMethod, DohSettings};
@@ -55,19 +55,6 @@ fn all_answered(rows: &[Outcome], count: usize) {
     let answered = |row: &Outcome| (row.status, row.reason) == (Status::Answered, None) && row.rcode == Some(0);
     let other = rows.iter().find(|row| !answered(row));
     assert!(other.is_none(), "{other:?}");
-}
-
-/// What holds at the end of any run, with the rows of all its queries.
-fn accounts_hold(network: &Network, rows: &[Outcome], queries: u64) {
-    let mut own: Vec<u64> = rows.iter().filter(|row| row.status.is_query()).map(|row| row.index).collect();
-    own.sort_unstable();
-    assert_eq!(own, (0..queries).collect::<Vec<u64>>(), "each query has one row");
-    let counts = network.machine.counts();
-    assert_eq!((counts.taken, counts.sent + counts.not_sent), (queries, queries));
-    assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed);
-    let of = network.machine.connection_counts();
-    let closed = of.closed_idle + of.closed_spent + of.closed_for_room + of.closed_by_server + of.reset;
-    assert_eq!(of.opened, of.open + closed);
 }
 
 /// Nothing is left once connections have been idle for long.
