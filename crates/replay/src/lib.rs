@@ -10,7 +10,9 @@
 
 mod connections;
 mod counts;
+mod doh;
 mod engine;
+mod life;
 mod matching;
 mod monitor;
 mod pace;
@@ -28,10 +30,11 @@ mod test;
 mod udp;
 mod worker;
 
-pub use connections::http2::{self, BadPath, DohMethod, DohSettings};
-pub use connections::{ConnectionCounts, PIPELINE_MOST, Policy, TlsError, TlsSettings, TlsTrust};
+pub use connections::{TlsError, TlsSettings, TlsTrust, http2};
 pub use counts::Counts;
+pub use doh::{BadPath, DohMethod, DohSettings, HTTPS_PORT};
 pub use engine::{Drain, Ended, Feed, LinkError, ReplayError, run};
+pub use life::{ConnectionCounts, PIPELINE_MOST, Policy};
 pub use monitor::{Gauge, Monitor};
 pub use pace::{Precision, UnknownPrecision};
 pub use padding::QUERY_BLOCK;

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::connections::ConnectionCounts;
 use crate::counts::Counts;
+use crate::life::ConnectionCounts;
 
 /// Gauges of all workers, and the wish to stop.
 #[derive(Debug)]

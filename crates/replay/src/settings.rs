@@ -1,6 +1,8 @@
 //! How a replay is to be made.
 
-use crate::connections::{DohSettings, Policy, TlsSettings};
+use crate::connections::TlsSettings;
+use crate::doh::DohSettings;
+use crate::life::Policy;
 use crate::pace::Precision;
 use crate::route::{Servers, Sources};
 

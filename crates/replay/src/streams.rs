@@ -8,7 +8,8 @@ use ldplayer_net::clock;
 use ldplayer_net::poll::{Poll, Ready};
 use ldplayer_net::tcp::{self, ConnectOptions};
 
-use crate::connections::{Action, Connections, End, Policy};
+use crate::connections::{Action, Connections};
+use crate::life::{End, Machine, Policy};
 use crate::slab::Slot;
 
 /// Set in the tokens of connections, and in no other of the worker's poll.

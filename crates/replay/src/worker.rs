@@ -11,7 +11,8 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 
-use crate::connections::{ALPN_DOT, Config, ConnectionCounts, Connections, Doh, TlsClient};
+use crate::connections::{ALPN_DOT, Connections, Doh, TlsClient};
+use crate::life::{Config, ConnectionCounts, Machine};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
 use crate::quic::{ALPN_DOQ, Doh3, Outgoing, Quic, QuicTls};

@@ -2,14 +2,15 @@
 //! often than its row says.
 
 mod common;
+#[path = "common/streams.rs"]
+mod streams;
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ldplayer_core::{Outcome, Reason, Status, Transport};
@@ -19,9 +20,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use common::{queries, replay, settings, tally};
+use streams::{Responder, framed, read_message};
 
-/// How often threads of the responder look whether they shall end.
-const TICK: Duration = Duration::from_millis(20);
 /// Queries of a test; its 50 clients have an even number of them each.
 const COUNT: u64 = 300;
 
@@ -81,68 +81,35 @@ impl Session {
 /// What the server does with a query; `false` ends the connection.
 type Behaviour = fn(&mut Session, &[u8]) -> bool;
 
-/// A responder, a thread for each connection.
-struct Responder {
-    address: SocketAddr,
+/// A responder that remembers what it saw.
+struct Server {
+    responder: Responder,
     seen: Seen,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
 }
 
-impl Responder {
+impl Server {
     /// Over TLS with the certificate in this file, if there is one.
     fn start(certificate: Option<&str>, behaviour: Behaviour) -> Self {
-        Self::start_with(certificate, behaviour, false)
+        let (seen, tls) = (Seen::default(), certificate.map(server_config));
+        let noted = Arc::clone(&seen);
+        let responder = Responder::start(move |stream, stopped| serve(stream, tls.clone(), behaviour, &noted, stopped));
+        Self { responder, seen }
     }
 
     /// One that closes every connection as soon as it is there.
     fn slamming() -> Self {
-        Self::start_with(None, honest, true)
-    }
-
-    fn start_with(certificate: Option<&str>, behaviour: Behaviour, slams: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let (address, stop, seen) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)), Seen::default());
-        let (stopped, noted, tls) = (Arc::clone(&stop), Arc::clone(&seen), certificate.map(server_config));
-        let thread = std::thread::spawn(move || {
-            let mut threads = Vec::new();
-            while !stopped.load(Ordering::Relaxed) {
-                let Ok((stream, _)) = listener.accept() else {
-                    std::thread::sleep(Duration::from_millis(1));
-                    continue;
-                };
-                if slams {
-                    continue;
-                }
-                let (stopped, noted, tls) = (Arc::clone(&stopped), Arc::clone(&noted), tls.clone());
-                threads.push(std::thread::spawn(move || serve(stream, tls, behaviour, &noted, &stopped)));
-            }
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-        });
-        Self { address, seen, stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Responder {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().unwrap().join().unwrap();
+        Self { responder: Responder::start(|_, _| ()), seen: Seen::default() }
     }
 }
 
 fn serve(stream: TcpStream, tls: Option<Arc<ServerConfig>>, behaviour: Behaviour, seen: &Seen, stopped: &AtomicBool) {
-    stream.set_nonblocking(false).unwrap();
     stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(TICK)).unwrap();
     let link = match tls {
         None => Link::Plain(stream),
         Some(config) => Link::Tls(Box::new(StreamOwned::new(ServerConnection::new(config).unwrap(), stream))),
     };
     let mut session = Session { link, number: 0, held: Vec::new() };
-    while let Some(length) = read(&mut session.link, 2, stopped) {
-        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
-        let Some(query) = read(&mut session.link, length, stopped) else { return };
+    while let Some(query) = read_message(&mut session.link, stopped) {
         *seen.lock().unwrap().entry(query[12..].to_vec()).or_default() += 1;
         session.number += 1;
         if !behaviour(&mut session, &query) {
@@ -151,31 +118,7 @@ fn serve(stream: TcpStream, tls: Option<Arc<ServerConfig>>, behaviour: Behaviour
     }
 }
 
-fn read(link: &mut Link, length: usize, stopped: &AtomicBool) -> Option<Vec<u8>> {
-    let (mut octets, mut done) = (vec![0; length], 0);
-    while done < length {
-        match link.read(&mut octets[done..]) {
-            Ok(0) => return None,
-            Ok(count) => done += count,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                if stopped.load(Ordering::Relaxed) {
-                    return None;
-                }
-            }
-            Err(_) => return None,
-        }
-    }
-    Some(octets)
-}
-
-/// The answer behind its length.
-fn framed(query: &[u8]) -> Vec<u8> {
-    let mut answer = [&(query.len() as u16).to_be_bytes()[..], query].concat();
-    answer[4] |= 0x80;
-    answer
-}
-
-/// The same with an ID that nobody uses.
+/// The answer behind its length, with an ID that nobody uses.
 fn misnumbered(query: &[u8]) -> Vec<u8> {
     let mut answer = framed(query);
     answer[2] ^= 0x55;
@@ -210,25 +153,26 @@ fn run_over(
     change: impl FnOnce(&mut Settings),
 ) -> (Vec<Outcome>, ConnectionCounts) {
     let certificate = (transport == Transport::Dot).then_some("server.pem");
-    run_against(&Responder::start(certificate, behaviour), transport, change)
+    run_against(&Server::start(certificate, behaviour), transport, change)
 }
 
 fn run_against(
-    responder: &Responder,
+    server: &Server,
     transport: Transport,
     change: impl FnOnce(&mut Settings),
 ) -> (Vec<Outcome>, ConnectionCounts) {
-    let mut settings = Settings { query_timeout: 20_000_000_000, max_sockets: 2_000, ..settings(responder.address) };
+    let mut settings =
+        Settings { query_timeout: 20_000_000_000, max_sockets: 2_000, ..settings(server.responder.address) };
     // What a test counts shall not depend on how busy the machine is.
     settings.policy.connect_timeout = 20_000_000_000;
-    (settings.tls, settings.tls_port) = (Some(trusting("dns.test")), responder.address.port());
+    (settings.tls, settings.tls_port) = (Some(trusting("dns.test")), server.responder.address.port());
     change(&mut settings);
     let mut trace = queries(COUNT, 200_000);
     trace.iter_mut().for_each(|query| query.transport = transport);
     let names: Vec<Vec<u8>> = trace.iter().map(|query| query.wire[12..].to_vec()).collect();
     let monitor = Monitor::new(settings.workers);
     let rows = replay(&settings, trace, &monitor);
-    let seen = responder.seen.lock().unwrap();
+    let seen = server.seen.lock().unwrap();
     for row in rows.iter().filter(|row| row.status.is_query()) {
         let times = seen.get(&names[row.index as usize]).copied().unwrap_or(0);
         assert!(times <= 1 + u64::from(row.resent), "seen {times} times: {row:?}");
@@ -345,10 +289,10 @@ fn a_server_that_never_answers_and_closes_is_asked_twice() {
 
 #[test]
 fn a_server_that_slams_the_door_fails_by_the_protocol() {
-    let responder = Responder::slamming();
-    let (rows, _) = run_against(&responder, Transport::Tcp, |_| ());
+    let server = Server::slamming();
+    let (rows, _) = run_against(&server, Transport::Tcp, |_| ());
     assert!(rows.iter().all(|row| row.status == Status::Reset && row.resent), "{:?}", tally(&rows));
-    let (rows, counts) = run_against(&responder, Transport::Dot, |_| ());
+    let (rows, counts) = run_against(&server, Transport::Dot, |_| ());
     let ended = |row: &Outcome| matches!(row.reason, Some(Reason::ClosedByServer | Reason::ResetByServer));
     assert!(rows.iter().all(|row| row.status == Status::TlsFailed && ended(row) && !row.resent), "{:?}", tally(&rows));
     assert!(counts.opened == 0 && counts.failed > 0, "{counts:?}");
@@ -357,8 +301,8 @@ fn a_server_that_slams_the_door_fails_by_the_protocol() {
 #[test]
 fn a_server_that_speaks_no_tls_is_waited_for_until_the_handshake_takes_too_long() {
     // It takes the first record for a long message, and waits for its end.
-    let responder = Responder::start(None, honest);
-    let (rows, counts) = run_against(&responder, Transport::Dot, |settings| {
+    let server = Server::start(None, honest);
+    let (rows, counts) = run_against(&server, Transport::Dot, |settings| {
         settings.policy.connect_timeout = 300_000_000;
     });
     assert_eq!(tally(&rows), all("tls_failed", Some("connect_timeout")));
@@ -381,10 +325,10 @@ fn a_bad_certificate_is_told_by_its_fault() {
         ("stranger.pem", "dns.test", "certificate_untrusted"),
         ("server.pem", "other.test", "certificate_name"),
     ] {
-        let responder = Responder::start(Some(certificate), honest);
-        let (rows, counts) = run_against(&responder, Transport::Dot, |settings| settings.tls = Some(trusting(name)));
+        let server = Server::start(Some(certificate), honest);
+        let (rows, counts) = run_against(&server, Transport::Dot, |settings| settings.tls = Some(trusting(name)));
         assert_eq!(tally(&rows), all("tls_failed", Some(reason)));
         assert!(counts.opened == 0 && counts.failed >= 50, "{counts:?}");
-        assert!(responder.seen.lock().unwrap().is_empty(), "no query reaches a server that is not trusted");
+        assert!(server.seen.lock().unwrap().is_empty(), "no query reaches a server that is not trusted");
     }
 }

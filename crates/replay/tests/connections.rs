@@ -1,103 +1,38 @@
 //! Queries over TCP through the kernel, against responders that behave and that do not.
 
 mod common;
+#[path = "common/streams.rs"]
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ldplayer_core::{Outcome, Query, Transport};
 use ldplayer_replay::{ConnectionCounts, Monitor, Policy, Settings, Sources};
 
 use common::{queries, replay, settings, tally};
-
-/// How often threads of the responder look whether they shall end.
-const TICK: Duration = Duration::from_millis(20);
+use streams::{Responder, TICK, framed, read_message};
 
 /// What the responder does with a query, the n-th of its connection; `false` closes.
 type Behaviour = fn(&mut TcpStream, u32, &[u8]) -> bool;
 
-/// A TCP responder, a thread for each connection.
-struct Responder {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Responder {
-    fn start(behaviour: Behaviour) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let (address, stop) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            let mut threads = Vec::new();
-            while !stopped.load(Ordering::Relaxed) {
-                match listener.accept() {
-                    Ok((stream, _)) => {
-                        let stopped = Arc::clone(&stopped);
-                        threads.push(std::thread::spawn(move || serve(stream, behaviour, &stopped)));
-                    }
-                    Err(_) => std::thread::sleep(Duration::from_millis(1)),
-                }
+fn start(behaviour: Behaviour) -> Responder {
+    Responder::start(move |mut stream, stopped| {
+        let mut number = 0;
+        while let Some(query) = read_message(&mut stream, stopped) {
+            number += 1;
+            if !behaviour(&mut stream, number, &query) {
+                return;
             }
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-        });
-        Self { address, stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Responder {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
-/// Reads query after query until the client or the behaviour ends the connection.
-fn serve(mut stream: TcpStream, behaviour: Behaviour, stopped: &AtomicBool) {
-    stream.set_nonblocking(false).unwrap();
-    stream.set_read_timeout(Some(TICK)).unwrap();
-    let mut number = 0;
-    while let Some(length) = read(&mut stream, 2, stopped) {
-        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
-        let Some(query) = read(&mut stream, length, stopped) else { return };
-        number += 1;
-        if !behaviour(&mut stream, number, &query) {
-            return;
         }
-    }
+    })
 }
 
-fn read(stream: &mut TcpStream, length: usize, stopped: &AtomicBool) -> Option<Vec<u8>> {
-    let (mut octets, mut done) = (vec![0; length], 0);
-    while done < length {
-        match stream.read(&mut octets[done..]) {
-            Ok(0) => return None,
-            Ok(count) => done += count,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                if stopped.load(Ordering::Relaxed) {
-                    return None;
-                }
-            }
-            Err(_) => return None,
-        }
-    }
-    Some(octets)
-}
-
-/// The answer behind its length.
-fn framed(query: &[u8]) -> Vec<u8> {
-    let mut answer = [&(query.len() as u16).to_be_bytes()[..], query].concat();
-    answer[4] |= 0x80;
-    answer
-}
-
-/// Writes it; a client that is gone does not matter.
+/// Writes the answer; a client that is gone does not matter.
 fn answer(stream: &mut TcpStream, query: &[u8]) -> bool {
     stream.write_all(&framed(query)).is_ok()
 }
@@ -123,7 +58,7 @@ fn patient(server: SocketAddr) -> Settings {
 }
 
 fn run_against(behaviour: Behaviour, change: impl FnOnce(&mut Settings)) -> (Vec<Outcome>, ConnectionCounts) {
-    let responder = Responder::start(behaviour);
+    let responder = start(behaviour);
     let mut settings = patient(responder.address);
     change(&mut settings);
     let monitor = Monitor::new(settings.workers);
@@ -164,7 +99,7 @@ fn a_query_a_connection_is_what_the_policy_says() {
 #[test]
 fn every_source_of_clients_works_over_connections() {
     for sources in [Sources::Ports, Sources::Original] {
-        let responder = Responder::start(honest);
+        let responder = start(honest);
         let settings = Settings { sources, ..patient(responder.address) };
         let mut trace = over_tcp(queries(100, 100_000));
         // In a plain namespace, only addresses of the loopback network are local.
@@ -306,7 +241,7 @@ fn an_idle_client_closes_its_connection() {
 
 #[test]
 fn truncated_answers_are_asked_for_over_tcp_and_stay_one_query() {
-    let responder = Responder::start(honest);
+    let responder = start(honest);
     let udp = UdpSocket::bind(responder.address).unwrap();
     udp.set_read_timeout(Some(TICK)).unwrap();
     let server = responder.address;

@@ -3,8 +3,7 @@
 use ldplayer_core::{Message, RunTime};
 
 use super::Connections;
-use super::request::Stage;
-use crate::slab::{List, Slot};
+use crate::slab::Slot;
 
 /// Octets that framing and padding add to a query at most, without those of a block.
 const ADDED: usize = 2 + 4;
@@ -14,19 +13,21 @@ const TRANSFERS: [u16; 2] = [251, 252];
 impl Connections {
     /// Octets that a connection takes now although its session is not up.
     pub(super) fn early_room(&self, at: Slot) -> usize {
-        self.connections
+        self.life
+            .connections
             .get(at)
-            .and_then(|connection| connection.tls.as_ref())
+            .and_then(|connection| connection.own.tls.as_ref())
             .map_or(0, |session| session.early_room())
     }
 
     /// Appends queued queries as early data, from the first to one that has no room or may not.
     pub(super) fn compose_early(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
-        let most = ADDED + usize::from(self.config.policy.padding);
+        let most = ADDED + usize::from(self.life.config.policy.padding);
         let room = self.early_room(at);
         while room > 0
-            && let Some(slot) = self.connections.get(at).and_then(|connection| connection.queue.first())
+            && let Some(slot) = self.life.connections.get(at).and_then(|connection| connection.queue.first())
             && self
+                .life
                 .requests
                 .get(slot)
                 .is_some_and(|request| may_go_early(&request.wire) && out.len() + request.wire.len() + most <= room)
@@ -37,31 +38,10 @@ impl Connections {
 
     /// What was sent before the session came up either arrived, or is to be sent again before anything else.
     pub(super) fn settle_early(&mut self, at: Slot, is_accepted: bool) {
-        let Some(connection) = self.connections.get_mut(at).filter(|it| !it.outstanding.is_empty()) else { return };
         if is_accepted {
-            let mut next = connection.outstanding.first();
-            while let Some(request) = next.and_then(|slot| self.requests.get_mut(slot)) {
-                (request.row.early_data, request.row.resumed) = (true, true);
-                next = next.and_then(|slot| self.requests.next::<1>(slot));
-            }
-            return;
-        }
-        let number = connection.number;
-        let mut lists = [std::mem::take(&mut connection.outstanding), std::mem::take(&mut connection.queue)];
-        let mut queue = List::default();
-        for list in &mut lists {
-            while let Some(slot) = list.first() {
-                self.requests.unlink(list, slot);
-                self.requests.append(&mut queue, slot);
-                let Some(request) = self.requests.get_mut(slot) else { continue };
-                if request.stage == Stage::Outstanding {
-                    self.by_id.remove(&(number, request.id));
-                    request.stage = Stage::Queued;
-                }
-            }
-        }
-        if let Some(connection) = self.connections.get_mut(at) {
-            connection.queue = queue;
+            self.life.note_early_data(at, true);
+        } else if self.life.connections.get(at).is_some_and(|connection| !connection.outstanding.is_empty()) {
+            self.life.requeue(at);
         }
     }
 }

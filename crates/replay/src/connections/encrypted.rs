@@ -4,24 +4,25 @@ use std::net::IpAddr;
 
 use ldplayer_core::{Reason, RunTime, Transport};
 
-use super::connection::{Connection, State};
-use super::{Connections, End, tls};
+use super::connection::Connection;
+use super::{Connections, tls};
+use crate::life::{End, Machine, State};
 use crate::slab::Slot;
 
 impl Connections {
     pub(super) fn start_tls(&mut self, at: Slot, now: RunTime) {
         let rememberer = self.rememberer(at);
-        let Some(connection) = self.connections.get_mut(at) else { return };
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
         connection.state = State::Handshaking;
         let (class, transport) = (connection.class, connection.transport);
-        let server = self.servers[usize::from(connection.server)];
+        let server = self.servers[usize::from(connection.own.server)];
         // Messages need no greeting before them, as other protocols do, and so can go with the first message of TLS.
-        let early = transport == Transport::Dot && self.policy(class).early_data;
+        let early = transport == Transport::Dot && self.life.policy(class).early_data;
         let session = self.tls_of(transport).and_then(|tls| tls.start(rememberer, server, now, early).ok());
-        let Some(connection) = self.connections.get_mut(at) else { return };
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
         match session {
             Some(session) => {
-                connection.tls = Some(Box::new(session));
+                connection.own.tls = Some(Box::new(session));
                 self.call(at);
             }
             None => self.handle_failed(at, Reason::Handshake),
@@ -30,8 +31,8 @@ impl Connections {
 
     /// The client of a connection, where it remembers sessions to resume them.
     fn rememberer(&self, at: Slot) -> Option<IpAddr> {
-        let connection = self.connections.get(at)?;
-        self.policy(connection.class).resumption.then_some(connection.client)
+        let connection = self.life.connections.get(at)?;
+        self.life.policy(connection.class).resumption.then_some(connection.client)
     }
 
     /// Takes TLS records: the handshake, and the content of the stream.
@@ -39,13 +40,13 @@ impl Connections {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
         let rememberer = self.rememberer(at);
-        let Some(connection) = self.connections.get(at) else { return };
+        let Some(connection) = self.life.connections.get(at) else { return };
         let number = connection.number;
         if let Some(tls) = self.tls_of(connection.transport) {
             tls.set_client(rememberer);
         }
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        let Some(session) = &mut connection.tls else { return };
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(session) = &mut connection.own.tls else { return };
         let result = session.read(octets, &mut content);
         let (is_up, has_ended) = (session.is_up(), session.has_ended());
         if is_up && connection.state == State::Handshaking {
@@ -67,15 +68,15 @@ impl Connections {
     }
 
     pub(super) fn finish_handshake(&mut self, at: Slot, now: RunTime) {
-        let Some(session) = self.connections.get(at).and_then(|connection| connection.tls.as_ref()) else { return };
+        let Some(session) = self.life.connections.get(at).and_then(|connection| connection.own.tls.as_ref()) else {
+            return;
+        };
         let (took, is_resumed, is_early) = (now - session.began, session.is_resumed(), session.is_early_accepted());
         if !self.start_http2(at) {
             return self.handle_failed(at, Reason::Alpn);
         }
-        if let Some(opener) = self.opener(at) {
-            opener.row.handshake_ns = Some(took);
-        }
-        self.connection_counts.resumed += u64::from(is_resumed);
+        self.life.note_opener(at, |row| row.handshake_ns = Some(took));
+        self.life.connection_counts.resumed += u64::from(is_resumed);
         self.settle_early(at, is_early);
         self.come_up(at, now);
     }
@@ -83,13 +84,13 @@ impl Connections {
     pub(super) fn compose_tls(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
-        let is_open = self.connections.get(at).is_some_and(Connection::is_open);
+        let is_open = self.life.connections.get(at).is_some_and(Connection::is_open);
         if is_open {
             self.compose_queue(at, now, &mut content);
         } else {
             self.compose_early(at, now, &mut content);
         }
-        let session = self.connections.get_mut(at).and_then(|connection| connection.tls.as_mut());
+        let session = self.life.connections.get_mut(at).and_then(|connection| connection.own.tls.as_mut());
         let written = session.map(|session| {
             let written = match (content.is_empty(), is_open) {
                 (true, _) => Ok(()),

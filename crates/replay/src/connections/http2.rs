@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 pub use self::frames::ErrorCode;
 use self::frames::{Frame, append_header, append_reset, append_words, flag, kind};
-pub use self::request::{BadPath, DohMethod, DohSettings, HTTPS_PORT, Head};
+pub use self::request::Head;
 
 /// What a client sends first (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

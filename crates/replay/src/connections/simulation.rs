@@ -8,8 +8,9 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 
 use rustls::{ServerConfig, ServerConnection};
 
-use super::http2::DohSettings;
-use super::{ALPN_DOT, Action, Config, Connections, Doh, End, Policy, TlsClient, TlsSettings, framing};
+use super::{ALPN_DOT, Action, Connections, Doh, TlsClient, TlsSettings, framing};
+use crate::doh::DohSettings;
+use crate::life::{Config, End, Machine, Policy};
 use crate::route::{Route, SocketKey};
 use crate::slab::Slot;
 use crate::test::query;
@@ -124,6 +125,19 @@ pub fn route() -> Route {
 /// The reply of an honest server.
 pub fn answer(message: &[u8]) -> Reply {
     Reply::Segments(vec![framed(message)])
+}
+
+/// What holds at the end of any run, with the rows of all its queries.
+pub fn accounts_hold(network: &Network, rows: &[Outcome], queries: u64) {
+    let mut own: Vec<u64> = rows.iter().filter(|row| row.status.is_query()).map(|row| row.index).collect();
+    own.sort_unstable();
+    assert_eq!(own, (0..queries).collect::<Vec<u64>>(), "each query has one row");
+    let counts = network.machine.counts();
+    assert_eq!((counts.taken, counts.sent + counts.not_sent), (queries, queries));
+    assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed);
+    let of = network.machine.connection_counts();
+    let closed = of.closed_idle + of.closed_spent + of.closed_for_room + of.closed_by_server + of.reset;
+    assert_eq!(of.opened, of.open + closed);
 }
 
 impl Network {

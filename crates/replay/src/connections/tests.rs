@@ -6,10 +6,11 @@ use ldplayer_core::{Outcome, Reason, RunTime, Status};
 use proptest::prelude::*;
 
 use super::connection::Connection;
+use super::framing;
 use super::simulation::{
-    Accept, DELAY, Network, Reply, TIMEOUT, answer, config, framed, number, policy, route, tcp_query,
+    Accept, DELAY, Network, Reply, TIMEOUT, accounts_hold, answer, config, framed, number, policy, route, tcp_query,
 };
-use super::{Config, ConnectionCounts, Policy, framing};
+use crate::life::{Config, ConnectionCounts, Machine, Policy};
 use crate::slab::Slot;
 
 fn statuses(rows: &[Outcome]) -> Vec<(u64, Status, Option<Reason>)> {
@@ -22,19 +23,6 @@ fn answered(numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, Status, Option<
 
 fn latencies(rows: &[Outcome]) -> Vec<i64> {
     rows.iter().map(|row| row.answered.unwrap() - row.submitted.unwrap()).collect()
-}
-
-/// What holds at the end of any run, with the rows of all its queries.
-fn accounts_hold(network: &Network, rows: &[Outcome], queries: u64) {
-    let mut own: Vec<u64> = rows.iter().filter(|row| row.status.is_query()).map(|row| row.index).collect();
-    own.sort_unstable();
-    assert_eq!(own, (0..queries).collect::<Vec<u64>>(), "each query has one row");
-    let counts = network.machine.counts();
-    assert_eq!((counts.taken, counts.sent + counts.not_sent), (queries, queries));
-    assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed);
-    let of = network.machine.connection_counts();
-    let closed = of.closed_idle + of.closed_spent + of.closed_for_room + of.closed_by_server + of.reset;
-    assert_eq!(of.opened, of.open + closed);
 }
 
 #[test]
@@ -167,7 +155,7 @@ fn answers_are_read_however_they_are_cut() {
         });
         let rows = network.replay((0..4).map(|number| tcp_query(number, 1, 0)));
         assert_eq!(statuses(&rows), answered(0..4));
-        assert!(network.machine.connections.get(0).unwrap().buffers.is_none(), "nothing is in flight");
+        assert!(network.machine.life.connections.get(0).unwrap().own.buffers.is_none(), "nothing is in flight");
     }
 }
 
@@ -178,7 +166,7 @@ fn a_full_kernel_buffer_delays_and_loses_nothing() {
     let rows = network.replay((0..3).map(|number| tcp_query(number, 1, 10 * number as i64)));
     assert_eq!(statuses(&rows), answered(0..3));
     assert!(latencies(&rows)[0] >= 4 * DELAY + (tcp_query(0, 1, 0).wire.len() as i64 + 2) / 5 - 1);
-    assert!(network.machine.connections.get(0).unwrap().buffers.is_none());
+    assert!(network.machine.life.connections.get(0).unwrap().own.buffers.is_none());
     accounts_hold(&network, &rows, 3);
 }
 
@@ -340,7 +328,7 @@ fn an_interrupt_accounts_for_what_is_under_way() {
 fn an_idle_connection_takes_few_octets_of_ours() {
     // The slab's entry, the table of clients at its emptiest, and the worker's descriptor.
     let entry = size_of::<Option<Connection>>() + 2 * size_of::<Slot>();
-    let table = 2 * (size_of::<(super::Key, Slot)>() + 1);
+    let table = 2 * (size_of::<(crate::life::Key, Slot)>() + 1);
     assert!(entry + table + size_of::<i32>() <= 250, "{entry} + {table}");
 }
 
@@ -386,8 +374,8 @@ proptest! {
         prop_assert!(counts.peak_open <= u64::from(most));
         network.pass(network.now + 20_000);
         prop_assert_eq!(network.machine.connection_counts().open, 0);
-        prop_assert_eq!(network.machine.requests.len(), 0, "a request was forgotten");
-        prop_assert!(network.machine.by_id.is_empty() && network.machine.current.is_empty());
+        prop_assert_eq!(network.machine.life.requests.len(), 0, "a request was forgotten");
+        prop_assert!(network.machine.life.by_id.is_empty() && network.machine.life.current.is_empty());
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use ldplayer_core::{RunTime, Status};
 use proptest::prelude::*;
 
-use super::Policy;
 use super::simulation::{DELAY, Network, Reply, answer, config, of_class, policy, tcp_query};
+use crate::life::{Config, Machine, Policy};
 
 fn network(classes: &[Policy]) -> Network {
     let mut network = Network::honest(policy());
@@ -61,8 +61,7 @@ fn each_class_has_its_own_number_of_queries_and_pipeline() {
 fn the_connection_that_was_idle_for_longest_makes_room_whatever_its_class() {
     let classes = [Policy { idle_timeout: 9_000, ..policy() }, Policy { idle_timeout: 4_000, ..policy() }];
     let mut network = network(&classes);
-    network.machine =
-        super::Connections::new(super::Config { most: 2, ..config(policy()) }, None).with_classes(&classes);
+    network.machine = super::Connections::new(Config { most: 2, ..config(policy()) }, None).with_classes(&classes);
     let queries = [(0, 1, 0), (1, 2, 300), (1, 3, 600), (1, 2, 900)];
     let queries = queries
         .into_iter()

@@ -12,10 +12,11 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Status, Transport};
 use proptest::prelude::*;
 
 use self::oracle::{Oracle, Seen};
-use super::http2::{DohMethod, DohSettings};
-use super::simulation::{DELAY, Https, Network, Reply, TIMEOUT, config, policy, tcp_query};
+use super::simulation::{DELAY, Https, Network, Reply, TIMEOUT, accounts_hold, config, policy, tcp_query};
 use super::tests_tls::{server_of, settings};
-use super::{ALPN_DOT, Config, Policy, framing};
+use super::{ALPN_DOT, framing};
+use crate::doh::{DohMethod, DohSettings};
+use crate::life::{Config, Machine, Policy};
 use crate::test::response;
 
 fn doh_query(number: u64, client: u8, due: i64) -> Query {
@@ -56,25 +57,12 @@ fn all_answered(rows: &[Outcome], count: usize) {
     assert!(other.is_none(), "{other:?}");
 }
 
-/// What holds at the end of any run, with the rows of all its queries.
-fn accounts_hold(network: &Network, rows: &[Outcome], queries: u64) {
-    let mut own: Vec<u64> = rows.iter().filter(|row| row.status.is_query()).map(|row| row.index).collect();
-    own.sort_unstable();
-    assert_eq!(own, (0..queries).collect::<Vec<u64>>(), "each query has one row");
-    let counts = network.machine.counts();
-    assert_eq!((counts.taken, counts.sent + counts.not_sent), (queries, queries));
-    assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed);
-    let of = network.machine.connection_counts();
-    let closed = of.closed_idle + of.closed_spent + of.closed_for_room + of.closed_by_server + of.reset;
-    assert_eq!(of.opened, of.open + closed);
-}
-
 /// Nothing is left once connections have been idle for long.
 fn forgets_all(network: &mut Network) {
     network.pass(network.now + 20_000);
     assert_eq!(network.machine.connection_counts().open, 0);
-    assert_eq!(network.machine.requests.len(), 0, "a request was forgotten");
-    assert!(network.machine.by_id.is_empty() && network.machine.current.is_empty());
+    assert_eq!(network.machine.life.requests.len(), 0, "a request was forgotten");
+    assert!(network.machine.life.by_id.is_empty() && network.machine.life.current.is_empty());
 }
 
 #[test]
@@ -170,7 +158,7 @@ fn a_full_kernel_buffer_loses_nothing() {
     network.room = 7;
     let rows = network.replay(queries(3, 1, 0));
     all_answered(&rows, 3);
-    assert!(network.machine.connections.get(0).unwrap().buffers.is_none());
+    assert!(network.machine.life.connections.get(0).unwrap().own.buffers.is_none());
 }
 
 #[test]

@@ -6,9 +6,10 @@ use ldplayer_core::{Outcome, Query, Reason, Status};
 use proptest::prelude::*;
 use rustls::ServerConfig;
 
-use super::simulation::{Accept, DELAY, Network, answer, config, number, of_class, policy};
+use super::simulation::{Accept, DELAY, Network, Reply, answer, config, number, of_class, policy};
 use super::tests_tls::{dot_query, server, settings};
-use super::{ALPN_DOT, Connections, Policy, TlsClient};
+use super::{ALPN_DOT, Connections, TlsClient};
+use crate::life::{Machine, Policy};
 
 /// Servers that share their sessions: the first takes so many octets of early data, the second refuses all, since it
 /// goes by another protocol.
@@ -79,7 +80,22 @@ fn what_a_server_refuses_early_is_sent_again_and_answered_once() {
     assert!(rows.iter().all(|row| !row.resent), "no connection ended");
     let counts = network.machine.counts();
     assert_eq!((counts.sent, counts.answered, counts.stray), (4, 4, 0));
-    assert!(network.machine.by_id.is_empty() && network.machine.requests.len() == 0);
+    assert!(network.machine.life.by_id.is_empty() && network.machine.life.requests.len() == 0);
+}
+
+#[test]
+fn what_is_sent_again_tells_of_the_connection_that_answers_it() {
+    let mut takes = ServerConfig::clone(&servers(1 << 14)[0]);
+    takes.send_tls13_tickets = 1;
+    let mut network = Network::encrypted(early(), &settings(), Arc::new(takes), |connection, message| {
+        if connection == 1 { vec![Reply::Close] } else { vec![answer(message)] }
+    });
+    first(&mut network);
+    // The only ticket went with the connection that ended.
+    let rows = network.replay([dot_query(1, 1, 1_000)]);
+    assert_eq!(flags(&rows), [(Status::Answered, false, false)]);
+    assert_eq!((rows[0].resent, rows[0].connection, seen(&network)), (true, Some(2), vec![1, 1]));
+    assert_eq!(network.machine.connection_counts().resumed, 1);
 }
 
 #[test]
@@ -167,7 +183,7 @@ fn a_handshake_that_fails_fails_what_went_early() {
     assert!(rows.iter().all(|row| failed(row) == (Status::TlsFailed, Some(Reason::ConnectTimeout), false)), "{rows:?}");
     let counts = network.machine.counts();
     assert_eq!((counts.sent, counts.answered, counts.failed), (3, 1, 2));
-    assert!(network.machine.by_id.is_empty() && network.machine.requests.len() == 0);
+    assert!(network.machine.life.by_id.is_empty() && network.machine.life.requests.len() == 0);
     network.accept = Accept::Refuse;
     assert_eq!(network.replay([dot_query(3, 1, 3_000)])[0].status, Status::ConnectFailed);
 }

@@ -10,7 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::simulation::{DELAY, Network, Reply, answer, framed, policy, tcp_query};
-use super::{Policy, TlsSettings, TlsTrust};
+use super::{TlsSettings, TlsTrust};
+use crate::life::{Machine, Policy};
 
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)

@@ -10,8 +10,9 @@ use super::http3::{self, Head};
 use super::request::Request;
 use super::tls::{QuicError, QuicTls};
 use super::{Quic, doq};
-use crate::connections::{DohSettings, TlsSettings};
-use crate::padding;
+use crate::connections::TlsSettings;
+use crate::doh::{DohSettings, Requests};
+use crate::life::Machine;
 use crate::slab::Slot;
 
 /// What all connections of a worker over HTTP/3 have in common.
@@ -19,13 +20,7 @@ use crate::slab::Slot;
 pub struct Doh3 {
     /// Their sessions, with tickets of their own.
     pub tls: QuicTls,
-    settings: DohSettings,
-    /// The name that the server is asked for, where it is not its address.
-    name: Option<String>,
-    /// The requests to each of the servers known.
-    heads: Vec<(SocketAddr, Head)>,
-    /// A message, for the time of a call.
-    padded: Vec<u8>,
+    requests: Requests<Head>,
 }
 
 impl Doh3 {
@@ -34,39 +29,32 @@ impl Doh3 {
     /// # Errors
     /// When the library supports no such handshake.
     pub fn new(tls: &TlsSettings, settings: &DohSettings, early_data: bool) -> Result<Self, QuicError> {
-        let name = tls.name.as_ref().map(|name| name.to_str().into_owned());
-        let tls = QuicTls::new(tls, http3::ALPN, http3::UNI_STREAMS, early_data)?;
-        Ok(Self { tls, settings: settings.clone(), name, heads: Vec::new(), padded: Vec::new() })
+        let quic = QuicTls::new(tls, http3::ALPN, http3::UNI_STREAMS, early_data)?;
+        Ok(Self { tls: quic, requests: Requests::new(tls, settings) })
     }
 
     /// The client's side of a stream: the request of a query to `server`, padded to a multiple of `block` octets, and the
     /// length of the message.
     pub fn compose(&mut self, server: SocketAddr, wire: &[u8], block: u16) -> (Bytes, u16) {
-        let known = self.heads.iter().position(|(known, _)| *known == server);
-        let place = known.unwrap_or_else(|| {
-            self.heads.push((server, Head::new(&self.settings, self.name.as_deref(), server)));
-            self.heads.len() - 1
-        });
-        self.padded.clear();
-        padding::append(&mut self.padded, wire, block);
-        (self.heads[place].1.compose(&self.padded), self.padded.len() as u16)
+        let (head, message) = self.requests.prepare(server, wire, block, Head::new);
+        (head.compose(message), message.len() as u16)
     }
 }
 
 impl Quic {
     /// Whether a query may be sent before the handshake is through: where it does no harm when somebody replays it.
     pub(super) fn may_be_early(&self, request: &Request) -> bool {
-        let is_safe = || self.doh3.as_ref().is_some_and(|doh3| http3::is_safe(&doh3.settings));
+        let is_safe = || self.doh3.as_ref().is_some_and(|doh3| doh3.requests.settings.is_safe());
         doq::is_replayable(&request.wire) && (request.row.transport != Transport::Doh3 || is_safe())
     }
 
     /// Opens the client's control stream, once (RFC 9114 §6.2.1).
     pub(super) fn begin_http3(&mut self, at: Slot) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        let Some(http3) = connection.http3.as_mut().filter(|http3| !http3.is_begun) else { return };
-        if let Some(id) = connection.session.streams().open(Dir::Uni) {
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(http3) = connection.own.http3.as_mut().filter(|http3| !http3.is_begun) else { return };
+        if let Some(id) = connection.own.session.streams().open(Dir::Uni) {
             // A server has to admit this stream and what is on it (§6.2); one that does not gets requests all the same.
-            let _ = connection.session.send_stream(id).write(http3::CONTROL);
+            let _ = connection.own.session.send_stream(id).write(http3::CONTROL);
             http3.is_begun = true;
         }
     }
@@ -74,7 +62,7 @@ impl Quic {
     /// Takes the streams that a server has opened.
     pub(super) fn accept_streams(&mut self, at: Slot, now: RunTime) {
         while let Some(id) =
-            self.connections.get_mut(at).and_then(|connection| connection.session.streams().accept(Dir::Uni))
+            self.life.connections.get_mut(at).and_then(|connection| connection.own.session.streams().accept(Dir::Uni))
         {
             self.read_control(at, id, now);
         }
@@ -82,10 +70,10 @@ impl Quic {
 
     /// Takes what has come on a stream of the server's.
     pub(super) fn read_control(&mut self, at: Slot, id: StreamId, now: RunTime) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        let Some(http3) = &mut connection.http3 else { return };
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(http3) = &mut connection.own.http3 else { return };
         let mut content = Vec::new();
-        let mut stream = connection.session.recv_stream(id);
+        let mut stream = connection.own.session.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return };
         let has_ended = loop {
             match chunks.next(usize::MAX) {
@@ -106,18 +94,17 @@ impl Quic {
     /// The server goes away: it answers no requests on streams from this one on, and the connection takes no new ones (RFC
     /// 9114 §5.2).
     fn leave(&mut self, at: Slot, now: RunTime, from: u64) {
-        self.leave_idle(at);
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.is_leaving = true;
+        self.life.leave_idle(at);
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        connection.own.is_leaving = true;
         let mut unanswered = Vec::new();
         let mut next = connection.outstanding.first();
         while let Some(slot) = next {
-            // The streams that a client opens for requests are every fourth (RFC 9000 §2.1).
-            let stream = self.requests.get(slot).and_then(|request| request.stream);
-            if stream.is_some_and(|id| id.index() * 4 >= from) {
+            let stream = self.life.requests.get(slot).and_then(|request| request.id);
+            if stream.is_some_and(|id| id >= from) {
                 unanswered.push(slot);
             }
-            next = self.requests.next::<1>(slot);
+            next = self.life.requests.next::<1>(slot);
         }
         for slot in unanswered {
             self.take_back(at, slot, now);

@@ -2,16 +2,13 @@
 
 use std::borrow::Cow;
 
-use ldplayer_core::message::flag;
-use ldplayer_core::{Message, Outcome, Reason, RunTime, Status, Transport};
+use ldplayer_core::{Reason, RunTime, Transport};
 use quinn_proto::{Dir, ReadError, StreamId, VarInt};
 
 use super::http3::{self, Fault};
-use super::request::Stage;
-use super::{Quic, doq, stream_key};
-use crate::connections::End;
-use crate::matching::repeats_question;
-use crate::slab::{List, Slot};
+use super::{Quic, doq};
+use crate::life::{End, Machine, Stage};
+use crate::slab::Slot;
 
 /// Octets kept of a stream: the longest message, its framing, and enough to see that more follows.
 const KEPT: usize = 70_000;
@@ -31,18 +28,18 @@ impl Quic {
     /// connection, where this one has streams on their way: they do not wait for the answers to earlier queries.
     pub(super) fn write_queue(&mut self, at: Slot, now: RunTime) {
         loop {
-            let Some(connection) = self.connections.get(at) else { return };
+            let Some(connection) = self.life.connections.get(at) else { return };
             let (is_open, is_early) = (connection.is_open(), connection.is_early());
             let Some(slot) = connection.queue.first().filter(|_| is_open || is_early) else { return };
-            let Some(request) = self.requests.get(slot) else { return };
+            let Some(request) = self.life.requests.get(slot) else { return };
             if is_early && !self.may_be_early(request) {
                 return;
             }
             self.begin_http3(at);
-            let Some(connection) = self.connections.get_mut(at) else { return };
-            let Some(id) = connection.session.streams().open(Dir::Bi) else {
-                connection.is_full = true;
-                if is_open && connection.streams > 0 {
+            let Some(connection) = self.life.connections.get_mut(at) else { return };
+            let Some(id) = connection.own.session.streams().open(Dir::Bi) else {
+                connection.own.is_full = true;
+                if is_open && connection.own.streams > 0 {
                     self.move_queue(at, now);
                 }
                 return;
@@ -52,21 +49,17 @@ impl Quic {
     }
 
     fn write_one(&mut self, at: Slot, slot: Slot, id: StreamId, now: RunTime, is_open: bool) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.streams += 1;
-        self.requests.unlink(&mut connection.queue, slot);
-        self.requests.append(&mut connection.outstanding, slot);
-        self.by_stream.insert(stream_key(connection.number, id), slot);
-        let is_resumed = is_open && !connection.was_checked;
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        connection.own.streams += 1;
+        let is_resumed = is_open && !connection.own.was_checked;
+        self.life.write(at, slot, id.into());
         if is_open {
-            self.submit(slot, now);
+            self.life.submit(slot, now);
         }
-        let Some(request) = self.requests.get_mut(slot) else { return };
-        request.stage = Stage::Outstanding;
-        request.stream = Some(id);
+        let block = self.life.config.policy.padding;
+        let Some(request) = self.life.requests.get_mut(slot) else { return };
         request.row.resumed = is_resumed;
-        let block = self.config.policy.padding;
-        (request.output, request.row.query_bytes) = match (&mut self.doh3, request.row.transport) {
+        (request.own.output, request.row.query_bytes) = match (&mut self.doh3, request.row.transport) {
             (Some(doh3), Transport::Doh3) => doh3.compose(request.row.server, &request.wire, block),
             _ => doq::compose(&request.wire, block),
         };
@@ -75,90 +68,66 @@ impl Quic {
 
     /// Writes what a stream had no room for.
     pub(super) fn write_rest(&mut self, at: Slot, id: StreamId) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        let slot = self.by_stream.get(&stream_key(connection.number, id)).copied();
-        let Some(request) = slot.and_then(|slot| self.requests.get_mut(slot)) else { return };
-        if request.output.is_empty() {
+        let slot = self.life.find_on(at, id.into());
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(request) = slot.and_then(|slot| self.life.requests.get_mut(slot)) else { return };
+        if request.own.output.is_empty() {
             return;
         }
-        let mut stream = connection.session.send_stream(id);
+        let mut stream = connection.own.session.send_stream(id);
         // What is blocked stays, and is told of when there is room; a stream that was stopped is told of, too.
-        let _ = stream.write_chunks(std::slice::from_mut(&mut request.output));
-        if request.output.is_empty() {
+        let _ = stream.write_chunks(std::slice::from_mut(&mut request.own.output));
+        if request.own.output.is_empty() {
             let _ = stream.finish();
         }
     }
 
     /// Gives the requests that are queued on a connection to others.
     pub(super) fn move_queue(&mut self, at: Slot, now: RunTime) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
         let mut queue = std::mem::take(&mut connection.queue);
         connection.taken -= queue.len() as u32;
         while let Some(slot) = queue.first() {
-            self.requests.unlink(&mut queue, slot);
+            self.life.requests.unlink(&mut queue, slot);
             self.assign(now, slot);
         }
     }
 
     /// What was sent as early data is known to be that, or is written again, since the server has rejected it.
     pub(super) fn settle_early_data(&mut self, at: Slot) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        let (number, is_resumed) = (connection.number, !connection.was_checked);
-        if connection.session.accepted_0rtt() {
-            let mut next = connection.outstanding.first();
-            while let Some(slot) = next {
-                if let Some(request) = self.requests.get_mut(slot) {
-                    request.row.early_data = true;
-                    request.row.resumed = is_resumed;
-                }
-                next = self.requests.next::<1>(slot);
-            }
-            return;
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let (number, is_resumed) = (connection.number, !connection.own.was_checked);
+        if connection.own.session.accepted_0rtt() {
+            return self.life.note_early_data(at, is_resumed);
         }
-        if let Some(http3) = &mut connection.http3 {
+        if let Some(http3) = &mut connection.own.http3 {
             http3.is_begun = false;
         }
-        if connection.streams == 0 {
+        if std::mem::take(&mut connection.own.streams) == 0 {
             return;
         }
-        connection.streams = 0;
-        let lost = self.by_stream.extract_if(|key, _| key.0 == number);
-        for (_, slot) in lost {
-            if let Some(request) = self.requests.get_mut(slot) {
-                request.stream = None;
+        // Streams are numbered anew, so that those of queries that have timed out are forgotten, too.
+        for (_, slot) in self.life.by_id.extract_if(|key, _| key.0 == number) {
+            if let Some(request) = self.life.requests.get_mut(slot) {
+                request.id = None;
             }
         }
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        let (mut early, mut queue) =
-            (std::mem::take(&mut connection.outstanding), std::mem::take(&mut connection.queue));
-        let mut all = List::default();
-        for list in [&mut early, &mut queue] {
-            while let Some(slot) = list.first() {
-                self.requests.unlink(list, slot);
-                self.requests.append(&mut all, slot);
-                if let Some(request) = self.requests.get_mut(slot) {
-                    request.rewind();
-                }
-            }
-        }
-        if let Some(connection) = self.connections.get_mut(at) {
-            connection.queue = all;
-        }
+        self.life.requeue(at);
     }
 
     /// Takes what has come on a stream.
     pub(super) fn read(&mut self, at: Slot, id: StreamId, now: RunTime) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        let slot = self.by_stream.get(&stream_key(connection.number, id)).copied();
+        let slot = self.life.find_on(at, id.into());
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
         let mut content = std::mem::take(&mut self.content);
         content.clear();
-        let mut stream = connection.session.recv_stream(id);
+        let mut stream = connection.own.session.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else {
             self.content = content;
             return;
         };
-        if let Some(request) = slot.and_then(|slot| self.requests.get_mut(slot)) {
-            content.append(&mut request.input);
+        if let Some(request) = slot.and_then(|slot| self.life.requests.get_mut(slot)) {
+            content.append(&mut request.own.input);
         }
         let came = loop {
             match chunks.next(usize::MAX) {
@@ -182,13 +151,13 @@ impl Quic {
     fn take(&mut self, at: Slot, slot: Slot, now: RunTime, content: &[u8], came: &Came) {
         match came {
             Came::Part => {
-                if let Some(request) = self.requests.get_mut(slot) {
-                    request.input.extend_from_slice(content);
+                if let Some(request) = self.life.requests.get_mut(slot) {
+                    request.own.input.extend_from_slice(content);
                 }
             }
             Came::Reset(code) => self.handle_reset(at, slot, now, *code),
             Came::Whole => {
-                let Some(request) = self.requests.get(slot) else { return };
+                let Some(request) = self.life.requests.get(slot) else { return };
                 let message = match request.row.transport {
                     Transport::Doh3 => http3::split(content),
                     _ => doq::split(&request.wire, content)
@@ -196,7 +165,7 @@ impl Quic {
                         .map_err(|doq::Broken| Fault::Connection(doq::PROTOCOL_ERROR)),
                 };
                 match message {
-                    Ok(message) => self.handle_message(slot, now, &message),
+                    Ok(octets) => self.take_message(slot, now, &octets),
                     Err(Fault::Stream(reason)) => self.fail_stream(slot, now, reason),
                     Err(Fault::Connection(code)) => {
                         self.fail_stream(slot, now, Reason::Protocol);
@@ -209,8 +178,8 @@ impl Quic {
 
     /// The server has given a stream up. What it says that it has done nothing about is sent again.
     fn handle_reset(&mut self, at: Slot, slot: Slot, now: RunTime, code: u64) {
-        let is_http3 = self.connections.get(at).is_some_and(|connection| connection.http3.is_some());
-        let is_outstanding = self.requests.get(slot).is_some_and(|request| request.stage == Stage::Outstanding);
+        let is_http3 = self.life.connections.get(at).is_some_and(|connection| connection.own.http3.is_some());
+        let is_outstanding = self.life.requests.get(slot).is_some_and(|request| request.stage == Stage::Outstanding);
         if is_http3 && is_outstanding && code == u64::from(http3::code::REQUEST_REJECTED) {
             self.take_back(at, slot, now);
             self.settle(at, now);
@@ -219,58 +188,26 @@ impl Quic {
         }
     }
 
+    fn take_message(&mut self, slot: Slot, now: RunTime, octets: &[u8]) {
+        match self.life.check(slot, octets) {
+            Ok(message) => self.answer(slot, now, &message),
+            Err(reason) => self.fail_stream(slot, now, reason),
+        }
+    }
+
     /// Takes a request that was written off its connection, and sends it again, unless that has been done before.
     pub(super) fn take_back(&mut self, at: Slot, slot: Slot, now: RunTime) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        self.requests.unlink(&mut connection.outstanding, slot);
-        connection.streams -= 1;
-        let number = connection.number;
-        self.adopt(slot, number, now, Reason::StreamReset);
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        self.life.requests.unlink(&mut connection.outstanding, slot);
+        connection.own.streams -= 1;
+        self.adopt(slot, now, Reason::StreamReset);
     }
 
     /// Ends a connection whose server broke the protocol.
     pub(super) fn abort(&mut self, at: Slot, now: RunTime, code: u32) {
         let instant = self.instant(now);
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        connection.session.close(instant, VarInt::from_u32(code), bytes::Bytes::new());
-        self.handle_closed(at, now, End::Reset, Reason::Protocol);
-    }
-
-    fn handle_message(&mut self, slot: Slot, now: RunTime, octets: &[u8]) {
-        let Some(message) = Message::new(octets).filter(Message::is_response) else {
-            return self.fail_stream(slot, now, Reason::Garbage);
-        };
-        if self.requests.get(slot).is_some_and(|request| !repeats_question(&request.wire, &message)) {
-            return self.fail_stream(slot, now, Reason::QuestionMismatch);
-        }
-        self.answer(slot, now, &message);
-    }
-
-    fn answer(&mut self, slot: Slot, now: RunTime, message: &Message<'_>) {
-        let Some(request) = self.release(slot) else { return };
-        let at = request.connection;
-        let status = if request.stage == Stage::Lingering { Status::Late } else { Status::Answered };
-        // The two stamps are of two clocks, which may differ by some nanoseconds.
-        let answered = request.row.submitted.map_or(now, |submitted| now.max(submitted));
-        self.finish(Outcome {
-            answered: Some(answered),
-            rcode: Some(message.rcode()),
-            tc: message.has(flag::TC),
-            ad: message.has(flag::AD),
-            aa: message.has(flag::AA),
-            response_bytes: message.octets().len() as u16,
-            ..request.end(status, None)
-        });
-        self.settle(at, now);
-    }
-
-    /// The stream of a query has ended without its answer. A query that had timed out has its row.
-    fn fail_stream(&mut self, slot: Slot, now: RunTime, reason: Reason) {
-        let Some(request) = self.release(slot) else { return };
-        let at = request.connection;
-        if request.stage != Stage::Lingering {
-            self.finish(request.end(Status::Reset, Some(reason)));
-        }
-        self.settle(at, now);
+        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        connection.own.session.close(instant, VarInt::from_u32(code), bytes::Bytes::new());
+        self.orphan(at, now, End::Reset, Reason::Protocol);
     }
 }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use ldplayer_core::Reason;
 use quinn_proto::StreamId;
 
-pub use self::request::{Head, is_safe};
+pub use self::request::Head;
 
 /// What clients offer to speak (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";

@@ -6,7 +6,8 @@ use super::simulation::{
     Accept, DELAY, Faults, MS, Network, Reply, TIMEOUT, answer, doq_query, framed, policy, server, settings, usual,
 };
 use super::{ALPN_DOQ, doq};
-use crate::connections::{Policy, TlsSettings, TlsTrust};
+use crate::connections::{TlsSettings, TlsTrust};
+use crate::life::{Machine, Policy};
 
 type MakeOctets = fn(&[u8]) -> Vec<u8>;
 type MakeReply = fn(&[u8]) -> Reply;

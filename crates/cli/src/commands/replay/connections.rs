@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transport;
 use ldplayer_core::time::Span;
-use ldplayer_replay::http2::HTTPS_PORT;
 use ldplayer_replay::{
-    BadPath, ConnectionCounts, DohMethod, DohSettings, PIPELINE_MOST, Policy, QUERY_BLOCK, Servers, TlsSettings,
-    TlsTrust,
+    BadPath, ConnectionCounts, DohMethod, DohSettings, HTTPS_PORT, PIPELINE_MOST, Policy, QUERY_BLOCK, Servers,
+    TlsSettings, TlsTrust,
 };
 use ldplayer_results::Connections;
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::frames::{append_header, append_words, flag, kind, split};
 use super::*;
+use crate::doh::{DohMethod, DohSettings};
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();

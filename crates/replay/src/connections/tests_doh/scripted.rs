@@ -6,9 +6,11 @@ use ldplayer_core::{Outcome, Reason, Status};
 use proptest::prelude::*;
 
 use super::super::http2::frames::{append_header, append_words, flag, kind, split};
-use super::super::http2::{DohMethod, ErrorCode, PREFACE};
+use super::super::http2::{ErrorCode, PREFACE};
 use super::super::simulation::{Network, Reply, config, number, policy};
 use super::{accounts_hold, doh_query, forgets_all, of, queries};
+use crate::doh::DohMethod;
+use crate::life::Machine;
 use crate::test::response;
 
 /// A query as it reached a server.

@@ -1,4 +1,4 @@
-//! Requests of DNS over HTTPS (RFC 8484 §4.1) in frames of HTTP/3: all but the query in them is encoded once.
+//! Requests of DNS over HTTPS in frames of HTTP/3: all but the query in them is encoded once.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::qpack::{append_entry, append_integer, append_name};
 use super::{append_number, kind};
-use crate::connections::http2::{DohMethod, DohSettings, HTTPS_PORT};
+use crate::doh::{self, DohMethod, DohSettings};
 
 /// Entries of the static table (RFC 9204, Appendix A).
 mod entry {
@@ -18,16 +18,6 @@ mod entry {
     pub const HTTPS: usize = 23;
     pub const ACCEPT_MESSAGE: usize = 30;
     pub const CONTENT_TYPE_MESSAGE: usize = 44;
-}
-
-/// What a query follows in the target of GET.
-const VARIABLE: &[u8] = b"?dns=";
-/// The alphabet of base64url (RFC 4648 §5).
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/// Whether requests may go as early data: those that are safe may (RFC 8470 §4, RFC 9110 §9.2.1).
-pub fn is_safe(settings: &DohSettings) -> bool {
-    settings.method == DohMethod::Get
 }
 
 /// The field section of requests to one server, but for what depends on the query.
@@ -45,7 +35,7 @@ impl Head {
     pub fn new(settings: &DohSettings, name: Option<&str>, server: SocketAddr) -> Self {
         // The section needs no entry of a dynamic table (RFC 9204 §4.5.1).
         let (mut before, mut behind) = (vec![0, 0], Vec::new());
-        let authority = authority(name, server);
+        let authority = doh::authority(name, server);
         append_entry(&mut before, if settings.method == DohMethod::Get { entry::GET } else { entry::POST });
         append_entry(&mut before, entry::HTTPS);
         append_name(&mut before, entry::AUTHORITY, authority.len());
@@ -65,10 +55,8 @@ impl Head {
         let mut out = Vec::new();
         match self.method {
             DohMethod::Get => {
-                append_name(&mut section, entry::PATH, self.path.len() + VARIABLE.len() + (wire.len() * 4).div_ceil(3));
-                section.extend_from_slice(&self.path);
-                section.extend_from_slice(VARIABLE);
-                append_base64url(&mut section, wire);
+                append_name(&mut section, entry::PATH, doh::target_length(&self.path, wire.len()));
+                doh::append_target(&mut section, &self.path, wire);
                 section.extend_from_slice(&self.behind);
                 append_frame(&mut out, kind::HEADERS, &section);
             }
@@ -95,27 +83,6 @@ fn append_frame(out: &mut Vec<u8>, kind: u64, content: &[u8]) {
     out.push(kind as u8);
     append_number(out, content.len());
     out.extend_from_slice(content);
-}
-
-/// The authority asked for (RFC 9110 §7.2).
-fn authority(name: Option<&str>, server: SocketAddr) -> String {
-    let host = match (name, server) {
-        (Some(name), _) if name.contains(':') => format!("[{name}]"),
-        (Some(name), _) => name.to_owned(),
-        (None, SocketAddr::V4(v4)) => v4.ip().to_string(),
-        (None, SocketAddr::V6(v6)) => format!("[{}]", v6.ip()),
-    };
-    if server.port() == HTTPS_PORT { host } else { format!("{host}:{}", server.port()) }
-}
-
-/// Appends a message with the ID 0, which lets caches take the same question for the same (RFC 8484 §4.1).
-fn append_base64url(out: &mut Vec<u8>, wire: &[u8]) {
-    let octet = |at: usize| if at < 2 { 0 } else { wire.get(at).copied().unwrap_or(0) };
-    for start in (0..wire.len()).step_by(3) {
-        let group = u32::from_be_bytes([0, octet(start), octet(start + 1), octet(start + 2)]);
-        let digits = [18, 12, 6, 0].map(|shift| ALPHABET[(group >> shift & 0x3f) as usize]);
-        out.extend_from_slice(&digits[..(wire.len() - start).min(3) + 1]);
-    }
 }
 
 #[cfg(test)]
@@ -151,15 +118,5 @@ mod tests {
         assert!(
             section.ends_with(&[&[0x51, target.len() as u8], target.as_slice(), &[0xde]].concat()) && rest.is_empty()
         );
-    }
-
-    #[test]
-    fn the_authority_is_the_name_or_the_address_with_the_port() {
-        let of = |name, server: &str| authority(name, server.parse().unwrap());
-        assert_eq!(of(Some("dns.example"), "192.0.2.1:443"), "dns.example");
-        assert_eq!(of(Some("dns.example"), "192.0.2.1:8443"), "dns.example:8443");
-        assert_eq!(of(None, "192.0.2.1:443"), "192.0.2.1");
-        assert_eq!(of(None, "[2001:db8::1]:8443"), "[2001:db8::1]:8443");
-        assert_eq!(of(Some("2001:db8::1"), "[2001:db8::1]:443"), "[2001:db8::1]");
     }
 }

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use ldplayer_core::{Outcome, Query, Reason, RunTime, Status, Transport};
+use ldplayer_core::message::flag;
+use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status, Transport};
 
 use crate::pending::Pending;
 use crate::route::Route;
@@ -22,7 +23,7 @@ pub enum Stage {
 
 /// One query on its way. It lives as long as it is in flight, so it may hold its row.
 #[derive(Debug)]
-pub struct Request {
+pub struct Request<R> {
     /// The row as far as it is known.
     pub row: Outcome,
     /// The message as recorded.
@@ -35,50 +36,84 @@ pub struct Request {
     pub deadline: RunTime,
     /// The connection that it was assigned to.
     pub connection: Slot,
-    /// The ID under which it was written, or the stream.
-    pub id: u32,
+    /// The ID under which it was written, or the stream, once it is.
+    pub id: Option<u64>,
     /// Where it stands.
     pub stage: Stage,
     /// It has a deadline, and a place on the list of those that have.
     pub waits: bool,
     /// It caused its connection to be opened.
     pub is_opener: bool,
+    /// What its machine adds: what there is of it only once it is written.
+    pub own: R,
 }
 
-impl Request {
+impl<R: Default> Request<R> {
     /// A query that is due, on no connection.
     pub fn new(query: Query, route: Route) -> Self {
         let mut row = Outcome::unfinished(&query);
         row.client = route.source.unwrap_or(query.client);
         row.server = route.server;
-        Self { row, wire: query.wire, client: query.client, ..Self::blank(route) }
+        Self::blank(row, query.wire, query.client, route)
     }
 
     /// A query whose answer over UDP was truncated, to be asked over TCP as of the same moment.
-    pub fn fallback(pending: Pending, client: IpAddr, route: Route) -> Self {
+    pub fn fallback(pending: Pending) -> Self {
+        let client = pending.client;
+        let source = pending.set_source.then_some(client);
+        let route = Route { socket: pending.socket, source, server: pending.server };
         let mut row = pending.outcome(Status::Timeout, None);
         row.transport = Transport::Tcp;
         row.fell_back = true;
-        Self { row, wire: pending.wire, client, ..Self::blank(route) }
+        Self::blank(row, pending.wire, client, route)
     }
 
-    fn blank(route: Route) -> Self {
+    fn blank(row: Outcome, wire: Bytes, client: IpAddr, route: Route) -> Self {
         Self {
-            row: Outcome::EMPTY,
-            wire: Bytes::new(),
-            client: Outcome::EMPTY.client,
+            row,
+            wire,
+            client,
             route,
             deadline: RunTime(i64::MAX),
             connection: Slot::MAX,
-            id: 0,
+            id: None,
             stage: Stage::Queued,
             waits: false,
             is_opener: false,
+            own: R::default(),
         }
+    }
+
+    /// Back to where it was before it was written, keeping when it was first sent.
+    pub fn rewind(&mut self) {
+        self.stage = Stage::Queued;
+        self.id = None;
+        self.own = R::default();
+    }
+
+    /// Its connection, and the ID or stream there, once it is written.
+    pub fn written(&self) -> Option<(u64, u64)> {
+        Some((self.row.connection?, self.id?))
     }
 
     /// Its row, ended.
     pub fn end(self, status: Status, reason: Option<Reason>) -> Outcome {
         Outcome { status, reason, ..self.row }
+    }
+
+    /// Its row, ended by the answer `message` that came at `now`.
+    pub fn answered(self, now: RunTime, message: &Message<'_>) -> Outcome {
+        let status = if self.stage == Stage::Lingering { Status::Late } else { Status::Answered };
+        // The two stamps are of two clocks, which may differ by some nanoseconds.
+        let answered = self.row.submitted.map_or(now, |submitted| now.max(submitted));
+        Outcome {
+            answered: Some(answered),
+            rcode: Some(message.rcode()),
+            tc: message.has(flag::TC),
+            ad: message.has(flag::AD),
+            aa: message.has(flag::AA),
+            response_bytes: message.octets().len() as u16,
+            ..self.end(status, None)
+        }
     }
 }

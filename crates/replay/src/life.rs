@@ -1,0 +1,353 @@
+//! The life of requests and connections, which the machines of all transports with connections share: [`Life`] holds both,
+//! and [`Machine`] says what becomes of them.
+
+mod connection;
+mod counts;
+mod machine;
+mod policy;
+mod request;
+mod timeouts;
+
+use std::net::IpAddr;
+
+use hashbrown::HashMap;
+use ldplayer_core::{Message, Outcome, Reason, RunTime, Status, Transport};
+
+pub use self::connection::{Connection, State, Terms};
+pub use self::counts::ConnectionCounts;
+pub use self::machine::Machine;
+pub use self::policy::{PIPELINE_MOST, Policy};
+pub use self::request::{Request, Stage};
+use crate::counts::Counts;
+use crate::matching::repeats_question;
+use crate::slab::{List, Slab, Slot};
+
+/// Limits and times of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// How connections are used.
+    pub policy: Policy,
+    /// How long an answer is waited for, in nanoseconds.
+    pub query_timeout: i64,
+    /// How much longer a late answer is recognised, in nanoseconds.
+    pub linger: i64,
+    /// Connections at once; one that is idle makes room for a new one.
+    pub most: u32,
+    /// Where the IDs start.
+    pub seed: u64,
+    /// Number of the first connection …
+    pub first: u64,
+    /// … and the distance to the next one's, so that workers number theirs apart.
+    pub step: u64,
+}
+
+/// How a connection came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By the client, for being idle.
+    Idle,
+    /// By the client, after its last query.
+    Spent,
+    /// By the client, to make room for another.
+    Room,
+    /// By the server, in order.
+    Closed,
+    /// By the server or the network, by a reset or an error.
+    Reset,
+}
+
+/// Which client uses a connection, and for what.
+pub type Key = (IpAddr, Transport);
+
+/// The requests and connections of a machine, to which it adds `R` and `C`.
+#[derive(Debug)]
+pub struct Life<C, R> {
+    /// Limits and times.
+    pub config: Config,
+    /// The policy of each class of clients; of all of them where there are no classes.
+    policies: Vec<Policy>,
+    /// The connections.
+    pub connections: Slab<Connection<C>>,
+    /// The connection that each client uses.
+    pub current: HashMap<Key, Slot, foldhash::fast::FixedState>,
+    opening: List,
+    /// Idle connections that the client closes in its own time, of each class apart, since each has its own …
+    idle: Vec<List>,
+    /// … and those that it closes earlier, since the server said so. Sorted as long as a server says the same to all.
+    told_idle: List,
+    /// The requests.
+    pub requests: Slab<Request<R>, 2>,
+    /// Requests written, by connection and by ID or stream.
+    pub by_id: HashMap<(u64, u64), Slot, foldhash::fast::FixedState>,
+    waiting: List,
+    lingering: List,
+    numbered: u64,
+    outcomes: Vec<Outcome>,
+    counts: Counts,
+    /// The accounts of connections.
+    pub connection_counts: ConnectionCounts,
+}
+
+impl<C: Terms, R: Default> Life<C, R> {
+    /// Without requests and connections.
+    pub fn new(config: Config) -> Self {
+        let config = Config { policy: config.policy.bounded(), ..config };
+        Self {
+            policies: vec![config.policy],
+            config,
+            connections: Slab::default(),
+            current: HashMap::default(),
+            opening: List::default(),
+            idle: vec![List::default()],
+            told_idle: List::default(),
+            requests: Slab::default(),
+            by_id: HashMap::default(),
+            waiting: List::default(),
+            lingering: List::default(),
+            numbered: 0,
+            outcomes: Vec::new(),
+            counts: Counts::default(),
+            connection_counts: ConnectionCounts::default(),
+        }
+    }
+
+    /// The policy of a class; that of the first for what has none.
+    pub fn policy(&self, class: Option<u8>) -> &Policy {
+        self.policies.get(place(class)).unwrap_or(&self.config.policy)
+    }
+
+    /// The number of the connection that is opened next.
+    pub const fn next_number(&self) -> u64 {
+        self.config.first + self.numbered * self.config.step
+    }
+
+    /// A new connection, which its client uses from now on.
+    pub fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, source: Option<IpAddr>, own: C) -> Slot {
+        let number = self.next_number();
+        self.numbered += 1;
+        let (client, transport) = key;
+        let at = self.connections.insert(Connection {
+            number,
+            since: now,
+            client,
+            source,
+            port: 0,
+            transport,
+            class,
+            state: State::Wanted,
+            taken: 0,
+            queue: List::default(),
+            outstanding: List::default(),
+            own,
+        });
+        self.current.insert(key, at);
+        at
+    }
+
+    /// The opening of a connection begins, from its port where that is known, and with it the time of what waits for it.
+    pub fn begin_opening(&mut self, at: Slot, now: RunTime) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.state = State::Opening;
+        connection.since = now;
+        let port = connection.port;
+        // Something is outstanding already where it goes as early data.
+        let lists = [connection.outstanding.first(), connection.queue.first()];
+        self.connections.append(&mut self.opening, at);
+        if let Some(opener) = lists.into_iter().flatten().next().and_then(|slot| self.requests.get_mut(slot)) {
+            opener.is_opener = true;
+        }
+        for mut next in lists {
+            while let Some(slot) = next {
+                if let Some(request) = self.requests.get_mut(slot).filter(|_| port != 0) {
+                    request.row.client_port = port;
+                }
+                self.submit(slot, now);
+                next = self.requests.next::<1>(slot);
+            }
+        }
+    }
+
+    /// Notes something in the row of the request for which a connection was opened, while it waits for that.
+    pub fn note_opener(&mut self, at: Slot, note: impl Fn(&mut Outcome)) {
+        let Some(connection) = self.connections.get(at) else { return };
+        let first = [connection.outstanding.first(), connection.queue.first()];
+        for slot in first.into_iter().flatten() {
+            if let Some(request) = self.requests.get_mut(slot).filter(|request| request.is_opener) {
+                note(&mut request.row);
+            }
+        }
+    }
+
+    /// What is outstanding on a connection that comes up went as early data, which its server has taken.
+    pub fn note_early_data(&mut self, at: Slot, is_resumed: bool) {
+        let mut next = self.connections.get(at).and_then(|connection| connection.outstanding.first());
+        while let Some(request) = next.and_then(|slot| self.requests.get_mut(slot)) {
+            (request.row.early_data, request.row.resumed) = (true, is_resumed);
+            next = next.and_then(|slot| self.requests.next::<1>(slot));
+        }
+    }
+
+    /// Queries can be written on a connection from now on.
+    pub fn come_up(&mut self, at: Slot) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let was_rising = connection.is_rising();
+        connection.state = State::Open;
+        if was_rising {
+            self.connections.unlink(&mut self.opening, at);
+        }
+        self.connection_counts.open();
+    }
+
+    /// Puts a request on the queue of a connection.
+    fn queue(&mut self, at: Slot, slot: Slot) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.taken += 1;
+        self.requests.append(&mut connection.queue, slot);
+        if let Some(request) = self.requests.get_mut(slot) {
+            request.connection = at;
+            request.row.connection = Some(connection.number);
+            request.row.reused = connection.is_open();
+        }
+    }
+
+    /// The kernel has the query, or it waits for the kernel, from `now` on.
+    pub fn submit(&mut self, slot: Slot, now: RunTime) {
+        let Some(request) = self.requests.get_mut(slot) else { return };
+        if request.row.submitted.is_none() {
+            request.row.submitted = Some(now);
+            self.counts.sent += 1;
+        }
+        if !request.waits {
+            self.wait(slot, now);
+        }
+    }
+
+    /// Puts a request on the list of those that time out.
+    pub fn wait(&mut self, slot: Slot, now: RunTime) {
+        let Some(request) = self.requests.get_mut(slot) else { return };
+        request.waits = true;
+        request.deadline = now + self.config.query_timeout;
+        self.requests.append(&mut self.waiting, slot);
+    }
+
+    /// A request is written on its connection, under an ID or on a stream.
+    pub fn write(&mut self, at: Slot, slot: Slot, id: u64) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        self.requests.unlink(&mut connection.queue, slot);
+        self.requests.append(&mut connection.outstanding, slot);
+        self.by_id.insert((connection.number, id), slot);
+        if let Some(request) = self.requests.get_mut(slot) {
+            request.id = Some(id);
+            request.stage = Stage::Outstanding;
+        }
+    }
+
+    /// All that was written on a connection is to be written again, before what is queued.
+    pub fn requeue(&mut self, at: Slot) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let mut lists = [std::mem::take(&mut connection.outstanding), std::mem::take(&mut connection.queue)];
+        for list in &mut lists {
+            while let Some(slot) = list.first() {
+                self.requests.unlink(list, slot);
+                self.requests.append(&mut connection.queue, slot);
+                if let Some(request) = self.requests.get_mut(slot) {
+                    request.written().and_then(|key| self.by_id.remove(&key));
+                    request.rewind();
+                }
+            }
+        }
+    }
+
+    /// The request that was written on a connection under an ID or on a stream.
+    pub fn find(&self, number: u64, id: u64) -> Option<Slot> {
+        self.by_id.get(&(number, id)).copied()
+    }
+
+    /// The same for the connection that is in a slot now.
+    pub fn find_on(&self, at: Slot, id: u64) -> Option<Slot> {
+        self.find(self.connections.get(at)?.number, id)
+    }
+
+    /// The connection of a request, where it is not gone.
+    pub fn connection_of(&mut self, request: &Request<R>) -> Option<&mut Connection<C>> {
+        let connection = self.connections.get_mut(request.connection);
+        connection.filter(|connection| Some(connection.number) == request.row.connection)
+    }
+
+    /// The response to a request in `octets` whose stream tells that they are for it, so that their ID tells nothing.
+    ///
+    /// # Errors
+    /// Why they are none.
+    pub fn check<'a>(&self, slot: Slot, octets: &'a [u8]) -> Result<Message<'a>, Reason> {
+        let message = Message::new(octets).filter(Message::is_response).ok_or(Reason::Garbage)?;
+        if self.is_of(slot, &message) { Ok(message) } else { Err(Reason::QuestionMismatch) }
+    }
+
+    /// Whether a response is to the question of a request.
+    pub fn is_of(&self, slot: Slot, message: &Message<'_>) -> bool {
+        self.requests.get(slot).is_some_and(|request| repeats_question(&request.wire, message))
+    }
+
+    /// Takes a request off its lists and frees its ID or stream, and its slot.
+    pub fn release(&mut self, slot: Slot) -> Option<Request<R>> {
+        let request = self.requests.get(slot)?;
+        let (stage, at) = (request.stage, request.connection);
+        if request.waits {
+            self.requests.unlink(&mut self.waiting, slot);
+        }
+        match (stage, self.connections.get_mut(at)) {
+            (Stage::Queued, Some(connection)) => self.requests.unlink(&mut connection.queue, slot),
+            (Stage::Outstanding, Some(connection)) => self.requests.unlink(&mut connection.outstanding, slot),
+            (Stage::Lingering, _) => self.requests.unlink(&mut self.lingering, slot),
+            (_, None) => {}
+        }
+        self.forget(slot)
+    }
+
+    fn forget(&mut self, slot: Slot) -> Option<Request<R>> {
+        let request = self.requests.remove(slot)?;
+        request.written().and_then(|key| self.by_id.remove(&key));
+        Some(request)
+    }
+
+    /// Ends a request that is on no connection's list.
+    fn end(&mut self, slot: Slot, status: Status, reason: Reason) {
+        if self.requests.get(slot).is_some_and(|request| request.waits) {
+            self.requests.unlink(&mut self.waiting, slot);
+        }
+        if let Some(request) = self.forget(slot) {
+            self.finish(request.end(status, Some(reason)));
+        }
+    }
+
+    /// The same without an answer to it. One that had been sent before cannot be one that was not.
+    fn end_unanswered(&mut self, slot: Slot, status: Status, reason: Reason) {
+        let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
+        let was_lost = was_sent && status == Status::NotSent;
+        self.end(slot, if was_lost { Status::ConnectFailed } else { status }, reason);
+    }
+
+    /// Records a row.
+    pub fn finish(&mut self, outcome: Outcome) {
+        self.counts.add(outcome.status);
+        self.outcomes.push(outcome);
+    }
+
+    /// Takes a connection off its lists and frees its slot.
+    pub fn take(&mut self, at: Slot) -> Option<Connection<C>> {
+        self.leave_idle(at);
+        if self.connections.get(at)?.is_rising() {
+            self.connections.unlink(&mut self.opening, at);
+        }
+        let connection = self.connections.remove(at)?;
+        if self.current.get(&connection.key()) == Some(&at) {
+            self.current.remove(&connection.key());
+        }
+        Some(connection)
+    }
+}
+
+/// The place of a class in the tables of them.
+pub fn place(class: Option<u8>) -> usize {
+    usize::from(class.unwrap_or_default())
+}
