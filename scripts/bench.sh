@@ -423,18 +423,17 @@ bench_https_of() { # title, server command ...
   row "ldplayer replay --transport doh2, 100 connections, answers/s" "$work/https.ours" "$work/https.dnsperf"
 }
 
-# QUIC has no peer in Debian: dnsproxy's own limit is what shows.
-bench_quic_of() { # port, transport
+bench_quic_of() { # title, port, transport
   rm -f "$work"/quic.many "$work"/quic.new
   for _ in $(seq "$RUNS"); do
-    replay "$work/quic.pcap" --server "$at:$1" --allow-target $at/32 --timing fast --transport "$2" --tls-insecure --max-outstanding 1000
+    replay "$work/quic.pcap" --server "$at:$2" --allow-target $at/32 --timing fast --transport "$3" --tls-insecure --max-outstanding 1000
     rate answered >>"$work/quic.many"
-    replay "$work/quicnew.pcap" --server "$at:$1" --allow-target $at/32 --timing fast --transport "$2" --tls-insecure \
+    replay "$work/quicnew.pcap" --server "$at:$2" --allow-target $at/32 --timing fast --transport "$3" --tls-insecure \
       --max-outstanding 100 --queries-per-connection 1 --resumption off
     rate answered >>"$work/quic.new"
   done
-  echo "| ldplayer replay --transport $2, 100 connections, answers/s | $(stats <"$work/quic.many") |"
-  echo "| ldplayer replay --transport $2, full handshakes/s | $(stats <"$work/quic.new") |"
+  echo "| $1, $3, 100 connections, answers/s | $(stats <"$work/quic.many") |"
+  echo "| $1, $3, full handshakes/s | $(stats <"$work/quic.new") |"
 }
 
 bench_https() {
@@ -450,19 +449,23 @@ bench_https() {
 
 bench_quic() {
   [ -x "$dnsproxy" ] || { echo "dnsproxy is missing: scripts/dnsproxy.sh" >&2; exit 3; }
-  "$bench" make-trace --gap 1us --seconds 20ms --clients 100 -o "$work/quic.pcap"
+  "$bench" make-trace --gap 1us --seconds 50ms --clients 100 -o "$work/quic.pcap"
   "$bench" make-trace --gap 1us --seconds 3ms --clients 3000 -o "$work/quicnew.pcap"
   link_up
   tls_conf
+  echo; echo "### ldplayer replay over QUIC over veth (generator one core, server one core)"; echo
+  echo "| server | median [min–max] |"; echo "|---|---|"
+  start "${inside[@]}" taskset -c 1 "$bench" echo-quic --listen $at:5302 --certificate "$work/cert.pem" --key "$work/key.pem"
+  bench_quic_of "echo responder" 5302 doq
+  stop
+  # No server of Debian speaks QUIC. dnsproxy's own limit, with Unbound on the same core, is what shows.
   start "${inside[@]}" taskset -c 1 unbound -d -c "$work/unbound.conf"
   "${inside[@]}" taskset -c 1 "$dnsproxy" -l $at -p 0 --quic-port 5302 --https-port 5303 --http3 --tls-crt "$work/cert.pem" \
     --tls-key "$work/key.pem" -u $at:5399 --cache >"$work/dnsproxy.log" 2>&1 &
   proxy=$!
   sleep 2
-  echo; echo "### Over QUIC, from dnsproxy in front of Unbound over veth (generator one core, both servers one core)"; echo
-  echo "| what | median [min–max] |"; echo "|---|---|"
-  bench_quic_of 5302 doq
-  bench_quic_of 5303 doh3
+  bench_quic_of dnsproxy 5302 doq
+  bench_quic_of dnsproxy 5303 doh3
   kill "$proxy"
   stop
   kill "$far"

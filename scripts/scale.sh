@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Holds very many connections open and asks on all of them: what one costs, in ldplayer, in the kernel and in processor time.
-# Usage: scripts/scale.sh tcp|dot|doq [CONNECTIONS [OPENED_PER_SECOND [QUERIES_PER_SECOND]]]
+# Usage: scripts/scale.sh tcp|dot|doq|doq-dnsproxy [CONNECTIONS [OPENED_PER_SECOND [QUERIES_PER_SECOND]]]
 # On a machine with nothing else to do. A million TCP connections take some 12 GB,
 # both ends included. A process has no more of them than its limit of open files, a replay that many for each worker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-what=${1:?tcp, dot or doq}
+what=${1:?tcp, dot, doq or doq-dnsproxy}
 case $what in
   tcp) usual=(1000000 6000 50000) ;;
   dot) usual=(100000 1500 10000) ;;
-  doq) usual=(20000 300 500) ;; # with 2,000 on the same cores, half of them time out
-  *) echo "$what: tcp, dot or doq" >&2; exit 2 ;;
+  doq) usual=(20000 300 2000) ;;          # from the echo responder
+  doq-dnsproxy) usual=(20000 300 500) ;;  # with 2,000 it is full
+  *) echo "$what: tcp, dot, doq or doq-dnsproxy" >&2; exit 2 ;;
 esac
 connections=${2:-${usual[0]}} opened=${3:-${usual[1]}} qps=${4:-${usual[2]}}
 seconds=${SECONDS_ASKED:-30}
@@ -21,7 +22,7 @@ if [ -z "${LDPLAYER_SCALE_INSIDE:-}" ]; then
   ulimit -n "$(ulimit -Hn)"
   bin=${CARGO_TARGET_DIR:-target}/release
   dnsproxy=
-  [ "$what" != doq ] || dnsproxy=$(scripts/dnsproxy.sh)
+  [ "$what" != doq-dnsproxy ] || dnsproxy=$(scripts/dnsproxy.sh)
   export dnsproxy
   # The namespace gets a table of connections of its own, since in one that is too small each packet is looked for in long lists.
   exec unshare --net sh -c 'echo 4194304 >/proc/sys/net/ipv4/tcp_child_ehash_entries; exec "$@"' - \
@@ -41,15 +42,15 @@ served=()
 if [ "$what" != tcp ]; then
   certificate
   served=(--certificate "$work/cert.pem" --key "$work/key.pem")
-  options=(--transport "$what" --tls-ca "$work/cert.pem" --tls-name dns.example)
+  options=(--transport "${what%-*}" --tls-ca "$work/cert.pem" --tls-name dns.example)
 fi
 "$BIN/ldplayer-bench" make-trace --clients "$connections" --opening "$((connections / opened))s" --poisson "$qps" --seconds "${seconds}s" -o "$work/trace.pcap"
 # Each worker and each server has the whole limit of open files: as many of them as it takes.
 each=$(($(ulimit -n) - 1024))
 workers=$(((connections + each - 1) / each))
-[ "$what" != doq ] || workers=1 # whose connections share sockets
+case $what in doq*) workers=1 ;; esac # whose connections share sockets
 servers=()
-if [ "$what" = doq ]; then
+if [ "$what" = doq-dnsproxy ]; then
   at=127.0.0.1 dns=5399 unbound_conf
   PATH=$PATH:/usr/sbin unbound -d -c "$work/unbound.conf" 2>"$work/server.log" &
   servers+=($!)
@@ -57,7 +58,7 @@ if [ "$what" = doq ]; then
   servers+=($!)
 else
   for _ in $(seq $workers); do
-    "$BIN/ldplayer-bench" echo-tcp --listen 127.0.0.1:5300 "${served[@]}" >"$work/server.log" &
+    "$BIN/ldplayer-bench" "$([ "$what" = doq ] && echo echo-quic || echo echo-tcp)" --listen 127.0.0.1:5300 "${served[@]}" >"$work/server.log" &
     servers+=($!)
   done
 fi
@@ -72,7 +73,7 @@ sample() {
       -v pages="$(awk '/^TCP:/ {print $3, $NF}' /proc/net/sockstat)" \
       -v client="$(awk '/^RssAnon:/ {print $2 * 1024}' "/proc/$client/status" 2>/dev/null || echo 0)" \
       -v server="$(for pid in "${servers[@]}"; do cat "/proc/$pid/status"; done | awk '/^RssAnon:/ {sum += $2 * 1024} END {print sum}')" \
-      -v quic="$([ "$what" = doq ] && echo $opening || echo 0)" \
+      -v quic="$([ "${what%-*}" = doq ] && echo $opening || echo 0)" \
       'BEGIN {split(pages, tcp, " "); print quic ? quic : int(tcp[1] / 2), slab + tcp[2] * 4096, client, server}'
   done
 }

@@ -8,6 +8,7 @@ mod echo;
 mod fresh;
 mod make;
 mod quantiles;
+mod quic;
 mod receive;
 mod send;
 mod spin;
@@ -27,6 +28,8 @@ enum Part {
     Echo(echo::Args),
     /// Answer every query over TCP or TLS with itself
     EchoTcp(stream::Args),
+    /// Answer every query over QUIC (DoQ) with itself
+    EchoQuic(quic::Args),
     /// Hold a socket open that nobody reads
     Hole(echo::HoleArgs),
     /// Send from many addresses with nothing but sendmmsg: the limit of a replay
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
     let done = match Part::parse() {
         Part::Echo(args) => echo::run(&args),
         Part::EchoTcp(args) => stream::run(&args),
+        Part::EchoQuic(args) => quic::run(&args),
         Part::Hole(args) => echo::hole(&args),
         Part::BareSend(args) => send::run(&args),
         Part::BareAsk(args) => ask::run(&args),

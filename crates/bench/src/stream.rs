@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ldplayer_net::poll::Poll;
@@ -35,10 +36,10 @@ pub struct Args {
     seconds: f64,
     /// Speak TLS, with the certificate in this PEM file …
     #[arg(long, requires = "key")]
-    certificate: Option<std::path::PathBuf>,
+    certificate: Option<PathBuf>,
     /// … and its key in this one
     #[arg(long, requires = "certificate")]
-    key: Option<std::path::PathBuf>,
+    key: Option<PathBuf>,
 }
 
 /// One connection.
@@ -58,7 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let _ = limits::raise_nofile()?;
     let tls = match (&args.certificate, &args.key) {
-        (Some(certificate), Some(key)) => Some(tls_config(certificate, key)?),
+        (Some(certificate), Some(key)) => Some(Arc::new(server_config(certificate, key, b"dot")?)),
         _ => None,
     };
     let listener = tcp::listen(args.listen, BACKLOG)?;
@@ -87,15 +88,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tls_config(certificate: &std::path::Path, key: &std::path::Path) -> anyhow::Result<Arc<ServerConfig>> {
+/// How a server speaks TLS that has this certificate and chooses this protocol.
+pub fn server_config(certificate: &Path, key: &Path, protocol: &[u8]) -> anyhow::Result<ServerConfig> {
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let chain = CertificateDer::pem_file_iter(certificate)?.collect::<Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_file(key)?;
     let mut config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
     config.ticketer = rustls::crypto::ring::Ticketer::new()?;
-    config.alpn_protocols = vec![b"dot".to_vec()];
-    Ok(Arc::new(config))
+    config.alpn_protocols = vec![protocol.to_vec()];
+    Ok(config)
 }
 
 fn accept(
@@ -215,7 +217,7 @@ impl Link {
 }
 
 /// Makes responses of the whole queries in `octets`, each behind its length, and returns how many octets those are.
-fn mark(octets: &mut [u8]) -> usize {
+pub fn mark(octets: &mut [u8]) -> usize {
     const LENGTH: usize = 2;
     /// Where the flag QR is, counted from the length.
     const QR: usize = 4;

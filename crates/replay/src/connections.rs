@@ -21,6 +21,8 @@ mod tests_doh;
 #[cfg(test)]
 mod tests_early;
 #[cfg(test)]
+mod tests_memory;
+#[cfg(test)]
 mod tests_tls;
 pub mod tls;
 

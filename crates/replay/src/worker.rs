@@ -41,6 +41,11 @@ const SOON: i64 = 50_000;
 /// Sleeps up to this long, in nanoseconds, do not end when an answer comes: it waits with the kernel's stamp until the next
 /// query is sent, and costs no wake-up of its own.
 const DOZE: i64 = 1_000_000;
+/// The least time of an answer that others come before, in nanoseconds: no server answers faster over connections.
+const ANSWER: i64 = 1_000;
+/// A replay without times that waits for many answers looks away for so long, in nanoseconds: as long as it sleeps until
+/// something comes, each answer costs the server's core a wake-up of this one.
+const NAP: std::ops::RangeInclusive<i64> = 20_000..=200_000;
 /// Queries of a timed replay sent by one call at most: it bounds the error of their common time to about 15 µs.
 const TIMED_BATCH: usize = 16;
 /// Queries for connections taken at once by a replay without times, at most: what goes out on a connection together leaves
@@ -107,6 +112,8 @@ pub struct Worker<'a> {
     on_streams: bool,
     /// … and the window is being filled.
     filling: bool,
+    /// It looked away last, and is to see what came meanwhile.
+    napped: bool,
     idle_since: Option<RunTime>,
     sending: Vec<Slot>,
     packets: Vec<Outgoing>,
@@ -150,6 +157,7 @@ impl<'a> Worker<'a> {
             lag: 0,
             on_streams: false,
             filling: true,
+            napped: false,
             idle_since: None,
             sending: Vec::with_capacity(BATCH),
             packets: Vec::with_capacity(BATCH),
@@ -248,6 +256,14 @@ impl<'a> Worker<'a> {
             return self.filling;
         }
         room >= BATCH.min(self.settings.window.div_ceil(4)) || (room > 0 && self.udp.queued() > 0)
+    }
+
+    /// For how long a replay without times has nothing to send at least, in nanoseconds: until half of the window is free.
+    fn nap(&self) -> Option<i64> {
+        let until = self.settings.window - self.settings.window / 2;
+        let answers = self.outstanding().saturating_sub(until) as i64;
+        let nap = (answers * ANSWER).min(*NAP.end());
+        (self.settings.fast && self.on_streams && !self.filling && NAP.contains(&nap)).then_some(nap)
     }
 
     /// When the next query is due. Takes the next batch from the feed where needed.
@@ -416,6 +432,12 @@ impl<'a> Worker<'a> {
         if (1..=DOZE).contains(&timeout) && !is_opening_any {
             clock::sleep_until(self.origin + now.0 + timeout);
             self.woke(now.0 + timeout, due < other);
+            return Ok(0);
+        }
+        let nap = self.nap().filter(|&nap| nap < timeout && !is_opening_any && !self.napped);
+        self.napped = nap.is_some();
+        if let Some(nap) = nap {
+            clock::sleep_until(self.origin + now.0 + nap);
             return Ok(0);
         }
         let ready = self.sockets.wait(timeout)?;

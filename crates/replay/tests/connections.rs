@@ -122,6 +122,15 @@ fn a_window_bounds_connections_when_fast() {
 }
 
 #[test]
+fn a_window_that_is_full_is_looked_away_from_and_all_is_answered() {
+    let (rows, _) = run_against(honest, |settings| {
+        settings.fast = true;
+        settings.window = 100;
+    });
+    all_answered(&rows);
+}
+
+#[test]
 fn more_clients_than_sockets_take_turns() {
     let (rows, counts) = run_against(honest, |settings| {
         settings.max_sockets = 2;

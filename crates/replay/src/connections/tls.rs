@@ -1,6 +1,7 @@
 //! TLS without sockets: one session of a client, over the unbuffered interface of rustls, which is used nowhere else.
 
 mod client;
+mod records;
 mod tickets;
 
 use std::fmt;
@@ -9,9 +10,10 @@ use std::sync::Arc;
 use ldplayer_core::{Reason, RunTime};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, TransmitTlsData, UnbufferedStatus, WriteTraffic};
-use rustls::{AlertDescription, CertificateError, ClientConfig, Error, HandshakeKind};
+use rustls::{AlertDescription, CertificateError, ClientConfig, Error, HandshakeKind, ProtocolVersion};
 
 pub use self::client::{ALPN_DOT, ALPN_H2, TlsClient, TlsError, TlsSettings, TlsTrust, Unchecked};
+use self::records::Records;
 pub use self::tickets::Tickets;
 
 /// Octets that a record adds to its content, at most (RFC 8446 §5.2).
@@ -24,7 +26,10 @@ const END_OF_EARLY_DATA: [u8; 5] = [23, 3, 3, 0, 21];
 
 /// The session of one connection. Idle, it holds no octets of either direction.
 pub struct Tls {
-    session: UnbufferedClientConnection,
+    /// The handshake; with TLS 1.2 the session as a whole.
+    session: Option<Box<UnbufferedClientConnection>>,
+    /// The session once it is up.
+    records: Option<Box<Records>>,
     /// Records that have not come whole.
     input: Vec<u8>,
     /// Records to be sent.
@@ -35,6 +40,9 @@ pub struct Tls {
     is_up: bool,
     /// The peer has said that it sends no more.
     has_ended: bool,
+    is_resumed: bool,
+    /// What the peer has chosen to speak.
+    protocol: Option<&'static [u8]>,
     early: Early,
 }
 
@@ -65,10 +73,18 @@ impl Tls {
         name: rustls::pki_types::ServerName<'static>,
         now: RunTime,
     ) -> Result<Self, Error> {
-        let session = UnbufferedClientConnection::new(Arc::clone(config), name)?;
-        let (input, output) = (Vec::new(), Vec::new());
-        let mut tls =
-            Self { session, input, output, began: now, is_up: false, has_ended: false, early: Early::default() };
+        let mut tls = Self {
+            session: Some(Box::new(UnbufferedClientConnection::new(Arc::clone(config), name)?)),
+            records: None,
+            input: Vec::new(),
+            output: Vec::new(),
+            began: now,
+            is_up: false,
+            has_ended: false,
+            is_resumed: false,
+            protocol: None,
+            early: Early::default(),
+        };
         tls.advance(&[], &mut Vec::new())?;
         Ok(tls)
     }
@@ -79,11 +95,17 @@ impl Tls {
     /// Why the session is over. What [`Self::take_output`] gives then tells the peer.
     pub fn read(&mut self, octets: &[u8], content: &mut Vec<u8>) -> Result<(), Error> {
         self.input.extend_from_slice(octets);
-        let result = self.advance(&[], content);
+        let result = match &mut self.records {
+            Some(records) => {
+                let result = records.read(&mut self.input, content, &mut self.output);
+                result.map(|has_ended| self.has_ended |= has_ended)
+            }
+            None => self.advance(&[], content).and_then(|()| self.settle()),
+        };
         if self.input.is_empty() {
             self.input = Vec::new();
         }
-        if result.is_err() {
+        if result.is_err() && self.records.is_none() {
             // The alert is queued behind the error; that it cannot be encoded, too, changes nothing.
             let _ = self.advance(&[], &mut Vec::new());
         }
@@ -95,7 +117,10 @@ impl Tls {
     /// # Errors
     /// When the session may not send, or not any more.
     pub fn write(&mut self, content: &[u8]) -> Result<(), Error> {
-        self.advance(content, &mut Vec::new())
+        match &mut self.records {
+            Some(records) => records.write(content, &mut self.output),
+            None => self.advance(content, &mut Vec::new()),
+        }
     }
 
     /// Allows so many octets of content before the handshake is through, where the session does at all.
@@ -122,7 +147,8 @@ impl Tls {
             return Err(Error::HandshakeNotComplete);
         }
         self.early.room -= content.len();
-        let UnbufferedStatus { discard, state } = self.session.process_tls_records(&mut self.input);
+        let session = self.session.as_mut().ok_or(Error::EncryptError)?;
+        let UnbufferedStatus { discard, state } = session.process_tls_records(&mut self.input);
         let result = match state? {
             ConnectionState::TransmitTlsData(data) => encrypt_early(data, content, &mut self.output),
             _ => Err(Error::HandshakeNotComplete),
@@ -133,7 +159,11 @@ impl Tls {
 
     /// What tells the peer that nothing more comes (RFC 8446 §6.1).
     pub fn close(&mut self) -> Option<Vec<u8>> {
-        let state = self.session.process_tls_records(&mut self.input).state;
+        if let Some(records) = &mut self.records {
+            records.close(&mut self.output);
+            return Some(std::mem::take(&mut self.output));
+        }
+        let state = self.session.as_mut()?.process_tls_records(&mut self.input).state;
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else { return None };
         let output = &mut self.output;
         let queued = append(output, |room| match traffic.queue_close_notify(room) {
@@ -161,8 +191,8 @@ impl Tls {
     }
 
     /// The protocol that the peer has chosen (RFC 7301), if it has.
-    pub fn protocol(&self) -> Option<&[u8]> {
-        self.session.alpn_protocol()
+    pub const fn protocol(&self) -> Option<&'static [u8]> {
+        self.protocol
     }
 
     /// Whether the peer has ended its side.
@@ -171,13 +201,28 @@ impl Tls {
     }
 
     /// Whether the session is the continuation of an earlier one.
-    pub fn is_resumed(&self) -> bool {
-        self.session.handshake_kind() == Some(HandshakeKind::Resumed)
+    pub const fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+
+    /// Once the handshake is through, lets go of what only handshakes need: some 1,100 octets. What has come in part stays
+    /// with the library, which may have decrypted it already.
+    fn settle(&mut self) -> Result<(), Error> {
+        let Some(session) = self.session.as_ref().filter(|_| self.is_up) else { return Ok(()) };
+        let chosen = session.alpn_protocol();
+        self.is_resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
+        self.protocol = [ALPN_DOT, ALPN_H2].into_iter().find(|protocol| chosen == Some(protocol));
+        let is_done = self.input.is_empty() && session.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        if let Some(session) = self.session.take_if(|_| is_done) {
+            self.records = Some(Box::new(Records::new(session.dangerous_into_kernel_connection()?)?));
+        }
+        Ok(())
     }
 
     /// Carries the session on as far as its input goes, and sends `content` once it may.
     fn advance(&mut self, content: &[u8], received: &mut Vec<u8>) -> Result<(), Error> {
         let Self { session, input, output, is_up, has_ended, early, .. } = self;
+        let session = session.as_mut().ok_or(Error::EncryptError)?;
         let mut content = Some(content).filter(|content| !content.is_empty());
         loop {
             let UnbufferedStatus { mut discard, state } = session.process_tls_records(input);

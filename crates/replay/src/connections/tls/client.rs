@@ -125,6 +125,8 @@ impl TlsClient {
             true => Resumption::store(Arc::clone(&tickets) as _),
             false => Resumption::disabled(),
         };
+        // So that a session that is up can do without what its handshake needed.
+        config.enable_secret_extraction = true;
         let mut early = config.clone();
         early.enable_early_data = true;
         Ok(Self { config: Arc::new(config), early: Arc::new(early), tickets, name: settings.name.clone() })

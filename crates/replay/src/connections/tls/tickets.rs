@@ -82,6 +82,8 @@ impl ClientSessionStore for Tickets {
             if kept.tls13.len() >= TICKETS {
                 kept.tls13.remove(0);
             }
+            // No room beyond that: there may be a hundred thousand clients.
+            kept.tls13.reserve_exact(TICKETS - kept.tls13.len());
             kept.tls13.push(value);
         });
     }

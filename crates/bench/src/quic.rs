@@ -1,0 +1,270 @@
+//! A responder that answers every query over QUIC with itself, on as many connections as there is memory for.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use ldplayer_net::poll::Poll;
+use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
+use ldplayer_net::{clock, pin};
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{
+    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, Incoming, ServerConfig,
+    StreamEvent, StreamId, TransportConfig, VarInt,
+};
+
+use crate::echo::{ended, stop_flag};
+use crate::stream::{mark, server_config};
+
+/// Octets of the kernel's buffers.
+const BUFFER: usize = 16 << 20;
+/// How often the end is looked for, in nanoseconds.
+const LOOK: i64 = 100_000_000;
+/// Batches taken from the kernel before timers are looked at.
+const BATCHES: usize = 4;
+
+/// Options of `echo-quic`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Address and port to answer on
+    #[arg(long)]
+    listen: SocketAddr,
+    /// Core to run on
+    #[arg(long)]
+    core: Option<usize>,
+    /// End after so many seconds
+    #[arg(long, default_value = "3600")]
+    seconds: f64,
+    /// The certificate, a PEM file …
+    #[arg(long)]
+    certificate: PathBuf,
+    /// … and its key
+    #[arg(long)]
+    key: PathBuf,
+}
+
+/// Answers until it is told to end.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(core) = args.core {
+        pin::pin_to(core)?;
+    }
+    let options = UdpOptions { bind: args.listen, buffer: BUFFER, freebind: false, packet_info: false };
+    let socket = UdpSocket::open(&options)?;
+    let mut poll = Poll::new()?;
+    poll.add(&socket, 0)?;
+    let mut server = Server::new(args)?;
+    println!("listening on {}", socket.local());
+    let (stop, begun) = (stop_flag()?, clock::monotonic_ns());
+    let (mut receive, mut send) = (ReceiveBatch::new(), SendBatch::new());
+    while !ended(&stop, begun, args.seconds) {
+        let arrived = poll.wait(server.wait(Instant::now()))?.count() > 0;
+        for _ in 0..if arrived { BATCHES } else { 0 } {
+            // Only an error of an earlier datagram can be told here; the next call gives what waits.
+            let Ok(count) = receive.receive(&socket, BATCH) else {
+                let _ = receive.receive_errors(&socket);
+                break;
+            };
+            let now = Instant::now();
+            for datagram in receive.iter() {
+                if let Some(peer) = datagram.peer {
+                    server.take(now, peer, datagram.octets);
+                }
+            }
+            server.attend(now);
+            server.send(&socket, &mut send);
+            if count < BATCH {
+                break;
+            }
+        }
+        server.handle_timeouts(Instant::now());
+        server.send(&socket, &mut send);
+    }
+    Ok(())
+}
+
+/// One connection, and when it wants to be woken.
+struct Session {
+    connection: Connection,
+    timer: Option<Instant>,
+    /// Queries of which a part has come.
+    streams: HashMap<StreamId, Vec<u8>>,
+}
+
+/// The connections of all clients.
+struct Server {
+    endpoint: Endpoint,
+    sessions: HashMap<ConnectionHandle, Session>,
+    timers: BTreeSet<(Instant, usize)>,
+    /// Those that something has happened to.
+    called: HashSet<ConnectionHandle>,
+    out: Vec<(SocketAddr, Vec<u8>)>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Server {
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let mut tls = server_config(&args.certificate, &args.key, b"doq")?;
+        tls.max_early_data_size = u32::MAX;
+        let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+        let mut transport = TransportConfig::default();
+        transport.max_concurrent_bidi_streams(1_000_u32.into());
+        transport.max_idle_timeout(Some(VarInt::from_u32(3_600_000).into()));
+        config.transport_config(Arc::new(transport));
+        Ok(Self {
+            endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), Some(Arc::new(config)), false, None),
+            sessions: HashMap::new(),
+            timers: BTreeSet::new(),
+            called: HashSet::new(),
+            out: Vec::new(),
+            spare: Vec::new(),
+        })
+    }
+
+    /// How long to wait for datagrams until a timer ends, in nanoseconds.
+    fn wait(&self, now: Instant) -> i64 {
+        let first = self.timers.first().map(|&(at, _)| at.saturating_duration_since(now));
+        first.map_or(LOOK, |left| left.min(Duration::from_nanos(LOOK as u64)).as_nanos() as i64)
+    }
+
+    fn take(&mut self, now: Instant, peer: SocketAddr, octets: &[u8]) {
+        let mut response = Vec::new();
+        match self.endpoint.handle(now, peer, None, None, BytesMut::from(octets), &mut response) {
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some(session) = self.sessions.get_mut(&handle) {
+                    session.connection.handle_event(event);
+                    self.called.insert(handle);
+                }
+            }
+            Some(DatagramEvent::Response(_)) => self.out.push((peer, response)),
+            None => {}
+        }
+    }
+
+    fn accept(&mut self, now: Instant, incoming: Incoming) {
+        let (peer, mut response) = (incoming.remote_address(), Vec::new());
+        // One that comes to nothing is a failed handshake, of which the client is told.
+        if let Ok((handle, connection)) = self.endpoint.accept(incoming, now, &mut response, None) {
+            self.sessions.insert(handle, Session { connection, timer: None, streams: HashMap::new() });
+            self.called.insert(handle);
+        }
+        if !response.is_empty() {
+            self.out.push((peer, response));
+        }
+    }
+
+    fn handle_timeouts(&mut self, now: Instant) {
+        while let Some((_, number)) = self.timers.pop_first_if(now) {
+            let handle = ConnectionHandle(number);
+            if let Some(session) = self.sessions.get_mut(&handle) {
+                session.timer = None;
+                session.connection.handle_timeout(now);
+                self.called.insert(handle);
+            }
+        }
+        self.attend(now);
+    }
+
+    /// Lets the sessions that were called do what they have to.
+    fn attend(&mut self, now: Instant) {
+        for handle in std::mem::take(&mut self.called) {
+            let Some(session) = self.sessions.get_mut(&handle) else { continue };
+            session.serve(handle, &mut self.endpoint);
+            let mut octets = self.spare.pop().unwrap_or_default();
+            while let Some(transmit) = session.connection.poll_transmit(now, 1, &mut octets) {
+                self.out.push((transmit.destination, octets));
+                octets = self.spare.pop().unwrap_or_default();
+            }
+            self.spare.push(octets);
+            let wanted = session.connection.poll_timeout();
+            if wanted != session.timer {
+                session.timer.take().map(|at| self.timers.remove(&(at, handle.0)));
+                self.timers.extend(wanted.map(|at| (at, handle.0)));
+                session.timer = wanted;
+            }
+            if session.connection.is_drained() {
+                session.timer.map(|at| self.timers.remove(&(at, handle.0)));
+                self.sessions.remove(&handle);
+            }
+        }
+    }
+
+    /// Sends what there is; what the kernel does not take is lost, as on any network.
+    fn send(&mut self, socket: &UdpSocket, batch: &mut SendBatch) {
+        let mut done = 0;
+        while done < self.out.len() {
+            let datagrams = self.out[done..].iter().take(BATCH).map(|(peer, octets)| Datagram {
+                head: [octets[0], octets[1]],
+                tail: &octets[2..],
+                source: None,
+                peer: Some(*peer),
+            });
+            done += batch.send(socket, datagrams).unwrap_or(1).max(1);
+        }
+        self.spare.extend(self.out.drain(..).map(|(_, mut octets)| {
+            octets.clear();
+            octets
+        }));
+    }
+}
+
+/// Timers that have ended come off first.
+trait Due {
+    fn pop_first_if(&mut self, now: Instant) -> Option<(Instant, usize)>;
+}
+
+impl Due for BTreeSet<(Instant, usize)> {
+    fn pop_first_if(&mut self, now: Instant) -> Option<(Instant, usize)> {
+        self.first().is_some_and(|&(at, _)| at <= now).then(|| self.pop_first()).flatten()
+    }
+}
+
+impl Session {
+    fn serve(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
+        loop {
+            while let Some(event) = self.connection.poll_endpoint_events() {
+                if let Some(event) = endpoint.handle_event(handle, event) {
+                    self.connection.handle_event(event);
+                }
+            }
+            match self.connection.poll() {
+                Some(Event::Stream(StreamEvent::Opened { dir: Dir::Bi })) => {
+                    while let Some(id) = self.connection.streams().accept(Dir::Bi) {
+                        self.answer(id);
+                    }
+                }
+                Some(Event::Stream(StreamEvent::Readable { id })) => self.answer(id),
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// Answers the query on a stream once it is there as a whole.
+    fn answer(&mut self, id: StreamId) {
+        let mut content = self.streams.remove(&id).unwrap_or_default();
+        let mut stream = self.connection.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else { return };
+        let is_whole = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => content.extend_from_slice(&chunk.bytes),
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        let _ = chunks.finalize();
+        if !is_whole {
+            self.streams.insert(id, content);
+            return;
+        }
+        let whole = mark(&mut content);
+        let mut stream = self.connection.send_stream(id);
+        // A client that has gone wants no answer; one query fits the window of a stream.
+        if stream.write(&content[..whole]).is_ok() {
+            let _ = stream.finish();
+        }
+    }
+}
