@@ -35,7 +35,7 @@ servers=() sampler=
 trap 'for pid in "${servers[@]}" $sampler; do kill "$pid" 2>/dev/null || true; done; rm -rf "$work"' EXIT
 echo 65535 >/proc/sys/net/core/somaxconn
 echo 65535 >/proc/sys/net/ipv4/tcp_max_syn_backlog
-echo reno >/proc/sys/net/ipv4/tcp_congestion_control # BBR would set a timer for each message
+echo reno >/proc/sys/net/ipv4/tcp_congestion_control # BBR paces each connection by a timer
 echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save
 options=(--transport tcp)
 served=()
@@ -49,7 +49,6 @@ fi
 each=$(($(ulimit -n) - 1024))
 workers=$(((connections + each - 1) / each))
 case $what in doq*) workers=1 ;; esac # whose connections share sockets
-servers=()
 if [ "$what" = doq-dnsproxy ]; then
   at=127.0.0.1 dns=5399 unbound_conf
   PATH=$PATH:/usr/sbin unbound -d -c "$work/unbound.conf" 2>"$work/server.log" &
