@@ -4,7 +4,8 @@ use allocation_counter::measure;
 
 use super::simulation::{Network, answer, config, policy};
 use super::tests_tls::{dot_query, server, settings};
-use super::{ALPN_DOT, Config, Connections, Policy, TlsClient};
+use super::{ALPN_DOT, Connections, TlsClient};
+use crate::life::{Config, Machine, Policy};
 
 /// The octets that the machine holds once so many clients have asked over TLS and are idle.
 fn octets_held(clients: u8) -> i64 {
