@@ -1,23 +1,18 @@
 //! Replays where something runs out, or a certificate is no good: told by status and reason, and every query accounted for.
 
+mod common;
+
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use ldplayer_emulate::stock::{Nsd, Stock, Unbound};
 use serde_json::Value;
 
+use common::{certificate, data, free_address, summary_of};
+
 /// Where the server listens, in a namespace of its own.
 const SERVER: &str = "127.0.0.1:5300";
-
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
-}
-
-fn certificate(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/data").join(name);
-    path.canonicalize().unwrap().to_str().unwrap().to_owned()
-}
 
 /// The summary of a replay, whose accounts hold.
 fn replay(folder: &Path, arguments: &[&str]) -> Value {
@@ -26,18 +21,7 @@ fn replay(folder: &Path, arguments: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
     command.arg("replay").arg(data("l-root-20161006.pcap.xz")).args(["--stop", "2s", "--force", "-o"]).arg(&run);
     command.args(arguments).env("PATH", format!("{}:{system}", std::env::var("PATH").unwrap()));
-    let output = command.output().unwrap();
-    // Whether a busy machine was on time is the verdict's to say.
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
-    let json: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
-    let summary = json["summary"].clone();
-    let count = |name: &str| summary["queries"][name].as_u64().unwrap();
-    assert_eq!(count("answered") + count("timed_out") + count("failed"), count("sent"));
-    assert_eq!(count("sent") + count("not_sent"), count("trace"));
-    let connections = &summary["connections"];
-    let closed: u64 = connections["closed"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
-    assert_eq!(connections["opened"].as_u64().unwrap(), connections["open_at_end"].as_u64().unwrap() + closed);
-    summary
+    summary_of(&mut command, &run)
 }
 
 #[test]
@@ -69,8 +53,7 @@ fn a_bad_certificate_of_a_stock_server_is_told_by_its_fault() {
     let folder = tempfile::tempdir().unwrap();
     let (ca, key) = (certificate("ca.pem"), certificate("server.key"));
     for (file, reason) in [("expired.pem", "certificate_time"), ("stranger.pem", "certificate_untrusted")] {
-        let free = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let (plain, tls) = (free(), free());
+        let (plain, tls) = (free_address(), free_address());
         let (ip, port, pem) = (tls.ip(), tls.port(), certificate(file));
         let extra = format!(
             "server:\n  local-zone: \".\" static\n  interface: {ip}@{port}\n  tls-port: {port}\n  \

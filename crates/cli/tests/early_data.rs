@@ -1,27 +1,19 @@
 //! Early data over TLS against a stock server that takes it: HAProxy before NSD.
 
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ldplayer_emulate::stock::{Nsd, Stock};
 use serde_json::Value;
 
+use common::{certificate, data, free_address, summary_of};
+
 /// How long the proxy may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
-}
-
-fn certificate(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/data").join(name)).unwrap()
-}
-
-fn free_address() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 /// A proxy that speaks TLS to clients and TCP to the server behind it; dropping it ends it.
 struct Proxy(Child);
@@ -29,7 +21,11 @@ struct Proxy(Child);
 impl Proxy {
     fn start(folder: &Path, listens: SocketAddr, server: SocketAddr) -> Self {
         let (pem, file) = (folder.join("both.pem"), folder.join("haproxy.cfg"));
-        std::fs::write(&pem, [certificate("server.pem"), certificate("server.key")].concat()).unwrap();
+        std::fs::write(
+            &pem,
+            ["server.pem", "server.key"].map(|name| std::fs::read(certificate(name)).unwrap()).concat(),
+        )
+        .unwrap();
         let configuration = format!(
             "global\n  maxconn 2000\ndefaults\n  mode tcp\n  timeout connect 20s\n  timeout client 60s\n  \
              timeout server 60s\nfrontend f\n  bind {listens} ssl crt {} allow-0rtt alpn dot\n  default_backend b\n\
@@ -65,10 +61,7 @@ fn replay(folder: &Path, server: SocketAddr, early_data: &str) -> Value {
     command.arg("replay").arg(data("l-root-20161006.pcap.xz")).args(["--stop", "8s", "--speed", "2", "--force", "-o"]);
     command.arg(&run).args(["--server", &server, "--sources", "pool:127.0.0.0/8", "--transport", "dot"]);
     command.args(["--tls-insecure", "--idle-timeout", "50ms", "--early-data", early_data]);
-    let output = command.args(["--query-timeout", "20s", "--connect-timeout", "20s"]).output().unwrap();
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
-    let json: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
-    let summary = json["summary"].clone();
+    let summary = summary_of(command.args(["--query-timeout", "20s", "--connect-timeout", "20s"]), &run);
     assert_eq!(summary["queries"]["answered"], summary["queries"]["trace"], "{}", summary["queries"]);
     assert_eq!(summary["queries"]["stray"], 0);
     summary

@@ -1,6 +1,8 @@
 //! Replays over QUIC against a server of another make: all is answered, as over UDP, and sessions are resumed.
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+mod common;
+
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,26 +12,9 @@ use ldplayer_emulate::stock::{Nsd, Output, Process, Stock, StockError, Zone};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
+use common::{certificate, data, free_address, summary_of};
+
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-
-fn data(name: &str) -> PathBuf {
-    Path::new(ROOT).join("data").join(name)
-}
-
-/// A file of the engine's tests.
-fn certificate(name: &str) -> String {
-    let path = Path::new(ROOT).join("crates/replay/tests/data").join(name);
-    path.canonicalize().unwrap().to_str().unwrap().to_owned()
-}
-
-/// An address whose port is free for UDP and TCP.
-fn free_address() -> SocketAddr {
-    let both = || {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        UdpSocket::bind(address).ok().map(|_| address)
-    };
-    std::iter::repeat_with(both).flatten().next().unwrap()
-}
 
 /// dnsproxy, or `None` on a machine that can neither fetch nor build it; there, these tests have nothing to ask. Where
 /// tests are run for a change (`CI` is set), it must be had.
@@ -114,18 +99,7 @@ fn replay_trace(folder: &Path, trace: &Path, server: SocketAddr, arguments: &[&s
         "20s",
         "--force",
     ]);
-    let output = command.args(arguments).output().unwrap();
-    // Whether a busy machine was on time is the verdict's to say.
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
-    let json: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
-    let summary = json["summary"].clone();
-    let count = |name: &str| summary["queries"][name].as_u64().unwrap();
-    assert_eq!(count("answered") + count("timed_out") + count("failed"), count("sent"));
-    assert_eq!(count("sent") + count("not_sent"), count("trace"));
-    let connections = &summary["connections"];
-    let closed: u64 = connections["closed"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
-    assert_eq!(connections["opened"].as_u64(), connections["open_at_end"].as_u64().map(|open| open + closed));
-    summary
+    summary_of(command.args(arguments), &run)
 }
 
 /// How many rows of the last run have this bit set.

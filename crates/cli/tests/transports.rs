@@ -1,22 +1,18 @@
 //! Replays over connections against stock servers: all is answered, as over UDP, and the connections are what was asked for.
 
-use std::net::{SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use ldplayer_emulate::stock::{Bind, Knot, Nsd, Output, Process, Stock, Unbound, Zone, find};
 use serde_json::Value;
 
+use common::{certificate, data, free_address, summary_of};
+
 /// The trace of these tests: a second of a root server's clients.
 const TRACE: [&str; 4] = ["--stop", "2s", "--speed", "2"];
-
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
-}
-
-fn free_address() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 fn root_zone(folder: &Path) -> Vec<Zone> {
     let mut zone = Vec::new();
@@ -37,15 +33,7 @@ fn replay_trace(folder: &Path, server: SocketAddr, trace: &Path, arguments: &[&s
     let common = ["--server", &server, "--sources", "pool:127.0.0.0/8", "--query-timeout", "20s", "--force", "-o"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
     command.arg("replay").arg(trace).args(common).arg(&run).args(["--connect-timeout", "20s"]).args(arguments);
-    let output = command.output().unwrap();
-    // Whether a busy machine was on time is the verdict's to say.
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
-    let json: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
-    let summary = json["summary"].clone();
-    let count = |name: &str| summary["queries"][name].as_u64().unwrap();
-    assert_eq!(count("answered") + count("timed_out") + count("failed"), count("sent"));
-    assert_eq!(count("sent") + count("not_sent"), count("trace"));
-    summary
+    summary_of(&mut command, &run)
 }
 
 /// All was sent over `transport` and answered, with the response codes of `expected`.
@@ -86,12 +74,6 @@ fn stock_servers_answer_over_tcp_as_over_udp() {
         assert_eq!(single["connections"]["closed"]["client_last_query"], single["queries"]["trace"]);
         assert!(reused["connections"]["opened"].as_u64() < single["connections"]["opened"].as_u64());
     }
-}
-
-/// A file of the engine's tests.
-fn certificate(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/data").join(name);
-    path.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
 /// Unbound and BIND, each with its address for UDP and the one for TLS.
