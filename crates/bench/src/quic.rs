@@ -268,3 +268,114 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use quinn_proto::crypto::rustls::QuicClientConfig;
+    use quinn_proto::{ClientConfig, ReadError};
+    use rustls::RootCertStore;
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+
+    use super::*;
+
+    fn data(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/data").join(name)
+    }
+
+    fn client_config() -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(data("ca.pem")).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"doq".to_vec()];
+        ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
+    }
+
+    /// A client, and the server beside it.
+    struct Pair {
+        endpoint: Endpoint,
+        connection: Connection,
+        server: Server,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let args = Args {
+                listen: "198.51.100.1:853".parse().unwrap(),
+                core: None,
+                seconds: 1.0,
+                certificate: data("server.pem"),
+                key: data("server.key"),
+            };
+            let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
+            let to = (args.listen, "198.51.100.1");
+            let (_, connection) = endpoint.connect(Instant::now(), client_config(), to.0, to.1).unwrap();
+            Self { endpoint, connection, server: Server::new(&args).unwrap() }
+        }
+
+        /// Carries datagrams both ways until neither side has one.
+        fn settle(&mut self) {
+            let (now, peer) = (Instant::now(), "192.0.2.1:4000".parse().unwrap());
+            let from = "198.51.100.1:853".parse().unwrap();
+            loop {
+                let mut octets = Vec::new();
+                while self.connection.poll_transmit(now, 1, &mut octets).is_some() {
+                    self.server.take(now, peer, &std::mem::take(&mut octets));
+                }
+                self.server.attend(now);
+                if self.server.out.is_empty() {
+                    return;
+                }
+                for (_, octets) in self.server.out.drain(..) {
+                    let octets = BytesMut::from(octets.as_slice());
+                    if let Some(DatagramEvent::ConnectionEvent(_, event)) =
+                        self.endpoint.handle(now, from, None, None, octets, &mut Vec::new())
+                    {
+                        self.connection.handle_event(event);
+                    }
+                }
+                while self.connection.poll().is_some() {}
+                while self.connection.poll_endpoint_events().is_some() {}
+            }
+        }
+
+        /// What comes back on a stream, until it ends.
+        fn read(&mut self, id: StreamId) -> Result<Vec<u8>, ReadError> {
+            let mut content = Vec::new();
+            let mut stream = self.connection.recv_stream(id);
+            let mut chunks = stream.read(true).unwrap();
+            while let Some(chunk) = chunks.next(usize::MAX)? {
+                content.extend_from_slice(&chunk.bytes);
+            }
+            Ok(content)
+        }
+    }
+
+    #[test]
+    fn a_query_comes_back_as_its_answer_once_it_is_whole() {
+        let mut pair = Pair::new();
+        pair.settle();
+        for _ in 0..3 {
+            let id = pair.connection.streams().open(Dir::Bi).unwrap();
+            let query = [&[0, 14][..], &[0; 14]].concat();
+            pair.connection.send_stream(id).write(&query[..7]).unwrap();
+            pair.settle();
+            assert!(pair.read(id).is_err());
+            pair.connection.send_stream(id).write(&query[7..]).unwrap();
+            pair.connection.send_stream(id).finish().unwrap();
+            pair.settle();
+            let mut answer = query.clone();
+            answer[4] |= 0x80;
+            assert_eq!(pair.read(id).unwrap(), answer);
+        }
+        assert!(pair.server.sessions.values().all(|session| session.streams.is_empty()));
+        assert_eq!((pair.server.sessions.len(), pair.server.timers.len()), (1, 1));
+    }
+}
