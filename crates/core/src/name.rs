@@ -157,8 +157,18 @@ fn write_label(f: &mut fmt::Formatter<'_>, label: &[u8]) -> fmt::Result {
 
 /// Whether an octet of a label is shown as it is, wherever it stands.
 fn is_plain(octet: &u8) -> bool {
-    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_')
+    PLAIN[usize::from(*octet)]
 }
+
+/// Letters, digits, hyphens and underscores.
+const PLAIN: [bool; 256] = {
+    let (mut plain, mut octet) = ([false; 256], 0);
+    while octet < 256 {
+        plain[octet] = (octet as u8).is_ascii_alphanumeric() || matches!(octet as u8, b'-' | b'_');
+        octet += 1;
+    }
+    plain
+};
 
 fn write_octet(f: &mut fmt::Formatter<'_>, octet: u8) -> fmt::Result {
     use fmt::Write;

@@ -156,11 +156,13 @@ impl ParquetSink {
 
 impl Sink for ParquetSink {
     fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError> {
-        for row in batch {
-            self.group.push(row);
+        let mut left = batch;
+        while let (rows @ [_, ..], behind) = left.split_at(left.len().min(self.group.room())) {
+            self.group.push(rows);
             if self.group.is_full() {
                 self.flush()?;
             }
+            left = behind;
         }
         self.written.transactions += batch.len() as u64;
         Ok(())

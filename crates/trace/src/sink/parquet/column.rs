@@ -1,11 +1,9 @@
 //! The columns of a row group while they are gathered, each by what it holds, and the pages that they become.
 
-use std::fmt::{Display, Write as _};
 use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 use parquet::basic::Encoding;
 use parquet::data_type::ByteArray;
 use parquet::errors::Result;
@@ -57,20 +55,19 @@ impl<V: Values> Column<V> {
         Self { present: Some(Bits::default()), values }
     }
 
-    /// Where the value of the next row goes.
-    #[inline]
-    pub fn given(&mut self) -> &mut V {
-        if let Some(present) = &mut self.present {
-            present.push(true);
-        }
-        &mut self.values
+    /// Appends rows of which each has a value.
+    pub fn extend<T>(&mut self, rows: impl Iterator<Item = T>, mut push: impl FnMut(&mut V, T)) {
+        rows.for_each(|value| push(&mut self.values, value));
     }
 
-    /// The next row has no value.
-    #[inline]
-    pub fn null(&mut self) {
-        if let Some(present) = &mut self.present {
-            present.push(false);
+    /// Appends rows to a column that may have nulls.
+    pub fn extend_some<T>(&mut self, rows: impl Iterator<Item = Option<T>>, mut push: impl FnMut(&mut V, T)) {
+        let Self { present: Some(present), values } = self else { return self.extend(rows.flatten(), push) };
+        for value in rows {
+            present.push(value.is_some());
+            if let Some(value) = value {
+                push(values, value);
+            }
         }
     }
 }
@@ -204,38 +201,33 @@ impl Octets {
     /// Appends the octets that `fill` appends.
     #[inline]
     pub fn push_with(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.plain.len();
-        self.plain.extend_from_slice(&[0; 4]);
-        fill(&mut self.plain);
-        let length = (self.plain.len() - start - 4) as u32;
-        self.plain[start..start + 4].copy_from_slice(&length.to_le_bytes());
-    }
-
-    /// How many there are, with their lengths.
-    pub const fn octets(&self) -> usize {
-        self.plain.len()
-    }
-
-    /// Ends a page behind the row `rows`, a multiple of eight, if it is large enough.
-    #[inline]
-    fn end_page(&mut self, rows: usize) {
-        let start = self.ends.last().map_or(0, |(_, octets)| *octets);
-        if self.plain.len() - start >= PAGE {
-            self.ends.push((rows, self.plain.len()));
-        }
+        behind_length(&mut self.plain, fill);
     }
 }
 
+/// Appends a value that `fill` appends, and its length before it.
+#[inline]
+fn behind_length(plain: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = plain.len() + 4;
+    plain.extend_from_slice(&[0; 4]);
+    fill(plain);
+    let length = (plain.len() - start) as u32;
+    plain[start - 4..start].copy_from_slice(&length.to_le_bytes());
+}
+
 impl Column<Octets> {
-    /// Told behind every eighth row, and how many rows there are.
-    #[inline]
+    /// Ends a page behind the row `rows`, a multiple of eight, if it is large enough.
     pub fn end_page(&mut self, rows: usize) {
-        self.values.end_page(rows);
+        let Octets { plain, ends } = &mut self.values;
+        let start = ends.last().map_or(0, |(_, octets)| *octets);
+        if plain.len() - start >= PAGE {
+            ends.push((rows, plain.len()));
+        }
     }
 
-    /// Octets gathered.
+    /// Octets gathered, with their lengths.
     pub const fn octets(&self) -> usize {
-        self.values.octets()
+        self.values.plain.len()
     }
 }
 
@@ -273,21 +265,20 @@ pub(super) struct Words<K> {
     /// The texts, each behind its length.
     plain: Vec<u8>,
     places: Vec<u32>,
-    text: String,
 }
 
 impl<K> Default for Words<K> {
     fn default() -> Self {
         // The place of an entry is that of its first row, so the hash does not show.
         let known = HashMap::with_hasher(FixedState::with_seed(0));
-        Self { known, last: None, plain: Vec::new(), places: Vec::new(), text: String::new() }
+        Self { known, last: None, plain: Vec::new(), places: Vec::new() }
     }
 }
 
 impl<K: Copy + Eq + Hash> Words<K> {
-    /// Appends a value, whose text `show` makes.
+    /// Appends a value, whose text `show` appends.
     #[inline]
-    pub fn push<D: Display>(&mut self, value: K, show: impl FnOnce(K) -> D) {
+    pub fn push(&mut self, value: K, show: impl FnOnce(K, &mut Vec<u8>)) {
         let place = match self.last {
             Some((last, place)) if last == value => place,
             _ => self.place(value, show),
@@ -296,19 +287,13 @@ impl<K: Copy + Eq + Hash> Words<K> {
         self.places.push(place);
     }
 
-    fn place<D: Display>(&mut self, value: K, show: impl FnOnce(K) -> D) -> u32 {
+    #[inline]
+    fn place(&mut self, value: K, show: impl FnOnce(K, &mut Vec<u8>)) -> u32 {
         let next = self.known.len() as u32;
-        match self.known.entry(value) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => {
-                self.text.clear();
-                // Writing to a string cannot fail.
-                let _ = write!(self.text, "{}", show(value));
-                self.plain.extend_from_slice(&(self.text.len() as u32).to_le_bytes());
-                self.plain.extend_from_slice(self.text.as_bytes());
-                *new.insert(next)
-            }
-        }
+        *self.known.entry(value).or_insert_with(|| {
+            behind_length(&mut self.plain, |text| show(value, text));
+            next
+        })
     }
 }
 

@@ -1,7 +1,9 @@
 //! A row group while it is gathered: one column for each part of a transaction.
 
+use std::fmt::Display;
 use std::hash::{Hash, Hasher};
-use std::net::IpAddr;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ldplayer_core::message::flag;
 use ldplayer_core::name::present;
@@ -14,6 +16,9 @@ use crate::columns::{Columns, class_name, opcode_name, opcode_of, rcode_name, ty
 const ROWS: usize = 128 * 1024;
 /// Octets of a row group at which it is closed.
 const OCTETS: usize = 32 * 1024 * 1024;
+
+/// Rows that are appended together: few enough to stay in the nearest cache.
+const STEP: usize = 64;
 
 /// The columns of some rows.
 pub(super) struct Group {
@@ -93,44 +98,43 @@ impl Group {
         self.rows
     }
 
+    /// Rows that can be pushed at once: up to the next place where a page or the group may end, which is the same however the rows come.
+    pub const fn room(&self) -> usize {
+        STEP - self.rows % STEP
+    }
+
     /// Whether it is time to write it.
     pub const fn is_full(&self) -> bool {
-        self.rows >= ROWS || self.query.octets() + self.response.octets() + self.asked.qname.octets() >= OCTETS
+        let octets = self.query.octets() + self.response.octets() + self.asked.qname.octets();
+        self.rows.is_multiple_of(STEP) && (self.rows >= ROWS || octets >= OCTETS)
     }
 
-    /// Appends a row.
-    pub fn push(&mut self, row: &Transaction) {
-        self.time.given().push(row.time.0);
-        self.src.given().push(Address(row.client.ip()), |address| address.0);
-        self.src_port.given().push(row.client.port().into());
-        self.dst.given().push(Address(row.server.ip()), |address| address.0);
-        self.dst_port.given().push(row.server.port().into());
-        self.transport.given().push(row.transport, Transport::as_str);
-        number(&mut self.stream, row.stream.map(|stream| stream as i64));
-        octets(&mut self.query, row.query.as_deref());
-        octets(&mut self.response, row.response.as_deref());
-        number(&mut self.response_delay, row.response_delay);
-        self.asked.push(row.query.as_deref().and_then(Message::new).as_ref());
-        let response = row.response.as_deref().and_then(Message::new);
-        match response {
-            Some(response) => {
-                self.rcode.given().push(response.rcode(), rcode_name);
-                self.tc.given().push(response.has(flag::TC));
+    /// Appends rows, not more than there is room for. Column after column, since processors look up several addresses at once if nothing
+    /// else is between.
+    pub fn push(&mut self, rows: &[Transaction]) {
+        self.time.extend(rows.iter().map(|row| row.time.0), Numbers::push);
+        self.src.extend(rows.iter().map(|row| row.client.ip()), push_address);
+        self.src_port.extend(rows.iter().map(|row| row.client.port().into()), Numbers::push);
+        self.dst.extend(rows.iter().map(|row| row.server.ip()), push_address);
+        self.dst_port.extend(rows.iter().map(|row| row.server.port().into()), Numbers::push);
+        let transports = rows.iter().map(|row| row.transport);
+        self.transport.extend(transports, |words, transport| {
+            words.push(transport, |transport, text| show(transport.as_str(), text))
+        });
+        self.stream.extend_some(rows.iter().map(|row| row.stream.map(|stream| stream as i64)), Numbers::push);
+        self.query.extend_some(rows.iter().map(|row| row.query.as_deref()), Octets::push);
+        self.response.extend_some(rows.iter().map(|row| row.response.as_deref()), Octets::push);
+        self.response_delay.extend_some(rows.iter().map(|row| row.response_delay), Numbers::push);
+        self.asked.push(rows);
+        let responses = || rows.iter().map(|row| row.response.as_deref().and_then(Message::new));
+        let push_rcode = |words: &mut Words<u16>, rcode| words.push(rcode, |rcode, text| show(rcode_name(rcode), text));
+        self.rcode.extend_some(responses().map(|response| Some(response?.rcode())), push_rcode);
+        self.tc.extend_some(responses().map(|response| Some(response?.has(flag::TC))), Truths::push);
+        self.rows += rows.len();
+        if self.rows.is_multiple_of(STEP) {
+            for column in [&mut self.query, &mut self.response, &mut self.asked.qname] {
+                column.end_page(self.rows);
             }
-            None => {
-                self.rcode.null();
-                self.tc.null();
-            }
-        }
-        self.rows += 1;
-        if self.rows.is_multiple_of(8) {
-            self.end_pages();
-        }
-    }
-
-    fn end_pages(&mut self) {
-        for column in [&mut self.query, &mut self.response, &mut self.asked.qname] {
-            column.end_page(self.rows);
         }
     }
 
@@ -169,50 +173,58 @@ impl Group {
 }
 
 impl Asked {
-    fn push(&mut self, message: Option<&Message<'_>>) {
-        let Some(Columns { question, flags, edns }) = message.map(Columns::of) else { return self.null() };
-        match question {
-            Some(question) => {
-                self.qname.given().push_with(|text| present(question.name, text));
-                self.qtype.given().push(question.qtype, type_name);
-                self.qclass.given().push(question.qclass, class_name);
-            }
-            None => self.no_question(),
+    fn push(&mut self, rows: &[Transaction]) {
+        let mut read = [None; STEP];
+        for (read, row) in read.iter_mut().zip(rows) {
+            *read = row.query.as_deref().and_then(Message::new).map(|query| Columns::of(&query));
         }
-        self.rd.given().push(flags & flag::RD != 0);
-        self.ad.given().push(flags & flag::AD != 0);
-        self.cd.given().push(flags & flag::CD != 0);
-        self.dnssec_ok.given().push(edns.is_some_and(|(_, dnssec_ok)| dnssec_ok));
-        number(&mut self.edns_size, edns.map(|(size, _)| size.into()));
-        self.opcode.given().push(opcode_of(flags), opcode_name);
-    }
-
-    fn no_question(&mut self) {
-        self.qname.null();
-        self.qtype.null();
-        self.qclass.null();
-    }
-
-    fn null(&mut self) {
-        self.no_question();
-        for truths in [&mut self.rd, &mut self.ad, &mut self.cd, &mut self.dnssec_ok] {
-            truths.null();
+        let read = || read.iter().take(rows.len());
+        let questions = || read().map(|read| read.and_then(|read| read.question));
+        let push_name = |names: &mut Octets, name| names.push_with(|text| present(name, text));
+        let push_type = |words: &mut Words<u16>, qtype| words.push(qtype, |qtype, text| show(type_name(qtype), text));
+        let push_class =
+            |words: &mut Words<u16>, qclass| words.push(qclass, |qclass, text| show(class_name(qclass), text));
+        let push_opcode =
+            |words: &mut Words<u8>, opcode| words.push(opcode, |opcode, text| show(opcode_name(opcode), text));
+        self.qname.extend_some(questions().map(|asked| Some(asked?.name)), push_name);
+        self.qtype.extend_some(questions().map(|asked| Some(asked?.qtype)), push_type);
+        self.qclass.extend_some(questions().map(|asked| Some(asked?.qclass)), push_class);
+        let flags = || read().map(|read| Some(read.as_ref()?.flags));
+        for (column, bit) in [(&mut self.rd, flag::RD), (&mut self.ad, flag::AD), (&mut self.cd, flag::CD)] {
+            column.extend_some(flags(), |truths, flags| truths.push(flags & bit != 0));
         }
-        self.edns_size.null();
-        self.opcode.null();
+        self.opcode.extend_some(flags().map(|flags| Some(opcode_of(flags?))), push_opcode);
+        let edns = || read().map(|read| Some(read.as_ref()?.edns));
+        self.dnssec_ok.extend_some(edns(), |truths, edns| truths.push(edns.is_some_and(|(_, dnssec_ok)| dnssec_ok)));
+        self.edns_size.extend_some(edns().map(|edns| Some(edns??.0.into())), Numbers::push);
     }
 }
 
-fn number(column: &mut Column<Numbers>, value: Option<i64>) {
-    match value {
-        Some(value) => column.given().push(value),
-        None => column.null(),
-    }
+fn push_address(words: &mut Words<Address>, address: IpAddr) {
+    words.push(Address(address), |Address(address), text| match address {
+        IpAddr::V4(address) => show_v4(address, text),
+        IpAddr::V6(address) => show(address, text),
+    });
 }
 
-fn octets(column: &mut Column<Octets>, value: Option<&[u8]>) {
-    match value {
-        Some(value) => column.given().push(value),
-        None => column.null(),
+/// Appends what a value shows.
+fn show(value: impl Display, text: &mut Vec<u8>) {
+    // Writing to memory cannot fail.
+    let _ = write!(text, "{value}");
+}
+
+/// Appends an address without the machinery of formatting: every third row of a large trace may have a new one.
+fn show_v4(address: Ipv4Addr, text: &mut Vec<u8>) {
+    for (place, octet) in address.octets().into_iter().enumerate() {
+        if place > 0 {
+            text.push(b'.');
+        }
+        if octet >= 100 {
+            text.push(b'0' + octet / 100);
+        }
+        if octet >= 10 {
+            text.push(b'0' + octet / 10 % 10);
+        }
+        text.push(b'0' + octet % 10);
     }
 }
