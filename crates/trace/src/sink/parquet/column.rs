@@ -1,7 +1,5 @@
 //! The columns of a row group while they are gathered, each by what it holds, and the pages that they become.
 
-use std::hash::Hash;
-
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use parquet::basic::Encoding;
@@ -256,48 +254,64 @@ impl Values for Octets {
     }
 }
 
-/// Texts of which there are few, each shown and stored once.
+/// What a text stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    /// Most of them; apart from the others, since a small table is found in a near cache.
+    Short(u32),
+    /// Addresses of IPv6.
+    Long(u128),
+}
+
+/// Texts that repeat, each shown and stored once.
 #[derive(Debug)]
-pub(super) struct Words<K> {
-    known: HashMap<K, u32, FixedState>,
+pub(super) struct Words {
+    short: HashMap<u32, u32, FixedState>,
+    long: HashMap<u128, u32, FixedState>,
+    entries: u32,
     /// The value before, which is often the next one, too.
-    last: Option<(K, u32)>,
+    last: Option<(Key, u32)>,
     /// The texts, each behind its length.
     plain: Vec<u8>,
     places: Vec<u32>,
 }
 
-impl<K> Default for Words<K> {
+impl Default for Words {
     fn default() -> Self {
         // The place of an entry is that of its first row, so the hash does not show.
-        let known = HashMap::with_hasher(FixedState::with_seed(0));
-        Self { known, last: None, plain: Vec::new(), places: Vec::new() }
+        let hash = || FixedState::with_seed(0);
+        let (short, long) = (HashMap::with_hasher(hash()), HashMap::with_hasher(hash()));
+        Self { short, long, entries: 0, last: None, plain: Vec::new(), places: Vec::new() }
     }
 }
 
-impl<K: Copy + Eq + Hash> Words<K> {
+impl Words {
     /// Appends a value, whose text `show` appends.
     #[inline]
-    pub fn push(&mut self, value: K, show: impl FnOnce(K, &mut Vec<u8>)) {
+    pub fn push(&mut self, key: Key, show: impl FnOnce(&mut Vec<u8>)) {
         let place = match self.last {
-            Some((last, place)) if last == value => place,
-            _ => self.place(value, show),
+            Some((last, place)) if last == key => place,
+            _ => self.place(key, show),
         };
-        self.last = Some((value, place));
+        self.last = Some((key, place));
         self.places.push(place);
     }
 
     #[inline]
-    fn place(&mut self, value: K, show: impl FnOnce(K, &mut Vec<u8>)) -> u32 {
-        let next = self.known.len() as u32;
-        *self.known.entry(value).or_insert_with(|| {
-            behind_length(&mut self.plain, |text| show(value, text));
+    fn place(&mut self, key: Key, show: impl FnOnce(&mut Vec<u8>)) -> u32 {
+        let (plain, next) = (&mut self.plain, self.entries);
+        let new = || {
+            behind_length(plain, show);
             next
-        })
+        };
+        let place = match key {
+            Key::Short(key) => *self.short.entry(key).or_insert_with(new),
+            Key::Long(key) => *self.long.entry(key).or_insert_with(new),
+        };
+        self.entries = next.max(place + 1);
+        place
     }
-}
 
-impl<K> Words<K> {
     /// The texts of the dictionary.
     fn texts(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &self.plain[..];
@@ -310,9 +324,9 @@ impl<K> Words<K> {
     }
 }
 
-impl<K> Values for Words<K> {
+impl Values for Words {
     fn write(&self, rows: usize, present: Option<&Bits>, chunk: &mut ChunkWriter) -> Result<()> {
-        let entries = self.known.len();
+        let entries = self.entries as usize;
         if entries == 0 {
             return one_page(rows, present, Encoding::PLAIN, chunk, |_| ());
         }
@@ -327,8 +341,9 @@ impl<K> Values for Words<K> {
     }
 
     fn clear(&mut self) {
-        self.known.clear();
-        self.last = None;
+        self.short.clear();
+        self.long.clear();
+        (self.entries, self.last) = (0, None);
         self.plain.clear();
         self.places.clear();
     }

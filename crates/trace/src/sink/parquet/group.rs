@@ -1,15 +1,14 @@
 //! A row group while it is gathered: one column for each part of a transaction.
 
 use std::fmt::Display;
-use std::hash::{Hash, Hasher};
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use ldplayer_core::message::flag;
 use ldplayer_core::name::present;
-use ldplayer_core::{Message, Transaction, Transport};
+use ldplayer_core::{Message, Transaction};
 
-use super::column::{Chunk, Column, Number, Numbers, Octets, Truths, Words};
+use super::column::{Chunk, Column, Key, Number, Numbers, Octets, Truths, Words};
 use crate::columns::{Columns, class_name, opcode_name, opcode_of, rcode_name, type_name};
 
 /// Rows of a row group, unless it grows too large before.
@@ -24,44 +23,31 @@ const STEP: usize = 64;
 pub(super) struct Group {
     rows: usize,
     time: Column<Numbers>,
-    src: Column<Words<Address>>,
+    src: Column<Words>,
     src_port: Column<Numbers>,
-    dst: Column<Words<Address>>,
+    dst: Column<Words>,
     dst_port: Column<Numbers>,
-    transport: Column<Words<Transport>>,
+    transport: Column<Words>,
     stream: Column<Numbers>,
     query: Column<Octets>,
     response: Column<Octets>,
     response_delay: Column<Numbers>,
     asked: Asked,
-    rcode: Column<Words<u16>>,
+    rcode: Column<Words>,
     tc: Column<Truths>,
 }
 
 /// The readable columns of the query; null where the query was not seen, so that none is made of them on reading.
 struct Asked {
     qname: Column<Octets>,
-    qtype: Column<Words<u16>>,
-    qclass: Column<Words<u16>>,
+    qtype: Column<Words>,
+    qclass: Column<Words>,
     rd: Column<Truths>,
     dnssec_ok: Column<Truths>,
     edns_size: Column<Numbers>,
-    opcode: Column<Words<u8>>,
+    opcode: Column<Words>,
     ad: Column<Truths>,
     cd: Column<Truths>,
-}
-
-/// An address that is hashed at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Address(IpAddr);
-
-impl Hash for Address {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        match self.0 {
-            IpAddr::V4(address) => state.write_u32(address.to_bits()),
-            IpAddr::V6(address) => state.write_u128(address.to_bits()),
-        }
-    }
 }
 
 impl Group {
@@ -118,16 +104,14 @@ impl Group {
         self.dst.extend(rows.iter().map(|row| row.server.ip()), push_address);
         self.dst_port.extend(rows.iter().map(|row| row.server.port().into()), Numbers::push);
         let transports = rows.iter().map(|row| row.transport);
-        self.transport.extend(transports, |words, transport| {
-            words.push(transport, |transport, text| show(transport.as_str(), text))
-        });
+        self.transport.extend(transports, |words, transport| push(words, transport as u32, || transport.as_str()));
         self.stream.extend_some(rows.iter().map(|row| row.stream.map(|stream| stream as i64)), Numbers::push);
         self.query.extend_some(rows.iter().map(|row| row.query.as_deref()), Octets::push);
         self.response.extend_some(rows.iter().map(|row| row.response.as_deref()), Octets::push);
         self.response_delay.extend_some(rows.iter().map(|row| row.response_delay), Numbers::push);
         self.asked.push(rows);
         let responses = || rows.iter().map(|row| row.response.as_deref().and_then(Message::new));
-        let push_rcode = |words: &mut Words<u16>, rcode| words.push(rcode, |rcode, text| show(rcode_name(rcode), text));
+        let push_rcode = |words: &mut Words, rcode| push(words, rcode, || rcode_name(rcode));
         self.rcode.extend_some(responses().map(|response| Some(response?.rcode())), push_rcode);
         self.tc.extend_some(responses().map(|response| Some(response?.has(flag::TC))), Truths::push);
         self.rows += rows.len();
@@ -181,11 +165,9 @@ impl Asked {
         let read = || read.iter().take(rows.len());
         let questions = || read().map(|read| read.and_then(|read| read.question));
         let push_name = |names: &mut Octets, name| names.push_with(|text| present(name, text));
-        let push_type = |words: &mut Words<u16>, qtype| words.push(qtype, |qtype, text| show(type_name(qtype), text));
-        let push_class =
-            |words: &mut Words<u16>, qclass| words.push(qclass, |qclass, text| show(class_name(qclass), text));
-        let push_opcode =
-            |words: &mut Words<u8>, opcode| words.push(opcode, |opcode, text| show(opcode_name(opcode), text));
+        let push_type = |words: &mut Words, qtype| push(words, qtype, || type_name(qtype));
+        let push_class = |words: &mut Words, qclass| push(words, qclass, || class_name(qclass));
+        let push_opcode = |words: &mut Words, opcode| push(words, opcode, || opcode_name(opcode));
         self.qname.extend_some(questions().map(|asked| Some(asked?.name)), push_name);
         self.qtype.extend_some(questions().map(|asked| Some(asked?.qtype)), push_type);
         self.qclass.extend_some(questions().map(|asked| Some(asked?.qclass)), push_class);
@@ -200,11 +182,16 @@ impl Asked {
     }
 }
 
-fn push_address(words: &mut Words<Address>, address: IpAddr) {
-    words.push(Address(address), |Address(address), text| match address {
-        IpAddr::V4(address) => show_v4(address, text),
-        IpAddr::V6(address) => show(address, text),
-    });
+/// Appends a number by what `name` shows.
+fn push<D: Display>(words: &mut Words, number: impl Into<u32>, name: impl FnOnce() -> D) {
+    words.push(Key::Short(number.into()), |text| show(name(), text));
+}
+
+fn push_address(words: &mut Words, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => words.push(Key::Short(address.to_bits()), |text| show_v4(address, text)),
+        IpAddr::V6(address) => words.push(Key::Long(address.to_bits()), |text| show(address, text)),
+    }
 }
 
 /// Appends what a value shows.
