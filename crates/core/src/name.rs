@@ -1,6 +1,7 @@
 //! Domain names in wire format: limits, presentation form, and back (RFC 1035 §3.1, §5.1).
 
 use std::fmt;
+use std::io::Write as _;
 
 /// Longest name in wire format, in octets, the root label included (RFC 1035 §3.1).
 pub const MAX_NAME: usize = 255;
@@ -41,6 +42,25 @@ impl fmt::Display for Presentation<'_> {
             f.write_str(".")?;
         }
         Ok(())
+    }
+}
+
+/// Appends what [`Presentation`] shows of a name.
+pub fn present(name: &[u8], text: &mut Vec<u8>) {
+    let start = text.len();
+    for label in labels(name) {
+        if label.iter().all(is_plain) {
+            text.extend_from_slice(label);
+            text.push(b'.');
+            continue;
+        }
+        text.truncate(start);
+        // Writing to memory cannot fail.
+        let _ = write!(text, "{}", Presentation(name));
+        return;
+    }
+    if text.len() == start {
+        text.push(b'.');
     }
 }
 
@@ -129,12 +149,26 @@ fn unescape(octets: &mut impl Iterator<Item = u8>) -> Option<u8> {
 
 /// Writes what needs no escape at once: names are written by the million.
 fn write_label(f: &mut fmt::Formatter<'_>, label: &[u8]) -> fmt::Result {
-    let is_plain = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
     match std::str::from_utf8(label) {
         Ok(text) if label.iter().all(is_plain) => f.write_str(text),
         _ => label.iter().try_for_each(|&octet| write_octet(f, octet)),
     }
 }
+
+/// Whether an octet of a label is shown as it is, wherever it stands.
+fn is_plain(octet: &u8) -> bool {
+    PLAIN[usize::from(*octet)]
+}
+
+/// Letters, digits, hyphens and underscores.
+const PLAIN: [bool; 256] = {
+    let (mut plain, mut octet) = ([false; 256], 0);
+    while octet < 256 {
+        plain[octet] = (octet as u8).is_ascii_alphanumeric() || matches!(octet as u8, b'-' | b'_');
+        octet += 1;
+    }
+    plain
+};
 
 fn write_octet(f: &mut fmt::Formatter<'_>, octet: u8) -> fmt::Result {
     use fmt::Write;
@@ -185,6 +219,9 @@ mod tests {
             name.push(0);
             prop_assume!(name.len() <= MAX_NAME);
             let text = Presentation(&name).to_string();
+            let mut presented = b"before".to_vec();
+            present(&name, &mut presented);
+            prop_assert_eq!(presented.strip_prefix(b"before"), Some(text.as_bytes()));
             prop_assert_eq!(wire(&text).unwrap(), name);
         }
     }

@@ -22,7 +22,7 @@ pub use presets::PRESETS;
 
 use arrivals::Arrivals;
 use names::Names;
-use population::Population;
+use population::{Client, Population};
 use weighted::Weighted;
 
 use crate::columns::{Columns, Composer};
@@ -32,6 +32,9 @@ use crate::{Source, Tally, TraceError};
 
 /// Queries in a batch.
 const BATCH: u64 = 4_096;
+
+/// Queries whose clients are chosen together.
+const AHEAD: u64 = 64;
 
 /// Why a model gives no traffic.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +69,8 @@ pub enum GenerateError {
 pub struct Generator {
     arrivals: Arrivals,
     population: Population,
+    /// The clients of the next queries, up to the next multiple of [`AHEAD`], and their numbers.
+    clients: (Vec<Client>, Vec<usize>),
     names: Names,
     types: (Vec<u16>, Weighted),
     transports: (Vec<Transport>, Weighted),
@@ -93,6 +98,7 @@ impl Generator {
         Ok(Self {
             arrivals: Arrivals::new(model.rate.clone(), model.is_even, key(1)),
             population: Population::new(&model.clients, query, key(2)),
+            clients: Default::default(),
             names: Names::new(&model.names, key(3))?,
             types: split(&model.types),
             transports: split(&query.transports),
@@ -119,7 +125,12 @@ impl Generator {
         }
         self.count += 1;
         let random = |part: usize| draw(self.keys[part], number);
-        let client = self.population.pick(random(0));
+        let (clients, numbers) = &mut self.clients;
+        if number.is_multiple_of(AHEAD) {
+            let random = (number..number + AHEAD).map(|number| draw(self.keys[0], number));
+            self.population.pick(random, numbers, clients);
+        }
+        let client = clients[(number % AHEAD) as usize];
         self.names.make(&Origin { number, key: self.keys[1], client: client.address }, &mut self.name);
         let qtype = self.types.0[self.types.1.pick(random(2))];
         let transport = self.transports.0[self.transports.1.pick(random(3))];

@@ -186,12 +186,15 @@ impl Mutator {
 
     /// Gives out a transaction and its copies, at once or when their time has come.
     fn give(&mut self, row: Transaction, (copies, gap): (u32, i64), out: &mut Vec<Transaction>) {
-        let copy = |number: u32| Transaction { time: row.time + gap.saturating_mul(i64::from(number)), ..row.clone() };
-        let more = (1..=copies).map(copy);
-        match &mut self.reorder {
-            None => out.extend(std::iter::once(row.clone()).chain(more).take(1 + copies as usize)),
-            Some(reorder) => std::iter::once(row.clone()).chain(more).for_each(|row| reorder.push(row)),
+        let mut give = |row| match &mut self.reorder {
+            None => out.push(row),
+            Some(reorder) => reorder.push(row),
+        };
+        if copies == 0 {
+            return give(row);
         }
+        let copy = |number: u32| Transaction { time: row.time + gap.saturating_mul(i64::from(number)), ..row.clone() };
+        (0..=copies).map(copy).for_each(give);
     }
 }
 

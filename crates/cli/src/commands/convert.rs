@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender};
 use ldplayer_core::Transaction;
 use ldplayer_trace::{Damage, Format, Inspector, Sink, Source, Tally, TraceError, Written, create, open};
 
@@ -21,6 +21,9 @@ Examples:
 
 /// Batches that wait to be written; a batch has at most some megabytes.
 const WAITING: usize = 4;
+
+/// What goes from the reader to the writer, and back when it is empty.
+type Batch = Vec<Transaction>;
 
 /// Options of `convert`.
 #[derive(clap::Args)]
@@ -70,11 +73,15 @@ pub(super) fn format_of(output: &Path, asked: Option<Format>) -> Result<Format, 
 pub(super) fn copy(source: &mut dyn Source, sink: &mut dyn Sink) -> Result<usize, Failure> {
     std::thread::scope(|scope| {
         let (sender, receiver) = crossbeam_channel::bounded(WAITING);
-        let reader = scope.spawn(move || read_all(source, &sender));
+        let (done, empty) = crossbeam_channel::unbounded();
+        let reader = scope.spawn(move || read_all(source, &sender, &empty));
         let mut written = 0;
-        for batch in &receiver {
+        for mut batch in &receiver {
             written += batch.len();
             sink.write(&batch)?;
+            batch.clear();
+            // A reader that has ended needs no more memory.
+            let _ = done.send(batch);
         }
         drop(receiver);
         match reader.join() {
@@ -84,10 +91,10 @@ pub(super) fn copy(source: &mut dyn Source, sink: &mut dyn Sink) -> Result<usize
     })
 }
 
-/// Sends all that a source yields, until nobody takes it any more.
-fn read_all(source: &mut dyn Source, sender: &Sender<Vec<Transaction>>) -> Result<(), TraceError> {
+/// Sends all that a source yields, until nobody takes it any more, in the batches that come back.
+fn read_all(source: &mut dyn Source, sender: &Sender<Batch>, empty: &Receiver<Batch>) -> Result<(), TraceError> {
     loop {
-        let mut batch = Vec::new();
+        let mut batch = empty.try_recv().unwrap_or_default();
         let more = source.read(&mut batch)?;
         if sender.send(batch).is_err() || !more {
             return Ok(());

@@ -17,9 +17,8 @@ const DNSSEC_OK: u8 = 4;
 #[derive(Debug)]
 pub struct Population {
     activity: Weighted,
-    habits: Vec<u8>,
-    /// For each client, which of the payload sizes it has.
-    sizes: Vec<u8>,
+    /// What each client always does, and which of the payload sizes it has.
+    habits: Vec<(u8, u8)>,
     pools: Pools,
 }
 
@@ -49,20 +48,28 @@ impl Population {
         choose(&weights, |at| edns[at], of_edns, subkey(key, 3), |at| habits[at] |= DNSSEC_OK);
         habits.iter_mut().zip(&edns).for_each(|(habits, edns)| *habits |= if *edns { EDNS } else { 0 });
         let sizes = Weighted::new(&query.sizes.iter().take(256).map(|(_, weight)| *weight).collect::<Vec<f64>>());
-        let sizes = (0..weights.len() as u64).map(|at| sizes.pick(draw(subkey(key, 4), at)) as u8).collect();
-        Self { activity: Weighted::new(&weights), habits, sizes, pools: clients.pools }
+        let sizes = (0..weights.len() as u64).map(|at| sizes.pick(draw(subkey(key, 4), at)) as u8);
+        let habits = habits.into_iter().zip(sizes).collect();
+        Self { activity: Weighted::new(&weights), habits, pools: clients.pools }
     }
 
-    /// The client that a random number stands for.
-    pub fn pick(&self, random: u64) -> Client {
-        let number = self.activity.pick(random);
-        let habits = self.habits[number];
+    /// Puts the clients that random numbers stand for into `clients`. Step by step for all of them, since nearly each has to be waited for
+    /// from memory, and processors wait for several at a time.
+    pub fn pick(&self, random: impl Iterator<Item = u64>, numbers: &mut Vec<usize>, clients: &mut Vec<Client>) {
+        numbers.clear();
+        numbers.extend(random.map(|random| self.activity.pick(random)));
+        clients.clear();
+        clients.extend(numbers.iter().map(|&number| self.client(number)));
+    }
+
+    fn client(&self, number: usize) -> Client {
+        let (habits, size) = self.habits[number];
         let pool = if habits & V6 == 0 { &self.pools.v4 } else { &self.pools.v6 };
         Client {
             address: pool.nth(number as u64 + 1),
             edns: habits & EDNS != 0,
             dnssec_ok: habits & DNSSEC_OK != 0,
-            size: usize::from(self.sizes[number]),
+            size: usize::from(size),
         }
     }
 }
@@ -94,7 +101,8 @@ mod tests {
         (model.query.edns, model.query.dnssec_ok) = (0.9, 0.72);
         model.query.sizes = vec![(512, 1.0), (4_096, 3.0)];
         let population = Population::new(&model.clients, &model.query, 5);
-        let picked: Vec<Client> = (0..100_000).map(|count| population.pick(draw(9, count))).collect();
+        let mut picked: Vec<Client> = Vec::new();
+        population.pick((0..100_000).map(|count| draw(9, count)), &mut Vec::new(), &mut picked);
         let share = |is: &dyn Fn(&Client) -> bool| picked.iter().filter(|client| is(client)).count() as f64 / 1e5;
         for (found, wanted) in [
             (share(&|client| client.edns), 0.9),

@@ -33,7 +33,7 @@ impl Weighted {
         let place = u128::from(random) * self.cells.len() as u128;
         let (cell, within) = ((place >> 64) as usize, (place as u64 >> 32) as u32);
         let (own, other) = self.cells[cell];
-        if within <= own { cell } else { other as usize }
+        std::hint::select_unpredictable(within <= own, cell, other as usize)
     }
 }
 

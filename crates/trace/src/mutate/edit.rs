@@ -248,7 +248,11 @@ impl Editor {
             if self.tail()?.others || u16::from_be_bytes([self.wire[4], self.wire[5]]) > 1 {
                 return Err(Kept::HasRecords);
             }
-            self.wire.splice(place, name.iter().copied());
+            let (end, new_end) = (self.wire.len(), self.wire.len() - length + name.len());
+            self.wire.resize(end.max(new_end), 0);
+            self.wire.copy_within(place.end..end, HEADER + name.len());
+            self.wire.truncate(new_end);
+            self.wire[HEADER..HEADER + name.len()].copy_from_slice(name);
             self.tail = None;
         }
         self.note(true)

@@ -131,10 +131,6 @@ pub struct Seen<'a> {
     pub row: &'a Transaction,
     /// Its query.
     pub query: Option<Message<'a>>,
-    /// The question of the query.
-    pub question: Option<Question<'a>>,
-    /// What the OPT record of the query says.
-    pub edns: Option<Edns>,
     /// Time of the first transaction of the trace.
     pub first: TraceTime,
 }
@@ -143,8 +139,16 @@ impl<'a> Seen<'a> {
     /// Reads what there is in a row of a trace that began at `first`.
     pub fn of(row: &'a Transaction, first: TraceTime) -> Self {
         let query = row.query.as_deref().and_then(Message::new);
-        let question = query.and_then(|query| query.question());
-        Self { row, query, question, edns: query.and_then(|query| query.edns()), first }
+        Self { row, query, first }
+    }
+
+    fn question(&self) -> Option<Question<'a>> {
+        self.query?.question()
+    }
+
+    /// What the OPT record of the query says.
+    fn edns(&self) -> Option<Edns> {
+        self.query?.edns()
     }
 
     fn response(&self) -> Option<Message<'a>> {
@@ -154,8 +158,8 @@ impl<'a> Seen<'a> {
     fn truth(&self, truth: Truth) -> bool {
         match truth {
             Truth::Flag(bit) => self.query.is_some_and(|query| query.has(bit)),
-            Truth::Edns => self.edns.is_some(),
-            Truth::DnssecOk => self.edns.is_some_and(|edns| edns.dnssec_ok),
+            Truth::Edns => self.edns().is_some(),
+            Truth::DnssecOk => self.edns().is_some_and(|edns| edns.dnssec_ok),
             Truth::Answered => self.row.response.is_some(),
             Truth::Truncated => self.response().is_some_and(|response| response.has(flag::TC)),
             Truth::V6 => self.row.client.is_ipv6(),
@@ -164,15 +168,15 @@ impl<'a> Seen<'a> {
 
     fn number(&self, number: Number) -> Option<i64> {
         Some(match number {
-            Number::Qtype => i64::from(self.question?.qtype),
-            Number::Qclass => i64::from(self.question?.qclass),
+            Number::Qtype => i64::from(self.question()?.qtype),
+            Number::Qclass => i64::from(self.question()?.qclass),
             Number::Opcode => i64::from(self.query?.opcode()),
             Number::Rcode => i64::from(self.response()?.rcode()),
             Number::Transport => transport_number(self.row.transport),
-            Number::Size => i64::from(self.edns?.udp_size),
+            Number::Size => i64::from(self.edns()?.udp_size),
             Number::Octets => self.row.query.as_ref()?.len() as i64,
             Number::ResponseOctets => self.row.response.as_ref()?.len() as i64,
-            Number::Labels => ldplayer_core::name::labels(self.question?.name).count() as i64,
+            Number::Labels => ldplayer_core::name::labels(self.question()?.name).count() as i64,
             Number::Port => i64::from(self.row.client.port()),
             Number::Time => self.row.time - self.first,
         })
@@ -187,7 +191,7 @@ impl<'a> Seen<'a> {
 
     /// Whether one of the names is the question's or, with `under`, an ancestor of it. Case is ignored (RFC 4343).
     fn is_named(&self, names: &Names, under: bool) -> bool {
-        let Some(question) = self.question else { return false };
+        let Some(question) = self.question() else { return false };
         let mut lower = [0; MAX_NAME];
         let lower = &mut lower[..question.name.len()];
         lower.copy_from_slice(question.name);

@@ -168,7 +168,7 @@ fn make_label(parts: &[Part], origin: &Origin, new: &mut Vec<u8>) -> Result<(), 
         let _ = match part {
             Part::Text(text) => new.write_all(text),
             Part::Number => write!(new, "{}", origin.number),
-            Part::Random => write!(new, "{:016x}", draw(origin.key, origin.number)),
+            Part::Random => new.write_all(&hexadecimal(draw(origin.key, origin.number))),
             Part::Client => write!(new, "{}", origin.client),
         };
         if *part == Part::Client {
@@ -181,6 +181,11 @@ fn make_label(parts: &[Part], origin: &Origin, new: &mut Vec<u8>) -> Result<(), 
     }
     new[length_at] = length as u8;
     Ok(())
+}
+
+/// The digits of a number.
+fn hexadecimal(number: u64) -> [u8; 16] {
+    std::array::from_fn(|place| b"0123456789abcdef"[(number >> (60 - 4 * place)) as usize % 16])
 }
 
 #[cfg(test)]

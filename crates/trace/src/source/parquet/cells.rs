@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, PrimitiveArray};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
 use arrow_schema::{DataType, TimeUnit};
 use bytes::Bytes;
 use ldplayer_core::Transport;
@@ -144,10 +144,11 @@ fn collect<T: ArrowPrimitiveType>(array: &dyn Array, convert: impl Fn(T::Native)
 /// Words parsed once per dictionary rather than once per row.
 pub(crate) struct Words<T> {
     parse: fn(&str) -> Option<T>,
-    keys: Option<Int32Array>,
     /// The dictionary that `parsed` was made of; held, so that its address stays its own.
     values: Option<ArrayRef>,
-    parsed: Vec<Option<T>>,
+    parsed: Vec<Cell<T>>,
+    /// The cells of the batch. Looked up all at once, which processors do several of at a time.
+    cells: Vec<Cell<T>>,
 }
 
 /// A cell of [`Words`].
@@ -164,31 +165,29 @@ pub(crate) enum Cell<T> {
 impl<T: Copy> Words<T> {
     /// No column yet; its cells will be read by `parse`.
     pub fn new(parse: fn(&str) -> Option<T>) -> Self {
-        Self { parse, keys: None, values: None, parsed: Vec::new() }
+        Self { parse, values: None, parsed: Vec::new(), cells: Vec::new() }
     }
 
     /// Turns to the next batch of the column, which is of [`Kind::Word`] as [`Kind::read_as`] says.
     pub fn load(&mut self, array: Option<&ArrayRef>) {
-        let dictionary = array.and_then(|array| array.as_dictionary_opt::<Int32Type>());
-        self.keys = dictionary.map(|dictionary| dictionary.keys().clone());
-        let Some(values) = dictionary.map(|dictionary| dictionary.values()) else { return };
-        if self.values.as_ref().is_some_and(|held| same(held, values)) {
-            return;
+        self.cells.clear();
+        let Some(words) = array.and_then(|array| array.as_dictionary_opt::<Int32Type>()) else { return };
+        if !self.values.as_ref().is_some_and(|held| same(held, words.values())) {
+            let values = words.values();
+            self.parsed.clear();
+            self.parsed.extend((0..values.len()).map(|key| Cell::of(text(values, key), self.parse)));
+            self.values = Some(values.clone());
         }
-        self.parsed.clear();
-        self.parsed.extend((0..values.len()).map(|key| text(values, key).and_then(self.parse)));
-        self.values = Some(values.clone());
+        let cell = |key: i32| self.parsed.get(key as usize).copied().unwrap_or(Cell::Missing);
+        match words.keys().null_count() {
+            0 => self.cells.extend(words.keys().values().iter().map(|&key| cell(key))),
+            _ => self.cells.extend(words.keys().iter().map(|key| key.map_or(Cell::Missing, cell))),
+        }
     }
 
     /// The cell of a row.
     pub fn get(&self, row: usize) -> Cell<T> {
-        let Some(keys) = self.keys.as_ref().filter(|keys| keys.is_valid(row)) else { return Cell::Missing };
-        let key = keys.value(row) as usize;
-        match self.parsed.get(key) {
-            Some(&Some(value)) => Cell::Given(value),
-            _ if self.values.as_ref().and_then(|values| text(values, key)).is_none_or(str::is_empty) => Cell::Missing,
-            _ => Cell::Bad,
-        }
+        self.cells.get(row).copied().unwrap_or(Cell::Missing)
     }
 }
 
@@ -205,6 +204,14 @@ fn text(values: &ArrayRef, key: usize) -> Option<&str> {
 }
 
 impl<T> Cell<T> {
+    /// What a word stands for.
+    fn of(word: Option<&str>, parse: fn(&str) -> Option<T>) -> Self {
+        match word {
+            None | Some("") => Self::Missing,
+            Some(word) => parse(word).map_or(Self::Bad, Self::Given),
+        }
+    }
+
     /// The value, or `default` where it is missing; `None` where it is bad.
     pub fn or(self, default: T) -> Option<T> {
         match self {
