@@ -1,6 +1,7 @@
 //! The life of requests and connections, which the machines of all transports with connections share: [`Life`] holds both,
 //! and [`Machine`] says what becomes of them.
 
+mod clients;
 mod connection;
 mod counts;
 mod machine;
@@ -13,6 +14,7 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 use ldplayer_core::{Message, Outcome, Reason, RunTime, Status, Transport};
 
+use self::clients::Clients;
 pub use self::connection::{Connection, State, Terms};
 pub use self::counts::ConnectionCounts;
 pub use self::machine::Machine;
@@ -69,7 +71,7 @@ pub struct Life<C, R> {
     /// The connections.
     pub connections: Slab<Connection<C>>,
     /// The connection that each client uses.
-    pub current: HashMap<Key, Slot, foldhash::fast::FixedState>,
+    pub current: Clients,
     opening: List,
     /// Idle connections that the client closes in its own time, of each class apart, since each has its own …
     idle: Vec<List>,
@@ -96,7 +98,7 @@ impl<C: Terms, R: Default> Life<C, R> {
             policies: vec![config.policy],
             config,
             connections: Slab::default(),
-            current: HashMap::default(),
+            current: Clients::default(),
             opening: List::default(),
             idle: vec![List::default()],
             told_idle: List::default(),
@@ -109,6 +111,11 @@ impl<C: Terms, R: Default> Life<C, R> {
             counts: Counts::default(),
             connection_counts: ConnectionCounts::default(),
         }
+    }
+
+    /// The connection that a client uses.
+    fn current(&self, key: &Key) -> Option<Slot> {
+        self.current.get(key, &self.connections)
     }
 
     /// The policy of a class; that of the first for what has none.
@@ -140,7 +147,7 @@ impl<C: Terms, R: Default> Life<C, R> {
             outstanding: List::default(),
             own,
         });
-        self.current.insert(key, at);
+        self.current.set(at, &self.connections);
         at
     }
 
@@ -339,11 +346,8 @@ impl<C: Terms, R: Default> Life<C, R> {
         if self.connections.get(at)?.is_rising() {
             self.connections.unlink(&mut self.opening, at);
         }
-        let connection = self.connections.remove(at)?;
-        if self.current.get(&connection.key()) == Some(&at) {
-            self.current.remove(&connection.key());
-        }
-        Some(connection)
+        self.current.forget(at, &self.connections);
+        self.connections.remove(at)
     }
 }
 

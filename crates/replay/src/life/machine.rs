@@ -84,7 +84,7 @@ pub trait Machine: Sized {
         let Some(request) = self.life().requests.get(slot) else { return };
         let key = (request.client, request.row.transport);
         let (route, class) = (request.route, request.row.class);
-        let usable = self.life().current.get(&key).copied().filter(|&at| self.has_room(at));
+        let usable = self.life().current(&key).filter(|&at| self.has_room(at));
         let at = match usable.map_or_else(|| self.open_in_room(now, key, class, &route), Ok) {
             Ok(at) => at,
             Err(reason) => return self.life_mut().end_unanswered(slot, Status::NotSent, reason),
@@ -138,9 +138,10 @@ pub trait Machine: Sized {
 
     /// A client goes on with this connection, where its current one has no room.
     fn prefer(&mut self, key: Key, at: Slot) {
-        let current = self.life().current.get(&key).copied();
+        let current = self.life().current(&key);
         if current != Some(at) && current.is_none_or(|current| !self.has_room(current)) {
-            self.life_mut().current.insert(key, at);
+            let life = self.life_mut();
+            life.current.set(at, &life.connections);
         }
     }
 
