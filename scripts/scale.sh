@@ -77,7 +77,7 @@ sample() {
   done
 }
 "$BIN/ldplayer" replay "$work/trace.pcap" --server 127.0.0.1:5300 --sources original "${options[@]}" --idle-timeout 1h \
-  --workers "$workers" --precision "$([ "$workers" = 1 ] && echo normal || echo low)" --connect-timeout 20s -o "$work/run" --json >"$work/report.json" 2>"$work/log" &
+  --workers "$workers" --precision "$([ "$workers" = 1 ] && echo normal || echo low)" --connect-timeout 20s --handshake-timeout 20s -o "$work/run" --json >"$work/report.json" 2>"$work/log" &
 client=$!
 sample >"$work/samples" &
 sampler=$!

@@ -61,7 +61,8 @@ fn replay(folder: &Path, server: SocketAddr, early_data: &str) -> Value {
     command.arg("replay").arg(data("l-root-20161006.pcap.xz")).args(["--stop", "8s", "--speed", "2", "--force", "-o"]);
     command.arg(&run).args(["--server", &server, "--sources", "pool:127.0.0.0/8", "--transport", "dot"]);
     command.args(["--tls-insecure", "--idle-timeout", "50ms", "--early-data", early_data]);
-    let summary = summary_of(command.args(["--query-timeout", "20s", "--connect-timeout", "20s"]), &run);
+    command.args(["--query-timeout", "20s", "--connect-timeout", "20s", "--handshake-timeout", "20s"]);
+    let summary = summary_of(&mut command, &run);
     assert_eq!(summary["queries"]["answered"], summary["queries"]["trace"], "{}", summary["queries"]);
     assert_eq!(summary["queries"]["stray"], 0);
     summary

@@ -97,6 +97,8 @@ fn replay_trace(folder: &Path, trace: &Path, server: SocketAddr, arguments: &[&s
         "20s",
         "--connect-timeout",
         "20s",
+        "--handshake-timeout",
+        "20s",
         "--force",
     ]);
     summary_of(command.args(arguments), &run)

@@ -32,7 +32,8 @@ fn replay_trace(folder: &Path, server: SocketAddr, trace: &Path, arguments: &[&s
     let (run, server) = (folder.join("run"), server.to_string());
     let common = ["--server", &server, "--sources", "pool:127.0.0.0/8", "--query-timeout", "20s", "--force", "-o"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
-    command.arg("replay").arg(trace).args(common).arg(&run).args(["--connect-timeout", "20s"]).args(arguments);
+    let patient = ["--connect-timeout", "20s", "--handshake-timeout", "20s"];
+    command.arg("replay").arg(trace).args(common).arg(&run).args(patient).args(arguments);
     summary_of(&mut command, &run)
 }
 

@@ -132,11 +132,13 @@ pub enum Reason {
     StreamReset,
     /// The server broke the protocol of the connection.
     Protocol,
+    /// The handshake was not through within its timeout.
+    HandshakeTimeout,
 }
 
 impl Reason {
     /// Every reason, in the order of their discriminants.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::NoQuery,
         Self::Transport,
         Self::Interrupted,
@@ -163,6 +165,7 @@ impl Reason {
         Self::HttpStatus,
         Self::StreamReset,
         Self::Protocol,
+        Self::HandshakeTimeout,
     ];
 
     /// The word used in the run directory.
@@ -194,6 +197,7 @@ impl Reason {
             Self::HttpStatus => "http_status",
             Self::StreamReset => "stream_reset",
             Self::Protocol => "protocol_error",
+            Self::HandshakeTimeout => "handshake_timeout",
         }
     }
 }

@@ -35,7 +35,7 @@ use self::connection::{Connection, Own};
 pub use self::doh::Doh;
 use self::http2::{ErrorCode, STREAMS};
 pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
-use crate::life::{self, Config, End, Key, Life, Machine, Stage, State, Terms};
+use crate::life::{self, Config, End, Key, Life, Machine, Policy, Stage, State, Terms};
 use crate::pending::Pending;
 use crate::route::Route;
 use crate::slab::Slot;
@@ -64,6 +64,10 @@ pub struct Opening {
     pub source: Option<IpAddr>,
     /// The server.
     pub server: SocketAddr,
+    /// Small segments wait for the acknowledgement of earlier ones.
+    pub nagle: bool,
+    /// The first query travels with the first segment, where the server has given a cookie.
+    pub fast_open: bool,
 }
 
 /// The machine of one worker.
@@ -109,7 +113,8 @@ impl Connections {
     pub fn opening(&self, at: Slot) -> Option<Opening> {
         let connection = self.life.connections.get(at).filter(|connection| connection.state == State::Wanted)?;
         let server = *self.servers.get(usize::from(connection.own.server))?;
-        Some(Opening { source: connection.source, server })
+        let Policy { nagle, fast_open, .. } = *self.life.policy(connection.class);
+        Some(Opening { source: connection.source, server, nagle, fast_open })
     }
 
     /// What is to be written before a connection is closed, as far as the kernel has room.
@@ -284,7 +289,7 @@ impl Connections {
         if connection.own.http2.is_some() {
             return self.compose_request(at, slot, out);
         }
-        let block = if connection.own.tls.is_some() { self.life.config.policy.padding } else { 0 };
+        let block = if connection.own.tls.is_some() { self.life.policy(connection.class).padding } else { 0 };
         let id = self.free_id(at);
         let length = framing::append(out, &self.life.requests.get(slot)?.wire, id, block);
         Some((u64::from(id), length))

@@ -58,6 +58,24 @@ pub enum End {
     Reset,
 }
 
+/// A class of clients: how they use connections, and which of theirs something is due for.
+#[derive(Debug)]
+struct Class {
+    policy: Policy,
+    /// Connections of which nothing has come back yet.
+    opening: List,
+    /// Connections whose handshake is under way.
+    handshaking: List,
+    /// Idle connections that the client closes in its own time.
+    idle: List,
+}
+
+impl Class {
+    fn new(policy: Policy) -> Self {
+        Self { policy, opening: List::default(), handshaking: List::default(), idle: List::default() }
+    }
+}
+
 /// Which client uses a connection, and for what.
 pub type Key = (IpAddr, Transport);
 
@@ -66,16 +84,14 @@ pub type Key = (IpAddr, Transport);
 pub struct Life<C, R> {
     /// Limits and times.
     pub config: Config,
-    /// The policy of each class of clients; of all of them where there are no classes.
-    policies: Vec<Policy>,
+    /// The classes of clients; one for all where there are none.
+    classes: Vec<Class>,
     /// The connections.
     pub connections: Slab<Connection<C>>,
     /// The connection that each client uses.
     pub current: Clients,
-    opening: List,
-    /// Idle connections that the client closes in its own time, of each class apart, since each has its own …
-    idle: Vec<List>,
-    /// … and those that it closes earlier, since the server said so. Sorted as long as a server says the same to all.
+    /// Idle connections that the client closes before its own time, since the server said so. Sorted as long as a server
+    /// says the same to all.
     told_idle: List,
     /// The requests.
     pub requests: Slab<Request<R>, 2>,
@@ -95,12 +111,10 @@ impl<C: Terms, R: Default> Life<C, R> {
     pub fn new(config: Config) -> Self {
         let config = Config { policy: config.policy.bounded(), ..config };
         Self {
-            policies: vec![config.policy],
+            classes: vec![Class::new(config.policy)],
             config,
             connections: Slab::default(),
             current: Clients::default(),
-            opening: List::default(),
-            idle: vec![List::default()],
             told_idle: List::default(),
             requests: Slab::default(),
             by_id: HashMap::default(),
@@ -120,7 +134,7 @@ impl<C: Terms, R: Default> Life<C, R> {
 
     /// The policy of a class; that of the first for what has none.
     pub fn policy(&self, class: Option<u8>) -> &Policy {
-        self.policies.get(place(class)).unwrap_or(&self.config.policy)
+        self.classes.get(place(class)).map_or(&self.config.policy, |class| &class.policy)
     }
 
     /// The number of the connection that is opened next.
@@ -156,10 +170,10 @@ impl<C: Terms, R: Default> Life<C, R> {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Opening;
         connection.since = now;
-        let port = connection.port;
+        let (port, class) = (connection.port, place(connection.class));
         // Something is outstanding already where it goes as early data.
         let lists = [connection.outstanding.first(), connection.queue.first()];
-        self.connections.append(&mut self.opening, at);
+        self.connections.append(&mut self.classes[class].opening, at);
         if let Some(opener) = lists.into_iter().flatten().next().and_then(|slot| self.requests.get_mut(slot)) {
             opener.is_opener = true;
         }
@@ -196,12 +210,9 @@ impl<C: Terms, R: Default> Life<C, R> {
 
     /// Queries can be written on a connection from now on.
     pub fn come_up(&mut self, at: Slot) {
+        self.leave_rising(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let was_rising = connection.is_rising();
         connection.state = State::Open;
-        if was_rising {
-            self.connections.unlink(&mut self.opening, at);
-        }
         self.connection_counts.open();
     }
 
@@ -343,9 +354,7 @@ impl<C: Terms, R: Default> Life<C, R> {
     /// Takes a connection off its lists and frees its slot.
     pub fn take(&mut self, at: Slot) -> Option<Connection<C>> {
         self.leave_idle(at);
-        if self.connections.get(at)?.is_rising() {
-            self.connections.unlink(&mut self.opening, at);
-        }
+        self.leave_rising(at);
         self.current.forget(at, &self.connections);
         self.connections.remove(at)
     }

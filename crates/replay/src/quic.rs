@@ -156,12 +156,12 @@ impl Quic {
         let Some(&at) = self.by_handle.get(handle.0) else { return };
         self.begin(at);
         let Some(connection) = self.life.connections.get_mut(at) else { return };
-        if connection.state == State::Opening {
-            connection.state = State::Handshaking;
-        }
-        let initial = connection.own.initial;
+        let (initial, is_first) = (connection.own.initial, connection.state == State::Opening);
         connection.own.session.handle_event(event);
         self.by_initial.remove(&initial);
+        if is_first {
+            self.life.begin_handshake(at, arrival.at);
+        }
         self.note_check(at);
         self.advance(at, arrival.at);
         self.call(at);
@@ -266,6 +266,7 @@ impl Quic {
     fn begin_opening(&mut self, at: Slot, now: RunTime, port: u16) {
         let Some(connection) = self.life.connections.get_mut(at) else { return };
         connection.port = port;
+        connection.own.began = now;
         self.life.begin_opening(at, now);
     }
 
@@ -273,7 +274,7 @@ impl Quic {
     fn come_up(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.life.connections.get_mut(at) else { return };
         connection.own.is_full = false;
-        let (took, is_resumed) = (now - connection.since, !connection.own.was_checked);
+        let (took, is_resumed) = (now - connection.own.began, !connection.own.was_checked);
         self.life.note_opener(at, |row| row.handshake_ns = Some(took));
         self.life.come_up(at);
         self.life.connection_counts.resumed += u64::from(is_resumed);
@@ -370,6 +371,7 @@ impl Machine for Quic {
             is_full: false,
             is_leaving: false,
             is_called: false,
+            began: now,
             armed: i64::MAX,
             streams: 0,
             initial,

@@ -9,7 +9,7 @@ use ldplayer_net::poll::{Poll, Ready};
 use ldplayer_net::tcp::{self, ConnectOptions};
 
 use crate::connections::{Action, Connections};
-use crate::life::{End, Machine, Policy};
+use crate::life::{End, Machine};
 use crate::slab::Slot;
 
 /// Set in the tokens of connections, and in no other of the worker's poll.
@@ -22,7 +22,6 @@ pub struct Streams {
     /// The machine.
     pub machine: Connections,
     origin: i64,
-    options: ConnectOptions,
     sockets: Vec<Option<TcpStream>>,
     input: Box<[u8]>,
     output: Vec<u8>,
@@ -32,10 +31,9 @@ pub struct Streams {
 
 impl Streams {
     /// Carries out what `machine` wants, on the clock that began at `origin`.
-    pub fn new(machine: Connections, policy: &Policy, origin: i64) -> Self {
-        let options = ConnectOptions { source: None, nagle: policy.nagle, fast_open: policy.fast_open };
+    pub fn new(machine: Connections, origin: i64) -> Self {
         let input = vec![0; INPUT].into();
-        Self { machine, origin, options, sockets: Vec::new(), input, output: Vec::new(), refused: None }
+        Self { machine, origin, sockets: Vec::new(), input, output: Vec::new(), refused: None }
     }
 
     /// Whether a token of the poll is one of ours.
@@ -81,7 +79,7 @@ impl Streams {
     fn open(&mut self, at: Slot, poll: &Poll) {
         let Some(opening) = self.machine.opening(at) else { return };
         let number = self.machine.number(at).unwrap_or_default();
-        let options = ConnectOptions { source: opening.source, ..self.options };
+        let options = ConnectOptions { source: opening.source, nagle: opening.nagle, fast_open: opening.fast_open };
         let before = self.now();
         let opened = tcp::connect(opening.server, &options)
             .and_then(|stream| poll.add_edge(&stream, token(at, number)).map(|()| stream));

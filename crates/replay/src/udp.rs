@@ -31,8 +31,9 @@ pub struct UdpConfig {
     pub linger: i64,
     /// Where the IDs start.
     pub seed: u64,
-    /// Truncated answers are handed out, to be asked for over TCP, and no end of their queries.
-    pub tc_fallback: bool,
+    /// The classes of clients whose truncated answers are handed out, to be asked for over TCP, and no end of their queries:
+    /// a bit for each, the lowest for clients without a class, too.
+    pub tc_fallback: u64,
 }
 
 /// A query to be handed to the kernel.
@@ -243,7 +244,7 @@ impl Udp {
     fn answer(&mut self, slot: Slot, key: u64, arrival: &Arrival<'_>, message: &Message<'_>) {
         let Some(pending) = self.release(slot) else { return };
         self.answered[remembered_at(key)] = key;
-        if self.config.tc_fallback && message.has(flag::TC) && pending.stage == Stage::Outstanding {
+        if message.has(flag::TC) && pending.stage == Stage::Outstanding && self.falls_back(pending.class) {
             return self.truncated.push(pending);
         }
         let status = if pending.stage == Stage::Lingering { Status::Late } else { Status::Answered };
@@ -257,6 +258,11 @@ impl Udp {
             response_bytes: arrival.octets.len() as u16,
             ..pending.outcome(status, None)
         });
+    }
+
+    /// Whether clients of a class ask again over TCP.
+    fn falls_back(&self, class: Option<u8>) -> bool {
+        self.config.tc_fallback.unbounded_shr(u32::from(class.unwrap_or_default())) & 1 == 1
     }
 
     fn stray(&mut self, arrival: &Arrival<'_>, reason: Reason) {
@@ -404,7 +410,7 @@ mod tests {
     const SHARED: SocketKey = SocketKey::Shared { v6: false, number: 0 };
 
     fn machine() -> Udp {
-        Udp::new(UdpConfig { query_timeout: 1_000, linger: 500, seed: 1, tc_fallback: true })
+        Udp::new(UdpConfig { query_timeout: 1_000, linger: 500, seed: 1, tc_fallback: 1 })
     }
 
     fn route() -> Route {
@@ -458,10 +464,14 @@ mod tests {
         assert_eq!((handed.index, handed.submitted), (7, RunTime(10)));
         assert!(udp.poll_truncated().is_none() && udp.outcomes().is_empty());
         assert_eq!((udp.outstanding(), udp.counts().sent, udp.counts().answered), (0, 1, 0));
-        let mut udp = Udp::new(UdpConfig { tc_fallback: false, ..machine().config });
+        let mut udp = Udp::new(UdpConfig { tc_fallback: 0b10, ..machine().config });
         let sent = send(&mut udp, 7, 10);
         arrive(&mut udp, &truncated(&sent), 25);
         assert!(udp.poll_truncated().is_none() && udp.outcomes().pop().unwrap().tc);
+        assert_eq!(
+            [None, Some(0), Some(1), Some(2), Some(255)].map(|class| udp.falls_back(class)),
+            [false, false, true, false, false]
+        );
     }
 
     #[test]

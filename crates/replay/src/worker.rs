@@ -12,7 +12,7 @@ use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 
 use crate::connections::{ALPN_DOT, Connections, Doh, TlsClient};
-use crate::life::{Config, ConnectionCounts, Machine};
+use crate::life::{Config, ConnectionCounts, Machine, Policy};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
 use crate::quic::{ALPN_DOQ, Doh3, Outgoing, Quic, QuicTls};
@@ -143,7 +143,7 @@ impl<'a> Worker<'a> {
             links,
             origin,
             udp: Udp::new(udp_config(settings)),
-            streams: Streams::new(connections(number, settings)?, &settings.policy, origin),
+            streams: Streams::new(connections(number, settings)?, origin),
             quic: quic(number, settings)?,
             router: Router::new(settings.sources.clone(), settings.servers, settings.max_sockets),
             sockets,
@@ -566,11 +566,22 @@ fn udp_config(settings: &Settings) -> UdpConfig {
         query_timeout: settings.query_timeout,
         linger: settings.query_timeout,
         seed: settings.seed,
-        tc_fallback: settings.policy.tc_fallback,
+        tc_fallback: falling_back(settings),
     }
 }
 
 fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
+/// How clients use connections: each class of them, or all where there are none.
+fn policies(settings: &Settings) -> &[Policy] {
+    let all = std::slice::from_ref(&settings.policy);
+    if settings.classes.is_empty() { all } else { &settings.classes }
+}
+
+/// The classes of clients that ask again over TCP, a bit for each.
+fn falling_back(settings: &Settings) -> u64 {
+    policies(settings).iter().zip(0..u64::BITS).map(|(policy, at)| u64::from(policy.tc_fallback) << at).sum()
+}
+
     let config = config(number, TCP, settings);
     let tls = settings.tls.as_ref();
     let dot = tls.map(|tls| TlsClient::new(tls, ALPN_DOT)).transpose().map_err(io::Error::other)?;

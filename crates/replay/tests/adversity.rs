@@ -143,7 +143,7 @@ fn server_config(certificate: &str) -> Arc<ServerConfig> {
 
 fn trusting(name: &str) -> TlsSettings {
     let trust = TlsTrust::from_file(&data("ca.pem")).unwrap();
-    TlsSettings { trust, name: Some(TlsSettings::parse_name(name).unwrap()), resumption: true, tls12: false }
+    TlsSettings { trust, name: Some(TlsSettings::parse_name(name).unwrap()), resumption: true }
 }
 
 /// A run over a transport against a responder, with its accounts checked.
@@ -165,6 +165,7 @@ fn run_against(
         Settings { query_timeout: 20_000_000_000, max_sockets: 2_000, ..settings(server.responder.address) };
     // What a test counts shall not depend on how busy the machine is.
     settings.policy.connect_timeout = 20_000_000_000;
+    settings.policy.handshake_timeout = 20_000_000_000;
     (settings.tls, settings.tls_port) = (Some(trusting("dns.test")), server.responder.address.port());
     change(&mut settings);
     let mut trace = queries(COUNT, 200_000);
@@ -303,9 +304,9 @@ fn a_server_that_speaks_no_tls_is_waited_for_until_the_handshake_takes_too_long(
     // It takes the first record for a long message, and waits for its end.
     let server = Server::start(None, honest);
     let (rows, counts) = run_against(&server, Transport::Dot, |settings| {
-        settings.policy.connect_timeout = 300_000_000;
+        settings.policy.handshake_timeout = 300_000_000;
     });
-    assert_eq!(tally(&rows), all("tls_failed", Some("connect_timeout")));
+    assert_eq!(tally(&rows), all("tls_failed", Some("handshake_timeout")));
     assert_eq!(counts.opened, 0);
 }
 

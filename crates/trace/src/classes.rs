@@ -1,6 +1,7 @@
 //! Classes of clients: each with a share of the clients, and a way of its own to reach the server.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use hashbrown::HashTable;
 use ldplayer_core::random::{draw, subkey};
@@ -11,8 +12,25 @@ use crate::mutate::{Even, Share};
 use crate::spec::{BadSpec, Table, read};
 
 /// Keys of a class.
-const KEYS: [&str; 8] =
-    ["name", "share", "transport", "idle-timeout", "queries-per-connection", "pipeline", "resumption", "early-data"];
+const KEYS: [&str; 15] = [
+    "name",
+    "share",
+    "transport",
+    "idle-timeout",
+    "queries-per-connection",
+    "pipeline",
+    "connect-timeout",
+    "handshake-timeout",
+    "nagle",
+    "fast-open",
+    "tls-version",
+    "resumption",
+    "early-data",
+    "padding",
+    "tc-fallback",
+];
+/// Octets of a block of padding at most.
+const PADDING_MOST: u64 = 4_096;
 /// Classes at most.
 const MOST: usize = 64;
 /// The bits of a client's hash in the table that say which class it has.
@@ -20,40 +38,82 @@ const CLASS: u64 = MOST as u64 - 1;
 /// Sets these draws apart from others of the same seed.
 const KEY: u64 = 0x636c_6173_7365_7321;
 
-/// A class of clients. What is `None` is as for all other clients.
+/// A class of clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientClass {
     /// Its name in results.
     pub name: String,
     /// Its share of the clients.
     pub share: Share,
-    /// The transport of its queries.
+    /// The transport of its queries; `None` as they were recorded.
     pub transport: Option<Transport>,
+    /// How it uses connections.
+    pub habits: Habits,
+}
+
+/// How a class of clients uses connections. What is `None` is as for all other clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Habits {
     /// How long its connections may be idle, in nanoseconds.
     pub idle_timeout: Option<i64>,
     /// Queries after which it closes a connection.
     pub queries_per_connection: Option<u32>,
     /// Queries outstanding on a connection at once.
     pub pipeline: Option<u32>,
+    /// How long it waits for a sign of the server, in nanoseconds.
+    pub connect_timeout: Option<i64>,
+    /// How long it waits for the end of a handshake, in nanoseconds.
+    pub handshake_timeout: Option<i64>,
+    /// Whether its small segments wait for the acknowledgement of earlier ones.
+    pub nagle: Option<bool>,
+    /// Whether its first query travels with the connection's first segment.
+    pub fast_open: Option<bool>,
+    /// The version of TLS that it speaks over TCP.
+    pub tls_version: Option<TlsVersion>,
     /// Whether it resumes sessions.
     pub resumption: Option<bool>,
     /// Whether it sends queries with the first message of a resumed session.
     pub early_data: Option<bool>,
+    /// The octets to whose multiple it pads queries on encrypted connections; 0 for none.
+    pub padding: Option<u16>,
+    /// Whether it asks again over TCP what was answered truncated.
+    pub tc_fallback: Option<bool>,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// TLS 1.2 (RFC 5246).
+    Tls12,
+    /// TLS 1.3 (RFC 8446).
+    Tls13,
+}
+
+impl TlsVersion {
+    /// How it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tls12 => "1.2",
+            Self::Tls13 => "1.3",
+        }
+    }
+}
+
+impl FromStr for TlsVersion {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        [Self::Tls12, Self::Tls13]
+            .into_iter()
+            .find(|version| version.as_str() == word)
+            .ok_or_else(|| format!("`{word}` is no version of TLS; give 1.2 or 1.3"))
+    }
 }
 
 impl ClientClass {
     /// The clients whose queries go over `transport`, named after it.
     pub fn over(transport: Transport, share: Share) -> Self {
-        Self {
-            name: transport.to_string(),
-            share,
-            transport: Some(transport),
-            idle_timeout: None,
-            queries_per_connection: None,
-            pipeline: None,
-            resumption: None,
-            early_data: None,
-        }
+        Self { name: transport.to_string(), share, transport: Some(transport), habits: Habits::default() }
     }
 }
 
@@ -73,11 +133,6 @@ pub fn read_classes(text: &str) -> Result<Vec<ClientClass>, BadSpec> {
 
 fn read_class(table: Table<'_>) -> Result<ClientClass, BadSpec> {
     let required = |key: &str| table.get(key).ok_or_else(|| table.bad(format!("a class needs a `{key}`")));
-    let number = |key: &str| {
-        let item = table.get(key).map(|item| item.integer(1..=u64::from(u32::MAX)));
-        item.transpose().map(|number| number.map(|number| number as u32))
-    };
-    let truth = |key: &str| table.get(key).map(|item| item.truth()).transpose();
     table.items(&KEYS)?;
     let name = required("name")?;
     let is_word = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
@@ -85,13 +140,30 @@ fn read_class(table: Table<'_>) -> Result<ClientClass, BadSpec> {
         name: name.text()?.to_owned(),
         share: required("share")?.parsed(str::parse)?,
         transport: table.get("transport").map(|item| item.parsed(str::parse)).transpose()?,
-        idle_timeout: table.get("idle-timeout").map(|item| item.span()).transpose()?,
-        queries_per_connection: number("queries-per-connection")?,
-        pipeline: number("pipeline")?,
-        resumption: truth("resumption")?,
-        early_data: truth("early-data")?,
+        habits: read_habits(table)?,
     };
     if is_word(&class.name) { Ok(class) } else { Err(name.bad("a name has letters, digits, `-`, `_` and `.` only")) }
+}
+
+fn read_habits(table: Table<'_>) -> Result<Habits, BadSpec> {
+    let span = |key: &str| table.get(key).map(|item| item.span()).transpose();
+    let number = |key: &str, range| table.get(key).map(|item| item.integer(range)).transpose();
+    let count = |key: &str| number(key, 1..=u64::from(u32::MAX)).map(|count| count.map(|count| count as u32));
+    let truth = |key: &str| table.get(key).map(|item| item.truth()).transpose();
+    Ok(Habits {
+        idle_timeout: span("idle-timeout")?,
+        queries_per_connection: count("queries-per-connection")?,
+        pipeline: count("pipeline")?,
+        connect_timeout: span("connect-timeout")?,
+        handshake_timeout: span("handshake-timeout")?,
+        nagle: truth("nagle")?,
+        fast_open: truth("fast-open")?,
+        tls_version: table.get("tls-version").map(|item| item.parsed(str::parse)).transpose()?,
+        resumption: truth("resumption")?,
+        early_data: truth("early-data")?,
+        padding: number("padding", 0..=PADDING_MOST)?.map(|octets| octets as u16),
+        tc_fallback: truth("tc-fallback")?,
+    })
 }
 
 /// Whether the classes have different names and are all clients together.
@@ -207,9 +279,34 @@ mod tests {
         let classes = read_classes(FILE).unwrap();
         assert_eq!(classes.len(), 5);
         let at_once = classes.iter().find(|class| class.name == "tcp-at-once").unwrap();
-        assert_eq!((at_once.transport, at_once.idle_timeout), (Some(Transport::Tcp), Some(0)));
+        assert_eq!((at_once.transport, at_once.habits.idle_timeout), (Some(Transport::Tcp), Some(0)));
         let fresh = classes.iter().find(|class| class.name == "dot-fresh").unwrap();
-        assert_eq!((fresh.resumption, fresh.pipeline, fresh.early_data), (Some(false), None, None));
+        assert_eq!(
+            fresh.habits,
+            Habits { resumption: Some(false), queries_per_connection: Some(10), ..Habits::default() }
+        );
+    }
+
+    #[test]
+    fn a_class_may_say_all_of_it() {
+        let text = "[[class]]\nname = 'a'\nshare = 1\nidle-timeout = '0.5s'\nqueries-per-connection = 2\npipeline = 3\n\
+            connect-timeout = '1s'\nhandshake-timeout = 2\nnagle = true\nfast-open = false\ntls-version = '1.2'\n\
+            resumption = true\nearly-data = false\npadding = 468\ntc-fallback = true";
+        let habits = Habits {
+            idle_timeout: Some(500_000_000),
+            queries_per_connection: Some(2),
+            pipeline: Some(3),
+            connect_timeout: Some(1_000_000_000),
+            handshake_timeout: Some(2_000_000_000),
+            nagle: Some(true),
+            fast_open: Some(false),
+            tls_version: Some(TlsVersion::Tls12),
+            resumption: Some(true),
+            early_data: Some(false),
+            padding: Some(468),
+            tc_fallback: Some(true),
+        };
+        assert_eq!(read_classes(text).unwrap()[0].habits, habits);
     }
 
     #[test]
@@ -224,6 +321,8 @@ mod tests {
         );
         assert!(refusal(&class("transport = 'sctp'")).contains("sctp"));
         assert!(refusal(&class("pipeline = 0")).contains("from 1 to"));
+        assert!(refusal(&class("padding = 4097")).contains("from 0 to 4096"));
+        assert!(refusal(&class("tls-version = '1.1'")).contains("give 1.2 or 1.3"));
         assert!(refusal("[[class]]\nshare = '100 %'").contains("needs a `name`"));
         assert!(refusal("[[class]]\nname = 'a b'\nshare = 1").contains("letters"));
         assert!(refusal("").contains("[[class]]"));

@@ -23,7 +23,7 @@ mod source;
 mod spec;
 mod tally;
 
-pub use classes::{ClassDraws, ClientClass, check_shares, read_classes};
+pub use classes::{ClassDraws, ClientClass, Habits, TlsVersion, check_shares, read_classes};
 pub use distinct::EXACT_LIMIT;
 pub use error::TraceError;
 pub use inspect::{Families, Inspector, Summary};

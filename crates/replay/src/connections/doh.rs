@@ -61,11 +61,12 @@ impl Connections {
 
     /// Appends the request of a query that is queued and returns its stream, and the length of the message.
     pub(super) fn compose_request(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
-        let connection = self.life.connections.get_mut(at)?;
+        let connection = self.life.connections.get(at)?;
         let server = *self.servers.get(usize::from(connection.own.server))?;
-        let http2 = connection.own.http2.as_mut()?;
+        let class = connection.class;
+        let (wire, block) = (&self.life.requests.get(slot)?.wire, self.life.policy(class).padding);
+        let http2 = self.life.connections.get_mut(at)?.own.http2.as_mut()?;
         let doh = self.doh.as_mut()?;
-        let (wire, block) = (&self.life.requests.get(slot)?.wire, self.life.config.policy.padding);
         let (head, message) = doh.requests.prepare(server, wire, block, Head::new);
         let length = message.len() as u16;
         let stream = http2.open(head, message, out);

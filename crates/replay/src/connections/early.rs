@@ -22,7 +22,8 @@ impl Connections {
 
     /// Appends queued queries as early data, from the first to one that has no room or may not.
     pub(super) fn compose_early(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
-        let most = ADDED + usize::from(self.life.config.policy.padding);
+        let Some(connection) = self.life.connections.get(at) else { return };
+        let most = ADDED + usize::from(self.life.policy(connection.class).padding);
         let room = self.early_room(at);
         while room > 0
             && let Some(slot) = self.life.connections.get(at).and_then(|connection| connection.queue.first())

@@ -4,21 +4,27 @@ use std::net::IpAddr;
 
 use ldplayer_core::{Reason, RunTime, Transport};
 
+use super::Connections;
 use super::connection::Connection;
-use super::{Connections, tls};
+use super::tls::{self, Handshake};
 use crate::life::{End, Machine, State};
 use crate::slab::Slot;
 
 impl Connections {
     pub(super) fn start_tls(&mut self, at: Slot, now: RunTime) {
         let rememberer = self.rememberer(at);
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
-        connection.state = State::Handshaking;
-        let (class, transport) = (connection.class, connection.transport);
+        self.life.begin_handshake(at, now);
+        let Some(connection) = self.life.connections.get(at) else { return };
+        let transport = connection.transport;
         let server = self.servers[usize::from(connection.own.server)];
-        // Messages need no greeting before them, as other protocols do, and so can go with the first message of TLS.
-        let early = transport == Transport::Dot && self.life.policy(class).early_data;
-        let session = self.tls_of(transport).and_then(|tls| tls.start(rememberer, server, now, early).ok());
+        let policy = self.life.policy(connection.class);
+        let handshake = match (policy.tls12, policy.early_data) {
+            (true, _) => Handshake::Tls12,
+            // Messages need no greeting before them, as other protocols do, and so can go with the first message of TLS.
+            (false, true) if transport == Transport::Dot => Handshake::Tls13Early,
+            (false, _) => Handshake::Tls13,
+        };
+        let session = self.tls_of(transport).and_then(|tls| tls.start(rememberer, server, now, handshake).ok());
         let Some(connection) = self.life.connections.get_mut(at) else { return };
         match session {
             Some(session) => {

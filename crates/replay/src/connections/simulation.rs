@@ -79,7 +79,7 @@ pub struct Network {
 
 /// A policy with round times for the tests.
 pub fn policy() -> Policy {
-    Policy { idle_timeout: 5_000, connect_timeout: 400, ..Policy::default() }
+    Policy { idle_timeout: 5_000, connect_timeout: 400, handshake_timeout: 400, ..Policy::default() }
 }
 
 pub fn config(policy: Policy) -> Config {

@@ -1,14 +1,16 @@
 //! Classes of clients, each with a policy of its own, in one machine.
 
-use ldplayer_core::{RunTime, Status};
+use ldplayer_core::{Reason, RunTime, Status};
 use proptest::prelude::*;
 
-use super::simulation::{DELAY, Network, Reply, answer, config, of_class, policy, tcp_query};
+use super::simulation::{Accept, DELAY, Network, Reply, answer, config, of_class, policy, route, tcp_query};
+use super::tests_tls::{dot_query, server, settings};
+use super::{ALPN_DOT, Action, Connections, TlsClient};
 use crate::life::{Config, Machine, Policy};
 
 fn network(classes: &[Policy]) -> Network {
     let mut network = Network::honest(policy());
-    network.machine = super::Connections::new(config(policy()), None).with_classes(classes);
+    network.machine = Connections::new(config(policy()), None).with_classes(classes);
     network
 }
 
@@ -58,10 +60,67 @@ fn each_class_has_its_own_number_of_queries_and_pipeline() {
 }
 
 #[test]
+fn each_class_waits_for_its_own_time_for_a_connection_and_for_its_handshake() {
+    let waits = |connect_timeout, handshake_timeout| Policy { connect_timeout, handshake_timeout, ..policy() };
+    let classes = [waits(300, 100), waits(100, 300)];
+    for (accept, after, status, reason) in [
+        (Accept::Never, [300, 100], Status::ConnectFailed, Reason::ConnectTimeout),
+        // A server that takes the first record for a long message, and waits for its end.
+        (Accept::Yes, [2 * DELAY + 100, 2 * DELAY + 300], Status::TlsFailed, Reason::HandshakeTimeout),
+    ] {
+        for (class, after) in [0, 1].into_iter().zip(after) {
+            let mut network = network(&classes);
+            let tls = Some(TlsClient::new(&settings(), ALPN_DOT).unwrap());
+            network.machine = Connections::new(config(policy()), tls).with_classes(&classes);
+            network.accept = accept;
+            let rows = network.replay([of_class(class, dot_query(0, 1, 0))]);
+            assert_eq!((rows[0].status, rows[0].reason, network.now), (status, Some(reason), after));
+        }
+    }
+}
+
+#[test]
+fn each_class_opens_its_connections_in_its_own_way() {
+    let classes = [policy(), Policy { nagle: true, ..policy() }, Policy { fast_open: true, ..policy() }];
+    let mut machine = network(&classes).machine;
+    for class in 0..3 {
+        machine.handle_query(RunTime(0), of_class(class, tcp_query(class.into(), class, 0)), route());
+    }
+    let opened = std::iter::from_fn(|| machine.poll_action()).filter_map(|action| match action {
+        Action::Open(at) => Some(at),
+        Action::Write(_) | Action::Close(_) => None,
+    });
+    let ways = opened.collect::<Vec<_>>().into_iter().filter_map(|at| machine.opening(at));
+    let ways: Vec<_> = ways.map(|opening| (opening.nagle, opening.fast_open)).collect();
+    assert_eq!(ways, [(false, false), (true, false), (false, true)]);
+}
+
+#[test]
+fn each_class_has_its_own_version_of_tls_and_its_own_padding() {
+    let classes = [policy(), Policy { tls12: true, padding: 0, ..policy() }];
+    let mut network =
+        Network::encrypted(policy(), &settings(), server("server.pem"), |_, message| vec![answer(message)]);
+    let tls = Some(TlsClient::new(&settings(), ALPN_DOT).unwrap());
+    network.machine = Connections::new(config(policy()), tls).with_classes(&classes);
+    let queries = [0, 1].map(|class| {
+        let mut query = dot_query(class.into(), class, 0);
+        let mut wire = query.wire.to_vec();
+        wire[11] = 1;
+        wire.extend([0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);
+        query.wire = wire.into();
+        of_class(class, query)
+    });
+    let rows = network.replay(queries);
+    let round_trips = rows.iter().map(|row| (row.answered.unwrap() - row.submitted.unwrap()) / (2 * DELAY));
+    assert_eq!(round_trips.collect::<Vec<_>>(), [3, 4]);
+    assert!(rows[0].query_bytes == 128 && rows[1].query_bytes < 128, "{rows:?}");
+}
+
+#[test]
 fn the_connection_that_was_idle_for_longest_makes_room_whatever_its_class() {
     let classes = [Policy { idle_timeout: 9_000, ..policy() }, Policy { idle_timeout: 4_000, ..policy() }];
     let mut network = network(&classes);
-    network.machine = super::Connections::new(Config { most: 2, ..config(policy()) }, None).with_classes(&classes);
+    network.machine = Connections::new(Config { most: 2, ..config(policy()) }, None).with_classes(&classes);
     let queries = [(0, 1, 0), (1, 2, 300), (1, 3, 600), (1, 2, 900)];
     let queries = queries
         .into_iter()
@@ -109,7 +168,7 @@ fn a_query_sent_again_keeps_its_class() {
         _ => vec![answer(message)],
     });
     let classes = [policy(), Policy { idle_timeout: 0, ..policy() }];
-    network.machine = super::Connections::new(config(policy()), None).with_classes(&classes);
+    network.machine = Connections::new(config(policy()), None).with_classes(&classes);
     let rows = network.replay([of_class(1, tcp_query(0, 1, 0))]);
     assert_eq!((rows[0].status, rows[0].resent, rows[0].class), (Status::Answered, true, Some(1)));
     assert_eq!((network.machine.connection_counts().closed_idle, network.now), (1, 8 * DELAY));

@@ -180,7 +180,10 @@ fn a_handshake_that_fails_fails_what_went_early() {
     network.tls = None;
     let rows = network.replay([dot_query(1, 1, 1_000), dot_query(2, 1, 1_030)]);
     let failed = |row: &Outcome| (row.status, row.reason, row.early_data);
-    assert!(rows.iter().all(|row| failed(row) == (Status::TlsFailed, Some(Reason::ConnectTimeout), false)), "{rows:?}");
+    assert!(
+        rows.iter().all(|row| failed(row) == (Status::TlsFailed, Some(Reason::HandshakeTimeout), false)),
+        "{rows:?}"
+    );
     let counts = network.machine.counts();
     assert_eq!((counts.sent, counts.answered, counts.failed), (3, 1, 2));
     assert!(network.machine.life.by_id.is_empty() && network.machine.life.requests.len() == 0);

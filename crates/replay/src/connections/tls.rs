@@ -12,7 +12,7 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, TransmitTlsData, UnbufferedStatus, WriteTraffic};
 use rustls::{AlertDescription, CertificateError, ClientConfig, Error, HandshakeKind, ProtocolVersion};
 
-pub use self::client::{ALPN_DOT, ALPN_H2, TlsClient, TlsError, TlsSettings, TlsTrust, Unchecked};
+pub use self::client::{ALPN_DOT, ALPN_H2, Handshake, TlsClient, TlsError, TlsSettings, TlsTrust, Unchecked};
 use self::records::Records;
 pub use self::tickets::Tickets;
 

@@ -37,7 +37,7 @@ pub trait Terms {
 pub struct Connection<C> {
     /// Number within the run.
     pub number: u64,
-    /// When its opening began; once it is idle, since when.
+    /// When its opening began; then when its handshake did; once it is idle, since when.
     pub since: RunTime,
     /// The client as recorded.
     pub client: IpAddr,

@@ -4,10 +4,10 @@
 use ldplayer_core::message::HEADER;
 use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status};
 
-use super::{Connection, ConnectionCounts, End, Key, Life, Policy, Request, Stage, State, Terms};
+use super::{Class, Connection, ConnectionCounts, End, Key, Life, Policy, Request, Stage, State, Terms};
 use crate::counts::Counts;
 use crate::route::Route;
-use crate::slab::{List, Slot};
+use crate::slab::Slot;
 
 /// A connection of a machine.
 type ConnectionOf<M> = Connection<<M as Machine>::Connection>;
@@ -62,8 +62,7 @@ pub trait Machine: Sized {
     fn with_classes(mut self, classes: &[Policy]) -> Self {
         if !classes.is_empty() {
             let life = self.life_mut();
-            life.policies = classes.iter().map(|policy| policy.bounded()).collect();
-            life.idle = classes.iter().map(|_| List::default()).collect();
+            life.classes = classes.iter().map(|policy| Class::new(policy.bounded())).collect();
         }
         self
     }
@@ -242,6 +241,9 @@ pub trait Machine: Sized {
         while let Some((_, at)) = self.life().first_opening().filter(is_over) {
             self.handle_failed(at, Reason::ConnectTimeout);
         }
+        while let Some((_, at)) = self.life().first_handshaking().filter(is_over) {
+            self.handle_failed(at, Reason::HandshakeTimeout);
+        }
         while let Some((_, slot)) = self.life().first_waiting().filter(is_over) {
             self.expire(slot, now, None);
         }
@@ -293,7 +295,7 @@ pub trait Machine: Sized {
 
     /// Whether a connection is on its way up, so that what comes next should not wait.
     fn is_opening_any(&self) -> bool {
-        !self.life().opening.is_empty()
+        self.life().is_opening_any()
     }
 
     /// The accounts of queries.

@@ -1,18 +1,44 @@
-//! Which connections are idle, what is overdue, and when something will be.
+//! Which connections are on their way up or idle, what is overdue, and when something will be.
 
 use ldplayer_core::RunTime;
 
-use super::{Connection, Life, State, Terms, place};
+use super::{Class, Connection, Life, State, Terms, place};
 use crate::slab::{List, Slot};
 
 impl<C: Terms, R: Default> Life<C, R> {
+    /// The server of a connection has been heard of, and its handshake is under way from `now` on.
+    pub fn begin_handshake(&mut self, at: Slot, now: RunTime) {
+        self.leave_rising(at);
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.state = State::Handshaking;
+        connection.since = now;
+        let list = &mut self.classes[place(connection.class)].handshaking;
+        self.connections.append(list, at);
+    }
+
+    /// A connection is not on its way up any more, if it was.
+    pub(super) fn leave_rising(&mut self, at: Slot) {
+        let Some(connection) = self.connections.get(at) else { return };
+        let class = &mut self.classes[place(connection.class)];
+        match connection.state {
+            State::Opening => self.connections.unlink(&mut class.opening, at),
+            State::Handshaking => self.connections.unlink(&mut class.handshaking, at),
+            State::Wanted | State::Open | State::Idle => {}
+        }
+    }
+
+    /// Whether a connection is on its way up.
+    pub(super) fn is_opening_any(&self) -> bool {
+        self.classes.iter().any(|class| !class.opening.is_empty() || !class.handshaking.is_empty())
+    }
+
     /// A connection is idle from `now` on.
     pub(super) fn rest(&mut self, at: Slot, now: RunTime) {
         let is_told = self.is_told(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Idle;
         connection.since = now;
-        let list = if is_told { &mut self.told_idle } else { &mut self.idle[place(connection.class)] };
+        let list = if is_told { &mut self.told_idle } else { &mut self.classes[place(connection.class)].idle };
         self.connections.append(list, at);
     }
 
@@ -21,7 +47,7 @@ impl<C: Terms, R: Default> Life<C, R> {
         let is_told = self.is_told(at);
         let Some(connection) = self.connections.get_mut(at).filter(|it| it.state == State::Idle) else { return };
         connection.state = State::Open;
-        let list = if is_told { &mut self.told_idle } else { &mut self.idle[place(connection.class)] };
+        let list = if is_told { &mut self.told_idle } else { &mut self.classes[place(connection.class)].idle };
         self.connections.unlink(list, at);
     }
 
@@ -36,21 +62,31 @@ impl<C: Terms, R: Default> Life<C, R> {
 
     /// The connection that has been idle for longest; those that their server wants closed sooner come first.
     pub(super) fn longest_idle(&self) -> Option<Slot> {
-        let first = self.idle.iter().filter_map(List::first);
+        let first = self.classes.iter().filter_map(|class| class.idle.first());
         let oldest = || first.min_by_key(|&at| self.connections.get(at).map(|connection| connection.since));
         self.told_idle.first().or_else(oldest)
     }
 
-    /// The connection that should have come up first, and when it should have.
+    /// The connection whose server should have been heard of first, and when it should have been.
     pub(super) fn first_opening(&self) -> Option<(RunTime, Slot)> {
-        self.first_since(&self.opening, self.config.policy.connect_timeout)
+        self.first_of_classes(|class| (&class.opening, class.policy.connect_timeout))
+    }
+
+    /// The connection whose handshake should have been through first, and when it should have been.
+    pub(super) fn first_handshaking(&self) -> Option<(RunTime, Slot)> {
+        self.first_of_classes(|class| (&class.handshaking, class.policy.handshake_timeout))
     }
 
     /// The connection that is idle for long enough first, and when it is.
     pub(super) fn first_idle(&self) -> Option<(RunTime, Slot)> {
-        let classes = self.idle.iter().zip(&self.policies);
-        let of_classes = classes.filter_map(|(list, policy)| self.first_since(list, policy.idle_timeout));
-        of_classes.chain(self.first_told()).min_by_key(|first| first.0)
+        let own = self.first_of_classes(|class| (&class.idle, class.policy.idle_timeout));
+        own.into_iter().chain(self.first_told()).min_by_key(|first| first.0)
+    }
+
+    /// The first of all classes, each with a list and a timeout of its own.
+    fn first_of_classes(&self, of: impl Fn(&Class) -> (&List, i64)) -> Option<(RunTime, Slot)> {
+        let firsts = self.classes.iter().map(of).filter_map(|(list, timeout)| self.first_since(list, timeout));
+        firsts.min_by_key(|first| first.0)
     }
 
     fn first_told(&self) -> Option<(RunTime, Slot)> {
@@ -80,7 +116,8 @@ impl<C: Terms, R: Default> Life<C, R> {
 
     /// When something is overdue next.
     pub fn poll_timeout(&self) -> Option<RunTime> {
-        let firsts = [self.first_opening(), self.first_idle(), self.first_waiting(), self.first_lingering()];
-        firsts.into_iter().flatten().map(|first| first.0).min()
+        let connections = [self.first_opening(), self.first_handshaking(), self.first_idle()];
+        let requests = [self.first_waiting(), self.first_lingering()];
+        connections.into_iter().chain(requests).flatten().map(|first| first.0).min()
     }
 }

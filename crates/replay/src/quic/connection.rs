@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use ldplayer_core::RunTime;
 use quinn_proto::ConnectionHandle;
 
 use super::http3::Http3;
@@ -28,6 +29,8 @@ pub struct Own {
     pub is_leaving: bool,
     /// It is on the list of those that may have something to send.
     pub is_called: bool,
+    /// When the kernel had its first packet.
+    pub began: RunTime,
     /// When it is next woken, in nanoseconds of run time; `i64::MAX` for never.
     pub armed: i64,
     /// Streams of queries that have not come to their end.

@@ -51,12 +51,12 @@ impl Quic {
     fn write_one(&mut self, at: Slot, slot: Slot, id: StreamId, now: RunTime, is_open: bool) {
         let Some(connection) = self.life.connections.get_mut(at) else { return };
         connection.own.streams += 1;
-        let is_resumed = is_open && !connection.own.was_checked;
+        let (is_resumed, class) = (is_open && !connection.own.was_checked, connection.class);
         self.life.write(at, slot, id.into());
         if is_open {
             self.life.submit(slot, now);
         }
-        let block = self.life.config.policy.padding;
+        let block = self.life.policy(class).padding;
         let Some(request) = self.life.requests.get_mut(slot) else { return };
         request.row.resumed = is_resumed;
         (request.own.output, request.row.query_bytes) = match (&mut self.doh3, request.row.transport) {

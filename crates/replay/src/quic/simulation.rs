@@ -111,12 +111,17 @@ pub fn data(name: &str) -> PathBuf {
 
 /// A policy for the tests.
 pub fn policy() -> Policy {
-    Policy { idle_timeout: 20_000 * MS, connect_timeout: 4_000 * MS, ..Policy::default() }
+    Policy {
+        idle_timeout: 20_000 * MS,
+        connect_timeout: 4_000 * MS,
+        handshake_timeout: 4_000 * MS,
+        ..Policy::default()
+    }
 }
 
 pub fn settings() -> TlsSettings {
     let trust = TlsTrust::from_file(&data("ca.pem")).unwrap();
-    TlsSettings { trust, name: None, resumption: true, tls12: false }
+    TlsSettings { trust, name: None, resumption: true }
 }
 
 /// The configuration of a server with a certificate: streams at once for each client, early data taken or not.

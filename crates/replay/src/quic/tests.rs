@@ -391,7 +391,8 @@ fn a_bad_network_loses_no_query() {
     let faults = Faults { lost: 20, jitter: 30 * MS };
     for idle_timeout in [60, 20_000] {
         let policy =
-            Policy { idle_timeout: idle_timeout * MS, connect_timeout: 60_000 * MS, early_data: true, ..policy() };
+        let (idle_timeout, long) = (idle_timeout * MS, 60_000 * MS);
+            Policy { idle_timeout, connect_timeout: long, handshake_timeout: long, early_data: true, ..policy() };
         let mut network = Network::new(policy, &settings(), early_server(), |_, message| answer(message));
         network.faults = faults;
         let rows = network.replay((0..300).map(|number| doq_query(number, (number % 7) as u8, number as i64 * 15)));

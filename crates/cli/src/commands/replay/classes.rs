@@ -6,7 +6,7 @@ use std::path::Path;
 use ldplayer_core::{Transport, UnknownTransport};
 use ldplayer_replay::{PIPELINE_MOST, Policy};
 use ldplayer_trace::mutate::Share;
-use ldplayer_trace::{ClassDraws, ClientClass, check_shares, read_classes};
+use ldplayer_trace::{ClassDraws, ClientClass, Habits, TlsVersion, check_shares, read_classes};
 
 use crate::failure::Failure;
 
@@ -37,18 +37,25 @@ pub fn encrypted(classes: &[ClientClass]) -> Option<Transport> {
 
 /// The policy of each class: that of all clients, and what the class says otherwise.
 pub fn policies(classes: &[ClientClass], all: Policy) -> Vec<Policy> {
-    let policy = |class: &ClientClass| {
-        Policy {
-            idle_timeout: class.idle_timeout.unwrap_or(all.idle_timeout),
-            queries_per_connection: class.queries_per_connection.unwrap_or(all.queries_per_connection),
-            pipeline: class.pipeline.unwrap_or(all.pipeline).min(PIPELINE_MOST),
-            resumption: class.resumption.unwrap_or(all.resumption),
-            early_data: class.early_data.unwrap_or(all.early_data),
-            ..all
-        }
-        .bounded()
-    };
-    classes.iter().map(policy).collect()
+    classes.iter().map(|class| policy(&class.habits, all)).collect()
+}
+
+fn policy(habits: &Habits, all: Policy) -> Policy {
+    Policy {
+        idle_timeout: habits.idle_timeout.unwrap_or(all.idle_timeout),
+        queries_per_connection: habits.queries_per_connection.unwrap_or(all.queries_per_connection),
+        pipeline: habits.pipeline.unwrap_or(all.pipeline).min(PIPELINE_MOST),
+        connect_timeout: habits.connect_timeout.unwrap_or(all.connect_timeout),
+        handshake_timeout: habits.handshake_timeout.unwrap_or(all.handshake_timeout),
+        nagle: habits.nagle.unwrap_or(all.nagle),
+        fast_open: habits.fast_open.unwrap_or(all.fast_open),
+        tls12: habits.tls_version.map_or(all.tls12, |version| version == TlsVersion::Tls12),
+        resumption: habits.resumption.unwrap_or(all.resumption),
+        early_data: habits.early_data.unwrap_or(all.early_data),
+        padding: habits.padding.unwrap_or(all.padding),
+        tc_fallback: habits.tc_fallback.unwrap_or(all.tc_fallback),
+    }
+    .bounded()
 }
 
 /// The classes for `run.json`, as they are meant.
@@ -61,8 +68,15 @@ pub fn config(classes: &[ClientClass], all: Policy) -> serde_json::Value {
             "idle_timeout_s": policy.idle_timeout as f64 / 1e9,
             "queries_per_connection": (policy.queries_per_connection < u32::MAX).then_some(policy.queries_per_connection),
             "pipeline": policy.pipeline,
+            "connect_timeout_s": policy.connect_timeout as f64 / 1e9,
+            "handshake_timeout_s": policy.handshake_timeout as f64 / 1e9,
+            "nagle": policy.nagle,
+            "fast_open": policy.fast_open,
+            "tls_version": if policy.tls12 { TlsVersion::Tls12 } else { TlsVersion::Tls13 }.as_str(),
             "resumption": policy.resumption,
             "early_data": policy.early_data,
+            "padding": policy.padding,
+            "tc_fallback": policy.tc_fallback,
         })
     };
     classes.iter().zip(policies(classes, all)).map(class).collect()
@@ -105,6 +119,19 @@ mod tests {
         let [a, b] = policies(&classes, all)[..] else { panic!("two classes") };
         assert_eq!((a.idle_timeout, a.pipeline, a.queries_per_connection), (0, PIPELINE_MOST, 9));
         assert_eq!((b.idle_timeout, b.pipeline, b.queries_per_connection), (Policy::IDLE_TIMEOUT, 3, 9));
+        let text = "[[class]]\nname = 'a'\nshare = 1\nconnect-timeout = 1\nhandshake-timeout = 2\nnagle = true\n\
+            fast-open = true\ntls-version = '1.2'\npadding = 0\ntc-fallback = true";
+        let expected = Policy {
+            connect_timeout: 1_000_000_000,
+            handshake_timeout: 2_000_000_000,
+            nagle: true,
+            fast_open: true,
+            tls12: true,
+            padding: 0,
+            tc_fallback: true,
+            ..all
+        };
+        assert_eq!(policies(&read_classes(text).unwrap(), all), [expected]);
         let config = config(&classes, all);
         assert_eq!((&config[0]["idle_timeout_s"], &config[1]["share_percent"]), (&0.0.into(), &60.0.into()));
     }

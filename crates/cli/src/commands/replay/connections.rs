@@ -9,6 +9,7 @@ use ldplayer_replay::{
     TlsSettings, TlsTrust,
 };
 use ldplayer_results::Connections;
+use ldplayer_trace::TlsVersion;
 
 use crate::failure::Failure;
 
@@ -35,9 +36,12 @@ pub struct ConnectionArgs {
     /// Queries outstanding at once on a connection; the next one opens another [default: 32768, all that there are IDs for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PIPELINE_MOST)))]
     pub pipeline: Option<u32>,
-    /// How long a connection may take to come up, handshakes included
+    /// How long a server may leave the opening of a connection without a sign of it
     #[arg(long, value_name = "S", default_value = "5s")]
     pub connect_timeout: Span,
+    /// How long the handshake of TLS or QUIC may take from then on
+    #[arg(long, value_name = "S", default_value = "5s")]
+    pub handshake_timeout: Span,
     /// Ask again over TCP what was answered truncated over UDP, as a stub does; both are one query
     #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
     pub tc_fallback: bool,
@@ -57,8 +61,8 @@ pub struct ConnectionArgs {
     #[arg(long, value_name = "NAME")]
     pub tls_name: Option<String>,
     /// Version of TLS
-    #[arg(long, value_name = "1.2|1.3", default_value = "1.3", value_parser = ["1.2", "1.3"])]
-    pub tls_version: String,
+    #[arg(long, value_name = "1.2|1.3", default_value = "1.3")]
+    pub tls_version: TlsVersion,
     /// Port of the servers for DNS over TLS, QUIC and HTTPS [default: that of --server with --transport dot, doq, doh2 or doh3,
     /// unless it is 53; else 853, and 443 over HTTPS]
     #[arg(long, value_name = "PORT")]
@@ -92,8 +96,10 @@ impl ConnectionArgs {
             queries_per_connection: self.queries_per_connection.unwrap_or(u32::MAX),
             pipeline: self.pipeline.unwrap_or(PIPELINE_MOST),
             connect_timeout: self.connect_timeout.ns(),
+            handshake_timeout: self.handshake_timeout.ns(),
             nagle: self.nagle,
             fast_open: self.fast_open,
+            tls12: self.tls_version == TlsVersion::Tls12,
             resumption: true,
             early_data: self.early_data,
             padding: self.padding,
@@ -114,7 +120,6 @@ impl ConnectionArgs {
             trust: self.trust()?,
             name: name.map_err(|error| anyhow::anyhow!("--tls-name: {error}"))?,
             resumption: self.resumption,
-            tls12: self.tls_version == "1.2",
         }))
     }
 
@@ -153,13 +158,14 @@ impl ConnectionArgs {
             "queries_per_connection": self.queries_per_connection,
             "pipeline": policy.pipeline,
             "connect_timeout_s": policy.connect_timeout as f64 / 1e9,
+            "handshake_timeout_s": policy.handshake_timeout as f64 / 1e9,
             "tc_fallback": policy.tc_fallback,
             "nagle": policy.nagle,
             "fast_open": policy.fast_open,
             "tls_ca": self.tls_ca,
             "tls_insecure": self.tls_insecure,
             "tls_name": self.tls_name,
-            "tls_version": self.tls_version,
+            "tls_version": self.tls_version.as_str(),
             "resumption": self.resumption,
             "early_data": policy.early_data,
             "padding": policy.padding,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::super::http2::frames::{append_header, append_words, flag, kind, split};
 use super::super::http2::{ErrorCode, PREFACE};
-use super::super::simulation::{Network, Reply, config, number, policy};
+use super::super::simulation::{DELAY, Network, Reply, config, number, policy};
 use super::{accounts_hold, doh_query, forgets_all, of, queries};
 use crate::doh::DohMethod;
 use crate::life::Machine;

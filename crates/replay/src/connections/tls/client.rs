@@ -12,7 +12,9 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, version};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, SupportedProtocolVersion, version,
+};
 
 use super::Tls;
 use super::tickets::Tickets;
@@ -40,8 +42,17 @@ pub struct TlsSettings {
     pub name: Option<ServerName<'static>>,
     /// Clients resume their own earlier sessions.
     pub resumption: bool,
-    /// TLS 1.2 instead of 1.3.
-    pub tls12: bool,
+}
+
+/// What a handshake offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// TLS 1.2.
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+    /// TLS 1.3, with content before the handshake is through.
+    Tls13Early,
 }
 
 /// What is wrong with TLS settings.
@@ -92,9 +103,8 @@ impl TlsSettings {
 
 /// What the sessions of a worker's clients are made from.
 pub struct TlsClient {
-    config: Arc<ClientConfig>,
-    /// The same, with early data.
-    early: Arc<ClientConfig>,
+    /// Of each [`Handshake`].
+    configs: [Arc<ClientConfig>; 3],
     tickets: Arc<Tickets>,
     name: Option<ServerName<'static>>,
 }
@@ -111,36 +121,39 @@ impl TlsClient {
     /// # Errors
     /// When the library supports no such handshake.
     pub fn new(settings: &TlsSettings, protocol: &[u8]) -> Result<Self, Error> {
-        let provider = Arc::new(default_provider());
-        let versions = if settings.tls12 { &[&version::TLS12] } else { &[&version::TLS13] };
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
-        let mut config = match &settings.trust {
-            TlsTrust::Roots(roots) => builder.with_root_certificates(Arc::clone(roots)),
-            TlsTrust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider))),
-        }
-        .with_no_client_auth();
         let tickets = Arc::new(Tickets::default());
-        config.alpn_protocols = vec![protocol.to_vec()];
-        config.resumption = match settings.resumption {
+        let resumption = match settings.resumption {
             true => Resumption::store(Arc::clone(&tickets) as _),
             false => Resumption::disabled(),
         };
-        // So that a session that is up can do without what its handshake needed.
-        config.enable_secret_extraction = true;
-        let mut early = config.clone();
+        let config = |version| -> Result<ClientConfig, Error> {
+            let mut config = config(&settings.trust, version)?;
+            config.alpn_protocols = vec![protocol.to_vec()];
+            config.resumption = resumption.clone();
+            // So that a session that is up can do without what its handshake needed.
+            config.enable_secret_extraction = true;
+            Ok(config)
+        };
+        let (tls12, tls13) = (config(&version::TLS12)?, config(&version::TLS13)?);
+        let mut early = tls13.clone();
         early.enable_early_data = true;
-        Ok(Self { config: Arc::new(config), early: Arc::new(early), tickets, name: settings.name.clone() })
+        Ok(Self { configs: [tls12, tls13, early].map(Arc::new), tickets, name: settings.name.clone() })
     }
 
-    /// A session of `client` with `server`; `None` is a client that resumes no sessions. With `early`, it may take content
-    /// before the handshake is through.
+    /// A session of `client` with `server`; `None` is a client that resumes no sessions.
     ///
     /// # Errors
     /// When the configuration allows no handshake.
-    pub fn start(&self, client: Option<IpAddr>, server: SocketAddr, now: RunTime, early: bool) -> Result<Tls, Error> {
+    pub fn start(
+        &self,
+        client: Option<IpAddr>,
+        server: SocketAddr,
+        now: RunTime,
+        handshake: Handshake,
+    ) -> Result<Tls, Error> {
         self.set_client(client);
         let name = self.name.clone().unwrap_or_else(|| ServerName::from(server.ip()));
-        let mut session = Tls::start(if early { &self.early } else { &self.config }, name, now)?;
+        let mut session = Tls::start(&self.configs[handshake as usize], name, now)?;
         session.allow_early(self.tickets.early());
         Ok(session)
     }
@@ -149,6 +162,17 @@ impl TlsClient {
     pub fn set_client(&self, client: Option<IpAddr>) {
         self.tickets.set_client(client);
     }
+}
+
+/// A configuration for one version of TLS.
+fn config(trust: &TlsTrust, version: &'static SupportedProtocolVersion) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(&[version])?;
+    let builder = match trust {
+        TlsTrust::Roots(roots) => builder.with_root_certificates(Arc::clone(roots)),
+        TlsTrust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider))),
+    };
+    Ok(builder.with_no_client_auth())
 }
 
 /// Accepts any certificate, and spends no time on it.

@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
     use crate::connections::tests_tls::{server, settings};
-    use crate::connections::tls::{ALPN_DOT, Tls, TlsClient};
+    use crate::connections::tls::{ALPN_DOT, Handshake, Tls, TlsClient};
 
     /// A session that is up, and its server.
     struct Pair {
@@ -270,7 +270,7 @@ mod tests {
         fn new() -> Self {
             let client = TlsClient::new(&settings(), ALPN_DOT).unwrap();
             let address = "198.51.100.1:853".parse().unwrap();
-            let tls = client.start(None, address, RunTime(0), false).unwrap();
+            let tls = client.start(None, address, RunTime(0), Handshake::Tls13).unwrap();
             let mut pair = Self { tls, server: ServerConnection::new(server("server.pem")).unwrap() };
             while !pair.tls.is_up() || pair.server.is_handshaking() {
                 pair.serve();
