@@ -256,7 +256,9 @@ pub struct Outcome {
     pub submitted: Option<RunTime>,
     /// When the kernel stamped it as sent, if asked for.
     pub sent: Option<RunTime>,
-    /// When the response arrived (kernel stamp where there is one).
+    /// When the first octet of the response arrived; `None` over UDP, where it comes whole.
+    pub first_byte: Option<RunTime>,
+    /// When the response had arrived as a whole (kernel stamp where there is one).
     pub answered: Option<RunTime>,
     /// How it ended.
     pub status: Status,
@@ -325,6 +327,7 @@ impl Outcome {
         intended: RunTime(0),
         submitted: None,
         sent: None,
+        first_byte: None,
         answered: None,
         status: Status::Timeout,
         reason: None,

@@ -247,16 +247,17 @@ impl Connections {
         if connection.own.http2.is_some() {
             return self.handle_frames(at, number, now, octets);
         }
-        let mut kept = connection.take_input();
+        let (mut kept, mut since) = connection.take_input(now);
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
         while let Some(message) = framing::split(&mut rest) {
-            self.handle_message(at, number, now, message);
+            self.handle_message(at, number, [since, now], message);
+            since = now;
         }
         let Some(connection) = self.life.connections.get_mut(at) else { return };
         let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
         let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
-        connection.keep_input(kept);
+        connection.keep_input(kept, since);
         self.settle(at, now);
     }
 
@@ -316,7 +317,8 @@ impl Connections {
         id
     }
 
-    fn handle_message(&mut self, at: Slot, number: u64, now: RunTime, octets: &[u8]) {
+    /// Takes a message whose first octet arrived at the first time, and its last one at the second.
+    fn handle_message(&mut self, at: Slot, number: u64, [since, now]: [RunTime; 2], octets: &[u8]) {
         let Some(message) = Message::new(octets).filter(Message::is_response) else {
             return self.stray(at, now, octets, Reason::Garbage);
         };
@@ -326,6 +328,7 @@ impl Connections {
         if !self.life.is_of(slot, &message) {
             return self.stray(at, now, octets, Reason::QuestionMismatch);
         }
+        self.life.note_octets(slot, since);
         self.answer(slot, now, &message);
     }
 

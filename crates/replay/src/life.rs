@@ -286,6 +286,13 @@ impl<C: Terms, R: Default> Life<C, R> {
         self.find(self.connections.get(at)?.number, id)
     }
 
+    /// Octets of the answer to a request arrived at `now`; the first ones count.
+    pub fn note_octets(&mut self, slot: Slot, now: RunTime) {
+        if let Some(request) = self.requests.get_mut(slot) {
+            request.row.first_byte.get_or_insert(now);
+        }
+    }
+
     /// The connection of a request, where it is not gone.
     pub fn connection_of(&mut self, request: &Request<R>) -> Option<&mut Connection<C>> {
         let connection = self.connections.get_mut(request.connection);

@@ -4,6 +4,7 @@ mod accounts;
 mod connections;
 pub mod figures;
 mod ordered;
+mod phases;
 mod rcode;
 mod read;
 mod spread;
@@ -61,6 +62,7 @@ pub fn analyse(dir: &RunDir) -> Result<Analysis, ResultsError> {
         summary.timing = timing(&mut timeline);
         summary.rate = rate(&timeline, summary.queries.sent);
         summary.latency_ms = latency(&mut timeline);
+        summary.latency_ms.by_phase = accounts.phases();
         let classes: Vec<&str> = classes.0.iter().map(String::as_str).collect();
         summary.latency_ms.by_class = tails(&classes, &mut timeline.by_class);
         figures = figures::draw(&mut timeline, &summary);
@@ -119,6 +121,7 @@ fn latency(timeline: &mut Timeline) -> Latency {
         by_transport_and_connection: of_both.filter(|(_, tails)| !tails.is_empty()).collect(),
         by_client_activity: tails(&Activity::RANKS, &mut timeline.by_rank),
         by_client_queries: tails(&Activity::VOLUMES, &mut timeline.by_volume),
+        by_phase: BTreeMap::new(),
         by_class: BTreeMap::new(),
     }
 }

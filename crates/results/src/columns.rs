@@ -127,6 +127,7 @@ impl Columns {
         out.array(Arc::new(self.response_bytes.finish()))?;
         out.array(Arc::new(self.rare.connect.finish()))?;
         out.array(Arc::new(self.rare.handshake.finish()))?;
+        out.array(Arc::new(self.rare.first_byte.finish()))?;
         [reused, resumed, early_data].into_iter().try_for_each(|bits| out.array(bits))?;
         out.words(&mut self.rare.answer)?;
         [resent, fell_back].into_iter().try_for_each(|bits| out.array(bits))?;
@@ -178,6 +179,7 @@ struct Rare {
     sent: PrimitiveBuilder<Int64Type>,
     connect: PrimitiveBuilder<Int64Type>,
     handshake: PrimitiveBuilder<Int64Type>,
+    first_byte: PrimitiveBuilder<Int64Type>,
     connection_bits: [BooleanBuilder; 5],
     answer: Words,
     class: Words,
@@ -191,6 +193,7 @@ impl Rare {
             sent: PrimitiveBuilder::new(),
             connect: PrimitiveBuilder::new(),
             handshake: PrimitiveBuilder::new(),
+            first_byte: PrimitiveBuilder::new(),
             connection_bits: bits(),
             answer: Words::of(answers.map(Answer::as_str)),
             class: Words::of(classes.iter().map(String::as_str)),
@@ -217,6 +220,7 @@ impl Rare {
         self.sent.append_option(row.sent.map(|time| time.0));
         self.connect.append_option(row.connect_ns);
         self.handshake.append_option(row.handshake_ns);
+        self.first_byte.append_option(row.first_byte.map(|time| time.0));
         let bits = [row.reused, row.resumed, row.early_data, row.resent, row.fell_back];
         append_bits(&mut self.connection_bits, bits);
         self.answer.push(row.answer.map_or(NONE, |answer| answer as u32));
@@ -225,7 +229,9 @@ impl Rare {
 
     fn push_none(&mut self, rows: usize) {
         self.connection.append_nulls(rows);
-        [&mut self.sent, &mut self.connect, &mut self.handshake].into_iter().for_each(|times| times.append_nulls(rows));
+        [&mut self.sent, &mut self.connect, &mut self.handshake, &mut self.first_byte]
+            .into_iter()
+            .for_each(|times| times.append_nulls(rows));
         self.connection_bits.iter_mut().for_each(|bits| bits.append_n(rows, false));
         [&mut self.answer, &mut self.class].into_iter().for_each(|words| (0..rows).for_each(|_| words.push(NONE)));
     }

@@ -220,6 +220,9 @@ pub struct Latency {
     pub by_connection: BTreeMap<String, Tail>,
     /// The same for each transport by itself.
     pub by_transport_and_connection: BTreeMap<String, BTreeMap<String, Tail>>,
+    /// Of answered queries over connections: what it took to `connect` and for the `handshake`, where the query paid for them; from
+    /// sent to the `first_byte` of the answer; and from that to its `last_byte`.
+    pub by_phase: BTreeMap<String, Tail>,
     /// From sent, by how busy the client is: `busiest_1_percent` of the clients and the `rest`.
     pub by_client_activity: BTreeMap<String, Tail>,
     /// From sent, by how many queries the client has in the trace: `1`, `2_to_10`, `11_to_100` or `over_100`.

@@ -140,6 +140,7 @@ fn latency(report: &RunReport) -> Vec<Line> {
     let classes = [
         ("by transport", &latency.by_transport),
         ("by connection", &latency.by_connection),
+        ("part", &latency.by_phase),
         ("by client activity", &latency.by_client_activity),
         ("by queries of the client", &latency.by_client_queries),
         ("by class", &latency.by_class),

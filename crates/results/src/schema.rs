@@ -11,7 +11,7 @@ use parquet::schema::types::ColumnPath;
 pub const ROW_GROUP_ROWS: usize = 128 * 1024;
 
 /// Columns that grow slowly, so that differences are small.
-const SLOW_GROWING: [&str; 5] = ["index", "intended_ns", "submitted_ns", "sent_ns", "answered_ns"];
+const SLOW_GROWING: [&str; 6] = ["index", "intended_ns", "submitted_ns", "sent_ns", "answered_ns", "first_byte_ns"];
 
 /// The columns in the order of the run directory's description.
 pub fn schema() -> SchemaRef {
@@ -40,6 +40,7 @@ pub fn schema() -> SchemaRef {
         some("response_bytes", UInt16),
         maybe("connect_ns", Int64),
         maybe("handshake_ns", Int64),
+        maybe("first_byte_ns", Int64),
         some("reused", Boolean),
         some("resumed", Boolean),
         some("early_data", Boolean),

@@ -312,7 +312,7 @@ fn what_happened_on_connections_is_in_rows_and_summary() {
         ..common::outcome(index, index as i64 * 1_000)
     };
     let rows = vec![
-        ldplayer_core::Outcome { connect_ns: Some(7), ..row(0) },
+        ldplayer_core::Outcome { connect_ns: Some(7), first_byte: row(0).submitted.map(|at| at + 600_000), ..row(0) },
         ldplayer_core::Outcome { reused: true, resent: true, ..row(1) },
         ldplayer_core::Outcome { fell_back: true, ..row(2) },
         ldplayer_core::Outcome {
@@ -331,5 +331,8 @@ fn what_happened_on_connections_is_in_rows_and_summary() {
     assert_eq!((of("fresh"), of("reused"), of("fresh_resumed")), (Some(3), Some(1), None));
     let both = &report.summary.latency_ms.by_transport_and_connection;
     assert_eq!((both.len(), both["tcp"]["fresh"].queries, both["tcp"]["reused"].queries), (1, 3, 1));
+    let parts = &report.summary.latency_ms.by_phase;
+    let parts: Vec<_> = parts.iter().map(|(part, took)| (part.as_str(), took.queries, took.max)).collect();
+    assert_eq!(parts, [("connect", 1, Some(7e-6)), ("first_byte", 1, Some(0.6)), ("last_byte", 1, Some(0.4))]);
     assert!(report.to_string().contains("queries sent again on a new connection: 2"), "{report}");
 }

@@ -1,5 +1,7 @@
 //! What a connection over TCP has of its own: kept small, since a million of them may be idle.
 
+use ldplayer_core::RunTime;
+
 use super::http2::Http2;
 use super::tls::Tls;
 use crate::life::{self, Terms};
@@ -66,6 +68,8 @@ impl Terms for Own {
 pub struct Buffers {
     /// The beginning of a response.
     pub input: Vec<u8>,
+    /// When the first octet of it arrived.
+    pub since: RunTime,
     /// The end of what could not be written.
     pub output: Vec<u8>,
 }
@@ -84,17 +88,19 @@ impl Connection {
             || self.own.tls.as_ref().is_some_and(|tls| tls.has_output())
     }
 
-    /// Takes the half response kept.
-    pub fn take_input(&mut self) -> Vec<u8> {
-        let taken = self.own.buffers.as_mut().map(|buffers| std::mem::take(&mut buffers.input)).unwrap_or_default();
+    /// Takes the half response kept, and when its first octet arrived: `now` where there is none.
+    pub fn take_input(&mut self, now: RunTime) -> (Vec<u8>, RunTime) {
+        let kept = self.own.buffers.as_mut().filter(|buffers| !buffers.input.is_empty());
+        let taken = kept.map_or((Vec::new(), now), |buffers| (std::mem::take(&mut buffers.input), buffers.since));
         self.tidy();
         taken
     }
 
-    /// Keeps half a response.
-    pub fn keep_input(&mut self, input: Vec<u8>) {
+    /// Keeps half a response whose first octet arrived at `since`.
+    pub fn keep_input(&mut self, input: Vec<u8>, since: RunTime) {
         if !input.is_empty() {
-            self.own.buffers.get_or_insert_default().input = input;
+            let buffers = self.own.buffers.get_or_insert_default();
+            (buffers.input, buffers.since) = (input, since);
         }
     }
 

@@ -76,7 +76,7 @@ impl Connections {
     /// Takes octets of the stream of frames.
     pub(super) fn handle_frames(&mut self, at: Slot, number: u64, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.life.connections.get_mut(at) else { return };
-        let mut kept = connection.take_input();
+        let (mut kept, mut since) = connection.take_input(now);
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
         loop {
@@ -86,7 +86,15 @@ impl Connections {
             };
             let event = match frames::split(&mut rest) {
                 Ok(None) => break,
-                Ok(Some(frame)) => http2.receive(&frame),
+                Ok(Some(frame)) => {
+                    let event = http2.receive(&frame);
+                    let slot = self.life.find(number, u64::from(frame.stream));
+                    slot.filter(|_| frame.is_response())
+                        .into_iter()
+                        .for_each(|slot| self.life.note_octets(slot, since));
+                    since = now;
+                    event
+                }
                 Err(code) => Err(code),
             };
             match event {
@@ -97,7 +105,7 @@ impl Connections {
         let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
         let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
         if let Some(connection) = self.life.connections.get_mut(at) {
-            connection.keep_input(kept);
+            connection.keep_input(kept, since);
         }
         self.settle(at, now);
     }

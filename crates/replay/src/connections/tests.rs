@@ -160,6 +160,24 @@ fn answers_are_read_however_they_are_cut() {
 }
 
 #[test]
+fn the_first_octet_of_an_answer_has_a_time_of_its_own() {
+    let mut rest = Vec::new();
+    let mut network = Network::new(config(policy()), move |_, message| {
+        let mut octets = std::mem::take(&mut rest);
+        octets.extend(framed(message));
+        // All but its first octet waits for the next answer.
+        if octets.len() == framed(message).len() {
+            rest = octets.split_off(1);
+        }
+        vec![Reply::Segments(vec![octets])]
+    });
+    let rows = network.replay([tcp_query(0, 1, 0), tcp_query(1, 1, 100)]);
+    let times = rows.iter().map(|row| (row.first_byte.unwrap().0, row.answered.unwrap().0));
+    let both = 100 + 2 * DELAY;
+    assert_eq!(times.collect::<Vec<_>>(), [(4 * DELAY, both), (both, both)]);
+}
+
+#[test]
 fn a_full_kernel_buffer_delays_and_loses_nothing() {
     let mut network = Network::honest(policy());
     network.room = 5;

@@ -88,6 +88,7 @@ impl<R: Default> Request<R> {
     pub fn rewind(&mut self) {
         self.stage = Stage::Queued;
         self.id = None;
+        self.row.first_byte = None;
         self.own = R::default();
     }
 
@@ -107,6 +108,7 @@ impl<R: Default> Request<R> {
         // The two stamps are of two clocks, which may differ by some nanoseconds.
         let answered = self.row.submitted.map_or(now, |submitted| now.max(submitted));
         Outcome {
+            first_byte: Some(self.row.first_byte.unwrap_or(answered).min(answered)),
             answered: Some(answered),
             rcode: Some(message.rcode()),
             tc: message.has(flag::TC),

@@ -143,6 +143,9 @@ impl Quic {
         // The connection is looked after in any case.
         let _ = chunks.finalize();
         if let Some(slot) = slot {
+            if !content.is_empty() {
+                self.life.note_octets(slot, now);
+            }
             self.take(at, slot, now, &content, &came);
         }
         self.content = content;

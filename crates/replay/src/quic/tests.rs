@@ -384,6 +384,7 @@ fn long_messages_pass_both_ways() {
     query.wire = wire.into();
     let rows = network.replay([query]);
     assert_eq!((rows[0].status, rows[0].response_bytes), (Status::Answered, 60_000));
+    assert!(rows[0].first_byte < rows[0].answered, "the window of a new connection lets a part of it pass");
 }
 
 #[test]

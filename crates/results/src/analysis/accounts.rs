@@ -7,13 +7,14 @@ use hashbrown::HashMap;
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Reason, Status, Transport};
 
+use super::phases::Phases;
 use super::read::{Batch, at};
 use super::spread;
 use crate::error::ResultsError;
 use crate::model;
 
 /// Columns that this pass reads.
-pub const COLUMNS: [&str; 16] = [
+pub const COLUMNS: [&str; 19] = [
     "client",
     "transport",
     "connection",
@@ -26,6 +27,9 @@ pub const COLUMNS: [&str; 16] = [
     "tc",
     "query_bytes",
     "response_bytes",
+    "connect_ns",
+    "handshake_ns",
+    "first_byte_ns",
     "resumed",
     "answer",
     "resent",
@@ -47,6 +51,7 @@ pub struct Accounts {
     ids: HashMap<String, u32>,
     clients: Vec<Client>,
     connections: HashMap<u64, Connection>,
+    phases: Phases,
     bytes: [u64; 2],
     truncated: u64,
     /// Queries due by second of run time.
@@ -186,6 +191,7 @@ impl Accounts {
             return Ok(());
         }
         self.add_repeated(batch)?;
+        self.phases.add(batch)?;
         let status = batch.words::<Int8Type, _>("status", status)?;
         let submitted = batch.numbers::<Int64Type>("submitted_ns")?;
         let answered = batch.numbers::<Int64Type>("answered_ns")?;
@@ -202,6 +208,11 @@ impl Accounts {
             seen.resumed |= resumed.value(row);
         }
         Ok(())
+    }
+
+    /// What the parts of answered queries over connections took.
+    pub fn phases(&mut self) -> BTreeMap<String, model::Tail> {
+        self.phases.tails()
     }
 
     fn client(&mut self, address: &str) -> u32 {

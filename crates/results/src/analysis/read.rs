@@ -122,6 +122,14 @@ impl Batch<'_> {
         self.column(column)
     }
 
+    /// A column of numbers that earlier versions did not write.
+    pub fn later_numbers<T: ArrowPrimitiveType>(
+        &self,
+        column: &'static str,
+    ) -> Result<Option<&PrimitiveArray<T>>, ResultsError> {
+        self.rows.column_by_name(column).map(|_| self.numbers(column)).transpose()
+    }
+
     /// A column of bits.
     pub fn bits(&self, column: &'static str) -> Result<&BooleanArray, ResultsError> {
         self.column(column)

@@ -42,6 +42,7 @@ pub fn outcome(index: u64, intended: i64) -> Outcome {
         intended: RunTime(intended),
         submitted: Some(RunTime(intended)),
         sent: None,
+        first_byte: None,
         answered: Some(RunTime(intended + 1_000_000)),
         status: Status::Answered,
         reason: None,

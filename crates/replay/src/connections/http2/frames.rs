@@ -125,6 +125,11 @@ pub fn append_goaway(out: &mut Vec<u8>, code: ErrorCode) {
 }
 
 impl<'a> Frame<'a> {
+    /// Whether it has a part of a response in it.
+    pub const fn is_response(&self) -> bool {
+        matches!(self.kind, kind::DATA | kind::HEADERS)
+    }
+
     /// Whether all bits of `flags` are set.
     pub const fn has(&self, flags: u8) -> bool {
         self.flags & flags == flags

@@ -223,6 +223,24 @@ fn a_server_without_room_for_streams_leaves_queries_to_other_connections() {
 }
 
 #[test]
+fn the_first_octet_of_an_answer_is_that_of_its_headers() {
+    let mut held: Option<Vec<u8>> = None;
+    let mut network = scripted(move |asked| {
+        let mut octets = asked.answer();
+        match held.take() {
+            // But a part of the header of its first frame waits for the next answer.
+            None => held = Some(octets.split_off(5)),
+            Some(rest) => octets = [rest, octets].concat(),
+        }
+        vec![segment(octets)]
+    });
+    let rows = network.replay([doh_query(0, 1, 0), doh_query(1, 1, 200)]);
+    assert_eq!(rows[0].first_byte, rows[0].submitted.map(|at| at + 6 * DELAY));
+    assert_eq!(rows[0].answered, rows[1].answered);
+    assert_eq!(rows[1].first_byte, rows[1].answered);
+}
+
+#[test]
 fn data_behind_the_end_and_unknown_streams_change_nothing() {
     let mut network = scripted(|asked| {
         let again = frame(kind::DATA, flag::END_STREAM, asked.stream, b"more");
