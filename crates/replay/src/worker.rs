@@ -108,7 +108,9 @@ pub struct Worker<'a> {
     interrupted_at: Option<RunTime>,
     flushed: RunTime,
     lag: i64,
-    /// The last query was for a connection …
+    /// Queries may have a connection in common.
+    shares: bool,
+    /// The last query was for such a connection …
     on_streams: bool,
     /// … and the window is being filled.
     filling: bool,
@@ -155,6 +157,7 @@ impl<'a> Worker<'a> {
             interrupted_at: None,
             flushed: RunTime(0),
             lag: 0,
+            shares: policies(settings).iter().any(|policy| policy.pipeline.min(policy.queries_per_connection) > 1),
             on_streams: false,
             filling: true,
             napped: false,
@@ -229,12 +232,9 @@ impl<'a> Worker<'a> {
         let (mut datagrams, mut for_connections) = (0, 0);
         while datagrams < room && for_connections < most && self.is_due(now) {
             let Some(query) = self.next.take() else { break };
-            self.on_streams = query.transport != Transport::Udp;
-            if self.on_streams {
-                for_connections += 1;
-            } else {
-                datagrams += 1;
-            }
+            let is_datagram = query.transport == Transport::Udp;
+            self.on_streams = self.shares && !is_datagram;
+            *(if is_datagram { &mut datagrams } else { &mut for_connections }) += 1;
             self.start(query, now);
         }
         datagrams + for_connections
@@ -246,8 +246,9 @@ impl<'a> Worker<'a> {
     }
 
     /// Whether the window has room for a whole batch, or for a quarter of a small window: sending one by one as
-    /// answers come would cost a wake-up of the server for each. On connections it is filled once half of it is free, so
-    /// that several queries share a segment.
+    /// answers come would cost a wake-up of the server for each. Where connections are shared it is filled once half of it is
+    /// free, so that several queries share a segment; where they are not, so many at once would only flood the server's queue
+    /// of connections to accept.
     fn has_window(&mut self) -> bool {
         let taken = self.outstanding() + self.udp.queued();
         let room = self.settings.window.saturating_sub(taken);
