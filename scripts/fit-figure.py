@@ -4,51 +4,11 @@
 Four panels: queries of each client by rank, gaps between queries, types, queries for each name by rank. Needs pandas and pyarrow
 (scripts/python.sh).
 """
-import math
 import sys
 
 import pandas
 
-WIDTH, HEIGHT, MARGIN = 380, 250, 48
-COLOURS = ("#4269d0", "#ff725c")
-
-
-def scale(values, low, high, log):
-    change = (lambda v: math.log10(max(v, low))) if log else (lambda v: v)
-    first, span = change(low), (change(high) - change(low)) or 1
-    return [(change(value) - first) / span for value in values]
-
-
-def ticks(low, high, log):
-    if log:
-        return [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
-    return [low + (high - low) * part / 4 for part in range(5)]
-
-
-def panel(left, top, title, across, up, series, log_x, log_y):
-    """One panel; `series` are two lists of (x, y)."""
-    xs = [x for line in series for x, _ in line]
-    ys = [y for line in series for _, y in line]
-    (x0, x1), (y0, y1) = (min(xs), max(xs)), (min(ys) if log_y else 0, max(ys))
-    inner_w, inner_h = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
-    px = lambda part: left + MARGIN + part * inner_w
-    py = lambda part: top + HEIGHT - MARGIN - part * inner_h
-    out = [f'<text x="{px(0)}" y="{top + 24}" font-weight="bold">{title}</text>']
-    for tick in ticks(x0, x1, log_x):
-        at = px(scale([tick], x0, x1, log_x)[0])
-        out.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{py(0)}" y2="{py(1)}" class="grid"/>')
-        out.append(f'<text x="{at:.1f}" y="{py(0) + 14}" text-anchor="middle">{tick:g}</text>')
-    for tick in ticks(y0, y1, log_y):
-        at = py(scale([tick], y0, y1, log_y)[0])
-        out.append(f'<line x1="{px(0)}" x2="{px(1)}" y1="{at:.1f}" y2="{at:.1f}" class="grid"/>')
-        out.append(f'<text x="{px(0) - 5}" y="{at + 3:.1f}" text-anchor="end">{tick:g}</text>')
-    out.append(f'<text x="{px(0.5)}" y="{py(0) + 30}" text-anchor="middle">{across}</text>')
-    out.append(f'<text x="{px(0)}" y="{py(1) - 6}">{up}</text>')
-    for colour, line in zip(COLOURS, series):
-        places = zip(scale([x for x, _ in line], x0, x1, log_x), scale([y for _, y in line], y0, y1, log_y))
-        points = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in places)
-        out.append(f'<polyline points="{points}" stroke="{colour}" class="line"/>')
-    return out
+from figure import COLOURS, HEIGHT, MARGIN, WIDTH, panel, write
 
 
 def bars(left, top, title, shares):
@@ -89,11 +49,7 @@ def main(capture, made, target):
     out += bars(0, 30 + HEIGHT, "Types", shares)
     out += panel(WIDTH, 30 + HEIGHT, "Names", "rank of the name", "queries", [ranks(each) for each in names], True, True)
     legend = [f'<text x="{MARGIN + at * 150}" y="20" fill="{COLOURS[at]}" font-weight="bold">{word}</text>' for at, word in enumerate(("capture", "made by the model"))]
-    style = "text{font:11px sans-serif}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.6}"
-    size = f'viewBox="0 0 {2 * WIDTH} {30 + 2 * HEIGHT}" width="{2 * WIDTH}" height="{30 + 2 * HEIGHT}"'
-    body = "\n".join(legend + out)
-    with open(target, "w", encoding="utf-8") as file:
-        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>{style}</style>\n<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n')
+    write(target, 2 * WIDTH, 30 + 2 * HEIGHT, legend + out)
 
 
 if __name__ == "__main__":

@@ -571,7 +571,6 @@ fn udp_config(settings: &Settings) -> UdpConfig {
     }
 }
 
-fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
 /// How clients use connections: each class of them, or all where there are none.
 fn policies(settings: &Settings) -> &[Policy] {
     let all = std::slice::from_ref(&settings.policy);
@@ -583,6 +582,7 @@ fn falling_back(settings: &Settings) -> u64 {
     policies(settings).iter().zip(0..u64::BITS).map(|(policy, at)| u64::from(policy.tc_fallback) << at).sum()
 }
 
+fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
     let config = config(number, TCP, settings);
     let tls = settings.tls.as_ref();
     let dot = tls.map(|tls| TlsClient::new(tls, ALPN_DOT)).transpose().map_err(io::Error::other)?;

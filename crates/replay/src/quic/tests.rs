@@ -391,8 +391,8 @@ fn long_messages_pass_both_ways() {
 fn a_bad_network_loses_no_query() {
     let faults = Faults { lost: 20, jitter: 30 * MS };
     for idle_timeout in [60, 20_000] {
-        let policy =
         let (idle_timeout, long) = (idle_timeout * MS, 60_000 * MS);
+        let policy =
             Policy { idle_timeout, connect_timeout: long, handshake_timeout: long, early_data: true, ..policy() };
         let mut network = Network::new(policy, &settings(), early_server(), |_, message| answer(message));
         network.faults = faults;
