@@ -17,6 +17,11 @@ def ticks(low, high, log):
     return [low + (high - low) * part / 4 for part in range(5)]
 
 
+def label(tick):
+    """What is written at a tick: whole numbers from 10 on."""
+    return f"{round(tick) if tick >= 10 else tick:g}"
+
+
 def panel(left, top, title, across, up, series, log_x, log_y):
     """One panel; `series` are lists of (x, y)."""
     xs = [x for line in series for x, _ in line]
@@ -29,11 +34,11 @@ def panel(left, top, title, across, up, series, log_x, log_y):
     for tick in ticks(x0, x1, log_x):
         at = px(scale([tick], x0, x1, log_x)[0])
         out.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{py(0)}" y2="{py(1)}" class="grid"/>')
-        out.append(f'<text x="{at:.1f}" y="{py(0) + 14}" text-anchor="middle">{tick:g}</text>')
+        out.append(f'<text x="{at:.1f}" y="{py(0) + 14}" text-anchor="middle">{label(tick)}</text>')
     for tick in ticks(y0, y1, log_y):
         at = py(scale([tick], y0, y1, log_y)[0])
         out.append(f'<line x1="{px(0)}" x2="{px(1)}" y1="{at:.1f}" y2="{at:.1f}" class="grid"/>')
-        out.append(f'<text x="{px(0) - 5}" y="{at + 3:.1f}" text-anchor="end">{tick:g}</text>')
+        out.append(f'<text x="{px(0) - 5}" y="{at + 3:.1f}" text-anchor="end">{label(tick)}</text>')
     out.append(f'<text x="{px(0.5)}" y="{py(0) + 30}" text-anchor="middle">{across}</text>')
     out.append(f'<text x="{px(0)}" y="{py(1) - 6}">{up}</text>')
     for colour, line in zip(COLOURS, series):
