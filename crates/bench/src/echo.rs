@@ -2,18 +2,14 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ldplayer_core::time::Span;
+use ldplayer_net::clock;
 use ldplayer_net::poll::Poll;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
-use ldplayer_net::{clock, pin};
 
-/// Octets of the kernel's buffers.
-const BUFFER: usize = 16 << 20;
-/// How often the end is looked for, in nanoseconds.
-const LOOK: i64 = 100_000_000;
+use crate::responder::{BUFFER, LOOK, Responder};
+
 /// Answers that wait for their time at most; what comes beyond is lost, as in a full router.
 const WAITING: usize = 1 << 20;
 /// How long before an answer's time sleeping ends and spinning begins, in nanoseconds.
@@ -22,15 +18,8 @@ const GUARD: i64 = 100_000;
 /// Options of `echo`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Address and port to answer on
-    #[arg(long)]
-    listen: SocketAddr,
-    /// Core to run on
-    #[arg(long)]
-    core: Option<usize>,
-    /// End after so many seconds
-    #[arg(long, default_value = "3600")]
-    seconds: f64,
+    #[command(flatten)]
+    responder: Responder,
     /// Answer with seven octets of the query
     #[arg(long)]
     garbage: bool,
@@ -51,20 +40,22 @@ pub struct Args {
 /// Options of `hole`.
 #[derive(clap::Args)]
 pub struct HoleArgs {
-    /// Address and port to hold
-    #[arg(long)]
-    listen: SocketAddr,
-    /// End after so many seconds
-    #[arg(long, default_value = "3600")]
-    seconds: f64,
+    #[command(flatten)]
+    responder: Responder,
 }
 
 /// Holds the socket.
 pub fn hole(args: &HoleArgs) -> anyhow::Result<()> {
-    let socket = UdpSocket::open(&UdpOptions { bind: args.listen, buffer: 4_096, freebind: false, packet_info: true })?;
+    args.responder.pin()?;
+    let socket = UdpSocket::open(&UdpOptions {
+        bind: args.responder.listen,
+        buffer: 4_096,
+        freebind: false,
+        packet_info: true,
+    })?;
     println!("listening on {}", socket.local());
-    let (stop, begun) = (stop_flag()?, clock::monotonic_ns());
-    while !ended(&stop, begun, args.seconds) {
+    let term = args.responder.begin()?;
+    while !term.is_over() {
         Poll::new()?.wait(LOOK)?.for_each(drop);
     }
     Ok(())
@@ -72,22 +63,20 @@ pub fn hole(args: &HoleArgs) -> anyhow::Result<()> {
 
 /// Answers until it is told to end.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if let Some(core) = args.core {
-        pin::pin_to(core)?;
-    }
+    args.responder.pin()?;
     let socket = UdpSocket::open(&UdpOptions {
-        bind: args.listen,
+        bind: args.responder.listen,
         buffer: BUFFER,
         freebind: false,
-        packet_info: args.listen.ip().is_unspecified(),
+        packet_info: args.responder.listen.ip().is_unspecified(),
     })?;
     let mut poll = Poll::new()?;
     poll.add(&socket, 0)?;
     println!("listening on {}", socket.local());
-    let (stop, begun) = (stop_flag()?, clock::monotonic_ns());
+    let term = args.responder.begin()?;
     let (mut receive, mut answers) = (ReceiveBatch::new(), Answers::new());
     let mut delayed = (args.delay.ns() > 0).then(|| Delayed::new(args.delay.ns()));
-    while !ended(&stop, begun, args.seconds) {
+    while !term.is_over() {
         let arrived = poll.wait(delayed.as_ref().map_or(LOOK, Delayed::wait))?.count() > 0;
         // Only an error of an earlier datagram can be told here; the next call gives what waits.
         if arrived && receive.receive(&socket, BATCH).is_ok() {
@@ -215,18 +204,4 @@ impl Answers {
             done += self.batch.send(socket, datagrams).unwrap_or(1);
         }
     }
-}
-
-/// Raised when the process is to end.
-pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&flag))?;
-    }
-    Ok(flag)
-}
-
-/// Whether the process is to end.
-pub fn ended(stop: &AtomicBool, begun: i64, seconds: f64) -> bool {
-    stop.load(Ordering::Relaxed) || (clock::monotonic_ns() - begun) as f64 > seconds * 1e9
 }

@@ -10,6 +10,7 @@ mod make;
 mod quantiles;
 mod quic;
 mod receive;
+mod responder;
 mod send;
 mod spin;
 mod stream;

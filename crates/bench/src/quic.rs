@@ -2,42 +2,30 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use ldplayer_net::poll::Poll;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
-use ldplayer_net::{clock, pin};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, Incoming, ServerConfig,
     StreamEvent, StreamId, TransportConfig, VarInt,
 };
 
-use crate::echo::{ended, stop_flag};
+use crate::responder::{BUFFER, LOOK, Responder};
 use crate::stream::{mark, server_config};
 
-/// Octets of the kernel's buffers.
-const BUFFER: usize = 16 << 20;
-/// How often the end is looked for, in nanoseconds.
-const LOOK: i64 = 100_000_000;
 /// Batches taken from the kernel before timers are looked at.
 const BATCHES: usize = 4;
 
 /// Options of `echo-quic`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Address and port to answer on
-    #[arg(long)]
-    listen: SocketAddr,
-    /// Core to run on
-    #[arg(long)]
-    core: Option<usize>,
-    /// End after so many seconds
-    #[arg(long, default_value = "3600")]
-    seconds: f64,
+    #[command(flatten)]
+    responder: Responder,
     /// The certificate, a PEM file …
     #[arg(long)]
     certificate: PathBuf,
@@ -48,18 +36,16 @@ pub struct Args {
 
 /// Answers until it is told to end.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if let Some(core) = args.core {
-        pin::pin_to(core)?;
-    }
-    let options = UdpOptions { bind: args.listen, buffer: BUFFER, freebind: false, packet_info: false };
+    args.responder.pin()?;
+    let options = UdpOptions { bind: args.responder.listen, buffer: BUFFER, freebind: false, packet_info: false };
     let socket = UdpSocket::open(&options)?;
     let mut poll = Poll::new()?;
     poll.add(&socket, 0)?;
-    let mut server = Server::new(args)?;
+    let mut server = Server::new(&args.certificate, &args.key)?;
     println!("listening on {}", socket.local());
-    let (stop, begun) = (stop_flag()?, clock::monotonic_ns());
+    let term = args.responder.begin()?;
     let (mut receive, mut send) = (ReceiveBatch::new(), SendBatch::new());
-    while !ended(&stop, begun, args.seconds) {
+    while !term.is_over() {
         let arrived = poll.wait(server.wait(Instant::now()))?.count() > 0;
         for _ in 0..if arrived { BATCHES } else { 0 } {
             // Only an error of an earlier datagram can be told here; the next call gives what waits.
@@ -105,8 +91,8 @@ struct Server {
 }
 
 impl Server {
-    fn new(args: &Args) -> anyhow::Result<Self> {
-        let mut tls = server_config(&args.certificate, &args.key, b"doq")?;
+    fn new(certificate: &Path, key: &Path) -> anyhow::Result<Self> {
+        let mut tls = server_config(certificate, key, b"doq")?;
         tls.max_early_data_size = u32::MAX;
         let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
         let mut transport = TransportConfig::default();
@@ -307,17 +293,10 @@ mod tests {
 
     impl Pair {
         fn new() -> Self {
-            let args = Args {
-                listen: "198.51.100.1:853".parse().unwrap(),
-                core: None,
-                seconds: 1.0,
-                certificate: data("server.pem"),
-                key: data("server.key"),
-            };
             let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
-            let to = (args.listen, "198.51.100.1");
+            let to = ("198.51.100.1:853".parse().unwrap(), "198.51.100.1");
             let (_, connection) = endpoint.connect(Instant::now(), client_config(), to.0, to.1).unwrap();
-            Self { endpoint, connection, server: Server::new(&args).unwrap() }
+            Self { endpoint, connection, server: Server::new(&data("server.pem"), &data("server.key")).unwrap() }
         }
 
         /// Carries datagrams both ways until neither side has one.

@@ -1,15 +1,15 @@
 //! A responder that answers every query over TCP with itself, on as many connections as there are descriptors for.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ldplayer_net::poll::Poll;
-use ldplayer_net::{clock, limits, pin, tcp};
+use ldplayer_net::{limits, tcp};
 use rustls::{ServerConfig, ServerConnection};
 
-use crate::echo::{ended, stop_flag};
+use crate::responder::{LOOK, Responder};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 65_535;
@@ -17,23 +17,14 @@ const BACKLOG: i32 = 65_535;
 const LISTENER: u64 = u64::MAX;
 /// Octets read at once.
 const INPUT: usize = 64 << 10;
-/// How often the end is looked for, in nanoseconds.
-const LOOK: i64 = 100_000_000;
 /// Connections accepted at once, so that those which are open are not kept waiting.
 const ACCEPTED: usize = 64;
 
 /// Options of `echo-tcp`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Address and port to answer on
-    #[arg(long)]
-    listen: SocketAddr,
-    /// Core to run on
-    #[arg(long)]
-    core: Option<usize>,
-    /// End after so many seconds
-    #[arg(long, default_value = "3600")]
-    seconds: f64,
+    #[command(flatten)]
+    responder: Responder,
     /// Speak TLS, with the certificate in this PEM file …
     #[arg(long, requires = "key")]
     certificate: Option<PathBuf>,
@@ -54,23 +45,21 @@ struct Link {
 
 /// Answers until it is told to end.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if let Some(core) = args.core {
-        pin::pin_to(core)?;
-    }
+    args.responder.pin()?;
     let _ = limits::raise_nofile()?;
     let tls = match (&args.certificate, &args.key) {
         (Some(certificate), Some(key)) => Some(Arc::new(server_config(certificate, key, b"dot")?)),
         _ => None,
     };
-    let listener = tcp::listen(args.listen, BACKLOG)?;
+    let listener = tcp::listen(args.responder.listen, BACKLOG)?;
     let mut poll = Poll::new()?;
     poll.add(&listener, LISTENER)?;
     println!("listening on {}", listener.local_addr()?);
-    let (stop, begun) = (stop_flag()?, clock::monotonic_ns());
+    let term = args.responder.begin()?;
     let mut links: Vec<Option<Link>> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
     let (mut ready, mut buffer) = (Vec::new(), vec![0; INPUT]);
-    while !ended(&stop, begun, args.seconds) {
+    while !term.is_over() {
         ready.clear();
         ready.extend(poll.wait(LOOK)?.map(|ready| ready.token));
         for &token in &ready {

@@ -1,0 +1,56 @@
+//! What all responders have in common: where they listen, on which core they run, and when they end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ldplayer_net::{clock, pin};
+
+/// How often the end is looked for, in nanoseconds.
+pub const LOOK: i64 = 100_000_000;
+/// Octets of the kernel's buffers for datagrams.
+pub const BUFFER: usize = 16 << 20;
+
+/// Options of every responder.
+#[derive(clap::Args)]
+pub struct Responder {
+    /// Address and port to listen on
+    #[arg(long)]
+    pub listen: SocketAddr,
+    /// Core to run on
+    #[arg(long)]
+    core: Option<usize>,
+    /// End after so many seconds
+    #[arg(long, default_value = "3600")]
+    seconds: f64,
+}
+
+impl Responder {
+    /// Moves to the core asked for.
+    pub fn pin(&self) -> anyhow::Result<()> {
+        self.core.map_or(Ok(()), |core| Ok(pin::pin_to(core)?))
+    }
+
+    /// The time that is left begins now.
+    pub fn begin(&self) -> anyhow::Result<Term> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        Ok(Term { stop, begun: clock::monotonic_ns(), seconds: self.seconds })
+    }
+}
+
+/// How long a responder runs: until it is told to end, or its seconds are over.
+pub struct Term {
+    stop: Arc<AtomicBool>,
+    begun: i64,
+    seconds: f64,
+}
+
+impl Term {
+    /// Whether it is to end.
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || (clock::monotonic_ns() - self.begun) as f64 > self.seconds * 1e9
+    }
+}
