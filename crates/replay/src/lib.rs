@@ -23,6 +23,7 @@ mod route;
 mod settings;
 mod slab;
 mod sockets;
+mod stage;
 mod stall;
 mod streams;
 #[cfg(test)]

@@ -19,10 +19,11 @@ pub use self::connection::{Connection, State, Terms};
 pub use self::counts::ConnectionCounts;
 pub use self::machine::Machine;
 pub use self::policy::{PIPELINE_MOST, Policy};
-pub use self::request::{Request, Stage};
+pub use self::request::Request;
 use crate::counts::Counts;
 use crate::matching::repeats_question;
 use crate::slab::{List, Slab, Slot};
+pub use crate::stage::Stage;
 
 /// Limits and times of a machine.
 #[derive(Clone, Copy, Debug)]

@@ -6,17 +6,7 @@ use bytes::Bytes;
 use ldplayer_core::{Outcome, Query, Reason, RunTime, Status};
 
 use crate::route::{Route, SocketKey};
-
-/// Where a query stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Waiting for the worker to send it.
-    Queued,
-    /// Sent, not answered.
-    Outstanding,
-    /// Timed out and recorded; kept so that a late answer is known.
-    Lingering,
-}
+use crate::stage::Stage;
 
 /// One query on its way. Kept small: hundreds of thousands may be on their way, and each is visited twice.
 #[derive(Debug)]

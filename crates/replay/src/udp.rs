@@ -13,9 +13,10 @@ use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status};
 
 use crate::counts::Counts;
 use crate::matching::repeats_question;
-use crate::pending::{Pending, Stage};
+use crate::pending::Pending;
 use crate::route::{Route, SHARED_SOCKETS, SocketKey};
 use crate::slab::{List, Slab, Slot};
+use crate::stage::Stage;
 
 /// IDs tried on one socket before it counts as full.
 const ID_TRIES: u32 = 64;

@@ -9,17 +9,7 @@ use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status, Transport}
 use crate::pending::Pending;
 use crate::route::Route;
 use crate::slab::Slot;
-
-/// Where a request stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Assigned to a connection, not written.
-    Queued,
-    /// Written, not answered.
-    Outstanding,
-    /// Timed out and recorded; kept so that a late answer is known.
-    Lingering,
-}
+use crate::stage::Stage;
 
 /// One query on its way. It lives as long as it is in flight, so it may hold its row.
 #[derive(Debug)]
