@@ -21,17 +21,14 @@ impl Responder {
     /// Each connection has a thread that does this, and ends when it is told to.
     pub fn start(serve: impl Fn(TcpStream, &AtomicBool) + Clone + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut threads = Vec::new();
-            while !stopped.load(Ordering::Relaxed) {
-                let Ok((stream, _)) = listener.accept() else {
-                    std::thread::sleep(Duration::from_millis(1));
-                    continue;
-                };
-                stream.set_nonblocking(false).unwrap();
+            for stream in listener.incoming().flatten() {
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
                 stream.set_read_timeout(Some(TICK)).unwrap();
                 let (stopped, serve) = (Arc::clone(&stopped), serve.clone());
                 threads.push(std::thread::spawn(move || serve(stream, &stopped)));
@@ -45,6 +42,8 @@ impl Responder {
 impl Drop for Responder {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        // Wakes the thread that waits for a connection; where it has ended, there is nobody to wake.
+        let _ = TcpStream::connect(self.address);
         self.thread.take().unwrap().join().unwrap();
     }
 }
