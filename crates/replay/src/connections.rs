@@ -1,5 +1,5 @@
 //! The machine of connections over TCP: what is written and read on them. Which one carries a query, and what becomes of
-//! queries whose connection ends, is in [`crate::life`].
+//! queries whose connection ends, is in [`crate::table`].
 //!
 //! It owns no socket and reads no clock. The worker calls a `handle_…`, then carries out what [`Connections::poll_action`]
 //! yields until there is nothing more. See the crate's documentation.
@@ -35,16 +35,16 @@ use self::connection::{Connection, Own};
 pub use self::doh::Doh;
 use self::http2::{ErrorCode, STREAMS};
 pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
-use crate::life::{self, Config, End, Key, Life, Machine, Policy, Stage, State, Terms};
 use crate::pending::Pending;
 use crate::route::Route;
 use crate::slab::Slot;
+use crate::table::{self, Config, ConnectionTable, End, Key, Machine, Policy, Stage, State, Terms};
 
 /// Octets composed for one write, beyond which the next message has to wait for another.
 const WRITE_AT_ONCE: usize = 64 << 10;
 
 /// One query on its way.
-type Request = life::Request<()>;
+type Request = table::Request<()>;
 
 /// What the worker is to do. A connection that is gone by then is passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +72,11 @@ pub struct Opening {
 
 /// The machine of one worker.
 pub struct Connections {
-    life: Life<Own, ()>,
+    table: ConnectionTable<Own, ()>,
     servers: Vec<SocketAddr>,
     actions: VecDeque<Action>,
     /// What the peers of closed connections are still to be told.
-    last_words: Vec<(Slot, Vec<u8>)>,
+    close_notify: Vec<(Slot, Vec<u8>)>,
     tls: Option<TlsClient>,
     doh: Option<Doh>,
     /// Content before its encryption or after its decryption, for the time of a call.
@@ -87,10 +87,10 @@ impl Connections {
     /// A machine without connections. Those over TLS need `tls`, and those over HTTPS [`Self::with_doh`].
     pub fn new(config: Config, tls: Option<TlsClient>) -> Self {
         Self {
-            life: Life::new(config),
+            table: ConnectionTable::new(config),
             servers: Vec::new(),
             actions: VecDeque::new(),
-            last_words: Vec::new(),
+            close_notify: Vec::new(),
             tls,
             doh: None,
             content: Vec::new(),
@@ -99,8 +99,8 @@ impl Connections {
 
     /// Takes a query whose answer over UDP was truncated. It is in the accounts of UDP as sent, and comes to its end here.
     pub fn handle_truncated(&mut self, now: RunTime, pending: Pending) {
-        let slot = self.life.requests.insert(Request::fallback(pending));
-        self.life.wait(slot, now);
+        let slot = self.table.requests.insert(Request::fallback(pending));
+        self.table.wait(slot, now);
         self.assign(now, slot);
     }
 
@@ -111,41 +111,41 @@ impl Connections {
 
     /// How to open a connection; `None` when it is gone.
     pub fn opening(&self, at: Slot) -> Option<Opening> {
-        let connection = self.life.connections.get(at).filter(|connection| connection.state == State::Wanted)?;
+        let connection = self.table.connections.get(at).filter(|connection| connection.state == State::Wanted)?;
         let server = *self.servers.get(usize::from(connection.own.server))?;
-        let Policy { nagle, fast_open, .. } = *self.life.policy(connection.class);
+        let Policy { nagle, fast_open, .. } = *self.table.policy(connection.class);
         Some(Opening { source: connection.source, server, nagle, fast_open })
     }
 
     /// What is to be written before a connection is closed, as far as the kernel has room.
-    pub fn take_last_words(&mut self, at: Slot) -> Option<Vec<u8>> {
-        let place = self.last_words.iter().position(|(closed, _)| *closed == at)?;
-        Some(self.last_words.swap_remove(place).1)
+    pub fn take_close_notify(&mut self, at: Slot) -> Option<Vec<u8>> {
+        let place = self.close_notify.iter().position(|(closed, _)| *closed == at)?;
+        Some(self.close_notify.swap_remove(place).1)
     }
 
     /// The number of a connection in the run; `None` when it is gone.
     pub fn number(&self, at: Slot) -> Option<u64> {
-        self.life.connections.get(at).map(|connection| connection.number)
+        self.table.connections.get(at).map(|connection| connection.number)
     }
 
     /// Whether the kernel is still at opening the connection.
     pub fn is_opening(&self, at: Slot) -> bool {
-        self.life.connections.get(at).is_some_and(|connection| connection.state == State::Opening)
+        self.table.connections.get(at).is_some_and(|connection| connection.state == State::Opening)
     }
 
     /// The kernel began to open a connection at `now`.
     pub fn handle_opening(&mut self, at: Slot, now: RunTime) {
-        self.life.begin_opening(at, now);
+        self.table.begin_opening(at, now);
     }
 
     /// The kernel has opened a connection, from the local `port`.
     pub fn handle_opened(&mut self, at: Slot, now: RunTime, port: u16) {
-        let connection = self.life.connections.get_mut(at).filter(|it| it.state == State::Opening);
+        let connection = self.table.connections.get_mut(at).filter(|it| it.state == State::Opening);
         let Some(connection) = connection else { return };
         connection.port = port;
         let took = now - connection.since;
         let is_encrypted = connection.transport != Transport::Tcp;
-        self.life.note_opener(at, |row| row.connect_ns = Some(took));
+        self.table.note_opener(at, |row| row.connect_ns = Some(took));
         if is_encrypted {
             self.start_tls(at, now);
         } else {
@@ -160,7 +160,7 @@ impl Connections {
 
     /// Appends to `out` what is to be written on a connection, in a call that begins at `now`.
     pub fn compose(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         connection.own.is_called = false;
         connection.own.is_blocked = false;
         let is_open = connection.is_open();
@@ -170,7 +170,7 @@ impl Connections {
         } else if is_open {
             self.compose_queue(at, now, out);
         }
-        let Some(connection) = self.life.connections.get(at).filter(|connection| connection.is_open()) else { return };
+        let Some(connection) = self.table.connections.get(at).filter(|connection| connection.is_open()) else { return };
         if !connection.queue.is_empty() {
             self.call(at);
         }
@@ -178,14 +178,14 @@ impl Connections {
 
     /// The kernel took all but the `rest` of what was composed, and will tell when it has room.
     pub fn handle_blocked(&mut self, at: Slot, rest: &[u8]) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         connection.own.is_blocked = true;
         connection.keep_output(rest);
     }
 
     /// The kernel has room again.
     pub fn handle_writable(&mut self, at: Slot) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         if std::mem::take(&mut connection.own.is_blocked) {
             self.call(at);
         }
@@ -193,7 +193,7 @@ impl Connections {
 
     /// Takes octets that arrived on a connection.
     pub fn handle_input(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
-        let Some(connection) = self.life.connections.get(at) else { return };
+        let Some(connection) = self.table.connections.get(at) else { return };
         if connection.own.tls.is_some() {
             self.handle_records(at, now, octets);
         } else {
@@ -209,10 +209,10 @@ impl Connections {
 
     /// The same for a `reason` of its own.
     fn break_down(&mut self, at: Slot, now: RunTime, end: End, reason: Reason) {
-        if self.life.connections.get(at).is_some_and(Connection::is_rising) {
+        if self.table.connections.get(at).is_some_and(Connection::is_connecting) {
             self.handle_failed(at, reason);
         } else {
-            self.orphan(at, now, end, reason);
+            self.requeue_all(at, now, end, reason);
         }
     }
 
@@ -226,7 +226,7 @@ impl Connections {
 
     /// Tells the worker once that there is something to write.
     fn call(&mut self, at: Slot) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let may_write = connection.has_output() && !connection.own.is_blocked;
         if may_write && !std::mem::replace(&mut connection.own.is_called, true) {
             self.actions.push_back(Action::Write(at));
@@ -235,14 +235,14 @@ impl Connections {
 
     /// Queries can be written on a connection from now on.
     fn come_up(&mut self, at: Slot, now: RunTime) {
-        self.life.come_up(at);
+        self.table.come_up(at);
         self.call(at);
         self.settle(at, now);
     }
 
     /// Takes octets of the stream of messages.
     fn handle_content(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let number = connection.number;
         if connection.own.http2.is_some() {
             return self.handle_frames(at, number, now, octets);
@@ -254,7 +254,7 @@ impl Connections {
             self.handle_message(at, number, [since, now], message);
             since = now;
         }
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
         let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
         connection.keep_input(kept, since);
@@ -263,11 +263,11 @@ impl Connections {
 
     /// Appends queued queries, as many as one write takes.
     fn compose_queue(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
-        if let Some(http2) = self.life.connections.get_mut(at).and_then(|connection| connection.own.http2.as_mut()) {
+        if let Some(http2) = self.table.connections.get_mut(at).and_then(|connection| connection.own.http2.as_mut()) {
             http2.take_output(out);
         }
         while out.len() < WRITE_AT_ONCE {
-            let connection = self.life.connections.get(at).filter(|connection| connection.takes_messages());
+            let connection = self.table.connections.get(at).filter(|connection| connection.takes_messages());
             let Some(slot) = connection.and_then(|connection| connection.queue.first()) else { return };
             self.compose_one(at, slot, now, out);
         }
@@ -275,10 +275,10 @@ impl Connections {
 
     fn compose_one(&mut self, at: Slot, slot: Slot, now: RunTime, out: &mut Vec<u8>) {
         let Some((id, length)) = self.compose_message(at, slot, out) else { return };
-        self.life.write(at, slot, id);
-        self.life.submit(slot, now);
-        let Some(connection) = self.life.connections.get(at) else { return };
-        let Some(request) = self.life.requests.get_mut(slot) else { return };
+        self.table.write(at, slot, id);
+        self.table.submit(slot, now);
+        let Some(connection) = self.table.connections.get(at) else { return };
+        let Some(request) = self.table.requests.get_mut(slot) else { return };
         request.row.client_port = connection.port;
         request.row.resumed = connection.own.tls.as_ref().is_some_and(|session| session.is_resumed());
         request.row.query_bytes = length;
@@ -286,32 +286,32 @@ impl Connections {
 
     /// Appends a message as its transport has it, and returns the ID or stream that its answer will have, and its length.
     fn compose_message(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
-        let connection = self.life.connections.get(at)?;
+        let connection = self.table.connections.get(at)?;
         if connection.own.http2.is_some() {
             return self.compose_request(at, slot, out);
         }
-        let block = if connection.own.tls.is_some() { self.life.policy(connection.class).padding } else { 0 };
+        let block = if connection.own.tls.is_some() { self.table.policy(connection.class).padding } else { 0 };
         let id = self.free_id(at);
-        let length = framing::append(out, &self.life.requests.get(slot)?.wire, id, block);
+        let length = framing::append(out, &self.table.requests.get(slot)?.wire, id, block);
         Some((u64::from(id), length))
     }
 
     /// An ID free on the connection; one that only waits for a late answer is given up. There is one, since no connection
     /// has more than [`PIPELINE_MOST`] outstanding.
     fn free_id(&mut self, at: Slot) -> u16 {
-        let Some((number, mut id)) = self.life.connections.get(at).map(|it| (it.number, it.own.id)) else { return 0 };
+        let Some((number, mut id)) = self.table.connections.get(at).map(|it| (it.number, it.own.id)) else { return 0 };
         loop {
             id = id.wrapping_add(1);
-            match self.life.find(number, u64::from(id)) {
+            match self.table.find(number, u64::from(id)) {
                 None => break,
-                Some(slot) if self.life.requests.get(slot).is_none_or(|request| request.stage == Stage::Lingering) => {
+                Some(slot) if self.table.requests.get(slot).is_none_or(|request| request.stage == Stage::Lingering) => {
                     self.release(slot);
                     break;
                 }
                 Some(_) => {}
             }
         }
-        if let Some(connection) = self.life.connections.get_mut(at) {
+        if let Some(connection) = self.table.connections.get_mut(at) {
             connection.own.id = id;
         }
         id
@@ -322,20 +322,20 @@ impl Connections {
         let Some(message) = Message::new(octets).filter(Message::is_response) else {
             return self.stray(at, now, octets, Reason::Garbage);
         };
-        let Some(slot) = self.life.find(number, u64::from(message.id())) else {
+        let Some(slot) = self.table.find(number, u64::from(message.id())) else {
             return self.stray(at, now, octets, Reason::UnknownId);
         };
-        if !self.life.is_of(slot, &message) {
+        if !self.table.is_of(slot, &message) {
             return self.stray(at, now, octets, Reason::QuestionMismatch);
         }
-        self.life.note_octets(slot, since);
+        self.table.note_octets(slot, since);
         self.answer(slot, now, &message);
     }
 
     fn stray(&mut self, at: Slot, now: RunTime, octets: &[u8], reason: Reason) {
-        let Some(connection) = self.life.connections.get(at) else { return };
+        let Some(connection) = self.table.connections.get(at) else { return };
         let message = Message::new(octets);
-        self.life.finish(Outcome {
+        self.table.finish(Outcome {
             client: connection.source.unwrap_or(connection.client),
             client_port: connection.port,
             server: self.servers[usize::from(connection.own.server)],
@@ -356,46 +356,46 @@ impl Machine for Connections {
     type Connection = Own;
     type Request = ();
 
-    fn life(&self) -> &Life<Own, ()> {
-        &self.life
+    fn table(&self) -> &ConnectionTable<Own, ()> {
+        &self.table
     }
 
-    fn life_mut(&mut self) -> &mut Life<Own, ()> {
-        &mut self.life
+    fn table_mut(&mut self) -> &mut ConnectionTable<Own, ()> {
+        &mut self.table
     }
 
     fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, route: &Route) -> Result<Slot, Reason> {
-        let spread = self.life.next_number().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let own = Own::new(self.place_of(route.server), (self.life.config.seed ^ spread >> 48) as u16);
-        let at = self.life.open(now, key, class, route.source, own);
+        let spread = self.table.next_number().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let own = Own::new(self.place_of(route.server), (self.table.config.seed ^ spread >> 48) as u16);
+        let at = self.table.open(now, key, class, route.source, own);
         self.actions.push_back(Action::Open(at));
         Ok(at)
     }
 
-    fn part(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<Connection> {
+    fn detach(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<Connection> {
         let is_left = |it: &Connection| it.own.is_leaving() && it.load() == 0;
         let by_client = matches!(ended, Some((_, End::Idle | End::Spent | End::Room)));
-        if by_client || self.life.connections.get(at).is_some_and(is_left) {
+        if by_client || self.table.connections.get(at).is_some_and(is_left) {
             self.say_farewell(at, ErrorCode::NoError);
         }
-        let connection = self.life.take(at)?;
+        let connection = self.table.take(at)?;
         self.actions.push_back(Action::Close(at));
         Some(connection)
     }
 
     fn handle_queued(&mut self, at: Slot, slot: Slot, now: RunTime) {
-        let Some(connection) = self.life.connections.get(at) else { return };
+        let Some(connection) = self.table.connections.get(at) else { return };
         let (is_open, is_blocked) = (connection.is_open(), connection.own.is_blocked);
-        if connection.is_rising() || is_blocked {
-            self.life.submit(slot, now);
+        if connection.is_connecting() || is_blocked {
+            self.table.submit(slot, now);
         }
         if (is_open || self.early_room(at) > 0) && !is_blocked {
             self.call(at);
         }
     }
 
-    fn handle_relieved(&mut self, at: Slot, _: RunTime, answer: Option<&Message<'_>>) {
-        let connection = self.life.connections.get_mut(at).filter(|it| it.state == State::Open);
+    fn handle_finished(&mut self, at: Slot, _: RunTime, answer: Option<&Message<'_>>) {
+        let connection = self.table.connections.get_mut(at).filter(|it| it.state == State::Open);
         if let (Some(connection), Some(keepalive)) = (connection, answer.and_then(Message::keepalive)) {
             connection.own.keepalive = keepalive;
         }
@@ -409,14 +409,14 @@ impl Machine for Connections {
         }
     }
 
-    fn queries_most(&self, connection: &Connection) -> u32 {
-        let most = self.life.policy(connection.class).queries_per_connection;
+    fn max_queries(&self, connection: &Connection) -> u32 {
+        let most = self.table.policy(connection.class).queries_per_connection;
         if connection.transport == Transport::Doh2 { most.min(STREAMS) } else { most }
     }
 
     fn give_up(&mut self, slot: Slot) {
         let Some(request) = self.release(slot) else { return };
-        let http2 = self.life.connection_of(&request).and_then(|connection| connection.own.http2.as_mut());
+        let http2 = self.table.connection_of(&request).and_then(|connection| connection.own.http2.as_mut());
         if http2.is_some_and(|http2| request.id.is_some_and(|stream| http2.cancel(stream as u32))) {
             self.call(request.connection);
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::counts::Counts;
-use crate::life::ConnectionCounts;
+use crate::table::ConnectionCounts;
 
 /// Gauges of all workers, and the wish to stop.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
 //! The machine of QUIC connections: what datagrams are sent, and what comes on streams. Which connection carries a query, and
-//! what becomes of queries whose connection ends, is in [`crate::life`].
+//! what becomes of queries whose connection ends, is in [`crate::table`].
 //!
 //! It owns no socket and reads no clock: the moment that it is made with only stands for run time 0 towards the library. The
 //! worker calls a `handle_…`, then sends what [`Quic::poll_transmit`] yields until there is nothing more. See the crate's
@@ -38,9 +38,9 @@ pub use self::doh3::Doh3;
 pub use self::doq::ALPN as ALPN_DOQ;
 use self::request::{Octets, Request};
 pub use self::tls::QuicTls;
-use crate::life::{Config, End, Key, Life, Machine, Policy, State};
 use crate::route::{Route, SocketKey};
 use crate::slab::Slot;
+use crate::table::{Config, ConnectionTable, End, Key, Machine, Policy, State};
 use crate::udp::Arrival;
 
 /// How much earlier than run time 0 the library's time begins, in nanoseconds: workers start before the run does.
@@ -74,7 +74,7 @@ pub struct Quic {
     endpoint: Endpoint,
     doq: Option<QuicTls>,
     doh3: Option<Doh3>,
-    life: Life<Own, Octets>,
+    table: ConnectionTable<Own, Octets>,
     /// Connections by what the endpoint calls them; `Slot::MAX` for none.
     by_handle: Vec<Slot>,
     /// Connections that nothing was heard of yet, by the ID that their packets go to.
@@ -99,7 +99,7 @@ impl Quic {
             endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None),
             doq,
             doh3,
-            life: Life::new(config),
+            table: ConnectionTable::new(config),
             by_handle: Vec::new(),
             by_initial: HashMap::default(),
             called: VecDeque::new(),
@@ -155,12 +155,12 @@ impl Quic {
         let Some(DatagramEvent::ConnectionEvent(handle, event)) = event else { return };
         let Some(&at) = self.by_handle.get(handle.0) else { return };
         self.begin(at);
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let (initial, is_first) = (connection.own.initial, connection.state == State::Opening);
         connection.own.session.handle_event(event);
         self.by_initial.remove(&initial);
         if is_first {
-            self.life.begin_handshake(at, arrival.at);
+            self.table.begin_handshake(at, arrival.at);
         }
         self.note_check(at);
         self.advance(at, arrival.at);
@@ -177,19 +177,19 @@ impl Quic {
 
     /// Tells the servers of all connections that these are over, for the end of a run. They stay in the accounts as open.
     pub fn handle_end(&mut self, now: RunTime) {
-        let counts = self.life.connection_counts;
+        let counts = self.table.connection_counts;
         for at in 0..self.by_handle.len() {
             let at = self.by_handle[at];
-            if self.life.connections.get(at).is_some_and(|connection| connection.state != State::Wanted) {
+            if self.table.connections.get(at).is_some_and(|connection| connection.state != State::Wanted) {
                 self.remove(at, now, End::Idle);
             }
         }
-        self.life.connection_counts = counts;
+        self.table.connection_counts = counts;
     }
 
     /// Sees once to what a connection has to send.
     fn call(&mut self, at: Slot) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         if !std::mem::replace(&mut connection.own.is_called, true) {
             self.called.push_back(at);
         }
@@ -197,7 +197,7 @@ impl Quic {
 
     /// Writes what is queued on a connection, and takes its datagrams.
     fn serve(&mut self, at: Slot, now: RunTime) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         connection.own.is_called = false;
         self.begin(at);
         self.write_queue(at, now);
@@ -210,7 +210,7 @@ impl Quic {
     /// Takes the datagrams that a connection has to send.
     fn collect(&mut self, at: Slot, now: RunTime) {
         let instant = self.instant(now);
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         loop {
             let mut octets = self.spares.pop().unwrap_or_default();
             let Some(transmit) = connection.own.session.poll_transmit(instant, 1, &mut octets) else {
@@ -226,7 +226,7 @@ impl Quic {
 
     /// Takes what has become of a connection in the last call into it.
     fn advance(&mut self, at: Slot, now: RunTime) {
-        while let Some(connection) = self.life.connections.get_mut(at) {
+        while let Some(connection) = self.table.connections.get_mut(at) {
             while let Some(event) = connection.own.session.poll_endpoint_events() {
                 if let Some(event) = self.endpoint.handle_event(connection.own.handle, event) {
                     connection.own.session.handle_event(event);
@@ -249,12 +249,12 @@ impl Quic {
             StreamEvent::Opened { dir: Dir::Uni } => self.accept_streams(at, now),
             StreamEvent::Writable { id } => self.write_rest(at, id),
             StreamEvent::Stopped { id, error_code } => {
-                let Some(connection) = self.life.connections.get_mut(at) else { return };
+                let Some(connection) = self.table.connections.get_mut(at) else { return };
                 // A stream that is over already needs no end.
                 let _ = connection.own.session.send_stream(id).reset(error_code);
             }
             StreamEvent::Available { dir: Dir::Bi } => {
-                let Some(connection) = self.life.connections.get_mut(at) else { return };
+                let Some(connection) = self.table.connections.get_mut(at) else { return };
                 connection.own.is_full = false;
                 self.call(at);
             }
@@ -264,20 +264,20 @@ impl Quic {
 
     /// The kernel has the first datagram of a connection.
     fn begin_opening(&mut self, at: Slot, now: RunTime, port: u16) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         connection.port = port;
         connection.own.began = now;
-        self.life.begin_opening(at, now);
+        self.table.begin_opening(at, now);
     }
 
     /// The handshake is through.
     fn come_up(&mut self, at: Slot, now: RunTime) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         connection.own.is_full = false;
         let (took, is_resumed) = (now - connection.own.began, !connection.own.was_checked);
-        self.life.note_opener(at, |row| row.handshake_ns = Some(took));
-        self.life.come_up(at);
-        self.life.connection_counts.resumed += u64::from(is_resumed);
+        self.table.note_opener(at, |row| row.handshake_ns = Some(took));
+        self.table.come_up(at);
+        self.table.connection_counts.resumed += u64::from(is_resumed);
         self.settle_early_data(at);
         self.call(at);
         self.settle(at, now);
@@ -285,16 +285,16 @@ impl Quic {
 
     /// Remembers that the server has shown its certificate, if it has in the last call.
     fn note_check(&mut self, at: Slot) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let tls = tls_of(&self.doq, &self.doh3, connection.transport);
         connection.own.was_checked |= tls.is_some_and(|tls| tls.check().was_made);
     }
 
     /// The calls into the library that follow are for this connection.
     fn begin(&self, at: Slot) {
-        let Some(connection) = self.life.connections.get(at) else { return };
+        let Some(connection) = self.table.connections.get(at) else { return };
         if let Some(tls) = tls_of(&self.doq, &self.doh3, connection.transport) {
-            tls.begin(connection.client, self.life.policy(connection.class).resumption);
+            tls.begin(connection.client, self.table.policy(connection.class).resumption);
         }
     }
 
@@ -302,7 +302,7 @@ impl Quic {
     fn wake(&mut self, at: Slot, number: u64, armed: i64, now: RunTime) {
         let instant = self.instant(now);
         self.begin(at);
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         if connection.number != number || connection.own.armed != armed {
             return;
         }
@@ -316,7 +316,7 @@ impl Quic {
     /// Sets the alarm of a connection, unless one is set that rings earlier.
     fn arm(&mut self, at: Slot) {
         let origin = self.origin;
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let Some(timeout) = connection.own.session.poll_timeout() else { return };
         let next = timeout.saturating_duration_since(origin).as_nanos() as i64 - LEAD;
         if next < connection.own.armed {
@@ -332,7 +332,7 @@ impl Quic {
     }
 
     fn is_wanted(&self, outgoing: &Outgoing) -> bool {
-        let connection = self.life.connections.get(outgoing.at);
+        let connection = self.table.connections.get(outgoing.at);
         connection.is_some_and(|it| it.number == outgoing.number && it.state == State::Wanted)
     }
 
@@ -348,19 +348,19 @@ impl Machine for Quic {
     type Connection = Own;
     type Request = Octets;
 
-    fn life(&self) -> &Life<Own, Octets> {
-        &self.life
+    fn table(&self) -> &ConnectionTable<Own, Octets> {
+        &self.table
     }
 
-    fn life_mut(&mut self) -> &mut Life<Own, Octets> {
-        &mut self.life
+    fn table_mut(&mut self) -> &mut ConnectionTable<Own, Octets> {
+        &mut self.table
     }
 
     fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, route: &Route) -> Result<Slot, Reason> {
         let (client, transport) = key;
         let instant = self.instant(now);
         let tls = tls_of(&self.doq, &self.doh3, transport).ok_or(Reason::Transport)?;
-        let Policy { resumption, early_data, .. } = *self.life.policy(class);
+        let Policy { resumption, early_data, .. } = *self.table.policy(class);
         let opened = tls.connect(&mut self.endpoint, instant, client, route.server, resumption);
         let (handle, session, initial) = opened.map_err(|_| Reason::SendError)?;
         let own = Own {
@@ -379,7 +379,7 @@ impl Machine for Quic {
             session: Box::new(session),
             http3: (transport == Transport::Doh3).then(Box::default),
         };
-        let at = self.life.open(now, key, class, route.source, own);
+        let at = self.table.open(now, key, class, route.source, own);
         if self.by_handle.len() <= handle.0 {
             self.by_handle.resize(handle.0 + 1, Slot::MAX);
         }
@@ -390,16 +390,16 @@ impl Machine for Quic {
 
     /// The server is told, where it does not know; what comes from it later is passed over, as in the closing state (RFC 9000
     /// §10.2.1), but for an answer to each packet.
-    fn part(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<Connection> {
+    fn detach(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<Connection> {
         let now = ended.map_or(RunTime(self.latest), |(now, _)| now);
         let instant = self.instant(now);
-        let connection = self.life.connections.get_mut(at)?;
+        let connection = self.table.connections.get_mut(at)?;
         if connection.state != State::Wanted {
             let code = VarInt::from_u32(connection.no_error());
             connection.own.session.close(instant, code, Bytes::new());
             self.collect(at, now);
         }
-        let connection = self.life.take(at)?;
+        let connection = self.table.take(at)?;
         if self.by_initial.get(&connection.own.initial) == Some(&at) {
             self.by_initial.remove(&connection.own.initial);
         }
@@ -409,17 +409,17 @@ impl Machine for Quic {
     }
 
     fn handle_queued(&mut self, at: Slot, slot: Slot, now: RunTime) {
-        let Some(connection) = self.life.connections.get(at) else { return };
-        if let Some(request) = self.life.requests.get_mut(slot) {
+        let Some(connection) = self.table.connections.get(at) else { return };
+        if let Some(request) = self.table.requests.get_mut(slot) {
             request.row.client_port = connection.port;
         }
-        if connection.is_rising() {
-            self.life.submit(slot, now);
+        if connection.is_connecting() {
+            self.table.submit(slot, now);
         }
         self.call(at);
     }
 
-    fn handle_relieved(&mut self, at: Slot, now: RunTime, _: Option<&Message<'_>>) {
+    fn handle_finished(&mut self, at: Slot, now: RunTime, _: Option<&Message<'_>>) {
         self.settle(at, now);
     }
 
@@ -428,8 +428,8 @@ impl Machine for Quic {
     }
 
     fn release(&mut self, slot: Slot) -> Option<Request> {
-        let request = self.life.release(slot)?;
-        let connection = self.life.connection_of(&request);
+        let request = self.table.release(slot)?;
+        let connection = self.table.connection_of(&request);
         if let Some(connection) = connection.filter(|_| request.id.is_some()) {
             connection.own.streams -= 1;
         }
@@ -439,7 +439,7 @@ impl Machine for Quic {
     /// The server need not answer any more (RFC 9250 §4.3.1).
     fn give_up(&mut self, slot: Slot) {
         let Some(request) = self.release(slot) else { return };
-        if let (Some(connection), Some(id)) = (self.life.connection_of(&request), request.stream()) {
+        if let (Some(connection), Some(id)) = (self.table.connection_of(&request), request.stream()) {
             // A stream that has ended meanwhile needs no stop.
             let code = VarInt::from_u32(connection.cancelled());
             let _ = connection.own.session.recv_stream(id).stop(code);
@@ -457,7 +457,7 @@ impl Machine for Quic {
 
     fn poll_timeout(&self) -> Option<RunTime> {
         let alarm = self.alarms.peek().map(|alarm| RunTime(alarm.0.0));
-        [self.life.poll_timeout(), alarm].into_iter().flatten().min()
+        [self.table.poll_timeout(), alarm].into_iter().flatten().min()
     }
 }
 

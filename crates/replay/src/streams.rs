@@ -9,8 +9,8 @@ use ldplayer_net::poll::{Poll, Ready};
 use ldplayer_net::tcp::{self, ConnectOptions};
 
 use crate::connections::{Action, Connections};
-use crate::life::{End, Machine};
 use crate::slab::Slot;
+use crate::table::{End, Machine};
 
 /// Set in the tokens of connections, and in no other of the worker's poll.
 const MARK: u64 = 1 << 63;
@@ -103,7 +103,7 @@ impl Streams {
 
     /// Closing the only descriptor takes it out of the poll, too.
     fn close(&mut self, at: Slot) {
-        let words = self.machine.take_last_words(at);
+        let words = self.machine.take_close_notify(at);
         let socket = self.sockets.get_mut(at as usize).and_then(Option::take);
         if let (Some(words), Some(mut socket)) = (words, socket) {
             // A peer that cannot be told sees the connection end all the same.

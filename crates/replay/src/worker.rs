@@ -12,7 +12,6 @@ use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch};
 
 use crate::connections::{ALPN_DOT, Connections, Doh, TlsClient};
-use crate::life::{Config, ConnectionCounts, Machine, Policy};
 use crate::monitor::{Gauge, Monitor};
 use crate::pace::{Pace, Wait};
 use crate::quic::{ALPN_DOQ, Doh3, Outgoing, Quic, QuicTls};
@@ -22,6 +21,7 @@ use crate::slab::Slot;
 use crate::sockets::{Carries, Sockets};
 use crate::stall::Stalls;
 use crate::streams::Streams;
+use crate::table::{Config, ConnectionCounts, Machine, Policy};
 use crate::udp::{Arrival, Udp, UdpConfig};
 
 /// Rows handed to the recorder at once.

@@ -4,7 +4,7 @@ use ldplayer_core::RunTime;
 
 use super::http2::Http2;
 use super::tls::Tls;
-use crate::life::{self, Terms};
+use crate::table::{self, Terms};
 
 /// No keepalive was told.
 const UNTOLD: u16 = u16::MAX;
@@ -12,7 +12,7 @@ const UNTOLD: u16 = u16::MAX;
 const KEEPALIVE_UNIT: i64 = 100_000_000;
 
 /// One connection.
-pub type Connection = life::Connection<Own>;
+pub type Connection = table::Connection<Own>;
 
 /// What a connection has beside what it has in common with those over QUIC.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Own {
 }
 
 impl Terms for Own {
-    fn told(&self, own: i64) -> Option<i64> {
+    fn server_idle_timeout(&self, own: i64) -> Option<i64> {
         let told = (self.keepalive != UNTOLD).then_some(i64::from(self.keepalive) * KEEPALIVE_UNIT);
         told.filter(|&told| told < own)
     }

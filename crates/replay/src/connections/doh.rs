@@ -6,8 +6,8 @@ use super::http2::{ErrorCode, Event, Head, Http2, STREAMS_AT_ONCE, frames};
 use super::tls::{ALPN_H2, TlsClient};
 use super::{Connections, TlsSettings};
 use crate::doh::{DohSettings, Requests};
-use crate::life::{End, Machine, Stage};
 use crate::slab::Slot;
+use crate::table::{End, Machine, Stage};
 
 /// What all connections of a worker over HTTPS have in common.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Connections {
 
     /// Begins HTTP/2 on a connection whose handshake is through, where it is to be spoken. Whether the server speaks it.
     pub(super) fn start_http2(&mut self, at: Slot) -> bool {
-        let Some(connection) = self.life.connections.get_mut(at) else { return false };
+        let Some(connection) = self.table.connections.get_mut(at) else { return false };
         if connection.transport != Transport::Doh2 {
             return true;
         }
@@ -61,11 +61,11 @@ impl Connections {
 
     /// Appends the request of a query that is queued and returns its stream, and the length of the message.
     pub(super) fn compose_request(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
-        let connection = self.life.connections.get(at)?;
+        let connection = self.table.connections.get(at)?;
         let server = *self.servers.get(usize::from(connection.own.server))?;
         let class = connection.class;
-        let (wire, block) = (&self.life.requests.get(slot)?.wire, self.life.policy(class).padding);
-        let http2 = self.life.connections.get_mut(at)?.own.http2.as_mut()?;
+        let (wire, block) = (&self.table.requests.get(slot)?.wire, self.table.policy(class).padding);
+        let http2 = self.table.connections.get_mut(at)?.own.http2.as_mut()?;
         let doh = self.doh.as_mut()?;
         let (head, message) = doh.requests.prepare(server, wire, block, Head::new);
         let length = message.len() as u16;
@@ -75,12 +75,12 @@ impl Connections {
 
     /// Takes octets of the stream of frames.
     pub(super) fn handle_frames(&mut self, at: Slot, number: u64, now: RunTime, octets: &[u8]) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let (mut kept, mut since) = connection.take_input(now);
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
         loop {
-            let Some(http2) = self.life.connections.get_mut(at).and_then(|connection| connection.own.http2.as_mut())
+            let Some(http2) = self.table.connections.get_mut(at).and_then(|connection| connection.own.http2.as_mut())
             else {
                 return;
             };
@@ -88,10 +88,10 @@ impl Connections {
                 Ok(None) => break,
                 Ok(Some(frame)) => {
                     let event = http2.receive(&frame);
-                    let slot = self.life.find(number, u64::from(frame.stream));
+                    let slot = self.table.find(number, u64::from(frame.stream));
                     slot.filter(|_| frame.is_response())
                         .into_iter()
-                        .for_each(|slot| self.life.note_octets(slot, since));
+                        .for_each(|slot| self.table.note_octets(slot, since));
                     since = now;
                     event
                 }
@@ -104,7 +104,7 @@ impl Connections {
         }
         let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
         let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
-        if let Some(connection) = self.life.connections.get_mut(at) {
+        if let Some(connection) = self.table.connections.get_mut(at) {
             connection.keep_input(kept, since);
         }
         self.settle(at, now);
@@ -116,26 +116,26 @@ impl Connections {
             Event::Settings => self.respread(at, now),
             Event::Leaving { last } => self.leave(at, now, last),
             Event::Response { stream, status, body } => {
-                let Some(slot) = self.life.find(number, u64::from(stream)) else { return };
+                let Some(slot) = self.table.find(number, u64::from(stream)) else { return };
                 // Streams tell which query is answered, so that its ID tells nothing.
                 let is_fine = (status == 200).then_some(()).ok_or(Reason::HttpStatus);
-                match is_fine.and_then(|()| self.life.check(slot, &body)) {
+                match is_fine.and_then(|()| self.table.check(slot, &body)) {
                     Ok(message) => self.answer(slot, now, &message),
                     Err(reason) => self.fail_stream(slot, now, reason),
                 }
             }
             Event::Malformed { stream } => {
-                self.life
+                self.table
                     .find(number, u64::from(stream))
                     .into_iter()
                     .for_each(|slot| self.fail_stream(slot, now, Reason::Garbage));
             }
             Event::Reset { stream, is_refused } => {
-                let Some(slot) = self.life.find(number, u64::from(stream)) else { return };
-                match self.life.requests.get(slot) {
+                let Some(slot) = self.table.find(number, u64::from(stream)) else { return };
+                match self.table.requests.get(slot) {
                     Some(request) if is_refused && request.stage == Stage::Outstanding => {
                         self.take_back(at, slot);
-                        self.adopt(slot, now, Reason::StreamReset);
+                        self.requeue(slot, now, Reason::StreamReset);
                     }
                     _ => self.fail_stream(slot, now, Reason::StreamReset),
                 }
@@ -145,15 +145,15 @@ impl Connections {
 
     /// Takes a request that was written off the list of its connection.
     fn take_back(&mut self, at: Slot, slot: Slot) {
-        if let Some(connection) = self.life.connections.get_mut(at) {
-            self.life.requests.unlink(&mut connection.outstanding, slot);
+        if let Some(connection) = self.table.connections.get_mut(at) {
+            self.table.requests.unlink(&mut connection.outstanding, slot);
         }
     }
 
     /// Queries that a connection cannot have streams for, by what the server allows, go on other ones. The first stays, since
     /// a server that allows none may still change its mind.
     fn respread(&mut self, at: Slot, now: RunTime) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let Some(http2) = &connection.own.http2 else { return };
         let kept = http2.room().max(1);
         if let Some(doh) = &mut self.doh {
@@ -164,34 +164,34 @@ impl Connections {
         }
         let mut next = connection.queue.first();
         for _ in 0..kept {
-            next = next.and_then(|slot| self.life.requests.next::<1>(slot));
+            next = next.and_then(|slot| self.table.requests.next::<1>(slot));
         }
         while let Some(slot) = next {
-            next = self.life.requests.next::<1>(slot);
-            let Some(connection) = self.life.connections.get_mut(at) else { return };
+            next = self.table.requests.next::<1>(slot);
+            let Some(connection) = self.table.connections.get_mut(at) else { return };
             connection.taken -= 1;
-            self.life.requests.unlink(&mut connection.queue, slot);
+            self.table.requests.unlink(&mut connection.queue, slot);
             self.assign(now, slot);
         }
     }
 
     /// The server takes no more streams on a connection: what it has not looked at is sent again on another one, once.
     fn leave(&mut self, at: Slot, now: RunTime, last: u32) {
-        self.life.leave_idle(at);
-        let Some(connection) = self.life.connections.get(at) else { return };
+        self.table.leave_idle(at);
+        let Some(connection) = self.table.connections.get(at) else { return };
         let mut next = connection.outstanding.first();
         while let Some(slot) = next {
-            next = self.life.requests.next::<1>(slot);
-            if self.life.requests.get(slot).is_some_and(|request| request.id > Some(u64::from(last))) {
+            next = self.table.requests.next::<1>(slot);
+            if self.table.requests.get(slot).is_some_and(|request| request.id > Some(u64::from(last))) {
                 self.take_back(at, slot);
-                self.adopt(slot, now, Reason::ClosedByServer);
+                self.requeue(slot, now, Reason::ClosedByServer);
             }
         }
-        while let Some(connection) = self.life.connections.get_mut(at)
+        while let Some(connection) = self.table.connections.get_mut(at)
             && let Some(slot) = connection.queue.first()
         {
-            self.life.requests.unlink(&mut connection.queue, slot);
-            self.adopt(slot, now, Reason::ClosedByServer);
+            self.table.requests.unlink(&mut connection.queue, slot);
+            self.requeue(slot, now, Reason::ClosedByServer);
         }
     }
 
@@ -203,7 +203,7 @@ impl Connections {
 
     /// Leaves the worker what the server is to be told before a connection is closed.
     pub(super) fn say_farewell(&mut self, at: Slot, code: ErrorCode) {
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let Some(session) = &mut connection.own.tls else { return };
         if connection.own.http2.is_some() {
             let mut goaway = Vec::new();
@@ -212,7 +212,7 @@ impl Connections {
             let _ = session.write(&goaway);
         }
         if let Some(words) = session.close() {
-            self.last_words.push((at, words));
+            self.close_notify.push((at, words));
         }
     }
 }

@@ -13,7 +13,7 @@ const TRANSFERS: [u16; 2] = [251, 252];
 impl Connections {
     /// Octets that a connection takes now although its session is not up.
     pub(super) fn early_room(&self, at: Slot) -> usize {
-        self.life
+        self.table
             .connections
             .get(at)
             .and_then(|connection| connection.own.tls.as_ref())
@@ -22,13 +22,13 @@ impl Connections {
 
     /// Appends queued queries as early data, from the first to one that has no room or may not.
     pub(super) fn compose_early(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
-        let Some(connection) = self.life.connections.get(at) else { return };
-        let most = ADDED + usize::from(self.life.policy(connection.class).padding);
+        let Some(connection) = self.table.connections.get(at) else { return };
+        let most = ADDED + usize::from(self.table.policy(connection.class).padding);
         let room = self.early_room(at);
         while room > 0
-            && let Some(slot) = self.life.connections.get(at).and_then(|connection| connection.queue.first())
+            && let Some(slot) = self.table.connections.get(at).and_then(|connection| connection.queue.first())
             && self
-                .life
+                .table
                 .requests
                 .get(slot)
                 .is_some_and(|request| may_go_early(&request.wire) && out.len() + request.wire.len() + most <= room)
@@ -40,9 +40,9 @@ impl Connections {
     /// What was sent before the session came up either arrived, or is to be sent again before anything else.
     pub(super) fn settle_early(&mut self, at: Slot, is_accepted: bool) {
         if is_accepted {
-            self.life.note_early_data(at, true);
-        } else if self.life.connections.get(at).is_some_and(|connection| !connection.outstanding.is_empty()) {
-            self.life.requeue(at);
+            self.table.note_early_data(at, true);
+        } else if self.table.connections.get(at).is_some_and(|connection| !connection.outstanding.is_empty()) {
+            self.table.unwrite_all(at);
         }
     }
 }

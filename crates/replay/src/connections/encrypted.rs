@@ -7,17 +7,17 @@ use ldplayer_core::{Reason, RunTime, Transport};
 use super::Connections;
 use super::connection::Connection;
 use super::tls::{self, Handshake};
-use crate::life::{End, Machine, State};
 use crate::slab::Slot;
+use crate::table::{End, Machine, State};
 
 impl Connections {
     pub(super) fn start_tls(&mut self, at: Slot, now: RunTime) {
         let rememberer = self.rememberer(at);
-        self.life.begin_handshake(at, now);
-        let Some(connection) = self.life.connections.get(at) else { return };
+        self.table.begin_handshake(at, now);
+        let Some(connection) = self.table.connections.get(at) else { return };
         let transport = connection.transport;
         let server = self.servers[usize::from(connection.own.server)];
-        let policy = self.life.policy(connection.class);
+        let policy = self.table.policy(connection.class);
         let handshake = match (policy.tls12, policy.early_data) {
             (true, _) => Handshake::Tls12,
             // Messages need no greeting before them, as other protocols do, and so can go with the first message of TLS.
@@ -25,7 +25,7 @@ impl Connections {
             (false, _) => Handshake::Tls13,
         };
         let session = self.tls_of(transport).and_then(|tls| tls.start(rememberer, server, now, handshake).ok());
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         match session {
             Some(session) => {
                 connection.own.tls = Some(Box::new(session));
@@ -37,8 +37,8 @@ impl Connections {
 
     /// The client of a connection, where it remembers sessions to resume them.
     fn rememberer(&self, at: Slot) -> Option<IpAddr> {
-        let connection = self.life.connections.get(at)?;
-        self.life.policy(connection.class).resumption.then_some(connection.client)
+        let connection = self.table.connections.get(at)?;
+        self.table.policy(connection.class).resumption.then_some(connection.client)
     }
 
     /// Takes TLS records: the handshake, and the content of the stream.
@@ -46,12 +46,12 @@ impl Connections {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
         let rememberer = self.rememberer(at);
-        let Some(connection) = self.life.connections.get(at) else { return };
+        let Some(connection) = self.table.connections.get(at) else { return };
         let number = connection.number;
         if let Some(tls) = self.tls_of(connection.transport) {
             tls.set_client(rememberer);
         }
-        let Some(connection) = self.life.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let Some(session) = &mut connection.own.tls else { return };
         let result = session.read(octets, &mut content);
         let (is_up, has_ended) = (session.is_up(), session.has_ended());
@@ -74,15 +74,15 @@ impl Connections {
     }
 
     pub(super) fn finish_handshake(&mut self, at: Slot, now: RunTime) {
-        let Some(session) = self.life.connections.get(at).and_then(|connection| connection.own.tls.as_ref()) else {
+        let Some(session) = self.table.connections.get(at).and_then(|connection| connection.own.tls.as_ref()) else {
             return;
         };
         let (took, is_resumed, is_early) = (now - session.began, session.is_resumed(), session.is_early_accepted());
         if !self.start_http2(at) {
             return self.handle_failed(at, Reason::Alpn);
         }
-        self.life.note_opener(at, |row| row.handshake_ns = Some(took));
-        self.life.connection_counts.resumed += u64::from(is_resumed);
+        self.table.note_opener(at, |row| row.handshake_ns = Some(took));
+        self.table.connection_counts.resumed += u64::from(is_resumed);
         self.settle_early(at, is_early);
         self.come_up(at, now);
     }
@@ -90,13 +90,13 @@ impl Connections {
     pub(super) fn compose_tls(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
-        let is_open = self.life.connections.get(at).is_some_and(Connection::is_open);
+        let is_open = self.table.connections.get(at).is_some_and(Connection::is_open);
         if is_open {
             self.compose_queue(at, now, &mut content);
         } else {
             self.compose_early(at, now, &mut content);
         }
-        let session = self.life.connections.get_mut(at).and_then(|connection| connection.own.tls.as_mut());
+        let session = self.table.connections.get_mut(at).and_then(|connection| connection.own.tls.as_mut());
         let written = session.map(|session| {
             let written = match (content.is_empty(), is_open) {
                 (true, _) => Ok(()),

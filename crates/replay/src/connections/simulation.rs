@@ -10,9 +10,9 @@ use rustls::{ServerConfig, ServerConnection};
 
 use super::{ALPN_DOT, Action, Connections, Doh, TlsClient, TlsSettings, framing};
 use crate::doh::DohSettings;
-use crate::life::{Config, End, Machine, Policy};
 use crate::route::{Route, SocketKey};
 use crate::slab::Slot;
+use crate::table::{Config, End, Machine, Policy};
 use crate::test::query;
 
 /// One way through the network, in nanoseconds.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::simulation::{Accept, DELAY, Network, Reply, answer, config, of_class, policy, route, tcp_query};
 use super::tests_tls::{dot_query, server, settings};
 use super::{ALPN_DOT, Action, Connections, TlsClient};
-use crate::life::{Config, Machine, Policy};
+use crate::table::{Config, Machine, Policy};
 
 fn network(classes: &[Policy]) -> Network {
     let mut network = Network::honest(policy());

@@ -16,7 +16,7 @@ use super::simulation::{DELAY, Https, Network, Reply, TIMEOUT, accounts_hold, co
 use super::tests_tls::{server_of, settings};
 use super::{ALPN_DOT, framing};
 use crate::doh::{DohMethod, DohSettings};
-use crate::life::{Config, Machine, Policy};
+use crate::table::{Config, Machine, Policy};
 use crate::test::response;
 
 fn doh_query(number: u64, client: u8, due: i64) -> Query {
@@ -61,8 +61,8 @@ fn all_answered(rows: &[Outcome], count: usize) {
 fn forgets_all(network: &mut Network) {
     network.pass(network.now + 20_000);
     assert_eq!(network.machine.connection_counts().open, 0);
-    assert_eq!(network.machine.life.requests.len(), 0, "a request was forgotten");
-    assert!(network.machine.life.by_id.is_empty() && network.machine.life.current.is_empty());
+    assert_eq!(network.machine.table.requests.len(), 0, "a request was forgotten");
+    assert!(network.machine.table.by_id.is_empty() && network.machine.table.current.is_empty());
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_full_kernel_buffer_loses_nothing() {
     network.room = 7;
     let rows = network.replay(queries(3, 1, 0));
     all_answered(&rows, 3);
-    assert!(network.machine.life.connections.get(0).unwrap().own.buffers.is_none());
+    assert!(network.machine.table.connections.get(0).unwrap().own.buffers.is_none());
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn an_idle_connection_is_closed_with_a_word() {
     network.replay([doh_query(0, 1, 0)]);
     network.machine.handle_timeout(RunTime(network.now + 5_000));
     // GOAWAY and close_notify, each in a record of its own.
-    assert!(network.machine.take_last_words(0).is_some_and(|words| words.len() > 17 + 2 * 22));
+    assert!(network.machine.take_close_notify(0).is_some_and(|words| words.len() > 17 + 2 * 22));
     assert_eq!(network.machine.connection_counts().closed_idle, 1);
 }
 

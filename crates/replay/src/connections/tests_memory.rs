@@ -8,7 +8,7 @@ use ldplayer_core::Query;
 use super::simulation::{Network, answer, config, policy, tcp_query};
 use super::tests_tls::{dot_query, server, settings};
 use super::{ALPN_DOT, Connections, TlsClient};
-use crate::life::{Config, Machine, Policy};
+use crate::table::{Config, Machine, Policy};
 
 /// The octets that the machine of a network holds once so many clients have asked and are idle.
 fn octets_held(clients: u32, network: fn(Config) -> Network, query: fn(u64) -> Query) -> i64 {

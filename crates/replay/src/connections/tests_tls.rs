@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::simulation::{DELAY, Network, Reply, answer, framed, policy, tcp_query};
 use super::{TlsSettings, TlsTrust};
-use crate::life::{Machine, Policy};
+use crate::table::{Machine, Policy};
 
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -187,6 +187,6 @@ fn an_idle_session_is_closed_with_a_word() {
     let mut network = network(&settings());
     network.replay([dot_query(0, 1, 0)]);
     network.machine.handle_timeout(ldplayer_core::RunTime(network.now + 5_000));
-    assert!(network.machine.take_last_words(0).is_some_and(|words| words.len() > 5));
+    assert!(network.machine.take_close_notify(0).is_some_and(|words| words.len() > 5));
     assert_eq!(network.machine.connection_counts().closed_idle, 1);
 }

@@ -7,11 +7,11 @@ use quinn_proto::ConnectionHandle;
 
 use super::http3::Http3;
 use super::{doq, http3};
-use crate::life::{self, Terms};
 use crate::route::SocketKey;
+use crate::table::{self, Terms};
 
 /// One connection.
-pub type Connection = life::Connection<Own>;
+pub type Connection = table::Connection<Own>;
 
 /// What a connection has beside what it has in common with those over TCP.
 pub struct Own {
@@ -47,7 +47,7 @@ pub struct Own {
 
 impl Terms for Own {
     /// The library heeds what servers tell in the handshake (RFC 9000 §10.1).
-    fn told(&self, _: i64) -> Option<i64> {
+    fn server_idle_timeout(&self, _: i64) -> Option<i64> {
         None
     }
 

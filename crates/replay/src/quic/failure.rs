@@ -4,8 +4,8 @@ use ldplayer_core::{Reason, RunTime, Status};
 use quinn_proto::{ConnectionError, TransportErrorCode};
 
 use super::{Quic, tls_of};
-use crate::life::{End, Machine};
 use crate::slab::Slot;
+use crate::table::{End, Machine};
 
 /// Error codes of TLS alerts (RFC 9001 §4.8) …
 const ALERTS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
@@ -17,16 +17,16 @@ const CONNECTION_REFUSED: u64 = 0x2;
 impl Quic {
     /// A connection is over, by the server's doing or the network's.
     pub(super) fn handle_lost(&mut self, at: Slot, now: RunTime, error: &ConnectionError) {
-        let Some(connection) = self.life.connections.get(at) else { return };
+        let Some(connection) = self.table.connections.get(at) else { return };
         let failed = tls_of(&self.doq, &self.doh3, connection.transport).and_then(|tls| tls.check().failed);
         if !connection.is_open() {
             let (reason, status) = failure(error, failed);
-            self.life.connection_counts.failed += 1;
+            self.table.connection_counts.failed += 1;
             return self.fail(at, reason, status);
         }
         let end = if is_in_order(error, connection.no_error()) { End::Closed } else { End::Reset };
         let reason = if end == End::Closed { Reason::ClosedByServer } else { Reason::ResetByServer };
-        self.orphan(at, now, end, reason);
+        self.requeue_all(at, now, end, reason);
     }
 }
 

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use quinn_proto::{StreamId, VarInt};
 
-use crate::life;
+use crate::table;
 
 /// One query on its way, whose ID is the number of its stream.
-pub type Request = life::Request<Octets>;
+pub type Request = table::Request<Octets>;
 
 /// What has not passed on the stream of a request.
 #[derive(Debug, Default)]

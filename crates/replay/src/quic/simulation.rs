@@ -21,8 +21,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::{ALPN_DOQ, Doh3, Quic, QuicTls, http3};
 use crate::connections::{TlsSettings, TlsTrust};
 use crate::doh::DohSettings;
-use crate::life::{Config, Machine, Policy};
 use crate::route::{Route, SocketKey};
+use crate::table::{Config, Machine, Policy};
 use crate::test::query;
 use crate::udp::Arrival;
 

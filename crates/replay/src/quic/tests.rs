@@ -7,7 +7,7 @@ use super::simulation::{
 };
 use super::{ALPN_DOQ, doq};
 use crate::connections::{TlsSettings, TlsTrust};
-use crate::life::{Machine, Policy};
+use crate::table::{Machine, Policy};
 
 type MakeOctets = fn(&[u8]) -> Vec<u8>;
 type MakeReply = fn(&[u8]) -> Reply;

@@ -5,7 +5,7 @@ use ldplayer_core::{Outcome, Query};
 
 use super::simulation::{MS, Network, answer, doq_query, policy, server, settings};
 use super::{ALPN_DOQ, Quic};
-use crate::life::{Machine, Policy};
+use crate::table::{Machine, Policy};
 
 /// Three queries of one client of `class`, 500 ms apart.
 fn queries(class: u8) -> impl Iterator<Item = Query> {

@@ -5,7 +5,7 @@ use quinn_proto::ServerConfig;
 
 use super::http3::{self, code};
 use super::simulation::{DELAY, MS, Network, Reply, doq_query, policy, server};
-use crate::life::{Machine, Policy};
+use crate::table::{Machine, Policy};
 
 /// Types of frames.
 const DATA: u8 = 0;

@@ -10,7 +10,7 @@ use super::super::http2::{ErrorCode, PREFACE};
 use super::super::simulation::{DELAY, Network, Reply, config, number, policy};
 use super::{accounts_hold, doh_query, forgets_all, of, queries};
 use crate::doh::DohMethod;
-use crate::life::Machine;
+use crate::table::Machine;
 use crate::test::response;
 
 /// A query as it reached a server.
@@ -132,7 +132,7 @@ fn an_idle_connection_that_the_server_leaves_is_closed() {
         (network.machine.connection_counts().closed_by_server, network.machine.connection_counts().open),
         (2, 0)
     );
-    assert!(network.machine.take_last_words(0).is_some(), "the client says farewell, too");
+    assert!(network.machine.take_close_notify(0).is_some(), "the client says farewell, too");
     accounts_hold(&network, &rows, 2);
 }
 
@@ -188,7 +188,7 @@ fn a_broken_protocol_ends_the_connection_and_its_queries_are_sent_again_once() {
     });
     let rows = network.replay(queries(2, 1, 0));
     assert_eq!(ends(&rows), [ANSWERED_AGAIN; 2]);
-    assert!(network.machine.take_last_words(0).is_some_and(|words| words.len() > 17 + 2 * 22), "GOAWAY is sent");
+    assert!(network.machine.take_close_notify(0).is_some_and(|words| words.len() > 17 + 2 * 22), "GOAWAY is sent");
 }
 
 #[test]

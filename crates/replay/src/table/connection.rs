@@ -26,7 +26,7 @@ pub enum State {
 pub trait Terms {
     /// How long the connection may be idle by the server's word, in nanoseconds, where that is less than the client's `own`
     /// time.
-    fn told(&self, own: i64) -> Option<i64>;
+    fn server_idle_timeout(&self, own: i64) -> Option<i64>;
 
     /// Whether the server takes no more queries on it.
     fn is_leaving(&self) -> bool;
@@ -78,7 +78,7 @@ impl<C> Connection<C> {
     }
 
     /// Whether it is on its way up.
-    pub const fn is_rising(&self) -> bool {
+    pub const fn is_connecting(&self) -> bool {
         matches!(self.state, State::Opening | State::Handshaking)
     }
 }

@@ -2,13 +2,13 @@
 
 use ldplayer_core::RunTime;
 
-use super::{Class, Connection, Life, State, Terms, place};
+use super::{Class, Connection, ConnectionTable, State, Terms, place};
 use crate::slab::{List, Slot};
 
-impl<C: Terms, R: Default> Life<C, R> {
+impl<C: Terms, R: Default> ConnectionTable<C, R> {
     /// The server of a connection has been heard of, and its handshake is under way from `now` on.
     pub fn begin_handshake(&mut self, at: Slot, now: RunTime) {
-        self.leave_rising(at);
+        self.leave_connecting(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Handshaking;
         connection.since = now;
@@ -17,7 +17,7 @@ impl<C: Terms, R: Default> Life<C, R> {
     }
 
     /// A connection is not on its way up any more, if it was.
-    pub(super) fn leave_rising(&mut self, at: Slot) {
+    pub(super) fn leave_connecting(&mut self, at: Slot) {
         let Some(connection) = self.connections.get(at) else { return };
         let class = &mut self.classes[place(connection.class)];
         match connection.state {
@@ -34,37 +34,37 @@ impl<C: Terms, R: Default> Life<C, R> {
 
     /// A connection is idle from `now` on.
     pub(super) fn rest(&mut self, at: Slot, now: RunTime) {
-        let is_told = self.is_told(at);
+        let is_server_idle = self.is_server_idle(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Idle;
         connection.since = now;
-        let list = if is_told { &mut self.told_idle } else { &mut self.classes[place(connection.class)].idle };
+        let list = if is_server_idle { &mut self.server_idle } else { &mut self.classes[place(connection.class)].idle };
         self.connections.append(list, at);
     }
 
     /// A connection is not idle any more, if it was.
     pub fn leave_idle(&mut self, at: Slot) {
-        let is_told = self.is_told(at);
+        let is_server_idle = self.is_server_idle(at);
         let Some(connection) = self.connections.get_mut(at).filter(|it| it.state == State::Idle) else { return };
         connection.state = State::Open;
-        let list = if is_told { &mut self.told_idle } else { &mut self.classes[place(connection.class)].idle };
+        let list = if is_server_idle { &mut self.server_idle } else { &mut self.classes[place(connection.class)].idle };
         self.connections.unlink(list, at);
     }
 
-    fn is_told(&self, at: Slot) -> bool {
-        self.connections.get(at).is_some_and(|connection| self.told(connection).is_some())
+    fn is_server_idle(&self, at: Slot) -> bool {
+        self.connections.get(at).is_some_and(|connection| self.server_idle_timeout(connection).is_some())
     }
 
     /// How long a connection may be idle by its server's word, where that is less than its client's own time.
-    pub(super) fn told(&self, connection: &Connection<C>) -> Option<i64> {
-        connection.own.told(self.policy(connection.class).idle_timeout)
+    pub(super) fn server_idle_timeout(&self, connection: &Connection<C>) -> Option<i64> {
+        connection.own.server_idle_timeout(self.policy(connection.class).idle_timeout)
     }
 
     /// The connection that has been idle for longest; those that their server wants closed sooner come first.
     pub(super) fn longest_idle(&self) -> Option<Slot> {
         let first = self.classes.iter().filter_map(|class| class.idle.first());
         let oldest = || first.min_by_key(|&at| self.connections.get(at).map(|connection| connection.since));
-        self.told_idle.first().or_else(oldest)
+        self.server_idle.first().or_else(oldest)
     }
 
     /// The connection whose server should have been heard of first, and when it should have been.
@@ -80,7 +80,7 @@ impl<C: Terms, R: Default> Life<C, R> {
     /// The connection that is idle for long enough first, and when it is.
     pub(super) fn first_idle(&self) -> Option<(RunTime, Slot)> {
         let own = self.first_of_classes(|class| (&class.idle, class.policy.idle_timeout));
-        own.into_iter().chain(self.first_told()).min_by_key(|first| first.0)
+        own.into_iter().chain(self.first_server_idle()).min_by_key(|first| first.0)
     }
 
     /// The first of all classes, each with a list and a timeout of its own.
@@ -89,9 +89,9 @@ impl<C: Terms, R: Default> Life<C, R> {
         firsts.min_by_key(|first| first.0)
     }
 
-    fn first_told(&self) -> Option<(RunTime, Slot)> {
-        let connection = self.connections.get(self.told_idle.first()?)?;
-        self.first_since(&self.told_idle, self.told(connection)?)
+    fn first_server_idle(&self) -> Option<(RunTime, Slot)> {
+        let connection = self.connections.get(self.server_idle.first()?)?;
+        self.first_since(&self.server_idle, self.server_idle_timeout(connection)?)
     }
 
     fn first_since(&self, list: &List, timeout: i64) -> Option<(RunTime, Slot)> {

@@ -1,5 +1,5 @@
-//! The life of requests and connections, which the machines of all transports with connections share: [`Life`] holds both,
-//! and [`Machine`] says what becomes of them.
+//! The connection table: requests and connections of a machine, alike for all transports with connections.
+//! [`ConnectionTable`] holds both, and [`Machine`] says what becomes of them.
 
 mod clients;
 mod connection;
@@ -82,7 +82,7 @@ pub type Key = (IpAddr, Transport);
 
 /// The requests and connections of a machine, to which it adds `R` and `C`.
 #[derive(Debug)]
-pub struct Life<C, R> {
+pub struct ConnectionTable<C, R> {
     /// Limits and times.
     pub config: Config,
     /// The classes of clients; one for all where there are none.
@@ -93,7 +93,7 @@ pub struct Life<C, R> {
     pub current: Clients,
     /// Idle connections that the client closes before its own time, since the server said so. Sorted as long as a server
     /// says the same to all.
-    told_idle: List,
+    server_idle: List,
     /// The requests.
     pub requests: Slab<Request<R>, 2>,
     /// Requests written, by connection and by ID or stream.
@@ -107,7 +107,7 @@ pub struct Life<C, R> {
     pub connection_counts: ConnectionCounts,
 }
 
-impl<C: Terms, R: Default> Life<C, R> {
+impl<C: Terms, R: Default> ConnectionTable<C, R> {
     /// Without requests and connections.
     pub fn new(config: Config) -> Self {
         let config = Config { policy: config.policy.bounded(), ..config };
@@ -116,7 +116,7 @@ impl<C: Terms, R: Default> Life<C, R> {
             config,
             connections: Slab::default(),
             current: Clients::default(),
-            told_idle: List::default(),
+            server_idle: List::default(),
             requests: Slab::default(),
             by_id: HashMap::default(),
             waiting: List::default(),
@@ -211,7 +211,7 @@ impl<C: Terms, R: Default> Life<C, R> {
 
     /// Queries can be written on a connection from now on.
     pub fn come_up(&mut self, at: Slot) {
-        self.leave_rising(at);
+        self.leave_connecting(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Open;
         self.connection_counts.open();
@@ -262,7 +262,7 @@ impl<C: Terms, R: Default> Life<C, R> {
     }
 
     /// All that was written on a connection is to be written again, before what is queued.
-    pub fn requeue(&mut self, at: Slot) {
+    pub fn unwrite_all(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let mut lists = [std::mem::take(&mut connection.outstanding), std::mem::take(&mut connection.queue)];
         for list in &mut lists {
@@ -362,7 +362,7 @@ impl<C: Terms, R: Default> Life<C, R> {
     /// Takes a connection off its lists and frees its slot.
     pub fn take(&mut self, at: Slot) -> Option<Connection<C>> {
         self.leave_idle(at);
-        self.leave_rising(at);
+        self.leave_connecting(at);
         self.current.forget(at, &self.connections);
         self.connections.remove(at)
     }
