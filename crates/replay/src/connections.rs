@@ -99,7 +99,7 @@ impl Connections {
 
     /// Takes a query whose answer over UDP was truncated. It is in the accounts of UDP as sent, and comes to its end here.
     pub fn handle_truncated(&mut self, now: RunTime, pending: Pending) {
-        let slot = self.table.requests.insert(Request::fallback(pending));
+        let slot = self.table.insert(Request::fallback(pending));
         self.table.wait(slot, now);
         self.assign(now, slot);
     }
@@ -111,7 +111,7 @@ impl Connections {
 
     /// How to open a connection; `None` when it is gone.
     pub fn opening(&self, at: Slot) -> Option<Opening> {
-        let connection = self.table.connections.get(at).filter(|connection| connection.state == State::Wanted)?;
+        let connection = self.table.connection(at).filter(|connection| connection.state() == State::Wanted)?;
         let server = *self.servers.get(usize::from(connection.own.server))?;
         let Policy { nagle, fast_open, .. } = *self.table.policy(connection.class);
         Some(Opening { source: connection.source, server, nagle, fast_open })
@@ -125,12 +125,12 @@ impl Connections {
 
     /// The number of a connection in the run; `None` when it is gone.
     pub fn number(&self, at: Slot) -> Option<u64> {
-        self.table.connections.get(at).map(|connection| connection.number)
+        self.table.connection(at).map(|connection| connection.number)
     }
 
     /// Whether the kernel is still at opening the connection.
     pub fn is_opening(&self, at: Slot) -> bool {
-        self.table.connections.get(at).is_some_and(|connection| connection.state == State::Opening)
+        self.table.connection(at).is_some_and(|connection| connection.state() == State::Opening)
     }
 
     /// The kernel began to open a connection at `now`.
@@ -140,10 +140,10 @@ impl Connections {
 
     /// The kernel has opened a connection, from the local `port`.
     pub fn handle_opened(&mut self, at: Slot, now: RunTime, port: u16) {
-        let connection = self.table.connections.get_mut(at).filter(|it| it.state == State::Opening);
+        let connection = self.table.connection_mut(at).filter(|it| it.state() == State::Opening);
         let Some(connection) = connection else { return };
         connection.port = port;
-        let took = now - connection.since;
+        let took = now - connection.since();
         let is_encrypted = connection.transport != Transport::Tcp;
         self.table.note_opener(at, |row| row.connect_ns = Some(took));
         if is_encrypted {
@@ -160,7 +160,7 @@ impl Connections {
 
     /// Appends to `out` what is to be written on a connection, in a call that begins at `now`.
     pub fn compose(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_called = false;
         connection.own.is_blocked = false;
         let is_open = connection.is_open();
@@ -170,22 +170,22 @@ impl Connections {
         } else if is_open {
             self.compose_queue(at, now, out);
         }
-        let Some(connection) = self.table.connections.get(at).filter(|connection| connection.is_open()) else { return };
-        if !connection.queue.is_empty() {
+        let Some(connection) = self.table.connection(at).filter(|connection| connection.is_open()) else { return };
+        if connection.queued() > 0 {
             self.call(at);
         }
     }
 
     /// The kernel took all but the `rest` of what was composed, and will tell when it has room.
     pub fn handle_blocked(&mut self, at: Slot, rest: &[u8]) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_blocked = true;
         connection.keep_output(rest);
     }
 
     /// The kernel has room again.
     pub fn handle_writable(&mut self, at: Slot) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         if std::mem::take(&mut connection.own.is_blocked) {
             self.call(at);
         }
@@ -193,7 +193,7 @@ impl Connections {
 
     /// Takes octets that arrived on a connection.
     pub fn handle_input(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
-        let Some(connection) = self.table.connections.get(at) else { return };
+        let Some(connection) = self.table.connection(at) else { return };
         if connection.own.tls.is_some() {
             self.handle_records(at, now, octets);
         } else {
@@ -209,7 +209,7 @@ impl Connections {
 
     /// The same for a `reason` of its own.
     fn break_down(&mut self, at: Slot, now: RunTime, end: End, reason: Reason) {
-        if self.table.connections.get(at).is_some_and(Connection::is_connecting) {
+        if self.table.connection(at).is_some_and(Connection::is_connecting) {
             self.handle_failed(at, reason);
         } else {
             self.requeue_all(at, now, end, reason);
@@ -226,7 +226,7 @@ impl Connections {
 
     /// Tells the worker once that there is something to write.
     fn call(&mut self, at: Slot) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let may_write = connection.has_output() && !connection.own.is_blocked;
         if may_write && !std::mem::replace(&mut connection.own.is_called, true) {
             self.actions.push_back(Action::Write(at));
@@ -242,7 +242,7 @@ impl Connections {
 
     /// Takes octets of the stream of messages.
     fn handle_content(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let number = connection.number;
         if connection.own.http2.is_some() {
             return self.handle_frames(at, number, now, octets);
@@ -254,7 +254,7 @@ impl Connections {
             self.handle_message(at, number, [since, now], message);
             since = now;
         }
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
         let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
         connection.keep_input(kept, since);
@@ -263,12 +263,12 @@ impl Connections {
 
     /// Appends queued queries, as many as one write takes.
     fn compose_queue(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
-        if let Some(http2) = self.table.connections.get_mut(at).and_then(|connection| connection.own.http2.as_mut()) {
+        if let Some(http2) = self.table.connection_mut(at).and_then(|connection| connection.own.http2.as_mut()) {
             http2.take_output(out);
         }
         while out.len() < WRITE_AT_ONCE {
-            let connection = self.table.connections.get(at).filter(|connection| connection.takes_messages());
-            let Some(slot) = connection.and_then(|connection| connection.queue.first()) else { return };
+            let connection = self.table.connection(at).filter(|connection| connection.takes_messages());
+            let Some(slot) = connection.and_then(|connection| connection.first_queued()) else { return };
             self.compose_one(at, slot, now, out);
         }
     }
@@ -277,8 +277,7 @@ impl Connections {
         let Some((id, length)) = self.compose_message(at, slot, out) else { return };
         self.table.write(at, slot, id);
         self.table.submit(slot, now);
-        let Some(connection) = self.table.connections.get(at) else { return };
-        let Some(request) = self.table.requests.get_mut(slot) else { return };
+        let Some((connection, request)) = self.table.pair_mut(at, slot) else { return };
         request.row.client_port = connection.port;
         request.row.resumed = connection.own.tls.as_ref().is_some_and(|session| session.is_resumed());
         request.row.query_bytes = length;
@@ -286,32 +285,32 @@ impl Connections {
 
     /// Appends a message as its transport has it, and returns the ID or stream that its answer will have, and its length.
     fn compose_message(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
-        let connection = self.table.connections.get(at)?;
+        let connection = self.table.connection(at)?;
         if connection.own.http2.is_some() {
             return self.compose_request(at, slot, out);
         }
         let block = if connection.own.tls.is_some() { self.table.policy(connection.class).padding } else { 0 };
         let id = self.free_id(at);
-        let length = framing::append(out, &self.table.requests.get(slot)?.wire, id, block);
+        let length = framing::append(out, &self.table.request(slot)?.wire, id, block);
         Some((u64::from(id), length))
     }
 
     /// An ID free on the connection; one that only waits for a late answer is given up. There is one, since no connection
     /// has more than [`PIPELINE_MOST`] outstanding.
     fn free_id(&mut self, at: Slot) -> u16 {
-        let Some((number, mut id)) = self.table.connections.get(at).map(|it| (it.number, it.own.id)) else { return 0 };
+        let Some((number, mut id)) = self.table.connection(at).map(|it| (it.number, it.own.id)) else { return 0 };
         loop {
             id = id.wrapping_add(1);
             match self.table.find(number, u64::from(id)) {
                 None => break,
-                Some(slot) if self.table.requests.get(slot).is_none_or(|request| request.stage == Stage::Lingering) => {
+                Some(slot) if self.table.request(slot).is_none_or(|request| request.stage == Stage::Lingering) => {
                     self.release(slot);
                     break;
                 }
                 Some(_) => {}
             }
         }
-        if let Some(connection) = self.table.connections.get_mut(at) {
+        if let Some(connection) = self.table.connection_mut(at) {
             connection.own.id = id;
         }
         id
@@ -333,7 +332,7 @@ impl Connections {
     }
 
     fn stray(&mut self, at: Slot, now: RunTime, octets: &[u8], reason: Reason) {
-        let Some(connection) = self.table.connections.get(at) else { return };
+        let Some(connection) = self.table.connection(at) else { return };
         let message = Message::new(octets);
         self.table.finish(Outcome {
             client: connection.source.unwrap_or(connection.client),
@@ -366,7 +365,7 @@ impl Machine for Connections {
 
     fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, route: &Route) -> Result<Slot, Reason> {
         let spread = self.table.next_number().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let own = Own::new(self.place_of(route.server), (self.table.config.seed ^ spread >> 48) as u16);
+        let own = Own::new(self.place_of(route.server), (self.table.seed() ^ spread >> 48) as u16);
         let at = self.table.open(now, key, class, route.source, own);
         self.actions.push_back(Action::Open(at));
         Ok(at)
@@ -375,7 +374,7 @@ impl Machine for Connections {
     fn detach(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<Connection> {
         let is_left = |it: &Connection| it.own.is_leaving() && it.load() == 0;
         let by_client = matches!(ended, Some((_, End::Idle | End::Spent | End::Room)));
-        if by_client || self.table.connections.get(at).is_some_and(is_left) {
+        if by_client || self.table.connection(at).is_some_and(is_left) {
             self.say_farewell(at, ErrorCode::NoError);
         }
         let connection = self.table.take(at)?;
@@ -384,7 +383,7 @@ impl Machine for Connections {
     }
 
     fn handle_queued(&mut self, at: Slot, slot: Slot, now: RunTime) {
-        let Some(connection) = self.table.connections.get(at) else { return };
+        let Some(connection) = self.table.connection(at) else { return };
         let (is_open, is_blocked) = (connection.is_open(), connection.own.is_blocked);
         if connection.is_connecting() || is_blocked {
             self.table.submit(slot, now);
@@ -395,7 +394,7 @@ impl Machine for Connections {
     }
 
     fn handle_finished(&mut self, at: Slot, _: RunTime, answer: Option<&Message<'_>>) {
-        let connection = self.table.connections.get_mut(at).filter(|it| it.state == State::Open);
+        let connection = self.table.connection_mut(at).filter(|it| it.state() == State::Open);
         if let (Some(connection), Some(keepalive)) = (connection, answer.and_then(Message::keepalive)) {
             connection.own.keepalive = keepalive;
         }
@@ -403,8 +402,8 @@ impl Machine for Connections {
 
     fn has_stream(&self, connection: &Connection) -> bool {
         match (&connection.own.http2, &self.doh) {
-            (Some(http2), _) => http2.room() > connection.queue.len(),
-            (None, Some(doh)) if connection.transport == Transport::Doh2 => connection.queue.len() < doh.streams(),
+            (Some(http2), _) => http2.room() > connection.queued(),
+            (None, Some(doh)) if connection.transport == Transport::Doh2 => connection.queued() < doh.streams(),
             _ => true,
         }
     }

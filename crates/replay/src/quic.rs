@@ -155,8 +155,8 @@ impl Quic {
         let Some(DatagramEvent::ConnectionEvent(handle, event)) = event else { return };
         let Some(&at) = self.by_handle.get(handle.0) else { return };
         self.begin(at);
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
-        let (initial, is_first) = (connection.own.initial, connection.state == State::Opening);
+        let Some(connection) = self.table.connection_mut(at) else { return };
+        let (initial, is_first) = (connection.own.initial, connection.state() == State::Opening);
         connection.own.session.handle_event(event);
         self.by_initial.remove(&initial);
         if is_first {
@@ -177,19 +177,19 @@ impl Quic {
 
     /// Tells the servers of all connections that these are over, for the end of a run. They stay in the accounts as open.
     pub fn handle_end(&mut self, now: RunTime) {
-        let counts = self.table.connection_counts;
+        let counts = *self.connection_counts();
         for at in 0..self.by_handle.len() {
             let at = self.by_handle[at];
-            if self.table.connections.get(at).is_some_and(|connection| connection.state != State::Wanted) {
+            if self.table.connection(at).is_some_and(|connection| connection.state() != State::Wanted) {
                 self.remove(at, now, End::Idle);
             }
         }
-        self.table.connection_counts = counts;
+        self.table.set_connection_counts(counts);
     }
 
     /// Sees once to what a connection has to send.
     fn call(&mut self, at: Slot) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         if !std::mem::replace(&mut connection.own.is_called, true) {
             self.called.push_back(at);
         }
@@ -197,7 +197,7 @@ impl Quic {
 
     /// Writes what is queued on a connection, and takes its datagrams.
     fn serve(&mut self, at: Slot, now: RunTime) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_called = false;
         self.begin(at);
         self.write_queue(at, now);
@@ -210,7 +210,7 @@ impl Quic {
     /// Takes the datagrams that a connection has to send.
     fn collect(&mut self, at: Slot, now: RunTime) {
         let instant = self.instant(now);
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         loop {
             let mut octets = self.spares.pop().unwrap_or_default();
             let Some(transmit) = connection.own.session.poll_transmit(instant, 1, &mut octets) else {
@@ -226,7 +226,7 @@ impl Quic {
 
     /// Takes what has become of a connection in the last call into it.
     fn advance(&mut self, at: Slot, now: RunTime) {
-        while let Some(connection) = self.table.connections.get_mut(at) {
+        while let Some(connection) = self.table.connection_mut(at) {
             while let Some(event) = connection.own.session.poll_endpoint_events() {
                 if let Some(event) = self.endpoint.handle_event(connection.own.handle, event) {
                     connection.own.session.handle_event(event);
@@ -249,12 +249,12 @@ impl Quic {
             StreamEvent::Opened { dir: Dir::Uni } => self.accept_streams(at, now),
             StreamEvent::Writable { id } => self.write_rest(at, id),
             StreamEvent::Stopped { id, error_code } => {
-                let Some(connection) = self.table.connections.get_mut(at) else { return };
+                let Some(connection) = self.table.connection_mut(at) else { return };
                 // A stream that is over already needs no end.
                 let _ = connection.own.session.send_stream(id).reset(error_code);
             }
             StreamEvent::Available { dir: Dir::Bi } => {
-                let Some(connection) = self.table.connections.get_mut(at) else { return };
+                let Some(connection) = self.table.connection_mut(at) else { return };
                 connection.own.is_full = false;
                 self.call(at);
             }
@@ -264,7 +264,7 @@ impl Quic {
 
     /// The kernel has the first datagram of a connection.
     fn begin_opening(&mut self, at: Slot, now: RunTime, port: u16) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         connection.port = port;
         connection.own.began = now;
         self.table.begin_opening(at, now);
@@ -272,12 +272,12 @@ impl Quic {
 
     /// The handshake is through.
     fn come_up(&mut self, at: Slot, now: RunTime) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_full = false;
         let (took, is_resumed) = (now - connection.own.began, !connection.own.was_checked);
         self.table.note_opener(at, |row| row.handshake_ns = Some(took));
         self.table.come_up(at);
-        self.table.connection_counts.resumed += u64::from(is_resumed);
+        self.table.note_resumed(is_resumed);
         self.settle_early_data(at);
         self.call(at);
         self.settle(at, now);
@@ -285,14 +285,14 @@ impl Quic {
 
     /// Remembers that the server has shown its certificate, if it has in the last call.
     fn note_check(&mut self, at: Slot) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let tls = tls_of(&self.doq, &self.doh3, connection.transport);
         connection.own.was_checked |= tls.is_some_and(|tls| tls.check().was_made);
     }
 
     /// The calls into the library that follow are for this connection.
     fn begin(&self, at: Slot) {
-        let Some(connection) = self.table.connections.get(at) else { return };
+        let Some(connection) = self.table.connection(at) else { return };
         if let Some(tls) = tls_of(&self.doq, &self.doh3, connection.transport) {
             tls.begin(connection.client, self.table.policy(connection.class).resumption);
         }
@@ -302,7 +302,7 @@ impl Quic {
     fn wake(&mut self, at: Slot, number: u64, armed: i64, now: RunTime) {
         let instant = self.instant(now);
         self.begin(at);
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         if connection.number != number || connection.own.armed != armed {
             return;
         }
@@ -316,7 +316,7 @@ impl Quic {
     /// Sets the alarm of a connection, unless one is set that rings earlier.
     fn arm(&mut self, at: Slot) {
         let origin = self.origin;
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(timeout) = connection.own.session.poll_timeout() else { return };
         let next = timeout.saturating_duration_since(origin).as_nanos() as i64 - LEAD;
         if next < connection.own.armed {
@@ -332,8 +332,8 @@ impl Quic {
     }
 
     fn is_wanted(&self, outgoing: &Outgoing) -> bool {
-        let connection = self.table.connections.get(outgoing.at);
-        connection.is_some_and(|it| it.number == outgoing.number && it.state == State::Wanted)
+        let connection = self.table.connection(outgoing.at);
+        connection.is_some_and(|it| it.number == outgoing.number && it.state() == State::Wanted)
     }
 
     fn recycle(&mut self, mut octets: Vec<u8>) {
@@ -393,8 +393,8 @@ impl Machine for Quic {
     fn detach(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<Connection> {
         let now = ended.map_or(RunTime(self.latest), |(now, _)| now);
         let instant = self.instant(now);
-        let connection = self.table.connections.get_mut(at)?;
-        if connection.state != State::Wanted {
+        let connection = self.table.connection_mut(at)?;
+        if connection.state() != State::Wanted {
             let code = VarInt::from_u32(connection.no_error());
             connection.own.session.close(instant, code, Bytes::new());
             self.collect(at, now);
@@ -409,10 +409,8 @@ impl Machine for Quic {
     }
 
     fn handle_queued(&mut self, at: Slot, slot: Slot, now: RunTime) {
-        let Some(connection) = self.table.connections.get(at) else { return };
-        if let Some(request) = self.table.requests.get_mut(slot) {
-            request.row.client_port = connection.port;
-        }
+        let Some((connection, request)) = self.table.pair_mut(at, slot) else { return };
+        request.row.client_port = connection.port;
         if connection.is_connecting() {
             self.table.submit(slot, now);
         }

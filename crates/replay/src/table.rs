@@ -1,5 +1,13 @@
 //! The connection table: requests and connections of a machine, alike for all transports with connections.
 //! [`ConnectionTable`] holds both, and [`Machine`] says what becomes of them.
+//!
+//! ```text
+//!   assign ──► queued ──write──► written ──answer──► row
+//!                ▲                  │ expire: row, and then lingering until a late answer or give_up
+//!                └── requeue, once ─┘ when the connection ends
+//!
+//!   open ──► Wanted ──► Opening ──► Handshaking ──► Open ◄──► Idle ──► taken out
+//! ```
 
 mod clients;
 mod connection;
@@ -81,30 +89,39 @@ impl Class {
 pub type Key = (IpAddr, Transport);
 
 /// The requests and connections of a machine, to which it adds `R` and `C`.
+///
+/// What its methods keep true between calls:
+///
+/// - A request is on at most one list of its connection: that of the queued ones or that of the written ones.
+/// - A written request is found by its connection's number and its ID or stream, and nothing else is found so.
+/// - A request that waits is on the list of those that time out, which is sorted by deadline, as all have one timeout.
+/// - A connection that is opening, in a handshake or idle is on the list of its state, sorted by when the state began.
+///   So nothing that [`Terms::server_idle_timeout`] tells may change while a connection is idle.
+/// - Each client has at most one current connection, which is in the table.
 #[derive(Debug)]
 pub struct ConnectionTable<C, R> {
     /// Limits and times.
-    pub config: Config,
+    config: Config,
     /// The classes of clients; one for all where there are none.
     classes: Vec<Class>,
     /// The connections.
-    pub connections: Slab<Connection<C>>,
+    connections: Slab<Connection<C>>,
     /// The connection that each client uses.
-    pub current: Clients,
+    current: Clients,
     /// Idle connections that the client closes before its own time, since the server said so. Sorted as long as a server
     /// says the same to all.
     server_idle: List,
     /// The requests.
-    pub requests: Slab<Request<R>, 2>,
+    requests: Slab<Request<R>, 2>,
     /// Requests written, by connection and by ID or stream.
-    pub by_id: HashMap<(u64, u64), Slot, foldhash::fast::FixedState>,
+    by_id: HashMap<(u64, u64), Slot, foldhash::fast::FixedState>,
     waiting: List,
     lingering: List,
     numbered: u64,
     outcomes: Vec<Outcome>,
     counts: Counts,
     /// The accounts of connections.
-    pub connection_counts: ConnectionCounts,
+    connection_counts: ConnectionCounts,
 }
 
 impl<C: Terms, R: Default> ConnectionTable<C, R> {
@@ -126,6 +143,86 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             counts: Counts::default(),
             connection_counts: ConnectionCounts::default(),
         }
+    }
+
+    /// The connection in a slot.
+    pub fn connection(&self, at: Slot) -> Option<&Connection<C>> {
+        self.connections.get(at)
+    }
+
+    /// The same, to be changed.
+    pub fn connection_mut(&mut self, at: Slot) -> Option<&mut Connection<C>> {
+        self.connections.get_mut(at)
+    }
+
+    /// The request in a slot.
+    pub fn request(&self, slot: Slot) -> Option<&Request<R>> {
+        self.requests.get(slot)
+    }
+
+    /// The same, to be changed.
+    pub fn request_mut(&mut self, slot: Slot) -> Option<&mut Request<R>> {
+        self.requests.get_mut(slot)
+    }
+
+    /// A connection and a request together, both to be changed.
+    pub fn pair_mut(&mut self, at: Slot, slot: Slot) -> Option<(&mut Connection<C>, &mut Request<R>)> {
+        Some((self.connections.get_mut(at)?, self.requests.get_mut(slot)?))
+    }
+
+    /// Takes a request in, on no connection.
+    pub fn insert(&mut self, request: Request<R>) -> Slot {
+        self.requests.insert(request)
+    }
+
+    /// The request behind this one on the list of its connection.
+    pub fn next(&self, slot: Slot) -> Option<Slot> {
+        self.requests.next::<1>(slot)
+    }
+
+    /// Takes a request that is not written off its connection, which may have another one in its place.
+    pub fn detach_queued(&mut self, at: Slot, slot: Slot) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.taken -= 1;
+        self.requests.unlink(&mut connection.queue, slot);
+    }
+
+    /// Takes a request that is written off its connection. It keeps its ID or stream until it is released or requeued.
+    pub fn detach_written(&mut self, at: Slot, slot: Slot) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        self.requests.unlink(&mut connection.outstanding, slot);
+    }
+
+    /// Where random choices of the machine start.
+    pub const fn seed(&self) -> u64 {
+        self.config.seed
+    }
+
+    /// Counts a connection that came up by resumption, if it did.
+    pub fn note_resumed(&mut self, is_resumed: bool) {
+        self.connection_counts.resumed += u64::from(is_resumed);
+    }
+
+    /// Counts a connection that did not come up.
+    pub const fn note_failed(&mut self) {
+        self.connection_counts.failed += 1;
+    }
+
+    /// Puts the accounts of connections back to what they were.
+    pub const fn set_connection_counts(&mut self, counts: ConnectionCounts) {
+        self.connection_counts = counts;
+    }
+
+    /// Requests in the table, those that wait for a late answer among them.
+    #[cfg(test)]
+    pub const fn request_count(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether no ID or stream is taken and no client has a connection.
+    #[cfg(test)]
+    pub fn is_clear(&self) -> bool {
+        self.by_id.is_empty() && self.current.is_empty()
     }
 
     /// The connection that a client uses.
@@ -273,6 +370,15 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
                     request.written().and_then(|key| self.by_id.remove(&key));
                     request.rewind();
                 }
+            }
+        }
+    }
+
+    /// The IDs or streams of the connection with this number are given anew: what was written under one is not found any more.
+    pub fn forget_ids(&mut self, number: u64) {
+        for (_, slot) in self.by_id.extract_if(|key, _| key.0 == number) {
+            if let Some(request) = self.requests.get_mut(slot) {
+                request.id = None;
             }
         }
     }

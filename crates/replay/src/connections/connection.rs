@@ -82,7 +82,7 @@ impl Connection {
 
     /// Whether there is something to write.
     pub fn has_output(&self) -> bool {
-        (!self.queue.is_empty() && self.takes_messages())
+        (self.queued() > 0 && self.takes_messages())
             || self.own.http2.as_ref().is_some_and(|http2| http2.has_output())
             || self.own.buffers.as_ref().is_some_and(|buffers| !buffers.output.is_empty())
             || self.own.tls.as_ref().is_some_and(|tls| tls.has_output())

@@ -48,7 +48,7 @@ impl Connections {
 
     /// Begins HTTP/2 on a connection whose handshake is through, where it is to be spoken. Whether the server speaks it.
     pub(super) fn start_http2(&mut self, at: Slot) -> bool {
-        let Some(connection) = self.table.connections.get_mut(at) else { return false };
+        let Some(connection) = self.table.connection_mut(at) else { return false };
         if connection.transport != Transport::Doh2 {
             return true;
         }
@@ -61,13 +61,14 @@ impl Connections {
 
     /// Appends the request of a query that is queued and returns its stream, and the length of the message.
     pub(super) fn compose_request(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
-        let connection = self.table.connections.get(at)?;
+        let connection = self.table.connection(at)?;
         let server = *self.servers.get(usize::from(connection.own.server))?;
         let class = connection.class;
-        let (wire, block) = (&self.table.requests.get(slot)?.wire, self.table.policy(class).padding);
-        let http2 = self.table.connections.get_mut(at)?.own.http2.as_mut()?;
+        let block = self.table.policy(class).padding;
+        let (connection, request) = self.table.pair_mut(at, slot)?;
+        let http2 = connection.own.http2.as_mut()?;
         let doh = self.doh.as_mut()?;
-        let (head, message) = doh.requests.prepare(server, wire, block, Head::new);
+        let (head, message) = doh.requests.prepare(server, &request.wire, block, Head::new);
         let length = message.len() as u16;
         let stream = http2.open(head, message, out);
         Some((u64::from(stream), length))
@@ -75,13 +76,12 @@ impl Connections {
 
     /// Takes octets of the stream of frames.
     pub(super) fn handle_frames(&mut self, at: Slot, number: u64, now: RunTime, octets: &[u8]) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let (mut kept, mut since) = connection.take_input(now);
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
         loop {
-            let Some(http2) = self.table.connections.get_mut(at).and_then(|connection| connection.own.http2.as_mut())
-            else {
+            let Some(http2) = self.table.connection_mut(at).and_then(|connection| connection.own.http2.as_mut()) else {
                 return;
             };
             let event = match frames::split(&mut rest) {
@@ -104,7 +104,7 @@ impl Connections {
         }
         let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
         let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
-        if let Some(connection) = self.table.connections.get_mut(at) {
+        if let Some(connection) = self.table.connection_mut(at) {
             connection.keep_input(kept, since);
         }
         self.settle(at, now);
@@ -132,9 +132,9 @@ impl Connections {
             }
             Event::Reset { stream, is_refused } => {
                 let Some(slot) = self.table.find(number, u64::from(stream)) else { return };
-                match self.table.requests.get(slot) {
+                match self.table.request(slot) {
                     Some(request) if is_refused && request.stage == Stage::Outstanding => {
-                        self.take_back(at, slot);
+                        self.table.detach_written(at, slot);
                         self.requeue(slot, now, Reason::StreamReset);
                     }
                     _ => self.fail_stream(slot, now, Reason::StreamReset),
@@ -143,34 +143,25 @@ impl Connections {
         }
     }
 
-    /// Takes a request that was written off the list of its connection.
-    fn take_back(&mut self, at: Slot, slot: Slot) {
-        if let Some(connection) = self.table.connections.get_mut(at) {
-            self.table.requests.unlink(&mut connection.outstanding, slot);
-        }
-    }
-
     /// Queries that a connection cannot have streams for, by what the server allows, go on other ones. The first stays, since
     /// a server that allows none may still change its mind.
     fn respread(&mut self, at: Slot, now: RunTime) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(http2) = &connection.own.http2 else { return };
         let kept = http2.room().max(1);
         if let Some(doh) = &mut self.doh {
             doh.most = http2.most().max(1);
         }
-        if connection.queue.len() <= kept {
+        if connection.queued() <= kept {
             return;
         }
-        let mut next = connection.queue.first();
+        let mut next = connection.first_queued();
         for _ in 0..kept {
-            next = next.and_then(|slot| self.table.requests.next::<1>(slot));
+            next = next.and_then(|slot| self.table.next(slot));
         }
         while let Some(slot) = next {
-            next = self.table.requests.next::<1>(slot);
-            let Some(connection) = self.table.connections.get_mut(at) else { return };
-            connection.taken -= 1;
-            self.table.requests.unlink(&mut connection.queue, slot);
+            next = self.table.next(slot);
+            self.table.detach_queued(at, slot);
             self.assign(now, slot);
         }
     }
@@ -178,19 +169,17 @@ impl Connections {
     /// The server takes no more streams on a connection: what it has not looked at is sent again on another one, once.
     fn leave(&mut self, at: Slot, now: RunTime, last: u32) {
         self.table.leave_idle(at);
-        let Some(connection) = self.table.connections.get(at) else { return };
-        let mut next = connection.outstanding.first();
+        let Some(connection) = self.table.connection(at) else { return };
+        let mut next = connection.first_written();
         while let Some(slot) = next {
-            next = self.table.requests.next::<1>(slot);
-            if self.table.requests.get(slot).is_some_and(|request| request.id > Some(u64::from(last))) {
-                self.take_back(at, slot);
+            next = self.table.next(slot);
+            if self.table.request(slot).is_some_and(|request| request.id > Some(u64::from(last))) {
+                self.table.detach_written(at, slot);
                 self.requeue(slot, now, Reason::ClosedByServer);
             }
         }
-        while let Some(connection) = self.table.connections.get_mut(at)
-            && let Some(slot) = connection.queue.first()
-        {
-            self.table.requests.unlink(&mut connection.queue, slot);
+        while let Some(slot) = self.table.connection(at).and_then(|connection| connection.first_queued()) {
+            self.table.detach_queued(at, slot);
             self.requeue(slot, now, Reason::ClosedByServer);
         }
     }
@@ -203,7 +192,7 @@ impl Connections {
 
     /// Leaves the worker what the server is to be told before a connection is closed.
     pub(super) fn say_farewell(&mut self, at: Slot, code: ErrorCode) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(session) = &mut connection.own.tls else { return };
         if connection.own.http2.is_some() {
             let mut goaway = Vec::new();

@@ -14,23 +14,21 @@ impl Connections {
     /// Octets that a connection takes now although its session is not up.
     pub(super) fn early_room(&self, at: Slot) -> usize {
         self.table
-            .connections
-            .get(at)
+            .connection(at)
             .and_then(|connection| connection.own.tls.as_ref())
             .map_or(0, |session| session.early_room())
     }
 
     /// Appends queued queries as early data, from the first to one that has no room or may not.
     pub(super) fn compose_early(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
-        let Some(connection) = self.table.connections.get(at) else { return };
+        let Some(connection) = self.table.connection(at) else { return };
         let most = ADDED + usize::from(self.table.policy(connection.class).padding);
         let room = self.early_room(at);
         while room > 0
-            && let Some(slot) = self.table.connections.get(at).and_then(|connection| connection.queue.first())
+            && let Some(slot) = self.table.connection(at).and_then(|connection| connection.first_queued())
             && self
                 .table
-                .requests
-                .get(slot)
+                .request(slot)
                 .is_some_and(|request| may_go_early(&request.wire) && out.len() + request.wire.len() + most <= room)
         {
             self.compose_one(at, slot, now, out);
@@ -41,7 +39,7 @@ impl Connections {
     pub(super) fn settle_early(&mut self, at: Slot, is_accepted: bool) {
         if is_accepted {
             self.table.note_early_data(at, true);
-        } else if self.table.connections.get(at).is_some_and(|connection| !connection.outstanding.is_empty()) {
+        } else if self.table.connection(at).is_some_and(|connection| connection.first_written().is_some()) {
             self.table.unwrite_all(at);
         }
     }

@@ -14,7 +14,7 @@ impl Connections {
     pub(super) fn start_tls(&mut self, at: Slot, now: RunTime) {
         let rememberer = self.rememberer(at);
         self.table.begin_handshake(at, now);
-        let Some(connection) = self.table.connections.get(at) else { return };
+        let Some(connection) = self.table.connection(at) else { return };
         let transport = connection.transport;
         let server = self.servers[usize::from(connection.own.server)];
         let policy = self.table.policy(connection.class);
@@ -25,7 +25,7 @@ impl Connections {
             (false, _) => Handshake::Tls13,
         };
         let session = self.tls_of(transport).and_then(|tls| tls.start(rememberer, server, now, handshake).ok());
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         match session {
             Some(session) => {
                 connection.own.tls = Some(Box::new(session));
@@ -37,7 +37,7 @@ impl Connections {
 
     /// The client of a connection, where it remembers sessions to resume them.
     fn rememberer(&self, at: Slot) -> Option<IpAddr> {
-        let connection = self.table.connections.get(at)?;
+        let connection = self.table.connection(at)?;
         self.table.policy(connection.class).resumption.then_some(connection.client)
     }
 
@@ -46,16 +46,16 @@ impl Connections {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
         let rememberer = self.rememberer(at);
-        let Some(connection) = self.table.connections.get(at) else { return };
+        let Some(connection) = self.table.connection(at) else { return };
         let number = connection.number;
         if let Some(tls) = self.tls_of(connection.transport) {
             tls.set_client(rememberer);
         }
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(session) = &mut connection.own.tls else { return };
         let result = session.read(octets, &mut content);
         let (is_up, has_ended) = (session.is_up(), session.has_ended());
-        if is_up && connection.state == State::Handshaking {
+        if is_up && connection.state() == State::Handshaking {
             self.finish_handshake(at, now);
         }
         self.handle_content(at, now, &content);
@@ -74,7 +74,7 @@ impl Connections {
     }
 
     pub(super) fn finish_handshake(&mut self, at: Slot, now: RunTime) {
-        let Some(session) = self.table.connections.get(at).and_then(|connection| connection.own.tls.as_ref()) else {
+        let Some(session) = self.table.connection(at).and_then(|connection| connection.own.tls.as_ref()) else {
             return;
         };
         let (took, is_resumed, is_early) = (now - session.began, session.is_resumed(), session.is_early_accepted());
@@ -82,7 +82,7 @@ impl Connections {
             return self.handle_failed(at, Reason::Alpn);
         }
         self.table.note_opener(at, |row| row.handshake_ns = Some(took));
-        self.table.connection_counts.resumed += u64::from(is_resumed);
+        self.table.note_resumed(is_resumed);
         self.settle_early(at, is_early);
         self.come_up(at, now);
     }
@@ -90,13 +90,13 @@ impl Connections {
     pub(super) fn compose_tls(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
-        let is_open = self.table.connections.get(at).is_some_and(Connection::is_open);
+        let is_open = self.table.connection(at).is_some_and(Connection::is_open);
         if is_open {
             self.compose_queue(at, now, &mut content);
         } else {
             self.compose_early(at, now, &mut content);
         }
-        let session = self.table.connections.get_mut(at).and_then(|connection| connection.own.tls.as_mut());
+        let session = self.table.connection_mut(at).and_then(|connection| connection.own.tls.as_mut());
         let written = session.map(|session| {
             let written = match (content.is_empty(), is_open) {
                 (true, _) => Ok(()),

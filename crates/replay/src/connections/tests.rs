@@ -155,7 +155,7 @@ fn answers_are_read_however_they_are_cut() {
         });
         let rows = network.replay((0..4).map(|number| tcp_query(number, 1, 0)));
         assert_eq!(statuses(&rows), answered(0..4));
-        assert!(network.machine.table.connections.get(0).unwrap().own.buffers.is_none(), "nothing is in flight");
+        assert!(network.machine.table.connection(0).unwrap().own.buffers.is_none(), "nothing is in flight");
     }
 }
 
@@ -184,7 +184,7 @@ fn a_full_kernel_buffer_delays_and_loses_nothing() {
     let rows = network.replay((0..3).map(|number| tcp_query(number, 1, 10 * number as i64)));
     assert_eq!(statuses(&rows), answered(0..3));
     assert!(latencies(&rows)[0] >= 4 * DELAY + (tcp_query(0, 1, 0).wire.len() as i64 + 2) / 5 - 1);
-    assert!(network.machine.table.connections.get(0).unwrap().own.buffers.is_none());
+    assert!(network.machine.table.connection(0).unwrap().own.buffers.is_none());
     accounts_hold(&network, &rows, 3);
 }
 
@@ -392,8 +392,8 @@ proptest! {
         prop_assert!(counts.peak_open <= u64::from(most));
         network.pass(network.now + 20_000);
         prop_assert_eq!(network.machine.connection_counts().open, 0);
-        prop_assert_eq!(network.machine.table.requests.len(), 0, "a request was forgotten");
-        prop_assert!(network.machine.table.by_id.is_empty() && network.machine.table.current.is_empty());
+        prop_assert_eq!(network.machine.table.request_count(), 0, "a request was forgotten");
+        prop_assert!(network.machine.table.is_clear());
     }
 
     #[test]

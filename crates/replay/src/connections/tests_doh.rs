@@ -61,8 +61,8 @@ fn all_answered(rows: &[Outcome], count: usize) {
 fn forgets_all(network: &mut Network) {
     network.pass(network.now + 20_000);
     assert_eq!(network.machine.connection_counts().open, 0);
-    assert_eq!(network.machine.table.requests.len(), 0, "a request was forgotten");
-    assert!(network.machine.table.by_id.is_empty() && network.machine.table.current.is_empty());
+    assert_eq!(network.machine.table.request_count(), 0, "a request was forgotten");
+    assert!(network.machine.table.is_clear());
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_full_kernel_buffer_loses_nothing() {
     network.room = 7;
     let rows = network.replay(queries(3, 1, 0));
     all_answered(&rows, 3);
-    assert!(network.machine.table.connections.get(0).unwrap().own.buffers.is_none());
+    assert!(network.machine.table.connection(0).unwrap().own.buffers.is_none());
 }
 
 #[test]

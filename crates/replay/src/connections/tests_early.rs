@@ -80,7 +80,7 @@ fn what_a_server_refuses_early_is_sent_again_and_answered_once() {
     assert!(rows.iter().all(|row| !row.resent), "no connection ended");
     let counts = network.machine.counts();
     assert_eq!((counts.sent, counts.answered, counts.stray), (4, 4, 0));
-    assert!(network.machine.table.by_id.is_empty() && network.machine.table.requests.len() == 0);
+    assert!(network.machine.table.request_count() == 0 && network.machine.table.is_clear());
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_handshake_that_fails_fails_what_went_early() {
     );
     let counts = network.machine.counts();
     assert_eq!((counts.sent, counts.answered, counts.failed), (3, 1, 2));
-    assert!(network.machine.table.by_id.is_empty() && network.machine.table.requests.len() == 0);
+    assert!(network.machine.table.request_count() == 0 && network.machine.table.is_clear());
     network.accept = Accept::Refuse;
     assert_eq!(network.replay([dot_query(3, 1, 3_000)])[0].status, Status::ConnectFailed);
 }

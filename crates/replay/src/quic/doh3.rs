@@ -50,7 +50,7 @@ impl Quic {
 
     /// Opens the client's control stream, once (RFC 9114 §6.2.1).
     pub(super) fn begin_http3(&mut self, at: Slot) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(http3) = connection.own.http3.as_mut().filter(|http3| !http3.is_begun) else { return };
         if let Some(id) = connection.own.session.streams().open(Dir::Uni) {
             // A server has to admit this stream and what is on it (§6.2); one that does not gets requests all the same.
@@ -62,7 +62,7 @@ impl Quic {
     /// Takes the streams that a server has opened.
     pub(super) fn accept_streams(&mut self, at: Slot, now: RunTime) {
         while let Some(id) =
-            self.table.connections.get_mut(at).and_then(|connection| connection.own.session.streams().accept(Dir::Uni))
+            self.table.connection_mut(at).and_then(|connection| connection.own.session.streams().accept(Dir::Uni))
         {
             self.read_control(at, id, now);
         }
@@ -70,7 +70,7 @@ impl Quic {
 
     /// Takes what has come on a stream of the server's.
     pub(super) fn read_control(&mut self, at: Slot, id: StreamId, now: RunTime) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(http3) = &mut connection.own.http3 else { return };
         let mut content = Vec::new();
         let mut stream = connection.own.session.recv_stream(id);
@@ -95,16 +95,16 @@ impl Quic {
     /// 9114 §5.2).
     fn leave(&mut self, at: Slot, now: RunTime, from: u64) {
         self.table.leave_idle(at);
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_leaving = true;
         let mut unanswered = Vec::new();
-        let mut next = connection.outstanding.first();
+        let mut next = connection.first_written();
         while let Some(slot) = next {
-            let stream = self.table.requests.get(slot).and_then(|request| request.id);
+            let stream = self.table.request(slot).and_then(|request| request.id);
             if stream.is_some_and(|id| id >= from) {
                 unanswered.push(slot);
             }
-            next = self.table.requests.next::<1>(slot);
+            next = self.table.next(slot);
         }
         for slot in unanswered {
             self.take_back(at, slot, now);

@@ -28,15 +28,15 @@ impl Quic {
     /// connection, where this one has streams on their way: they do not wait for the answers to earlier queries.
     pub(super) fn write_queue(&mut self, at: Slot, now: RunTime) {
         loop {
-            let Some(connection) = self.table.connections.get(at) else { return };
+            let Some(connection) = self.table.connection(at) else { return };
             let (is_open, is_early) = (connection.is_open(), connection.is_early());
-            let Some(slot) = connection.queue.first().filter(|_| is_open || is_early) else { return };
-            let Some(request) = self.table.requests.get(slot) else { return };
+            let Some(slot) = connection.first_queued().filter(|_| is_open || is_early) else { return };
+            let Some(request) = self.table.request(slot) else { return };
             if is_early && !self.may_be_early(request) {
                 return;
             }
             self.begin_http3(at);
-            let Some(connection) = self.table.connections.get_mut(at) else { return };
+            let Some(connection) = self.table.connection_mut(at) else { return };
             let Some(id) = connection.own.session.streams().open(Dir::Bi) else {
                 connection.own.is_full = true;
                 if is_open && connection.own.streams > 0 {
@@ -49,7 +49,7 @@ impl Quic {
     }
 
     fn write_one(&mut self, at: Slot, slot: Slot, id: StreamId, now: RunTime, is_open: bool) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.streams += 1;
         let (is_resumed, class) = (is_open && !connection.own.was_checked, connection.class);
         self.table.write(at, slot, id.into());
@@ -57,7 +57,7 @@ impl Quic {
             self.table.submit(slot, now);
         }
         let block = self.table.policy(class).padding;
-        let Some(request) = self.table.requests.get_mut(slot) else { return };
+        let Some(request) = self.table.request_mut(slot) else { return };
         request.row.resumed = is_resumed;
         (request.own.output, request.row.query_bytes) = match (&mut self.doh3, request.row.transport) {
             (Some(doh3), Transport::Doh3) => doh3.compose(request.row.server, &request.wire, block),
@@ -69,8 +69,7 @@ impl Quic {
     /// Writes what a stream had no room for.
     pub(super) fn write_rest(&mut self, at: Slot, id: StreamId) {
         let slot = self.table.find_on(at, id.into());
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
-        let Some(request) = slot.and_then(|slot| self.table.requests.get_mut(slot)) else { return };
+        let Some((connection, request)) = slot.and_then(|slot| self.table.pair_mut(at, slot)) else { return };
         if request.own.output.is_empty() {
             return;
         }
@@ -84,18 +83,17 @@ impl Quic {
 
     /// Gives the requests that are queued on a connection to others.
     pub(super) fn move_queue(&mut self, at: Slot, now: RunTime) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
-        let mut queue = std::mem::take(&mut connection.queue);
-        connection.taken -= queue.len() as u32;
-        while let Some(slot) = queue.first() {
-            self.table.requests.unlink(&mut queue, slot);
+        let queued = self.table.connection(at).map_or(0, |connection| connection.queued());
+        for _ in 0..queued {
+            let Some(slot) = self.table.connection(at).and_then(|connection| connection.first_queued()) else { return };
+            self.table.detach_queued(at, slot);
             self.assign(now, slot);
         }
     }
 
     /// What was sent as early data is known to be that, or is written again, since the server has rejected it.
     pub(super) fn settle_early_data(&mut self, at: Slot) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let (number, is_resumed) = (connection.number, !connection.own.was_checked);
         if connection.own.session.accepted_0rtt() {
             return self.table.note_early_data(at, is_resumed);
@@ -107,28 +105,24 @@ impl Quic {
             return;
         }
         // Streams are numbered anew, so that those of queries that have timed out are forgotten, too.
-        for (_, slot) in self.table.by_id.extract_if(|key, _| key.0 == number) {
-            if let Some(request) = self.table.requests.get_mut(slot) {
-                request.id = None;
-            }
-        }
+        self.table.forget_ids(number);
         self.table.unwrite_all(at);
     }
 
     /// Takes what has come on a stream.
     pub(super) fn read(&mut self, at: Slot, id: StreamId, now: RunTime) {
         let slot = self.table.find_on(at, id.into());
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
         let mut content = std::mem::take(&mut self.content);
         content.clear();
+        if let Some(request) = slot.and_then(|slot| self.table.request_mut(slot)) {
+            content.append(&mut request.own.input);
+        }
+        let Some(connection) = self.table.connection_mut(at) else { return };
         let mut stream = connection.own.session.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else {
             self.content = content;
             return;
         };
-        if let Some(request) = slot.and_then(|slot| self.table.requests.get_mut(slot)) {
-            content.append(&mut request.own.input);
-        }
         let came = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
@@ -154,13 +148,13 @@ impl Quic {
     fn take(&mut self, at: Slot, slot: Slot, now: RunTime, content: &[u8], came: &Came) {
         match came {
             Came::Part => {
-                if let Some(request) = self.table.requests.get_mut(slot) {
+                if let Some(request) = self.table.request_mut(slot) {
                     request.own.input.extend_from_slice(content);
                 }
             }
             Came::Reset(code) => self.handle_reset(at, slot, now, *code),
             Came::Whole => {
-                let Some(request) = self.table.requests.get(slot) else { return };
+                let Some(request) = self.table.request(slot) else { return };
                 let message = match request.row.transport {
                     Transport::Doh3 => http3::split(content),
                     _ => doq::split(&request.wire, content)
@@ -181,8 +175,8 @@ impl Quic {
 
     /// The server has given a stream up. What it says that it has done nothing about is sent again.
     fn handle_reset(&mut self, at: Slot, slot: Slot, now: RunTime, code: u64) {
-        let is_http3 = self.table.connections.get(at).is_some_and(|connection| connection.own.http3.is_some());
-        let is_outstanding = self.table.requests.get(slot).is_some_and(|request| request.stage == Stage::Outstanding);
+        let is_http3 = self.table.connection(at).is_some_and(|connection| connection.own.http3.is_some());
+        let is_outstanding = self.table.request(slot).is_some_and(|request| request.stage == Stage::Outstanding);
         if is_http3 && is_outstanding && code == u64::from(http3::code::REQUEST_REJECTED) {
             self.take_back(at, slot, now);
             self.settle(at, now);
@@ -200,16 +194,16 @@ impl Quic {
 
     /// Takes a request that was written off its connection, and sends it again, unless that has been done before.
     pub(super) fn take_back(&mut self, at: Slot, slot: Slot, now: RunTime) {
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
-        self.table.requests.unlink(&mut connection.outstanding, slot);
+        let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.streams -= 1;
+        self.table.detach_written(at, slot);
         self.requeue(slot, now, Reason::StreamReset);
     }
 
     /// Ends a connection whose server broke the protocol.
     pub(super) fn abort(&mut self, at: Slot, now: RunTime, code: u32) {
         let instant = self.instant(now);
-        let Some(connection) = self.table.connections.get_mut(at) else { return };
+        let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.session.close(instant, VarInt::from_u32(code), bytes::Bytes::new());
         self.requeue_all(at, now, End::Reset, Reason::Protocol);
     }

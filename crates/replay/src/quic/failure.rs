@@ -17,11 +17,11 @@ const CONNECTION_REFUSED: u64 = 0x2;
 impl Quic {
     /// A connection is over, by the server's doing or the network's.
     pub(super) fn handle_lost(&mut self, at: Slot, now: RunTime, error: &ConnectionError) {
-        let Some(connection) = self.table.connections.get(at) else { return };
+        let Some(connection) = self.table.connection(at) else { return };
         let failed = tls_of(&self.doq, &self.doh3, connection.transport).and_then(|tls| tls.check().failed);
         if !connection.is_open() {
             let (reason, status) = failure(error, failed);
-            self.table.connection_counts.failed += 1;
+            self.table.note_failed();
             return self.fail(at, reason, status);
         }
         let end = if is_in_order(error, connection.no_error()) { End::Closed } else { End::Reset };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ldplayer_core::{RunTime, Transport};
 
 use super::Key;
-use crate::slab::List;
+use crate::slab::{List, Slot};
 
 /// Where a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Connection<C> {
     /// Number within the run.
     pub number: u64,
     /// When its opening began; then when its handshake did; once it is idle, since when.
-    pub since: RunTime,
+    pub(super) since: RunTime,
     /// The client as recorded.
     pub client: IpAddr,
     /// The address it is opened from, where it must be set.
@@ -50,13 +50,13 @@ pub struct Connection<C> {
     /// The class of its client.
     pub class: Option<u8>,
     /// Where it stands.
-    pub state: State,
+    pub(super) state: State,
     /// Queries assigned so far.
-    pub taken: u32,
+    pub(super) taken: u32,
     /// Requests not written.
-    pub queue: List<1>,
+    pub(super) queue: List<1>,
     /// Requests written and not answered.
-    pub outstanding: List<1>,
+    pub(super) outstanding: List<1>,
     /// What its machine adds.
     pub own: C,
 }
@@ -65,6 +65,31 @@ impl<C> Connection<C> {
     /// Who uses it, and for what.
     pub const fn key(&self) -> Key {
         (self.client, self.transport)
+    }
+
+    /// Where it stands.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// When its opening began; then when its handshake did; once it is idle, since when.
+    pub const fn since(&self) -> RunTime {
+        self.since
+    }
+
+    /// The first request that is not written.
+    pub fn first_queued(&self) -> Option<Slot> {
+        self.queue.first()
+    }
+
+    /// The first request that is written and not answered.
+    pub fn first_written(&self) -> Option<Slot> {
+        self.outstanding.first()
+    }
+
+    /// Requests that are not written.
+    pub const fn queued(&self) -> usize {
+        self.queue.len()
     }
 
     /// Queries on it that are not answered.
