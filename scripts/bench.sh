@@ -24,7 +24,7 @@ if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
   if [ "$1" = decode ]; then
     shift
     echo; echo "### Decoding, rules, models (criterion)"; echo
-    cargo bench --locked -q -p ldplayer-trace | grep -E 'time:|thrpt:'
+    cargo bench --locked -q -p ldplayer-trace -p ldplayer-workload | grep -E 'time:|thrpt:'
   fi
   if [ $# -eq 0 ]; then exit 0; fi
   exec "$ldplayer" testbed run -- env LDPLAYER_BENCH_INSIDE=1 bash "$0" "$@"

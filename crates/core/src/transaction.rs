@@ -29,3 +29,10 @@ pub struct Transaction {
     /// Response time minus query time, in nanoseconds, if both were seen.
     pub response_delay: Option<i64>,
 }
+
+impl Transaction {
+    /// Octets of its messages.
+    pub fn message_octets(&self) -> usize {
+        [&self.query, &self.response].into_iter().flatten().map(|message| message.len()).sum()
+    }
+}

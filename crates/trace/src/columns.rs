@@ -8,7 +8,7 @@ use ldplayer_core::message::{self, Message, QueryParts, Question, flag};
 use ldplayer_core::name;
 
 /// Stands in text for what is not there: no question, no flag, no EDNS.
-pub(crate) const NOTHING: &str = "-";
+pub const NOTHING: &str = "-";
 
 /// Bits of the second header word that the columns keep: all but QR and the response code.
 const KEPT_FLAGS: u16 = 0x7ff0;
@@ -28,7 +28,7 @@ const FLAG_WORDS: [(&str, u16); 7] = [
 
 /// What the columns say about one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Columns<'a> {
+pub struct Columns<'a> {
     /// The question; `None` where the message has none or it is damaged.
     pub question: Option<Question<'a>>,
     /// Header flags with the opcode, without QR and response code.
@@ -63,7 +63,7 @@ impl<'a> Columns<'a> {
 
 /// Composes messages into shared memory, so that each costs no allocation of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Composer {
+pub struct Composer {
     arena: BytesMut,
     scratch: Vec<u8>,
 }
@@ -84,24 +84,24 @@ impl Composer {
 }
 
 /// A type as its mnemonic, or as `TYPE65280` (RFC 3597 §5).
-pub(crate) fn type_name(qtype: u16) -> impl fmt::Display {
+pub fn type_name(qtype: u16) -> impl fmt::Display {
     Rtype::from_int(qtype)
 }
 
 /// A class as its mnemonic, or as `CLASS32` (RFC 3597 §5).
-pub(crate) fn class_name(qclass: u16) -> impl fmt::Display {
+pub fn class_name(qclass: u16) -> impl fmt::Display {
     Class::from_int(qclass)
 }
 
 /// A response code as its mnemonic, or as `RCODE3841`.
-pub(crate) fn rcode_name(rcode: u16) -> impl fmt::Display {
+pub fn rcode_name(rcode: u16) -> impl fmt::Display {
     // Twelve bits are all that a message can say, so masking takes nothing away.
     let mnemonic = OptRcode::masked_from_int(rcode).to_mnemonic_str();
     Named { mnemonic, kind: "RCODE", number: rcode }
 }
 
 /// An opcode as its mnemonic, or as `OPCODE7`.
-pub(crate) fn opcode_name(opcode: u8) -> impl fmt::Display {
+pub fn opcode_name(opcode: u8) -> impl fmt::Display {
     let mnemonic = Opcode::from_int(opcode).to_mnemonic_str();
     Named { mnemonic, kind: "OPCODE", number: u16::from(opcode) }
 }
@@ -122,29 +122,29 @@ impl fmt::Display for Named {
 }
 
 /// Reads a type: mnemonic in any case, `TYPE65` or a bare number.
-pub(crate) fn parse_type(word: &str) -> Option<u16> {
+pub fn parse_type(word: &str) -> Option<u16> {
     word.parse().ok().or_else(|| word.parse().map(Rtype::to_int).ok())
 }
 
 /// Reads a class: mnemonic in any case, `CLASS3` or a bare number.
-pub(crate) fn parse_class(word: &str) -> Option<u16> {
+pub fn parse_class(word: &str) -> Option<u16> {
     word.parse().ok().or_else(|| word.parse().map(Class::to_int).ok())
 }
 
 /// Reads a response code: mnemonic in any case, `RCODE3841` or a bare number, up to 4095.
-pub(crate) fn parse_rcode(word: &str) -> Option<u16> {
+pub fn parse_rcode(word: &str) -> Option<u16> {
     let named = || (0..4_096).find(|&rcode| rcode_name(rcode).to_string().eq_ignore_ascii_case(word));
     word.parse().ok().filter(|&rcode| rcode < 4_096).or_else(named)
 }
 
 /// Reads a name into `wire`, in place of what was there.
-pub(crate) fn parse_name(text: &str, wire: &mut Vec<u8>) -> Result<(), name::BadName> {
+pub fn parse_name(text: &str, wire: &mut Vec<u8>) -> Result<(), name::BadName> {
     wire.clear();
     name::parse(text, wire)
 }
 
 /// Flags as `rd,cd`, an opcode other than QUERY first, as in `notify,aa`; [`NOTHING`] when there are none.
-pub(crate) fn write_flags(out: &mut String, flags: u16) {
+pub fn write_flags(out: &mut String, flags: u16) {
     let start = out.len();
     let opcode = opcode_of(flags);
     if opcode != 0 {
@@ -161,17 +161,17 @@ pub(crate) fn write_flags(out: &mut String, flags: u16) {
 }
 
 /// The opcode in a word of flags.
-pub(crate) fn opcode_of(flags: u16) -> u8 {
+pub fn opcode_of(flags: u16) -> u8 {
     ((flags & OPCODE_MASK) >> OPCODE_SHIFT) as u8
 }
 
 /// The flags that `opcode` (0 to 15) sets.
-pub(crate) fn opcode_flags(opcode: u8) -> u16 {
+pub fn opcode_flags(opcode: u8) -> u16 {
     (u16::from(opcode) << OPCODE_SHIFT) & OPCODE_MASK
 }
 
 /// Reads what [`write_flags`] writes, words in any order and case.
-pub(crate) fn parse_flags(text: &str) -> Option<u16> {
+pub fn parse_flags(text: &str) -> Option<u16> {
     if text == NOTHING || text.is_empty() {
         return Some(0);
     }
@@ -184,7 +184,7 @@ fn flag_bits(word: &str) -> Option<u16> {
 }
 
 /// Reads an opcode: mnemonic in any case, `OPCODE7` or a bare number, up to 15.
-pub(crate) fn parse_opcode(word: &str) -> Option<u8> {
+pub fn parse_opcode(word: &str) -> Option<u8> {
     let number = || {
         let prefix = word.get(..6).filter(|prefix| prefix.eq_ignore_ascii_case("opcode"));
         word[prefix.map_or(0, str::len)..].parse().ok()
@@ -194,7 +194,7 @@ pub(crate) fn parse_opcode(word: &str) -> Option<u8> {
 }
 
 /// EDNS as `1232,do`, `1232` or [`NOTHING`].
-pub(crate) fn write_edns(out: &mut String, edns: Option<(u16, bool)>) {
+pub fn write_edns(out: &mut String, edns: Option<(u16, bool)>) {
     let _ = match edns {
         Some((size, true)) => write!(out, "{size},do"),
         Some((size, false)) => write!(out, "{size}"),
@@ -203,7 +203,7 @@ pub(crate) fn write_edns(out: &mut String, edns: Option<(u16, bool)>) {
 }
 
 /// Reads what [`write_edns`] writes; `None` when it is something else.
-pub(crate) fn parse_edns(text: &str) -> Option<Option<(u16, bool)>> {
+pub fn parse_edns(text: &str) -> Option<Option<(u16, bool)>> {
     if text == NOTHING || text.is_empty() {
         return Some(None);
     }

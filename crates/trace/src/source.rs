@@ -32,7 +32,7 @@ pub(crate) use self::live::{Live, Writers};
 pub(crate) use self::packets::Frame;
 pub use self::role::{Role, UnknownRole};
 use self::sort::Window;
-pub(crate) use self::sort::octets;
+pub use self::tsv::{DNS_PORT, unknown_server};
 
 use crate::{Tally, TraceError};
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use ldplayer_trace::generate::{Fit, Fitted};
 use ldplayer_trace::{Inspector, open};
+use ldplayer_workload::generate::{Fit, Fitted};
 
 use super::inspect::no_transaction;
 use crate::commands::reading::Reading;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use ldplayer_core::time::Span;
-use ldplayer_trace::generate::{Generator, MAX_CLIENTS, Model, PRESETS};
 use ldplayer_trace::{Format, Source, create};
+use ldplayer_workload::generate::{Generator, MAX_CLIENTS, Model, PRESETS};
 
 use super::convert::{account, copy, format_of};
 use crate::failure::Failure;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use ldplayer_trace::mutate::{Mutated, Mutator, Overlay, Pairing, RuleAccount, Rules, compare};
 use ldplayer_trace::{Format, Input, Inspector, OpenOptions, Source, create, open};
+use ldplayer_workload::mutate::{Mutated, Mutator, Overlay, Pairing, RuleAccount, Rules, compare};
 
 use super::convert::{account, copy, format_of};
 use super::inspect::no_transaction;

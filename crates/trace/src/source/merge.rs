@@ -68,7 +68,7 @@ impl Source for Merged {
             // The part is looked up by its time, which is that of the first of equal ones.
             let Some(part) = self.inputs.iter_mut().find(|part| part.next_time() == Some(earliest)) else { break };
             let row = part.waiting.pop_front();
-            octets += row.as_ref().map_or(0, super::sort::octets);
+            octets += row.as_ref().map_or(0, Transaction::message_octets);
             batch.extend(row);
             part.fill()?;
         }

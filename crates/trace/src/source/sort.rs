@@ -87,7 +87,7 @@ impl<S: Source> Sorted<S> {
                 let place = || Place { file: self.name.clone(), packet: self.taken, offset: 0 };
                 self.out_of_order.damage("out_of_order", place);
             }
-            self.octets += octets(row);
+            self.octets += row.message_octets();
         }
         self.rows += incoming.len();
         match (incoming.is_empty(), in_order) {
@@ -113,7 +113,7 @@ impl<S: Source> Sorted<S> {
                 self.waiting.push_back(std::mem::take(&mut part));
                 size = 0;
             }
-            size += octets(&row);
+            size += row.message_octets();
             part.push(row);
         }
         self.waiting.push_back(part);
@@ -147,7 +147,7 @@ impl<S: Source> Source for Sorted<S> {
         }
         if let Some(mut next) = self.waiting.pop_front() {
             self.rows -= next.len();
-            self.octets -= next.iter().map(octets).sum::<usize>();
+            self.octets -= next.iter().map(Transaction::message_octets).sum::<usize>();
             self.yielded = self.yielded.max(next.last().map(|row| row.time));
             if batch.is_empty() {
                 std::mem::swap(batch, &mut next);
@@ -162,11 +162,6 @@ impl<S: Source> Source for Sorted<S> {
     fn tally(&self) -> &Tally {
         &self.tally
     }
-}
-
-/// Octets of the messages of a transaction.
-pub(crate) fn octets(row: &Transaction) -> usize {
-    [&row.query, &row.response].into_iter().flatten().map(|message| message.len()).sum()
 }
 
 #[cfg(test)]

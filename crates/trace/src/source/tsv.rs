@@ -9,7 +9,7 @@ use super::text::{Flaw, HEADER_LINE, LineParser, Unknown};
 use crate::columns::{Columns, Composer, NOTHING, parse_class, parse_edns, parse_flags, parse_name, parse_type};
 
 /// Server port where none is given.
-pub(crate) const DNS_PORT: u16 = 53;
+pub const DNS_PORT: u16 = 53;
 
 /// What a column of a text trace holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl LineParser for Rows {
 }
 
 /// A server that was not recorded: the unspecified address of the client's family.
-pub(crate) fn unknown_server(client: IpAddr) -> IpAddr {
+pub fn unknown_server(client: IpAddr) -> IpAddr {
     match client {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use ldplayer_trace::mutate::{Difference, RuleAccount};
+use ldplayer_workload::mutate::{Difference, RuleAccount};
 
 /// Prints the accounts of all rules.
 pub fn print(accounts: &[RuleAccount], seed: u64, json: bool, to_stderr: bool) -> anyhow::Result<()> {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use ldplayer_core::{Transport, UnknownTransport};
 use ldplayer_replay::{PIPELINE_MOST, Policy};
-use ldplayer_trace::mutate::Share;
-use ldplayer_trace::{ClassDraws, ClientClass, Habits, TlsVersion, check_shares, read_classes};
+use ldplayer_workload::mutate::Share;
+use ldplayer_workload::{ClassDraws, ClientClass, Habits, TlsVersion, check_shares, read_classes};
 
 use crate::failure::Failure;
 

@@ -9,7 +9,7 @@ use ldplayer_replay::{
     TlsSettings, TlsTrust,
 };
 use ldplayer_results::Connections;
-use ldplayer_trace::TlsVersion;
+use ldplayer_workload::TlsVersion;
 
 use crate::failure::Failure;
 

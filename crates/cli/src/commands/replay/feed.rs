@@ -2,8 +2,9 @@
 
 use ldplayer_core::{Query, TraceTime, Transaction};
 use ldplayer_replay::{Feed, LinkError};
-use ldplayer_trace::mutate::{Mutated, Mutator};
-use ldplayer_trace::{ClassDraws, Planner, Source};
+use ldplayer_trace::Source;
+use ldplayer_workload::mutate::{Mutated, Mutator};
+use ldplayer_workload::{ClassDraws, Planner};
 
 use super::super::mutate;
 use super::options::Plan;

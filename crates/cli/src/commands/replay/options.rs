@@ -9,7 +9,8 @@ use ldplayer_core::{Cidr, TraceTime, Transport};
 use ldplayer_net::{clock, netns, pin};
 use ldplayer_replay::{Precision, Servers, Settings, Sources};
 use ldplayer_results::VerdictLimits;
-use ldplayer_trace::{ClientClass, Input, OpenOptions, PlanOptions, Timing};
+use ldplayer_trace::{Input, OpenOptions};
+use ldplayer_workload::{ClientClass, PlanOptions, Timing};
 
 use super::classes;
 use super::connections::ConnectionArgs;

@@ -5,10 +5,10 @@ use std::path::Path;
 use ldplayer_core::message::flag;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, Transport, name};
+use ldplayer_trace::columns::{parse_class, parse_opcode, parse_rcode, parse_type};
 
 use super::lex::{Kind, Token, split};
 use super::{BadExpr, End, Expr, Names, Number, Relation, Truth, transport_number};
-use crate::columns::{parse_class, parse_opcode, parse_rcode, parse_type};
 use crate::nearest::suggest;
 
 /// Parentheses and `not`s within each other at most, so that no expression exhausts the stack.

@@ -15,6 +15,8 @@ use ldplayer_core::message::{CLASS_IN, Question, flag};
 use ldplayer_core::name::BadName;
 use ldplayer_core::random::{draw, subkey, unit};
 use ldplayer_core::{TraceTime, Transaction, Transport};
+use ldplayer_trace::columns::{Columns, Composer};
+use ldplayer_trace::{DNS_PORT, Source, Tally, TraceError, unknown_server};
 
 pub use fit::{Fit, Fitted};
 pub use model::{MAX_CLIENTS, Model};
@@ -25,10 +27,7 @@ use names::Names;
 use population::{Client, Population};
 use weighted::Weighted;
 
-use crate::columns::{Columns, Composer};
 use crate::mutate::Origin;
-use crate::source::tsv::{DNS_PORT, unknown_server};
-use crate::{Source, Tally, TraceError};
 
 /// Queries in a batch.
 const BATCH: u64 = 4_096;

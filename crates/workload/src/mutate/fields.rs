@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use ldplayer_core::message::Message;
 use ldplayer_core::name::Presentation;
 use ldplayer_core::{Transaction, name};
-
-use crate::columns::{Columns, NOTHING, class_name, type_name, write_edns, write_flags};
+use ldplayer_trace::columns::{Columns, NOTHING, class_name, type_name, write_edns, write_flags};
 
 /// What is compared, in the order of a line of TSV.
 pub const NAMES: [&str; 11] =

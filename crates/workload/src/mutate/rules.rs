@@ -7,6 +7,7 @@ use foldhash::quality::FixedState;
 use ldplayer_core::Transport;
 use ldplayer_core::message::flag;
 use ldplayer_core::random::subkey;
+use ldplayer_trace::columns::{opcode_flags, parse_opcode, parse_type};
 
 use super::action::{Action, OptionValue};
 use super::anonymise::{CryptoPan, parse_key};
@@ -14,7 +15,6 @@ use super::clients::{Numbers, Pools, Remap};
 use super::expr::Expr;
 use super::names::{NameEdit, Template};
 use super::share::{Per, Share};
-use crate::columns::{opcode_flags, parse_opcode, parse_type};
 use crate::spec::{BadSpec, Item, Table, read};
 
 /// Copies of a query that one rule makes at most.

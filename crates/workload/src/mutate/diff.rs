@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ldplayer_core::Transaction;
+use ldplayer_trace::{Source, TraceError};
 use serde::Serialize;
 
 use super::account::Example;
 use super::fields::{NAMES, difference, words};
-use crate::{Source, TraceError};
 
 /// Which transaction of one trace is compared with which of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::{TraceTime, Transport};
+use ldplayer_trace::columns::parse_type;
 
 use super::arrivals::Rate;
 use super::weighted::zipf;
-use crate::columns::parse_type;
 use crate::mutate::{Pools, Share, Template};
 use crate::spec::{BadSpec, Item, Table, read};
 

@@ -5,8 +5,6 @@ use std::collections::BinaryHeap;
 
 use ldplayer_core::{TraceTime, Transaction};
 
-use crate::source::octets;
-
 /// Transactions that wait at most; beyond that the earliest goes out.
 const MAX_WAITING: usize = 128 * 1024;
 /// Octets of messages that wait at most.
@@ -58,7 +56,7 @@ impl PartialOrd for Waiting {
 impl Reorder {
     /// Takes a transaction in.
     pub fn push(&mut self, row: Transaction) {
-        self.octets += octets(&row);
+        self.octets += row.message_octets();
         self.given += 1;
         self.waiting.push(Reverse(Waiting { number: self.given, row }));
     }
@@ -87,7 +85,7 @@ impl Reorder {
 
     fn pop(&mut self, out: &mut Vec<Transaction>) {
         let Some(Reverse(Waiting { row, .. })) = self.waiting.pop() else { return };
-        self.octets -= octets(&row);
+        self.octets -= row.message_octets();
         self.late += u64::from(self.newest_out > Some(row.time));
         self.newest_out = self.newest_out.max(Some(row.time));
         out.push(row);

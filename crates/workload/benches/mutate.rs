@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ldplayer_core::Transaction;
-use ldplayer_trace::generate::{Generator, Model, PRESETS};
-use ldplayer_trace::mutate::{Mutator, Rules};
 use ldplayer_trace::{Format, Source, create};
+use ldplayer_workload::generate::{Generator, Model, PRESETS};
+use ldplayer_workload::mutate::{Mutator, Rules};
 
 const ROWS: u64 = 200_000;
 

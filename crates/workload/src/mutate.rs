@@ -21,6 +21,7 @@ use std::net::IpAddr;
 
 use bytes::{Bytes, BytesMut};
 use ldplayer_core::{TraceTime, Transaction};
+use ldplayer_trace::{Place, Source, Tally, TraceError};
 
 pub use account::{Example, RuleAccount};
 pub use clients::Pools;
@@ -39,8 +40,6 @@ use expr::Seen;
 use reorder::Reorder;
 use rules::Rule;
 use share::Draws;
-
-use crate::{Place, Source, Tally, TraceError};
 
 /// What made values depend on.
 #[derive(Clone, Copy, Debug)]

@@ -9,9 +9,9 @@ use ldplayer_core::message::{Message, flag};
 use ldplayer_core::name::Presentation;
 use ldplayer_core::shard::client_hash;
 use ldplayer_core::{TraceTime, Transaction, Transport};
+use ldplayer_trace::columns::type_name;
 
 use super::model::MAX_CLIENTS;
-use crate::columns::type_name;
 
 /// Pieces of time whose queries are counted at most; their length doubles when there are more.
 const MAX_BINS: usize = 240;

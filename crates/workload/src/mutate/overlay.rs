@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use ldplayer_core::random::subkey;
 use ldplayer_core::shard::client_hash;
 use ldplayer_core::{TraceTime, Transaction};
+use ldplayer_trace::{Source, Tally, TraceError};
 
 use super::clients::Numbers;
 use super::rules::Population;
-use crate::{Source, Tally, TraceError};
 
 /// Transactions in a batch.
 const BATCH: usize = 4_096;

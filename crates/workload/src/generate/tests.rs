@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use ldplayer_core::Message;
+use ldplayer_trace::Inspector;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Inspector;
 
 fn model(text: &str) -> Model {
     Model::parse(text, Path::new(".")).unwrap_or_else(|error| panic!("{text}: {error}"))
