@@ -4,12 +4,16 @@
 #![forbid(unsafe_code)]
 
 mod classes;
+mod feed;
 pub mod generate;
 pub mod mutate;
 mod nearest;
+mod open;
 mod plan;
 mod spec;
 
 pub use classes::{ClassDraws, ClientClass, Habits, TlsVersion, check_shares, read_classes};
+pub use feed::{FeedOptions, PlanFeed};
+pub use open::{WorkloadError, open_source, read_rules};
 pub use plan::{PlanOptions, Planner, Timing, UnknownTiming};
 pub use spec::BadSpec;

@@ -5,9 +5,10 @@ mod explain;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
-use ldplayer_trace::{Format, Input, Inspector, OpenOptions, Source, create, open};
-use ldplayer_workload::mutate::{Mutated, Mutator, Overlay, Pairing, RuleAccount, Rules, compare};
+use anyhow::anyhow;
+use ldplayer_trace::{Format, Inspector, Source, create, open};
+use ldplayer_workload::mutate::{Mutated, Mutator, Pairing, RuleAccount, compare};
+use ldplayer_workload::{open_source, read_rules};
 
 use super::convert::{account, copy, format_of};
 use super::inspect::no_transaction;
@@ -114,33 +115,6 @@ fn diff(args: &Args, a: &str, b: &str) -> Result<ExitCode, Failure> {
     let found = compare(&mut *one(a)?, &mut *one(b)?, pairing, SHOWN)?;
     explain::print_difference(&found, a, b, args.json)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The inputs, or slices of them laid upon each other.
-pub(super) fn open_source(inputs: &[Input], options: &OpenOptions, rules: &Rules) -> Result<Box<dyn Source>, Failure> {
-    let Some(population) = rules.population else { return Ok(open(inputs, options)?) };
-    if !inputs.iter().all(|input| matches!(input, Input::File(_))) {
-        let error =
-            "[population] reads a trace several times at once, which standard input and sockets cannot be: give a file";
-        return Err(anyhow!(error).into());
-    }
-    let names: Vec<String> = inputs.iter().map(ToString::to_string).collect();
-    let overlay = Overlay::open(&|| open(inputs, options), population).with_context(|| names.join(", "))?;
-    Ok(Box::new(overlay))
-}
-
-/// All rules of files and settings, one after the other.
-pub(super) fn read_rules(files: &[PathBuf], settings: &[String]) -> anyhow::Result<Rules> {
-    let mut rules = Rules::default();
-    for path in files {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        rules.append(Rules::parse(&text).with_context(|| path.display().to_string())?);
-    }
-    if !settings.is_empty() {
-        let set = Rules::parse_settings(settings).map_err(|error| anyhow!("--set: {}", error.what))?;
-        rules.append(set);
-    }
-    Ok(rules)
 }
 
 /// Reads everything and writes nothing.

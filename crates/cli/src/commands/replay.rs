@@ -18,9 +18,9 @@ use ldplayer_net::clock;
 use ldplayer_net::pin::Awake;
 use ldplayer_replay::{Drain, Ended, LinkError, Monitor, Precision};
 use ldplayer_results::{Recorder, RunEnd, RunReport, RunSetup, Warning};
+use ldplayer_workload::PlanFeed;
 
 use crate::failure::{Failure, VERDICT_FAILED};
-use feed::PlanFeed;
 pub use options::Args;
 use options::Plan;
 
@@ -42,7 +42,7 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
     let server = server::start(args)?;
     let plan = Plan::resolve(args)?;
     target::check(&plan)?;
-    let mut feed = PlanFeed::open(&plan)?;
+    let mut feed = feed::open(&plan)?;
     let early = warnings::of_environment(args, &plan, server.as_ref());
     let awake = (plan.settings.precision == Precision::High).then(Awake::ask);
     let setup = RunSetup {
@@ -58,10 +58,10 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
     let monitor = Monitor::new(plan.settings.workers);
     let server_id = args.watch_pid.or(server.as_ref().map(server::Server::id));
     let (ended, telemetry) = progress::watch(&monitor, server_id, || {
-        ldplayer_replay::run(&plan.settings, &mut feed, &mut Rows(&mut recorder), &monitor)
+        ldplayer_replay::run(&plan.settings, &mut feed::Queries(&mut feed), &mut Rows(&mut recorder), &monitor)
     });
     drop((server, awake));
-    feed.warn_of_rules();
+    super::mutate::warn(&feed.rules());
     let ended = ended.map_err(Failure::environment)?;
     finish(recorder, &plan, &feed, ended, &monitor, telemetry, early)
 }
@@ -76,7 +76,7 @@ fn finish(
     mut warnings: Vec<Warning>,
 ) -> Result<RunReport, Failure> {
     warnings.extend(warnings::of(&ended, plan, &telemetry));
-    warnings.extend(warnings::out_of_order(feed.out_of_order()));
+    warnings.extend(warnings::out_of_order(feed.tally().damage_count("out_of_order")));
     let report = recorder.finish(RunEnd {
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
         trace_queries: ended.trace_queries,
@@ -86,7 +86,7 @@ fn finish(
         connections: Some(connections::summary(&monitor.connections())),
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),
-        tally: feed.tally(),
+        tally: feed::tally(feed.tally()),
     })?;
     // What was measured is kept and reported; the error still decides the exit status.
     match ended.drain_error.or(ended.feed_error) {

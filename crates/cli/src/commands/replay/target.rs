@@ -33,11 +33,11 @@ fn announce(plan: &Plan, server: SocketAddr) -> Result<(), Failure> {
     let (mut queries, mut octets) = (0_u64, 0_u64);
     let can_be_read_twice = plan.inputs.iter().all(|input| matches!(input, ldplayer_trace::Input::File(_)));
     if can_be_read_twice {
-        let mut feed = super::feed::PlanFeed::open(plan)?;
+        let mut feed = super::feed::open(plan)?;
         let mut batch = Vec::new();
         let mut more = true;
         while more {
-            more = ldplayer_replay::Feed::next(&mut feed, &mut batch).map_err(|error| anyhow::anyhow!(error))?;
+            more = feed.next(&mut batch)?;
             queries += batch.len() as u64;
             octets += batch.drain(..).map(|query| query.wire.len() as u64).sum::<u64>();
         }

@@ -1,0 +1,121 @@
+//! The queries of a run: a trace that is read, changed and planned a batch at a time.
+
+use std::path::PathBuf;
+
+use ldplayer_core::{Query, TraceTime, Transaction};
+use ldplayer_trace::{Input, OpenOptions, Source, Tally, TraceError};
+
+use crate::mutate::{Mutated, Mutator, RuleAccount};
+use crate::open::{WorkloadError, names, open_source, read_rules};
+use crate::{ClassDraws, ClientClass, PlanOptions, Planner};
+
+/// What is to be replayed.
+#[derive(Clone, Debug)]
+pub struct FeedOptions {
+    /// The trace, merged by time where there are several.
+    pub inputs: Vec<Input>,
+    /// How it is read.
+    pub open: OpenOptions,
+    /// Files of rules that change it, one after the other.
+    pub rules: Vec<PathBuf>,
+    /// How it is planned.
+    pub plan: PlanOptions,
+    /// Classes of clients; empty where all are alike.
+    pub classes: Vec<ClientClass>,
+    /// Where all draws begin, unless the rules say it for theirs.
+    pub seed: u64,
+}
+
+/// A trace that is planned while it is read.
+pub struct PlanFeed {
+    source: Mutated,
+    planner: Planner,
+    classes: Option<ClassDraws>,
+    transactions: Vec<Transaction>,
+    first_batch: Vec<Query>,
+    exhausted: bool,
+}
+
+impl PlanFeed {
+    /// Opens the trace and reads up to its first query.
+    ///
+    /// # Errors
+    /// A file cannot be read or is not what it should be; or there is no query to replay.
+    pub fn open(options: &FeedOptions) -> Result<Self, WorkloadError> {
+        let rules = read_rules(&options.rules, &[])?;
+        let inner = open_source(&options.inputs, &options.open, &rules)?;
+        let seed = rules.seed.unwrap_or(options.seed);
+        let source = Mutated::new(inner, Mutator::new(rules, seed, 0));
+        let planner = Planner::new(options.plan);
+        let classes = (!options.classes.is_empty()).then(|| ClassDraws::new(&options.classes, options.seed));
+        let mut feed =
+            Self { source, planner, classes, transactions: Vec::new(), first_batch: Vec::new(), exhausted: false };
+        let mut batch = Vec::new();
+        while batch.is_empty() && !feed.exhausted {
+            feed.read(&mut batch)?;
+        }
+        if batch.is_empty() {
+            return Err(WorkloadError::Empty(feed.explain_emptiness(options)));
+        }
+        feed.first_batch = batch;
+        Ok(feed)
+    }
+
+    /// Appends the next queries, in the order of their due times; `false` at the end.
+    ///
+    /// # Errors
+    /// What makes further reading impossible; what was yielded is valid.
+    pub fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, TraceError> {
+        if !self.first_batch.is_empty() {
+            batch.append(&mut self.first_batch);
+        } else if !self.exhausted {
+            self.read(batch)?;
+        }
+        Ok(!self.exhausted)
+    }
+
+    /// Time of the first query in the trace.
+    pub fn first(&self) -> TraceTime {
+        self.planner.first().unwrap_or_default()
+    }
+
+    /// What each rule did so far.
+    pub fn rules(&self) -> Vec<RuleAccount> {
+        self.source.mutator().accounts()
+    }
+
+    /// What the reader saw so far.
+    pub fn tally(&self) -> &Tally {
+        self.source.tally()
+    }
+
+    /// What clients have drawn their classes so far.
+    pub const fn classes(&self) -> Option<&ClassDraws> {
+        self.classes.as_ref()
+    }
+
+    fn read(&mut self, batch: &mut Vec<Query>) -> Result<(), TraceError> {
+        self.transactions.clear();
+        let more = self.source.read(&mut self.transactions)?;
+        let (planner, begin) = (&mut self.planner, batch.len());
+        batch.reserve(self.transactions.len());
+        batch.extend(self.transactions.iter_mut().filter_map(|transaction| planner.plan(transaction)));
+        if let Some(classes) = &mut self.classes {
+            batch[begin..].iter_mut().for_each(|query| classes.assign(query));
+        }
+        self.exhausted = !more || self.planner.is_finished();
+        Ok(())
+    }
+
+    fn explain_emptiness(&self, options: &FeedOptions) -> String {
+        let tally = self.source.tally();
+        let (names, packets) = (names(&options.inputs), tally.packets);
+        if tally.queries > 0 {
+            return format!("{names}: none of its {} queries lies between --start and --stop", tally.queries);
+        }
+        format!(
+            "{names}: no DNS query in {packets} packets (ports {:?}); see `ldplayer inspect`, or give --port",
+            options.open.ports
+        )
+    }
+}
