@@ -11,9 +11,10 @@ use std::process::Command;
 
 use ldplayer_core::Cidr;
 use ldplayer_net::clock;
-use ldplayer_net::namespace::{self, Namespace};
-use ldplayer_net::netns::NetError;
-use ldplayer_net::wiring::{self, Wiring, WiringError};
+use ldplayer_net::interfaces;
+use ldplayer_net::namespace::Namespace;
+use ldplayer_net::rights::{self, NetError};
+use ldplayer_net::wiring::{Wiring, WiringError};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{
@@ -200,7 +201,7 @@ impl Testbed {
         if plan.hosts.len() > MAX_HOSTS {
             return Err(TestbedError::TooManyHosts(plan.hosts.len()));
         }
-        let is_rootless = namespace::ensure_rights()?;
+        let is_rootless = rights::ensure_rights()?;
         let (mut hosts, mut devices) = (Vec::new(), Vec::new());
         for host in &plan.hosts {
             let (namespace, tuns) = plan.host(host)?;
@@ -282,6 +283,6 @@ impl Testbed {
     }
 
     fn unread(&self) -> Vec<u64> {
-        self.hosts.iter().map(|(_, namespace)| namespace.run(wiring::dropped_here).unwrap_or(0)).collect()
+        self.hosts.iter().map(|(_, namespace)| namespace.run(interfaces::dropped_here).unwrap_or(0)).collect()
     }
 }

@@ -1,6 +1,8 @@
 //! What ldplayer asks of Linux, and the only crate with unsafe code.
 
+pub mod awake;
 pub mod clock;
+pub mod interfaces;
 pub mod limits;
 pub mod machine;
 pub mod namespace;
@@ -9,6 +11,7 @@ pub mod netns;
 pub mod pin;
 pub mod poll;
 pub mod process;
+pub mod rights;
 pub mod tcp;
 pub mod tun;
 pub mod udp;

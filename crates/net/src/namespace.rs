@@ -9,26 +9,12 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags, capabilities, move_into_link_name_space};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-use crate::netns::{NetError, enter_user_namespace, unshare};
+use crate::rights::{NetError, unshare};
 
 /// The network namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
-
-/// Makes sure that this process may make network namespaces: where the right lacks, it enters a user namespace of its own.
-/// Returns whether it did. In the second case it must be the only thread of its process.
-///
-/// # Errors
-/// What the system refused, with the way to allow it.
-pub fn ensure_rights() -> Result<bool, NetError> {
-    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
-    if capabilities(None).is_ok_and(|own| own.effective.contains(needed)) {
-        return Ok(false);
-    }
-    enter_user_namespace(UnshareFlags::empty())?;
-    Ok(true)
-}
 
 /// A network namespace, which lasts as long as this value or a process in it.
 #[derive(Debug)]
@@ -40,7 +26,7 @@ impl Namespace {
     /// Makes one with nothing but a loopback interface that is down.
     ///
     /// # Errors
-    /// Without the right to; see [`ensure_rights`].
+    /// Without the right to; see [`crate::rights::ensure_rights`].
     pub fn create() -> Result<Self, NetError> {
         let made = thread::spawn(|| {
             unshare(UnshareFlags::NEWNET)?;
@@ -105,20 +91,6 @@ impl AsFd for Namespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-/// Moves this process into the user namespace of another one, as whose owner it becomes root there. It must be the only
-/// thread of its process. Returns false, and does nothing, when it is in there already.
-///
-/// # Errors
-/// When the process is not there, or another user made the namespace.
-pub fn enter_user_of(pid: u32) -> io::Result<bool> {
-    let theirs = File::open(format!("/proc/{pid}/ns/user"))?;
-    if theirs.metadata()?.ino() == File::open("/proc/self/ns/user")?.metadata()?.ino() {
-        return Ok(false);
-    }
-    move_into_link_name_space(theirs.as_fd(), Some(LinkNameSpaceType::User))?;
-    Ok(true)
 }
 
 #[cfg(test)]

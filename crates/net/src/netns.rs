@@ -9,13 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdSocket};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, socket};
-use rustix::process::{getgid, getuid};
 use rustix::thread::UnshareFlags;
 
+use crate::interfaces;
 use crate::limits;
 use crate::netlink::Netlink;
+use crate::rights::{NetError, enter_user_namespace, unshare};
 use crate::udp::{Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
-use crate::wiring;
 
 /// Addresses that no host has (RFC 5737, RFC 3849), two of each family: local here only by AnyIP.
 const PAIRS: [[IpAddr; 2]; 2] = [
@@ -38,35 +38,6 @@ const SETTINGS: [(&str, &str, &str); 8] = [
     ("net.ipv6.icmp.ratelimit", "0", "refusals may be told late or not at all"),
     ("net.ipv4.icmp_msgs_per_sec", "1000000", "refusals may be told late or not at all"),
 ];
-
-/// What keeps a testbed from being made. Exit status 3.
-#[derive(Debug, thiserror::Error)]
-pub enum NetError {
-    /// The kernel or a security policy refuses namespaces.
-    #[error(
-        "cannot make a network namespace: {0}; run as root, or allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 user.max_user_namespaces=10000"
-    )]
-    Namespace(io::Error),
-    /// The identity inside the user namespace cannot be set.
-    #[error("cannot map this user into the new namespace ({file}): {source}; see user_namespaces(7)")]
-    Mapping {
-        /// The file of /proc/self that refused it.
-        file: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Loopback or its routes cannot be set up.
-    #[error("cannot set up {what} in the new namespace: {source}; it needs CAP_NET_ADMIN there")]
-    Routing {
-        /// What was to be set up.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// All was set up, and yet a datagram from one such address to another did not arrive.
-    #[error("a datagram between two addresses of the new namespace was lost ({0}); see `ldplayer doctor`")]
-    Unusable(io::Error),
-}
 
 /// A kernel setting that a testbed lacks, and what that means. Harmless, but worth knowing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -161,24 +132,13 @@ pub fn has_ipv6() -> bool {
 /// Whether every address of the families that this kernel has is local in the current namespace: a program may send from
 /// it and gets what is sent to it.
 pub fn has_any_ip() -> bool {
-    if wiring::is_wired() {
+    if interfaces::is_wired() {
         // Routes lead to the wire there, but the kernel binds to no IPv4 address that is not local.
         return StdSocket::bind((PAIRS[0][0], 0)).is_ok();
     }
     let Ok(netlink) = Netlink::open() else { return false };
     let is_local = |address| netlink.is_local(address).unwrap_or(false);
     PAIRS.iter().all(|[probe, _]| is_local(*probe) || (probe.is_ipv6() && !has_ipv6()))
-}
-
-/// Goes into a new user namespace with a network of its own, whatever rights there are already, and uses the rights in
-/// it: some systems give the namespace without them. For a process that only tries it, and ends.
-///
-/// # Errors
-/// What the system refused.
-pub fn try_user_namespace() -> Result<(), NetError> {
-    enter_user_namespace(UnshareFlags::NEWNET)?;
-    let up = Netlink::open().and_then(|netlink| netlink.loopback_up());
-    up.map_err(|source| NetError::Routing { what: "loopback", source })
 }
 
 /// Leaves the network namespace; with a new user namespace where the right to do so lacks. Returns whether it lacked.
@@ -188,21 +148,4 @@ fn separate() -> Result<bool, NetError> {
     }
     enter_user_namespace(UnshareFlags::NEWNET)?;
     Ok(true)
-}
-
-/// A user namespace with `more` namespaces, in which this user is root.
-pub(crate) fn enter_user_namespace(more: UnshareFlags) -> Result<(), NetError> {
-    let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
-    unshare(UnshareFlags::NEWUSER | more).map_err(NetError::Namespace)?;
-    for (file, content) in
-        [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {uid} 1")), ("gid_map", format!("0 {gid} 1"))]
-    {
-        fs::write(format!("/proc/self/{file}"), content).map_err(|source| NetError::Mapping { file, source })?;
-    }
-    Ok(())
-}
-
-pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: none of the flags used here unshares file descriptors or the file system, which other code relies on being shared.
-    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }

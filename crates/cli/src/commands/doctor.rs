@@ -1,6 +1,7 @@
 //! `ldplayer doctor`: what this machine can do, what limits it, and the command that lifts each limit.
 
 mod checks;
+mod finding;
 mod noise;
 mod probes;
 mod table;

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use ldplayer_core::TraceTime;
+use ldplayer_net::awake::Awake;
 use ldplayer_net::clock;
-use ldplayer_net::pin::Awake;
 use ldplayer_replay::{Drain, Ended, LinkError, Monitor, Precision};
 use ldplayer_results::{Recorder, RunEnd, RunReport, RunSetup, Warning};
 use ldplayer_workload::PlanFeed;

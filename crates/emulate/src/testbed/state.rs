@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ldplayer_net::namespace::{Namespace, enter_user_of};
+use ldplayer_net::namespace::Namespace;
 use ldplayer_net::poll::Poll;
+use ldplayer_net::rights::enter_user_of;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};

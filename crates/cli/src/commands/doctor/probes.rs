@@ -3,10 +3,10 @@
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
-use ldplayer_net::netns::{self, Testbed, has_any_ip, has_ipv6};
-use ldplayer_net::{limits, machine};
+use ldplayer_net::netns::{Testbed, has_any_ip, has_ipv6};
+use ldplayer_net::{limits, machine, rights};
 
-use super::checks::Finding;
+use super::finding::Finding;
 use crate::failure::Failure;
 
 /// What is tried.
@@ -25,7 +25,7 @@ pub fn run(probe: Probe) -> Result<ExitCode, Failure> {
     match probe {
         Probe::Testbed => println!("{}", testbed_here()?),
         Probe::UserNamespace => {
-            netns::try_user_namespace().map_err(Failure::environment)?;
+            rights::try_user_namespace().map_err(Failure::environment)?;
             println!("made one, with a network of its own");
         }
         Probe::Tun => println!("{}", tun_here()?),
@@ -50,7 +50,7 @@ fn testbed_here() -> Result<String, Failure> {
 
 /// Where user namespaces are refused, root has the rights that it takes without one.
 fn tun_here() -> Result<String, Failure> {
-    let place = match netns::try_user_namespace() {
+    let place = match rights::try_user_namespace() {
         Ok(()) => "a user namespace",
         Err(_) => Testbed::enter().map(|_| "a namespace of root's").map_err(Failure::environment)?,
     };

@@ -1,6 +1,6 @@
 //! The findings as a table: one line each, columns as wide as what stands in them.
 
-use super::checks::Finding;
+use super::finding::Finding;
 
 /// Between two columns.
 const GAP: &str = "  ";

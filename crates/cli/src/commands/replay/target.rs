@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use ldplayer_net::{netns, wiring};
+use ldplayer_net::{interfaces, netns};
 
 use super::options::Plan;
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 pub fn check(plan: &Plan) -> Result<(), Failure> {
     let servers = plan.settings.servers;
     for server in [servers.v4, servers.v6].into_iter().flatten() {
-        if server.ip().is_loopback() || netns::has_any_ip() || wiring::is_wired() {
+        if server.ip().is_loopback() || netns::has_any_ip() || interfaces::is_wired() {
             continue;
         }
         if !plan.allowed.iter().any(|block| block.contains(server.ip())) {

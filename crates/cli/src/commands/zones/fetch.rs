@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use ldplayer_core::Cidr;
 use ldplayer_core::time::{NS_PER_S, Span};
-use ldplayer_net::{netns, wiring};
+use ldplayer_net::{interfaces, netns};
 use ldplayer_trace::open;
 use ldplayer_zone::construct::{Built, MadeKind, Policy};
 
@@ -154,7 +154,7 @@ fn suffixed(path: &Path, suffix: &str) -> PathBuf {
 
 /// Refuses to ask outside of this host what the user has not allowed.
 fn check_target(args: &Args) -> Result<(), Failure> {
-    if netns::has_any_ip() || wiring::is_wired() {
+    if netns::has_any_ip() || interfaces::is_wired() {
         return Ok(());
     }
     let (target, what) = match args.resolver {

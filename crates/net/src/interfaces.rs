@@ -1,0 +1,44 @@
+//! The interfaces of the network namespace that the calling thread is in, as `/proc` lists them.
+
+use std::fs;
+
+/// The name of the wire's device in each namespace.
+pub const DEVICE: &str = "wire0";
+
+/// Whether the network namespace of the calling thread has no other way out than the wire.
+pub fn is_wired() -> bool {
+    only_wire(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default())
+}
+
+/// Whether the interfaces are loopback and the wire's device (proc_pid_net(5): a name and a colon begin each line).
+fn only_wire(text: &str) -> bool {
+    let names = || text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    names().all(|name| matches!(name, DEVICE | "lo")) && names().any(|name| name == DEVICE)
+}
+
+/// Packets that the kernel dropped before the wire could read them, in the network namespace of the calling thread.
+pub fn dropped_here() -> u64 {
+    parse_dropped(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default())
+}
+
+/// The column of packets dropped on sending (proc_pid_net(5)): eight columns of receiving, then octets, packets, errors, drops.
+fn parse_dropped(text: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.trim().split_once(':'));
+    let columns = lines.find(|(name, _)| *name == DEVICE).map_or("", |(_, columns)| columns);
+    columns.split_whitespace().nth(11).and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_read_from_their_column() {
+        let text =
+            "Inter-| Receive | Transmit\n lo: 1 2 3 4 5 6 7 8 9 10 11 12 13\n wire0: 1 2 3 4 5 6 7 8 9 10 11 77 13\n";
+        assert_eq!(parse_dropped(text), 77);
+        assert_eq!(parse_dropped("nonsense"), 0);
+        assert!(only_wire(text) && !only_wire("") && !only_wire(&format!("{text} eth0: 1 2 3\n")));
+        assert!(!only_wire(&text.replace("wire0", "tun0")));
+    }
+}

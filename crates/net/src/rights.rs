@@ -1,0 +1,97 @@
+//! What namespaces need of this user: rights, taken in a user namespace where they lack, and the errors when they are refused.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::process::{getgid, getuid};
+use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags, capabilities, move_into_link_name_space};
+
+use crate::netlink::Netlink;
+
+/// What keeps a testbed from being made. Exit status 3.
+#[derive(Debug, thiserror::Error)]
+pub enum NetError {
+    /// The kernel or a security policy refuses namespaces.
+    #[error(
+        "cannot make a network namespace: {0}; run as root, or allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 user.max_user_namespaces=10000"
+    )]
+    Namespace(io::Error),
+    /// The identity inside the user namespace cannot be set.
+    #[error("cannot map this user into the new namespace ({file}): {source}; see user_namespaces(7)")]
+    Mapping {
+        /// The file of /proc/self that refused it.
+        file: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Loopback or its routes cannot be set up.
+    #[error("cannot set up {what} in the new namespace: {source}; it needs CAP_NET_ADMIN there")]
+    Routing {
+        /// What was to be set up.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// All was set up, and yet a datagram from one such address to another did not arrive.
+    #[error("a datagram between two addresses of the new namespace was lost ({0}); see `ldplayer doctor`")]
+    Unusable(io::Error),
+}
+
+/// Makes sure that this process may make network namespaces: where the right lacks, it enters a user namespace of its own.
+/// Returns whether it did. In the second case it must be the only thread of its process.
+///
+/// # Errors
+/// What the system refused, with the way to allow it.
+pub fn ensure_rights() -> Result<bool, NetError> {
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    if capabilities(None).is_ok_and(|own| own.effective.contains(needed)) {
+        return Ok(false);
+    }
+    enter_user_namespace(UnshareFlags::empty())?;
+    Ok(true)
+}
+
+/// Moves this process into the user namespace of another one, as whose owner it becomes root there. It must be the only
+/// thread of its process. Returns false, and does nothing, when it is in there already.
+///
+/// # Errors
+/// When the process is not there, or another user made the namespace.
+pub fn enter_user_of(pid: u32) -> io::Result<bool> {
+    let theirs = File::open(format!("/proc/{pid}/ns/user"))?;
+    if theirs.metadata()?.ino() == File::open("/proc/self/ns/user")?.metadata()?.ino() {
+        return Ok(false);
+    }
+    move_into_link_name_space(theirs.as_fd(), Some(LinkNameSpaceType::User))?;
+    Ok(true)
+}
+
+/// Goes into a new user namespace with a network of its own, whatever rights there are already, and uses the rights in
+/// it: some systems give the namespace without them. For a process that only tries it, and ends.
+///
+/// # Errors
+/// What the system refused.
+pub fn try_user_namespace() -> Result<(), NetError> {
+    enter_user_namespace(UnshareFlags::NEWNET)?;
+    let up = Netlink::open().and_then(|netlink| netlink.loopback_up());
+    up.map_err(|source| NetError::Routing { what: "loopback", source })
+}
+
+/// A user namespace with `more` namespaces, in which this user is root.
+pub(crate) fn enter_user_namespace(more: UnshareFlags) -> Result<(), NetError> {
+    let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
+    unshare(UnshareFlags::NEWUSER | more).map_err(NetError::Namespace)?;
+    for (file, content) in
+        [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {uid} 1")), ("gid_map", format!("0 {gid} 1"))]
+    {
+        fs::write(format!("/proc/self/{file}"), content).map_err(|source| NetError::Mapping { file, source })?;
+    }
+    Ok(())
+}
+
+/// Leaves the namespaces of these kinds for new ones.
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: none of the flags used here unshares file descriptors or the file system, which other code relies on being shared.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
