@@ -9,10 +9,12 @@ pub mod counters;
 pub mod coverage;
 pub mod forecast;
 pub mod index;
+mod marks;
 mod responder;
 pub mod set;
 mod shared;
 mod signatures;
+mod sums;
 pub mod tcp;
 mod udp;
 pub mod unknown;
@@ -28,7 +30,8 @@ use ldplayer_net::udp::UdpSocket;
 use ldplayer_net::{limits, netns, pin, tcp as net_tcp};
 
 use crate::stock::{StockError, probe};
-use coverage::{Coverage, Marks};
+use coverage::Coverage;
+use marks::Marks;
 use responder::Responder;
 use set::ZoneSet;
 use shared::{Current, Shared};
@@ -111,6 +114,7 @@ fn advice(error: &io::Error, address: SocketAddr) -> &'static str {
 /// A server at work. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
+    everywhere: bool,
     wakes: Vec<Arc<Wake>>,
     threads: Vec<JoinHandle<()>>,
     listening: Vec<SocketAddr>,
@@ -128,8 +132,9 @@ impl Server {
         let workers = options.workers.max(1);
         let (sockets, listening) = open(&options.listen, workers)?;
         let current = Current { set: Arc::new(set), marks };
-        let shared = Arc::new(Shared::new(current, options.everywhere));
-        let mut server = Self { shared, wakes: Vec::new(), threads: Vec::new(), listening };
+        let shared = Arc::new(Shared::new(current));
+        let mut server =
+            Self { shared, everywhere: options.everywhere, wakes: Vec::new(), threads: Vec::new(), listening };
         for sockets in sockets {
             server.start_worker(sockets, options.connections / workers, options.idle_ns).map_err(ServeError::Worker)?;
         }
@@ -138,7 +143,7 @@ impl Server {
 
     fn start_worker(&mut self, sockets: Sockets, connections: usize, idle_ns: i64) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let responder = Responder::new(&shared);
+        let responder = Responder::new(shared.current(), self.everywhere);
         let (mut worker, wake) = Worker::new(sockets, connections, idle_ns, responder, Arc::clone(&shared))?;
         shared.begin();
         let run = move || {
@@ -180,7 +185,7 @@ impl Server {
     /// What was asked and answered so far.
     pub fn coverage(&self) -> Coverage {
         self.call();
-        self.shared.coverage()
+        self.report()
     }
 
     /// What ended a worker, if one has ended by itself.
@@ -191,7 +196,13 @@ impl Server {
     /// Stops, and tells what was asked and answered.
     pub fn stop(mut self) -> Coverage {
         self.end();
-        self.shared.coverage()
+        self.report()
+    }
+
+    /// The report of what was counted so far.
+    fn report(&self) -> Coverage {
+        let current = self.shared.current();
+        Coverage::of(&current.set, current.marks.as_deref(), &self.shared.sums())
     }
 
     fn call(&self) {

@@ -42,10 +42,11 @@ pub use counts::{Counts, Dropped, HostCounts, Leak, Reason, Traffic};
 pub use forwarder::{Forwarder, Running};
 pub use link::LinkSpec;
 pub use pace::{Precision, UnknownPrecision};
+pub use prefixes::LONGEST;
 pub use prefixes::{BadPrefixes, Blocks, Prefixes};
 pub use proxy::{ProxyKind, ProxySettings};
 pub use schedule::Due;
-pub use spec::{Distribution, Jitter, LONGEST, Loss, Rate, Rtt, SpecError};
+pub use spec::{Distribution, Jitter, Loss, Rate, Rtt, SpecError};
 pub use tap::Tap;
 
 /// A host on the wire, by its place in the settings.

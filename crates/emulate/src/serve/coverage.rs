@@ -1,17 +1,17 @@
 //! The coverage report: what was asked and not there, and what is there and was not asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ldplayer_core::name::{self, Presentation};
 use ldplayer_zone::{Zone, rtype};
 use serde::Serialize;
 
 use super::counters::{LEVELS, Way};
+use super::marks::Marks;
 use super::set::ZoneSet;
-use super::shared::Sums;
+use super::sums::Sums;
 use super::tcp::TcpCounts;
 use super::unknown::Unknown;
 
@@ -19,48 +19,6 @@ use super::unknown::Unknown;
 const VERSION: u32 = 1;
 /// Questions shown in the summary at most.
 const SHOWN: usize = 5;
-
-/// For each record set of a set of zones, whether it was in an answer.
-#[derive(Debug)]
-pub struct Marks {
-    zones: Vec<Box<[AtomicU64]>>,
-}
-
-impl Marks {
-    /// Nothing was asked yet.
-    pub fn new(set: &ZoneSet) -> Self {
-        let words = |zone: &Zone| (0..zone.rrsets().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Self { zones: set.zones().iter().map(words).collect() }
-    }
-
-    /// Marks a record set of a zone.
-    #[inline]
-    pub fn mark(&self, zone: u32, rrset: usize) {
-        let Some(word) = self.zones.get(zone as usize).and_then(|zone| zone.get(rrset / 64)) else { return };
-        let bit = 1 << (rrset % 64);
-        // Most are marked already, and then the line stays shared among the cores.
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
-    }
-
-    fn has(&self, zone: u32, rrset: usize) -> bool {
-        let word = self.zones.get(zone as usize).and_then(|zone| zone.get(rrset / 64));
-        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (rrset % 64) & 1 == 1)
-    }
-
-    /// Adds, to these marks of `set`, what `marks` has of another set, where both have the record set.
-    pub fn take_over(&self, set: &ZoneSet, marks: &Self, other: &ZoneSet) {
-        for zone in set.zones() {
-            let Some(before) = other.index().zone(zone.apex()) else { continue };
-            let all = other.zones()[before as usize].iter_rrsets();
-            let marked: BTreeSet<(&[u8], u16)> =
-                all.filter(|(at, _)| marks.has(before, *at)).map(|(_, rrset)| (rrset.owner, rrset.rtype)).collect();
-            let found = zone.iter_rrsets().filter(|(_, rrset)| marked.contains(&(rrset.owner, rrset.rtype)));
-            found.for_each(|(at, _)| self.mark(zone.number(), at));
-        }
-    }
-}
 
 /// What a server was asked and has answered.
 #[derive(Clone, Debug, Serialize)]

@@ -10,7 +10,7 @@ use ldplayer_zone::{Choose, Scratch, Transport, Zone, respond};
 use super::counters::{Counters, Way};
 use super::index::Group;
 use super::set::ZoneSet;
-use super::shared::{Current, Shared};
+use super::shared::Current;
 use super::unknown::{LISTED, Unknown, UnknownList};
 
 /// Answers queries, for one worker.
@@ -44,11 +44,9 @@ impl Choose for At<'_> {
 }
 
 impl Responder {
-    /// For one worker of a server.
-    pub fn new(shared: &Shared) -> Self {
-        let current = shared.current();
+    /// For one worker of a server; `everywhere` when each address serves all zones.
+    pub fn new(current: Current, everywhere: bool) -> Self {
         let counters = Counters::new(current.set.apexes());
-        let everywhere = shared.is_everywhere();
         Self { current, everywhere, scratch: Scratch::default(), counters, unknown: UnknownList::new(LISTED) }
     }
 

@@ -1,21 +1,15 @@
 //! What the workers of a server share, none of it touched for a query: the set of zones, calls of the owner, sums.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::counters::Totals;
-use super::coverage::{Coverage, Marks};
-use super::responder::Responder;
+use super::marks::Marks;
 use super::set::ZoneSet;
-use super::tcp::{Connections, TcpCounts};
-use super::udp::Datagrams;
-use super::unknown::{LISTED, Unknown};
+use super::sums::{Counted, Sums};
 
 /// Shared by the owner and the workers.
 pub struct Shared {
     current: Mutex<Current>,
-    everywhere: bool,
     epoch: AtomicU64,
     is_stopping: AtomicBool,
     workers: Mutex<Workers>,
@@ -39,29 +33,11 @@ struct Workers {
     waited_for: usize,
 }
 
-/// Sums over all workers.
-#[derive(Clone, Debug, Default)]
-pub struct Sums {
-    /// Queries.
-    pub totals: Totals,
-    /// Connections.
-    pub tcp: TcpCounts,
-    /// Answers that the kernel did not take.
-    pub unsent: u64,
-    /// Questions without a zone, by name and type.
-    pub unknown: HashMap<(Box<[u8]>, u16), Unknown>,
-    /// Such questions that are not listed.
-    pub unlisted: u64,
-    /// What ended a worker early.
-    pub failure: Option<String>,
-}
-
 impl Shared {
     /// For a server of this set.
-    pub fn new(current: Current, everywhere: bool) -> Self {
+    pub fn new(current: Current) -> Self {
         Self {
             current: Mutex::new(current),
-            everywhere,
             epoch: AtomicU64::new(0),
             is_stopping: AtomicBool::new(false),
             workers: Mutex::default(),
@@ -73,11 +49,6 @@ impl Shared {
     /// What is served now.
     pub fn current(&self) -> Current {
         lock(&self.current).clone()
-    }
-
-    /// Whether every address serves all zones.
-    pub const fn is_everywhere(&self) -> bool {
-        self.everywhere
     }
 
     /// How often the owner has called.
@@ -137,35 +108,9 @@ impl Shared {
         lock(&self.sums)
     }
 
-    /// The report of what was counted so far.
-    pub fn coverage(&self) -> Coverage {
-        let current = self.current();
-        Coverage::of(&current.set, current.marks.as_deref(), &self.sums())
-    }
-
     /// Takes what a worker has counted.
-    pub fn add(&self, responder: &mut Responder, connections: &mut Connections, datagrams: &mut Datagrams) {
-        let mut sums = self.sums();
-        let (counters, set) = responder.take_counters();
-        sums.totals.add(&counters, set.apexes());
-        sums.tcp += connections.take_counts();
-        sums.unsent += datagrams.take_unsent();
-        let (unknown, unlisted) = responder.take_unknown();
-        sums.unlisted += unlisted;
-        unknown.into_iter().for_each(|unknown| sums.list(unknown));
-    }
-}
-
-impl Sums {
-    /// Lists a question, if there is room.
-    fn list(&mut self, unknown: Unknown) {
-        let key = (unknown.name.clone(), unknown.qtype);
-        let has_room = self.unknown.len() < LISTED;
-        match self.unknown.get_mut(&key) {
-            Some(listed) => listed.count += unknown.count,
-            None if has_room => drop(self.unknown.insert(key, unknown)),
-            None => self.unlisted += unknown.count,
-        }
+    pub fn add(&self, counted: Counted) {
+        self.sums().add(counted);
     }
 }
 

@@ -11,6 +11,7 @@ use ldplayer_net::udp::UdpSocket;
 use super::counters::Way;
 use super::responder::Responder;
 use super::shared::Shared;
+use super::sums::Counted;
 use super::tcp::{Answer, Connections};
 use super::udp::Datagrams;
 
@@ -94,7 +95,8 @@ impl Worker {
             self.connections.handle_timeout(now);
             self.hand_over();
         }
-        self.shared.add(&mut self.responder, &mut self.connections, &mut self.datagrams);
+        let counted = self.take_counted();
+        self.shared.add(counted);
         Ok(())
     }
 
@@ -135,9 +137,17 @@ impl Worker {
         let epoch = self.shared.epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
-            self.shared.add(&mut self.responder, &mut self.connections, &mut self.datagrams);
+            let counted = self.take_counted();
+            self.shared.add(counted);
             self.responder.renew(self.shared.current());
             self.shared.done();
         }
+    }
+
+    fn take_counted(&mut self) -> Counted {
+        let (counters, set) = self.responder.take_counters();
+        let (unknown, unlisted) = self.responder.take_unknown();
+        let (tcp, unsent) = (self.connections.take_counts(), self.datagrams.take_unsent());
+        Counted { counters, set, tcp, unsent, unknown, unlisted }
     }
 }

@@ -9,8 +9,9 @@ use std::net::IpAddr;
 use ldplayer_core::shard::client_hash;
 use ldplayer_core::time::NS_PER_S;
 
+use super::prefixes::LONGEST;
 use super::recent::Recent;
-use super::spec::{Distribution, Jitter, LONGEST, Loss, Rate, Rtt};
+use super::spec::{Distribution, Jitter, Loss, Rate, Rtt};
 use ldplayer_core::random::{draw, normal, subkey, unit};
 
 /// Lines whose state is kept at most: beyond that, those not used for longest begin anew.

@@ -6,8 +6,10 @@ use std::str::FromStr;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use ldplayer_core::cidr::Cidr;
+use ldplayer_core::time::NS_PER_S;
 
-use super::spec::LONGEST;
+/// No delay is longer than this, in nanoseconds (a minute): distributions with heavy tails are cut here.
+pub const LONGEST: i64 = 60 * NS_PER_S;
 
 /// A table of blocks of addresses with a value each.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,12 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use ldplayer_core::time::{NS_PER_S, Span};
+use ldplayer_core::time::Span;
 
-use super::prefixes::{BadPrefixes, Prefixes};
+use super::prefixes::{BadPrefixes, LONGEST, Prefixes};
 
-/// No delay is longer than this, in nanoseconds (a minute): distributions with heavy tails are cut here.
-pub const LONGEST: i64 = 60 * NS_PER_S;
 /// How long the queue of a limited rate is unless told otherwise, in nanoseconds.
 const QUEUE: i64 = 100_000_000;
 

@@ -1,0 +1,64 @@
+//! What workers hand over of their counts, and the sums over all workers and reloads.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::counters::{Counters, Totals};
+use super::set::ZoneSet;
+use super::tcp::TcpCounts;
+use super::unknown::{LISTED, Unknown};
+
+/// What one worker has counted since it was asked last.
+pub struct Counted {
+    /// Queries, by the zones of `set`.
+    pub counters: Counters,
+    /// The zones that they are about.
+    pub set: Arc<ZoneSet>,
+    /// Connections.
+    pub tcp: TcpCounts,
+    /// Answers that the kernel did not take.
+    pub unsent: u64,
+    /// Questions without a zone.
+    pub unknown: Vec<Unknown>,
+    /// Such questions that are not listed.
+    pub unlisted: u64,
+}
+
+/// Sums over all workers.
+#[derive(Clone, Debug, Default)]
+pub struct Sums {
+    /// Queries.
+    pub totals: Totals,
+    /// Connections.
+    pub tcp: TcpCounts,
+    /// Answers that the kernel did not take.
+    pub unsent: u64,
+    /// Questions without a zone, by name and type.
+    pub unknown: HashMap<(Box<[u8]>, u16), Unknown>,
+    /// Such questions that are not listed.
+    pub unlisted: u64,
+    /// What ended a worker early.
+    pub failure: Option<String>,
+}
+
+impl Sums {
+    /// Adds what a worker has counted.
+    pub fn add(&mut self, counted: Counted) {
+        self.totals.add(&counted.counters, counted.set.apexes());
+        self.tcp += counted.tcp;
+        self.unsent += counted.unsent;
+        self.unlisted += counted.unlisted;
+        counted.unknown.into_iter().for_each(|unknown| self.list(unknown));
+    }
+
+    /// Lists a question, if there is room.
+    fn list(&mut self, unknown: Unknown) {
+        let key = (unknown.name.clone(), unknown.qtype);
+        let has_room = self.unknown.len() < LISTED;
+        match self.unknown.get_mut(&key) {
+            Some(listed) => listed.count += unknown.count,
+            None if has_room => drop(self.unknown.insert(key, unknown)),
+            None => self.unlisted += unknown.count,
+        }
+    }
+}
