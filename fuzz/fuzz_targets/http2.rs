@@ -28,7 +28,9 @@ fuzz_target!(|data: &[u8]| {
             Ok(Event::Response { stream, body, .. }) => {
                 assert!(open.remove(&stream) && body.len() <= usize::from(u16::MAX));
             }
-            Ok(Event::Reset { stream, .. } | Event::Malformed { stream }) => assert!(open.remove(&stream)),
+            Ok(Event::Reset { stream, .. } | Event::Malformed { stream } | Event::Unusable { stream, .. }) => {
+                assert!(open.remove(&stream));
+            }
             Ok(Event::Leaving { last }) => open.retain(|&stream| stream <= last),
             Ok(Event::Nothing | Event::Settings) => {}
             Err(_) => return,

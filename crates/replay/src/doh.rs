@@ -1,9 +1,15 @@
 //! What requests of DNS over HTTPS are made of (RFC 8484 §4.1), whatever the version of HTTP.
 
+mod response;
+
 use std::net::SocketAddr;
 
+pub use self::response::{ResponseHead, is_message, length};
 use crate::connections::TlsSettings;
 use crate::padding;
+
+/// The media type of a DNS message (RFC 8484 §6).
+pub const MESSAGE: &[u8] = b"application/dns-message";
 
 /// What a query follows in the target of GET.
 const VARIABLE: &[u8] = b"?dns=";

@@ -115,21 +115,16 @@ impl Connections {
             Event::Nothing => {}
             Event::Settings => self.respread(at, now),
             Event::Leaving { last } => self.leave(at, now, last),
-            Event::Response { stream, status, body } => {
+            Event::Response { stream, body } => {
                 let Some(slot) = self.table.find(number, u64::from(stream)) else { return };
                 // Streams tell which query is answered, so that its ID tells nothing.
-                let is_fine = (status == 200).then_some(()).ok_or(Reason::HttpStatus);
-                match is_fine.and_then(|()| self.table.check(slot, &body)) {
+                match self.table.check(slot, &body) {
                     Ok(message) => self.answer(slot, now, &message),
                     Err(reason) => self.fail_stream(slot, now, reason),
                 }
             }
-            Event::Malformed { stream } => {
-                self.table
-                    .find(number, u64::from(stream))
-                    .into_iter()
-                    .for_each(|slot| self.fail_stream(slot, now, Reason::Garbage));
-            }
+            Event::Unusable { stream, reason } => self.fail_at(number, stream, now, reason),
+            Event::Malformed { stream } => self.fail_at(number, stream, now, Reason::Garbage),
             Event::Reset { stream, is_refused } => {
                 let Some(slot) = self.table.find(number, u64::from(stream)) else { return };
                 match self.table.request(slot) {
@@ -140,6 +135,13 @@ impl Connections {
                     _ => self.fail_stream(slot, now, Reason::StreamReset),
                 }
             }
+        }
+    }
+
+    /// The query on a stream has come to its end without an answer.
+    fn fail_at(&mut self, number: u64, stream: u32, now: RunTime, reason: Reason) {
+        if let Some(slot) = self.table.find(number, u64::from(stream)) {
+            self.fail_stream(slot, now, reason);
         }
     }
 

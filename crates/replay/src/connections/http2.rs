@@ -14,9 +14,12 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
+use ldplayer_core::Reason;
+
 pub use self::frames::ErrorCode;
 use self::frames::{Frame, append_header, append_reset, append_words, flag, kind};
 pub use self::request::Head;
+use crate::doh::ResponseHead;
 
 /// What a client sends first (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -53,8 +56,8 @@ mod setting {
 #[derive(Debug)]
 struct Stream {
     number: u32,
-    /// The final status; 0 before it is known.
-    status: u16,
+    /// What the final header block says.
+    head: ResponseHead,
     /// Octets that the server takes.
     window: i32,
     /// Octets that arrived, with padding.
@@ -66,7 +69,7 @@ struct Stream {
 
 /// A header block that has not come whole.
 #[derive(Debug)]
-struct Block {
+struct PartialBlock {
     stream: u32,
     is_last: bool,
     octets: Vec<u8>,
@@ -81,14 +84,19 @@ pub enum Event<'a> {
     Nothing,
     /// The server said what it allows.
     Settings,
-    /// A response is there, whole.
+    /// A response is there, whole, whose status is 200.
     Response {
         /// Its stream.
         stream: u32,
-        /// Its status, from 200.
-        status: u16,
-        /// Its body, of at most 65,535 octets; empty when its status is not 200.
+        /// Its body, of at most 65,535 octets.
         body: Cow<'a, [u8]>,
+    },
+    /// The header block of a response says that it is no answer; what follows is not waited for.
+    Unusable {
+        /// Its stream.
+        stream: u32,
+        /// Why it is none.
+        reason: Reason,
     },
     /// The server ended a stream.
     Reset {
@@ -113,7 +121,7 @@ pub enum Event<'a> {
 #[derive(Debug)]
 pub struct Http2 {
     streams: VecDeque<Stream>,
-    block: Option<Box<Block>>,
+    block: Option<Box<PartialBlock>>,
     table: hpack::Table,
     output: Vec<u8>,
     /// The number of the next stream.
@@ -213,8 +221,14 @@ impl Http2 {
         head.append(out, wire);
         let last = if head.has_body() { 0 } else { flag::END_STREAM };
         self.frame_block(out, start, last, number);
-        let mut stream =
-            Stream { number, status: 0, window: self.stream_window, received: 0, body: Vec::new(), unsent: Vec::new() };
+        let mut stream = Stream {
+            number,
+            head: ResponseHead::default(),
+            window: self.stream_window,
+            received: 0,
+            body: Vec::new(),
+            unsent: Vec::new(),
+        };
         if head.has_body() {
             // The ID is 0 (RFC 8484 §4.1).
             let behind = wire.get(2..).unwrap_or_default();
@@ -318,14 +332,14 @@ impl Http2 {
         if stream.received > STREAM_WINDOW {
             return Err(ErrorCode::FlowControl);
         }
-        if stream.status == 0 {
+        let (length, is_last) = (stream.body.len() + content.len(), frame.has(flag::END_STREAM));
+        if stream.head.status == 0 || !stream.head.allows(length, is_last) {
             return Ok(self.refuse(frame.stream, ErrorCode::Protocol));
         }
-        let content = if stream.status == 200 { content } else { &[] };
-        if stream.body.len() + content.len() > BODY {
+        if length > BODY {
             return Ok(self.refuse(frame.stream, ErrorCode::Cancel));
         }
-        if !frame.has(flag::END_STREAM) {
+        if !is_last {
             stream.body.extend_from_slice(content);
             return Ok(Event::Nothing);
         }
@@ -371,7 +385,7 @@ impl Http2 {
             stream.body.extend_from_slice(rest);
             Cow::Owned(stream.body)
         };
-        Event::Response { stream: number, status: stream.status, body }
+        Event::Response { stream: number, body }
     }
 
     fn receive_headers<'a>(&mut self, frame: &Frame<'a>) -> Result<Event<'a>, ErrorCode> {
@@ -382,7 +396,7 @@ impl Http2 {
             return self.receive_block(frame.stream, is_last, content);
         }
         let cost = frames::HEADER + content.len();
-        self.block = Some(Box::new(Block { stream: frame.stream, is_last, octets: content.to_vec(), cost }));
+        self.block = Some(Box::new(PartialBlock { stream: frame.stream, is_last, octets: content.to_vec(), cost }));
         Ok(Event::Nothing)
     }
 
@@ -402,16 +416,32 @@ impl Http2 {
 
     /// Takes a whole header block: of an interim response, of the final one, or of trailers (RFC 9113 §8.1).
     fn receive_block<'a>(&mut self, number: u32, is_last: bool, block: &[u8]) -> Result<Event<'a>, ErrorCode> {
-        let status = read_status(&mut self.table, block).map_err(|hpack::Unreadable| ErrorCode::Compression)?;
+        let head = read_block(&mut self.table, block).map_err(|hpack::Unreadable| ErrorCode::Compression)?;
         let Some(place) = self.place(number) else { return Ok(Event::Nothing) };
         let stream = &mut self.streams[place];
-        match (stream.status, status) {
-            (0, Status::Of(100..=199)) if !is_last => return Ok(Event::Nothing),
-            (0, Status::Of(status @ 200..=999)) => stream.status = status,
-            (200.., Status::None) if is_last => {}
+        match (stream.head.status, head) {
+            (0, Block::Response(head)) if head.status >= 200 => stream.head = head,
+            (0, Block::Response(_)) if !is_last => return Ok(Event::Nothing),
+            (200.., Block::Trailers) if is_last && stream.head.allows(stream.body.len(), true) => {
+                return Ok(self.finish(number, &[]));
+            }
             _ => return Ok(self.refuse(number, ErrorCode::Protocol)),
         }
-        Ok(if is_last { self.finish(number, &[]) } else { Event::Nothing })
+        Ok(match stream.head.check() {
+            Err(reason) => self.discard(number, reason, is_last),
+            Ok(()) if !is_last => Event::Nothing,
+            Ok(()) if stream.head.allows(0, true) => self.finish(number, &[]),
+            Ok(()) => self.refuse(number, ErrorCode::Protocol),
+        })
+    }
+
+    /// Ends a stream whose response is no answer. The server need not send the rest of it.
+    fn discard<'a>(&mut self, stream: u32, reason: Reason, is_last: bool) -> Event<'a> {
+        let has_unsent = self.remove(stream).is_some_and(|stream| !stream.unsent.is_empty());
+        if has_unsent || !is_last {
+            append_reset(&mut self.output, stream, ErrorCode::Cancel);
+        }
+        Event::Unusable { stream, reason }
     }
 
     fn receive_reset<'a>(&mut self, frame: &Frame<'a>) -> Result<Event<'a>, ErrorCode> {
@@ -551,26 +581,33 @@ const fn fixed(frame: &Frame<'_>, length: usize, on_connection: bool) -> Result<
     if frame.payload.len() == length { Ok(()) } else { Err(ErrorCode::FrameSize) }
 }
 
-/// What the header block of a response says of its status.
+/// What a header block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
-    /// It has none: the block is that of trailers.
-    None,
-    Of(u16),
-    /// The block is malformed (RFC 9113 §8.2, §8.3).
+enum Block {
+    /// That of trailers: it has no status.
+    Trailers,
+    /// That of a response, with a status from 100.
+    Response(ResponseHead),
+    /// None that a response may have (RFC 9113 §8.2, §8.3).
     Malformed,
 }
 
-/// The status in a header block: the only pseudo-header that a response has, and its first field.
-fn read_status(table: &mut hpack::Table, block: &[u8]) -> Result<Status, hpack::Unreadable> {
-    let (mut status, mut place) = (Status::None, 0);
+/// Reads a header block. The status is the only pseudo-header that a response has, and its first field.
+fn read_block(table: &mut hpack::Table, block: &[u8]) -> Result<Block, hpack::Unreadable> {
+    let (mut head, mut place, mut is_malformed) = (ResponseHead::default(), 0, false);
     table.read(block, |meaning| {
         match meaning {
             hpack::Meaning::Plain => {}
-            hpack::Meaning::Status(of) if place == 0 => status = Status::Of(of),
-            hpack::Meaning::Status(_) | hpack::Meaning::Malformed => status = Status::Malformed,
+            hpack::Meaning::Status(status @ 100..) if place == 0 => head.status = status,
+            hpack::Meaning::Status(_) | hpack::Meaning::Malformed => is_malformed = true,
+            hpack::Meaning::IsMessage(is_message) => head.note_type(is_message),
+            hpack::Meaning::Length(length) => head.note_length(length),
         }
         place += 1;
     })?;
-    Ok(status)
+    Ok(match head.status {
+        _ if is_malformed => Block::Malformed,
+        0 => Block::Trailers,
+        _ => Block::Response(head),
+    })
 }

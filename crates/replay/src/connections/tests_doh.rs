@@ -161,6 +161,25 @@ fn a_full_kernel_buffer_loses_nothing() {
     assert!(network.machine.table.connection(0).unwrap().own.buffers.is_none());
 }
 
+/// A page of 200 kB is longer than any window lets the server send at once.
+#[test]
+fn a_long_page_of_another_status_is_no_timeout_and_costs_no_other_query_anything() {
+    let oracle = Oracle::new(Builder::new(), |_, message| {
+        Some(if message[19].is_multiple_of(2) { (404, vec![b'x'; 200_000]) } else { (200, response(message, 0)) })
+    });
+    let (mut network, _) = network(oracle);
+    let rows = network.replay(queries(10, 1, 0).chain((10..20).map(|number| doh_query(number, 1, 300))));
+    for (number, row) in rows.iter().enumerate() {
+        let expected =
+            if number % 2 == 0 { (Status::Reset, Some(Reason::HttpStatus)) } else { (Status::Answered, None) };
+        assert_eq!((row.status, row.reason, row.resent), (expected.0, expected.1, false), "{number}");
+    }
+    assert!(rows.iter().filter(|row| row.status == Status::Answered).all(|row| row.connection == Some(0)));
+    assert_eq!((network.now < TIMEOUT, network.machine.connection_counts().opened), (true, 1));
+    accounts_hold(&network, &rows, 20);
+    forgets_all(&mut network);
+}
+
 #[test]
 fn another_status_is_no_answer() {
     for status in [204, 404, 415, 503] {

@@ -1,4 +1,5 @@
-//! Header blocks of HPACK (RFC 7541), as a client reads them that needs to know no more than a response's status.
+//! Header blocks of HPACK (RFC 7541), as a client reads them that needs to know no more of a response than its status and
+//! what its body is.
 //!
 //! Strings are views of the block. We announce a dynamic table of size 0, and most servers then give up theirs. Some go on
 //! using one of the default size (h2o does, which dnsdist 1.7 is built on): for their sake there is a table, which holds what
@@ -8,6 +9,7 @@ use std::collections::VecDeque;
 
 use super::huffman;
 use super::table::TABLE;
+use crate::doh;
 
 /// The size of dynamic tables that nothing else is said of (RFC 9113 §6.5.2).
 const TABLE_SIZE: u32 = 4_096;
@@ -63,6 +65,10 @@ pub struct Items<'a> {
 pub enum Meaning {
     /// Its status.
     Status(u16),
+    /// The body is a DNS message, or something else.
+    IsMessage(bool),
+    /// Octets of its body; `None` where that is no number, or more than a message can have.
+    Length(Option<u16>),
     /// Nothing.
     Plain,
     /// No response has such a field (RFC 9113 §8.2, §8.3).
@@ -195,10 +201,8 @@ impl Table {
                 let named = self.entry(number)?;
                 let meaning = if number as usize <= TABLE.len() {
                     meaning_of(Text::plain(TABLE[number as usize - 1].0), value)
-                } else if let Meaning::Status(_) = named.meaning {
-                    status_of(value)
                 } else {
-                    named.meaning
+                    named.meaning.with(value)
                 };
                 (meaning, named.name as usize)
             }
@@ -234,14 +238,34 @@ impl Table {
     }
 }
 
+impl Meaning {
+    /// What a field of the same name with another value means.
+    fn with(self, value: Text<'_>) -> Self {
+        match self {
+            Self::Status(_) => status_of(value),
+            Self::IsMessage(_) => Self::IsMessage(doh::is_message(value.bytes())),
+            Self::Length(_) => Self::Length(doh::length(value.bytes())),
+            Self::Plain | Self::Malformed => self,
+        }
+    }
+}
+
 /// What a field means: `:status` is the only pseudo-header of a response, and names have no capital letters.
 fn meaning_of(name: Text<'_>, value: Text<'_>) -> Meaning {
-    if name.bytes().eq(*b":status") {
-        return status_of(value);
-    }
-    let is_pseudo = name.bytes().next() == Some(b':');
-    let is_malformed = is_pseudo || name.bytes().any(|octet| octet.is_ascii_uppercase());
-    if is_malformed { Meaning::Malformed } else { Meaning::Plain }
+    let is = |known: &[u8]| name.bytes().eq(known.iter().copied());
+    let is_malformed = || name.bytes().next() == Some(b':') || name.bytes().any(|octet| octet.is_ascii_uppercase());
+    let of_name = if is(b":status") {
+        Meaning::Status(0)
+    } else if is(b"content-type") {
+        Meaning::IsMessage(true)
+    } else if is(b"content-length") {
+        Meaning::Length(None)
+    } else if is_malformed() {
+        Meaning::Malformed
+    } else {
+        Meaning::Plain
+    };
+    of_name.with(value)
 }
 
 /// The status of three digits.
@@ -470,6 +494,21 @@ pub mod tests {
         assert_eq!(meanings(&mut table, &again), Ok(expected.to_vec()));
         assert_eq!(meanings(&mut table, &[0x20, 0xbe]), Err(Unreadable), "it is emptied");
         assert_eq!(meanings(&mut table, &hex("40017801 79 be")), Err(Unreadable), "it stays so");
+    }
+
+    #[test]
+    fn the_type_and_the_length_of_a_body_are_known_by_whatever_name_they_come() {
+        let (typed, length) = (hex("5f 17"), hex("5c 02 3432"));
+        let named = [&typed[..], b"application/dns-message", &length].concat();
+        let mut table = Table::default();
+        let expected = [Meaning::IsMessage(true), Meaning::Length(Some(42))];
+        assert_eq!(meanings(&mut table, &named), Ok(expected.to_vec()));
+        // The entries made of them, the length first; and their names with other values.
+        let again = hex("bf be 0f3001 78 0f2f02 3433 0f2f01 78");
+        let expected = [&expected[..], &[Meaning::IsMessage(false), Meaning::Length(Some(43)), Meaning::Length(None)]];
+        assert_eq!(meanings(&mut table, &again), Ok(expected.concat()));
+        assert_eq!(meanings(&mut table, b"\x00\x0ccontent-type\x01x"), Ok(vec![Meaning::IsMessage(false)]));
+        assert_eq!(size_of::<Entry>(), 8);
     }
 
     #[test]

@@ -4,10 +4,8 @@ use std::net::SocketAddr;
 
 use super::hpack::{append_field, append_integer, append_text};
 use super::table::number;
-use crate::doh::{self, DohMethod, DohSettings};
+use crate::doh::{self, DohMethod, DohSettings, MESSAGE};
 
-/// The media type of a DNS message (RFC 8484 §6).
-const MESSAGE: &[u8] = b"application/dns-message";
 /// The header block of requests to one server, but for what depends on the query.
 #[derive(Clone, Debug)]
 pub struct Head {

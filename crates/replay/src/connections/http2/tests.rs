@@ -43,9 +43,8 @@ fn asked(pairs: &[(u16, u32)], streams: u32) -> Http2 {
 /// An event that owns its body.
 fn owned(event: Event<'_>) -> Event<'static> {
     match event {
-        Event::Response { stream, status, body } => {
-            Event::Response { stream, status, body: Cow::Owned(body.into_owned()) }
-        }
+        Event::Response { stream, body } => Event::Response { stream, body: Cow::Owned(body.into_owned()) },
+        Event::Unusable { stream, reason } => Event::Unusable { stream, reason },
         Event::Nothing => Event::Nothing,
         Event::Settings => Event::Settings,
         Event::Reset { stream, is_refused } => Event::Reset { stream, is_refused },
@@ -65,7 +64,7 @@ fn feed(http2: &mut Http2, mut octets: &[u8]) -> Result<Vec<Event<'static>>, Err
 }
 
 fn response(stream: u32, body: &[u8]) -> Event<'static> {
-    Event::Response { stream, status: 200, body: Cow::Owned(body.to_vec()) }
+    Event::Response { stream, body: Cow::Owned(body.to_vec()) }
 }
 
 /// The frames that a connection wants to write: kind, flags, stream and content.
@@ -183,19 +182,87 @@ fn responses_are_read_in_whatever_frames_they_come() {
     }
 }
 
-#[test]
-fn a_response_may_have_another_status_or_no_body() {
-    for (block, status) in [(&b"\x8d"[..], 404), (b"\x08\x03503", 503), (b"\x08\x03200", 200), (b"\x89", 204)] {
-        let mut http2 = asked(&[], 1);
-        let head = frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, block);
-        assert_eq!(feed(&mut http2, &head), Ok(vec![Event::Response { stream: 1, status, body: Cow::Borrowed(&[]) }]));
+/// A header block of these fields, none of which becomes an entry of the table.
+fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        block.push(0);
+        for text in [name, value] {
+            hpack::append_integer(&mut block, 0, 7, text.len());
+            block.extend_from_slice(text.as_bytes());
+        }
     }
-    let mut http2 = asked(&[], 1);
-    let mut octets = frame(kind::HEADERS, flag::END_HEADERS, 1, b"\x8d");
-    (0..9).for_each(|_| octets.extend(frame(kind::DATA, 0, 1, &[b'x'; 10_000])));
-    octets.extend(frame(kind::DATA, flag::END_STREAM, 1, b"end"));
-    let body = Cow::Borrowed(&[][..]);
-    assert_eq!(feed(&mut http2, &octets), Ok(vec![Event::Response { stream: 1, status: 404, body }]));
+    block
+}
+
+/// The final header block of a response.
+fn head(fields: &[(&str, &str)], is_last: bool) -> Vec<u8> {
+    let end = if is_last { flag::END_STREAM } else { 0 };
+    frame(kind::HEADERS, flag::END_HEADERS | end, 1, &block(fields))
+}
+
+const OK: (&str, &str) = (":status", "200");
+
+#[test]
+fn a_response_may_have_no_body() {
+    for fields in [&[OK][..], &[OK, ("content-length", "0")]] {
+        assert_eq!(feed(&mut asked(&[], 1), &head(fields, true)), Ok(vec![response(1, b"")]));
+    }
+}
+
+#[test]
+fn another_status_ends_its_query_with_the_header_block_and_stops_the_body() {
+    let other = Event::Unusable { stream: 1, reason: Reason::HttpStatus };
+    let cancelled = (kind::RST_STREAM, 0, 1, (ErrorCode::Cancel as u32).to_be_bytes().to_vec());
+    for status in ["204", "301", "404", "503", "999"] {
+        let fields = [(":status", status), ("content-type", "text/html"), ("content-length", "200000")];
+        let mut http2 = asked(&[], 2);
+        assert_eq!(feed(&mut http2, &head(&fields, true)), Ok(vec![other.clone()]));
+        assert_eq!(written(&mut http2), [], "nothing is left to be stopped");
+        let mut http2 = asked(&[], 2);
+        assert_eq!(feed(&mut http2, &head(&fields, false)), Ok(vec![other.clone()]));
+        assert_eq!((written(&mut http2), http2.open_streams()), (vec![cancelled.clone()], 1));
+        // What was on its way is passed over, however long; the window of the connection is kept open.
+        let body: Vec<u8> = (0..200).flat_map(|_| frame(kind::DATA, 0, 1, &[b'x'; 10_000])).collect();
+        assert_eq!(feed(&mut http2, &body), Ok(vec![]));
+        assert!(written(&mut http2).iter().all(|frame| (frame.0, frame.2) == (kind::WINDOW_UPDATE, 0)));
+        let answer =
+            [frame(kind::HEADERS, flag::END_HEADERS, 3, &[0x88]), frame(kind::DATA, flag::END_STREAM, 3, b"b")];
+        assert_eq!(feed(&mut http2, &answer.concat()), Ok(vec![response(3, b"b")]));
+    }
+}
+
+#[test]
+fn another_type_or_a_length_that_lies_is_no_answer() {
+    let data = |end: u8, content: &[u8]| frame(kind::DATA, end, 1, content);
+    let message = ("content-type", "Application/DNS-Message; x=y");
+    let unusable = vec![Event::Unusable { stream: 1, reason: Reason::Garbage }];
+    for fields in [
+        &[OK, ("content-type", "text/html")][..],
+        &[OK, message, ("content-type", "application/dns-json")],
+        &[OK, ("content-length", "six")],
+        &[OK, ("content-length", "6"), ("content-length", "7")],
+        &[OK, ("content-length", "70000")],
+    ] {
+        assert_eq!(feed(&mut asked(&[], 1), &head(fields, false)), Ok(unusable.clone()), "{fields:?}");
+    }
+    let six = [OK, message, ("content-length", "6")];
+    let whole = [head(&six, false), data(0, b"ans"), data(flag::END_STREAM, b"wer")].concat();
+    assert_eq!(feed(&mut asked(&[], 1), &whole), Ok(vec![response(1, b"answer")]));
+    let trailers = frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, &block(&[("x", "y")]));
+    let with_trailers = [head(&six, false), data(0, b"answer"), trailers.clone()].concat();
+    assert_eq!(feed(&mut asked(&[], 1), &with_trailers), Ok(vec![response(1, b"answer")]));
+    for octets in [
+        head(&six, true),
+        [head(&six, false), data(flag::END_STREAM, b"short")].concat(),
+        [head(&six, false), data(0, b"too long")].concat(),
+        [head(&six, false), data(0, b"short"), trailers].concat(),
+    ] {
+        let mut http2 = asked(&[], 1);
+        assert_eq!(feed(&mut http2, &octets), Ok(vec![Event::Malformed { stream: 1 }]), "{octets:?}");
+        let told = (kind::RST_STREAM, 0, 1, (ErrorCode::Protocol as u32).to_be_bytes().to_vec());
+        assert_eq!(written(&mut http2), [told]);
+    }
 }
 
 #[test]
@@ -363,10 +430,14 @@ fn a_request_waits_for_windows_and_is_sent_in_parts() {
 
 #[test]
 fn an_early_response_ends_a_request_that_is_not_sent_whole() {
-    let mut http2 = asked(&[(4, 7)], 1);
-    let octets = frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, &[0x8d]);
-    assert!(matches!(feed(&mut http2, &octets).unwrap()[..], [Event::Response { status: 404, .. }]));
-    assert_eq!(written(&mut http2), [(kind::RST_STREAM, 0, 1, vec![0, 0, 0, 8])]);
+    for (block, expected) in
+        [(0x88, response(1, b"")), (0x8d, Event::Unusable { stream: 1, reason: Reason::HttpStatus })]
+    {
+        let mut http2 = asked(&[(4, 7)], 1);
+        let octets = frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, &[block]);
+        assert_eq!(feed(&mut http2, &octets), Ok(vec![expected]));
+        assert_eq!(written(&mut http2), [(kind::RST_STREAM, 0, 1, vec![0, 0, 0, 8])]);
+    }
 }
 
 #[test]
