@@ -39,6 +39,9 @@ pub struct Records {
     opened: u64,
     /// Of a handshake message, what has come of it.
     message: Vec<u8>,
+    /// The peer has asked for a new key. However often it does, it gets one, before what is written next (RFC 8446 §4.6.3): so
+    /// one that asks and reads nothing has no memory of ours.
+    owes_key: bool,
     /// The end of our side has been told, or an error; nothing more may be sent.
     is_closed: bool,
 }
@@ -52,7 +55,7 @@ impl Records {
         let suite = suite(&kernel)?;
         let ((sealed, write), (opened, read)) = (secrets.tx, secrets.rx);
         let (sealer, opener) = (sealer(suite, write)?, opener(suite, read)?);
-        Ok(Self { kernel, sealer, sealed, opener, opened, message: Vec::new(), is_closed: false })
+        Ok(Self { kernel, sealer, sealed, opener, opened, message: Vec::new(), owes_key: false, is_closed: false })
     }
 
     /// Takes the whole records off `input`; appends their content to `content` and what is to be sent to `output`. Whether the
@@ -70,7 +73,7 @@ impl Records {
                 Ok(length) => {
                     let record = &mut input[done..done + length];
                     done += length;
-                    self.open(record, content, output)
+                    self.open(record, content)
                 }
                 Err(error) => Err(error),
             };
@@ -89,7 +92,7 @@ impl Records {
     pub fn write(&mut self, content: &[u8], output: &mut Vec<u8>) -> Result<(), Error> {
         for part in content.chunks(RECORD) {
             let limit = suite(&self.kernel)?.common.confidentiality_limit;
-            if self.sealed >= limit {
+            if self.owes_key || self.sealed >= limit {
                 self.update(output)?;
             }
             self.seal(ContentType::ApplicationData, part, output)?;
@@ -108,7 +111,7 @@ impl Records {
         self.is_closed = true;
     }
 
-    fn open(&mut self, record: &mut [u8], content: &mut Vec<u8>, output: &mut Vec<u8>) -> Result<bool, Error> {
+    fn open(&mut self, record: &mut [u8], content: &mut Vec<u8>) -> Result<bool, Error> {
         let kind = ContentType::from(record[0]);
         if kind != ContentType::ApplicationData {
             return Err(unexpected(kind));
@@ -117,11 +120,15 @@ impl Records {
         let plain = self.opener.decrypt(message, self.opened)?;
         self.opened += 1;
         match plain.typ {
+            // RFC 8446 §5.4.
+            ContentType::Alert | ContentType::Handshake if plain.payload.is_empty() => {
+                return Err(unexpected(plain.typ));
+            }
             ContentType::ApplicationData if self.message.is_empty() => content.extend_from_slice(plain.payload),
             ContentType::Alert => return take_alert(plain.payload),
             ContentType::Handshake => {
                 self.message.extend_from_slice(plain.payload);
-                self.take_messages(output)?;
+                self.take_messages()?;
             }
             kind => return Err(unexpected(kind)),
         }
@@ -129,7 +136,7 @@ impl Records {
     }
 
     /// Takes the handshake messages that are whole: tickets and new keys.
-    fn take_messages(&mut self, output: &mut Vec<u8>) -> Result<(), Error> {
+    fn take_messages(&mut self) -> Result<(), Error> {
         let mut messages = std::mem::take(&mut self.message);
         while let Some(&[kind, a, b, c]) = messages.first_chunk::<MESSAGE_HEAD>() {
             let end = MESSAGE_HEAD + u32::from_be_bytes([0, a, b, c]) as usize;
@@ -140,7 +147,7 @@ impl Records {
             match HandshakeType::from(kind) {
                 HandshakeType::NewSessionTicket => self.kernel.handle_new_session_ticket(body)?,
                 // What follows a new key is encrypted with it.
-                HandshakeType::KeyUpdate if messages.len() == end => self.take_key(body, output)?,
+                HandshakeType::KeyUpdate if messages.len() == end => self.take_key(body)?,
                 HandshakeType::KeyUpdate => return Err(PeerMisbehaved::KeyEpochWithPendingFragment.into()),
                 _ => return Err(unexpected(ContentType::Handshake)),
             }
@@ -153,9 +160,9 @@ impl Records {
     }
 
     /// The peer uses its next key from now on.
-    fn take_key(&mut self, body: &[u8], output: &mut Vec<u8>) -> Result<(), Error> {
+    fn take_key(&mut self, body: &[u8]) -> Result<(), Error> {
         match body {
-            [UPDATE_REQUESTED] => self.update(output)?,
+            [UPDATE_REQUESTED] => self.owes_key = true,
             [UPDATE_NOT_REQUESTED] => {}
             _ => return Err(InvalidMessage::InvalidKeyUpdate.into()),
         }
@@ -170,6 +177,7 @@ impl Records {
         self.seal(ContentType::Handshake, &message, output)?;
         let (sealed, secrets) = self.kernel.update_tx_secret()?;
         (self.sealer, self.sealed) = (sealer(suite(&self.kernel)?, secrets)?, sealed);
+        self.owes_key = false;
         Ok(())
     }
 
@@ -318,6 +326,17 @@ mod tests {
             self.tls.records.as_mut().unwrap()
         }
 
+        /// A record such as no server makes, and a client that has the key to it.
+        fn forge(&mut self, typ: ContentType, content: &[u8]) -> Vec<u8> {
+            let secret = || (AeadKey::from([7; 32]), Iv::from([7; 12]));
+            let records = self.records();
+            let aead = suite(&records.kernel).unwrap().aead_alg;
+            (records.opener, records.opened) = (aead.decrypter(secret().0, secret().1), 0);
+            let payload = OutboundChunks::Single(content);
+            let plain = OutboundPlainMessage { typ, version: ProtocolVersion::TLSv1_3, payload };
+            aead.encrypter(secret().0, secret().1).encrypt(plain, 0).unwrap().encode()
+        }
+
         /// What the server makes of the client's last words.
         fn alert(&mut self) -> Option<AlertDescription> {
             let mut out = Vec::new();
@@ -361,17 +380,45 @@ mod tests {
     #[test]
     fn a_key_is_answered_with_one_where_that_is_asked_for() {
         let mut pair = Pair::new();
-        let mut out = Vec::new();
+        pair.tls.write(b"with the first key").unwrap();
+        assert_eq!(pair.serve(), b"with the first key");
         pair.records().message = vec![24, 0, 0, 1, UPDATE_REQUESTED];
-        pair.records().take_messages(&mut out).unwrap();
-        assert_eq!((pair.records().sealed, pair.records().opened), (0, 0));
-        pair.tls.output = out;
+        pair.records().take_messages().unwrap();
+        assert_eq!((pair.records().opened, pair.records().sealed > 0), (0, true));
         pair.tls.write(b"with the next key").unwrap();
-        assert_eq!(pair.serve(), b"with the next key");
+        assert_eq!((pair.records().sealed, pair.serve().as_slice()), (1, &b"with the next key"[..]));
         pair.records().message = vec![24, 0, 0, 1, 2];
-        assert!(pair.records().take_messages(&mut Vec::new()).is_err());
+        assert!(pair.records().take_messages().is_err());
         pair.records().message = vec![24, 0, 0, 1, 0, 4];
-        assert!(pair.records().take_messages(&mut Vec::new()).is_err());
+        assert!(pair.records().take_messages().is_err());
+    }
+
+    #[test]
+    fn a_peer_that_asks_for_many_keys_and_reads_nothing_is_owed_one() {
+        let mut pair = Pair::new();
+        for _ in 0..1_000 {
+            pair.records().message = vec![24, 0, 0, 1, UPDATE_REQUESTED];
+            pair.records().take_messages().unwrap();
+        }
+        assert_eq!(pair.tls.output.len(), 0);
+        pair.tls.write(b"content").unwrap();
+        pair.tls.write(b" and more").unwrap();
+        let record = HEAD + 1 + 16;
+        assert_eq!(pair.tls.output.len(), (record + 5) + (record + 7) + (record + 9), "one key, and the content");
+        assert_eq!(pair.serve(), b"content and more");
+    }
+
+    #[test]
+    fn a_handshake_record_or_an_alert_of_no_octets_ends_the_session() {
+        for kind in [ContentType::Handshake, ContentType::Alert] {
+            let mut pair = Pair::new();
+            let octets = pair.forge(kind, &[]);
+            assert!(pair.tls.read(&octets, &mut Vec::new()).is_err());
+            assert_eq!(pair.alert(), Some(AlertDescription::UnexpectedMessage), "{kind:?}");
+        }
+        let mut pair = Pair::new();
+        let octets = pair.forge(ContentType::ApplicationData, &[]);
+        assert_eq!(pair.tls.read(&octets, &mut Vec::new()), Ok(()), "content may have none");
     }
 
     #[test]
@@ -410,7 +457,7 @@ mod tests {
         for message in [&[1, 0, 0, 0][..], &[4, 2, 0, 1], &[4, 0, 0, 1, 0]] {
             let mut pair = Pair::new();
             pair.records().message = message.to_vec();
-            assert!(pair.records().take_messages(&mut Vec::new()).is_err(), "{message:?}");
+            assert!(pair.records().take_messages().is_err(), "{message:?}");
         }
     }
 
