@@ -85,7 +85,7 @@ fn options_at(wire: &[u8]) -> Option<usize> {
 }
 
 /// The options of an OPT record: code, and all octets. It ends where an option is not whole.
-struct Options<'a>(&'a [u8]);
+pub struct Options<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Options<'a> {
     type Item = (u16, &'a [u8]);

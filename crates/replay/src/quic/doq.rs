@@ -1,12 +1,11 @@
 //! DNS over QUIC (RFC 9250): a stream for each query, on it the query and its answer, each behind its length.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 use ldplayer_core::Message;
 use ldplayer_core::message::HEADER;
 
 use crate::connections::framing;
+use crate::padding::Options;
 
 /// What clients offer to speak (RFC 9250 §4.1.1).
 pub const ALPN: &[u8] = b"doq";
@@ -31,47 +30,47 @@ pub struct Broken;
 /// 0 (RFC 9250 §4.2.1), and it must not have the option edns-tcp-keepalive (§5.5.2), as queries recorded over TCP may.
 pub fn compose(wire: &[u8], block: u16) -> (Bytes, u16) {
     let mut out = Vec::with_capacity(2 + wire.len() + usize::from(block));
-    let length = match keepalive(wire) {
-        Some(option) => {
-            let mut without = wire.to_vec();
-            let length = opt_length(wire).unwrap_or_default() - option.len() as u16;
-            if let Some(place) = opt_length_at(wire) {
-                without[place..place + 2].copy_from_slice(&length.to_be_bytes());
-            }
-            without.drain(option);
-            framing::append(&mut out, &without, 0, block)
-        }
+    let length = match without_keepalive(wire) {
+        Some(without) => framing::append(&mut out, &without, 0, block),
         None => framing::append(&mut out, wire, 0, block),
     };
     (out.into(), length)
 }
 
-/// Where the length of the options is, in a message that has some (RFC 6891 §6.1.2).
-fn opt_length_at(wire: &[u8]) -> Option<usize> {
-    const BEFORE: usize = 9;
-    Message::new(wire)?.opt_offset().map(|offset| offset + BEFORE)
-}
+/// Code of the option edns-tcp-keepalive (RFC 7828 §3.1).
+const KEEPALIVE: u16 = 11;
 
-fn opt_length(wire: &[u8]) -> Option<u16> {
-    word_at(wire, opt_length_at(wire)?)
-}
-
-/// Where the option edns-tcp-keepalive (RFC 7828 §3.1) is.
-fn keepalive(wire: &[u8]) -> Option<Range<usize>> {
-    const KEEPALIVE: u16 = 11;
-    let mut at = opt_length_at(wire)? + 2;
-    let end = (at + usize::from(opt_length(wire)?)).min(wire.len());
-    loop {
-        let (code, length) = (word_at(wire, at)?, word_at(wire, at + 2)?);
-        let behind = at + 4 + usize::from(length);
-        if behind > end {
-            return None;
-        }
-        if code == KEEPALIVE {
-            return Some(at..behind);
-        }
-        at = behind;
+/// A message that has the option edns-tcp-keepalive, without it, however often it is there. What stands behind an option that
+/// is not whole stays as it is.
+fn without_keepalive(wire: &[u8]) -> Option<Vec<u8>> {
+    let (start, options) = options(wire)?;
+    if !has_option(options, KEEPALIVE) {
+        return None;
     }
+    let mut out = wire[..start].to_vec();
+    let mut whole = 0;
+    for (code, option) in Options(options) {
+        whole += option.len();
+        out.extend_from_slice(if code == KEEPALIVE { &[] } else { option });
+    }
+    out.extend_from_slice(&options[whole..]);
+    let length = (out.len() - start) as u16;
+    out[start - 2..start].copy_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(&wire[start + options.len()..]);
+    Some(out)
+}
+
+/// Where the options of the OPT record begin, and what there is of them (RFC 6891 §6.1.2).
+fn options(wire: &[u8]) -> Option<(usize, &[u8])> {
+    /// Octets of an OPT record before the length of its options.
+    const BEFORE: usize = 9;
+    let at = Message::new(wire)?.opt_offset()? + BEFORE;
+    let (start, length) = (at + 2, usize::from(word_at(wire, at)?));
+    Some((start, wire.get(start..(start + length).min(wire.len()))?))
+}
+
+fn has_option(options: &[u8], code: u16) -> bool {
+    Options(options).any(|(of, _)| of == code)
 }
 
 fn word_at(octets: &[u8], at: usize) -> Option<u16> {
@@ -81,11 +80,12 @@ fn word_at(octets: &[u8], at: usize) -> Option<u16> {
 /// The message on a stream that the server has ended; of several messages of a zone transfer the first.
 ///
 /// # Errors
-/// When it is cut, is followed by another one, or has an ID.
+/// When it is cut, is followed by another one, has an ID, or has the option edns-tcp-keepalive (§5.5.2).
 pub fn split<'a>(asked: &[u8], mut octets: &'a [u8]) -> Result<&'a [u8], Broken> {
     let message = framing::split(&mut octets).filter(|message| message.len() >= HEADER).ok_or(Broken)?;
     let is_whole = octets.is_empty() || is_transfer(asked);
-    if is_whole && message[..2] == [0, 0] { Ok(message) } else { Err(Broken) }
+    let has_keepalive = || options(message).is_some_and(|(_, options)| has_option(options, KEEPALIVE));
+    if is_whole && message[..2] == [0, 0] && !has_keepalive() { Ok(message) } else { Err(Broken) }
 }
 
 /// Whether a query may be sent as early data.
@@ -116,29 +116,54 @@ mod tests {
         fn what_is_composed_is_split_again(wire in prop::collection::vec(any::<u8>(), HEADER..600)) {
             let composed = compose(&wire, 0).0;
             let message = split(&wire, &composed).unwrap();
-            prop_assert_eq!((&message[..2], &message[2..]), (&[0, 0][..], &wire[2..]));
+            let expected = without_keepalive(&wire).unwrap_or(wire);
+            prop_assert_eq!((&message[..2], &message[2..]), (&[0, 0][..], &expected[2..]));
         }
     }
 
+    /// A query whose OPT record has these options, and `behind` it other records.
+    fn with(options: &[&[u8]], behind: &[u8]) -> Vec<u8> {
+        let (mut wire, options) = (crate::test::query(0, 0).wire.to_vec(), options.concat());
+        wire[11] = 1 + u8::from(!behind.is_empty());
+        wire.extend_from_slice(b"\0\0\x29\x04\xd0\0\0\x80\0");
+        wire.extend_from_slice(&(options.len() as u16).to_be_bytes());
+        wire.extend_from_slice(&options);
+        wire.extend_from_slice(behind);
+        wire[..2].copy_from_slice(&[0, 0]);
+        wire
+    }
+
     #[test]
-    fn the_keepalive_of_tcp_is_left_out() {
-        let with = |options: &[&[u8]]| {
-            let (mut wire, options) = (crate::test::query(0, 0).wire.to_vec(), options.concat());
-            wire[11] = 1;
-            wire.extend_from_slice(b"\0\0\x29\x04\xd0\0\0\x80\0");
-            wire.extend_from_slice(&(options.len() as u16).to_be_bytes());
-            wire.extend_from_slice(&options);
-            wire[..2].copy_from_slice(&[0, 0]);
-            wire
-        };
-        let (before, behind) = (&b"\0\x0a\0\x02ab"[..], &b"\0\x0c\0\x01\0"[..]);
-        for keepalive in [&b"\0\x0b\0\0"[..], b"\0\x0b\0\x02\0\x64"] {
-            assert_eq!(compose(&with(&[before, keepalive, behind]), 0).0[2..], with(&[before, behind]));
-            assert_eq!(compose(&with(&[keepalive]), 0).0[2..], with(&[]));
+    fn every_keepalive_of_tcp_is_left_out_wherever_it_stands() {
+        let (before, after) = (&b"\0\x0a\0\x02ab"[..], &b"\0\x0c\0\x01\0"[..]);
+        let record = b"\0\0\x10\0\x01\0\0\0\0\0\x02\x01a";
+        for keepalive in [&b"\0\x0b\0\0"[..], b"\0\x0b\0\x02\0\x64", b"\0\x0b\0\x05abcde"] {
+            for behind in [&[][..], record] {
+                let left = |options: &[&[u8]]| compose(&with(options, behind), 0).0[2..].to_vec();
+                assert_eq!(left(&[before, keepalive, after]), with(&[before, after], behind));
+                assert_eq!(left(&[keepalive]), with(&[], behind));
+                assert_eq!(
+                    left(&[keepalive, before, keepalive, keepalive, after, keepalive]),
+                    with(&[before, after], behind)
+                );
+                assert_eq!(left(&[before, after]), with(&[before, after], behind));
+            }
         }
-        assert_eq!(compose(&with(&[before, behind]), 0).0[2..], with(&[before, behind]));
-        let cut = with(&[b"\0\x0b\0\x09"]);
-        assert_eq!(compose(&cut, 0).0[2..], cut, "an option that is not all there stays as it is");
+        let cut = [&b"\0\x0b\0\x09"[..]];
+        assert_eq!(
+            compose(&with(&cut, &[]), 0).0[2..],
+            with(&cut, &[]),
+            "an option that is not all there stays as it is"
+        );
+    }
+
+    #[test]
+    fn a_keepalive_of_tcp_in_an_answer_breaks_the_protocol() {
+        let framed = |message: &[u8]| [&(message.len() as u16).to_be_bytes(), message].concat();
+        let (cookie, keepalive) = (&b"\0\x0a\0\x02ab"[..], &b"\0\x0b\0\0"[..]);
+        let (good, bad) = (with(&[cookie], &[]), with(&[cookie, keepalive], &[]));
+        assert_eq!(split(&good, &framed(&good)), Ok(&good[..]));
+        assert_eq!(split(&good, &framed(&bad)), Err(Broken));
     }
 
     #[test]

@@ -310,7 +310,14 @@ fn an_answer_that_breaks_the_protocol_ends_the_connection() {
         octets
     };
     let nothing = |_: &[u8]| Vec::new();
-    let broken: [MakeOctets; 4] = [cut, twice, with_id, nothing];
+    // The option edns-tcp-keepalive (RFC 9250 §5.5.2).
+    let with_keepalive = |message: &[u8]| {
+        let mut response = crate::test::response(message, 0);
+        response[11] = 1;
+        response.extend_from_slice(b"\0\0\x29\x04\xd0\0\0\0\0\0\x06\0\x0b\0\x02\0\x64");
+        [&(response.len() as u16).to_be_bytes(), response.as_slice()].concat()
+    };
+    let broken: [MakeOctets; 5] = [cut, twice, with_id, nothing, with_keepalive];
     for make in broken {
         let mut network = Network::new(policy(), &settings(), usual(), move |connection, message| {
             let is_first = connection == 0 && message[19] == b'0';
