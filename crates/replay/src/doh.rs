@@ -4,7 +4,7 @@ mod response;
 
 use std::net::SocketAddr;
 
-pub use self::response::{ResponseHead, is_message, length};
+pub use self::response::{Block, BlockReader, Meaning, ResponseHead};
 use crate::connections::TlsSettings;
 use crate::padding;
 

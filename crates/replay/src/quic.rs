@@ -247,7 +247,12 @@ impl Quic {
             StreamEvent::Readable { id } if id.dir() == Dir::Uni => self.read_control(at, id, now),
             StreamEvent::Readable { id } => self.read(at, id, now),
             StreamEvent::Opened { dir: Dir::Uni } => self.accept_streams(at, now),
+            StreamEvent::Writable { id } if id.dir() == Dir::Uni => self.write_control(at),
             StreamEvent::Writable { id } => self.write_rest(at, id),
+            // The control stream must stay (RFC 9114 §6.2.1).
+            StreamEvent::Stopped { id, .. } if id.dir() == Dir::Uni => {
+                self.abort(at, now, http3::code::CLOSED_CRITICAL_STREAM);
+            }
             StreamEvent::Stopped { id, error_code } => {
                 let Some(connection) = self.table.connection_mut(at) else { return };
                 // A stream that is over already needs no end.
@@ -258,7 +263,12 @@ impl Quic {
                 connection.own.is_full = false;
                 self.call(at);
             }
-            StreamEvent::Available { dir: Dir::Uni } | StreamEvent::Opened { .. } | StreamEvent::Finished { .. } => {}
+            StreamEvent::Available { dir: Dir::Uni } => {
+                if self.table.connection(at).is_some_and(Connection::is_open) {
+                    self.begin_http3(at);
+                }
+            }
+            StreamEvent::Opened { .. } | StreamEvent::Finished { .. } => {}
         }
     }
 

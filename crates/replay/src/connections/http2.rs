@@ -19,7 +19,7 @@ use ldplayer_core::Reason;
 pub use self::frames::ErrorCode;
 use self::frames::{Frame, append_header, append_reset, append_words, flag, kind};
 pub use self::request::Head;
-use crate::doh::ResponseHead;
+use crate::doh::{Block, BlockReader, ResponseHead};
 
 /// What a client sends first (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -581,33 +581,9 @@ const fn fixed(frame: &Frame<'_>, length: usize, on_connection: bool) -> Result<
     if frame.payload.len() == length { Ok(()) } else { Err(ErrorCode::FrameSize) }
 }
 
-/// What a header block is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Block {
-    /// That of trailers: it has no status.
-    Trailers,
-    /// That of a response, with a status from 100.
-    Response(ResponseHead),
-    /// None that a response may have (RFC 9113 §8.2, §8.3).
-    Malformed,
-}
-
-/// Reads a header block. The status is the only pseudo-header that a response has, and its first field.
+/// Reads a header block.
 fn read_block(table: &mut hpack::Table, block: &[u8]) -> Result<Block, hpack::Unreadable> {
-    let (mut head, mut place, mut is_malformed) = (ResponseHead::default(), 0, false);
-    table.read(block, |meaning| {
-        match meaning {
-            hpack::Meaning::Plain => {}
-            hpack::Meaning::Status(status @ 100..) if place == 0 => head.status = status,
-            hpack::Meaning::Status(_) | hpack::Meaning::Malformed => is_malformed = true,
-            hpack::Meaning::IsMessage(is_message) => head.note_type(is_message),
-            hpack::Meaning::Length(length) => head.note_length(length),
-        }
-        place += 1;
-    })?;
-    Ok(match head.status {
-        _ if is_malformed => Block::Malformed,
-        0 => Block::Trailers,
-        _ => Block::Response(head),
-    })
+    let mut reader = BlockReader::default();
+    table.read(block, |meaning| reader.take(meaning))?;
+    Ok(reader.end())
 }

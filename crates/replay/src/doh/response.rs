@@ -48,9 +48,102 @@ impl ResponseHead {
     }
 }
 
+/// What a field means for a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Its status.
+    Status(u16),
+    /// The body is a DNS message, or something else.
+    IsMessage(bool),
+    /// Octets of its body; `None` where that is no number, or more than a message can have.
+    Length(Option<u16>),
+    /// Nothing.
+    Plain,
+    /// No response has such a field (RFC 9113 §8.2, §8.3; RFC 9114 §4.2, §4.3).
+    Malformed,
+}
+
+impl Meaning {
+    /// What a field means: `:status` is the only pseudo-header of a response, and names have no capital letters.
+    pub fn of(mut name: impl Iterator<Item = u8> + Clone, value: impl Iterator<Item = u8>) -> Self {
+        let is = |known: &[u8]| name.clone().eq(known.iter().copied());
+        let of_name = if is(b":status") {
+            Self::Status(0)
+        } else if is(b"content-type") {
+            Self::IsMessage(true)
+        } else if is(b"content-length") {
+            Self::Length(None)
+        } else if name.clone().next() == Some(b':') || name.any(|octet| octet.is_ascii_uppercase()) {
+            Self::Malformed
+        } else {
+            Self::Plain
+        };
+        of_name.with(value)
+    }
+
+    /// What a field of the same name with another value means.
+    pub fn with(self, value: impl Iterator<Item = u8>) -> Self {
+        match self {
+            Self::Status(_) => status(value).map_or(Self::Malformed, Self::Status),
+            Self::IsMessage(_) => Self::IsMessage(is_message(value)),
+            Self::Length(_) => Self::Length(length(value)),
+            Self::Plain | Self::Malformed => self,
+        }
+    }
+}
+
+/// What a header block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// That of trailers: it has no status.
+    Trailers,
+    /// That of a response, with a status from 100.
+    Response(ResponseHead),
+    /// None that a response may have.
+    Malformed,
+}
+
+/// A header block that is being read. The status is the only pseudo-header that a response has, and its first field.
+#[derive(Debug, Default)]
+pub struct BlockReader {
+    head: ResponseHead,
+    has_begun: bool,
+    is_malformed: bool,
+}
+
+impl BlockReader {
+    /// Takes the next field.
+    pub fn take(&mut self, field: Meaning) {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        match field {
+            Meaning::Plain => {}
+            Meaning::Status(status @ 100..) if is_first => self.head.status = status,
+            Meaning::Status(_) | Meaning::Malformed => self.is_malformed = true,
+            Meaning::IsMessage(is_message) => self.head.note_type(is_message),
+            Meaning::Length(length) => self.head.note_length(length),
+        }
+    }
+
+    /// What the block is, of which all fields have been taken.
+    pub const fn end(self) -> Block {
+        match self.head.status {
+            _ if self.is_malformed => Block::Malformed,
+            0 => Block::Trailers,
+            _ => Block::Response(self.head),
+        }
+    }
+}
+
+/// The status of three digits.
+fn status(mut value: impl Iterator<Item = u8>) -> Option<u16> {
+    let mut digit = || value.next().filter(u8::is_ascii_digit).map(|digit| u16::from(digit - b'0'));
+    let status = digit()? * 100 + digit()? * 10 + digit()?;
+    value.next().is_none().then_some(status)
+}
+
 /// Whether the value of `content-type` says that the body is a DNS message: in capital letters or not, with parameters or
 /// without (RFC 9110 §8.3.1).
-pub fn is_message(value: impl Iterator<Item = u8>) -> bool {
+fn is_message(value: impl Iterator<Item = u8>) -> bool {
     let mut value = value.skip_while(|&octet| is_blank(octet));
     let is_type = MESSAGE.iter().all(|expected| value.next().is_some_and(|octet| octet.eq_ignore_ascii_case(expected)));
     is_type && value.find(|&octet| !is_blank(octet)).is_none_or(|octet| octet == b';')
@@ -61,7 +154,7 @@ const fn is_blank(octet: u8) -> bool {
 }
 
 /// The number in the value of `content-length`: digits and nothing else. One beyond the longest message is as good as none.
-pub fn length(value: impl Iterator<Item = u8>) -> Option<u16> {
+fn length(value: impl Iterator<Item = u8>) -> Option<u16> {
     let mut digits = value.map(|octet| octet.is_ascii_digit().then(|| u16::from(octet - b'0')));
     let first = digits.next()??;
     digits.try_fold(first, |number, digit| number.checked_mul(10)?.checked_add(digit?))

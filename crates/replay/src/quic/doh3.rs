@@ -48,14 +48,25 @@ impl Quic {
         doq::is_replayable(&request.wire) && (request.row.transport != Transport::Doh3 || is_safe())
     }
 
-    /// Opens the client's control stream, once (RFC 9114 §6.2.1).
+    /// Opens the client's control stream, once (RFC 9114 §6.2.1). A server has to admit this stream and what is on it (§6.2);
+    /// one that does not gets requests all the same.
     pub(super) fn begin_http3(&mut self, at: Slot) {
         let Some(connection) = self.table.connection_mut(at) else { return };
-        let Some(http3) = connection.own.http3.as_mut().filter(|http3| !http3.is_begun) else { return };
+        let Some(http3) = connection.own.http3.as_mut().filter(|http3| http3.control.is_none()) else { return };
         if let Some(id) = connection.own.session.streams().open(Dir::Uni) {
-            // A server has to admit this stream and what is on it (§6.2); one that does not gets requests all the same.
-            let _ = connection.own.session.send_stream(id).write(http3::CONTROL);
-            http3.is_begun = true;
+            http3.begin(id);
+            self.write_control(at);
+        }
+    }
+
+    /// Writes as much of the client's control stream as the server has room for.
+    pub(super) fn write_control(&mut self, at: Slot) {
+        let Some(connection) = self.table.connection_mut(at) else { return };
+        let Some((id, rest)) = connection.own.http3.as_mut().and_then(|http3| http3.control.as_mut()) else { return };
+        while !rest.is_empty()
+            && let Ok(count) = connection.own.session.send_stream(*id).write(rest)
+        {
+            *rest = &rest[count..];
         }
     }
 

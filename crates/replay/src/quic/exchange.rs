@@ -1,11 +1,10 @@
 //! Queries onto streams, and answers off them.
 
-use std::borrow::Cow;
-
 use ldplayer_core::{Reason, RunTime, Transport};
 use quinn_proto::{Dir, ReadError, StreamId, VarInt};
 
 use super::http3::{self, Fault};
+use super::request::Request;
 use super::{Quic, doq};
 use crate::slab::Slot;
 use crate::table::{End, Machine, Stage};
@@ -21,6 +20,8 @@ enum Came {
     Whole,
     /// The server has given the stream up.
     Reset(u64),
+    /// What has come is no answer.
+    Faulty(Fault),
 }
 
 impl Quic {
@@ -99,7 +100,7 @@ impl Quic {
             return self.table.note_early_data(at, is_resumed);
         }
         if let Some(http3) = &mut connection.own.http3 {
-            http3.is_begun = false;
+            http3.control = None;
         }
         if std::mem::take(&mut connection.own.streams) == 0 {
             return;
@@ -111,23 +112,34 @@ impl Quic {
 
     /// Takes what has come on a stream.
     pub(super) fn read(&mut self, at: Slot, id: StreamId, now: RunTime) {
-        let slot = self.table.find_on(at, id.into());
+        let Some(slot) = self.table.find_on(at, id.into()) else { return self.pass_over(at, id) };
         let mut content = std::mem::take(&mut self.content);
         content.clear();
-        if let Some(request) = slot.and_then(|slot| self.table.request_mut(slot)) {
-            content.append(&mut request.own.input);
+        if let Some((came, has_octets)) = self.take_chunks(at, id, slot, &mut content) {
+            if has_octets {
+                self.table.note_octets(slot, now);
+            }
+            self.take(at, slot, now, &content, came);
         }
-        let Some(connection) = self.table.connection_mut(at) else { return };
+        self.content = content;
+    }
+
+    /// Takes the octets that have come of the answer to a request, so that all that is kept of it is in `content`. Returns how
+    /// that came out, and whether there were any; `None` where the stream is not read any more.
+    fn take_chunks(&mut self, at: Slot, id: StreamId, slot: Slot, content: &mut Vec<u8>) -> Option<(Came, bool)> {
+        let (connection, request) = self.table.pair_mut(at, slot)?;
+        let is_http3 = connection.own.http3.is_some();
         let mut stream = connection.own.session.recv_stream(id);
-        let Ok(mut chunks) = stream.read(true) else {
-            self.content = content;
-            return;
-        };
+        let mut chunks = stream.read(true).ok()?;
+        content.append(&mut request.own.input);
+        let mut has_octets = false;
         let came = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
-                    let room = KEPT.saturating_sub(content.len()).min(chunk.bytes.len());
-                    content.extend_from_slice(&chunk.bytes[..room]);
+                    has_octets = true;
+                    if let Err(fault) = take_chunk(&chunk.bytes, request, is_http3, content) {
+                        break Came::Faulty(fault);
+                    }
                 }
                 Ok(None) => break Came::Whole,
                 Err(ReadError::Blocked) => break Came::Part,
@@ -136,40 +148,65 @@ impl Quic {
         };
         // The connection is looked after in any case.
         let _ = chunks.finalize();
-        if let Some(slot) = slot {
-            if !content.is_empty() {
-                self.table.note_octets(slot, now);
-            }
-            self.take(at, slot, now, &content, &came);
-        }
-        self.content = content;
+        Some((came, has_octets))
     }
 
-    fn take(&mut self, at: Slot, slot: Slot, now: RunTime, content: &[u8], came: &Came) {
+    /// Takes what comes on a stream that nobody waits for, so that it is no load on the connection's window.
+    fn pass_over(&mut self, at: Slot, id: StreamId) {
+        let Some(connection) = self.table.connection_mut(at) else { return };
+        let mut stream = connection.own.session.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else { return };
+        while let Ok(Some(_)) = chunks.next(usize::MAX) {}
+        // The connection is looked after in any case.
+        let _ = chunks.finalize();
+    }
+
+    fn take(&mut self, at: Slot, slot: Slot, now: RunTime, content: &[u8], came: Came) {
         match came {
             Came::Part => {
                 if let Some(request) = self.table.request_mut(slot) {
                     request.own.input.extend_from_slice(content);
                 }
             }
-            Came::Reset(code) => self.handle_reset(at, slot, now, *code),
+            Came::Reset(code) => self.handle_reset(at, slot, now, code),
+            Came::Faulty(fault) => self.handle_fault(at, slot, now, fault),
             Came::Whole => {
                 let Some(request) = self.table.request(slot) else { return };
                 let message = match request.row.transport {
-                    Transport::Doh3 => http3::split(content),
-                    _ => doq::split(&request.wire, content)
-                        .map(Cow::Borrowed)
-                        .map_err(|doq::Broken| Fault::Connection(doq::PROTOCOL_ERROR)),
+                    Transport::Doh3 => request.own.response.end().map(|()| content),
+                    _ => {
+                        doq::split(&request.wire, content).map_err(|doq::Broken| Fault::Connection(doq::PROTOCOL_ERROR))
+                    }
                 };
                 match message {
-                    Ok(octets) => self.take_message(slot, now, &octets),
-                    Err(Fault::Stream(reason)) => self.fail_stream(slot, now, reason),
-                    Err(Fault::Connection(code)) => {
-                        self.fail_stream(slot, now, Reason::Protocol);
-                        self.abort(at, now, code);
-                    }
+                    Ok(octets) => self.take_message(slot, now, octets),
+                    Err(fault) => self.handle_fault(at, slot, now, fault),
                 }
             }
+        }
+    }
+
+    /// What has come on the stream of a request is no answer.
+    fn handle_fault(&mut self, at: Slot, slot: Slot, now: RunTime, fault: Fault) {
+        match fault {
+            Fault::Stream(reason, code) => {
+                self.stop(at, slot, code);
+                self.fail_stream(slot, now, reason);
+            }
+            Fault::Connection(code) => {
+                self.fail_stream(slot, now, Reason::Protocol);
+                self.abort(at, now, code);
+            }
+        }
+    }
+
+    /// Lets the server know that what is still to come on the stream of a request is not wanted.
+    pub(super) fn stop(&mut self, at: Slot, slot: Slot, code: u32) {
+        let stream = self.table.request(slot).and_then(Request::stream);
+        if let (Some(id), Some(connection)) = (stream, self.table.connection_mut(at)) {
+            // A stream that has ended meanwhile needs no stop.
+            let _ = connection.own.session.recv_stream(id).stop(VarInt::from_u32(code));
+            self.call(at);
         }
     }
 
@@ -207,4 +244,17 @@ impl Quic {
         connection.own.session.close(instant, VarInt::from_u32(code), bytes::Bytes::new());
         self.requeue_all(at, now, End::Reset, Reason::Protocol);
     }
+}
+
+/// Takes octets of an answer.
+///
+/// # Errors
+/// Why it is none, where that is known before its end.
+fn take_chunk(octets: &[u8], request: &mut Request, is_http3: bool, content: &mut Vec<u8>) -> Result<(), Fault> {
+    if is_http3 {
+        return request.own.response.receive(octets, content);
+    }
+    let room = KEPT.saturating_sub(content.len()).min(octets.len());
+    content.extend_from_slice(&octets[..room]);
+    Ok(())
 }

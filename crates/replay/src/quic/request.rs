@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use quinn_proto::{StreamId, VarInt};
 
+use super::http3::Response;
 use crate::table;
 
 /// One query on its way, whose ID is the number of its stream.
@@ -13,8 +14,10 @@ pub type Request = table::Request<Octets>;
 pub struct Octets {
     /// What the stream has no room for yet.
     pub output: Bytes,
-    /// The beginning of what the stream brings.
+    /// The beginning of what the stream brings; over HTTP/3, of the body in it.
     pub input: Vec<u8>,
+    /// How far the response has been read, over HTTP/3.
+    pub response: Response,
 }
 
 impl Request {

@@ -52,9 +52,13 @@ pub enum Reply {
     Whole(Vec<u8>),
     /// These octets, and nothing more for now.
     Part(Vec<u8>),
+    /// As many of these octets as the client takes without reading.
+    Flood(Vec<u8>),
     ResetStream(u32),
     /// These octets on a stream of the server's own.
     Control(Vec<u8>),
+    /// The same, and the end of that stream.
+    ControlEnds(Vec<u8>),
     /// The end of the connection, with this code.
     Close(u32),
 }
@@ -93,6 +97,10 @@ pub struct Network {
     pub seen: Vec<(u64, Vec<u8>)>,
     /// Datagrams that reached the server.
     pub datagrams: u64,
+    /// What came on the streams that clients opened for themselves.
+    pub control: Vec<u8>,
+    /// The codes with which clients said that they want no more of an answer.
+    pub stopped: Vec<u64>,
     server: Behaviour,
     is_http3: bool,
     origin: Instant,
@@ -205,6 +213,8 @@ impl Network {
             faults: Faults::default(),
             seen: Vec::new(),
             datagrams: 0,
+            control: Vec::new(),
+            stopped: Vec::new(),
             server: Box::new(server),
             is_http3: false,
             origin,
@@ -412,7 +422,18 @@ impl Network {
                             self.read(session, id);
                         }
                     }
+                    Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) => {
+                        while let Some(id) = session.connection.streams().accept(Dir::Uni) {
+                            self.read_control(session, id);
+                        }
+                    }
+                    Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Uni => {
+                        self.read_control(session, id);
+                    }
                     Event::Stream(StreamEvent::Readable { id }) => self.read(session, id),
+                    Event::Stream(StreamEvent::Stopped { error_code, .. }) => {
+                        self.stopped.push(error_code.into_inner());
+                    }
                     _ => {}
                 }
             }
@@ -424,6 +445,15 @@ impl Network {
         sessions.retain(|_, session| !session.connection.is_drained());
         self.sessions = sessions;
         out.into_iter().for_each(|octets| self.carry(Happening::ToClient(octets)));
+    }
+
+    fn read_control(&mut self, session: &mut Session, id: StreamId) {
+        let mut stream = session.connection.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else { return };
+        while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+            self.control.extend_from_slice(&chunk.bytes);
+        }
+        let _ = chunks.finalize();
     }
 
     fn read(&mut self, session: &mut Session, id: StreamId) {
@@ -461,10 +491,17 @@ impl Network {
                 stream.finish().unwrap();
             }
             Reply::Part(octets) => assert_eq!(stream.write(&octets).unwrap(), octets.len()),
+            Reply::Flood(octets) => assert!(stream.write(&octets).unwrap() > 0),
             Reply::ResetStream(code) => stream.reset(VarInt::from_u32(code)).unwrap(),
             Reply::Control(octets) => {
                 let id = session.connection.streams().open(Dir::Uni).unwrap();
                 assert_eq!(session.connection.send_stream(id).write(&octets).unwrap(), octets.len());
+            }
+            Reply::ControlEnds(octets) => {
+                let id = session.connection.streams().open(Dir::Uni).unwrap();
+                let mut stream = session.connection.send_stream(id);
+                assert!(octets.is_empty() || stream.write(&octets).unwrap() == octets.len());
+                stream.finish().unwrap();
             }
             Reply::Close(code) => session.connection.close(now, VarInt::from_u32(code), Bytes::new()),
         }

@@ -1,7 +1,9 @@
 //! The machine of DNS over HTTP/3 against a server on a network with a clock of its own.
 
+use std::sync::Arc;
+
 use ldplayer_core::{Outcome, Query, Reason, Status, Transport};
-use quinn_proto::ServerConfig;
+use quinn_proto::{ServerConfig, TransportConfig};
 
 use super::http3::{self, code};
 use super::simulation::{DELAY, MS, Network, Reply, doq_query, policy, server};
@@ -27,8 +29,11 @@ fn usual() -> ServerConfig {
 }
 
 fn frame(kind: u8, content: &[u8]) -> Vec<u8> {
-    assert!(content.len() < 64);
-    [&[kind, content.len() as u8], content].concat()
+    let length = match content.len() {
+        length @ 0..64 => vec![length as u8],
+        length => (length as u32 | 0x8000_0000).to_be_bytes().to_vec(),
+    };
+    [&[kind], &length[..], content].concat()
 }
 
 /// The frames of a response.
@@ -87,10 +92,82 @@ fn another_status_fails_its_query_only() {
     assert_eq!(network.machine.connection_counts().opened, 1);
 }
 
+/// Long pages of another status: whole, and longer than the server may send at once.
+#[test]
+fn a_long_page_of_another_status_is_no_timeout_and_costs_no_other_query_its_connection() {
+    let page = |length| [frame(HEADERS, &[0, 0, 0xc0 | NOT_FOUND]), frame(DATA, &vec![b'x'; length])].concat();
+    let mut network = Network::http3(policy(), usual(), move |_, message| match number(message) % 4 {
+        0 => vec![Reply::Whole(page(70_000))],
+        1 => vec![Reply::Flood(page(200_000))],
+        2 => vec![Reply::Flood([frame(HEADERS, &[0, 0, 0xc0 | OK]), frame(DATA, &[0; 200_000])].concat())],
+        _ => answer(message),
+    });
+    let rows = network.replay((0..12).map(|number| doh_query(number, 1, 0)).chain([doh_query(15, 1, 500)]));
+    for row in &rows {
+        let expected = match row.index % 4 {
+            0 | 1 => (Status::Reset, Some(Reason::HttpStatus)),
+            2 => (Status::Reset, Some(Reason::Garbage)),
+            _ => (Status::Answered, None),
+        };
+        assert_eq!((row.status, row.reason, row.resent, row.connection), (expected.0, expected.1, false, Some(0)));
+    }
+    assert_eq!(network.machine.connection_counts().opened, 1);
+    network.pass(100 * MS);
+    let cancelled = network.stopped.iter().filter(|&&code| code == u64::from(code::REQUEST_CANCELLED)).count();
+    assert!((6..=9).contains(&cancelled) && cancelled == network.stopped.len(), "{:?}", network.stopped);
+}
+
+#[test]
+fn another_type_or_a_length_that_lies_is_garbage_and_fails_its_query_only() {
+    let mut network = Network::http3(policy(), usual(), |_, message| {
+        let body = frame(DATA, &crate::test::response(message, 0));
+        let with =
+            |fields: &[u8]| vec![Reply::Whole([frame(HEADERS, &[&[0, 0, 0xc0 | OK], fields].concat()), body].concat())];
+        match number(message) {
+            // Entries of the static table: application/json, a length of 0, and application/dns-message.
+            0 => with(&[0xc0 | 46]),
+            1 => with(&[0xc0 | 44, 0xc0 | 4]),
+            _ => with(&[0xc0 | 44]),
+        }
+    });
+    let rows = network.replay((0..3).map(|number| doh_query(number, 1, 0)));
+    let ends: Vec<_> = rows.iter().map(|row| (row.status, row.reason)).collect();
+    let garbage = (Status::Reset, Some(Reason::Garbage));
+    assert_eq!(ends, [garbage, garbage, (Status::Answered, None)]);
+    assert_eq!(network.machine.connection_counts().opened, 1);
+}
+
+#[test]
+fn a_control_stream_that_the_server_has_no_room_for_is_written_when_it_has() {
+    let mut config = usual();
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_bidi_streams(100_u32.into()).stream_receive_window(3_u32.into());
+    config.transport_config(Arc::new(transport));
+    let mut network = Network::http3(policy(), config, |_, message| answer(message));
+    assert!(all_answered(&network.replay([doh_query(0, 1, 0)])));
+    assert_eq!(network.control, http3::CONTROL);
+}
+
+#[test]
+fn a_stream_that_ends_before_its_type_is_forgotten() {
+    let mut network = Network::http3(policy(), usual(), |_, message| {
+        [vec![Reply::ControlEnds(vec![]), Reply::ControlEnds(vec![0x40])], answer(message)]
+            .into_iter()
+            .flatten()
+            .collect()
+    });
+    let rows = network.replay((0..40).map(|number| doh_query(number, 1, 100 * number as i64)));
+    assert!(all_answered(&rows), "{rows:?}");
+    assert_eq!((network.machine.connection_counts().opened, network.machine.connection_counts().reset), (1, 0));
+}
+
 #[test]
 fn frames_out_of_place_end_the_connection_and_the_other_queries_are_sent_again() {
     let settings = |behind: &[u8]| [&[0], frame(SETTINGS, &[]).as_slice(), behind].concat();
-    let faults: [Vec<Reply>; 4] = [
+    let faults: [Vec<Reply>; 6] = [
+        // GOAWAY for a stream that is no request's, and one that takes back an earlier one.
+        vec![Reply::Control(settings(&frame(GOAWAY, &[3])))],
+        vec![Reply::Control(settings(&[frame(GOAWAY, &[0]), frame(GOAWAY, &[4])].concat()))],
         vec![Reply::Control([&[0], frame(GOAWAY, &[0]).as_slice()].concat())],
         vec![Reply::Control(settings(&frame(DATA, b"x")))],
         vec![Reply::Control(settings(&[])), Reply::Control(settings(&[]))],

@@ -7,9 +7,9 @@
 
 use std::collections::VecDeque;
 
-use super::huffman;
+use super::huffman::Text;
 use super::table::TABLE;
-use crate::doh;
+use crate::doh::Meaning;
 
 /// The size of dynamic tables that nothing else is said of (RFC 9113 §6.5.2).
 const TABLE_SIZE: u32 = 4_096;
@@ -19,13 +19,6 @@ const ENTRY: usize = 32;
 /// A header block that cannot be read: the connection ends with COMPRESSION_ERROR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable;
-
-/// A string of a block.
-#[derive(Clone, Copy, Debug)]
-pub struct Text<'a> {
-    octets: &'a [u8],
-    is_coded: bool,
-}
 
 /// The name of a field.
 #[derive(Clone, Copy, Debug)]
@@ -60,21 +53,6 @@ pub struct Items<'a> {
     rest: &'a [u8],
 }
 
-/// What a field means for a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// Its status.
-    Status(u16),
-    /// The body is a DNS message, or something else.
-    IsMessage(bool),
-    /// Octets of its body; `None` where that is no number, or more than a message can have.
-    Length(Option<u16>),
-    /// Nothing.
-    Plain,
-    /// No response has such a field (RFC 9113 §8.2, §8.3).
-    Malformed,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     meaning: Meaning,
@@ -90,22 +68,6 @@ pub struct Table {
     entries: VecDeque<Entry>,
     size: u32,
     most: u32,
-}
-
-impl<'a> Text<'a> {
-    const fn plain(text: &'a str) -> Self {
-        Self { octets: text.as_bytes(), is_coded: false }
-    }
-
-    /// Its octets.
-    pub fn bytes(self) -> impl Iterator<Item = u8> + 'a {
-        let (plain, coded) = if self.is_coded { (&[][..], self.octets) } else { (self.octets, &[][..]) };
-        plain.iter().copied().chain(huffman::decode(coded))
-    }
-
-    fn len(self) -> usize {
-        if self.is_coded { self.bytes().count() } else { self.octets.len() }
-    }
 }
 
 /// Reads the items of a block.
@@ -136,7 +98,7 @@ impl<'a> Items<'a> {
         let length = integer(&mut self.rest, 7)? as usize;
         let (octets, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
-        (!is_coded || huffman::is_valid(octets)).then_some(Text { octets, is_coded })
+        Text::new(octets, is_coded)
     }
 }
 
@@ -188,7 +150,7 @@ impl Table {
         match TABLE.get(place) {
             Some(&(name, value)) => {
                 let (name, value) = (Text::plain(name), Text::plain(value));
-                Ok(Entry { meaning: meaning_of(name, value), name: name.len() as u16, size: 0 })
+                Ok(Entry { meaning: Meaning::of(name.bytes(), value.bytes()), name: name.len() as u16, size: 0 })
             }
             None => self.entries.get(place - TABLE.len()).copied().ok_or(Unreadable),
         }
@@ -196,13 +158,13 @@ impl Table {
 
     fn field(&mut self, name: Name<'_>, value: Text<'_>, is_kept: bool) -> Result<Meaning, Unreadable> {
         let (meaning, name) = match name {
-            Name::Text(name) => (meaning_of(name, value), name.len()),
+            Name::Text(name) => (Meaning::of(name.bytes(), value.bytes()), name.len()),
             Name::Entry(number) => {
                 let named = self.entry(number)?;
                 let meaning = if number as usize <= TABLE.len() {
-                    meaning_of(Text::plain(TABLE[number as usize - 1].0), value)
+                    Meaning::of(Text::plain(TABLE[number as usize - 1].0).bytes(), value.bytes())
                 } else {
-                    named.meaning.with(value)
+                    named.meaning.with(value.bytes())
                 };
                 (meaning, named.name as usize)
             }
@@ -236,47 +198,6 @@ impl Table {
     pub fn held(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>()
     }
-}
-
-impl Meaning {
-    /// What a field of the same name with another value means.
-    fn with(self, value: Text<'_>) -> Self {
-        match self {
-            Self::Status(_) => status_of(value),
-            Self::IsMessage(_) => Self::IsMessage(doh::is_message(value.bytes())),
-            Self::Length(_) => Self::Length(doh::length(value.bytes())),
-            Self::Plain | Self::Malformed => self,
-        }
-    }
-}
-
-/// What a field means: `:status` is the only pseudo-header of a response, and names have no capital letters.
-fn meaning_of(name: Text<'_>, value: Text<'_>) -> Meaning {
-    let is = |known: &[u8]| name.bytes().eq(known.iter().copied());
-    let is_malformed = || name.bytes().next() == Some(b':') || name.bytes().any(|octet| octet.is_ascii_uppercase());
-    let of_name = if is(b":status") {
-        Meaning::Status(0)
-    } else if is(b"content-type") {
-        Meaning::IsMessage(true)
-    } else if is(b"content-length") {
-        Meaning::Length(None)
-    } else if is_malformed() {
-        Meaning::Malformed
-    } else {
-        Meaning::Plain
-    };
-    of_name.with(value)
-}
-
-/// The status of three digits.
-fn status_of(value: Text<'_>) -> Meaning {
-    let mut text = value.bytes();
-    let mut digit = || text.next().filter(u8::is_ascii_digit).map(|digit| u16::from(digit - b'0'));
-    let status = match (digit(), digit(), digit()) {
-        (Some(a), Some(b), Some(c)) => Some(a * 100 + b * 10 + c),
-        _ => None,
-    };
-    status.filter(|_| text.next().is_none()).map_or(Meaning::Malformed, Meaning::Status)
 }
 
 /// Takes an integer with a prefix of so many bits (RFC 7541 §5.1); `None` when it is cut short or above 28 bits and a prefix.

@@ -131,6 +131,41 @@ impl Iterator for Decode<'_> {
     }
 }
 
+/// A string of a header block, in the Huffman code or plain.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a> {
+    octets: &'a [u8],
+    is_coded: bool,
+}
+
+impl<'a> Text<'a> {
+    /// That of these octets; `None` where they are in the code and no such code is valid.
+    pub fn new(octets: &'a [u8], is_coded: bool) -> Option<Self> {
+        (!is_coded || is_valid(octets)).then_some(Self { octets, is_coded })
+    }
+
+    /// A plain one.
+    pub const fn plain(text: &'a str) -> Self {
+        Self { octets: text.as_bytes(), is_coded: false }
+    }
+
+    /// Its octets.
+    pub fn bytes(self) -> impl Iterator<Item = u8> + Clone + 'a {
+        let (plain, coded) = if self.is_coded { (&[][..], self.octets) } else { (self.octets, &[][..]) };
+        plain.iter().copied().chain(decode(coded))
+    }
+
+    /// How many octets it has.
+    pub fn len(self) -> usize {
+        if self.is_coded { self.bytes().count() } else { self.octets.len() }
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

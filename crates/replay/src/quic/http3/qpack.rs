@@ -1,8 +1,8 @@
-//! Field sections that use no dynamic table (RFC 9204): the status of a response read, fields of requests written.
+//! Field sections that use no dynamic table (RFC 9204): what those of responses mean, fields of requests written.
 
 use super::{Fault, code};
-use crate::connections::http2::huffman;
-use ldplayer_core::Reason;
+use crate::connections::http2::huffman::Text;
+use crate::doh::{Block, BlockReader, Meaning};
 
 /// Entries of the static table (RFC 9204, Appendix A).
 const ENTRIES: usize = 99;
@@ -23,56 +23,64 @@ const STATUSES: [(usize, u16); 14] = [
     (70, 425),
     (71, 500),
 ];
-/// The name of the status.
-const STATUS: &[u8] = b":status";
+/// The entry of `content-length`, whose value is 0.
+const LENGTH: usize = 4;
+/// Those of `content-type`; the first is that of a DNS message.
+const TYPES: std::ops::RangeInclusive<usize> = 44..=54;
+/// Those of the pseudo-headers of requests.
+const OF_REQUESTS: [std::ops::RangeInclusive<usize>; 2] = [0..=1, 15..=23];
 
 const FAILED: Fault = Fault::Connection(code::DECOMPRESSION_FAILED);
 
-/// The status in the field section of a response.
+/// What a field section is.
 ///
 /// # Errors
-/// When the section cannot be read, or has no status.
-pub fn status(mut octets: &[u8]) -> Result<u16, Fault> {
-    let mut status = None;
+/// When it cannot be read.
+pub fn read(mut octets: &[u8]) -> Result<Block, Fault> {
     // No entry of a dynamic table is needed, so that the base means nothing (§4.5.1).
     if take_integer(&mut octets, 8).ok_or(FAILED)? != 0 || take_integer(&mut octets, 7).is_none() {
         return Err(FAILED);
     }
+    let mut reader = BlockReader::default();
     while !octets.is_empty() {
-        status = take_line(&mut octets).ok_or(FAILED)?.or(status);
+        reader.take(take_line(&mut octets).ok_or(FAILED)?);
     }
-    status.ok_or(Fault::Stream(Reason::Garbage))
+    Ok(reader.end())
 }
 
-/// Takes a field line, and returns its value where it is the status; 0 stands for one that is no number.
-fn take_line(octets: &mut &[u8]) -> Option<Option<u16>> {
+/// Takes a field line.
+fn take_line(octets: &mut &[u8]) -> Option<Meaning> {
     let first = *octets.first()?;
     match first {
-        0x80.. => {
-            let entry = take_entry(octets, first & 0x40 != 0, 6)?;
-            Some(STATUSES.iter().find(|(place, _)| *place == entry).map(|(_, status)| *status))
-        }
+        0x80.. => take_entry(octets, first & 0x40 != 0, 6).map(meaning_of),
         0x40.. => {
-            let entry = take_entry(octets, first & 0x10 != 0, 4)?;
-            let value = take_text(octets, 7)?;
-            Some(STATUSES.iter().any(|(place, _)| *place == entry).then(|| number(&value)))
+            let named = take_entry(octets, first & 0x10 != 0, 4).map(meaning_of)?;
+            Some(named.with(take_text(octets, 7)?.bytes()))
         }
         0x20.. => {
             let name = take_text(octets, 3)?;
-            let value = take_text(octets, 7)?;
-            Some((name == STATUS).then(|| number(&value)))
+            Some(Meaning::of(name.bytes(), take_text(octets, 7)?.bytes()))
         }
         // References to entries behind the base, which are dynamic.
         _ => None,
     }
 }
 
-fn take_entry(octets: &mut &[u8], is_static: bool, bits: u32) -> Option<usize> {
-    take_integer(octets, bits).filter(|&entry| is_static && entry < ENTRIES)
+/// What an entry of the static table means.
+fn meaning_of(entry: usize) -> Meaning {
+    if let Some((_, status)) = STATUSES.iter().find(|(place, _)| *place == entry) {
+        return Meaning::Status(*status);
+    }
+    match entry {
+        LENGTH => Meaning::Length(Some(0)),
+        entry if TYPES.contains(&entry) => Meaning::IsMessage(entry == *TYPES.start()),
+        entry if OF_REQUESTS.iter().any(|entries| entries.contains(&entry)) => Meaning::Malformed,
+        _ => Meaning::Plain,
+    }
 }
 
-fn number(value: &[u8]) -> u16 {
-    std::str::from_utf8(value).ok().and_then(|value| value.parse().ok()).unwrap_or(0)
+fn take_entry(octets: &mut &[u8], is_static: bool, bits: u32) -> Option<usize> {
+    take_integer(octets, bits).filter(|&entry| is_static && entry < ENTRIES)
 }
 
 /// Reads a number in the last `bits` of an octet, and in the following ones where they do not suffice (RFC 7541 §5.1).
@@ -100,16 +108,12 @@ fn take_integer(octets: &mut &[u8], bits: u32) -> Option<usize> {
 }
 
 /// Reads a string whose length is in the last `bits` of an octet, with the mark of the Huffman code before them (§4.1.2).
-fn take_text(octets: &mut &[u8], bits: u32) -> Option<Vec<u8>> {
+fn take_text<'a>(octets: &mut &'a [u8], bits: u32) -> Option<Text<'a>> {
     let is_coded = octets.first()? & (1 << bits) != 0;
     let length = take_integer(octets, bits)?;
     let (text, rest) = octets.split_at_checked(length)?;
     *octets = rest;
-    match is_coded {
-        true if !huffman::is_valid(text) => None,
-        true => Some(huffman::decode(text).collect()),
-        false => Some(text.to_vec()),
-    }
+    Text::new(text, is_coded)
 }
 
 /// Appends a number in the last `bits` of an octet whose other bits are those of `head`, and in the following ones.
@@ -143,24 +147,31 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn status(section: &[u8]) -> Option<u16> {
+        match read(section).unwrap() {
+            Block::Response(head) => Some(head.status),
+            Block::Trailers | Block::Malformed => None,
+        }
+    }
+
     #[test]
     fn a_status_is_read_in_every_form() {
-        let coded = [&[0, 0, 0x50 | 9, 0x80 | 2][..], &[0x10, 0x01]].concat();
         for (section, expected) in [
-            (&[0, 0, 0xc0 | 25][..], 200),
-            (&[0, 0, 0xff, 1], 204),
+            (&[0, 0, 0xc0 | 25][..], Some(200)),
+            (&[0, 0, 0xff, 1], Some(204)),
             // The name of an entry beyond four bits, and a plain value.
-            (&[0, 0, 0x5f, 9, 3, b'4', b'2', b'9'], 429),
-            (&[0, 0, 0x27, 0, b':', b's', b't', b'a', b't', b'u', b's', 3, b'2', b'0', b'0'], 200),
-            // Other fields before and behind.
-            (&[0, 0, 0xc0 | 44, 0xc0 | 25, 0x51, 1, b'/', 0x21, b'x', 0], 200),
+            (&[0, 0, 0x5f, 9, 3, b'4', b'2', b'9'], Some(429)),
+            (&[0, 0, 0x27, 0, b':', b's', b't', b'a', b't', b'u', b's', 3, b'2', b'0', b'0'], Some(200)),
+            // Other fields behind.
+            (&[0, 0, 0xc0 | 25, 0xc0 | 44, 0x52, 1, b'/', 0x21, b'x', 0], Some(200)),
+            (&[0, 0, 0xc0 | 44, 0xc0 | 25], None),
+            (&[0, 0, 0x50 | 9, 0x80 | 2, 0x10, 0x01], None),
+            // The same value, "502", in the Huffman code: 5 is 011011, 0 is 00000, 2 is 00010.
+            (&[0, 0, 0x5f, 9, 0x82, 0b0110_1100, 0b0000_0010], Some(502)),
+            (&[0, 0, 0x5f, 9, 0x82, 0b0110_1100, 0b0000_0000], Some(500)),
         ] {
-            assert_eq!(status(section), Ok(expected), "{section:?}");
+            assert_eq!(status(section), expected, "{section:?}");
         }
-        assert_eq!(status(&coded), Err(Fault::Stream(Reason::Garbage)), "another field");
-        // The same value, "502", in the Huffman code: 5 is 011011, 0 is 00000, 2 is 00010.
-        assert_eq!(status(&[0, 0, 0x5f, 9, 0x82, 0b0110_1100, 0b0000_0010]), Ok(502));
-        assert_eq!(status(&[0, 0, 0x5f, 9, 0x82, 0b0110_1100, 0b0000_0000]), Ok(500));
     }
 
     #[test]
@@ -179,14 +190,14 @@ mod tests {
             &[0, 0, 0x5f, 9, 0x81, 0xff],
             &[0, 0, 0x27, 0xff, 0xff, 0xff, 0xff, 0xff],
         ] {
-            assert_eq!(status(section), Err(FAILED), "{section:?}");
+            assert_eq!(read(section), Err(FAILED), "{section:?}");
         }
     }
 
     proptest! {
         #[test]
         fn any_octets_come_to_an_end(octets in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = status(&octets);
+            let _ = read(&octets);
         }
 
         #[test]

@@ -87,7 +87,7 @@ fn append_frame(out: &mut Vec<u8>, kind: u64, content: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::take_frame;
+    use super::super::frames::take_frame;
     use super::*;
 
     fn head(method: DohMethod) -> Head {
