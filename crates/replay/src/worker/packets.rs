@@ -27,7 +27,7 @@ impl Worker<'_> {
 
     /// Tells the servers that QUIC connections are over, which the kernel does for those over TCP.
     pub(super) fn close_quic(&mut self) {
-        self.quic.handle_end(self.now());
+        self.transports.quic.handle_end(self.now());
         self.drive_quic();
     }
 
@@ -36,10 +36,10 @@ impl Worker<'_> {
         let now = self.now();
         let mut socket = None;
         while self.packets.len() < TIMED_BATCH {
-            let Some(outgoing) = self.quic.poll_transmit(now) else { break };
+            let Some(outgoing) = self.transports.quic.poll_transmit(now) else { break };
             let of_it = (outgoing.socket, Carries::Quic(outgoing.server.port()));
             if socket.is_some_and(|socket| socket != of_it) {
-                self.quic.handle_postponed(outgoing);
+                self.transports.quic.handle_postponed(outgoing);
                 break;
             }
             socket = Some(of_it);
@@ -62,7 +62,7 @@ impl Worker<'_> {
                     }
                     Refusal::Final(reason) => {
                         self.end.refused.get_or_insert_with(|| error.to_string());
-                        self.quic.handle_unsent(self.packets.remove(0), reason);
+                        self.transports.quic.handle_unsent(self.packets.remove(0), reason);
                         done += 1;
                     }
                 },
@@ -72,7 +72,7 @@ impl Worker<'_> {
             }
         }
         while let Some(outgoing) = self.packets.pop() {
-            self.quic.handle_postponed(outgoing);
+            self.transports.quic.handle_postponed(outgoing);
         }
         done
     }
@@ -85,7 +85,7 @@ impl Worker<'_> {
         let before = RunTime(clock::monotonic_ns() - self.origin);
         let count = self.send.send(socket, self.packets.iter().map(|outgoing| datagram(outgoing, connected)))?;
         for outgoing in self.packets.drain(..count) {
-            self.quic.handle_sent(outgoing, before, port);
+            self.transports.quic.handle_sent(outgoing, before, port);
         }
         Ok(count)
     }

@@ -1,0 +1,88 @@
+//! What a worker takes from its feed: which queries are due, and what keeps one from being sent.
+
+use crossbeam_channel::TryRecvError;
+use ldplayer_core::{Query, Reason, RunTime, Transport};
+use ldplayer_net::udp::BATCH;
+
+use super::{TIMED_BATCH, Worker};
+
+/// Queries for connections taken at once by a replay without times, at most: what goes out on a connection together leaves
+/// in one segment, and an answered replay over connections is bound by the segments that the kernel carries.
+const STREAM_BATCH: usize = 64 << 10;
+
+impl Worker<'_> {
+    /// Hands the queries that are due to the machine, one batch at most, and returns how many.
+    pub(super) fn take_due(&mut self, now: RunTime) -> usize {
+        let room = BATCH.saturating_sub(self.transports.udp.queued());
+        let most = if self.settings.fast { STREAM_BATCH } else { TIMED_BATCH };
+        let (mut datagrams, mut for_connections) = (0, 0);
+        while datagrams < room && for_connections < most && self.is_due(now) {
+            let Some(query) = self.next.take() else { break };
+            let is_datagram = query.transport == Transport::Udp;
+            self.on_streams = self.shares && !is_datagram;
+            *(if is_datagram { &mut datagrams } else { &mut for_connections }) += 1;
+            self.start(query, now);
+        }
+        datagrams + for_connections
+    }
+
+    fn is_due(&mut self, now: RunTime) -> bool {
+        let Some(due) = self.peek(now) else { return false };
+        if self.settings.fast { self.has_window() } else { due <= now }
+    }
+
+    /// When the next query is due. Takes the next batch from the feed where needed.
+    pub(super) fn peek(&mut self, now: RunTime) -> Option<RunTime> {
+        if self.next.is_none() {
+            self.next = self.batch.next();
+        }
+        if self.next.is_none() && self.fed {
+            match self.links.feed.try_recv() {
+                Ok(batch) => self.accept(batch, now),
+                Err(TryRecvError::Empty) => self.starved = true,
+                Err(TryRecvError::Disconnected) => self.fed = false,
+            }
+        }
+        self.next.as_ref().map(|query| query.due)
+    }
+
+    fn accept(&mut self, batch: Vec<Query>, now: RunTime) {
+        self.batch = batch.into_iter();
+        self.next = self.batch.next();
+        let overdue = self.next.as_ref().is_some_and(|query| query.due < now);
+        if std::mem::take(&mut self.starved) && overdue && !self.settings.fast {
+            self.end.fed_late += 1 + self.batch.as_slice().iter().filter(|query| query.due < now).count() as u64;
+        }
+    }
+
+    pub(super) fn start(&mut self, mut query: Query, now: RunTime) {
+        if self.settings.fast {
+            query.due = now;
+        }
+        let lag = now - query.due;
+        self.lag = self.lag.max(lag);
+        if self.interrupted_at.is_some() {
+            self.transports.handle_unroutable(&query, Reason::Interrupted);
+        } else if !self.speaks(query.transport) {
+            self.transports.handle_unroutable(&query, Reason::Transport);
+        } else if self.settings.max_lag.is_some_and(|most| lag > most) {
+            self.transports.handle_unroutable(&query, Reason::Lag);
+        } else {
+            match self.router.route(&query) {
+                Ok(mut route) => {
+                    match query.transport {
+                        Transport::Udp | Transport::Tcp => {}
+                        Transport::Doh2 | Transport::Doh3 => route.server.set_port(self.settings.doh_port),
+                        Transport::Dot | Transport::Doq => route.server.set_port(self.settings.tls_port),
+                    }
+                    self.transports.handle_query(now, query, route);
+                }
+                Err(reason) => self.transports.handle_unroutable(&query, reason),
+            }
+        }
+    }
+
+    const fn speaks(&self, transport: Transport) -> bool {
+        !transport.is_encrypted() || self.settings.tls.is_some()
+    }
+}

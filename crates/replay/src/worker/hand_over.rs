@@ -1,0 +1,47 @@
+//! What a worker hands over to the recorder and to whoever watches.
+
+use std::sync::atomic::Ordering;
+
+use ldplayer_core::RunTime;
+
+use super::{SOON, Worker};
+use crate::monitor::Gauge;
+
+/// Rows handed to the recorder at once.
+const ROWS: usize = 1_024;
+/// Rows and gauges are handed over this often, in nanoseconds …
+pub(super) const FLUSH_EVERY: i64 = 50_000_000;
+/// … or, while a query is soon due, at least this often: to wake the recorder takes up to 20 µs.
+pub(super) const FLUSH_AT_LEAST: i64 = 200_000_000;
+
+impl Worker<'_> {
+    pub(super) fn flush_when_due(&mut self, now: RunTime) {
+        let since = now - self.flushed;
+        let is_time = since >= FLUSH_AT_LEAST || (since >= FLUSH_EVERY && !self.is_soon_due());
+        if is_time || self.transports.outcomes().into_iter().any(|rows| rows.len() >= ROWS) {
+            self.flushed = now;
+            self.flush();
+        }
+    }
+
+    fn is_soon_due(&self) -> bool {
+        !self.settings.fast && self.next.as_ref().is_some_and(|query| query.due - self.now() < SOON)
+    }
+
+    /// Hands the rows to the recorder and the accounts to whoever watches.
+    pub(super) fn flush(&mut self) {
+        let gauge: &Gauge = &self.monitor.workers[self.number];
+        gauge.set(&self.transports.counts());
+        gauge.set_connections(&self.transports.connection_counts());
+        gauge.lag_ns.store(std::mem::take(&mut self.lag), Ordering::Relaxed);
+        for rows in self.transports.outcomes().into_iter().filter(|rows| !rows.is_empty()) {
+            let spare = self.links.spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(ROWS * 2));
+            let rows = std::mem::replace(rows, spare);
+            if self.links.rows.is_full() {
+                self.end.recorder_full += 1;
+            }
+            // The recorder only goes away when the run is being torn down by a panic elsewhere.
+            let _ = self.links.rows.send((self.number, rows));
+        }
+    }
+}

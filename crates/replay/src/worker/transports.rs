@@ -1,0 +1,174 @@
+//! The transports of a worker behind one face: which machine carries a query, and what they are asked and told together.
+
+use std::io;
+use std::time::Instant;
+
+use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
+
+use crate::connections::{ALPN_DOT, Connections, Doh, TlsClient};
+use crate::counts::Counts;
+use crate::quic::{ALPN_DOQ, Doh3, Quic, QuicTls};
+use crate::route::{Route, Sources};
+use crate::settings::Settings;
+use crate::streams::Streams;
+use crate::table::{Config, ConnectionCounts, Machine, Policy};
+use crate::udp::{Udp, UdpConfig};
+
+/// The machines of connections of a worker, which number theirs by turns: that over TCP …
+const TCP: u64 = 0;
+/// … and that over QUIC.
+const QUIC: u64 = 1;
+
+/// The machines of a worker.
+pub struct Transports {
+    /// Datagrams of DNS.
+    pub udp: Udp,
+    /// What goes over TCP, with its sockets.
+    pub streams: Streams,
+    /// What goes over QUIC.
+    pub quic: Quic,
+}
+
+impl Transports {
+    /// Those of the worker with this number, on the clock that began at `origin`.
+    ///
+    /// # Errors
+    /// When the library of TLS supports no such handshake.
+    pub fn new(number: usize, origin: i64, settings: &Settings) -> io::Result<Self> {
+        Ok(Self {
+            udp: Udp::new(udp_config(settings)),
+            streams: Streams::new(connections(number, settings)?, origin),
+            quic: quic(number, settings)?,
+        })
+    }
+
+    /// Takes a query that is due.
+    pub fn handle_query(&mut self, now: RunTime, query: Query, route: Route) {
+        match query.transport {
+            Transport::Udp => self.udp.handle_query(query, route),
+            Transport::Doq | Transport::Doh3 => self.quic.handle_query(now, query, route),
+            Transport::Tcp | Transport::Dot | Transport::Doh2 => {
+                self.streams.machine.handle_query(now, query, route);
+            }
+        }
+    }
+
+    /// Records a query that cannot be sent at all.
+    pub fn handle_unroutable(&mut self, query: &Query, reason: Reason) {
+        self.udp.handle_unroutable(query, reason);
+    }
+
+    /// Ends what is overdue at `now`.
+    pub fn handle_timeout(&mut self, now: RunTime) {
+        self.udp.handle_timeout(now);
+        self.streams.machine.handle_timeout(now);
+        self.quic.handle_timeout(now);
+    }
+
+    /// Ends all that is under way, for a run that is interrupted.
+    pub fn handle_interrupt(&mut self, now: RunTime) {
+        self.udp.handle_interrupt();
+        self.streams.machine.handle_interrupt(now);
+        self.quic.handle_interrupt(now);
+    }
+
+    /// When [`Self::handle_timeout`] has something to do next.
+    pub fn poll_timeout(&self) -> Option<RunTime> {
+        let timeouts = [self.udp.poll_timeout(), self.streams.machine.poll_timeout(), self.quic.poll_timeout()];
+        timeouts.into_iter().flatten().min()
+    }
+
+    /// Queries under way, over whatever transport.
+    pub fn outstanding(&self) -> usize {
+        self.udp.outstanding() + self.streams.machine.outstanding() + self.quic.outstanding()
+    }
+
+    /// Whether a connection is on its way up, so that what comes next should not wait.
+    pub fn is_opening_any(&self) -> bool {
+        self.streams.machine.is_opening_any() || self.quic.is_opening_any()
+    }
+
+    /// The accounts of queries.
+    pub fn counts(&self) -> Counts {
+        self.udp.counts().plus(self.streams.machine.counts()).plus(self.quic.counts())
+    }
+
+    /// The accounts of connections.
+    pub fn connection_counts(&self) -> ConnectionCounts {
+        self.streams.machine.connection_counts().plus(self.quic.connection_counts())
+    }
+
+    /// The rows finished since the caller last emptied them.
+    pub fn outcomes(&mut self) -> [&mut Vec<Outcome>; 3] {
+        [self.udp.outcomes(), self.streams.machine.outcomes(), self.quic.outcomes()]
+    }
+}
+
+fn udp_config(settings: &Settings) -> UdpConfig {
+    UdpConfig {
+        query_timeout: settings.query_timeout,
+        linger: settings.query_timeout,
+        seed: settings.seed,
+        tc_fallback: falling_back(settings),
+    }
+}
+
+/// How clients use connections: each class of them, or all where there are none.
+pub fn policies(settings: &Settings) -> &[Policy] {
+    let all = std::slice::from_ref(&settings.policy);
+    if settings.classes.is_empty() { all } else { &settings.classes }
+}
+
+/// The classes of clients that ask again over TCP, a bit for each.
+fn falling_back(settings: &Settings) -> u64 {
+    policies(settings).iter().zip(0..u64::BITS).map(|(policy, at)| u64::from(policy.tc_fallback) << at).sum()
+}
+
+fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
+    let config = config(number, TCP, settings);
+    let tls = settings.tls.as_ref();
+    let dot = tls.map(|tls| TlsClient::new(tls, ALPN_DOT)).transpose().map_err(io::Error::other)?;
+    let doh = tls.map(|tls| Doh::new(tls, &settings.doh)).transpose().map_err(io::Error::other)?;
+    Ok(Connections::new(config, dot).with_doh(doh).with_classes(&settings.classes))
+}
+
+/// The machine of QUIC. What it knows as run time 0 is a moment like any other: only distances count.
+fn quic(number: usize, settings: &Settings) -> io::Result<Quic> {
+    let early_data = settings.policy.early_data || settings.classes.iter().any(|policy| policy.early_data);
+    let doq = settings.tls.as_ref().map(|tls| QuicTls::new(tls, ALPN_DOQ, 0, early_data));
+    let doq = doq.transpose().map_err(io::Error::other)?;
+    let doh3 = settings.tls.as_ref().map(|tls| Doh3::new(tls, &settings.doh, early_data));
+    let doh3 = doh3.transpose().map_err(io::Error::other)?;
+    Ok(Quic::new(config(number, QUIC, settings), Instant::now(), doq, doh3).with_classes(&settings.classes))
+}
+
+/// The limits of a machine of connections, of which a worker has one over TCP and, where there is TLS, one over QUIC.
+fn config(number: usize, machine: u64, settings: &Settings) -> Config {
+    let machines = 1 + u64::from(settings.tls.is_some());
+    Config {
+        policy: settings.policy,
+        query_timeout: settings.query_timeout,
+        linger: settings.query_timeout,
+        most: connections_at_once(machine, &settings.sources, settings.max_sockets),
+        seed: settings.seed,
+        first: number as u64 * machines + machine,
+        step: settings.workers as u64 * machines,
+    }
+}
+
+/// Connections over TCP have a socket each. Those over QUIC share sockets, unless each client has one.
+fn connections_at_once(machine: u64, sources: &Sources, sockets: u32) -> u32 {
+    if machine == QUIC && *sources != Sources::Ports { u32::MAX } else { sockets }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_over_quic_that_share_sockets_are_not_bounded_by_their_number() {
+        assert_eq!(connections_at_once(QUIC, &Sources::Original, 100), u32::MAX);
+        assert_eq!(connections_at_once(QUIC, &Sources::Ports, 100), 100);
+        assert_eq!(connections_at_once(TCP, &Sources::Original, 100), 100);
+    }
+}
