@@ -11,6 +11,7 @@ pub mod netns;
 pub mod pin;
 pub mod poll;
 pub mod process;
+pub mod refusal;
 pub mod rights;
 pub mod tcp;
 pub mod tun;

@@ -132,12 +132,16 @@ impl Quic {
         }
     }
 
-    /// The kernel refused a datagram for good. A connection that has sent nothing else fails; to others it is one lost.
-    pub fn handle_unsent(&mut self, outgoing: Outgoing, reason: Reason) {
+    /// The kernel refused a datagram for good, as it said at `now`. A connection that has sent nothing else fails; to others it
+    /// is one lost.
+    pub fn handle_unsent(&mut self, outgoing: Outgoing, now: RunTime, reason: Reason) {
         let at = outgoing.at;
         let is_first = self.is_wanted(&outgoing);
         self.recycle(outgoing.octets);
-        if is_first {
+        if is_first && reason == Reason::Unreachable {
+            self.begin_opening(at, now, 0);
+            self.handle_failed(at, reason);
+        } else if is_first {
             self.fail(at, reason, Status::NotSent);
         }
     }

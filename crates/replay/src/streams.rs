@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use ldplayer_core::{Reason, RunTime};
 use ldplayer_net::clock;
 use ldplayer_net::poll::{Poll, Ready};
+use ldplayer_net::refusal::Refusal;
 use ldplayer_net::tcp::{self, ConnectOptions};
 
 use crate::connections::{Action, Connections};
@@ -88,12 +89,12 @@ impl Streams {
                 self.machine.handle_opening(at, before);
                 self.put(at, stream);
             }
-            Err(error) => match Refusal::of(&error) {
-                Refusal::Here(reason) => {
+            Err(error) => match Unopened::of(&error) {
+                Unopened::Here(reason) => {
                     self.refused.get_or_insert_with(|| error.to_string());
                     self.machine.handle_unopened(at, reason);
                 }
-                Refusal::There(reason) => {
+                Unopened::There(reason) => {
                     self.machine.handle_opening(at, before);
                     self.machine.handle_failed(at, reason);
                 }
@@ -129,7 +130,7 @@ impl Streams {
         let Some(stream) = self.socket(at) else { return false };
         let error = stream.take_error().unwrap_or_else(Some);
         match error {
-            Some(error) => self.machine.handle_failed(at, Refusal::of(&error).reason()),
+            Some(error) => self.machine.handle_failed(at, Unopened::of(&error).reason()),
             None => {
                 let port = stream.local_addr().map_or(0, |local| local.port());
                 self.machine.handle_opened(at, now, port);
@@ -206,31 +207,24 @@ const fn token(at: Slot, number: u64) -> u64 {
 
 /// The kernel has no room or nothing to read now; or its first segment with data (TCP Fast Open) is on its way.
 fn is_passing(error: &io::Error) -> bool {
-    const EINPROGRESS: i32 = 115;
-    error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(EINPROGRESS)
+    Refusal::of(error) == Refusal::NotNow
 }
 
 /// Why a connection was not opened.
-enum Refusal {
+enum Unopened {
     /// This host could not try.
     Here(Reason),
     /// It was tried, and failed.
     There(Reason),
 }
 
-impl Refusal {
+impl Unopened {
     fn of(error: &io::Error) -> Self {
-        const EMFILE: i32 = 24;
-        const ENFILE: i32 = 23;
-        match (error.kind(), error.raw_os_error()) {
-            (ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset, _) => Self::There(Reason::ConnectionRefused),
-            (ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::TimedOut, _) => {
-                Self::There(Reason::Unreachable)
-            }
-            (ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse, _) | (_, Some(EMFILE | ENFILE)) => {
-                Self::Here(Reason::NoSource)
-            }
-            _ => Self::Here(Reason::SendError),
+        match Refusal::of(error) {
+            Refusal::Refused => Self::There(Reason::ConnectionRefused),
+            Refusal::Unreachable => Self::There(Reason::Unreachable),
+            Refusal::NoSource => Self::Here(Reason::NoSource),
+            Refusal::NotNow | Refusal::TooLong | Refusal::Other => Self::Here(Reason::SendError),
         }
     }
 

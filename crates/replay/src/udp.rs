@@ -158,6 +158,14 @@ impl Udp {
         }
     }
 
+    /// The kernel has no way to the query's server, as it said to a call at `at`.
+    pub fn handle_unreachable(&mut self, slot: Slot, at: RunTime) {
+        self.handle_sent(slot, at, 0);
+        if let Some(pending) = self.release(slot) {
+            self.finish(pending.outcome(Status::ConnectFailed, Some(Reason::Unreachable)));
+        }
+    }
+
     /// The kernel has no room now: the query goes back to the head of the queue.
     pub fn handle_postponed(&mut self, slot: Slot) {
         self.queued.push_front(slot);
@@ -538,6 +546,18 @@ mod tests {
         udp.handle_refused(SHARED, &sent);
         assert_eq!(statuses(&mut udp), [(1, Status::Refused, None)]);
         assert_eq!(udp.outstanding(), 0);
+    }
+
+    #[test]
+    fn a_query_without_a_way_to_its_server_fails_and_is_in_the_accounts_as_such() {
+        let mut udp = machine();
+        udp.handle_query(query(1, 0), route());
+        let slot = udp.poll_transmit().unwrap();
+        udp.handle_unreachable(slot, RunTime(5));
+        let row = udp.outcomes().pop().unwrap();
+        assert_eq!((row.status, row.reason), (Status::ConnectFailed, Some(Reason::Unreachable)));
+        assert_eq!((row.submitted, udp.outstanding(), udp.queued()), (Some(RunTime(5)), 0, 0));
+        assert_eq!((udp.counts().sent, udp.counts().failed), (1, 1));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod feed;
 mod hand_over;
 mod packets;
 mod receive;
+mod refused;
 mod send;
 mod transports;
 mod window;
@@ -11,7 +12,7 @@ mod window;
 use std::io;
 
 use crossbeam_channel::{Receiver, Sender};
-use ldplayer_core::{Outcome, Query, Reason, RunTime};
+use ldplayer_core::{Outcome, Query, RunTime};
 use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
 
@@ -30,8 +31,6 @@ use crate::table::ConnectionCounts;
 const GRACE: i64 = 1_000_000_000;
 /// Queries of a timed replay sent by one call at most: it bounds the error of their common time to about 15 µs.
 const TIMED_BATCH: usize = 16;
-/// Sends repeated after an error that belongs to an earlier datagram.
-const SEND_TRIES: usize = 8;
 /// What counts as soon, in nanoseconds.
 const SOON: i64 = 50_000;
 
@@ -217,30 +216,4 @@ fn open_shared(sockets: &mut Sockets, settings: &Settings) -> io::Result<()> {
         sockets.get(SocketKey::Shared { v6: server.is_ipv6(), number: 0 }, Carries::Dns, server)?;
     }
     Ok(())
-}
-
-/// What a refused send means.
-enum Refusal {
-    /// The error belongs to an earlier datagram of the socket: fetch it and try again.
-    Earlier,
-    /// The kernel has no room now.
-    Full,
-    /// This datagram cannot be sent.
-    Final(Reason),
-}
-
-impl Refusal {
-    fn of(error: &io::Error) -> Self {
-        use io::ErrorKind as Kind;
-        const ENOBUFS: i32 = 105;
-        const EMSGSIZE: i32 = 90;
-        const EMFILE: i32 = 24;
-        match (error.kind(), error.raw_os_error()) {
-            (Kind::ConnectionRefused | Kind::HostUnreachable | Kind::NetworkUnreachable, _) => Self::Earlier,
-            (Kind::WouldBlock, _) | (_, Some(ENOBUFS)) => Self::Full,
-            (Kind::AddrNotAvailable | Kind::AddrInUse, _) | (_, Some(EMFILE)) => Self::Final(Reason::NoSource),
-            (_, Some(EMSGSIZE)) => Self::Final(Reason::BadMessage),
-            _ => Self::Final(Reason::SendError),
-        }
-    }
 }

@@ -6,7 +6,8 @@ use ldplayer_core::RunTime;
 use ldplayer_net::clock;
 use ldplayer_net::udp::Datagram;
 
-use super::{Refusal, SEND_TRIES, TIMED_BATCH, Worker};
+use super::refused::{Next, Refusals};
+use super::{TIMED_BATCH, Worker};
 use crate::quic::Outgoing;
 use crate::route::SocketKey;
 use crate::sockets::Carries;
@@ -50,25 +51,25 @@ impl Worker<'_> {
 
     /// Sends `packets` and tells the machine. Returns how many came to an end of their queueing.
     fn send_packets(&mut self, key: SocketKey, carries: Carries) -> usize {
-        let mut done = 0;
-        for _ in 0..SEND_TRIES {
-            match self.send_packets_once(key, carries) {
-                Ok(count) => done += count,
-                Err(error) => match Refusal::of(&error) {
-                    Refusal::Earlier => self.fetch_errors(key, carries),
-                    Refusal::Full => {
-                        self.end.postponed += 1;
-                        break;
-                    }
-                    Refusal::Final(reason) => {
-                        self.end.refused.get_or_insert_with(|| error.to_string());
-                        self.transports.quic.handle_unsent(self.packets.remove(0), reason);
-                        done += 1;
-                    }
-                },
-            }
-            if self.packets.is_empty() {
-                break;
+        let (mut done, mut refusals) = (0, Refusals::default());
+        while !self.packets.is_empty() {
+            match self.send_packets_once(key, carries).map_err(|error| (refusals.judge(&error), error)) {
+                Ok(0) | Err((Next::Later, _)) => {
+                    self.end.postponed += 1;
+                    break;
+                }
+                Ok(count) => {
+                    done += count;
+                    refusals = Refusals::default();
+                }
+                Err((Next::Again, _)) => self.fetch_errors(key, carries),
+                Err((Next::Never(reason), error)) => {
+                    self.end.refused.get_or_insert_with(|| error.to_string());
+                    let now = self.now();
+                    self.transports.quic.handle_unsent(self.packets.remove(0), now, reason);
+                    done += 1;
+                    refusals = Refusals::default();
+                }
             }
         }
         while let Some(outgoing) = self.packets.pop() {

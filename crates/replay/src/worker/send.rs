@@ -2,11 +2,12 @@
 
 use std::io;
 
-use ldplayer_core::RunTime;
+use ldplayer_core::{Reason, RunTime};
 use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, Datagram};
 
-use super::{Refusal, SEND_TRIES, TIMED_BATCH, Worker};
+use super::refused::{Next, Refusals};
+use super::{TIMED_BATCH, Worker};
 use crate::route::SocketKey;
 use crate::slab::Slot;
 use crate::sockets::Carries;
@@ -46,31 +47,40 @@ impl Worker<'_> {
 
     /// Sends `sending` and tells the machine. Returns how many queries came to an end of their queueing.
     fn send_collected(&mut self, key: SocketKey) -> usize {
-        let mut done = 0;
-        for _ in 0..SEND_TRIES {
-            match self.send_once(key, done) {
-                Ok(count) => done += count,
-                Err(error) => match Refusal::of(&error) {
-                    Refusal::Earlier => self.fetch_errors(key, Carries::Dns),
-                    Refusal::Full => {
-                        self.end.postponed += 1;
-                        break;
-                    }
-                    Refusal::Final(reason) => {
-                        self.end.refused.get_or_insert_with(|| error.to_string());
-                        self.transports.udp.handle_unsent(self.sending[done], reason);
-                        done += 1;
-                    }
-                },
-            }
-            if done == self.sending.len() {
-                return done;
+        let (mut done, mut refusals) = (0, Refusals::default());
+        while done < self.sending.len() {
+            match self.send_once(key, done).map_err(|error| (refusals.judge(&error), error)) {
+                Ok(0) | Err((Next::Later, _)) => {
+                    self.end.postponed += 1;
+                    break;
+                }
+                Ok(count) => {
+                    done += count;
+                    refusals = Refusals::default();
+                }
+                Err((Next::Again, _)) => self.fetch_errors(key, Carries::Dns),
+                Err((Next::Never(reason), error)) => {
+                    self.end.refused.get_or_insert_with(|| error.to_string());
+                    self.refuse(self.sending[done], reason);
+                    done += 1;
+                    refusals = Refusals::default();
+                }
             }
         }
         for &slot in self.sending[done..].iter().rev() {
             self.transports.udp.handle_postponed(slot);
         }
         done
+    }
+
+    /// Ends a query that the kernel does not send. One that has no way to its server has failed, as it would over TCP.
+    fn refuse(&mut self, slot: Slot, reason: Reason) {
+        if reason == Reason::Unreachable {
+            let now = self.now();
+            self.transports.udp.handle_unreachable(slot, now);
+        } else {
+            self.transports.udp.handle_unsent(slot, reason);
+        }
     }
 
     /// One system call for `sending` from `first` on. Each datagram gets the time of the call: never later than the
