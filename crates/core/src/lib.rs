@@ -16,6 +16,7 @@ pub mod shard;
 pub mod time;
 pub mod transaction;
 pub mod transport;
+pub mod wire;
 
 pub use cidr::Cidr;
 pub use message::Message;

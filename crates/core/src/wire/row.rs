@@ -1,0 +1,184 @@
+//! The rows of batches: queries on their way to workers, outcomes on their way back.
+
+use super::WireError;
+use super::read::{Reader, write_address, write_socket_address};
+use crate::outcome::{Answer, Reason, Status};
+use crate::time::RunTime;
+use crate::transport::Transport;
+use crate::{Outcome, Query};
+
+/// What batches are made of.
+pub trait Row: Sized {
+    /// The number of this kind in headers.
+    const KIND: u8;
+    /// Octets that a row has at least.
+    const SHORTEST: usize;
+
+    /// Appends the row.
+    ///
+    /// # Errors
+    /// When it has no wire form; nothing is appended then.
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), WireError>;
+
+    /// Takes the next row.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError>;
+}
+
+/// No class.
+const NO_CLASS: u16 = u16::MAX;
+
+impl Row for Query {
+    const KIND: u8 = 0;
+    const SHORTEST: usize = 35;
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
+        let length = u16::try_from(self.wire.len()).map_err(|_| WireError::Message(self.wire.len()))?;
+        out.extend_from_slice(&self.index.to_le_bytes());
+        out.extend_from_slice(&self.due.0.to_le_bytes());
+        write_address(out, self.client);
+        out.extend_from_slice(&self.client_port.to_le_bytes());
+        write_socket_address(out, self.server);
+        out.push(self.transport as u8);
+        write_class(out, self.class);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&self.wire);
+        Ok(())
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            index: reader.u64()?,
+            due: RunTime(reader.i64()?),
+            client: reader.address()?,
+            client_port: reader.u16()?,
+            server: reader.socket_address()?,
+            transport: reader.variant(&Transport::ALL, "transport")?,
+            class: read_class(reader)?,
+            wire: {
+                let length = reader.u16()?;
+                reader.shared(usize::from(length))?
+            },
+        })
+    }
+}
+
+/// Which optional fields of an outcome are there, by bit …
+mod has {
+    pub const CONNECTION: u32 = 1;
+    pub const SUBMITTED: u32 = 1 << 1;
+    pub const SENT: u32 = 1 << 2;
+    pub const FIRST_BYTE: u32 = 1 << 3;
+    pub const ANSWERED: u32 = 1 << 4;
+    pub const REASON: u32 = 1 << 5;
+    pub const RCODE: u32 = 1 << 6;
+    pub const CONNECT_NS: u32 = 1 << 7;
+    pub const HANDSHAKE_NS: u32 = 1 << 8;
+    pub const ANSWER: u32 = 1 << 9;
+    /// … and from this bit on its flags.
+    pub const FLAGS: u32 = 10;
+    /// Bits beyond the last flag.
+    pub const UNKNOWN: u32 = !0 << 18;
+}
+
+const ANSWERS: [Answer; 4] = [Answer::Match, Answer::Better, Answer::Worse, Answer::Changed];
+
+impl Row for Outcome {
+    const KIND: u8 = 1;
+    const SHORTEST: usize = 42;
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
+        out.extend_from_slice(&presence(self).to_le_bytes());
+        out.extend_from_slice(&self.index.to_le_bytes());
+        write_address(out, self.client);
+        out.extend_from_slice(&self.client_port.to_le_bytes());
+        write_socket_address(out, self.server);
+        out.extend_from_slice(&[self.transport as u8, self.status as u8]);
+        write_class(out, self.class);
+        out.extend_from_slice(&self.query_bytes.to_le_bytes());
+        out.extend_from_slice(&self.response_bytes.to_le_bytes());
+        let times = [Some(self.intended), self.submitted, self.sent, self.first_byte, self.answered];
+        let numbers = times.into_iter().flatten().map(|time| time.0).chain(self.connect_ns).chain(self.handshake_ns);
+        numbers.for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+        self.connection.into_iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+        out.extend(self.reason.map(|reason| reason as u8));
+        self.rcode.into_iter().for_each(|rcode| out.extend_from_slice(&rcode.to_le_bytes()));
+        out.extend(self.answer.map(|answer| answer as u8));
+        Ok(())
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let present = reader.u32()?;
+        if present & has::UNKNOWN != 0 {
+            return Err(WireError::Value("flag"));
+        }
+        let mut row = Self { index: reader.u64()?, client: reader.address()?, ..Self::EMPTY };
+        row.client_port = reader.u16()?;
+        row.server = reader.socket_address()?;
+        row.transport = reader.variant(&Transport::ALL, "transport")?;
+        row.status = reader.variant(&Status::ALL, "status")?;
+        row.class = read_class(reader)?;
+        (row.query_bytes, row.response_bytes) = (reader.u16()?, reader.u16()?);
+        row.intended = RunTime(reader.i64()?);
+        read_optional(&mut row, present, reader)?;
+        set_flags(&mut row, present >> has::FLAGS);
+        Ok(row)
+    }
+}
+
+/// The fields that are not in every row, in the order in which they are written.
+fn read_optional(row: &mut Outcome, present: u32, reader: &mut Reader<'_>) -> Result<(), WireError> {
+    let mut number = |bit: u32| (present & bit != 0).then(|| reader.i64()).transpose();
+    row.submitted = number(has::SUBMITTED)?.map(RunTime);
+    row.sent = number(has::SENT)?.map(RunTime);
+    row.first_byte = number(has::FIRST_BYTE)?.map(RunTime);
+    row.answered = number(has::ANSWERED)?.map(RunTime);
+    row.connect_ns = number(has::CONNECT_NS)?;
+    row.handshake_ns = number(has::HANDSHAKE_NS)?;
+    let is_there = |bit: u32| present & bit != 0;
+    row.connection = is_there(has::CONNECTION).then(|| reader.u64()).transpose()?;
+    row.reason = is_there(has::REASON).then(|| reader.variant(&Reason::ALL, "reason")).transpose()?;
+    row.rcode = is_there(has::RCODE).then(|| reader.u16()).transpose()?;
+    row.answer = is_there(has::ANSWER).then(|| reader.variant(&ANSWERS, "answer")).transpose()?;
+    Ok(())
+}
+
+fn presence(row: &Outcome) -> u32 {
+    let fields = [
+        (row.connection.is_some(), has::CONNECTION),
+        (row.submitted.is_some(), has::SUBMITTED),
+        (row.sent.is_some(), has::SENT),
+        (row.first_byte.is_some(), has::FIRST_BYTE),
+        (row.answered.is_some(), has::ANSWERED),
+        (row.reason.is_some(), has::REASON),
+        (row.rcode.is_some(), has::RCODE),
+        (row.connect_ns.is_some(), has::CONNECT_NS),
+        (row.handshake_ns.is_some(), has::HANDSHAKE_NS),
+        (row.answer.is_some(), has::ANSWER),
+    ];
+    let flags = [row.tc, row.ad, row.aa, row.reused, row.resumed, row.early_data, row.resent, row.fell_back];
+    let flags = flags.into_iter().zip(has::FLAGS..).map(|(is_set, bit)| u32::from(is_set) << bit);
+    fields.into_iter().map(|(is_there, bit)| if is_there { bit } else { 0 }).chain(flags).sum()
+}
+
+const fn set_flags(row: &mut Outcome, flags: u32) {
+    const fn bit(flags: u32, at: u32) -> bool {
+        flags >> at & 1 == 1
+    }
+    (row.tc, row.ad, row.aa, row.reused) = (bit(flags, 0), bit(flags, 1), bit(flags, 2), bit(flags, 3));
+    (row.resumed, row.early_data) = (bit(flags, 4), bit(flags, 5));
+    (row.resent, row.fell_back) = (bit(flags, 6), bit(flags, 7));
+}
+
+fn write_class(out: &mut Vec<u8>, class: Option<u8>) {
+    out.extend_from_slice(&class.map_or(NO_CLASS, u16::from).to_le_bytes());
+}
+
+fn read_class(reader: &mut Reader<'_>) -> Result<Option<u8>, WireError> {
+    match reader.u16()? {
+        NO_CLASS => Ok(None),
+        class => u8::try_from(class).map(Some).map_err(|_| WireError::Value("class")),
+    }
+}
