@@ -2,18 +2,24 @@
 //!
 //! The reader is ahead of the workers by a bounded number of batches; rows wait for the recorder in a bounded number
 //! of batches. Either bound reached is told at the end, since both can make queries late.
+//!
+//! A run is made in two steps: [`prepare`] reads ahead, and [`Ready::run`] starts at a moment that the caller chooses, so that
+//! several hosts can start together and whoever watches counts from the same run time 0.
+
+mod reader;
 
 use std::error::Error;
 use std::io;
-use std::sync::atomic::Ordering;
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle, ScopedJoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-use ldplayer_core::shard::shard;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use ldplayer_core::shard::Shards;
 use ldplayer_core::{Outcome, Query, TraceTime};
 use ldplayer_net::{clock, limits, pin};
 
+use self::reader::{Read, Reader};
 use crate::monitor::Monitor;
 use crate::settings::Settings;
 use crate::worker::{Links, Worker, WorkerEnd};
@@ -24,17 +30,20 @@ const AHEAD: usize = 64;
 const PREFILL: usize = 16;
 /// How long the prefill may take after the first batch.
 const PREFILL_AT_MOST: Duration = Duration::from_millis(500);
+/// How often a wait for the reader looks whether the run was asked to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a reader may take to end after an interrupt; one that waits in a read for input is left behind.
+const READER_GRACE: Duration = Duration::from_millis(200);
 /// Batches of rows that wait for the recorder at most.
 const ROWS_WAITING: usize = 256;
-/// From the end of the prefill to run time 0, in nanoseconds: time for the workers to start.
-const LEAD: i64 = 20_000_000;
 
 /// An error of a feed or a drain, as its own crate words it.
 pub type LinkError = Box<dyn Error + Send + Sync>;
 
 /// Where the queries come from.
 pub trait Feed: Send {
-    /// Appends the next queries, in the order of their due times; `false` at the end.
+    /// Appends the next queries, in the order of their due times; `false` at the end. It may wait for input as long as it
+    /// likes: an interrupted run leaves it behind.
     ///
     /// # Errors
     /// What makes further reading impossible; what was yielded is replayed all the same.
@@ -43,18 +52,43 @@ pub trait Feed: Send {
 
 /// Where the rows go.
 pub trait Drain {
-    /// Takes finished rows of one worker.
+    /// Takes finished rows of one worker, by the number of its shard among those of all hosts.
     ///
     /// # Errors
     /// What makes further recording impossible; it ends the run.
-    fn outcomes(&mut self, worker: usize, rows: &[Outcome]) -> Result<(), LinkError>;
+    fn outcomes(&mut self, shard: usize, rows: &[Outcome]) -> Result<(), LinkError>;
+}
+
+/// When a run starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunStart {
+    /// Run time 0 on CLOCK_MONOTONIC of this host, in nanoseconds.
+    pub monotonic_ns: i64,
+}
+
+impl RunStart {
+    /// Time for the workers to start, in nanoseconds: a start should not be nearer than this. Queries that are due before the
+    /// workers have started are late.
+    pub const LEAD: i64 = 20_000_000;
+
+    /// As soon as the workers can have started.
+    pub fn soon() -> Self {
+        Self { monotonic_ns: clock::monotonic_ns() + Self::LEAD }
+    }
+
+    /// The wall clock at run time 0, as far as it is known now: it may be set until then.
+    pub fn wall_clock(self) -> TraceTime {
+        TraceTime(self.monotonic_ns + clock::realtime_offset_ns())
+    }
 }
 
 /// How a replay ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Queries read from the trace.
+    /// Queries of this host's shards that reached its workers: each has one row of its own.
     pub trace_queries: u64,
+    /// Queries that the feed yielded for shards of other hosts. They were left to those.
+    pub of_other_shards: u64,
     /// Wall clock at run time 0.
     pub started: TraceTime,
     /// What each worker left behind.
@@ -81,48 +115,117 @@ pub enum ReplayError {
     Panic,
 }
 
-/// Replays what `feed` yields and gives every row to `drain`. Returns when every query has its outcome.
+/// A replay whose first queries are read and wait for its start. Dropping it ends its reader.
+#[derive(Debug)]
+pub struct Ready<F> {
+    settings: Settings,
+    shards: Shards,
+    monitor: Arc<Monitor>,
+    feeds: Vec<Receiver<Vec<Query>>>,
+    reader: JoinHandle<Read<F>>,
+    /// Nothing is sent on it; the reader closes it when it ends.
+    reading: Receiver<()>,
+}
+
+/// Begins to read `feed` and returns when there is enough to start with, or when the run is asked to end. This host plays
+/// `shards`, one for each worker of the settings; queries of others are left to the hosts that have them.
+pub fn prepare<F: Feed + 'static>(settings: Settings, shards: Shards, feed: F, monitor: &Arc<Monitor>) -> Ready<F> {
+    let (filled_sender, filled) = bounded::<()>(2);
+    let (ended, reading) = bounded::<()>(1);
+    let (feeders, feeds): (Vec<_>, Vec<_>) = (0..settings.workers).map(|_| bounded(AHEAD)).unzip();
+    let reader = Reader { feed, feeders, shards, monitor: Arc::clone(monitor) };
+    let reader = thread::spawn(move || {
+        let read = reader.run(filled_sender);
+        drop(ended);
+        read
+    });
+    wait_for_prefill(&filled, monitor);
+    Ready { settings, shards, monitor: Arc::clone(monitor), feeds, reader, reading }
+}
+
+impl<F> Ready<F> {
+    /// Replays what the feed yields and gives every row to `drain`, by the number of the shard. Returns when every query has
+    /// its outcome, with the feed; without it when the run was asked to end and a read did not.
+    ///
+    /// # Errors
+    /// What kept a worker from its work. Errors of single queries are rows.
+    pub fn run(self, start: RunStart, drain: &mut dyn Drain) -> Result<(Ended, Option<F>), ReplayError> {
+        let started = start.wall_clock();
+        let Self { settings, shards, monitor, feeds, reader, reading } = self;
+        let (workers, drain_error) = play(&settings, shards, &monitor, start, feeds, drain)?;
+        let trace_queries = workers.iter().map(|worker| worker.taken).sum();
+        let ended = Ended { trace_queries, of_other_shards: 0, started, workers, feed_error: None, drain_error };
+        if !has_ended(&reading, &monitor) {
+            return Ok((ended, None));
+        }
+        let read = reader.join().map_err(|_| ReplayError::Panic)?;
+        Ok((Ended { of_other_shards: read.of_other_shards, feed_error: read.error, ..ended }, Some(read.feed)))
+    }
+}
+
+/// Replays what `feed` yields on this host alone, as soon as it can start: [`prepare`] and [`Ready::run`].
 ///
 /// # Errors
 /// What kept a worker from its work. Errors of single queries are rows.
-pub fn run(
+pub fn run<F: Feed + 'static>(
     settings: &Settings,
-    feed: &mut dyn Feed,
+    feed: F,
     drain: &mut dyn Drain,
+    monitor: &Arc<Monitor>,
+) -> Result<(Ended, Option<F>), ReplayError> {
+    let ready = prepare(settings.clone(), Shards::all(settings.workers), feed, monitor);
+    ready.run(RunStart::soon(), drain)
+}
+
+/// Runs the workers, and records what they finish on this thread. Returns what they left behind, and what ended the recording.
+fn play(
+    settings: &Settings,
+    shards: Shards,
     monitor: &Monitor,
-) -> Result<Ended, ReplayError> {
+    start: RunStart,
+    feeds: Vec<Receiver<Vec<Query>>>,
+    drain: &mut dyn Drain,
+) -> Result<(Vec<WorkerEnd>, Option<LinkError>), ReplayError> {
     let (row_sender, row_receiver) = bounded(ROWS_WAITING);
     let (spare_sender, spare_receiver) = bounded(ROWS_WAITING);
-    let (filled_sender, filled_receiver) = bounded::<()>(2);
-    let (feeders, feeds): (Vec<_>, Vec<_>) = (0..settings.workers).map(|_| bounded(AHEAD)).unzip();
     thread::scope(|scope| {
-        let reader = scope.spawn(move || read(feed, feeders, filled_sender, monitor));
-        wait_for_prefill(&filled_receiver);
-        let origin = clock::monotonic_ns() + LEAD;
-        let started = TraceTime(origin + clock::realtime_offset_ns());
         let workers: Vec<_> = feeds
             .into_iter()
             .enumerate()
             .map(|(number, feed)| {
                 let links = Links { feed, rows: row_sender.clone(), spare: spare_receiver.clone() };
-                scope.spawn(move || work(number, origin, settings, monitor, links))
+                scope.spawn(move || work(number, shards, start, settings, monitor, links))
             })
             .collect();
         drop(row_sender);
         let drain_error = record(&row_receiver, &spare_sender, drain, monitor).err();
         let workers = workers.into_iter().enumerate().map(|(number, worker)| join_worker(number, worker));
-        let workers = workers.collect::<Result<Vec<_>, _>>();
-        let (trace_queries, feed_error) = reader.join().map_err(|_| ReplayError::Panic)?;
-        Ok(Ended { trace_queries, started, workers: workers?, feed_error, drain_error })
+        Ok((workers.collect::<Result<Vec<_>, _>>()?, drain_error))
     })
 }
 
 /// Waits for the first batch, and then a moment for more: a live trace may have no more yet. A closed channel means
 /// that the prefill is complete.
-fn wait_for_prefill(filled: &Receiver<()>) {
-    if filled.recv().is_ok() {
-        let _ = filled.recv_timeout(PREFILL_AT_MOST);
+fn wait_for_prefill(filled: &Receiver<()>, monitor: &Monitor) {
+    loop {
+        match filled.recv_timeout(LOOK_EVERY) {
+            Err(RecvTimeoutError::Timeout) if !monitor.is_stopped() => {}
+            Err(_) => return,
+            Ok(()) => break,
+        }
     }
+    // Whether there is more or not, the run can start.
+    let _ = filled.recv_timeout(PREFILL_AT_MOST);
+}
+
+/// Waits for the reader to end. That may take for ever when it waits for input: after an interrupt, only for a moment.
+fn has_ended(reading: &Receiver<()>, monitor: &Monitor) -> bool {
+    if monitor.is_stopped() {
+        return reading.recv_timeout(READER_GRACE) == Err(RecvTimeoutError::Disconnected);
+    }
+    // Nothing is ever sent: it returns when the reader has ended.
+    let _ = reading.recv();
+    true
 }
 
 fn join_worker(number: usize, handle: ScopedJoinHandle<'_, io::Result<WorkerEnd>>) -> Result<WorkerEnd, ReplayError> {
@@ -130,61 +233,26 @@ fn join_worker(number: usize, handle: ScopedJoinHandle<'_, io::Result<WorkerEnd>
     ended.map_err(|source| ReplayError::Worker { worker: number, source })
 }
 
-fn work(number: usize, origin: i64, settings: &Settings, monitor: &Monitor, links: Links) -> io::Result<WorkerEnd> {
+fn work(
+    number: usize,
+    shards: Shards,
+    start: RunStart,
+    settings: &Settings,
+    monitor: &Monitor,
+    links: Links,
+) -> io::Result<WorkerEnd> {
     limits::own_descriptors()?;
     if let Some(&core) = settings.cores.get(number) {
         pin::pin_to(core)?;
     }
     // One nanosecond instead of the default 50 µs takes as much off every wake-up; without it the run is only less precise.
     let _ = pin::set_timer_slack(1);
-    let worker = Worker::new(number, origin, settings, monitor, links);
+    let worker = Worker::new(number, shards, start.monotonic_ns, settings, monitor, links);
     let ended = worker.and_then(Worker::run);
     if ended.is_err() {
         monitor.stop();
     }
     ended
-}
-
-/// Reads the feed to its end and gives each worker the queries of its clients. Returns how many queries there were.
-fn read(
-    feed: &mut dyn Feed,
-    feeders: Vec<Sender<Vec<Query>>>,
-    filled: Sender<()>,
-    monitor: &Monitor,
-) -> (u64, Option<LinkError>) {
-    let (mut batch, mut total, mut error) = (Vec::new(), 0, None);
-    let mut filled = Some(filled);
-    for round in 1.. {
-        let more = feed.next(&mut batch).unwrap_or_else(|why| {
-            error = Some(why);
-            false
-        });
-        total += batch.len() as u64;
-        monitor.read.store(total, Ordering::Relaxed);
-        let open = deal(&mut batch, &feeders);
-        match (&filled, round) {
-            (Some(first), 1) => drop(first.try_send(())),
-            (_, PREFILL) => filled = None,
-            _ => {}
-        }
-        if !more || !open || monitor.is_stopped() {
-            break;
-        }
-    }
-    (total, error)
-}
-
-/// Deals a batch out; `false` when a worker is gone.
-fn deal(batch: &mut Vec<Query>, feeders: &[Sender<Vec<Query>>]) -> bool {
-    if let [only] = feeders {
-        return batch.is_empty() || only.send(std::mem::take(batch)).is_ok();
-    }
-    let mut shares: Vec<Vec<Query>> = feeders.iter().map(|_| Vec::new()).collect();
-    for query in batch.drain(..) {
-        shares[shard(query.client, feeders.len())].push(query);
-    }
-    let mut dealt = feeders.iter().zip(shares).filter(|(_, share)| !share.is_empty());
-    dealt.all(|(feeder, share)| feeder.send(share).is_ok())
 }
 
 /// Gives rows to the drain until all workers are done. After an error the rows are only thrown away.
@@ -195,9 +263,9 @@ fn record(
     monitor: &Monitor,
 ) -> Result<(), LinkError> {
     let mut result = Ok(());
-    for (worker, mut batch) in rows {
+    for (shard, mut batch) in rows {
         if result.is_ok() {
-            result = drain.outcomes(worker, &batch).inspect_err(|_| monitor.stop());
+            result = drain.outcomes(shard, &batch).inspect_err(|_| monitor.stop());
         }
         batch.clear();
         // A full store of spares only means that the workers have enough of them.

@@ -34,7 +34,7 @@ mod worker;
 pub use connections::{TlsError, TlsSettings, TlsTrust, http2};
 pub use counts::Counts;
 pub use doh::{BadPath, DohMethod, DohSettings, HTTPS_PORT};
-pub use engine::{Drain, Ended, Feed, LinkError, ReplayError, run};
+pub use engine::{Drain, Ended, Feed, LinkError, Ready, ReplayError, RunStart, prepare, run};
 pub use monitor::{Gauge, Monitor};
 pub use pace::{Precision, UnknownPrecision};
 pub use padding::QUERY_BLOCK;

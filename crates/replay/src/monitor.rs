@@ -1,15 +1,16 @@
 //! What can be seen of a run from outside, and how it is stopped.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::counts::Counts;
 use crate::table::ConnectionCounts;
 
-/// Gauges of all workers, and the wish to stop.
+/// Gauges of all workers, and the wish to stop. Shared by those who make a run and those who watch it.
 #[derive(Debug)]
 pub struct Monitor {
     stop: AtomicBool,
+    abort: AtomicBool,
     /// One gauge a worker.
     pub workers: Vec<Gauge>,
     /// Queries read from the trace so far.
@@ -33,14 +34,26 @@ pub struct Gauge {
 
 impl Monitor {
     /// Gauges for `workers` workers.
-    pub fn new(workers: usize) -> Self {
+    pub fn new(workers: usize) -> Arc<Self> {
         let workers = (0..workers).map(|_| Gauge::default()).collect();
-        Self { stop: AtomicBool::new(false), workers, read: AtomicU64::new(0) }
+        let [stop, abort] = [(); 2].map(|()| AtomicBool::new(false));
+        Arc::new(Self { stop, abort, workers, read: AtomicU64::new(0) })
     }
 
     /// Asks the run to end: nothing more is sent, what is outstanding is waited for a moment, all is recorded.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks the run to end at once: what is outstanding is not waited for. All is recorded still.
+    pub fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
+    /// Whether the run was asked to end at once.
+    pub fn is_aborted(&self) -> bool {
+        self.abort.load(Ordering::Relaxed)
     }
 
     /// Whether the run was asked to end.

@@ -100,6 +100,11 @@ impl<T, const LINKS: usize> Slab<T, LINKS> {
         self.used - self.free.len()
     }
 
+    /// All slots that have a value.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> {
+        (0..self.used as Slot).filter(|&slot| self.get(slot).is_some())
+    }
+
     /// The value in `slot`.
     pub fn get(&self, slot: Slot) -> Option<&T> {
         self.entry(slot).map(|entry| &entry.value)
@@ -184,6 +189,7 @@ mod tests {
         assert!(slots.iter().enumerate().all(|(number, &slot)| slab.get(slot) == Some(&number)));
         assert_eq!(slab.remove(slots[BLOCK]), Some(BLOCK));
         assert_eq!((slab.len(), slab.get(slots[BLOCK]), slab.get(9 * BLOCK as Slot)), (3 * BLOCK - 1, None, None));
+        assert_eq!(slab.slots().count(), slab.len());
         assert_eq!(slab.insert(7), slots[BLOCK]);
     }
 

@@ -15,6 +15,8 @@ mod counts;
 mod machine;
 mod policy;
 mod request;
+#[cfg(test)]
+mod tests;
 mod timeouts;
 
 use std::net::IpAddr;

@@ -12,6 +12,7 @@ mod window;
 use std::io;
 
 use crossbeam_channel::{Receiver, Sender};
+use ldplayer_core::shard::Shards;
 use ldplayer_core::{Outcome, Query, RunTime};
 use ldplayer_net::clock;
 use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
@@ -37,6 +38,8 @@ const SOON: i64 = 50_000;
 /// What a worker leaves behind.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerEnd {
+    /// Queries that it took from its feed.
+    pub taken: u64,
     /// Times in which the host kept the core from a spinning worker.
     pub stalls: Stalls,
     /// Queries that reached the worker after they were due.
@@ -57,7 +60,7 @@ pub struct WorkerEnd {
 pub struct Links {
     /// Batches of queries of this worker's clients, in the order of their due times.
     pub feed: Receiver<Vec<Query>>,
-    /// Finished rows.
+    /// Finished rows, with the shard that they are of.
     pub rows: Sender<(usize, Vec<Outcome>)>,
     /// Emptied buffers to fill again.
     pub spare: Receiver<Vec<Outcome>>,
@@ -66,6 +69,7 @@ pub struct Links {
 /// One worker thread.
 pub struct Worker<'a> {
     number: usize,
+    shard: usize,
     settings: &'a Settings,
     monitor: &'a Monitor,
     links: Links,
@@ -98,12 +102,13 @@ pub struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// A worker whose run time 0 is at `origin` of the monotonic clock.
+    /// The worker of this host with a number, whose run time 0 is at `origin` of the monotonic clock.
     ///
     /// # Errors
     /// When the process is out of file descriptors.
     pub fn new(
         number: usize,
+        shards: Shards,
         origin: i64,
         settings: &'a Settings,
         monitor: &'a Monitor,
@@ -113,11 +118,12 @@ impl<'a> Worker<'a> {
         open_shared(&mut sockets, settings)?;
         Ok(Self {
             number,
+            shard: shards.first + number,
             settings,
             monitor,
             links,
             origin,
-            transports: Transports::new(number, origin, settings)?,
+            transports: Transports::new(shards.first + number, shards.total, origin, settings)?,
             router: Router::new(settings.sources.clone(), settings.servers, settings.max_sockets),
             sockets,
             pace: Pace::new(settings.precision),
@@ -198,10 +204,12 @@ impl<'a> Worker<'a> {
             return;
         }
         let since = *self.interrupted_at.get_or_insert(now);
+        // What has reached this worker is accounted for. The reader may be waiting for more, which is not of this run.
         while let Some(query) = self.peek(now).and_then(|_| self.next.take()) {
             self.start(query, now);
         }
-        if now - since >= GRACE.min(self.settings.query_timeout) {
+        self.fed = false;
+        if self.monitor.is_aborted() || now - since >= GRACE.min(self.settings.query_timeout) {
             self.transports.handle_interrupt(now);
         }
     }

@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ldplayer_core::{Outcome, Reason, Transport};
-use ldplayer_replay::{Drain, LinkError, Monitor, Precision, Settings, Sources, run};
+use ldplayer_core::shard::Shards;
+use ldplayer_core::{Outcome, Query, Reason, Transport};
+use ldplayer_net::clock;
+use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Precision, RunStart, Settings, Sources, prepare, run};
 
-use common::{Batches, queries, replay, settings, tally};
+use common::{Batches, Rows, queries, replay, settings, tally};
 
 /// What the responder does with a query.
 type Behaviour = fn(&[u8]) -> Vec<Vec<u8>>;
@@ -158,8 +160,95 @@ fn a_drain_that_fails_ends_the_run_with_its_error() {
     let responder = Responder::start(|query| vec![answer(query)]);
     let settings = settings(responder.address);
     let monitor = Monitor::new(settings.workers);
-    let mut feed = Batches(vec![queries(2_000, 10_000_000)]);
-    let ended = run(&settings, &mut feed, &mut Full, &monitor).unwrap();
+    let feed = Batches(vec![queries(2_000, 10_000_000)]);
+    let (ended, _) = run(&settings, feed, &mut Full, &monitor).unwrap();
     assert_eq!(ended.drain_error.unwrap().to_string(), "no space left");
     assert!(monitor.is_stopped());
+}
+
+/// Yields some queries and then waits for input that does not come.
+struct Silent {
+    first: Vec<Query>,
+    input: std::sync::mpsc::Receiver<()>,
+}
+
+impl Feed for Silent {
+    fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
+        if self.first.is_empty() {
+            // It returns when the test is over.
+            let _ = self.input.recv();
+        }
+        batch.append(&mut self.first);
+        Ok(true)
+    }
+}
+
+#[test]
+fn a_reader_that_waits_for_input_does_not_keep_an_interrupted_run() {
+    let responder = Responder::start(|query| vec![answer(query)]);
+    let settings = settings(responder.address);
+    let monitor = Monitor::new(settings.workers);
+    let (_input, silent) = std::sync::mpsc::channel();
+    let (feed, mut rows) = (Silent { first: queries(100, 10_000), input: silent }, Rows::default());
+    let (ended, feed) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while monitor.counts().answered < 100 {
+                std::thread::yield_now();
+            }
+            monitor.stop();
+        });
+        run(&settings, feed, &mut rows, &monitor).unwrap()
+    });
+    assert!(feed.is_none(), "the reader is left behind");
+    assert_eq!((ended.trace_queries, tally(&rows.0)), (100, [(("answered".into(), None), 100)].into()));
+}
+
+#[test]
+fn an_aborted_run_waits_for_no_answer_and_keeps_its_rows() {
+    let responder = Responder::start(|_| vec![]);
+    let settings = Settings { query_timeout: 3_600_000_000_000, ..settings(responder.address) };
+    let monitor = Monitor::new(settings.workers);
+    let rows = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while monitor.counts().sent < 100 {
+                std::thread::yield_now();
+            }
+            monitor.abort();
+        });
+        replay(&settings, queries(100, 10_000), &monitor)
+    });
+    assert_eq!(tally(&rows), [(("timeout".into(), Some("interrupted")), 100)].into());
+}
+
+#[test]
+fn a_run_starts_when_it_is_told_and_its_rows_are_of_its_shards() {
+    struct ByShard(BTreeMap<usize, Vec<Outcome>>);
+    impl Drain for ByShard {
+        fn outcomes(&mut self, shard: usize, rows: &[Outcome]) -> Result<(), LinkError> {
+            self.0.entry(shard).or_default().extend_from_slice(rows);
+            Ok(())
+        }
+    }
+    let responder = Responder::start(|query| vec![answer(query)]);
+    let settings = settings(responder.address);
+    let monitor = Monitor::new(settings.workers);
+    // The second of three hosts with two workers each.
+    let shards = Shards { first: 2, total: 6 };
+    let ready = prepare(settings, shards, Batches(vec![queries(1_000, 10_000)]), &monitor);
+    let start = RunStart { monotonic_ns: clock::monotonic_ns() + 40_000_000 };
+    let mut rows = ByShard(BTreeMap::new());
+    let (ended, _) = ready.run(start, &mut rows).unwrap();
+    assert!(clock::monotonic_ns() >= start.monotonic_ns);
+    assert_eq!(rows.0.keys().copied().collect::<Vec<_>>(), [2, 3]);
+    for (&shard, rows) in &rows.0 {
+        assert!(rows.iter().all(|row| ldplayer_core::shard::shard(row_client(row), 6) == shard));
+        assert!(rows.iter().all(|row| row.submitted >= Some(row.intended)), "nothing was sent before run time 0");
+    }
+    let own: usize = rows.0.values().map(Vec::len).sum();
+    assert_eq!((ended.trace_queries, ended.of_other_shards), (own as u64, 1_000 - own as u64));
+}
+
+/// The client of a query of [`queries`], by its row of the trace.
+fn row_client(row: &Outcome) -> std::net::IpAddr {
+    [10, 0, 0, (row.index % 50) as u8].into()
 }

@@ -16,7 +16,8 @@ fn queries_without_a_way_to_their_server_fail_and_do_not_hold_up_others() {
         let ca = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/ca.pem");
         let tls = TlsSettings { trust: TlsTrust::from_file(ca.as_ref()).unwrap(), name: None, resumption: true };
         let settings = Settings { sources, tls: Some(tls), ..settings("192.0.2.1:53".parse().unwrap()) };
-        let transports = [Transport::Udp, Transport::Tcp, Transport::Dot, Transport::Doq, Transport::Doh2, Transport::Doh3];
+        let transports =
+            [Transport::Udp, Transport::Tcp, Transport::Dot, Transport::Doq, Transport::Doh2, Transport::Doh3];
         let mut trace = queries(600, 10_000);
         trace.iter_mut().zip(transports.into_iter().cycle()).for_each(|(query, transport)| query.transport = transport);
         let monitor = Monitor::new(settings.workers);

@@ -42,7 +42,7 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
     let server = server::start(args)?;
     let plan = Plan::resolve(args)?;
     target::check(&plan)?;
-    let mut feed = feed::open(&plan)?;
+    let feed = feed::open(&plan)?;
     let early = warnings::of_environment(args, &plan, server.as_ref());
     let awake = (plan.settings.precision == Precision::High).then(Awake::ask);
     let setup = RunSetup {
@@ -58,35 +58,37 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
     let monitor = Monitor::new(plan.settings.workers);
     let server_id = args.watch_pid.or(server.as_ref().map(server::Server::id));
     let (ended, telemetry) = progress::watch(&monitor, server_id, || {
-        ldplayer_replay::run(&plan.settings, &mut feed::Queries(&mut feed), &mut Rows(&mut recorder), &monitor)
+        ldplayer_replay::run(&plan.settings, feed::Queries(feed), &mut Rows(&mut recorder), &monitor)
     });
     drop((server, awake));
-    super::mutate::warn(&feed.rules());
-    let ended = ended.map_err(Failure::environment)?;
-    finish(recorder, &plan, &feed, ended, &monitor, telemetry, early)
+    let (ended, feed) = ended.map_err(Failure::environment)?;
+    let feed = feed.map(|queries| queries.0);
+    feed.iter().for_each(|feed| super::mutate::warn(&feed.rules()));
+    finish(recorder, &plan, feed.as_ref(), ended, &monitor, telemetry, early)
 }
 
 fn finish(
     recorder: Recorder,
     plan: &Plan,
-    feed: &PlanFeed,
+    feed: Option<&PlanFeed>,
     ended: Ended,
     monitor: &Monitor,
     telemetry: progress::Telemetry,
     mut warnings: Vec<Warning>,
 ) -> Result<RunReport, Failure> {
     warnings.extend(warnings::of(&ended, plan, &telemetry));
-    warnings.extend(warnings::out_of_order(feed.tally().damage_count("out_of_order")));
+    let out_of_order = feed.map_or(0, |feed| feed.tally().damage_count("out_of_order"));
+    warnings.extend(warnings::out_of_order(out_of_order));
     let report = recorder.finish(RunEnd {
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
         trace_queries: ended.trace_queries,
-        class_clients: classes::counts(&plan.classes, feed.classes()),
+        class_clients: classes::counts(&plan.classes, feed.and_then(PlanFeed::classes)),
         warnings,
         telemetry: telemetry.samples,
         connections: Some(connections::summary(&monitor.connections())),
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),
-        tally: feed::tally(feed.tally()),
+        tally: feed.map(|feed| feed::tally(feed.tally())).unwrap_or_default(),
     })?;
     // What was measured is kept and reported; the error still decides the exit status.
     match ended.drain_error.or(ended.feed_error) {

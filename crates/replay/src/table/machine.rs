@@ -255,10 +255,19 @@ pub trait Machine: Sized {
         }
     }
 
-    /// Ends all that is outstanding, for a run that is interrupted.
+    /// Ends all that is under way, for a run that is interrupted: what was sent, and what waits for a connection.
     fn handle_interrupt(&mut self, now: RunTime) {
         while let Some(slot) = self.table().waiting.first() {
             self.expire(slot, now, Some(Reason::Interrupted));
+        }
+        let is_unsent = |table: &ConnectionTable<_, _>, slot| {
+            table.request(slot).is_some_and(|request: &RequestOf<Self>| request.stage != Stage::Lingering)
+        };
+        let unsent: Vec<Slot> = self.table().requests.slots().filter(|&slot| is_unsent(self.table(), slot)).collect();
+        for slot in unsent {
+            if let Some(request) = self.release(slot) {
+                self.table_mut().finish(request.end(Status::NotSent, Some(Reason::Interrupted)));
+            }
         }
     }
 

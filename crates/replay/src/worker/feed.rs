@@ -47,6 +47,7 @@ impl Worker<'_> {
     }
 
     fn accept(&mut self, batch: Vec<Query>, now: RunTime) {
+        self.end.taken += batch.len() as u64;
         self.batch = batch.into_iter();
         self.next = self.batch.next();
         let overdue = self.next.as_ref().is_some_and(|query| query.due < now);

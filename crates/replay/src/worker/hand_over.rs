@@ -41,7 +41,7 @@ impl Worker<'_> {
                 self.end.recorder_full += 1;
             }
             // The recorder only goes away when the run is being torn down by a panic elsewhere.
-            let _ = self.links.rows.send((self.number, rows));
+            let _ = self.links.rows.send((self.shard, rows));
         }
     }
 }

@@ -30,15 +30,15 @@ pub struct Transports {
 }
 
 impl Transports {
-    /// Those of the worker with this number, on the clock that began at `origin`.
+    /// Those of the worker of one of `shards` shards, on the clock that began at `origin`.
     ///
     /// # Errors
     /// When the library of TLS supports no such handshake.
-    pub fn new(number: usize, origin: i64, settings: &Settings) -> io::Result<Self> {
+    pub fn new(shard: usize, shards: usize, origin: i64, settings: &Settings) -> io::Result<Self> {
         Ok(Self {
             udp: Udp::new(udp_config(settings)),
-            streams: Streams::new(connections(number, settings)?, origin),
-            quic: quic(number, settings)?,
+            streams: Streams::new(connections([shard, shards], settings)?, origin),
+            quic: quic([shard, shards], settings)?,
         })
     }
 
@@ -124,8 +124,8 @@ fn falling_back(settings: &Settings) -> u64 {
     policies(settings).iter().zip(0..u64::BITS).map(|(policy, at)| u64::from(policy.tc_fallback) << at).sum()
 }
 
-fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
-    let config = config(number, TCP, settings);
+fn connections(shard: [usize; 2], settings: &Settings) -> io::Result<Connections> {
+    let config = config(shard, TCP, settings);
     let tls = settings.tls.as_ref();
     let dot = tls.map(|tls| TlsClient::new(tls, ALPN_DOT)).transpose().map_err(io::Error::other)?;
     let doh = tls.map(|tls| Doh::new(tls, &settings.doh)).transpose().map_err(io::Error::other)?;
@@ -133,17 +133,18 @@ fn connections(number: usize, settings: &Settings) -> io::Result<Connections> {
 }
 
 /// The machine of QUIC. What it knows as run time 0 is a moment like any other: only distances count.
-fn quic(number: usize, settings: &Settings) -> io::Result<Quic> {
+fn quic(shard: [usize; 2], settings: &Settings) -> io::Result<Quic> {
     let early_data = settings.policy.early_data || settings.classes.iter().any(|policy| policy.early_data);
     let doq = settings.tls.as_ref().map(|tls| QuicTls::new(tls, ALPN_DOQ, 0, early_data));
     let doq = doq.transpose().map_err(io::Error::other)?;
     let doh3 = settings.tls.as_ref().map(|tls| Doh3::new(tls, &settings.doh, early_data));
     let doh3 = doh3.transpose().map_err(io::Error::other)?;
-    Ok(Quic::new(config(number, QUIC, settings), Instant::now(), doq, doh3).with_classes(&settings.classes))
+    Ok(Quic::new(config(shard, QUIC, settings), Instant::now(), doq, doh3).with_classes(&settings.classes))
 }
 
 /// The limits of a machine of connections, of which a worker has one over TCP and, where there is TLS, one over QUIC.
-fn config(number: usize, machine: u64, settings: &Settings) -> Config {
+/// Connections are numbered apart in all machines of all shards.
+fn config([shard, shards]: [usize; 2], machine: u64, settings: &Settings) -> Config {
     let machines = 1 + u64::from(settings.tls.is_some());
     Config {
         policy: settings.policy,
@@ -151,8 +152,8 @@ fn config(number: usize, machine: u64, settings: &Settings) -> Config {
         linger: settings.query_timeout,
         most: connections_at_once(machine, &settings.sources, settings.max_sockets),
         seed: settings.seed,
-        first: number as u64 * machines + machine,
-        step: settings.workers as u64 * machines,
+        first: shard as u64 * machines + machine,
+        step: shards as u64 * machines,
     }
 }
 

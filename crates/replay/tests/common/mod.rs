@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ldplayer_core::message::{CLASS_IN, QueryParts, flag};
@@ -23,7 +24,7 @@ impl Feed for Batches {
 pub struct Rows(pub Vec<Outcome>);
 
 impl Drain for Rows {
-    fn outcomes(&mut self, _worker: usize, rows: &[Outcome]) -> Result<(), LinkError> {
+    fn outcomes(&mut self, _shard: usize, rows: &[Outcome]) -> Result<(), LinkError> {
         self.0.extend_from_slice(rows);
         Ok(())
     }
@@ -73,11 +74,11 @@ pub fn settings(server: SocketAddr) -> Settings {
 }
 
 /// Replays and checks the identity: each query of the trace has exactly one row of its own.
-pub fn replay(settings: &Settings, trace: Vec<Query>, monitor: &Monitor) -> Vec<Outcome> {
+pub fn replay(settings: &Settings, trace: Vec<Query>, monitor: &Arc<Monitor>) -> Vec<Outcome> {
     let count = trace.len() as u64;
     let batches = trace.chunks(128).map(<[Query]>::to_vec).collect();
     let mut rows = Rows::default();
-    let ended = run(settings, &mut Batches(batches), &mut rows, monitor).unwrap();
+    let (ended, _) = run(settings, Batches(batches), &mut rows, monitor).unwrap();
     let mut own: Vec<u64> = rows.0.iter().filter(|row| row.status.is_query()).map(|row| row.index).collect();
     own.sort_unstable();
     assert!(own.windows(2).all(|pair| pair[0] != pair[1]), "a query has two rows");

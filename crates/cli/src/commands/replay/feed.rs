@@ -20,9 +20,9 @@ pub fn open(plan: &Plan) -> Result<PlanFeed, ldplayer_workload::WorkloadError> {
 }
 
 /// The trace as the engine sees it.
-pub struct Queries<'a>(pub &'a mut PlanFeed);
+pub struct Queries(pub PlanFeed);
 
-impl Feed for Queries<'_> {
+impl Feed for Queries {
     fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
         Ok(self.0.next(batch)?)
     }
