@@ -109,6 +109,8 @@ impl fmt::Display for Cidr {
     }
 }
 
+crate::serde_as_text!(Cidr);
+
 #[cfg(test)]
 mod tests {
     use super::*;

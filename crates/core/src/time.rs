@@ -90,6 +90,11 @@ impl Add<i64> for RunTime {
 pub struct Span(pub Duration);
 
 impl Span {
+    /// A span of so many nanoseconds; none where they are negative.
+    pub fn from_ns(ns: i64) -> Self {
+        Self(Duration::from_nanos(ns.max(0) as u64))
+    }
+
     /// The span in nanoseconds.
     pub fn ns(self) -> i64 {
         i64::try_from(self.0.as_nanos()).unwrap_or(i64::MAX)
@@ -126,6 +131,8 @@ fn unit_seconds(unit: &str) -> Option<f64> {
         _ => return None,
     })
 }
+
+crate::serde_as_text!(Span);
 
 struct Seconds(i64);
 

@@ -71,6 +71,8 @@ impl FromStr for Transport {
     }
 }
 
+crate::serde_as_text!(Transport);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -296,7 +296,7 @@ impl Connections {
     }
 
     /// An ID free on the connection; one that only waits for a late answer is given up. There is one, since no connection
-    /// has more than [`PIPELINE_MOST`] outstanding.
+    /// has more than [`ldplayer_core::policy::MAX_PIPELINE`] outstanding.
     fn free_id(&mut self, at: Slot) -> u16 {
         let Some((number, mut id)) = self.table.connection(at).map(|it| (it.number, it.own.id)) else { return 0 };
         loop {

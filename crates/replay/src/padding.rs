@@ -3,8 +3,6 @@
 use ldplayer_core::Message;
 use ldplayer_core::message::OPT;
 
-/// Queries are padded to a multiple of so many octets (RFC 8467 §4.1).
-pub const QUERY_BLOCK: u16 = 128;
 /// Code of the Padding option (RFC 7830 §3).
 const PADDING: u16 = 12;
 /// Octets of an option before its value.
@@ -102,6 +100,7 @@ impl<'a> Iterator for Options<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ldplayer_core::policy::QUERY_BLOCK;
     use proptest::prelude::*;
 
     /// A record of the root, in the additional section.

@@ -13,7 +13,6 @@ mod clients;
 mod connection;
 mod counts;
 mod machine;
-mod policy;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -22,13 +21,13 @@ mod timeouts;
 use std::net::IpAddr;
 
 use hashbrown::HashMap;
+pub use ldplayer_core::Policy;
 use ldplayer_core::{Message, Outcome, Reason, RunTime, Status, Transport};
 
 use self::clients::Clients;
 pub use self::connection::{Connection, State, Terms};
 pub use self::counts::ConnectionCounts;
 pub use self::machine::Machine;
-pub use self::policy::{PIPELINE_MOST, Policy};
 pub use self::request::Request;
 use crate::counts::Counts;
 use crate::matching::repeats_question;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ldplayer_core::Policy;
 use ldplayer_core::{Outcome, Query, Transport};
-use ldplayer_replay::{ConnectionCounts, Monitor, Policy, Settings, Sources};
+use ldplayer_replay::{ConnectionCounts, Monitor, Settings, Sources};
 
 use common::{queries, replay, settings, tally};
 use streams::{Responder, TICK, framed, read_message};

@@ -1,36 +1,19 @@
 //! Classes of clients: each with a share of the clients, and a way of its own to reach the server.
 
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use hashbrown::HashTable;
+use ldplayer_core::policy::{KEYS, Key};
 use ldplayer_core::random::{draw, subkey};
 use ldplayer_core::shard::client_hash;
-use ldplayer_core::{Query, Transport};
+use ldplayer_core::{PolicyOverrides, Query, Transport};
+use serde::{Deserialize, Serialize};
 
 use crate::mutate::{Even, Share};
 use crate::spec::{BadSpec, Table, read};
 
-/// Keys of a class.
-const KEYS: [&str; 15] = [
-    "name",
-    "share",
-    "transport",
-    "idle-timeout",
-    "queries-per-connection",
-    "pipeline",
-    "connect-timeout",
-    "handshake-timeout",
-    "nagle",
-    "fast-open",
-    "tls-version",
-    "resumption",
-    "early-data",
-    "padding",
-    "tc-fallback",
-];
-/// Octets of a block of padding at most.
-const PADDING_MOST: u64 = 4_096;
+/// Keys of a class beside those of its policy.
+const OWN_KEYS: [&str; 3] = ["name", "share", "transport"];
 /// Classes at most.
 const MOST: usize = 64;
 /// The bits of a client's hash in the table that say which class it has.
@@ -39,81 +22,24 @@ const CLASS: u64 = MOST as u64 - 1;
 const KEY: u64 = 0x636c_6173_7365_7321;
 
 /// A class of clients.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientClass {
     /// Its name in results.
     pub name: String,
     /// Its share of the clients.
     pub share: Share,
     /// The transport of its queries; `None` as they were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
-    /// How it uses connections.
-    pub habits: Habits,
-}
-
-/// How a class of clients uses connections. What is `None` is as for all other clients.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Habits {
-    /// How long its connections may be idle, in nanoseconds.
-    pub idle_timeout: Option<i64>,
-    /// Queries after which it closes a connection.
-    pub queries_per_connection: Option<u32>,
-    /// Queries outstanding on a connection at once.
-    pub pipeline: Option<u32>,
-    /// How long it waits for a sign of the server, in nanoseconds.
-    pub connect_timeout: Option<i64>,
-    /// How long it waits for the end of a handshake, in nanoseconds.
-    pub handshake_timeout: Option<i64>,
-    /// Whether its small segments wait for the acknowledgement of earlier ones.
-    pub nagle: Option<bool>,
-    /// Whether its first query travels with the connection's first segment.
-    pub fast_open: Option<bool>,
-    /// The version of TLS that it speaks over TCP.
-    pub tls_version: Option<TlsVersion>,
-    /// Whether it resumes sessions.
-    pub resumption: Option<bool>,
-    /// Whether it sends queries with the first message of a resumed session.
-    pub early_data: Option<bool>,
-    /// The octets to whose multiple it pads queries on encrypted connections; 0 for none.
-    pub padding: Option<u16>,
-    /// Whether it asks again over TCP what was answered truncated.
-    pub tc_fallback: Option<bool>,
-}
-
-/// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsVersion {
-    /// TLS 1.2 (RFC 5246).
-    Tls12,
-    /// TLS 1.3 (RFC 8446).
-    Tls13,
-}
-
-impl TlsVersion {
-    /// How it is written.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tls12 => "1.2",
-            Self::Tls13 => "1.3",
-        }
-    }
-}
-
-impl FromStr for TlsVersion {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        [Self::Tls12, Self::Tls13]
-            .into_iter()
-            .find(|version| version.as_str() == word)
-            .ok_or_else(|| format!("`{word}` is no version of TLS; give 1.2 or 1.3"))
-    }
+    /// How it uses connections, where that differs from all other clients.
+    #[serde(flatten)]
+    pub policy: PolicyOverrides,
 }
 
 impl ClientClass {
     /// The clients whose queries go over `transport`, named after it.
     pub fn over(transport: Transport, share: Share) -> Self {
-        Self { name: transport.to_string(), share, transport: Some(transport), habits: Habits::default() }
+        Self { name: transport.to_string(), share, transport: Some(transport), policy: PolicyOverrides::default() }
     }
 }
 
@@ -133,37 +59,29 @@ pub fn read_classes(text: &str) -> Result<Vec<ClientClass>, BadSpec> {
 
 fn read_class(table: Table<'_>) -> Result<ClientClass, BadSpec> {
     let required = |key: &str| table.get(key).ok_or_else(|| table.bad(format!("a class needs a `{key}`")));
-    table.items(&KEYS)?;
+    let options: Vec<String> = KEYS.iter().map(Key::option).collect();
+    let known = OWN_KEYS.into_iter().chain(options.iter().map(String::as_str));
+    table.items(&known.collect::<Vec<_>>())?;
     let name = required("name")?;
     let is_word = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     let class = ClientClass {
         name: name.text()?.to_owned(),
         share: required("share")?.parsed(str::parse)?,
         transport: table.get("transport").map(|item| item.parsed(str::parse)).transpose()?,
-        habits: read_habits(table)?,
+        policy: read_policy(table)?,
     };
     if is_word(&class.name) { Ok(class) } else { Err(name.bad("a name has letters, digits, `-`, `_` and `.` only")) }
 }
 
-fn read_habits(table: Table<'_>) -> Result<Habits, BadSpec> {
-    let span = |key: &str| table.get(key).map(|item| item.span()).transpose();
-    let number = |key: &str, range| table.get(key).map(|item| item.integer(range)).transpose();
-    let count = |key: &str| number(key, 1..=u64::from(u32::MAX)).map(|count| count.map(|count| count as u32));
-    let truth = |key: &str| table.get(key).map(|item| item.truth()).transpose();
-    Ok(Habits {
-        idle_timeout: span("idle-timeout")?,
-        queries_per_connection: count("queries-per-connection")?,
-        pipeline: count("pipeline")?,
-        connect_timeout: span("connect-timeout")?,
-        handshake_timeout: span("handshake-timeout")?,
-        nagle: truth("nagle")?,
-        fast_open: truth("fast-open")?,
-        tls_version: table.get("tls-version").map(|item| item.parsed(str::parse)).transpose()?,
-        resumption: truth("resumption")?,
-        early_data: truth("early-data")?,
-        padding: number("padding", 0..=PADDING_MOST)?.map(|octets| octets as u16),
-        tc_fallback: truth("tc-fallback")?,
-    })
+fn read_policy(table: Table<'_>) -> Result<PolicyOverrides, BadSpec> {
+    let mut policy = PolicyOverrides::default();
+    for key in KEYS {
+        if let Some(item) = table.get(&key.option()) {
+            let text = if item.is_truth() { item.truth()?.to_string() } else { item.word()? };
+            policy.set(key, &text).map_err(|error| item.bad(error))?;
+        }
+    }
+    Ok(policy)
 }
 
 /// Whether the classes have different names and are all clients together.
@@ -247,6 +165,7 @@ impl ClassDraws {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ldplayer_core::policy::TlsVersion;
     use proptest::prelude::*;
 
     const FILE: &str = include_str!("../../../data/classes/mixed.toml");
@@ -279,11 +198,11 @@ mod tests {
         let classes = read_classes(FILE).unwrap();
         assert_eq!(classes.len(), 5);
         let at_once = classes.iter().find(|class| class.name == "tcp-at-once").unwrap();
-        assert_eq!((at_once.transport, at_once.habits.idle_timeout), (Some(Transport::Tcp), Some(0)));
+        assert_eq!((at_once.transport, at_once.policy.idle_timeout), (Some(Transport::Tcp), Some(0)));
         let fresh = classes.iter().find(|class| class.name == "dot-fresh").unwrap();
         assert_eq!(
-            fresh.habits,
-            Habits { resumption: Some(false), queries_per_connection: Some(10), ..Habits::default() }
+            fresh.policy,
+            PolicyOverrides { resumption: Some(false), queries_per_connection: Some(10), ..Default::default() }
         );
     }
 
@@ -292,7 +211,7 @@ mod tests {
         let text = "[[class]]\nname = 'a'\nshare = 1\nidle-timeout = '0.5s'\nqueries-per-connection = 2\npipeline = 3\n\
             connect-timeout = '1s'\nhandshake-timeout = 2\nnagle = true\nfast-open = false\ntls-version = '1.2'\n\
             resumption = true\nearly-data = false\npadding = 468\ntc-fallback = true";
-        let habits = Habits {
+        let policy = PolicyOverrides {
             idle_timeout: Some(500_000_000),
             queries_per_connection: Some(2),
             pipeline: Some(3),
@@ -306,7 +225,7 @@ mod tests {
             padding: Some(468),
             tc_fallback: Some(true),
         };
-        assert_eq!(read_classes(text).unwrap()[0].habits, habits);
+        assert_eq!(read_classes(text).unwrap()[0].policy, policy);
     }
 
     #[test]
@@ -320,7 +239,7 @@ mod tests {
             "line 4: unknown key `idle_timeout`: did you mean `idle-timeout`?"
         );
         assert!(refusal(&class("transport = 'sctp'")).contains("sctp"));
-        assert!(refusal(&class("pipeline = 0")).contains("from 1 to"));
+        assert!(refusal(&class("pipeline = 0")).contains("from 1 to 32768"));
         assert!(refusal(&class("padding = 4097")).contains("from 0 to 4096"));
         assert!(refusal(&class("tls-version = '1.1'")).contains("give 1.2 or 1.3"));
         assert!(refusal("[[class]]\nshare = '100 %'").contains("needs a `name`"));

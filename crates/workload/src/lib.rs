@@ -12,7 +12,7 @@ mod open;
 mod plan;
 mod spec;
 
-pub use classes::{ClassDraws, ClientClass, Habits, TlsVersion, check_shares, read_classes};
+pub use classes::{ClassDraws, ClientClass, check_shares, read_classes};
 pub use feed::{FeedOptions, PlanFeed};
 pub use open::{WorkloadError, open_source, read_rules};
 pub use plan::{PlanOptions, Planner, Timing, UnknownTiming};

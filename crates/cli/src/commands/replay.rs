@@ -4,6 +4,7 @@ mod classes;
 mod connections;
 mod feed;
 mod options;
+mod policy;
 mod progress;
 mod server;
 mod target;

@@ -18,7 +18,7 @@ impl Connections {
         let transport = connection.transport;
         let server = self.servers[usize::from(connection.own.server)];
         let policy = self.table.policy(connection.class);
-        let handshake = match (policy.tls12, policy.early_data) {
+        let handshake = match (policy.is_tls12(), policy.early_data) {
             (true, _) => Handshake::Tls12,
             // Messages need no greeting before them, as other protocols do, and so can go with the first message of TLS.
             (false, true) if transport == Transport::Dot => Handshake::Tls13Early,

@@ -1,5 +1,6 @@
 //! Classes of clients, each with a policy of its own, in one machine.
 
+use ldplayer_core::policy::TlsVersion;
 use ldplayer_core::{Reason, RunTime, Status};
 use proptest::prelude::*;
 
@@ -97,7 +98,7 @@ fn each_class_opens_its_connections_in_its_own_way() {
 
 #[test]
 fn each_class_has_its_own_version_of_tls_and_its_own_padding() {
-    let classes = [policy(), Policy { tls12: true, padding: 0, ..policy() }];
+    let classes = [policy(), Policy { tls_version: TlsVersion::Tls12, padding: 0, ..policy() }];
     let mut network =
         Network::encrypted(policy(), &settings(), server("server.pem"), |_, message| vec![answer(message)]);
     let tls = Some(TlsClient::new(&settings(), ALPN_DOT).unwrap());

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ldplayer_core::policy::TlsVersion;
 use ldplayer_core::{Outcome, Query, Reason, Status, Transport};
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
@@ -66,7 +67,7 @@ fn a_fresh_session_takes_three_round_trips_and_a_reused_one_takes_one() {
 
 #[test]
 fn tls_1_2_takes_a_round_trip_more() {
-    let policy = Policy { tls12: true, ..policy() };
+    let policy = Policy { tls_version: TlsVersion::Tls12, ..policy() };
     let mut network = Network::encrypted(policy, &settings(), server("server.pem"), |_, message| vec![answer(message)]);
     let rows = network.replay([dot_query(0, 1, 0)]);
     assert_eq!(latencies(&rows), [8]);

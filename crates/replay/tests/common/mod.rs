@@ -5,11 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ldplayer_core::Policy;
 use ldplayer_core::message::{CLASS_IN, QueryParts, flag};
 use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
-use ldplayer_replay::{
-    DohSettings, Drain, Feed, LinkError, Monitor, Policy, Precision, Servers, Settings, Sources, run,
-};
+use ldplayer_replay::{DohSettings, Drain, Feed, LinkError, Monitor, Precision, Servers, Settings, Sources, run};
 
 pub struct Batches(pub Vec<Vec<Query>>);
 

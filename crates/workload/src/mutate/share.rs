@@ -1,5 +1,6 @@
 //! Shares of clients or of queries: drawn from the seed, and exact to within one at every point of the trace.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -77,6 +78,15 @@ impl FromStr for Share {
         Self::of(number / scale).map_err(|_| BadShare::Range(text.to_owned()))
     }
 }
+
+/// In percent, as it is read back.
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", self.0 as f64 / 1e7)
+    }
+}
+
+ldplayer_core::serde_as_text!(Share);
 
 /// What a share is a share of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

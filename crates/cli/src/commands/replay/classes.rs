@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ldplayer_core::{Transport, UnknownTransport};
-use ldplayer_replay::{PIPELINE_MOST, Policy};
+use ldplayer_core::{Policy, Transport, UnknownTransport};
 use ldplayer_workload::mutate::Share;
-use ldplayer_workload::{ClassDraws, ClientClass, Habits, TlsVersion, check_shares, read_classes};
+use ldplayer_workload::{ClassDraws, ClientClass, check_shares, read_classes};
 
 use crate::failure::Failure;
 
@@ -37,47 +36,17 @@ pub fn encrypted(classes: &[ClientClass]) -> Option<Transport> {
 
 /// The policy of each class: that of all clients, and what the class says otherwise.
 pub fn policies(classes: &[ClientClass], all: Policy) -> Vec<Policy> {
-    classes.iter().map(|class| policy(&class.habits, all)).collect()
-}
-
-fn policy(habits: &Habits, all: Policy) -> Policy {
-    Policy {
-        idle_timeout: habits.idle_timeout.unwrap_or(all.idle_timeout),
-        queries_per_connection: habits.queries_per_connection.unwrap_or(all.queries_per_connection),
-        pipeline: habits.pipeline.unwrap_or(all.pipeline).min(PIPELINE_MOST),
-        connect_timeout: habits.connect_timeout.unwrap_or(all.connect_timeout),
-        handshake_timeout: habits.handshake_timeout.unwrap_or(all.handshake_timeout),
-        nagle: habits.nagle.unwrap_or(all.nagle),
-        fast_open: habits.fast_open.unwrap_or(all.fast_open),
-        tls12: habits.tls_version.map_or(all.tls12, |version| version == TlsVersion::Tls12),
-        resumption: habits.resumption.unwrap_or(all.resumption),
-        early_data: habits.early_data.unwrap_or(all.early_data),
-        padding: habits.padding.unwrap_or(all.padding),
-        tc_fallback: habits.tc_fallback.unwrap_or(all.tc_fallback),
-    }
-    .bounded()
+    classes.iter().map(|class| class.policy.over(all).bounded()).collect()
 }
 
 /// The classes for `run.json`, as they are meant.
 pub fn config(classes: &[ClientClass], all: Policy) -> serde_json::Value {
     let class = |(class, policy): (&ClientClass, Policy)| {
-        serde_json::json!({
-            "name": class.name,
-            "share_percent": class.share.part() * 100.0,
-            "transport": class.transport.map_or("as-recorded", Transport::as_str),
-            "idle_timeout_s": policy.idle_timeout as f64 / 1e9,
-            "queries_per_connection": (policy.queries_per_connection < u32::MAX).then_some(policy.queries_per_connection),
-            "pipeline": policy.pipeline,
-            "connect_timeout_s": policy.connect_timeout as f64 / 1e9,
-            "handshake_timeout_s": policy.handshake_timeout as f64 / 1e9,
-            "nagle": policy.nagle,
-            "fast_open": policy.fast_open,
-            "tls_version": if policy.tls12 { TlsVersion::Tls12 } else { TlsVersion::Tls13 }.as_str(),
-            "resumption": policy.resumption,
-            "early_data": policy.early_data,
-            "padding": policy.padding,
-            "tc_fallback": policy.tc_fallback,
-        })
+        let mut object = serde_json::to_value(policy).unwrap_or_default();
+        object["name"] = class.name.clone().into();
+        object["share_percent"] = (class.share.part() * 100.0).into();
+        object["transport"] = class.transport.map_or("as-recorded", Transport::as_str).into();
+        object
     };
     classes.iter().zip(policies(classes, all)).map(class).collect()
 }
@@ -91,6 +60,7 @@ pub fn counts(classes: &[ClientClass], draws: Option<&ClassDraws>) -> BTreeMap<S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ldplayer_core::policy::{MAX_PIPELINE, TlsVersion};
 
     #[test]
     fn shares_are_percent_and_sum_up() {
@@ -117,8 +87,8 @@ mod tests {
         let classes = read_classes(text).unwrap();
         let all = Policy { queries_per_connection: 9, ..Policy::default() };
         let [a, b] = policies(&classes, all)[..] else { panic!("two classes") };
-        assert_eq!((a.idle_timeout, a.pipeline, a.queries_per_connection), (0, PIPELINE_MOST, 9));
-        assert_eq!((b.idle_timeout, b.pipeline, b.queries_per_connection), (Policy::IDLE_TIMEOUT, 3, 9));
+        assert_eq!((a.idle_timeout, a.pipeline, a.queries_per_connection), (0, MAX_PIPELINE, 9));
+        assert_eq!((b.idle_timeout, b.pipeline, b.queries_per_connection), (20_000_000_000, 3, 9));
         let text = "[[class]]\nname = 'a'\nshare = 1\nconnect-timeout = 1\nhandshake-timeout = 2\nnagle = true\n\
             fast-open = true\ntls-version = '1.2'\npadding = 0\ntc-fallback = true";
         let expected = Policy {
@@ -126,7 +96,7 @@ mod tests {
             handshake_timeout: 2_000_000_000,
             nagle: true,
             fast_open: true,
-            tls12: true,
+            tls_version: TlsVersion::Tls12,
             padding: 0,
             tc_fallback: true,
             ..all

@@ -2,15 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ldplayer_core::Transport;
-use ldplayer_core::time::Span;
-use ldplayer_replay::{
-    BadPath, ConnectionCounts, DohMethod, DohSettings, HTTPS_PORT, PIPELINE_MOST, Policy, QUERY_BLOCK, Servers,
-    TlsSettings, TlsTrust,
-};
+use ldplayer_core::{Policy, Transport};
+use ldplayer_replay::{BadPath, ConnectionCounts, DohMethod, DohSettings, HTTPS_PORT, Servers, TlsSettings, TlsTrust};
 use ldplayer_results::Connections;
-use ldplayer_workload::TlsVersion;
 
+use super::policy::PolicyArgs;
 use crate::failure::Failure;
 
 /// The port of DNS over TLS (RFC 7858 §3.1) and of DNS over QUIC (RFC 9250 §4.1.1).
@@ -27,30 +23,9 @@ const SYSTEM_ROOTS: [&str; 4] = [
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Connections")]
 pub struct ConnectionArgs {
-    /// Clients close a connection on which nothing has been outstanding for so long; 0 closes it with its last answer
-    #[arg(long, value_name = "S", default_value = "20s")]
-    pub idle_timeout: Span,
-    /// Clients close a connection after so many queries [default: no limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub queries_per_connection: Option<u32>,
-    /// Queries outstanding at once on a connection; the next one opens another [default: 32768, all that there are IDs for]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PIPELINE_MOST)))]
-    pub pipeline: Option<u32>,
-    /// How long a server may leave the opening of a connection without a sign of it
-    #[arg(long, value_name = "S", default_value = "5s")]
-    pub connect_timeout: Span,
-    /// How long the handshake of TLS or QUIC may take from then on
-    #[arg(long, value_name = "S", default_value = "5s")]
-    pub handshake_timeout: Span,
-    /// Ask again over TCP what was answered truncated over UDP, as a stub does; both are one query
-    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
-    pub tc_fallback: bool,
-    /// Let small segments wait for the acknowledgement of earlier ones
-    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
-    pub nagle: bool,
-    /// Send the first query with the first segment (TCP Fast Open), where the server allows it
-    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
-    pub fast_open: bool,
+    /// The connection policy.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
     /// Trust servers whose certificate leads to one in this PEM file [default: those that the system trusts]
     #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
     pub tls_ca: Option<PathBuf>,
@@ -60,20 +35,10 @@ pub struct ConnectionArgs {
     /// Name that the server is asked for and its certificate must have [default: the address asked]
     #[arg(long, value_name = "NAME")]
     pub tls_name: Option<String>,
-    /// Version of TLS
-    #[arg(long, value_name = "1.2|1.3", default_value = "1.3")]
-    pub tls_version: TlsVersion,
     /// Port of the servers for DNS over TLS, QUIC and HTTPS [default: that of --server with --transport dot, doq, doh2 or doh3,
     /// unless it is 53; else 853, and 443 over HTTPS]
     #[arg(long, value_name = "PORT")]
     pub tls_port: Option<u16>,
-    /// Send queries with the first message of a resumed session (early data of TLS 1.3, 0-RTT of QUIC), where the server allows
-    /// it; never updates and zone transfers
-    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "off", value_parser = parse_switch)]
-    pub early_data: bool,
-    /// Pad queries over encrypted transports to a multiple of N octets; on is 128 (RFC 8467). Those without EDNS stay as they are
-    #[arg(long, value_name = "on|off|N", action = clap::ArgAction::Set, default_value = "on", value_parser = parse_padding)]
-    pub padding: u16,
     /// Port of the servers for DNS over HTTPS, where it is another one than --tls-port
     #[arg(long, value_name = "PORT")]
     pub doh_port: Option<u16>,
@@ -83,29 +48,12 @@ pub struct ConnectionArgs {
     /// Path of HTTPS requests
     #[arg(long, value_name = "PATH", default_value = DohSettings::PATH, value_parser = parse_path)]
     pub doh_path: String,
-    /// Let clients resume their own TLS sessions
-    #[arg(long, value_name = "on|off", action = clap::ArgAction::Set, default_value = "on", value_parser = parse_switch)]
-    pub resumption: bool,
 }
 
 impl ConnectionArgs {
     /// The policy meant.
     pub fn policy(&self) -> Policy {
-        Policy {
-            idle_timeout: self.idle_timeout.ns(),
-            queries_per_connection: self.queries_per_connection.unwrap_or(u32::MAX),
-            pipeline: self.pipeline.unwrap_or(PIPELINE_MOST),
-            connect_timeout: self.connect_timeout.ns(),
-            handshake_timeout: self.handshake_timeout.ns(),
-            nagle: self.nagle,
-            fast_open: self.fast_open,
-            tls12: self.tls_version == TlsVersion::Tls12,
-            resumption: true,
-            early_data: self.early_data,
-            padding: self.padding,
-            tc_fallback: self.tc_fallback,
-        }
-        .bounded()
+        self.policy.0.over(Policy::default()).bounded()
     }
 
     /// How TLS is used, where queries may go over it: `all` of them do, or those recorded so where it was said whom to trust.
@@ -119,7 +67,7 @@ impl ConnectionArgs {
         Ok(Some(TlsSettings {
             trust: self.trust()?,
             name: name.map_err(|error| anyhow::anyhow!("--tls-name: {error}"))?,
-            resumption: self.resumption,
+            resumption: true,
         }))
     }
 
@@ -152,26 +100,18 @@ impl ConnectionArgs {
 
     /// The policy for `run.json`.
     pub fn config(&self) -> serde_json::Value {
-        let policy = self.policy();
-        serde_json::json!({
-            "idle_timeout_s": policy.idle_timeout as f64 / 1e9,
-            "queries_per_connection": self.queries_per_connection,
-            "pipeline": policy.pipeline,
-            "connect_timeout_s": policy.connect_timeout as f64 / 1e9,
-            "handshake_timeout_s": policy.handshake_timeout as f64 / 1e9,
-            "tc_fallback": policy.tc_fallback,
-            "nagle": policy.nagle,
-            "fast_open": policy.fast_open,
+        let mut config = serde_json::to_value(self.policy()).unwrap_or_default();
+        let more = serde_json::json!({
             "tls_ca": self.tls_ca,
             "tls_insecure": self.tls_insecure,
             "tls_name": self.tls_name,
-            "tls_version": self.tls_version.as_str(),
-            "resumption": self.resumption,
-            "early_data": policy.early_data,
-            "padding": policy.padding,
             "doh_method": self.doh_method.as_str(),
             "doh_path": self.doh_path,
-        })
+        });
+        if let (Some(config), serde_json::Value::Object(more)) = (config.as_object_mut(), more) {
+            config.extend(more);
+        }
+        config
     }
 }
 
@@ -195,19 +135,6 @@ pub fn summary(counts: &ConnectionCounts) -> Connections {
     }
 }
 
-/// Octets of a block; 0 is none.
-fn parse_padding(word: &str) -> Result<u16, String> {
-    match word {
-        "on" => Ok(QUERY_BLOCK),
-        "off" => Ok(0),
-        _ => word
-            .parse()
-            .ok()
-            .filter(|octets| (1..=4_096).contains(octets))
-            .ok_or_else(|| "use on, off or 1 to 4096".to_owned()),
-    }
-}
-
 fn parse_method(word: &str) -> Result<DohMethod, String> {
     match word {
         "post" => Ok(DohMethod::Post),
@@ -220,17 +147,10 @@ fn parse_path(word: &str) -> Result<String, BadPath> {
     DohSettings::new(DohMethod::Post, word).map(|settings| settings.path().to_owned())
 }
 
-fn parse_switch(word: &str) -> Result<bool, String> {
-    match word {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("use on or off".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ldplayer_core::policy::KEYS;
 
     #[test]
     fn the_engine_s_accounts_are_all_in_the_summary() {
@@ -274,13 +194,22 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_on_or_off() {
-        assert_eq!((parse_switch("on"), parse_switch("off")), (Ok(true), Ok(false)));
-        assert!(parse_switch("yes").is_err());
-        let typed = <Typed as clap::Parser>::parse_from("x --nagle on --tc-fallback on --resumption off".split(' '));
-        let policy = typed.connections.policy();
-        assert_eq!(["on", "off", "468"].map(parse_padding), [Ok(128), Ok(0), Ok(468)]);
-        assert!(["0", "4097", "yes"].iter().all(|word| parse_padding(word).is_err()) && policy.padding == 128);
-        assert!(policy.nagle && policy.tc_fallback && !policy.fast_open && !typed.connections.resumption);
+    fn every_key_of_the_policy_is_an_option() {
+        let typed = <Typed as clap::Parser>::parse_from(
+            "x --nagle on --tc-fallback on --resumption off --padding 468".split(' '),
+        );
+        let expected = Policy { nagle: true, tc_fallback: true, resumption: false, padding: 468, ..Policy::default() };
+        assert_eq!(typed.connections.policy(), expected);
+        let refusal = |words: &str| match <Typed as clap::Parser>::try_parse_from(words.split(' ')) {
+            Ok(_) => panic!("{words} was taken"),
+            Err(error) => error.to_string(),
+        };
+        assert!(refusal("x --nagle yes").contains("on or off"));
+        assert!(refusal("x --pipeline 0").contains("from 1 to 32768"));
+        let mut command = <Typed as clap::CommandFactory>::command();
+        let help = command.render_long_help().to_string();
+        for key in KEYS {
+            assert!(help.contains(&format!("--{} <{}>", key.option(), key.kind.placeholder())), "{}", key.name);
+        }
     }
 }

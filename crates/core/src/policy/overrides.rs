@@ -1,0 +1,180 @@
+//! Policies in files: overrides as maps of the keys that are given, policies as all of them with units in their names.
+
+use std::fmt;
+
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+
+use super::{BadValue, KEYS, Key, Policy, PolicyOverrides, Value};
+use crate::text;
+use crate::time::NS_PER_S;
+
+impl PolicyOverrides {
+    /// Gives a key a value as it is written.
+    ///
+    /// # Errors
+    /// What the key allows.
+    pub fn set(&mut self, key: &Key, text: &str) -> Result<(), BadValue> {
+        key.kind.parse(text).map(|value| (key.write_override)(self, value))
+    }
+
+    /// The keys that are given, with their values.
+    pub fn given(&self) -> impl Iterator<Item = (&'static Key, Value)> {
+        KEYS.iter().filter_map(|key| Some((key, (key.read_override)(self)?)))
+    }
+}
+
+/// A map from keys with underscores to values as they are written.
+impl Serialize for PolicyOverrides {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in self.given() {
+            map.serialize_entry(key.name, &value)?;
+        }
+        map.end()
+    }
+}
+
+/// From a map whose every key is known; it may be the rest of a larger one that this one is flattened into.
+impl<'de> Deserialize<'de> for PolicyOverrides {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Keys)
+    }
+}
+
+struct Keys;
+
+impl<'de> Visitor<'de> for Keys {
+    type Value = PolicyOverrides;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of how clients use connections")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PolicyOverrides, A::Error> {
+        let mut overrides = PolicyOverrides::default();
+        while let Some(name) = map.next_key::<String>()? {
+            let key = Key::find(&name).ok_or_else(|| A::Error::custom(format_args!("unknown key `{name}`")))?;
+            let Text(text) = map.next_value()?;
+            overrides.set(key, &text).map_err(|error| A::Error::custom(format_args!("`{name}`: {error}")))?;
+        }
+        Ok(overrides)
+    }
+}
+
+/// A text, a number, or true or false, as text.
+#[derive(Deserialize)]
+struct Text(#[serde(deserialize_with = "text::deserialize")] String);
+
+/// A count as a number, on and off as true and false, all else as text: what reads back.
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Count(count) if count < u32::MAX => serializer.serialize_u32(count),
+            Self::Switch(on) => serializer.serialize_bool(on),
+            Self::Padding(octets) => serializer.serialize_u16(octets),
+            other => serializer.collect_str(&other),
+        }
+    }
+}
+
+/// Every key as run.json has it: durations in seconds under names that end in `_s`, no limit as null.
+impl Serialize for Policy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(KEYS.len()))?;
+        for key in KEYS {
+            match key.value(self) {
+                Value::Span(ns) => {
+                    map.serialize_entry(&seconds(key.name), &(ns as f64 / NS_PER_S as f64))?;
+                }
+                Value::Count(u32::MAX) => map.serialize_entry(key.name, &None::<u32>)?,
+                value => map.serialize_entry(key.name, &value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// The reverse of [`Policy`]'s serialization; keys that are missing have their default.
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AllKeys)
+    }
+}
+
+struct AllKeys;
+
+impl<'de> Visitor<'de> for AllKeys {
+    type Value = Policy;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of how clients used connections")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Policy, A::Error> {
+        let mut overrides = PolicyOverrides::default();
+        while let Some(name) = map.next_key::<String>()? {
+            let value = map.next_value::<Option<Text>>()?;
+            let name = name.strip_suffix("_s").unwrap_or(&name);
+            // A newer version may tell more than this one knows.
+            let (Some(key), Some(Text(text))) = (Key::find(name), value) else { continue };
+            overrides.set(key, &text).map_err(|error| A::Error::custom(format_args!("`{name}`: {error}")))?;
+        }
+        Ok(overrides.over(Policy::default()))
+    }
+}
+
+fn seconds(name: &str) -> String {
+    format!("{name}_s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::TlsVersion;
+
+    fn some() -> PolicyOverrides {
+        PolicyOverrides {
+            idle_timeout: Some(1_500_000_000),
+            pipeline: Some(3),
+            nagle: Some(true),
+            tls_version: Some(TlsVersion::Tls12),
+            padding: Some(0),
+            ..PolicyOverrides::default()
+        }
+    }
+
+    #[test]
+    fn overrides_are_read_back_from_what_they_say() {
+        let text = serde_json::to_string(&some()).unwrap();
+        assert_eq!(text, r#"{"idle_timeout":"1.5s","pipeline":3,"nagle":true,"tls_version":"1.2","padding":0}"#);
+        assert_eq!(serde_json::from_str::<PolicyOverrides>(&text).unwrap(), some());
+    }
+
+    #[test]
+    fn a_policy_is_read_back_from_run_json() {
+        let policy = PolicyOverrides { queries_per_connection: Some(7), ..some() }.over(Policy::default());
+        let text = serde_json::to_string(&policy).unwrap();
+        assert!(text.contains(r#""idle_timeout_s":1.5,"queries_per_connection":7"#), "{text}");
+        assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), policy);
+        let text = serde_json::to_string(&Policy::default()).unwrap();
+        assert!(text.contains(r#""queries_per_connection":null"#), "{text}");
+        assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), Policy::default());
+    }
+
+    #[test]
+    fn unknown_keys_and_values_are_errors() {
+        let refusal = |text: &str| serde_json::from_str::<PolicyOverrides>(text).unwrap_err().to_string();
+        assert!(refusal(r#"{"idle": 3}"#).contains("unknown key `idle`"));
+        assert!(refusal(r#"{"pipeline": 0}"#).contains("`pipeline`: `0` is not a whole number from 1 to 32768"));
+        assert!(refusal(r#"{"pipeline": [1]}"#).contains("a text, a number, true or false"));
+    }
+
+    #[test]
+    fn what_is_given_first_wins() {
+        let below = PolicyOverrides { pipeline: Some(9), early_data: Some(true), ..PolicyOverrides::default() };
+        let all = some().or(below).over(Policy::default());
+        assert_eq!((all.pipeline, all.early_data, all.nagle), (3, true, true));
+    }
+}

@@ -1,0 +1,90 @@
+//! Values that files hold as they are written on the command line: serde by `Display` and `FromStr`.
+
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use serde::de::{Deserializer, Error, Visitor};
+
+/// Implements `Serialize` by `Display`, and `Deserialize` by `FromStr` from a text, a number, or true or false.
+///
+/// The type's crate needs serde.
+#[macro_export]
+macro_rules! serde_as_text {
+    ($($type:ty),* $(,)?) => {$(
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::text::deserialize(deserializer)
+            }
+        }
+    )*};
+}
+
+/// Reads a value from a text, a number, or true or false, as `FromStr` does from its text.
+///
+/// # Errors
+/// What `FromStr` says of it.
+pub fn deserialize<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr,
+    T::Err: Display,
+{
+    deserializer.deserialize_any(Scalar(PhantomData))
+}
+
+struct Scalar<T>(PhantomData<T>);
+
+impl<T: FromStr> Visitor<'_> for Scalar<T>
+where
+    T::Err: Display,
+{
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, a number, true or false")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<T, E> {
+        self.visit_str(if value { "true" } else { "false" })
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<T, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<T, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<T, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<T, E> {
+        value.parse().map_err(E::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::time::Span;
+    use crate::{Cidr, Transport};
+
+    #[test]
+    fn values_are_written_as_on_the_command_line() {
+        let span: Span = serde_json::from_str("1.5").unwrap();
+        assert_eq!(serde_json::to_string(&span).unwrap(), r#""1.5s""#);
+        let block: Cidr = serde_json::from_str(r#""192.0.2.0/24""#).unwrap();
+        assert_eq!(serde_json::to_string(&block).unwrap(), r#""192.0.2.0/24""#);
+        assert_eq!(serde_json::from_str::<Transport>(r#""dot""#).unwrap(), Transport::Dot);
+        assert!(serde_json::from_str::<Transport>("7").unwrap_err().to_string().contains("unknown transport `7`"));
+        assert!(serde_json::from_str::<Span>("[1]").unwrap_err().to_string().contains("a text, a number"));
+    }
+}
