@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Output};
 
+use ldplayer_core::damage::Tally;
 use ldplayer_core::{Outcome, Query, RunTime, Status, TraceTime, Transport};
 use ldplayer_results::{Recorder, RunEnd, RunSetup, VerdictLimits};
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ fn run(dir: &Path, trace_queries: u64) {
         connections: None,
         limits: VerdictLimits::HIGH,
         stalls: Value::Null,
-        tally: Value::Null,
+        tally: Tally::default(),
     };
     let mut recorder = Recorder::create(dir, false, setup).unwrap();
     recorder.record(0, &(0..3).map(answered).collect::<Vec<_>>()).unwrap();

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cidr;
+pub mod damage;
 pub mod histogram;
 pub mod message;
 pub mod name;

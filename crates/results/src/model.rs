@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ldplayer_core::damage::Tally;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -50,8 +51,8 @@ pub struct RunReport {
     pub warnings: Vec<Warning>,
     /// Host stalls seen by workers.
     pub stalls: Value,
-    /// Damage found in the trace.
-    pub tally: Value,
+    /// What was read of the trace, and what of it could not be; `None` until the run has ended.
+    pub tally: Option<Tally>,
 }
 
 /// Whether the run can be trusted, and every check behind that.

@@ -48,7 +48,7 @@ fn render(report: &RunReport, figures: &str) -> Result<String, minijinja::Error>
         facts => Value::from(Serde(facts(report))),
         config => Value::from(Serde(lines(&report.config))),
         environment => Value::from(Serde(lines(&report.environment))),
-        tally => Value::from(Serde(lines(&report.tally))),
+        tally => Value::from(Serde(lines(&serde_json::to_value(&report.tally).unwrap_or_default()))),
         stalls => Value::from(Serde(lines(&report.stalls))),
     })
 }

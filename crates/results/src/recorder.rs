@@ -87,7 +87,7 @@ impl Recorder {
         self.report.state = if end.interrupted { State::Interrupted } else { State::Complete };
         self.report.limits = end.limits;
         self.report.stalls = end.stalls;
-        self.report.tally = end.tally;
+        self.report.tally = Some(end.tally);
         self.report.summary = analysis.summary.clone();
         self.report.summary.queries.trace = Some(end.trace_queries);
         self.report.summary.clients.by_class = end.class_clients;

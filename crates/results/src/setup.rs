@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ldplayer_core::TraceTime;
+use ldplayer_core::damage::Tally;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Connections;
@@ -46,8 +47,8 @@ pub struct RunEnd {
     pub limits: VerdictLimits,
     /// Host stalls seen by workers; kept as they are in `run.json`.
     pub stalls: serde_json::Value,
-    /// Damage found in the trace; kept as it is in `run.json`.
-    pub tally: serde_json::Value,
+    /// What was read of the trace, and what of it could not be.
+    pub tally: Tally,
 }
 
 /// A doubt about the run, with what the user can do about it.

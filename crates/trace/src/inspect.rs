@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ldplayer_core::damage::Counts;
 use ldplayer_core::message::Edns;
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Message, TraceTime, Transaction, Transport};
@@ -93,11 +94,11 @@ pub struct Summary {
     /// Which of the counts of different values are estimates (within 2.5 %), since there are more than a million.
     pub estimated: Vec<&'static str>,
     /// Foreign or unusable packets by reason.
-    pub skipped: BTreeMap<&'static str, u64>,
+    pub skipped: Counts,
     /// Kinds of messages that the format tells apart.
-    pub kinds: BTreeMap<&'static str, u64>,
+    pub kinds: Counts,
     /// What the format did not keep, by the transactions that a default was taken for.
-    pub lost: BTreeMap<&'static str, u64>,
+    pub lost: Counts,
     /// Damage by reason, with the first place.
     pub damaged: Vec<Damage>,
 }
@@ -247,7 +248,7 @@ impl fmt::Display for Summary {
         table(f, "rcodes", &self.rcodes)?;
         table(f, "opcodes", &self.opcodes)?;
         for (label, words) in [("kinds", &self.kinds), ("skipped", &self.skipped)] {
-            table(f, label, &words.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect())?;
+            table(f, label, &words.iter().map(|(word, count)| (word.to_string(), *count)).collect())?;
         }
         let lost: Vec<String> = self.lost.iter().map(|(what, count)| format!("{what} {count}")).collect();
         if !lost.is_empty() {
@@ -285,7 +286,7 @@ fn table(f: &mut fmt::Formatter<'_>, label: &str, counts: &BTreeMap<String, u64>
 }
 
 fn damage_line(f: &mut fmt::Formatter<'_>, damage: &Damage) -> fmt::Result {
-    let Damage { reason, count, first } = damage;
+    let Damage { reason, count, first, .. } = damage;
     let place = format_args!("{}, packet or line {}, offset {}", first.file, first.packet, first.offset);
     line(f, "damaged", format_args!("{reason} {count}, first in {place}"))
 }
@@ -364,7 +365,11 @@ mod tests {
     #[test]
     fn the_text_names_damage_and_its_place() {
         let mut tally = Tally::default();
-        tally.damage("bad_type", || crate::Place { file: "t.tsv".into(), packet: 7, offset: 90 });
+        tally.damage(ldplayer_core::damage::Flaw::BadType, 0, || crate::Place {
+            file: "t.tsv".into(),
+            packet: 7,
+            offset: 90,
+        });
         tally.lose("client_port");
         let text = three().summary(&tally).to_string();
         assert!(text.contains("not kept      client_port 1\n"), "{text}");

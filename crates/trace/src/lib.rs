@@ -13,14 +13,14 @@ mod inspect;
 mod packet;
 mod pair;
 mod record;
+mod refused;
 mod sink;
 mod source;
-mod tally;
 
 pub use distinct::EXACT_LIMIT;
 pub use error::TraceError;
 pub use inspect::{Families, Inspector, Summary};
+pub use ldplayer_core::damage::{Damage, Place, Tally};
 pub use record::Recording;
 pub use sink::{Format, Sink, UnknownFormat, Written, create};
 pub use source::{DNS_PORT, Input, OpenOptions, Role, Source, UnknownRole, open, unknown_server};
-pub use tally::{Damage, Place, Tally};

@@ -5,15 +5,6 @@ pub(crate) mod ip;
 pub(crate) mod link;
 pub(crate) mod tcp;
 
-/// Why a packet gives no message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// It is fine, but nothing for us.
-    Foreign(&'static str),
-    /// It is damaged.
-    Damaged(&'static str),
-}
-
 /// A 16-bit big-endian word, if it is there.
 pub(crate) fn word(octets: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*octets.get(at)?, *octets.get(at + 1)?]))

@@ -85,7 +85,7 @@ fn a_file_cut_off_is_refused_or_says_so() {
     let octets = octets();
     for end in (8..octets.len()).step_by(997) {
         match read_octets(&octets[..end]) {
-            Ok((_, tally)) => assert_eq!(tally.damaged[0].reason, "truncated_capture", "{end}"),
+            Ok((_, tally)) => assert_eq!(tally.damaged[0].reason.as_str(), "truncated_capture", "{end}"),
             Err(error) => assert!(error.to_string().contains("damaged preamble"), "{end}: {error}"),
         }
     }

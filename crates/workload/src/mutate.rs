@@ -20,6 +20,7 @@ mod share;
 use std::net::IpAddr;
 
 use bytes::{Bytes, BytesMut};
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::{TraceTime, Transaction};
 use ldplayer_trace::{Place, Source, Tally, TraceError};
 
@@ -310,7 +311,7 @@ impl Source for Mutated {
         }
         self.tally.clone_from(self.inner.tally());
         for _ in 0..self.mutator.late() {
-            self.tally.damage("out_of_order", || Place { file: "the rules' output".into(), packet: 0, offset: 0 });
+            self.tally.damage(Flaw::OutOfOrder, 0, || Place { file: "the rules' output".into(), packet: 0, offset: 0 });
         }
         Ok(more)
     }

@@ -111,7 +111,7 @@ pub(super) fn account(format: Format, tally: &Tally, written: &Written) {
     for (what, count) in &tally.lost {
         eprintln!("not kept in the input: {what} {count} times, so that a default stands there");
     }
-    for Damage { reason, count, first } in &tally.damaged {
+    for Damage { reason, count, first, .. } in &tally.damaged {
         let (file, packet, offset) = (&first.file, first.packet, first.offset);
         eprintln!("damaged: {reason} {count}, first in {file}, packet or line {packet}, offset {offset}");
     }

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use ldplayer_core::TraceTime;
+use ldplayer_core::damage::Flaw;
 use ldplayer_net::awake::Awake;
 use ldplayer_net::clock;
 use ldplayer_replay::{Drain, Ended, LinkError, Monitor, Precision};
@@ -78,7 +79,7 @@ fn finish(
     mut warnings: Vec<Warning>,
 ) -> Result<RunReport, Failure> {
     warnings.extend(warnings::of(&ended, plan, &telemetry));
-    let out_of_order = feed.map_or(0, |feed| feed.tally().damage_count("out_of_order"));
+    let out_of_order = feed.map_or(0, |feed| feed.tally().damage_count(Flaw::OutOfOrder));
     warnings.extend(warnings::out_of_order(out_of_order));
     let report = recorder.finish(RunEnd {
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
@@ -89,7 +90,7 @@ fn finish(
         connections: Some(connections::summary(&monitor.connections())),
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),
-        tally: feed.map(|feed| feed::tally(feed.tally())).unwrap_or_default(),
+        tally: feed.map(|feed| feed.tally().clone()).unwrap_or_default(),
     })?;
     // What was measured is kept and reported; the error still decides the exit status.
     match ended.drain_error.or(ended.feed_error) {

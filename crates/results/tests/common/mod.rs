@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
+use ldplayer_core::damage::Tally;
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Outcome, Reason, RunTime, Status, TraceTime, Transport};
 use ldplayer_results::{
@@ -195,7 +196,7 @@ pub fn end(queries: u64) -> RunEnd {
         connections: None,
         limits: VerdictLimits::HIGH,
         stalls: json!({ "count": 2, "longest_ms": 7.5 }),
-        tally: json!({ "packets": 100_000, "skipped": { "not_dns_port": 12 } }),
+        tally: Tally { packets: 100_000, skipped: [("not_dns_port".into(), 12)].into(), ..Tally::default() },
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Refused, long, word};
+use ldplayer_core::damage::Flaw;
+
+use super::{long, word};
+use crate::refused::Refused;
 
 /// Protocol number of TCP.
 pub(crate) const TCP: u8 = 6;
@@ -42,8 +45,8 @@ pub(crate) struct Fragment {
 /// Reads the IP header at the start of `octets`.
 pub(crate) fn parse(octets: &[u8]) -> Result<Packet<'_>, Refused> {
     match octets.first().map(|first| first >> 4) {
-        Some(4) => parse_v4(octets).ok_or(Refused::Damaged("bad_ip_header")),
-        Some(6) => parse_v6(octets).ok_or(Refused::Damaged("bad_ip_header")),
+        Some(4) => parse_v4(octets).ok_or(Refused::Damaged(Flaw::BadIpHeader)),
+        Some(6) => parse_v6(octets).ok_or(Refused::Damaged(Flaw::BadIpHeader)),
         _ => Err(Refused::Foreign("not_ip")),
     }
 }

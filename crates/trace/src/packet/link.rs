@@ -1,6 +1,9 @@
 //! Link layers: what stands before the IP header, by the link type of the capture (LINKTYPE_ registry).
 
-use super::{Refused, word};
+use ldplayer_core::damage::Flaw;
+
+use super::word;
+use crate::refused::Refused;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -33,7 +36,7 @@ fn null(frame: &[u8]) -> Result<&[u8], Refused> {
 /// An EtherType at `at`, after any VLAN tags.
 fn ethernet_type(frame: &[u8], mut at: usize) -> Result<&[u8], Refused> {
     for _ in 0..=MAX_TAGS {
-        match word(frame, at).ok_or(Refused::Damaged("short_frame"))? {
+        match word(frame, at).ok_or(Refused::Damaged(Flaw::ShortFrame))? {
             ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => return rest(frame, at + 2),
             tag if VLAN.contains(&tag) => at += 4,
             _ => return Err(Refused::Foreign("not_ip")),
@@ -45,7 +48,7 @@ fn ethernet_type(frame: &[u8], mut at: usize) -> Result<&[u8], Refused> {
 /// PPP, with or without HDLC address and control, protocol of one or two octets.
 fn ppp(frame: &[u8]) -> Result<&[u8], Refused> {
     let at = if frame.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
-    let protocol = word(frame, at).ok_or(Refused::Damaged("short_frame"))?;
+    let protocol = word(frame, at).ok_or(Refused::Damaged(Flaw::ShortFrame))?;
     match (protocol, protocol >> 8) {
         (PPP_IPV4 | PPP_IPV6, _) => rest(frame, at + 2),
         (_, PPP_IPV4 | PPP_IPV6) => rest(frame, at + 1),
@@ -55,7 +58,7 @@ fn ppp(frame: &[u8]) -> Result<&[u8], Refused> {
 
 /// Linux cooked capture v2: the protocol comes first, the payload after 20 octets.
 fn sll2(frame: &[u8]) -> Result<&[u8], Refused> {
-    match word(frame, 0).ok_or(Refused::Damaged("short_frame"))? {
+    match word(frame, 0).ok_or(Refused::Damaged(Flaw::ShortFrame))? {
         ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => rest(frame, 20),
         // The tag control follows the header.
         tag if VLAN.contains(&tag) => ethernet_type(frame, 22),
@@ -64,7 +67,7 @@ fn sll2(frame: &[u8]) -> Result<&[u8], Refused> {
 }
 
 fn rest(frame: &[u8], at: usize) -> Result<&[u8], Refused> {
-    frame.get(at..).filter(|packet| !packet.is_empty()).ok_or(Refused::Damaged("short_frame"))
+    frame.get(at..).filter(|packet| !packet.is_empty()).ok_or(Refused::Damaged(Flaw::ShortFrame))
 }
 
 #[cfg(test)]
@@ -107,7 +110,7 @@ mod tests {
         assert_eq!(network(1, &frame(&[&[0; 12][..], &[8, 6]].concat())), Err(Refused::Foreign("not_ip")));
         assert_eq!(network(147, &[0; 60]), Err(Refused::Foreign("link_type")));
         for link in [0, 1, 9, 101, 113, 276] {
-            assert_eq!(network(link, &[]), Err(Refused::Damaged("short_frame")), "link type {link}");
+            assert_eq!(network(link, &[]), Err(Refused::Damaged(Flaw::ShortFrame)), "link type {link}");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use hashbrown::HashMap;
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::message::HEADER;
 
 use super::{long, word};
@@ -68,12 +69,12 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// The stable word for the accounts.
-    pub const fn reason(self) -> &'static str {
+    /// Its name in the accounts.
+    pub const fn flaw(self) -> Flaw {
         match self {
-            Self::Gap => "tcp_gap",
-            Self::BadLength => "tcp_bad_length",
-            Self::MidStream => "tcp_mid_stream",
+            Self::Gap => Flaw::TcpGap,
+            Self::BadLength => Flaw::TcpBadLength,
+            Self::MidStream => Flaw::TcpMidStream,
         }
     }
 }

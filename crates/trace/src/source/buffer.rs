@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use ldplayer_core::damage::Flaw;
+
 use crate::Place;
 
 /// Octets asked for at a time.
@@ -56,8 +58,8 @@ impl Buffer {
     }
 
     /// The word for a stream that ends within a record: it was cut off, or what comes next could not be read.
-    pub fn cut_reason(&self) -> &'static str {
-        if self.error.is_some() { "unreadable_rest" } else { "truncated_capture" }
+    pub fn cut_reason(&self) -> Flaw {
+        if self.error.is_some() { Flaw::UnreadableRest } else { Flaw::TruncatedCapture }
     }
 
     /// Takes `count` octets that were looked at before.
@@ -78,6 +80,11 @@ impl Buffer {
         let count = count.min(self.to - self.from);
         self.from += count;
         self.passed += count as u64;
+    }
+
+    /// Octets of the stream before the window.
+    pub fn passed(&self) -> u64 {
+        self.passed
     }
 
     /// Where the window begins.

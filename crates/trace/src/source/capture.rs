@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 
 use super::buffer::Buffer;
@@ -14,8 +15,9 @@ use super::sort::{Sorted, Window};
 use super::{BATCH_OCTETS, OpenOptions, Source};
 use crate::packet::defrag::Defrag;
 use crate::packet::tcp::{Flow, Reassembly, Segment, Sink, Trouble};
-use crate::packet::{Refused, ip, link, word};
+use crate::packet::{ip, link, word};
 use crate::pair::{Pairing, Room, Seen};
+use crate::refused::{Refused, count_message};
 use crate::{Place, Tally, TraceError};
 
 /// Transactions in a batch.
@@ -148,7 +150,7 @@ impl Decoder {
             Refused::Damaged(reason) => {
                 let name = &self.name;
                 let place = || Place { file: name.clone(), packet: frame.number, offset: frame.offset };
-                self.tally.damage(reason, place);
+                self.tally.damage(reason, 0, place);
             }
         }
     }
@@ -161,14 +163,14 @@ impl Decoder {
         let whole = self.defrag.add(&packet, fragment, frame);
         self.refuse_abandoned();
         let whole = whole.ok_or(Refused::Foreign("fragment"))?;
-        let (protocol, payload) = ip::whole(&packet, &whole).ok_or(Refused::Damaged("bad_ip_header"))?;
+        let (protocol, payload) = ip::whole(&packet, &whole).ok_or(Refused::Damaged(Flaw::BadIpHeader))?;
         self.payload(frame, &ip::Packet { cut: false, protocol, ..packet }, payload)
     }
 
     /// Counts the datagrams of which parts lack, each at its first part.
     fn refuse_abandoned(&mut self) {
         for frame in std::mem::take(&mut self.defrag.abandoned) {
-            self.refuse(&frame, Refused::Damaged("fragments_lack"));
+            self.refuse(&frame, Refused::Damaged(Flaw::FragmentsLack));
         }
     }
 
@@ -180,13 +182,13 @@ impl Decoder {
         };
         match packet.protocol {
             ip::UDP => {
-                let ports = word(payload, 0).zip(word(payload, 2)).ok_or(Refused::Damaged("short_packet"))?;
+                let ports = word(payload, 0).zip(word(payload, 2)).ok_or(Refused::Damaged(Flaw::ShortPacket))?;
                 self.wanted(ports.0, ports.1)?;
                 let message = udp_payload(payload, packet.cut)?;
                 self.message(&ends(ports.0, ports.1), Transport::Udp, None, message)
             }
             ip::TCP => {
-                let segment = Segment::parse(payload).ok_or(Refused::Damaged("short_packet"))?;
+                let segment = Segment::parse(payload).ok_or(Refused::Damaged(Flaw::ShortPacket))?;
                 self.wanted(segment.source, segment.destination)?;
                 self.segment(&ends(segment.source, segment.destination), &segment)
             }
@@ -214,11 +216,11 @@ impl Decoder {
         stream: Option<u64>,
         octets: &[u8],
     ) -> Result<(), Refused> {
-        let message = Message::new(octets).ok_or(Refused::Damaged("short_message"))?;
+        let message = Message::new(octets).ok_or(Refused::Damaged(Flaw::ShortMessage))?;
         let time = TraceTime(carrier.frame.time_ns);
         let seen = Seen { time, from: carrier.from, to: carrier.to, transport, stream, octets };
         self.pairing.add(&seen, &message);
-        self.tally.count_message(&message)
+        count_message(&mut self.tally, &message)
     }
 
     fn finish(&mut self) {
@@ -241,17 +243,17 @@ impl Sink for FromTcp<'_> {
     }
 
     fn trouble(&mut self, flow: &Flow, trouble: Trouble) {
-        self.0.refuse(&flow.frame, Refused::Damaged(trouble.reason()));
+        self.0.refuse(&flow.frame, Refused::Damaged(trouble.flaw()));
     }
 }
 
 /// The payload of a UDP datagram (RFC 768), without what follows it in the packet.
 fn udp_payload(datagram: &[u8], cut: bool) -> Result<&[u8], Refused> {
-    let length = usize::from(word(datagram, 4).ok_or(Refused::Damaged("short_packet"))?);
+    let length = usize::from(word(datagram, 4).ok_or(Refused::Damaged(Flaw::ShortPacket))?);
     // A length of 0 is a jumbogram (RFC 2675) or left to the network card: then all of the packet counts.
     let length = if length == 0 { datagram.len() } else { length };
     if cut || length > datagram.len() {
-        return Err(Refused::Damaged("truncated_packet"));
+        return Err(Refused::Damaged(Flaw::TruncatedPacket));
     }
-    datagram.get(8..length).ok_or(Refused::Damaged("short_packet"))
+    datagram.get(8..length).ok_or(Refused::Damaged(Flaw::ShortPacket))
 }

@@ -11,6 +11,7 @@ mod transactions;
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transaction;
+use ldplayer_core::damage::Flaw;
 use minicbor::Decoder;
 
 use self::cbor::NoItem;
@@ -118,9 +119,9 @@ impl Cdns {
         self.left = self.left.map(|left| left - 1);
         let Ok(length) = found else {
             self.ended = true;
-            let reason = if found == Err(NoItem::Broken) { "bad_block" } else { self.buffer.cut_reason() };
+            let reason = if found == Err(NoItem::Broken) { Flaw::BadBlock } else { self.buffer.cut_reason() };
             let name = &self.name;
-            self.transactions.tally.damage(reason, || place.named(name));
+            self.transactions.tally.damage(reason, 0, || place.named(name));
             return match self.buffer.error() {
                 Some(source) if self.blocks == 1 => Err(TraceError::File { path: self.path.clone(), source }),
                 _ => Ok(()),
@@ -129,7 +130,7 @@ impl Cdns {
         let octets = self.buffer.take(length).to_vec();
         if let Err(reason) = self.transactions.take_block(octets, place) {
             let name = &self.name;
-            self.transactions.tally.damage(reason, || place.named(name));
+            self.transactions.tally.damage(reason, length as u64, || place.named(name));
         }
         Ok(())
     }

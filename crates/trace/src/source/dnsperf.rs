@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::message::{CLASS_IN, Question, flag};
 use ldplayer_core::{TraceTime, Transaction, Transport};
 
-use super::text::{Flaw, LineParser};
+use super::text::LineParser;
 use super::tsv::{DNS_PORT, unknown_server};
 use crate::columns::{Columns, Composer, parse_name, parse_type};
 
@@ -23,15 +24,15 @@ pub(crate) struct Queries {
 }
 
 impl LineParser for Queries {
-    fn parse(&mut self, line: &str) -> Result<Transaction, Flaw> {
-        let (name, qtype) = split(line).ok_or("wrong_number_of_columns")?;
-        parse_name(name, &mut self.name).map_err(|_| "bad_name")?;
-        let qtype = parse_type(qtype).ok_or("bad_type")?;
+    fn parse(&mut self, line: &str) -> Result<Option<Transaction>, Flaw> {
+        let (name, qtype) = split(line).ok_or(Flaw::WrongNumberOfColumns)?;
+        parse_name(name, &mut self.name).map_err(|_| Flaw::BadName)?;
+        let qtype = parse_type(qtype).ok_or(Flaw::BadType)?;
         let question = Some(Question { name: &self.name, qtype, qclass: CLASS_IN });
         let query = self.composer.compose(&Columns { question, flags: flag::RD, edns: None }, self.read as u16);
         let time = TraceTime(self.read * GAP);
         self.read += 1;
-        Ok(Transaction {
+        Ok(Some(Transaction {
             time,
             client: SocketAddr::new(CLIENT, 0),
             server: SocketAddr::new(unknown_server(CLIENT), DNS_PORT),
@@ -40,7 +41,7 @@ impl LineParser for Queries {
             query: Some(query),
             response: None,
             response_delay: None,
-        })
+        }))
     }
 
     /// dnsperf knows `;` only, and names that begin with `#` are asked: such a line is a comment unless it is a query.
@@ -77,7 +78,7 @@ mod tests {
         let (all, tally) = read_all(b"; head\nwww.example A\n\n# more\na\\.b.example.\tTYPE65\nx y z\n. NS\n");
         let times: Vec<i64> = all.iter().map(|row| row.time.0).collect();
         assert_eq!(times, [0, GAP, 2 * GAP]);
-        assert_eq!((tally.damaged[0].reason, tally.damaged[0].first.packet), ("wrong_number_of_columns", 6));
+        assert_eq!((tally.damaged[0].reason.as_str(), tally.damaged[0].first.packet), ("wrong_number_of_columns", 6));
         let message = Message::new(all[1].query.as_ref().unwrap()).unwrap();
         assert_eq!(message.question().unwrap().name, b"\x03a.b\x07example\0");
         assert_eq!((message.flags(), all[1].client), (flag::RD, "127.0.0.1:0".parse().unwrap()));

@@ -4,8 +4,10 @@
 
 mod record;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::{Message, Transaction};
 
 use self::record::Record;
@@ -15,8 +17,8 @@ use super::framestream::Frames;
 use super::role::{KINDS, Role};
 use super::sort::{Sorted, Window};
 use super::{BATCH_OCTETS, OpenOptions, Source};
-use crate::packet::Refused;
 use crate::pair::{Pairing, Room, Seen};
+use crate::refused::{Refused, count_message};
 use crate::{Tally, TraceError};
 
 /// The content type of a stream of dnstap frames.
@@ -129,7 +131,7 @@ impl Decoder {
 
     /// Puts the counts by kind into the accounts.
     fn account(&mut self) {
-        let counts = KINDS.into_iter().zip(self.kinds).filter(|(_, count)| *count > 0);
+        let counts = KINDS.map(Cow::Borrowed).into_iter().zip(self.kinds).filter(|(_, count)| *count > 0);
         self.tally.kinds.extend(counts);
     }
 
@@ -138,7 +140,7 @@ impl Decoder {
         match self.decode(octets) {
             Ok(()) => {}
             Err(Refused::Foreign(reason)) => self.tally.skip(reason),
-            Err(Refused::Damaged(reason)) => self.tally.damage(reason, || place.named(&self.name)),
+            Err(Refused::Damaged(reason)) => self.tally.damage(reason, octets.len() as u64, || place.named(&self.name)),
         }
     }
 
@@ -165,19 +167,19 @@ impl Decoder {
     }
 
     fn one(&mut self, seen: &Seen<'_>) -> Result<(), Refused> {
-        let message = Message::new(seen.octets).ok_or(Refused::Damaged("short_message"))?;
+        let message = Message::new(seen.octets).ok_or(Refused::Damaged(Flaw::ShortMessage))?;
         self.pairing.add(seen, &message);
-        self.tally.count_message(&message)
+        count_message(&mut self.tally, &message)
     }
 
     fn both(&mut self, query: &Seen<'_>, response: &Seen<'_>) -> Result<(), Refused> {
-        let message = Message::new(response.octets).ok_or(Refused::Damaged("short_message"))?;
+        let message = Message::new(response.octets).ok_or(Refused::Damaged(Flaw::ShortMessage))?;
         let is_new = self.pairing.add_both(query, response, &message);
         let asked = match Message::new(query.octets) {
-            Some(query) if is_new => self.tally.count_message(&query),
+            Some(query) if is_new => count_message(&mut self.tally, &query),
             _ => Ok(()),
         };
-        self.tally.count_message(&message).and(asked)
+        count_message(&mut self.tally, &message).and(asked)
     }
 }
 

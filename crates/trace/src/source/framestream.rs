@@ -5,6 +5,8 @@
 
 use std::io;
 
+use ldplayer_core::damage::Flaw;
+
 use super::buffer::{Buffer, LazyPlace};
 use crate::Tally;
 
@@ -125,7 +127,7 @@ impl Frames {
             let head = self.buffer.peek(LENGTH);
             if head.is_empty() {
                 if self.buffer.has_failed() {
-                    tally.damage("unreadable_rest", || place.named(name));
+                    tally.damage(Flaw::UnreadableRest, 0, || place.named(name));
                 }
                 return None;
             }
@@ -140,8 +142,8 @@ impl Frames {
             }
             let whole_length = self.is_cut();
             let found = self.search();
-            let reason = if whole_length && !found { self.buffer.cut_reason() } else { "bad_frame" };
-            tally.damage(reason, || place.named(name));
+            let reason = if whole_length && !found { self.buffer.cut_reason() } else { Flaw::BadFrame };
+            tally.damage(reason, self.buffer.passed() - place.offset, || place.named(name));
         }
     }
 
@@ -267,10 +269,10 @@ mod tests {
             assert_eq!(found, [1, 2]);
             assert_eq!(tally.damaged.len(), 1, "{cut}: {tally:?}");
             let first = &tally.damaged[0];
-            assert_eq!((first.reason, first.first.packet), ("truncated_capture", 3), "{cut}");
+            assert_eq!((first.reason.as_str(), first.first.packet), ("truncated_capture", 3), "{cut}");
         }
         let (found, tally) = read(&octets[..octets.len() - 3]);
-        assert_eq!((found.len(), tally.damaged[0].reason), (3, "truncated_capture"));
+        assert_eq!((found.len(), tally.damaged[0].reason.as_str()), (3, "truncated_capture"));
     }
 
     #[test]
@@ -281,7 +283,7 @@ mod tests {
             octets[start + 6..start + 10].copy_from_slice(&length);
             let (found, tally) = read(&octets);
             assert_eq!(found, [1, 3], "{length:?}");
-            assert_eq!((tally.damaged[0].reason, tally.damaged[0].first.packet), ("bad_frame", 2), "{length:?}");
+            assert_eq!((tally.damaged[0].reason, tally.damaged[0].first.packet), (Flaw::BadFrame, 2), "{length:?}");
             assert_eq!(tally.damaged[0].first.offset, start as u64 + 6);
         }
     }

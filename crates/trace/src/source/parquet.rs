@@ -12,6 +12,7 @@ use arrow_array::{Array, cast::AsArray};
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{Field, Schema};
 use bytes::Bytes;
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::message::{CLASS_IN, Question, flag};
 use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 use parquet::arrow::ProjectionMask;
@@ -26,7 +27,6 @@ use self::cells::{Codes, Kind, Messages, Numbers, Words, parse_address, parse_tr
 use self::guard::guarded;
 use super::BATCH_OCTETS;
 use super::sort::{Sorted, Window};
-use super::text::Flaw;
 use super::tsv::{DNS_PORT, unknown_server};
 use crate::columns::{Columns, Composer, opcode_flags, parse_class, parse_name, parse_opcode, parse_type};
 use crate::{Place, Source, Tally, TraceError};
@@ -162,8 +162,8 @@ impl ParquetSource {
         let (file, packet) = (self.path.display().to_string(), self.rows.read + 1);
         let group = &self.metadata.metadata().row_groups()[self.group - 1];
         let offset = group.columns().first().map_or(0, start_of);
-        self.tally.damage("damaged_row_group", || Place { file, packet, offset });
-        *self.tally.skipped.entry("row_in_damaged_group").or_default() += self.left;
+        self.tally.damage(Flaw::DamagedRowGroup, 0, || Place { file, packet, offset });
+        *self.tally.skipped.entry("row_in_damaged_group".into()).or_default() += self.left;
         self.tally.packets += self.left;
         self.rows.read += self.left;
         self.left = 0;
@@ -191,7 +191,7 @@ impl ParquetSource {
             }
             Err(flaw) => {
                 let (path, packet) = (&self.path, self.rows.read);
-                self.tally.damage(flaw, || Place { file: path.display().to_string(), packet, offset: 0 });
+                self.tally.damage(*flaw, 0, || Place { file: path.display().to_string(), packet, offset: 0 });
             }
         }
     }
@@ -339,10 +339,10 @@ impl Rows {
 
     fn read(&mut self, at: usize) -> Result<Transaction, Flaw> {
         self.read += 1;
-        let time = self.time.get(at).map(TraceTime).ok_or("bad_time")?;
-        let cells::Cell::Given(client) = self.src.get(at) else { return Err("bad_address") };
-        let server = self.dst.get(at).or(unknown_server(client)).ok_or("bad_address")?;
-        let transport = self.transport.get(at).or(Transport::Udp).ok_or("bad_transport")?;
+        let time = self.time.get(at).map(TraceTime).ok_or(Flaw::BadTime)?;
+        let cells::Cell::Given(client) = self.src.get(at) else { return Err(Flaw::BadAddress) };
+        let server = self.dst.get(at).or(unknown_server(client)).ok_or(Flaw::BadAddress)?;
+        let transport = self.transport.get(at).or(Transport::Udp).ok_or(Flaw::BadTransport)?;
         let response = self.response.get(at);
         let query = match self.query.get(at) {
             Some(query) => Some(query),
@@ -364,7 +364,7 @@ impl Rows {
     fn build_query(&mut self, at: usize, response: Option<&Bytes>) -> Result<Option<Bytes>, Flaw> {
         let response_id = response.and_then(|response| Message::new(response)).map(|response| response.id());
         let Some(columns) = self.asked.columns(at, &mut self.name)? else {
-            return if response.is_some() { Ok(None) } else { Err("no_message") };
+            return if response.is_some() { Ok(None) } else { Err(Flaw::NoMessage) };
         };
         Ok(Some(self.composer.compose(&columns, response_id.unwrap_or(self.read as u16))))
     }
@@ -404,10 +404,10 @@ impl Asked {
         let Some(text) = self.qname.as_ref().filter(|names| names.is_valid(at)).map(|names| names.value(at)) else {
             return Ok(None);
         };
-        parse_name(text, name).map_err(|_| "bad_name")?;
-        let cells::Cell::Given(qtype) = self.qtype.get(at) else { return Err("bad_type") };
-        let qclass = self.qclass.get(at).or(CLASS_IN).ok_or("bad_class")?;
-        let opcode = self.opcode.get(at).or(0).filter(|opcode| *opcode <= 15).ok_or("bad_opcode")?;
+        parse_name(text, name).map_err(|_| Flaw::BadName)?;
+        let cells::Cell::Given(qtype) = self.qtype.get(at) else { return Err(Flaw::BadType) };
+        let qclass = self.qclass.get(at).or(CLASS_IN).ok_or(Flaw::BadClass)?;
+        let opcode = self.opcode.get(at).or(0).filter(|opcode| *opcode <= 15).ok_or(Flaw::BadOpcode)?;
         let bit = |column: &Option<Numbers>, bit: u16, default: bool| {
             if cell(column, at).map_or(default, |value| value != 0) { bit } else { 0 }
         };
@@ -419,7 +419,7 @@ impl Asked {
     fn edns(&self, at: usize) -> Result<Option<(u16, bool)>, Flaw> {
         let dnssec_ok = cell(&self.dnssec_ok, at).is_some_and(|value| value != 0);
         match cell(&self.edns_size, at) {
-            Some(size) => u16::try_from(size).map(|size| Some((size, dnssec_ok))).map_err(|_| "bad_edns"),
+            Some(size) => u16::try_from(size).map(|size| Some((size, dnssec_ok))).map_err(|_| Flaw::BadEdns),
             None => Ok(dnssec_ok.then_some((EDNS_SIZE, true))),
         }
     }
@@ -430,7 +430,7 @@ fn cell(column: &Option<Numbers>, at: usize) -> Option<i64> {
 }
 
 fn port(column: &Option<Numbers>, at: usize, default: u16) -> Result<u16, Flaw> {
-    cell(column, at).map_or(Ok(default), |port| u16::try_from(port).map_err(|_| "bad_port"))
+    cell(column, at).map_or(Ok(default), |port| u16::try_from(port).map_err(|_| Flaw::BadPort))
 }
 
 #[cfg(test)]
@@ -625,7 +625,7 @@ mod tests {
         let file = foreign(vec![("time", time), ("src", src), ("qname", qname), ("qtype", qtype)]);
         let (all, tally) = read(open(file.path()).unwrap());
         assert_eq!((all.len(), tally.packets), (1, 4));
-        let damage: Vec<_> = tally.damaged.iter().map(|damage| (damage.reason, damage.first.packet)).collect();
+        let damage: Vec<_> = tally.damaged.iter().map(|damage| (damage.reason.as_str(), damage.first.packet)).collect();
         assert_eq!(damage, [("bad_time", 2), ("bad_address", 3), ("bad_name", 4)]);
     }
 
@@ -653,7 +653,7 @@ mod tests {
         let (all, tally) = read(open(file.path()).unwrap());
         let lost = metadata.metadata().row_group(1).num_rows() as usize;
         assert_eq!((all.len(), tally.packets), (rows.len() - lost, 300_000));
-        assert_eq!((tally.damaged[0].reason, tally.damaged[0].count), ("damaged_row_group", 1));
+        assert_eq!((tally.damaged[0].reason.as_str(), tally.damaged[0].count), ("damaged_row_group", 1));
         assert_eq!(tally.skipped["row_in_damaged_group"], lost as u64);
     }
 

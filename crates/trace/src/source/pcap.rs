@@ -2,6 +2,8 @@
 
 use std::io;
 
+use ldplayer_core::damage::Flaw;
+
 use super::buffer::{Buffer, LazyPlace};
 use super::packets::{Captured, Frame, Packets, SANE_LENGTH};
 use crate::Tally;
@@ -170,9 +172,10 @@ impl Pcap {
         loop {
             let place = self.buffer.place(self.number + 1);
             let head = self.buffer.peek(header);
-            if head.len() < header {
-                if !head.is_empty() || self.buffer.has_failed() {
-                    tally.damage(self.buffer.cut_reason(), || place.named(name));
+            let there = head.len();
+            if there < header {
+                if there > 0 || self.buffer.has_failed() {
+                    tally.damage(self.buffer.cut_reason(), there as u64, || place.named(name));
                 }
                 return None;
             }
@@ -192,8 +195,8 @@ impl Pcap {
     fn recover(&mut self, record: &Record, place: LazyPlace, tally: &mut Tally, name: &str) -> bool {
         let cut = self.is_sane(record) && self.buffer.is_at_end();
         let found = self.resynchronise();
-        let reason = if cut && !found { self.buffer.cut_reason() } else { "bad_record" };
-        tally.damage(reason, || place.named(name));
+        let reason = if cut && !found { self.buffer.cut_reason() } else { Flaw::BadRecord };
+        tally.damage(reason, self.buffer.passed() - place.offset, || place.named(name));
         found
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use ldplayer_core::damage::Flaw;
+
 use super::buffer::{Buffer, LazyPlace};
 use super::packets::{Captured, Frame, MAX_LENGTH, Packets};
 use crate::Tally;
@@ -84,7 +86,8 @@ impl PcapNg {
             let head = self.buffer.seen();
             if head.len() < FRAMING {
                 if !head.is_empty() || self.buffer.has_failed() {
-                    tally.damage(self.buffer.cut_reason(), || place.named(name));
+                    let octets = head.len() as u64;
+                    tally.damage(self.buffer.cut_reason(), octets, || place.named(name));
                 }
                 return None;
             }
@@ -121,8 +124,8 @@ impl PcapNg {
         let cut = self.buffer.is_at_end()
             && self.header(self.buffer.seen()).is_some_and(|block| block.length > self.buffer.seen().len());
         let found = self.resynchronise();
-        let reason = if cut && !found { self.buffer.cut_reason() } else { "bad_block" };
-        tally.damage(reason, || place.named(name));
+        let reason = if cut && !found { self.buffer.cut_reason() } else { Flaw::BadBlock };
+        tally.damage(reason, self.buffer.passed() - place.offset, || place.named(name));
         found
     }
 
@@ -248,14 +251,14 @@ impl Packets for PcapNg {
             if !matches!(kind, PACKET | SIMPLE_PACKET | ENHANCED_PACKET) {
                 let block = self.buffer.take(length);
                 if kind == INTERFACE && !self.section.add_interface(block) {
-                    tally.damage("bad_interface", || place.named(name));
+                    tally.damage(Flaw::BadInterface, length as u64, || place.named(name));
                 }
                 continue;
             }
             self.number += 1;
             let body = self.section.body(kind, self.buffer.take(length));
             let Some(body) = body else {
-                tally.damage("bad_block", || place.named(name));
+                tally.damage(Flaw::BadBlock, length as u64, || place.named(name));
                 continue;
             };
             // A simple packet block has no time: the packet before it has the nearest.
@@ -308,7 +311,7 @@ mod tests {
         while let Some(captured) = packets.next(&mut tally, "test") {
             frames.push((captured.frame.time_ns, captured.frame.link, captured.octets.to_vec()));
         }
-        (frames, tally.damaged.iter().map(|damage| damage.reason).collect())
+        (frames, tally.damaged.iter().map(|damage| damage.reason.as_str()).collect())
     }
 
     #[test]

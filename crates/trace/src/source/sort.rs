@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::{TraceTime, Transaction};
 
 use super::BATCH_OCTETS;
@@ -85,7 +86,7 @@ impl<S: Source> Sorted<S> {
             self.taken += 1;
             if self.yielded > Some(row.time) {
                 let place = || Place { file: self.name.clone(), packet: self.taken, offset: 0 };
-                self.out_of_order.damage("out_of_order", place);
+                self.out_of_order.damage(Flaw::OutOfOrder, 0, place);
             }
             self.octets += row.message_octets();
         }
@@ -127,7 +128,7 @@ impl<S: Source> Sorted<S> {
             self.taken += 1;
             if self.yielded > Some(row.time) {
                 let place = || Place { file: self.name.clone(), packet: self.taken, offset: 0 };
-                self.out_of_order.damage("out_of_order", place);
+                self.out_of_order.damage(Flaw::OutOfOrder, 0, place);
             }
             self.yielded = self.yielded.max(Some(row.time));
         }
@@ -242,7 +243,7 @@ mod tests {
         for window in [0, 1_000] {
             let (all, tally) = sorted(times.clone(), window);
             assert_eq!(all.len(), 20_001);
-            assert_eq!((tally.damaged[0].reason, tally.damaged[0].count), ("out_of_order", 1));
+            assert_eq!((tally.damaged[0].reason.as_str(), tally.damaged[0].count), ("out_of_order", 1));
             assert_eq!(tally.damaged[0].first.packet, 20_001);
         }
     }

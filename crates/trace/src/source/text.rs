@@ -4,6 +4,7 @@ use std::io::{self, BufRead, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transaction;
+use ldplayer_core::damage::Flaw;
 
 use super::sort::{Sorted, Window};
 use super::{dnsperf, ldplayer, tsv};
@@ -18,13 +19,10 @@ const MAX_LINE: usize = 16 * 1024;
 /// Transactions in a batch.
 const BATCH: usize = 2_048;
 
-/// What is wrong with a line, as a stable word for the accounts.
-pub(crate) type Flaw = &'static str;
-
 /// Turns lines into transactions.
 pub(crate) trait LineParser: Send {
-    /// The transaction on a line that is neither empty nor a comment.
-    fn parse(&mut self, line: &str) -> Result<Transaction, Flaw>;
+    /// The transaction on a line that is neither empty nor a comment; none on the header's.
+    fn parse(&mut self, line: &str) -> Result<Option<Transaction>, Flaw>;
 
     /// Whether the line is a comment.
     fn is_comment(&self, line: &str) -> bool {
@@ -83,7 +81,11 @@ impl TextSource {
             Err(flaw) => {
                 let (path, lines) = (&self.path, &self.lines);
                 let file = || path.display().to_string();
-                self.tally.damage(flaw, || Place { file: file(), packet: lines.number, offset: lines.start });
+                self.tally.damage(flaw, lines.next - lines.start, || Place {
+                    file: file(),
+                    packet: lines.number,
+                    offset: lines.start,
+                });
             }
         }
     }
@@ -103,7 +105,7 @@ impl Source for TextSource {
                 Err(_) => {
                     let (path, lines) = (&self.path, &self.lines);
                     let (file, packet, offset) = (path.display().to_string(), lines.number + 1, lines.next);
-                    self.tally.damage("unreadable_rest", || Place { file, packet, offset });
+                    self.tally.damage(Flaw::UnreadableRest, 0, || Place { file, packet, offset });
                     return Ok(false);
                 }
             }
@@ -119,23 +121,17 @@ impl Source for TextSource {
 /// The transaction or the flaw of a line; `None` for an empty one, a comment or the header.
 fn parse_line(line: Line<'_>, parser: &mut dyn LineParser) -> Option<Result<Transaction, Flaw>> {
     let text = match line {
-        Line::TooLong => return Some(Err("line_too_long")),
+        Line::TooLong => return Some(Err(Flaw::LineTooLong)),
         Line::Octets(octets) => match std::str::from_utf8(octets) {
             Ok(text) => text,
-            Err(_) => return Some(Err("not_utf8")),
+            Err(_) => return Some(Err(Flaw::NotUtf8)),
         },
     };
     if text.trim().is_empty() || parser.is_comment(text) {
         return None;
     }
-    match parser.parse(text) {
-        Err(HEADER_LINE) => None,
-        parsed => Some(parsed),
-    }
+    parser.parse(text).transpose()
 }
-
-/// Given by a parser for its own header line, which is no damage.
-pub(crate) const HEADER_LINE: Flaw = "header_line";
 
 /// Why an input is of no format.
 #[derive(Debug)]
@@ -319,7 +315,7 @@ pub(crate) mod tests {
         assert_eq!((all.len(), tally.packets, tally.queries), (3, 5, 3));
         let place = |packet, offset| Place { file: "t".into(), packet, offset };
         assert_eq!(tally.damaged[0].first, place(5, 29));
-        assert_eq!((tally.damaged[0].reason, tally.damaged[1].reason), ("bad_type", "line_too_long"));
+        assert_eq!((tally.damaged[0].reason.as_str(), tally.damaged[1].reason.as_str()), ("bad_type", "line_too_long"));
         assert_eq!(tally.damaged[1].first, place(6, 45));
     }
 
@@ -337,14 +333,14 @@ pub(crate) mod tests {
         let mut all = Vec::new();
         while source.read(&mut all).unwrap() {}
         let damage = &source.tally.damaged[0];
-        assert_eq!((all.len(), damage.reason), (text.len() / 12, "unreadable_rest"));
+        assert_eq!((all.len(), damage.reason.as_str()), (text.len() / 12, "unreadable_rest"));
         assert_eq!((damage.first.packet, damage.first.offset), (1 + all.len() as u64, text.len() as u64));
     }
 
     #[test]
     fn octets_that_are_no_text_damage_their_line_only() {
         let (all, tally) = read_all(b"a.example A\nb.example A\n\xff\xfe A\nc.example A\n");
-        assert_eq!((all.len(), tally.damaged[0].reason), (3, "not_utf8"));
+        assert_eq!((all.len(), tally.damaged[0].reason.as_str()), (3, "not_utf8"));
     }
 
     proptest! {

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::message::{CLASS_IN, Question, flag};
 use ldplayer_core::{TraceTime, Transaction, Transport};
 
-use super::text::{Flaw, HEADER_LINE, LineParser, Unknown};
+use super::text::{LineParser, Unknown};
 use crate::columns::{Columns, Composer, NOTHING, parse_class, parse_edns, parse_flags, parse_name, parse_type};
 
 /// Server port where none is given.
@@ -132,10 +133,10 @@ impl Rows {
 
     fn parse_fields(&mut self, line: &str) -> Result<Transaction, Flaw> {
         let fields = Fields::split(line, self.separator, &self.layout)?;
-        let time = TraceTime::from_seconds(fields.get(Column::Time)).map_err(|_| "bad_time")?;
-        let client: IpAddr = fields.get(Column::Src).parse().map_err(|_| "bad_address")?;
+        let time = TraceTime::from_seconds(fields.get(Column::Time)).map_err(|_| Flaw::BadTime)?;
+        let client: IpAddr = fields.get(Column::Src).parse().map_err(|_| Flaw::BadAddress)?;
         let server = fields.given(Column::Dst).map_or(Ok(unknown_server(client)), str::parse);
-        let server = server.map_err(|_| "bad_address")?;
+        let server = server.map_err(|_| Flaw::BadAddress)?;
         let transport = fields.given(Column::Transport).map_or(Some(Transport::Udp), parse_transport);
         let columns = fields.columns(&mut self.name)?;
         let query = self.composer.compose(&columns, self.rows as u16);
@@ -144,7 +145,7 @@ impl Rows {
             time,
             client: SocketAddr::new(client, fields.port(Column::SrcPort, 0)?),
             server: SocketAddr::new(server, fields.port(Column::DstPort, DNS_PORT)?),
-            transport: transport.ok_or("bad_transport")?,
+            transport: transport.ok_or(Flaw::BadTransport)?,
             stream: None,
             query: Some(query),
             response: None,
@@ -154,12 +155,12 @@ impl Rows {
 }
 
 impl LineParser for Rows {
-    fn parse(&mut self, line: &str) -> Result<Transaction, Flaw> {
+    fn parse(&mut self, line: &str) -> Result<Option<Transaction>, Flaw> {
         if self.header.as_deref().is_some_and(|header| header == line) {
             self.header = None;
-            return Err(HEADER_LINE);
+            return Ok(None);
         }
-        self.parse_fields(line)
+        self.parse_fields(line).map(Some)
     }
 }
 
@@ -202,7 +203,7 @@ impl<'a> Fields<'a> {
             }
             width += 1;
         }
-        if width == layout.width { Ok(fields) } else { Err("wrong_number_of_columns") }
+        if width == layout.width { Ok(fields) } else { Err(Flaw::WrongNumberOfColumns) }
     }
 
     /// The field, empty if there is no such column.
@@ -216,18 +217,18 @@ impl<'a> Fields<'a> {
     }
 
     fn port(&self, column: Column, default: u16) -> Result<u16, Flaw> {
-        self.given(column).map_or(Ok(default), |field| field.parse().map_err(|_| "bad_port"))
+        self.given(column).map_or(Ok(default), |field| field.parse().map_err(|_| Flaw::BadPort))
     }
 
     fn columns<'n>(&self, name: &'n mut Vec<u8>) -> Result<Columns<'n>, Flaw> {
-        let flags = self.0[Column::Flags as usize].map_or(Some(flag::RD), parse_flags).ok_or("bad_flags")?;
-        let edns = parse_edns(self.get(Column::Edns)).ok_or("bad_edns")?;
+        let flags = self.0[Column::Flags as usize].map_or(Some(flag::RD), parse_flags).ok_or(Flaw::BadFlags)?;
+        let edns = parse_edns(self.get(Column::Edns)).ok_or(Flaw::BadEdns)?;
         if self.get(Column::Qname) == NOTHING {
             return Ok(Columns { question: None, flags, edns });
         }
-        parse_name(self.get(Column::Qname), name).map_err(|_| "bad_name")?;
-        let qtype = parse_type(self.get(Column::Qtype)).ok_or("bad_type")?;
-        let qclass = self.given(Column::Qclass).map_or(Some(CLASS_IN), parse_class).ok_or("bad_class")?;
+        parse_name(self.get(Column::Qname), name).map_err(|_| Flaw::BadName)?;
+        let qtype = parse_type(self.get(Column::Qtype)).ok_or(Flaw::BadType)?;
+        let qclass = self.given(Column::Qclass).map_or(Some(CLASS_IN), parse_class).ok_or(Flaw::BadClass)?;
         Ok(Columns { question: Some(Question { name, qtype, qclass }), flags, edns })
     }
 }
@@ -279,7 +280,7 @@ mod tests {
         ];
         for (row, reason) in rows {
             let (all, tally) = read_all(format!("time\tsrc\tqname\tqtype\n{row}\n").as_bytes());
-            assert_eq!((all.len(), tally.damaged[0].reason), (0, reason), "{row}");
+            assert_eq!((all.len(), tally.damaged[0].reason.as_str()), (0, reason), "{row}");
             assert_eq!((tally.damaged[0].first.packet, tally.damaged[0].first.offset), (2, 21));
         }
     }

@@ -1,8 +1,7 @@
-//! The queries of the trace as the replay engine takes them, and what `run.json` says of reading them.
+//! The queries of the trace as the replay engine takes them.
 
 use ldplayer_core::Query;
 use ldplayer_replay::{Feed, LinkError};
-use ldplayer_trace::Tally;
 use ldplayer_workload::{FeedOptions, PlanFeed};
 
 use super::options::Plan;
@@ -26,18 +25,4 @@ impl Feed for Queries {
     fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
         Ok(self.0.next(batch)?)
     }
-}
-
-/// What the reader saw, for `run.json`.
-pub fn tally(tally: &Tally) -> serde_json::Value {
-    serde_json::json!({
-        "packets": tally.packets,
-        "dns_messages": tally.dns_messages,
-        "queries": tally.queries,
-        "responses": tally.responses,
-        "skipped": tally.skipped,
-        "kinds": tally.kinds,
-        "lost": tally.lost,
-        "damaged": tally.damaged,
-    })
 }

@@ -1,5 +1,7 @@
 //! What a C-DNS file did not keep of its transactions, gathered and counted.
 
+use std::borrow::Cow;
+
 use crate::Tally;
 
 /// Something that was not kept. Each stands for itself in the accounts, under its name in [`NAMES`].
@@ -99,7 +101,7 @@ impl Counts {
 
     /// Puts the counts into the accounts.
     pub fn account(&self, tally: &mut Tally) {
-        tally.lost.extend(NAMES.into_iter().zip(self.0).filter(|(_, count)| *count > 0));
+        tally.lost.extend(NAMES.map(Cow::Borrowed).into_iter().zip(self.0).filter(|(_, count)| *count > 0));
     }
 }
 
@@ -117,7 +119,7 @@ mod tests {
         counts.add(losses);
         counts.add(Losses::default());
         counts.account(&mut tally);
-        assert_eq!(tally.lost, [("time", 1), ("case_of_names", 1)].into());
+        assert_eq!(tally.lost, [("time".into(), 1), ("case_of_names".into(), 1)].into());
         assert_eq!(NAMES[Lost::ResponseOpt as usize], "response_opt");
     }
 }

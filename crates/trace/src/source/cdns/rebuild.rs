@@ -3,6 +3,7 @@
 //! What was kept comes back as it was, but for compression: a name that occurs again as a whole is a pointer, and names in
 //! the data of records are written out. The OPT record of a query stands first in its additional section.
 
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::message::{CLASS_IN, HEADER, OPT, flag};
 use ldplayer_core::name::MAX_NAME;
 
@@ -10,9 +11,6 @@ use super::block::{Block, Record, Signature};
 use super::item::{Item, Sections};
 use super::lost::{Losses, Lost};
 use super::preamble::{Parameters, hint};
-
-/// What cannot be in a message, as a stable word for the accounts.
-pub(crate) type Flaw = &'static str;
 
 /// Bits of `qr-sig-flags` (RFC 8618, section 7.3.2.3.2).
 pub(crate) mod part {
@@ -114,7 +112,7 @@ impl Rebuilder<'_> {
     /// Counts an entry of a section (0 to 3) in the header.
     fn count(&mut self, section: usize) -> Result<(), Flaw> {
         let field = &mut self.wire[4 + 2 * section..6 + 2 * section];
-        let count = u16::from_be_bytes([field[0], field[1]]).checked_add(1).ok_or("long_message")?;
+        let count = u16::from_be_bytes([field[0], field[1]]).checked_add(1).ok_or(Flaw::LongMessage)?;
         field.copy_from_slice(&count.to_be_bytes());
         Ok(())
     }
@@ -129,7 +127,7 @@ impl Rebuilder<'_> {
             return Ok(());
         };
         let classtype = match self.signature.classtype {
-            Some(index) => self.block.tables.classtype(index).ok_or("bad_index")?,
+            Some(index) => self.block.tables.classtype(index).ok_or(Flaw::BadIndex)?,
             None => {
                 self.losses.note(Lost::QueryType);
                 super::block::ClassType { rtype: TYPE_A, class: CLASS_IN }
@@ -138,9 +136,9 @@ impl Rebuilder<'_> {
         self.question(name, classtype)?;
         let block = self.block;
         let Some(list) = more else { return Ok(()) };
-        for question in block.tables.questions(list).ok_or("bad_index")? {
-            let question = question.ok_or("bad_index")?;
-            self.question(question.name, block.tables.classtype(question.classtype).ok_or("bad_index")?)?;
+        for question in block.tables.questions(list).ok_or(Flaw::BadIndex)? {
+            let question = question.ok_or(Flaw::BadIndex)?;
+            self.question(question.name, block.tables.classtype(question.classtype).ok_or(Flaw::BadIndex)?)?;
         }
         Ok(())
     }
@@ -157,9 +155,9 @@ impl Rebuilder<'_> {
         let block = self.block;
         for (section, list) in sections.records.into_iter().enumerate() {
             let Some(list) = list else { continue };
-            for record in block.tables.records(list).ok_or("bad_index")? {
-                let record = record.ok_or("bad_index")?;
-                let rtype = block.tables.classtype(record.classtype).ok_or("bad_index")?.rtype;
+            for record in block.tables.records(list).ok_or(Flaw::BadIndex)? {
+                let record = record.ok_or(Flaw::BadIndex)?;
+                let rtype = block.tables.classtype(record.classtype).ok_or(Flaw::BadIndex)?.rtype;
                 if !(but_opt && rtype == OPT) {
                     self.record(&record)?;
                     self.count(section + 1)?;
@@ -170,13 +168,13 @@ impl Rebuilder<'_> {
     }
 
     fn record(&mut self, record: &Record) -> Result<(), Flaw> {
-        let classtype = self.block.tables.classtype(record.classtype).ok_or("bad_index")?;
+        let classtype = self.block.tables.classtype(record.classtype).ok_or(Flaw::BadIndex)?;
         self.name(record.name)?;
         self.words(&[classtype.rtype, classtype.class]);
         let ttl = self.losses.or(record.ttl, Lost::Ttl, 0);
         self.wire.extend_from_slice(&ttl.to_be_bytes());
         let rdata = match record.rdata {
-            Some(index) => self.block.name(index).ok_or("bad_index")?,
+            Some(index) => self.block.name(index).ok_or(Flaw::BadIndex)?,
             None => {
                 self.losses.note(Lost::Rdata);
                 &[]
@@ -196,7 +194,7 @@ impl Rebuilder<'_> {
 
     fn query_opt(&mut self, dnssec_ok: bool) -> Result<(), Flaw> {
         let options = match self.signature.opt {
-            Some(index) => self.block.name(index).ok_or("bad_index")?,
+            Some(index) => self.block.name(index).ok_or(Flaw::BadIndex)?,
             None => &[],
         };
         let extended = (self.signature.query_rcode >> 4) as u8;
@@ -221,7 +219,7 @@ impl Rebuilder<'_> {
     }
 
     fn data(&mut self, rdata: &[u8]) -> Result<(), Flaw> {
-        let length = u16::try_from(rdata.len()).map_err(|_| "long_message")?;
+        let length = u16::try_from(rdata.len()).map_err(|_| Flaw::LongMessage)?;
         self.words(&[length]);
         self.wire.extend_from_slice(rdata);
         self.finish()
@@ -229,7 +227,7 @@ impl Rebuilder<'_> {
 
     /// The name of this index, or a pointer to where it stands (RFC 1035, section 4.1.4).
     fn name(&mut self, index: u32) -> Result<(), Flaw> {
-        let name = self.block.name(index).filter(|name| is_name(name)).ok_or("bad_name")?;
+        let name = self.block.name(index).filter(|name| is_name(name)).ok_or(Flaw::BadName)?;
         if let Some(&(_, place)) = self.places.iter().find(|(known, _)| *known == index) {
             self.words(&[0xc000 | place]);
             return Ok(());
@@ -248,7 +246,7 @@ impl Rebuilder<'_> {
 
     fn finish(&self) -> Result<(), Flaw> {
         debug_assert!(self.wire.len() >= HEADER);
-        if self.wire.len() <= usize::from(u16::MAX) { Ok(()) } else { Err("long_message") }
+        if self.wire.len() <= usize::from(u16::MAX) { Ok(()) } else { Err(Flaw::LongMessage) }
     }
 }
 

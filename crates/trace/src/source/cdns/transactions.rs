@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 
@@ -11,11 +12,11 @@ use super::item::{Item, Malformed};
 use super::lost::{Counts, Losses, Lost};
 use super::place;
 use super::preamble::{FLAGS, Parameters, Preamble};
-use super::rebuild::{Flaw, Rebuilder, part};
+use super::rebuild::{Rebuilder, part};
 use crate::Tally;
 use crate::arena::Arena;
-use crate::packet::Refused;
 use crate::pair::Room;
+use crate::refused::{Refused, count_message};
 use crate::source::buffer::LazyPlace;
 use crate::source::role::Role;
 
@@ -78,11 +79,11 @@ impl Transactions {
 
     /// Takes up a block that begins at `at`.
     pub fn take_block(&mut self, octets: Vec<u8>, at: LazyPlace) -> Result<(), Flaw> {
-        let block = Block::parse(octets).map_err(|_| "bad_block")?;
+        let block = Block::parse(octets).map_err(|_| Flaw::BadBlock)?;
         // A file without any set has what holds by default; a set that is not there cannot be guessed.
         let set = self.preamble.sets.get(block.parameters).copied();
         self.parameters = match set {
-            None if !self.preamble.sets.is_empty() => return Err("bad_block"),
+            None if !self.preamble.sets.is_empty() => return Err(Flaw::BadBlock),
             set => set.unwrap_or_default(),
         };
         (self.block, self.at) = (block, at);
@@ -92,7 +93,7 @@ impl Transactions {
     /// Puts what was gathered into the accounts.
     pub fn account(&mut self) {
         self.lost.account(&mut self.tally);
-        let kinds = ROLES.map(Role::as_str).into_iter().zip(self.kinds).filter(|(_, count)| *count > 0);
+        let kinds = ROLES.map(|role| role.as_str().into()).into_iter().zip(self.kinds).filter(|(_, count)| *count > 0);
         self.tally.kinds.extend(kinds);
     }
 
@@ -101,10 +102,10 @@ impl Transactions {
         let mut block = std::mem::take(&mut self.block);
         let done = match block.next_item() {
             Some(Ok(item)) => Some(self.transaction(&block, &item)),
-            Some(Err(_)) => Some(Err(Refused::Damaged("bad_item"))),
+            Some(Err(_)) => Some(Err(Refused::Damaged(Flaw::BadItem))),
             None => match block.next_malformed() {
                 Some(Ok(malformed)) => Some(self.malformed(&block, &malformed)),
-                Some(Err(_)) => Some(Err(Refused::Damaged("bad_item"))),
+                Some(Err(_)) => Some(Err(Refused::Damaged(Flaw::BadItem))),
                 None => None,
             },
         };
@@ -115,7 +116,7 @@ impl Transactions {
         match done.and_then(|row| self.count(row, batch, room)) {
             Ok(()) => {}
             Err(Refused::Foreign(reason)) => self.tally.skip(reason),
-            Err(Refused::Damaged(reason)) => self.tally.damage(reason, || place(name, number, block)),
+            Err(Refused::Damaged(reason)) => self.tally.damage(reason, 0, || place(name, number, block)),
         }
         true
     }
@@ -126,7 +127,7 @@ impl Transactions {
         for octets in [&row.query, &row.response].into_iter().flatten() {
             room.octets = room.octets.saturating_sub(octets.len());
             if let Some(message) = Message::new(octets) {
-                counted = counted.and(self.tally.count_message(&message));
+                counted = counted.and(count_message(&mut self.tally, &message));
             }
         }
         room.rows -= 1;
@@ -137,7 +138,7 @@ impl Transactions {
     fn transaction(&mut self, block: &Block, item: &Item) -> Result<Transaction, Refused> {
         let mut losses = self.losses_of_all();
         let signature = match item.signature {
-            Some(index) => block.tables.signature(index).ok_or(Refused::Damaged("bad_index"))?,
+            Some(index) => block.tables.signature(index).ok_or(Refused::Damaged(Flaw::BadIndex))?,
             None => Signature::default(),
         };
         self.check_role(&signature)?;
@@ -151,7 +152,7 @@ impl Transactions {
         };
         let ends = ends(block, stored, &mut losses).map_err(Refused::Damaged)?;
         let offset = losses.or(item.time, Lost::Time, 0);
-        let time = self.time(block, offset).ok_or(Refused::Damaged("bad_time"))?;
+        let time = self.time(block, offset).ok_or(Refused::Damaged(Flaw::BadTime))?;
         let mut message = |is_response, losses: &mut Losses| {
             self.rebuild(block, item, &signature, is_response, losses).map_err(Refused::Damaged)
         };
@@ -159,7 +160,7 @@ impl Transactions {
         let response = has_response.then(|| message(true, &mut losses)).transpose()?;
         let response_delay = match (has_query && has_response, item.delay) {
             (false, _) => None,
-            (true, Some(delay)) => Some(self.nanoseconds(delay).ok_or(Refused::Damaged("bad_time"))?),
+            (true, Some(delay)) => Some(self.nanoseconds(delay).ok_or(Refused::Damaged(Flaw::BadTime))?),
             (true, None) => Some(losses.or(None, Lost::ResponseDelay, 0)),
         };
         if query.is_none() && response.is_none() {
@@ -175,7 +176,7 @@ impl Transactions {
         let mut losses = self.losses_of_all();
         let data = malformed.data.and_then(|index| block.tables.malformed(index)).unwrap_or_default();
         let octets = data.payload.map(|payload| block.octets(payload)).ok_or(Refused::Foreign("malformed_message"))?;
-        let message = Message::new(octets).ok_or(Refused::Damaged("short_message"))?;
+        let message = Message::new(octets).ok_or(Refused::Damaged(Flaw::ShortMessage))?;
         let stored = Stored {
             client: malformed.client,
             client_port: malformed.client_port,
@@ -185,7 +186,7 @@ impl Transactions {
         };
         let Ends { client, server, transport } = ends(block, stored, &mut losses).map_err(Refused::Damaged)?;
         let offset = losses.or(malformed.time, Lost::Time, 0);
-        let time = self.time(block, offset).ok_or(Refused::Damaged("bad_time"))?;
+        let time = self.time(block, offset).ok_or(Refused::Damaged(Flaw::BadTime))?;
         self.lost.add(losses);
         let mut row = Transaction {
             time,
@@ -267,23 +268,23 @@ fn parts(item: &Item, signature: &Signature) -> (bool, bool) {
 
 fn ends(block: &Block, stored: Stored, losses: &mut Losses) -> Result<Ends, Flaw> {
     let flags = stored.transport;
-    let octets = |index: Option<u32>| index.map(|index| block.address(index).ok_or("bad_index")).transpose();
+    let octets = |index: Option<u32>| index.map(|index| block.address(index).ok_or(Flaw::BadIndex)).transpose();
     let (client, server) = (octets(stored.client)?, octets(stored.server)?);
     let is_ipv6 = match flags {
         Some(flags) => flags & 1 != 0,
         None => [client, server].into_iter().flatten().any(|octets| octets.len() > 4),
     };
     let mut end = |octets: Option<&[u8]>, lost| match octets {
-        Some(octets) => address(octets, is_ipv6, losses).ok_or("bad_address"),
+        Some(octets) => address(octets, is_ipv6, losses).ok_or(Flaw::BadAddress),
         None => {
             losses.note(lost);
-            address(&[], is_ipv6, &mut Losses::default()).ok_or("bad_address")
+            address(&[], is_ipv6, &mut Losses::default()).ok_or(Flaw::BadAddress)
         }
     };
     let (client, server) = (end(client, Lost::ClientAddress)?, end(server, Lost::ServerAddress)?);
     let client_port = losses.or(stored.client_port, Lost::ClientPort, 0);
     let server_port = losses.or(stored.server_port, Lost::ServerPort, DNS_PORT);
-    let transport = transport(losses.or(flags, Lost::Transport, 0), losses).ok_or("bad_transport")?;
+    let transport = transport(losses.or(flags, Lost::Transport, 0), losses).ok_or(Flaw::BadTransport)?;
     Ok(Ends { client: SocketAddr::new(client, client_port), server: SocketAddr::new(server, server_port), transport })
 }
 

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::{Message, TraceTime, Transport};
 
-use crate::packet::Refused;
 use crate::pair::Seen;
+use crate::refused::Refused;
 use crate::source::protobuf::{Fields, Malformed};
 
 /// The port of a server that is not told.
@@ -62,9 +63,9 @@ pub(crate) fn is_plausible(octets: &[u8]) -> bool {
 impl<'a> Record<'a> {
     /// Reads a frame.
     pub fn parse(octets: &'a [u8]) -> Result<Self, Refused> {
-        let message = Self::message_of(octets).map_err(|Malformed| Refused::Damaged("bad_frame"))?;
+        let message = Self::message_of(octets).map_err(|Malformed| Refused::Damaged(Flaw::BadFrame))?;
         let octets = message.ok_or(Refused::Foreign("not_a_message"))?;
-        Self::of(octets).map_err(|Malformed| Refused::Damaged("bad_dnstap_message"))
+        Self::of(octets).map_err(|Malformed| Refused::Damaged(Flaw::BadDnstapMessage))
     }
 
     /// The message in a frame, if it holds one.
@@ -127,14 +128,14 @@ impl<'a> Record<'a> {
 
     fn seen(&self, part: &Part<'a>, other: &Part<'a>, is_response: bool) -> Result<Option<Seen<'a>>, Refused> {
         let Some(octets) = part.octets else { return Ok(None) };
-        let message = Message::new(octets).ok_or(Refused::Damaged("short_message"))?;
+        let message = Message::new(octets).ok_or(Refused::Damaged(Flaw::ShortMessage))?;
         if message.is_response() != is_response {
-            return Err(Refused::Damaged("wrong_direction"));
+            return Err(Refused::Damaged(Flaw::WrongDirection));
         }
-        let time = part.time().or(other.time()).ok_or(Refused::Damaged("bad_time"))?;
-        let (client, server) = self.ends().ok_or(Refused::Damaged("bad_address"))?;
+        let time = part.time().or(other.time()).ok_or(Refused::Damaged(Flaw::BadTime))?;
+        let (client, server) = self.ends().ok_or(Refused::Damaged(Flaw::BadAddress))?;
         let (from, to) = if is_response { (server, client) } else { (client, server) };
-        let transport = self.transport().ok_or(Refused::Damaged("bad_transport"))?;
+        let transport = self.transport().ok_or(Refused::Damaged(Flaw::BadTransport))?;
         Ok(Some(Seen { time, from, to, transport, stream: None, octets }))
     }
 

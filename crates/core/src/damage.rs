@@ -1,0 +1,467 @@
+//! The accounts of inputs: what was read, what was passed over, what was damaged and where first, and how much was not read.
+//!
+//! Damage is of four kinds ([`Effect`]), and one table says which flaw is of which: a run over an input of which a part
+//! could not be read is not complete, while a query that was malformed when it was sent is part of the traffic.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What a flaw means for whoever wants all of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// A part of the input is there, or was, and could not be read: what is made of the input is not complete.
+    Unread,
+    /// The input was read, but whoever captured it did not get all that was sent.
+    NotCaptured,
+    /// It was read, and is what was sent: malformed.
+    AsSent,
+    /// It was read and used, but stands in the wrong order.
+    Disorder,
+}
+
+macro_rules! flaws {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal, $effect:ident;)+) => {
+        /// What can be wrong in an input. Each has a stable word for files and people.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Flaw {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl Flaw {
+            /// All flaws.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The stable word, such as `truncated_packet`.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+
+            /// What it means for whoever wants all of the input.
+            pub const fn effect(self) -> Effect {
+                match self {
+                    $(Self::$variant => Effect::$effect,)+
+                }
+            }
+        }
+    };
+}
+
+// The rule behind the second column: what holds a record (a file, a compressed stream, a record header, a row, a line) is made
+// by software that writes files, so a fault there is damage. What a sound record holds is what was on the link.
+flaws! {
+    /// The file ends within a record.
+    TruncatedCapture = "truncated_capture", Unread;
+    /// Decompression, or the system, ended the reading: the rest of the file was not read.
+    UnreadableRest = "unreadable_rest", Unread;
+    /// A record header of pcap that makes no sense, and what was passed over up to the next one.
+    BadRecord = "bad_record", Unread;
+    /// A block of pcapng or C-DNS that makes no sense.
+    BadBlock = "bad_block", Unread;
+    /// An interface description of pcapng that makes no sense; its packets cannot be read.
+    BadInterface = "bad_interface", Unread;
+    /// A frame of dnstap that makes no sense.
+    BadFrame = "bad_frame", Unread;
+    /// A frame of dnstap whose message makes no sense.
+    BadDnstapMessage = "bad_dnstap_message", Unread;
+    /// A message of dnstap that is a query where a response should be, or the other way round.
+    WrongDirection = "wrong_direction", Unread;
+    /// A transaction of C-DNS that makes no sense.
+    BadItem = "bad_item", Unread;
+    /// A transaction of C-DNS that refers to what is not there.
+    BadIndex = "bad_index", Unread;
+    /// A transaction of C-DNS whose parts are more than a message can hold.
+    LongMessage = "long_message", Unread;
+    /// A row group of Parquet of which the rest cannot be decoded.
+    DamagedRowGroup = "damaged_row_group", Unread;
+    /// A row with neither a query, nor a response, nor a name to ask.
+    NoMessage = "no_message", Unread;
+    /// A line with too few or too many columns.
+    WrongNumberOfColumns = "wrong_number_of_columns", Unread;
+    /// A line that is no text.
+    NotUtf8 = "not_utf8", Unread;
+    /// A line longer than any trace has.
+    LineTooLong = "line_too_long", Unread;
+    /// A time that cannot be read.
+    BadTime = "bad_time", Unread;
+    /// An address that cannot be read.
+    BadAddress = "bad_address", Unread;
+    /// A port that cannot be read.
+    BadPort = "bad_port", Unread;
+    /// A transport that is not known.
+    BadTransport = "bad_transport", Unread;
+    /// A name that cannot be read.
+    BadName = "bad_name", Unread;
+    /// A type that is not known.
+    BadType = "bad_type", Unread;
+    /// A class that is not known.
+    BadClass = "bad_class", Unread;
+    /// Flags that are not known.
+    BadFlags = "bad_flags", Unread;
+    /// An EDNS column that cannot be read.
+    BadEdns = "bad_edns", Unread;
+    /// An opcode that is not known.
+    BadOpcode = "bad_opcode", Unread;
+    /// A packet that was cut short when it was captured.
+    TruncatedPacket = "truncated_packet", NotCaptured;
+    /// A datagram of which fragments lack.
+    FragmentsLack = "fragments_lack", NotCaptured;
+    /// Octets of a TCP connection that are not in the capture.
+    TcpGap = "tcp_gap", NotCaptured;
+    /// Data of a TCP connection that began before the capture, up to its first message.
+    TcpMidStream = "tcp_mid_stream", NotCaptured;
+    /// A frame too short for its link header.
+    ShortFrame = "short_frame", AsSent;
+    /// A packet whose IP header makes no sense.
+    BadIpHeader = "bad_ip_header", AsSent;
+    /// A packet too short for its UDP or TCP header.
+    ShortPacket = "short_packet", AsSent;
+    /// A length on a TCP connection that is too short for a message.
+    TcpBadLength = "tcp_bad_length", AsSent;
+    /// A message shorter than a DNS header.
+    ShortMessage = "short_message", AsSent;
+    /// A message whose question cannot be read; it is used all the same.
+    BadQuestion = "bad_question", AsSent;
+    /// A transaction earlier than those before it by more than could be sorted; it is used all the same.
+    OutOfOrder = "out_of_order", Disorder;
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word that is no flaw.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no kind of damage that is known here")]
+pub struct UnknownFlaw(String);
+
+impl FromStr for Flaw {
+    type Err = UnknownFlaw;
+
+    fn from_str(word: &str) -> Result<Self, UnknownFlaw> {
+        Self::ALL.iter().copied().find(|flaw| flaw.as_str() == word).ok_or_else(|| UnknownFlaw(word.to_owned()))
+    }
+}
+
+impl Serialize for Flaw {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Flaw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<'_, str>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Where something was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Input as the user named it.
+    pub file: String,
+    /// Packet, row or line number, from 1.
+    pub packet: u64,
+    /// Octets from the start of the (decompressed) input.
+    pub offset: u64,
+}
+
+/// As a sentence has it: `packet or line 11 at octet 824 of a.pcap`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "packet or line {} at octet {} of {}", self.packet, self.offset, self.file)
+    }
+}
+
+/// One kind of damage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Damage {
+    /// What is wrong.
+    pub reason: Flaw,
+    /// How often.
+    pub count: u64,
+    /// Octets of the (decompressed) input that were passed over for it, as far as that is known.
+    #[serde(default)]
+    pub octets: u64,
+    /// The first place.
+    pub first: Place,
+}
+
+/// How the reading of an input ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It has not ended: more could have been read, had it been asked for.
+    #[default]
+    Open,
+    /// At the end of the input.
+    Whole,
+    /// At the end of the input, which is in the middle of a record: how much lacks behind it is not known.
+    Cut,
+    /// Before the end of the input: the rest could not be read.
+    Unreadable,
+}
+
+/// How much of one input was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// The input as the user named it.
+    pub file: String,
+    /// Octets of the file as it is stored, compressed or not; `None` for what has no length, such as a pipe.
+    pub stored: Option<u64>,
+    /// Octets of those that reading came to.
+    pub reached: u64,
+    /// Octets of its content, decompressed, that reading came to.
+    pub content: u64,
+    /// Octets of the content that were passed over as [`Effect::Unread`].
+    pub unread: u64,
+    /// How the reading ended.
+    pub ending: Ending,
+}
+
+impl Extent {
+    /// The share of the input that was not read, from 0 to 1: what was passed over, and what lies behind the place where
+    /// reading ended if the rest could not be read. `None` where that is not known.
+    pub fn unread_share(&self) -> Option<f64> {
+        let passed_over = share(self.unread, self.content);
+        match self.ending {
+            Ending::Unreadable => Some(1.0 - share(self.reached, self.stored?) * (1.0 - passed_over)),
+            _ => Some(passed_over),
+        }
+    }
+}
+
+/// The share of a part, at most 1; 0 of nothing.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { (part as f64 / whole as f64).min(1.0) }
+}
+
+/// Counts by a word that is mostly known beforehand.
+pub type Counts = BTreeMap<Cow<'static, str>, u64>;
+
+/// The accounts of one or several inputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tally {
+    /// Packets (or rows, lines, frames) read.
+    pub packets: u64,
+    /// DNS messages among them.
+    pub dns_messages: u64,
+    /// Messages with QR=0.
+    pub queries: u64,
+    /// Messages with QR=1.
+    pub responses: u64,
+    /// Foreign or unusable packets by reason, such as `not_dns_port` or `icmp`.
+    pub skipped: Counts,
+    /// Kinds of messages that the format tells apart, such as `CLIENT_QUERY` of dnstap.
+    pub kinds: Counts,
+    /// What the format or its writer did not keep, so that a default takes its place: of how many transactions.
+    pub lost: Counts,
+    /// Damage in the order of first appearance.
+    pub damaged: Vec<Damage>,
+    /// How much of each input was read, in the order in which they were named.
+    pub inputs: Vec<Extent>,
+}
+
+impl Tally {
+    /// Counts a packet that is fine but of no use here.
+    pub fn skip(&mut self, reason: &'static str) {
+        *self.skipped.entry(Cow::Borrowed(reason)).or_default() += 1;
+    }
+
+    /// Counts a transaction of which the format did not keep something.
+    pub fn lose(&mut self, what: &'static str) {
+        *self.lost.entry(Cow::Borrowed(what)).or_default() += 1;
+    }
+
+    /// Counts damage for which `octets` of the content were passed over; only the first of a kind pays for its place.
+    pub fn damage(&mut self, reason: Flaw, octets: u64, place: impl FnOnce() -> Place) {
+        match self.damaged.iter_mut().find(|damage| damage.reason == reason) {
+            Some(damage) => {
+                damage.count += 1;
+                damage.octets += octets;
+            }
+            None => self.damaged.push(Damage { reason, count: 1, octets, first: place() }),
+        }
+    }
+
+    /// How often there was damage of this kind.
+    pub fn damage_count(&self, reason: Flaw) -> u64 {
+        self.damaged.iter().find(|damage| damage.reason == reason).map_or(0, |damage| damage.count)
+    }
+
+    /// Damage that kept a part of the inputs from being read.
+    pub fn unread(&self) -> impl Iterator<Item = &Damage> {
+        self.damaged.iter().filter(|damage| damage.reason.effect() == Effect::Unread)
+    }
+
+    /// Damage that tells of traffic that is not in the inputs.
+    pub fn not_captured(&self) -> impl Iterator<Item = &Damage> {
+        self.damaged.iter().filter(|damage| damage.reason.effect() == Effect::NotCaptured)
+    }
+
+    /// Whether all that was asked for of the inputs was read.
+    pub fn is_whole(&self) -> bool {
+        self.unread().next().is_none()
+    }
+
+    /// How much of an input was read.
+    pub fn extent(&self, file: &str) -> Option<&Extent> {
+        self.inputs.iter().find(|input| input.file == file)
+    }
+
+    /// What could not be read, for people: each reason with how often, its first place, and the share of that input which
+    /// was not read. `None` if all was read.
+    pub fn explain_unread(&self) -> Option<String> {
+        let sentence = |damage: &Damage| {
+            let share = self.extent(&damage.first.file).map_or(String::new(), explain_share);
+            format!("{} {}, first {}{share}", damage.count, damage.reason, damage.first)
+        };
+        let sentences: Vec<String> = self.unread().map(sentence).collect();
+        (!sentences.is_empty()).then(|| sentences.join("; "))
+    }
+
+    /// Adds the accounts of another input.
+    pub fn merge(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.dns_messages += other.dns_messages;
+        self.queries += other.queries;
+        self.responses += other.responses;
+        let words =
+            [(&mut self.skipped, &other.skipped), (&mut self.kinds, &other.kinds), (&mut self.lost, &other.lost)];
+        for (mine, theirs) in words {
+            for (reason, count) in theirs {
+                *mine.entry(reason.clone()).or_default() += count;
+            }
+        }
+        for theirs in &other.damaged {
+            match self.damaged.iter_mut().find(|mine| mine.reason == theirs.reason) {
+                Some(mine) => {
+                    mine.count += theirs.count;
+                    mine.octets += theirs.octets;
+                }
+                None => self.damaged.push(theirs.clone()),
+            }
+        }
+        self.inputs.extend_from_slice(&other.inputs);
+    }
+}
+
+/// The share of an input that was not read, behind a comma.
+fn explain_share(input: &Extent) -> String {
+    match (input.ending, input.unread_share()) {
+        (Ending::Cut, _) => ", where the input ends; how much lacks is not known".into(),
+        (Ending::Unreadable, None) => ", and nothing behind that; how much is not known".into(),
+        (_, Some(share)) if share > 0.0 => format!(", {} % of it not read", percent(share)),
+        _ => String::new(),
+    }
+}
+
+/// A share in percent with two digits that count: what is small is not called nothing.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 0.01 { format!("{percent:.2}") } else { format!("{percent:.1e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(packet: u64) -> Place {
+        Place { file: "a".into(), packet, offset: 824 }
+    }
+
+    #[test]
+    fn merging_adds_counts_and_keeps_the_first_place() {
+        let (mut a, mut b) = (Tally::default(), Tally::default());
+        a.damage(Flaw::BadRecord, 5, || place(3));
+        b.damage(Flaw::BadRecord, 7, || place(9));
+        b.damage(Flaw::BadRecord, 0, || place(10));
+        b.skip("icmp");
+        b.inputs.push(Extent { file: "b".into(), ..Extent::default() });
+        a.merge(&b);
+        assert_eq!(a.damaged, [Damage { reason: Flaw::BadRecord, count: 3, octets: 12, first: place(3) }]);
+        assert_eq!((a.damage_count(Flaw::BadRecord), a.damage_count(Flaw::BadBlock)), (3, 0));
+        assert_eq!((a.skipped["icmp"], a.extent("b").is_some(), a.extent("c")), (1, true, None));
+    }
+
+    #[test]
+    fn each_flaw_has_a_word_of_its_own_that_is_read_again() {
+        for flaw in Flaw::ALL {
+            assert_eq!(flaw.as_str().parse(), Ok(*flaw));
+        }
+        assert!("bad_luck".parse::<Flaw>().unwrap_err().to_string().contains("bad_luck"));
+    }
+
+    #[test]
+    fn accounts_are_read_again_as_they_were_written() {
+        let mut tally = Tally { packets: 7, ..Tally::default() };
+        tally.damage(Flaw::BadRecord, 5, || place(3));
+        tally.skip("icmp");
+        tally.inputs.push(Extent { file: "a".into(), ending: Ending::Cut, ..Extent::default() });
+        let json = serde_json::to_string(&tally).unwrap();
+        assert!(json.contains(r#""damaged":[{"reason":"bad_record","count":1,"#), "{json}");
+        assert_eq!(serde_json::from_str::<Tally>(&json).unwrap(), tally);
+        // Runs of before extents were told are read, too.
+        assert_eq!(serde_json::from_str::<Tally>(r#"{"packets":7}"#).unwrap().packets, 7);
+    }
+
+    #[test]
+    fn what_was_malformed_when_it_was_sent_leaves_an_input_whole() {
+        let mut tally = Tally::default();
+        for flaw in [Flaw::BadQuestion, Flaw::ShortMessage, Flaw::BadIpHeader, Flaw::TcpGap, Flaw::OutOfOrder] {
+            tally.damage(flaw, 0, || place(1));
+        }
+        assert!(tally.is_whole() && tally.explain_unread().is_none());
+        assert_eq!(tally.not_captured().map(|damage| damage.reason).collect::<Vec<_>>(), [Flaw::TcpGap]);
+        tally.damage(Flaw::TruncatedCapture, 4, || place(11));
+        assert!(!tally.is_whole());
+        let said = tally.explain_unread().unwrap();
+        assert_eq!(said, "1 truncated_capture, first packet or line 11 at octet 824 of a");
+    }
+
+    #[test]
+    fn the_share_that_was_not_read_is_what_was_passed_over_and_what_lies_behind() {
+        let input = |stored, reached, unread, ending| Extent {
+            file: "a".into(),
+            stored,
+            reached,
+            content: 1_000,
+            unread,
+            ending,
+        };
+        let share = |input: Extent| input.unread_share();
+        assert_eq!(share(input(Some(200), 200, 0, Ending::Whole)), Some(0.0));
+        assert_eq!(share(input(Some(200), 200, 100, Ending::Whole)), Some(0.1));
+        assert_eq!(share(input(Some(200), 50, 0, Ending::Unreadable)), Some(0.75));
+        assert_eq!(share(input(Some(200), 100, 500, Ending::Unreadable)), Some(0.75));
+        assert_eq!(share(input(None, 100, 0, Ending::Unreadable)), None);
+        // Where reading was not asked to go on, nothing is unread.
+        assert_eq!(share(input(Some(200), 50, 0, Ending::Open)), Some(0.0));
+        assert_eq!(share(Extent::default()), Some(0.0));
+    }
+
+    #[test]
+    fn the_share_is_said_of_the_input_that_is_damaged() {
+        let mut tally = Tally::default();
+        tally.damage(Flaw::UnreadableRest, 0, || place(11));
+        let said = |tally: &Tally| tally.explain_unread().unwrap();
+        let input = Extent { file: "a".into(), stored: Some(400), reached: 300, ..Extent::default() };
+        tally.inputs = vec![Extent { ending: Ending::Unreadable, ..input.clone() }];
+        assert!(said(&tally).ends_with("of a, 25.00 % of it not read"), "{}", said(&tally));
+        tally.inputs = vec![Extent { ending: Ending::Unreadable, stored: None, ..input.clone() }];
+        assert!(said(&tally).ends_with("how much is not known"), "{}", said(&tally));
+        tally.inputs = vec![Extent { ending: Ending::Cut, ..input.clone() }];
+        assert!(said(&tally).ends_with("how much lacks is not known"), "{}", said(&tally));
+        let little = Extent { content: 1_000_000, unread: 1, ending: Ending::Whole, ..input };
+        tally.inputs = vec![little];
+        assert!(said(&tally).ends_with("1.0e-4 % of it not read"), "{}", said(&tally));
+    }
+}

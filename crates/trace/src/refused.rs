@@ -1,0 +1,26 @@
+//! Why a packet, frame or row gives no message, and the count of those that do.
+
+use ldplayer_core::Message;
+use ldplayer_core::damage::Flaw;
+
+use crate::Tally;
+
+/// Why a packet gives no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It is fine, but nothing for us.
+    Foreign(&'static str),
+    /// It is damaged.
+    Damaged(Flaw),
+}
+
+/// Counts a message. One with a damaged question is used all the same: it was really sent, and can be sent again.
+pub(crate) fn count_message(tally: &mut Tally, message: &Message<'_>) -> Result<(), Refused> {
+    tally.dns_messages += 1;
+    match message.is_response() {
+        true => tally.responses += 1,
+        false => tally.queries += 1,
+    }
+    let damaged = message.counts()[0] > 0 && message.question().is_none();
+    if damaged { Err(Refused::Damaged(Flaw::BadQuestion)) } else { Ok(()) }
+}
