@@ -64,35 +64,57 @@ pub fn hole(args: &HoleArgs) -> anyhow::Result<()> {
 /// Answers until it is told to end.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.responder.pin()?;
-    let socket = UdpSocket::open(&UdpOptions {
-        bind: args.responder.listen,
-        buffer: BUFFER,
-        freebind: false,
-        packet_info: args.responder.listen.ip().is_unspecified(),
-    })?;
-    let mut poll = Poll::new()?;
-    poll.add(&socket, 0)?;
-    println!("listening on {}", socket.local());
+    let mut echo = Echo::open(args)?;
+    println!("listening on {}", echo.socket.local());
     let term = args.responder.begin()?;
-    let (mut receive, mut answers) = (ReceiveBatch::new(), Answers::new());
-    let mut delayed = (args.delay.ns() > 0).then(|| Delayed::new(args.delay.ns()));
     while !term.is_over() {
-        let arrived = poll.wait(delayed.as_ref().map_or(LOOK, Delayed::wait))?.count() > 0;
-        // Only an error of an earlier datagram can be told here; the next call gives what waits.
-        if arrived && receive.receive(&socket, BATCH).is_ok() {
-            answers.take(&receive, args);
-            match &mut delayed {
-                Some(delayed) => delayed.keep(&mut answers),
-                None => answers.send(&socket),
-            }
-        } else if arrived {
-            let _ = receive.receive_errors(&socket);
-        }
-        if let Some(delayed) = &mut delayed {
-            delayed.send_due(&mut answers, &socket);
-        }
+        echo.turn(args, LOOK)?;
     }
     Ok(())
+}
+
+/// The responder: its socket and its answers.
+struct Echo {
+    socket: UdpSocket,
+    poll: Poll,
+    receive: ReceiveBatch,
+    answers: Answers,
+    delayed: Option<Delayed>,
+}
+
+impl Echo {
+    fn open(args: &Args) -> anyhow::Result<Self> {
+        let socket = UdpSocket::open(&UdpOptions {
+            bind: args.responder.listen,
+            buffer: BUFFER,
+            freebind: false,
+            packet_info: args.responder.listen.ip().is_unspecified(),
+        })?;
+        // A client that is gone refuses its answers; what is kept of that would keep the socket ready for ever.
+        socket.ignore_refusals()?;
+        let poll = Poll::new()?;
+        poll.add(&socket, 0)?;
+        let delayed = (args.delay.ns() > 0).then(|| Delayed::new(args.delay.ns()));
+        Ok(Self { socket, poll, receive: ReceiveBatch::new(), answers: Answers::new(), delayed })
+    }
+
+    /// Waits for queries, no longer than `longest`, and answers; whether the socket was ready.
+    fn turn(&mut self, args: &Args, longest: i64) -> anyhow::Result<bool> {
+        let wait = self.delayed.as_ref().map_or(longest, |delayed| delayed.wait().min(longest));
+        let is_ready = self.poll.wait(wait)?.count() > 0;
+        if is_ready {
+            self.receive.receive(&self.socket, BATCH)?;
+            self.answers.take(&self.receive, args);
+            match &mut self.delayed {
+                Some(delayed) => delayed.keep(&mut self.answers),
+                None => self.answers.send(&self.socket),
+            }
+        }
+        if let Some(delayed) = &mut self.delayed {
+            delayed.send_due(&mut self.answers, &self.socket);
+        }
+        Ok(is_ready)
+    }
 }
 
 /// Answers on their way, in the order of their times.
@@ -203,5 +225,41 @@ impl Answers {
             // What the kernel does not take is lost, as on any network.
             done += self.batch.send(socket, datagrams).unwrap_or(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket as Plain;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// It was kept busy: the refusals of its answers stayed in the error queue, and the socket was ready for ever.
+    #[test]
+    fn a_client_that_goes_without_reading_costs_no_turns() {
+        let args = Line::parse_from(["echo", "--listen", "127.0.0.1:0"]).args;
+        let mut echo = Echo::open(&args).unwrap();
+        let ask = |count: usize| {
+            let client = Plain::bind("127.0.0.1:0").unwrap();
+            for _ in 0..count {
+                client.send_to(&[0; 20], echo.socket.local()).unwrap();
+            }
+            client
+        };
+        drop(ask(300));
+        let stays = ask(1);
+        let busy = (0..100).take_while(|_| echo.turn(&args, 0).unwrap()).count();
+        assert!((1..=6).contains(&busy), "{busy} turns for 301 queries");
+        // And who stays has its answer.
+        assert_eq!(stays.recv(&mut [0; 99]).unwrap(), 20);
+        assert!(!echo.turn(&args, 0).unwrap());
     }
 }

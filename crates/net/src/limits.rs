@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the limit of open files as far as this process may, and returns it.
@@ -18,6 +19,13 @@ pub fn raise_nofile() -> io::Result<u64> {
     }
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     Ok(limit.maximum.unwrap_or(u64::MAX))
+}
+
+/// Whether the system refused something because descriptors or memory are short: what was asked for may be had later, or when
+/// something is given back.
+pub fn is_short(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
 }
 
 /// The limit of open files: the one in force, and how far the process may raise it.
@@ -71,6 +79,12 @@ mod tests {
         });
         assert!(opened.join().unwrap() <= number);
         assert!(std::io::read_to_string(kept).unwrap().starts_with("Name:"));
+    }
+
+    #[test]
+    fn what_is_short_is_told_from_what_is_gone() {
+        let error = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
+        assert!(is_short(&error(Errno::MFILE)) && !is_short(&error(Errno::CONNABORTED)));
     }
 
     #[test]

@@ -99,6 +99,19 @@ impl UdpSocket {
         Ok(())
     }
 
+    /// Has the kernel keep no refusals by destinations (ICMP) for this socket, and forgets those it has kept: for a responder,
+    /// whose clients may be gone when it answers. Otherwise each of them fails a later call, whoever that was for, and the
+    /// socket counts as ready until its error queue is empty ([`ReceiveBatch::receive_errors`]).
+    ///
+    /// # Errors
+    /// Never in practice.
+    pub fn ignore_refusals(&self) -> io::Result<()> {
+        match self.local {
+            SocketAddr::V4(_) => set_int(&self.socket, libc::IPPROTO_IP, libc::IP_RECVERR, 0),
+            SocketAddr::V6(_) => set_int(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 0),
+        }
+    }
+
     /// Whether the peer is fixed.
     pub const fn is_connected(&self) -> bool {
         self.connected
@@ -562,6 +575,23 @@ mod tests {
             let mut buffer = vec![0; 66_000];
             assert_eq!(client.recv_from(&mut buffer).unwrap(), (65_002, asked));
         }
+    }
+
+    #[test]
+    fn refusals_that_are_ignored_leave_the_socket_idle() {
+        let closed = Plain::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let socket = open("0.0.0.0:0");
+        let datagram = Datagram { head: [1, 2], tail: b"answer", source: None, peer: Some(closed) };
+        SendBatch::new().send(&socket, [datagram].into_iter()).unwrap();
+        readable(&socket);
+        socket.ignore_refusals().unwrap();
+        let mut poll = crate::poll::Poll::new().unwrap();
+        poll.add(&socket, 0).unwrap();
+        for _ in 0..9 {
+            // The first may still be told of the refusal from before.
+            let _ = SendBatch::new().send(&socket, [datagram].into_iter());
+        }
+        assert_eq!(poll.wait(0).unwrap().count(), 0);
     }
 
     #[test]

@@ -441,6 +441,51 @@ mod tests {
         assert!(reading.join().unwrap().chunks(answer.len()).all(|chunk| chunk == answer));
     }
 
+    /// Sends queries until the server has no more room for answers.
+    fn flood(bed: &mut Bed, client: &mut TcpStream) {
+        client.set_nonblocking(true).unwrap();
+        let asked = framed(&[200; 300]).repeat(400);
+        while bed.connections.slots[0].connection.as_ref().unwrap().interest == Interest::Read {
+            let _ = client.write(&asked);
+            bed.turn(0);
+        }
+    }
+
+    #[test]
+    fn a_client_that_goes_without_reading_costs_no_turns() {
+        let reset = |client: TcpStream| {
+            // What came and was not read makes a reset of the end.
+            drop(client);
+            None
+        };
+        let half_close = |client: TcpStream| {
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            Some(client)
+        };
+        for (way, ends) in
+            [(&reset as &dyn Fn(TcpStream) -> Option<TcpStream>, true), (&half_close, false), (&Some, false)]
+        {
+            let mut bed = Bed::new(10);
+            let mut client = bed.connect(0);
+            flood(&mut bed, &mut client);
+            let _client = way(client);
+            if ends {
+                bed.turn_until(0, |counts| counts.failed == 1);
+            }
+            let mut turns = 0;
+            loop {
+                let Some(token) = bed.poll.wait(0).unwrap().next().map(|ready| ready.token) else { break };
+                bed.connections.handle_ready(0, token, &bed.poll, &mut Repeat);
+                turns += 1;
+                assert!(turns < 100, "the connection is ready for ever");
+            }
+            bed.connections.handle_timeout(10 * SECOND);
+            let counts = bed.connections.take_counts();
+            assert_eq!((counts.failed, counts.idle), (u64::from(ends), u64::from(!ends)));
+            assert_eq!(bed.connections.poll_timeout(), None);
+        }
+    }
+
     #[test]
     fn idle_connections_end_and_active_ones_stay() {
         let mut bed = Bed::new(10);

@@ -154,6 +154,27 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_goes_without_reading_costs_no_turns() {
+        let socket = UdpSocket::serve("127.0.0.1:0".parse().unwrap(), 1 << 20).unwrap();
+        let mut poll = ldplayer_net::poll::Poll::new().unwrap();
+        poll.add(&socket, 0).unwrap();
+        let client = Plain::bind("127.0.0.1:0").unwrap();
+        for _ in 0..300 {
+            client.send_to(b"query", socket.local()).unwrap();
+        }
+        drop(client);
+        let mut datagrams = Datagrams::new();
+        let mut turns = 0;
+        while poll.wait(0).unwrap().count() > 0 {
+            datagrams.handle_ready(&socket, &mut Echo).unwrap();
+            turns += 1;
+            assert!(turns < 100, "the socket is ready for ever");
+        }
+        // No refusal has cost another answer.
+        assert!(turns > 0 && datagrams.take_unsent() == 0, "{turns}");
+    }
+
+    #[test]
     fn an_answer_that_cannot_be_sent_is_counted_and_the_next_one_leaves() {
         let socket = UdpSocket::serve("127.0.0.1:0".parse().unwrap(), 1 << 20).unwrap();
         let client = Plain::bind("127.0.0.1:0").unwrap();

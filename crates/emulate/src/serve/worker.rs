@@ -5,6 +5,7 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 
 use ldplayer_net::clock::monotonic_ns;
+use ldplayer_net::limits;
 use ldplayer_net::poll::{Poll, Wake};
 use ldplayer_net::udp::UdpSocket;
 
@@ -17,6 +18,8 @@ use super::udp::Datagrams;
 
 /// Longest wait, in nanoseconds.
 const LONGEST: i64 = 60_000_000_000;
+/// How long a listener rests that has no descriptor for who waits, in nanoseconds: its being ready is no news then.
+const REST: i64 = 100_000_000;
 /// Connections accepted before others have their turn.
 const ACCEPTS: usize = 64;
 /// The token by which the worker is woken; sockets have those from 1 on.
@@ -39,6 +42,16 @@ pub struct Worker {
     shared: Arc<Shared>,
     epoch: u64,
     ready: Vec<u64>,
+    resting: Resting,
+}
+
+/// Listeners that nobody is accepted from for a while.
+#[derive(Default)]
+struct Resting {
+    /// Their places among the listeners.
+    listeners: Vec<usize>,
+    /// Until when.
+    until: i64,
 }
 
 /// The responder as connections or datagrams see it.
@@ -76,7 +89,8 @@ impl Worker {
         let connections = Connections::new(most_connections, idle_ns, first);
         let (datagrams, epoch, ready) = (Datagrams::new(), shared.epoch(), Vec::new());
         let woken = Arc::clone(&wake);
-        Ok((Self { poll, wake, sockets, datagrams, connections, responder, shared, epoch, ready }, woken))
+        let resting = Resting::default();
+        Ok((Self { poll, wake, sockets, datagrams, connections, responder, shared, epoch, ready, resting }, woken))
     }
 
     /// Serves until it is told to stop.
@@ -85,19 +99,31 @@ impl Worker {
     /// When the kernel refuses to wait.
     pub fn run(&mut self) -> io::Result<()> {
         while !self.shared.is_stopping() {
-            let due = self.connections.poll_timeout();
-            let timeout = due.map_or(LONGEST, |due| (due - monotonic_ns()).clamp(0, LONGEST));
-            let mut ready = std::mem::take(&mut self.ready);
-            ready.extend(self.poll.wait(timeout)?.map(|ready| ready.token));
-            let now = monotonic_ns();
-            ready.drain(..).for_each(|token| self.handle_ready(now, token));
-            self.ready = ready;
-            self.connections.handle_timeout(now);
-            self.hand_over();
+            self.turn(LONGEST)?;
         }
         let counted = self.take_counted();
         self.shared.add(counted);
         Ok(())
+    }
+
+    /// Waits for what happens, no longer than `longest`, and sees to it; how much there was.
+    fn turn(&mut self, longest: i64) -> io::Result<usize> {
+        let timeout = self.poll_timeout().map_or(longest, |due| (due - monotonic_ns()).clamp(0, longest));
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.extend(self.poll.wait(timeout)?.map(|ready| ready.token));
+        let (now, count) = (monotonic_ns(), ready.len());
+        ready.drain(..).for_each(|token| self.handle_ready(now, token));
+        self.ready = ready;
+        self.connections.handle_timeout(now);
+        self.end_rest(now)?;
+        self.hand_over();
+        Ok(count)
+    }
+
+    /// When there is something to do though nothing happens.
+    fn poll_timeout(&self) -> Option<i64> {
+        let rest = (!self.resting.listeners.is_empty()).then_some(self.resting.until);
+        self.connections.poll_timeout().into_iter().chain(rest).min()
     }
 
     fn handle_ready(&mut self, now: i64, token: u64) {
@@ -122,14 +148,33 @@ impl Worker {
             match self.sockets.tcp[listener].accept() {
                 Ok((stream, _)) => self.connections.handle_accepted(now, stream, &self.poll),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Out of descriptors or memory: who waits takes the place of who is idle.
-                Err(_) => {
+                Err(error) if limits::is_short(&error) => {
+                    // Who waits takes the place of who is idle.
                     if !self.connections.evict() {
-                        return;
+                        return self.rest(now, listener);
                     }
                 }
+                // This client has gone already; the next one may be there.
+                Err(_) => {}
             }
         }
+    }
+
+    /// Accepts nobody for a while: without a descriptor, a client that waits would keep this thread busy for ever.
+    fn rest(&mut self, now: i64, listener: usize) {
+        if self.poll.remove(&self.sockets.tcp[listener]).is_ok() {
+            self.resting.listeners.push(listener);
+            self.resting.until = now.saturating_add(REST);
+        }
+    }
+
+    fn end_rest(&mut self, now: i64) -> io::Result<()> {
+        if now < self.resting.until {
+            return Ok(());
+        }
+        let first = WAKE + 1 + self.sockets.udp.len() as u64;
+        let mut rested = self.resting.listeners.drain(..);
+        rested.try_for_each(|at| self.poll.add(&self.sockets.tcp[at], first + at as u64))
     }
 
     /// After a call of the owner: gives what was counted, and takes the zones that there are now.
@@ -149,5 +194,36 @@ impl Worker {
         let (unknown, unlisted) = self.responder.take_unknown();
         let (tcp, unsent) = (self.connections.take_counts(), self.datagrams.take_unsent());
         Counted { counters, set, tcp, unsent, unknown, unlisted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::super::set::ZoneSet;
+    use super::super::shared::Current;
+    use super::*;
+
+    fn worker() -> Worker {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let tcp = vec![ldplayer_net::tcp::listen(address, 16).unwrap()];
+        let sockets = Sockets { udp: vec![UdpSocket::serve(address, 1 << 16).unwrap()], tcp };
+        let current = Current { set: Arc::new(ZoneSet::new(Vec::new(), Vec::new()).unwrap()), marks: None };
+        let responder = Responder::new(current.clone(), false);
+        Worker::new(sockets, 10, i64::MAX, responder, Arc::new(Shared::new(current))).unwrap().0
+    }
+
+    #[test]
+    fn a_client_that_there_is_no_descriptor_for_waits_without_costing_turns() {
+        let mut worker = worker();
+        let _client = TcpStream::connect(worker.sockets.tcp[0].local_addr().unwrap()).unwrap();
+        assert_eq!(worker.poll.wait(20_000_000_000).unwrap().count(), 1);
+        worker.rest(i64::MAX - REST, 0);
+        assert_eq!(worker.turn(0).unwrap(), 0, "it is not told of again and again");
+        worker.resting.until = monotonic_ns();
+        assert_eq!(worker.turn(0).unwrap(), 0);
+        assert_eq!(worker.turn(0).unwrap(), 1);
+        assert_eq!(worker.connections.take_counts().accepted, 1);
     }
 }
