@@ -16,7 +16,6 @@ mod forwarder;
 mod link;
 #[cfg(test)]
 mod made;
-mod pace;
 mod packet;
 mod prefixes;
 mod proxy;
@@ -40,8 +39,8 @@ use schedule::Schedule;
 
 pub use counts::{Counts, Dropped, HostCounts, Leak, Reason, Traffic};
 pub use forwarder::{Forwarder, Running};
+pub use ldplayer_net::pace::{Precision, UnknownPrecision};
 pub use link::LinkSpec;
-pub use pace::{Precision, UnknownPrecision};
 pub use prefixes::LONGEST;
 pub use prefixes::{BadPrefixes, Blocks, Prefixes};
 pub use proxy::{ProxyKind, ProxySettings};

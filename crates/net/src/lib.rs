@@ -8,6 +8,7 @@ pub mod machine;
 pub mod namespace;
 mod netlink;
 pub mod netns;
+pub mod pace;
 pub mod pin;
 pub mod poll;
 pub mod process;

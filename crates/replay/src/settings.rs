@@ -2,9 +2,9 @@
 
 use crate::connections::TlsSettings;
 use crate::doh::DohSettings;
-use crate::pace::Precision;
 use crate::route::{Servers, Sources};
 use crate::table::Policy;
+use ldplayer_net::pace::Precision;
 
 /// The options of a replay, resolved.
 #[derive(Clone, Debug)]

@@ -15,11 +15,11 @@ use crossbeam_channel::{Receiver, Sender};
 use ldplayer_core::shard::Shards;
 use ldplayer_core::{Outcome, Query, RunTime};
 use ldplayer_net::clock;
+use ldplayer_net::pace::Pace;
 use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
 
 use self::transports::{Transports, policies};
 use crate::monitor::Monitor;
-use crate::pace::Pace;
 use crate::quic::Outgoing;
 use crate::route::{Router, SocketKey, Sources};
 use crate::settings::Settings;
@@ -126,7 +126,7 @@ impl<'a> Worker<'a> {
             transports: Transports::new(shards.first + number, shards.total, origin, settings)?,
             router: Router::new(settings.sources.clone(), settings.servers, settings.max_sockets),
             sockets,
-            pace: Pace::new(settings.precision),
+            pace: Pace::of_schedule(settings.precision),
             batch: Vec::new().into_iter(),
             next: None,
             fed: true,

@@ -5,11 +5,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
+use ldplayer_net::pace::{Pace, Wait};
 use ldplayer_net::poll::Poll;
 use ldplayer_net::tun::Tun;
 use ldplayer_net::{clock, pin};
 
-use super::pace::{Pace, Wait};
 use super::{Counts, Fate, HostId, Precision, ProxyKind, ProxySettings, Tap, Wire};
 
 /// Packets read from one device before the next has its turn.
@@ -18,6 +18,8 @@ const BATCH: usize = 64;
 const RELEASE: usize = 256;
 /// The largest IP packet.
 const PACKET: usize = 65_535;
+/// Without anything due, the forwarder sleeps so long at most, in nanoseconds.
+const IDLE: i64 = 1_000_000_000;
 /// The number of the waker among what is waited for.
 const WAKER: u64 = u64::MAX;
 
@@ -57,7 +59,7 @@ impl Forwarder {
     /// hosts that the wire does not know are left out.
     pub fn new(wire: Wire, mut tuns: Vec<Vec<Tun>>, precision: Precision, tap: Option<Tap>) -> Self {
         tuns.truncate(wire.hosts());
-        Self { wire, devices: Devices { tuns, tap }, buffer: vec![0; PACKET].into(), pace: Pace::new(precision) }
+        Self { wire, devices: Devices { tuns, tap }, buffer: vec![0; PACKET].into(), pace: Pace::of_traffic(precision) }
     }
 
     /// Moves what there is to be moved, once around. `clock` gives nanoseconds that never go back. Whether anything moved.
@@ -149,7 +151,7 @@ impl Forwarder {
         }
         loop {
             if self.turn(&clock::monotonic_ns)? {
-                self.pace.moved(clock::monotonic_ns());
+                self.pace.note_packet(clock::monotonic_ns());
             } else {
                 self.rest(&mut poll, woken)?;
             }
@@ -171,7 +173,8 @@ impl Forwarder {
     /// Waits as the pace says.
     fn rest(&mut self, poll: &mut Poll, woken: &UnixStream) -> io::Result<()> {
         let now = clock::monotonic_ns();
-        let Wait::Sleep(ns) = self.pace.wait(now, self.wire.poll_timeout()) else {
+        let due = self.wire.poll_timeout().map_or(now + IDLE, |due| due.min(now + IDLE));
+        let Wait::Sleep(ns) = self.pace.wait(now, due) else {
             std::hint::spin_loop();
             return Ok(());
         };

@@ -4,11 +4,11 @@ use std::io;
 
 use ldplayer_core::RunTime;
 use ldplayer_net::clock;
+use ldplayer_net::pace::Wait;
 use ldplayer_net::udp::BATCH;
 
 use super::hand_over::{FLUSH_AT_LEAST, FLUSH_EVERY};
 use super::{SOON, Worker};
-use crate::pace::Wait;
 use crate::route::SocketKey;
 use crate::sockets::Carries;
 use crate::streams::Streams;

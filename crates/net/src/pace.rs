@@ -1,7 +1,9 @@
 //! How to wait for the next due moment: how long to sleep, how long to spin.
 //!
 //! A sleeping core wakes tens to hundreds of microseconds late. The guard is the time before the due moment at which
-//! sleeping ends and spinning begins; it follows the lateness seen, within a budget of CPU time.
+//! sleeping ends and spinning begins; it follows the lateness seen. Who has a schedule ([`Pace::of_schedule`], a replay) keeps
+//! within a budget of CPU time. Who is woken by packets ([`Pace::of_traffic`], the wire) stays awake for a while after each,
+//! as the wake-up of a sleeping core delays the packet that caused it, and the next one is often near.
 
 use std::str::FromStr;
 
@@ -10,7 +12,8 @@ use std::str::FromStr;
 pub enum Precision {
     /// Sleep only: as late as the kernel wakes the thread.
     Low,
-    /// Sleep, then spin through an adaptive guard: at most about half a core.
+    /// Sleep, then spin through an adaptive guard: at most about half a core for a schedule; for traffic nothing while there is
+    /// none, and a core while there is much.
     #[default]
     Normal,
     /// Spin always: one core for each worker.
@@ -55,6 +58,8 @@ pub enum Wait {
 
 /// The widest guard in nanoseconds: beyond it, sleeping saves too little to be worth its error.
 const WIDEST: i64 = 400_000;
+/// The narrowest guard of traffic, in nanoseconds: its due moments are rare, so that it learns slowly.
+const NARROWEST: i64 = 20_000;
 /// The ceiling never falls below this, so that it can grow again.
 const LOWEST_CEILING: i64 = 4_000;
 /// The guard to start with, in nanoseconds.
@@ -67,22 +72,50 @@ const NARROW: i64 = 1_000;
 const PERIOD: i64 = 20_000_000;
 /// Share of the time that may be spent spinning, in percent.
 const BUDGET: i64 = 15;
+/// So long after a packet traffic stays awake, in nanoseconds: some times what a wake-up costs.
+const LINGER: i64 = 300_000;
 
-/// The adaptive guard of one worker.
+/// The adaptive guard of one thread.
 #[derive(Debug)]
 pub struct Pace {
     precision: Precision,
     guard: i64,
+    floor: i64,
     ceiling: i64,
-    period_start: i64,
-    spun: i64,
+    budget: Option<Budget>,
+    awake_until: i64,
     spinning_since: Option<i64>,
 }
 
+/// What was spent of the time that may be spent spinning.
+#[derive(Debug, Default)]
+struct Budget {
+    period_start: i64,
+    spun: i64,
+}
+
 impl Pace {
-    /// A pace that has seen nothing yet.
-    pub fn new(precision: Precision) -> Self {
-        Self { precision, guard: FIRST, ceiling: WIDEST, period_start: 0, spun: 0, spinning_since: None }
+    /// For who knows all moments beforehand, and keeps within a budget.
+    pub fn of_schedule(precision: Precision) -> Self {
+        Self { budget: Some(Budget::default()), floor: 0, ..Self::of_traffic(precision) }
+    }
+
+    /// For who is woken by packets, too, and tells of them ([`Pace::note_packet`]).
+    pub const fn of_traffic(precision: Precision) -> Self {
+        Self {
+            precision,
+            guard: FIRST,
+            floor: NARROWEST,
+            ceiling: WIDEST,
+            budget: None,
+            awake_until: i64::MIN,
+            spinning_since: None,
+        }
+    }
+
+    /// Notes that a packet came or went at `now`.
+    pub const fn note_packet(&mut self, now: i64) {
+        self.awake_until = now.saturating_add(LINGER);
     }
 
     /// What to do at `now` when the next moment is `due` (both in nanoseconds of one clock).
@@ -90,9 +123,9 @@ impl Pace {
         let left = due.saturating_sub(now);
         let wait = match self.precision {
             Precision::High => Wait::Spin,
-            Precision::Low if left <= 0 => Wait::Spin,
+            _ if left <= 0 => Wait::Spin,
             Precision::Low => Wait::Sleep(left),
-            Precision::Normal if left <= self.guard => Wait::Spin,
+            Precision::Normal if left <= self.guard || now < self.awake_until => Wait::Spin,
             Precision::Normal => Wait::Sleep(left - self.guard),
         };
         self.account(now, wait);
@@ -103,7 +136,7 @@ impl Pace {
     pub fn woke(&mut self, wanted: i64, now: i64) {
         let late = now - wanted > self.guard;
         let step = if late { WIDEN } else { -NARROW };
-        self.guard = (self.guard + step).clamp(0, self.ceiling);
+        self.guard = (self.guard + step).clamp(self.floor, self.ceiling);
     }
 
     /// Whether the last answer was to spin.
@@ -120,17 +153,16 @@ impl Pace {
     /// Keeps the time spent spinning within the budget by lowering or lifting the ceiling of the guard.
     fn account(&mut self, now: i64, wait: Wait) {
         let since = self.spinning_since.take();
-        self.spun += since.map_or(0, |since| now - since);
-        if wait == Wait::Spin {
-            self.spinning_since = Some(now);
-        }
-        let elapsed = now - self.period_start;
+        self.spinning_since = (wait == Wait::Spin).then_some(now);
+        let Some(budget) = &mut self.budget else { return };
+        budget.spun += since.map_or(0, |since| now - since);
+        let elapsed = now - budget.period_start;
         if elapsed >= PERIOD {
-            let over = self.spun * 100 > elapsed * BUDGET;
+            let over = budget.spun * 100 > elapsed * BUDGET;
             let ceiling = if over { self.guard * 3 / 4 } else { self.ceiling * 9 / 8 };
             self.ceiling = ceiling.clamp(LOWEST_CEILING, WIDEST);
             self.guard = self.guard.min(self.ceiling);
-            (self.period_start, self.spun) = (now, 0);
+            *budget = Budget { period_start: now, spun: 0 };
         }
     }
 }
@@ -141,21 +173,21 @@ mod tests {
 
     #[test]
     fn high_spins_and_low_sleeps() {
-        assert_eq!(Pace::new(Precision::High).wait(0, 1_000_000_000), Wait::Spin);
-        assert_eq!(Pace::new(Precision::Low).wait(0, 5), Wait::Sleep(5));
-        assert_eq!(Pace::new(Precision::Low).wait(5, 5), Wait::Spin);
+        assert_eq!(Pace::of_schedule(Precision::High).wait(0, 1_000_000_000), Wait::Spin);
+        assert_eq!(Pace::of_schedule(Precision::Low).wait(0, 5), Wait::Sleep(5));
+        assert_eq!(Pace::of_schedule(Precision::Low).wait(5, 5), Wait::Spin);
     }
 
     #[test]
     fn normal_sleeps_up_to_the_guard() {
-        let mut pace = Pace::new(Precision::Normal);
+        let mut pace = Pace::of_schedule(Precision::Normal);
         assert_eq!(pace.wait(0, 1_000_000), Wait::Sleep(1_000_000 - FIRST));
         assert_eq!(pace.wait(1_000_000 - FIRST, 1_000_000), Wait::Spin);
     }
 
     #[test]
     fn the_guard_follows_the_lateness_of_the_host() {
-        let mut pace = Pace::new(Precision::Normal);
+        let mut pace = Pace::of_schedule(Precision::Normal);
         (0..1_000).for_each(|_| pace.woke(0, 200_000));
         assert!((190_000..=210_000).contains(&pace.guard()), "{}", pace.guard());
         (0..1_000).for_each(|_| pace.woke(0, 20_000));
@@ -164,7 +196,7 @@ mod tests {
 
     #[test]
     fn spinning_stays_within_the_budget() {
-        let mut pace = Pace::new(Precision::Normal);
+        let mut pace = Pace::of_schedule(Precision::Normal);
         let (mut now, mut slept) = (0, 0);
         // A query each 50 µs, and a host that wakes 100 µs late: spinning alone would be on time.
         while now < 2_000_000_000 {
@@ -180,5 +212,32 @@ mod tests {
             }
         }
         assert!(slept > 1_000_000_000, "slept {slept} of 2 s");
+    }
+
+    #[test]
+    fn traffic_lingers_after_a_packet_and_spins_without_a_budget() {
+        let mut pace = Pace::of_traffic(Precision::Normal);
+        assert_eq!(pace.wait(0, 1_000_000_000), Wait::Sleep(1_000_000_000 - FIRST));
+        pace.note_packet(0);
+        assert_eq!(pace.wait(LINGER - 1, 1_000_000_000), Wait::Spin);
+        assert!(matches!(pace.wait(LINGER, 1_000_000_000), Wait::Sleep(_)));
+        for now in (0..10 * PERIOD).step_by(500) {
+            pace.note_packet(now);
+            assert_eq!(pace.wait(now, i64::MAX), Wait::Spin);
+        }
+        assert_eq!(pace.guard(), FIRST);
+        (0..1_000).for_each(|_| pace.woke(0, 1_000));
+        assert_eq!(pace.guard(), NARROWEST);
+        let mut low = Pace::of_traffic(Precision::Low);
+        low.note_packet(0);
+        assert_eq!(low.wait(0, 5), Wait::Sleep(5));
+    }
+
+    #[test]
+    fn words_are_read_as_they_are_told() {
+        for precision in [Precision::Low, Precision::Normal, Precision::High] {
+            assert_eq!(precision.as_str().parse(), Ok(precision));
+        }
+        assert!("highest".parse::<Precision>().is_err());
     }
 }
