@@ -1,9 +1,8 @@
 //! What all responders have in common: where they listen, on which core they run, and when they end.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use ldplayer_net::signals::Signals;
 use ldplayer_net::{clock, pin};
 
 /// How often the end is looked for, in nanoseconds.
@@ -33,17 +32,13 @@ impl Responder {
 
     /// The time that is left begins now.
     pub fn begin(&self) -> anyhow::Result<Term> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&stop))?;
-        }
-        Ok(Term { stop, begun: clock::monotonic_ns(), seconds: self.seconds })
+        Ok(Term { signals: Signals::catch()?, begun: clock::monotonic_ns(), seconds: self.seconds })
     }
 }
 
 /// How long a responder runs: until it is told to end, or its seconds are over.
 pub struct Term {
-    stop: Arc<AtomicBool>,
+    signals: Signals,
     begun: i64,
     seconds: f64,
 }
@@ -51,6 +46,6 @@ pub struct Term {
 impl Term {
     /// Whether it is to end.
     pub fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || (clock::monotonic_ns() - self.begun) as f64 > self.seconds * 1e9
+        self.signals.is_stopped() || (clock::monotonic_ns() - self.begun) as f64 > self.seconds * 1e9
     }
 }

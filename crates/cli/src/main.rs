@@ -8,6 +8,7 @@ mod failure;
 use std::process::ExitCode;
 
 use clap::Parser;
+use ldplayer_net::signals;
 
 use commands::Command;
 
@@ -21,6 +22,8 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Where they cannot be caught, signals end the process as they would without us.
+    let _ = signals::end_unless_caught();
     match cli.command.run() {
         Ok(status) => status,
         Err(failure) => failure.report(),

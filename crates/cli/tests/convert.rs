@@ -1,6 +1,7 @@
 //! `ldplayer convert` and `ldplayer inspect` as a user meets them: files in, files out, one line of error, exit status.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -146,4 +147,35 @@ fn help_has_an_example() {
         let help = succeed(directory.path(), &[command, "--help"]);
         assert!(help.contains(&format!("Examples:\n  ldplayer {command} ")), "{help}");
     }
+}
+
+/// A pipe that nothing comes through, before its format is known and after.
+#[test]
+fn an_interrupt_ends_a_conversion_whose_input_is_silent() {
+    for head in ["", "time\tsrc\tqname\tqtype\n0\t192.0.2.1\ta.\tA\n"] {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = ["convert", "-", "-o", "out.parquet"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        command.current_dir(folder.path()).args(arguments).stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(head.as_bytes()).unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        // It takes signals from the moment on that it reads, which empties the pipe.
+        while rustix::io::ioctl_fionread(&input).unwrap() > 0 || !is_catching(child.id()) {
+            std::thread::yield_now();
+        }
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "half a trace is left");
+        drop(input);
+    }
+}
+
+/// Whether a process catches SIGINT (proc_pid_status(5)).
+fn is_catching(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim).unwrap_or_default();
+    u64::from_str_radix(caught, 16).unwrap_or(0) & 0b10 != 0
 }

@@ -134,7 +134,7 @@ fn an_interrupt_leaves_a_complete_run_directory() {
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     let status = child.wait_with_output().unwrap().status;
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
-    assert_eq!((status.code(), json["state"].as_str()), (Some(1), Some("interrupted")));
+    assert_eq!((status.code(), json["state"].as_str()), (Some(130), Some("interrupted")));
     identity_holds(&json);
     assert!(run.join("report.html").is_file());
 }

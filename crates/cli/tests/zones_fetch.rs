@@ -170,7 +170,7 @@ fn an_interrupted_harvest_goes_on() {
     let pid = rustix::process::Pid::from_child(&first);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let first = first.wait_with_output().unwrap();
-    assert_eq!(first.status.code(), Some(1), "{}", stderr(&first));
+    assert_eq!(first.status.code(), Some(130), "{}", stderr(&first));
     assert!(stderr(&first).contains("interrupted; the same command goes on where this one was"), "{}", stderr(&first));
     let settled = std::fs::read_to_string(&journal).unwrap().lines().count() - 1;
     assert!(settled <= 20, "{settled}");

@@ -14,6 +14,7 @@ pub mod poll;
 pub mod process;
 pub mod refusal;
 pub mod rights;
+pub mod signals;
 pub mod tcp;
 pub mod tun;
 pub mod udp;

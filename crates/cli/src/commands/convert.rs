@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender};
+use anyhow::Context;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ldplayer_core::Transaction;
+use ldplayer_net::signals::{INTERRUPTED, Signals};
 use ldplayer_trace::{Damage, Format, Inspector, Sink, Source, Tally, TraceError, Written, create, open};
 
 use super::inspect::no_transaction;
-use super::reading::Reading;
+use super::reading::{Reading, is_live};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -21,6 +24,8 @@ Examples:
 
 /// Batches that wait to be written; a batch has at most some megabytes.
 const WAITING: usize = 4;
+/// How often signals are looked for while nothing comes.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What goes from the reader to the writer, and back when it is empty.
 type Batch = Vec<Transaction>;
@@ -51,8 +56,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let format = format_of(&args.output, args.to)?;
     let (inputs, options) = args.reading.of(&args.inputs);
     let mut source = open(&inputs, &options)?;
-    let mut sink = create(&args.output, format, args.force)?;
-    if copy(&mut *source, &mut *sink)? == 0 {
+    let signals = catch(!is_live(&inputs))?;
+    let sink = create(&args.output, format, args.force)?;
+    let (count, sink) = copy(&mut *source, sink, signals.as_ref())?;
+    if count == 0 {
         return Err(no_transaction(&args.inputs, &Inspector::default().summary(source.tally())).into());
     }
     let written = sink.finish()?;
@@ -69,14 +76,27 @@ pub(super) fn format_of(output: &Path, asked: Option<Format>) -> Result<Format, 
     }
 }
 
-/// Writes all that a source yields, and says how many transactions that were. Reading and writing each have a thread.
-pub(super) fn copy(source: &mut dyn Source, sink: &mut dyn Sink) -> Result<usize, Failure> {
+/// Writes all that a source yields, and says how many transactions that were. Reading and writing each have a thread. What was
+/// written so far is given up upon a signal: half a trace would pass for a whole one.
+pub(super) fn copy(
+    source: &mut dyn Source,
+    mut sink: Box<dyn Sink>,
+    signals: Option<&Signals>,
+) -> Result<(usize, Box<dyn Sink>), Failure> {
     std::thread::scope(|scope| {
         let (sender, receiver) = crossbeam_channel::bounded(WAITING);
         let (done, empty) = crossbeam_channel::unbounded();
         let reader = scope.spawn(move || read_all(source, &sender, &empty));
         let mut written = 0;
-        for mut batch in &receiver {
+        loop {
+            if signals.is_some_and(Signals::is_stopped) {
+                give_up(sink);
+            }
+            let mut batch = match receiver.recv_timeout(LOOK) {
+                Ok(batch) => batch,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             written += batch.len();
             sink.write(&batch)?;
             batch.clear();
@@ -85,10 +105,22 @@ pub(super) fn copy(source: &mut dyn Source, sink: &mut dyn Sink) -> Result<usize
         }
         drop(receiver);
         match reader.join() {
-            Ok(result) => Ok(result.map(|()| written)?),
+            Ok(result) => Ok(result.map(|()| (written, sink))?),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
+}
+
+/// Signals for [`copy`], where they are not the regular end of what is read.
+pub(super) fn catch(gives_up: bool) -> anyhow::Result<Option<Signals>> {
+    gives_up.then(Signals::catch).transpose().context("signals")
+}
+
+/// Ends the process, whatever the reader waits for; what was written goes with its temporary file.
+fn give_up(sink: Box<dyn Sink>) -> ! {
+    drop(sink);
+    eprintln!("ldplayer: interrupted; nothing is kept");
+    std::process::exit(INTERRUPTED.into())
 }
 
 /// Sends all that a source yields, until nobody takes it any more, in the batches that come back.

@@ -8,7 +8,7 @@ use ldplayer_core::time::Span;
 use ldplayer_trace::{Format, Source, create};
 use ldplayer_workload::generate::{Generator, MAX_CLIENTS, Model, PRESETS};
 
-use super::convert::{account, copy, format_of};
+use super::convert::{account, catch, copy, format_of};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -75,8 +75,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut generator = Generator::new(&model).with_context(|| args.spec.clone())?;
     let output = args.output.as_deref().unwrap_or(Path::new("-"));
     let format = format_of(output, args.to)?;
-    let mut sink = create(output, format, args.force)?;
-    if copy(&mut generator, &mut *sink)? == 0 {
+    let signals = catch(true)?;
+    let sink = create(output, format, args.force)?;
+    let (count, sink) = copy(&mut generator, sink, signals.as_ref())?;
+    if count == 0 {
         return Err(anyhow!("{}: the model ends before its first query: give a longer --duration", args.spec).into());
     }
     account(format, generator.tally(), &sink.finish()?);

@@ -10,9 +10,9 @@ use ldplayer_trace::{Format, Inspector, Source, create, open};
 use ldplayer_workload::mutate::{Mutated, Mutator, Pairing, RuleAccount, compare};
 use ldplayer_workload::{open_source, read_rules};
 
-use super::convert::{account, copy, format_of};
+use super::convert::{account, catch, copy, format_of};
 use super::inspect::no_transaction;
-use crate::commands::reading::Reading;
+use crate::commands::reading::{Reading, is_live};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -86,8 +86,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.output {
         Some(output) => {
             let format = format_of(output, args.to)?;
-            let mut sink = create(output, format, args.force)?;
-            copy(&mut source, &mut *sink)?;
+            let signals = catch(!is_live(&inputs))?;
+            let sink = create(output, format, args.force)?;
+            let (_, sink) = copy(&mut source, sink, signals.as_ref())?;
             refuse_nothing(args, &source)?;
             account(format, source.tally(), &sink.finish()?);
         }

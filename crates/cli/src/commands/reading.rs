@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use ldplayer_net::signals::Signals;
 use ldplayer_trace::{Input, OpenOptions, Role};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Options of every command that reads traces.
 #[derive(clap::Args, Clone, Debug)]
@@ -27,15 +27,15 @@ impl Reading {
     pub fn of(&self, traces: &[String]) -> (Vec<Input>, OpenOptions) {
         let inputs: Vec<Input> = traces.iter().map(|word| word.as_str().into()).collect();
         let options = OpenOptions { ports: self.port.clone(), roles: self.role.clone(), ..OpenOptions::default() };
-        if inputs.iter().any(|input| matches!(input, Input::Unix(_))) {
-            for signal in [SIGINT, SIGTERM] {
-                // In this order: the shutdown looks at the flag before this signal raises it. Where a handler cannot be
-                // set, the signal ends the process as it would without us.
-                let stop = || Arc::clone(&options.stop);
-                let _ = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop());
-                let _ = signal_hook::flag::register(signal, stop());
-            }
+        if is_live(&inputs) {
+            // Where they cannot be caught, signals end the process as they would without us.
+            let _ = Signals::catch_or_end(Arc::clone(&options.stop));
         }
         (inputs, options)
     }
+}
+
+/// Whether one of the inputs is a socket, which has no end of its own: Ctrl-C is the regular one.
+pub fn is_live(inputs: &[Input]) -> bool {
+    inputs.iter().any(|input| matches!(input, Input::Unix(_)))
 }

@@ -18,8 +18,9 @@ use ldplayer_core::TraceTime;
 use ldplayer_core::damage::Flaw;
 use ldplayer_net::awake::Awake;
 use ldplayer_net::clock;
+use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_replay::{Drain, Ended, LinkError, Monitor, Precision};
-use ldplayer_results::{Recorder, RunEnd, RunReport, RunSetup, Warning};
+use ldplayer_results::{Recorder, RunEnd, RunReport, RunSetup, State, Warning};
 use ldplayer_workload::PlanFeed;
 
 use crate::failure::{Failure, VERDICT_FAILED};
@@ -36,7 +37,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         println!("{report}");
         println!("run directory: {}", output.display());
     }
-    Ok(if report.verdict.ok { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })
+    Ok(match report.state {
+        State::Interrupted => ExitCode::from(INTERRUPTED),
+        _ if report.verdict.ok => ExitCode::SUCCESS,
+        _ => ExitCode::from(VERDICT_FAILED),
+    })
 }
 
 /// Makes the run in `output` and returns its report.

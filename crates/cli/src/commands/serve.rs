@@ -5,8 +5,6 @@ use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +13,7 @@ use ldplayer_core::time::Span;
 use ldplayer_emulate::serve::coverage::Coverage;
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, PORT, Server, everything};
+use ldplayer_net::signals::Signals;
 
 use crate::failure::Failure;
 
@@ -31,7 +30,7 @@ deepest of them that encloses the name; REFUSED when there is none. So this need
 all these addresses: `ldplayer testbed up --zones DIR` makes one and serves there. With
 --all-zones-everywhere any address serves all zones, as an ordinary server does.
 
-SIGHUP reads the zones anew; Ctrl-C ends with a summary.
+SIGHUP reads the zones anew; Ctrl-C or SIGTERM ends with a summary and exit status 0.
 
 Example: an ordinary authoritative server on a port of its own
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300
@@ -64,7 +63,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let signals = Signals::register()?;
+    let signals = Signals::catch().and_then(Signals::and_reload).context("serve: signals")?;
     let set = load(&args.directory)?;
     let told = format!("{} zones", set.zones().len());
     let server = Server::start(set, &args.options()).map_err(Failure::environment)?;
@@ -90,29 +89,6 @@ impl Args {
     }
 }
 
-/// Signals as flags.
-pub struct Signals {
-    stop: Arc<AtomicBool>,
-    reload: Arc<AtomicBool>,
-}
-
-impl Signals {
-    /// Catches SIGINT and SIGTERM (stop) and SIGHUP (read the zones anew).
-    pub fn register() -> anyhow::Result<Self> {
-        let signals = Self { stop: Arc::default(), reload: Arc::default() };
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        for (signal, flag) in [(SIGINT, &signals.stop), (SIGTERM, &signals.stop), (SIGHUP, &signals.reload)] {
-            signal_hook::flag::register(signal, Arc::clone(flag)).context("serve: signals")?;
-        }
-        Ok(signals)
-    }
-
-    /// The flag that says to stop.
-    pub const fn stop(&self) -> &Arc<AtomicBool> {
-        &self.stop
-    }
-}
-
 /// Reads a zone set and says what is odd about it.
 pub fn load(directory: &Path) -> Result<ZoneSet, Failure> {
     let set = ZoneSet::load(directory)?;
@@ -126,8 +102,8 @@ pub fn load(directory: &Path) -> Result<ZoneSet, Failure> {
 
 /// Sees to signals until one says to stop. Zones that cannot be read leave those that are served in place.
 pub fn watch(server: &Server, directory: &Path, signals: &Signals) -> Result<(), Failure> {
-    while !signals.stop.load(Ordering::Relaxed) {
-        if signals.reload.swap(false, Ordering::Relaxed) {
+    while !signals.is_stopped() {
+        if signals.take_reload() {
             match load(directory) {
                 Ok(set) => {
                     let zones = set.zones().len();

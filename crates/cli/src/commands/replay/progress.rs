@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ldplayer_core::RunTime;
 use ldplayer_net::machine::{self, UdpCounters};
 use ldplayer_net::process;
+use ldplayer_net::signals::Signals;
 use ldplayer_replay::Monitor;
 use ldplayer_results::{Side, TelemetrySample};
 
@@ -34,7 +35,9 @@ pub struct Telemetry {
 /// Runs `replay` while signals stop it, and its progress and telemetry are taken, that of the server's main process and
 /// its descendants included.
 pub fn watch<T>(monitor: &Monitor, server: Option<u32>, replay: impl FnOnce() -> T) -> (T, Telemetry) {
-    let (interrupted, done) = (interrupt_flag(), AtomicBool::new(false));
+    let (interrupted, done) = (Flag::default(), AtomicBool::new(false));
+    // Where signals cannot be caught, they end the process as they would without us.
+    let _ = Signals::catch_or_end(Arc::clone(&interrupted));
     let (udp, steal) = (machine::udp_counters(), machine::cpu_times());
     let (result, samples) = thread::scope(|scope| {
         let watcher = scope.spawn(|| Watcher::new(monitor, server).run(&interrupted, &done));
@@ -49,18 +52,6 @@ pub fn watch<T>(monitor: &Monitor, server: Option<u32>, replay: impl FnOnce() ->
         steal: machine::cpu_times().steal_share_since(&steal),
     };
     (result, telemetry)
-}
-
-/// A flag that the first SIGINT or SIGTERM raises; the second ends the process at once.
-fn interrupt_flag() -> Flag {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The order matters: the shutdown looks at the flag before this signal raises it. Where a handler cannot be
-        // set, the signal ends the process as it would without us.
-        let _ = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag));
-        let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
-    }
-    flag
 }
 
 struct Watcher<'a> {

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
@@ -12,10 +11,11 @@ use anyhow::Context;
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options as ServeOptions, Server};
 use ldplayer_emulate::testbed::{Claim, Report, State, Testbed, folder};
+use ldplayer_net::signals::Signals;
 
 use super::options::Options;
 use super::{Name, failure, print};
-use crate::commands::serve::{self, Signals};
+use crate::commands::serve;
 use crate::failure::Failure;
 
 /// What the holder says when the testbed is made.
@@ -76,11 +76,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         // The testbed must not end with the terminal that it was made from. This fails for the head of a group only.
         let _ = rustix::process::setsid();
     }
-    let signals = Signals::register()?;
-    if args.zones.is_none() {
-        // There is nothing to be read anew.
-        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(signals.stop())).context("testbed up")?;
-    }
+    // Without zones there is nothing to be read anew.
+    let with_hang_up = if args.zones.is_some() { Signals::and_reload } else { Signals::and_hang_up };
+    let signals = Signals::catch().and_then(with_hang_up).context("testbed up: signals")?;
     let claim = Claim::new(&folder, &args.name.name).map_err(failure)?;
     let set = args.zones.as_deref().map(serve::load).transpose()?;
     let addresses = set.as_ref().map(ZoneSet::addresses);

@@ -11,12 +11,12 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use ldplayer_core::Cidr;
 use ldplayer_core::time::{NS_PER_S, Span};
+use ldplayer_net::signals::{INTERRUPTED, Signals};
 use ldplayer_net::{interfaces, netns};
 use ldplayer_trace::open;
 use ldplayer_zone::construct::{Built, MadeKind, Policy};
@@ -27,7 +27,7 @@ use self::questions::{Question, Questions};
 use self::resolver::Resolver;
 use super::build;
 use crate::commands::reading::Reading;
-use crate::failure::{Failure, VERDICT_FAILED};
+use crate::failure::Failure;
 
 /// Rounds in which what the zones still lack is asked for, beside the first.
 const PROBES: usize = 2;
@@ -110,8 +110,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         let names = args.traces.join(", ");
         return Err(anyhow!("{names}: no question that can be asked; see `ldplayer inspect`").into());
     }
-    let stop = stop_flag();
-    let mut harvest = Harvest { args, folder, journal: None, stop };
+    let signals = Signals::catch_or_end(Arc::default()).context("zones fetch: signals")?;
+    let mut harvest = Harvest { args, folder, journal: None, signals };
     let asked = harvest.round(&questions.all)?;
     tell(&questions, &asked);
     if harvest.is_stopped() {
@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 fn interrupted() -> ExitCode {
     eprintln!("ldplayer: interrupted; the same command goes on where this one was");
-    ExitCode::from(VERDICT_FAILED)
+    ExitCode::from(INTERRUPTED)
 }
 
 fn without_record() -> ExitCode {
@@ -168,18 +168,6 @@ fn check_target(args: &Args) -> Result<(), Failure> {
     }
     let block = args.resolver.map_or("0.0.0.0/0".to_owned(), |resolver| resolver.ip().to_string());
     Err(anyhow!("{what}; if that may be, add --allow-target {block}").into())
-}
-
-/// A flag that the first SIGINT or SIGTERM raises; the second ends the process.
-fn stop_flag() -> Arc<AtomicBool> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // In this order: the shutdown looks at the flag before this signal raises it. Where a handler cannot be set, the
-        // signal ends the process as it would without us.
-        let _ = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag));
-        let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
-    }
-    flag
 }
 
 /// What zones lack that can be asked for: their NS and SOA records, where those were made up.
@@ -229,12 +217,12 @@ struct Harvest<'a> {
     args: &'a Args,
     folder: PathBuf,
     journal: Option<Journal>,
-    stop: Arc<AtomicBool>,
+    signals: Signals,
 }
 
 impl Harvest<'_> {
     fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.signals.is_stopped()
     }
 
     /// Asks what is not settled yet, of a resolver with an empty cache.

@@ -1,0 +1,143 @@
+//! Signals as flags: SIGINT and SIGTERM ask for an end, a second one for a quick end, SIGHUP to read anew.
+//!
+//! The one place in which signals are caught. Flags are looked at by whoever works; nothing ends by itself but with
+//! [`Signals::catch_or_end`], for work that has nothing to lose.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
+
+/// Exit status of who was interrupted and has kept what there was: 128 and the number of SIGINT, as shells count.
+pub const INTERRUPTED: u8 = 128 + SIGINT as u8;
+
+/// Whether nobody has caught signals yet.
+static UNCAUGHT: AtomicBool = AtomicBool::new(true);
+
+/// Ends the process on SIGINT and SIGTERM with 128 and their number until somebody catches them: as a shell tells of who is killed
+/// by them, but a status for whoever looks at statuses.
+///
+/// # Errors
+/// Never in practice.
+pub fn end_unless_caught() -> io::Result<()> {
+    for signal in [SIGINT, SIGTERM] {
+        let end = move || {
+            if UNCAUGHT.load(Ordering::Relaxed) {
+                low_level::exit(128 + signal);
+            }
+        };
+        // SAFETY: the action looks at an atomic and calls _exit(2), both of which a signal handler may do.
+        unsafe { low_level::register(signal, end) }?;
+    }
+    Ok(())
+}
+
+/// What signals have asked for so far.
+#[derive(Clone, Debug)]
+pub struct Signals {
+    stop: Arc<AtomicBool>,
+    abort: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Catches SIGINT and SIGTERM: the first raises the flag to stop, each later one the flag to abort.
+    ///
+    /// # Errors
+    /// Never in practice.
+    pub fn catch() -> io::Result<Self> {
+        let signals = Self::new(Arc::default());
+        for signal in [SIGINT, SIGTERM] {
+            let own = signals.clone();
+            // SAFETY: the action is one or two operations on atomics, which a signal handler may do.
+            unsafe { low_level::register(signal, move || own.ask()) }?;
+        }
+        Ok(signals)
+    }
+
+    /// Catches SIGINT and SIGTERM: the first raises `stop`, the second ends the process at once with 128 and its number.
+    ///
+    /// # Errors
+    /// Never in practice.
+    pub fn catch_or_end(stop: Arc<AtomicBool>) -> io::Result<Self> {
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: the shutdown looks at the flag before this signal raises it.
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
+            flag::register(signal, Arc::clone(&stop))?;
+        }
+        Ok(Self::new(stop))
+    }
+
+    /// Catches SIGHUP, too, as the wish that files be read anew.
+    ///
+    /// # Errors
+    /// Never in practice.
+    pub fn and_reload(self) -> io::Result<Self> {
+        flag::register(SIGHUP, Arc::clone(&self.reload))?;
+        Ok(self)
+    }
+
+    /// Catches SIGHUP, too, as another way to ask for an end.
+    ///
+    /// # Errors
+    /// Never in practice.
+    pub fn and_hang_up(self) -> io::Result<Self> {
+        flag::register(SIGHUP, Arc::clone(&self.stop))?;
+        Ok(self)
+    }
+
+    fn new(stop: Arc<AtomicBool>) -> Self {
+        UNCAUGHT.store(false, Ordering::Relaxed);
+        Self { stop, abort: Arc::default(), reload: Arc::default() }
+    }
+
+    fn ask(&self) {
+        if self.stop.swap(true, Ordering::Relaxed) {
+            self.abort.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The flag to stop, for whoever looks at it.
+    pub const fn stop(&self) -> &Arc<AtomicBool> {
+        &self.stop
+    }
+
+    /// Whether an end was asked for.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether a quick end was asked for: what is under way is to be given up, what is done is to be kept.
+    pub fn is_aborted(&self) -> bool {
+        self.abort.load(Ordering::Relaxed)
+    }
+
+    /// Whether files are to be read anew; the wish is taken.
+    pub fn take_reload(&self) -> bool {
+        self.reload.swap(false, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_signal_asks_for_a_quick_end_and_nothing_more() {
+        let signals = Signals::catch().unwrap().and_reload().unwrap();
+        let asked = || (signals.is_stopped(), signals.is_aborted(), signals.take_reload());
+        assert_eq!(asked(), (false, false, false));
+        // Raised in this thread, a signal is handled before the call returns.
+        for (signal, wanted) in [
+            (SIGHUP, (false, false, true)),
+            (SIGINT, (true, false, false)),
+            (SIGTERM, (true, true, false)),
+            (SIGINT, (true, true, false)),
+        ] {
+            low_level::raise(signal).unwrap();
+            assert_eq!(asked(), wanted);
+        }
+    }
+}
