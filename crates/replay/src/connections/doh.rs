@@ -168,7 +168,7 @@ impl Connections {
         }
     }
 
-    /// The server takes no more streams on a connection: what it has not looked at is sent again on another one, once.
+    /// The server takes no more streams on a connection: what it has not looked at goes on another one.
     fn leave(&mut self, at: Slot, now: RunTime, last: u32) {
         self.table.leave_idle(at);
         let Some(connection) = self.table.connection(at) else { return };
@@ -177,12 +177,12 @@ impl Connections {
             next = self.table.next(slot);
             if self.table.request(slot).is_some_and(|request| request.id > Some(u64::from(last))) {
                 self.table.detach_written(at, slot);
-                self.requeue(slot, now, Reason::ClosedByServer);
+                self.reassign(slot, now, Reason::ClosedByServer);
             }
         }
         while let Some(slot) = self.table.connection(at).and_then(|connection| connection.first_queued()) {
             self.table.detach_queued(at, slot);
-            self.requeue(slot, now, Reason::ClosedByServer);
+            self.reassign(slot, now, Reason::ClosedByServer);
         }
     }
 

@@ -138,7 +138,8 @@ pub struct Http2 {
     taken: u32,
     owed: u16,
     is_greeted: bool,
-    is_leaving: bool,
+    /// The last stream that the server may answer, once it takes no new ones.
+    last: Option<u32>,
 }
 
 impl Http2 {
@@ -169,13 +170,13 @@ impl Http2 {
             taken: 0,
             owed: 0,
             is_greeted: false,
-            is_leaving: false,
+            last: None,
         }
     }
 
     /// Streams that may be opened now.
     pub fn room(&self) -> usize {
-        if self.is_leaving || self.next > 2 * STREAMS - 1 {
+        if self.is_leaving() || self.next > 2 * STREAMS - 1 {
             return 0;
         }
         (self.most as usize).saturating_sub(self.streams.len())
@@ -193,7 +194,7 @@ impl Http2 {
 
     /// Whether the server takes no new streams.
     pub const fn is_leaving(&self) -> bool {
-        self.is_leaving
+        self.last.is_some()
     }
 
     /// Whether there is something to write beside requests.
@@ -508,13 +509,18 @@ impl Http2 {
         Ok(Event::Nothing)
     }
 
+    /// The server leaves: it names a stream of the client's, or none, and later no other one above it (RFC 9113 §6.8).
     fn receive_goaway<'a>(&mut self, frame: &Frame<'a>) -> Result<Event<'a>, ErrorCode> {
         if frame.stream != 0 {
             return Err(ErrorCode::Protocol);
         }
         let (Some(last), Some(_code)) = (frame.word(0), frame.word(1)) else { return Err(ErrorCode::FrameSize) };
         let last = last & (u32::MAX >> 1);
-        self.is_leaving = true;
+        let is_ours = last == 0 || last % 2 == 1;
+        if !is_ours || self.last.is_some_and(|told| told < last) {
+            return Err(ErrorCode::Protocol);
+        }
+        self.last = Some(last);
         let kept = self.streams.partition_point(|stream| stream.number <= last);
         self.streams.truncate(kept);
         Ok(Event::Leaving { last })

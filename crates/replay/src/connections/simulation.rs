@@ -63,6 +63,8 @@ pub struct Network {
     pub accept: Accept,
     /// Octets that the kernel takes at once.
     pub room: usize,
+    /// How long it takes to have room again.
+    pub pause: i64,
     /// Every message that reached the server, with its connection.
     pub seen: Vec<(u64, Vec<u8>)>,
     server: Behaviour,
@@ -147,6 +149,7 @@ impl Network {
             now: 0,
             accept: Accept::Yes,
             room: usize::MAX,
+            pause: 1,
             seen: Vec::new(),
             server: Box::new(server),
             raw: None,
@@ -355,7 +358,7 @@ impl Network {
         }
         if taken < out.len() {
             self.machine.handle_blocked(at, &out[taken..]);
-            self.schedule(1, Event::Writable(at, number));
+            self.schedule(self.pause, Event::Writable(at, number));
         }
     }
 }

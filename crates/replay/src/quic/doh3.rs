@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use ldplayer_core::{RunTime, Transport};
+use ldplayer_core::{Reason, RunTime, Transport};
 use quinn_proto::{Dir, StreamId};
 
 use super::http3::{self, Head};
@@ -108,19 +108,18 @@ impl Quic {
         self.table.leave_idle(at);
         let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_leaving = true;
-        let mut unanswered = Vec::new();
         let mut next = connection.first_written();
         while let Some(slot) = next {
-            let stream = self.table.request(slot).and_then(|request| request.id);
-            if stream.is_some_and(|id| id >= from) {
-                unanswered.push(slot);
-            }
             next = self.table.next(slot);
+            if self.table.request(slot).is_some_and(|request| request.id >= Some(from)) {
+                self.detach_written(at, slot);
+                self.reassign(slot, now, Reason::ClosedByServer);
+            }
         }
-        for slot in unanswered {
-            self.take_back(at, slot, now);
+        while let Some(slot) = self.table.connection(at).and_then(|connection| connection.first_queued()) {
+            self.table.detach_queued(at, slot);
+            self.reassign(slot, now, Reason::ClosedByServer);
         }
-        self.move_queue(at, now);
         self.settle(at, now);
     }
 }

@@ -215,7 +215,8 @@ impl Quic {
         let is_http3 = self.table.connection(at).is_some_and(|connection| connection.own.http3.is_some());
         let is_outstanding = self.table.request(slot).is_some_and(|request| request.stage == Stage::Outstanding);
         if is_http3 && is_outstanding && code == u64::from(http3::code::REQUEST_REJECTED) {
-            self.take_back(at, slot, now);
+            self.detach_written(at, slot);
+            self.requeue(slot, now, Reason::StreamReset);
             self.settle(at, now);
         } else {
             self.fail_stream(slot, now, Reason::StreamReset);
@@ -229,12 +230,11 @@ impl Quic {
         }
     }
 
-    /// Takes a request that was written off its connection, and sends it again, unless that has been done before.
-    pub(super) fn take_back(&mut self, at: Slot, slot: Slot, now: RunTime) {
+    /// Takes a request that was written off its connection.
+    pub(super) fn detach_written(&mut self, at: Slot, slot: Slot) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.streams -= 1;
         self.table.detach_written(at, slot);
-        self.requeue(slot, now, Reason::StreamReset);
     }
 
     /// Ends a connection whose server broke the protocol.

@@ -213,6 +213,25 @@ fn a_server_that_goes_away_gets_no_new_requests() {
 }
 
 #[test]
+fn what_goaway_moves_keeps_its_repetition() {
+    let goodbye = [&[0], frame(SETTINGS, &[]).as_slice(), &frame(GOAWAY, &[0])].concat();
+    let mut network = Network::http3(policy(), usual(), move |connection, message| match connection {
+        0 => vec![Reply::Control(goodbye.clone())],
+        1 => vec![Reply::Close(code::NO_ERROR)],
+        _ => answer(message),
+    });
+    let rows = network.replay([doh_query(0, 1, 0)]);
+    assert!(all_answered(&rows), "{rows:?}");
+    assert_eq!((rows[0].resent, rows[0].connection), (true, Some(2)));
+    // A server that leaves every connection is not followed for ever.
+    let goodbye = [&[0], frame(SETTINGS, &[]).as_slice(), &frame(GOAWAY, &[0])].concat();
+    let mut network = Network::http3(policy(), usual(), move |_, _| vec![Reply::Control(goodbye.clone())]);
+    let rows = network.replay([doh_query(0, 1, 0)]);
+    assert_eq!((rows[0].status, rows[0].reason), (Status::Reset, Some(Reason::ClosedByServer)));
+    assert_eq!(network.machine.connection_counts().opened, 9);
+}
+
+#[test]
 fn a_request_that_the_server_rejects_is_sent_again_once() {
     let mut network = Network::http3(policy(), usual(), |_, message| match number(message) {
         0 => vec![Reply::ResetStream(code::REQUEST_REJECTED)],

@@ -9,6 +9,9 @@ use crate::counts::Counts;
 use crate::route::Route;
 use crate::slab::Slot;
 
+/// Connections that a query is given to at most because servers leave one after the other without looking at it.
+const MOVES_MOST: u8 = 8;
+
 /// A connection of a machine.
 type ConnectionOf<M> = Connection<<M as Machine>::Connection>;
 /// A request of a machine.
@@ -172,18 +175,38 @@ pub trait Machine: Sized {
     fn requeue(&mut self, slot: Slot, now: RunTime, reason: Reason) {
         let table = self.table_mut();
         let Some(request) = table.requests.get_mut(slot) else { return };
-        if request.row.resent {
+        if std::mem::replace(&mut request.is_repeated, true) {
             return table.end(slot, Status::Reset, reason);
         }
+        self.send_again(slot, now, true);
+    }
+
+    /// Gives a request that its server has not looked at to another connection: it keeps its repetition. A server that looks at
+    /// it on no connection is not followed for ever.
+    fn reassign(&mut self, slot: Slot, now: RunTime, reason: Reason) {
+        let table = self.table_mut();
+        let Some(request) = table.requests.get_mut(slot) else { return };
+        request.moves += 1;
+        if request.moves > MOVES_MOST {
+            return table.end(slot, Status::Reset, reason);
+        }
+        let was_written = request.id.is_some();
+        self.send_again(slot, now, was_written);
+    }
+
+    /// Gives a request that is on no list to another connection. It `is_resent` where octets of it have been sent.
+    fn send_again(&mut self, slot: Slot, now: RunTime, is_resent: bool) {
+        let table = self.table_mut();
+        let Some(request) = table.requests.get_mut(slot) else { return };
         request.written().and_then(|key| table.by_id.remove(&key));
         request.rewind();
-        request.row.resent = true;
+        table.connection_counts.resent += u64::from(is_resent && !request.row.resent);
+        request.row.resent |= is_resent;
         request.row.connect_ns = None;
         request.row.handshake_ns = None;
         request.row.early_data = false;
         request.row.resumed = false;
         request.is_opener = false;
-        table.connection_counts.resent += 1;
         self.assign(now, slot);
     }
 

@@ -34,6 +34,10 @@ pub struct Request<R> {
     pub waits: bool,
     /// It caused its connection to be opened.
     pub is_opener: bool,
+    /// It has been sent again since its connection ended, which is done once.
+    pub is_repeated: bool,
+    /// Connections on which a server has not looked at it.
+    pub moves: u8,
     /// What its machine adds: what there is of it only once it is written.
     pub own: R,
 }
@@ -70,6 +74,8 @@ impl<R: Default> Request<R> {
             stage: Stage::Queued,
             waits: false,
             is_opener: false,
+            is_repeated: false,
+            moves: 0,
             own: R::default(),
         }
     }

@@ -19,6 +19,12 @@ fn settings(pairs: &[(u16, u32)]) -> Vec<u8> {
     out
 }
 
+fn goaway(last: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    append_words(&mut out, kind::GOAWAY, 0, &[last, 0]);
+    out
+}
+
 fn window_update(stream: u32, more: u32) -> Vec<u8> {
     let mut out = Vec::new();
     append_words(&mut out, kind::WINDOW_UPDATE, stream, &[more]);
@@ -350,6 +356,8 @@ fn what_breaks_the_protocol_ends_the_connection_with_its_code() {
         (pings, ErrorCode::EnhanceYourCalm, "PINGs without an end"),
         (frame(kind::GOAWAY, 0, 1, &[0; 8]), ErrorCode::Protocol, "GOAWAY on a stream"),
         (frame(kind::GOAWAY, 0, 0, &[0; 7]), ErrorCode::FrameSize, "a short GOAWAY"),
+        (goaway(2), ErrorCode::Protocol, "GOAWAY for a stream of the server's"),
+        ([goaway(1), goaway(3)].concat(), ErrorCode::Protocol, "GOAWAY that takes back an earlier one"),
         (frame(kind::WINDOW_UPDATE, 0, 0, &[0; 3]), ErrorCode::FrameSize, "a short WINDOW_UPDATE"),
         (window_update(0, 0), ErrorCode::Protocol, "an update by nothing"),
         (window_update(0, u32::MAX >> 1), ErrorCode::FlowControl, "a window above 2^31-1"),
@@ -465,6 +473,16 @@ fn goaway_ends_what_was_not_looked_at_and_lets_the_rest_be_answered() {
     assert_eq!((http2.open_streams(), http2.room(), http2.is_leaving()), (2, 0, true));
     let octets = [frame(kind::HEADERS, flag::END_HEADERS, 3, &[0x88]), frame(kind::DATA, flag::END_STREAM, 3, b"x")];
     assert_eq!(feed(&mut http2, &octets.concat()), Ok(vec![response(3, b"x")]));
+}
+
+#[test]
+fn a_server_may_leave_in_steps() {
+    let mut http2 = asked(&[], 3);
+    let leaving = |last| Ok(vec![Event::Leaving { last }]);
+    for (last, open) in [((1 << 31) - 1, 3), ((1 << 31) - 1, 3), (3, 2), (0, 0)] {
+        assert_eq!(feed(&mut http2, &goaway(last)), leaving(last));
+        assert_eq!((http2.open_streams(), http2.room()), (open, 0));
+    }
 }
 
 #[test]
