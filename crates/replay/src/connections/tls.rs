@@ -3,6 +3,7 @@
 mod client;
 mod records;
 mod tickets;
+mod trust;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,9 +13,10 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, TransmitTlsData, UnbufferedStatus, WriteTraffic};
 use rustls::{AlertDescription, CertificateError, ClientConfig, Error, HandshakeKind, ProtocolVersion};
 
-pub use self::client::{ALPN_DOT, ALPN_H2, Handshake, TlsClient, TlsError, TlsSettings, TlsTrust, Unchecked};
+pub use self::client::{ALPN_DOT, ALPN_H2, Handshake, TlsClient, TlsError, TlsSettings};
 use self::records::Records;
 pub use self::tickets::Tickets;
+pub use self::trust::TlsTrust;
 
 /// Octets that a record adds to its content, at most (RFC 8446 §5.2).
 const RECORD_OVERHEAD: usize = 5 + 256;

@@ -13,14 +13,14 @@ use quinn_proto::{
     ClientConfig, ConnectError, Connection, ConnectionHandle, ConnectionIdGenerator, Endpoint, NoneTokenStore,
     RandomConnectionIdGenerator, TokenStore, TransportConfig, VarInt,
 };
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme, version};
 
-use crate::connections::tls::{Tickets, Unchecked, reason};
-use crate::connections::{TlsSettings, TlsTrust};
+use crate::connections::TlsSettings;
+use crate::connections::tls::{Tickets, reason};
 
 /// Octets of the ID that a client makes up for the server; it must have eight (RFC 9000 §7.2).
 const INITIAL_ID: usize = 8;
@@ -79,12 +79,7 @@ impl QuicTls {
     pub fn new(settings: &TlsSettings, alpn: &[u8], uni_streams: u32, early_data: bool) -> Result<Self, QuicError> {
         let provider = Arc::new(default_provider());
         let checks = Arc::new(Checks::default());
-        let inner: Arc<dyn ServerCertVerifier> = match &settings.trust {
-            TlsTrust::Roots(roots) => {
-                WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), Arc::clone(&provider)).build()?
-            }
-            TlsTrust::Anybody => Arc::new(Unchecked(Arc::clone(&provider))),
-        };
+        let inner = settings.trust.verifier(&provider)?;
         let verifier = Arc::new(Noting { inner, checks: Arc::clone(&checks) });
         let mut tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&version::TLS13])?

@@ -2,36 +2,23 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ldplayer_core::RunTime;
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, SupportedProtocolVersion, version,
-};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, Error, SupportedProtocolVersion, version};
 
 use super::Tls;
 use super::tickets::Tickets;
+use super::trust::TlsTrust;
 
 /// The protocol that clients of DNS over TLS offer (the registry of ALPN identifiers of RFC 7301).
 pub const ALPN_DOT: &[u8] = b"dot";
 /// The protocol that clients of DNS over HTTPS offer (RFC 9113 §3.2).
 pub const ALPN_H2: &[u8] = b"h2";
-
-/// Whose certificates are accepted.
-#[derive(Clone, Debug)]
-pub enum TlsTrust {
-    /// Those that lead to one of these.
-    Roots(Arc<RootCertStore>),
-    /// Any, unchecked.
-    Anybody,
-}
 
 /// How clients use TLS.
 #[derive(Clone, Debug)]
@@ -69,26 +56,6 @@ pub enum TlsError {
     /// No name.
     #[error("`{0}` is no server name; give a domain name or an address")]
     Name(String),
-}
-
-impl TlsTrust {
-    /// Trust in the certificates of a PEM file.
-    ///
-    /// # Errors
-    /// When the file cannot be read, or has no certificate.
-    pub fn from_file(file: &Path) -> Result<Self, TlsError> {
-        let failed = |why: String| TlsError::Certificates { file: file.to_owned(), why };
-        let certificates = CertificateDer::pem_file_iter(file).map_err(|error| failed(error.to_string()))?;
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates {
-            let certificate = certificate.map_err(|error| failed(error.to_string()))?;
-            roots.add(certificate).map_err(|error| failed(error.to_string()))?;
-        }
-        if roots.is_empty() {
-            return Err(failed("no certificate in it".to_owned()));
-        }
-        Ok(Self::Roots(Arc::new(roots)))
-    }
 }
 
 impl TlsSettings {
@@ -167,49 +134,7 @@ impl TlsClient {
 /// A configuration for one version of TLS.
 fn config(trust: &TlsTrust, version: &'static SupportedProtocolVersion) -> Result<ClientConfig, Error> {
     let provider = Arc::new(default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(&[version])?;
-    let builder = match trust {
-        TlsTrust::Roots(roots) => builder.with_root_certificates(Arc::clone(roots)),
-        TlsTrust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider))),
-    };
-    Ok(builder.with_no_client_auth())
-}
-
-/// Accepts any certificate, and spends no time on it.
-#[derive(Debug)]
-pub struct Unchecked(pub Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unchecked {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    let verifier = trust.verifier(&provider).map_err(|error| Error::General(error.to_string()))?;
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[version])?;
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
