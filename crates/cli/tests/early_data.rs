@@ -1,57 +1,28 @@
 //! Early data over TLS against a stock server that takes it: HAProxy before NSD.
 
 mod common;
+#[path = "common/haproxy.rs"]
+mod haproxy;
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use ldplayer_emulate::stock::{Nsd, Stock};
 use serde_json::Value;
 
-use common::{certificate, data, free_address, summary_of};
+use common::{data, free_address, summary_of};
+use haproxy::Proxy;
 
-/// How long the proxy may take to listen.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A proxy that speaks TLS to clients and TCP to the server behind it; dropping it ends it.
-struct Proxy(Child);
-
-impl Proxy {
-    fn start(folder: &Path, listens: SocketAddr, server: SocketAddr) -> Self {
-        let (pem, file) = (folder.join("both.pem"), folder.join("haproxy.cfg"));
-        std::fs::write(
-            &pem,
-            ["server.pem", "server.key"].map(|name| std::fs::read(certificate(name)).unwrap()).concat(),
-        )
-        .unwrap();
-        let configuration = format!(
+/// A proxy that speaks TLS to clients and TCP to the server behind it.
+fn proxy(folder: &Path, listens: SocketAddr, server: SocketAddr) -> Proxy {
+    Proxy::start(folder, listens, |pem| {
+        format!(
             "global\n  maxconn 2000\ndefaults\n  mode tcp\n  timeout connect 20s\n  timeout client 60s\n  \
-             timeout server 60s\nfrontend f\n  bind {listens} ssl crt {} allow-0rtt alpn dot\n  default_backend b\n\
-             backend b\n  server s {server}\n",
-            pem.display()
-        );
-        std::fs::write(&file, configuration).unwrap();
-        let path = format!("{}:/usr/local/sbin:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
-        let mut command = Command::new("haproxy");
-        command.env("PATH", path).arg("-db").arg("-f").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
-        let proxy = Self(command.spawn().expect("no haproxy: scripts/need.sh haproxy installs it"));
-        let begun = Instant::now();
-        while TcpStream::connect(listens).is_err() {
-            assert!(begun.elapsed() < PATIENCE, "the proxy does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        proxy
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        // One that has ended by itself is ended, too.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+             timeout server 60s\nfrontend f\n  bind {listens} ssl crt {pem} allow-0rtt alpn dot\n  default_backend b\n\
+             backend b\n  server s {server}\n"
+        )
+    })
 }
 
 /// The summary of a replay in which all is answered.
@@ -73,7 +44,7 @@ fn a_server_that_takes_early_data_gets_it_and_all_is_answered() {
     let folder = tempfile::tempdir().unwrap();
     let (plain, tls) = (free_address(), free_address());
     let _nsd = Nsd::default().start(&[plain]).unwrap();
-    let _proxy = Proxy::start(folder.path(), tls, plain);
+    let _proxy = proxy(folder.path(), tls, plain);
     let [early, other] = ["on", "off"].map(|early| replay(folder.path(), tls, early));
     let queries = |summary: &Value, class: &str| {
         summary["latency_ms"]["by_connection"][class]["queries"].as_u64().unwrap_or_default()
