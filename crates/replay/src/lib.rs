@@ -12,6 +12,8 @@ mod connections;
 mod counts;
 mod doh;
 mod engine;
+#[doc(hidden)]
+pub mod internals;
 mod matching;
 mod monitor;
 mod padding;

@@ -7,10 +7,10 @@
 
 mod connection;
 mod doh3;
-mod doq;
+pub mod doq;
 mod exchange;
 mod failure;
-mod http3;
+pub mod http3;
 mod request;
 #[cfg(test)]
 mod simulation;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ldplayer_core::{Reason, RunTime};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, TransmitTlsData, UnbufferedStatus, WriteTraffic};
-use rustls::{AlertDescription, CertificateError, ClientConfig, Error, HandshakeKind, ProtocolVersion};
+use rustls::{AlertDescription, CertificateError, ClientConfig, ContentType, Error, HandshakeKind, ProtocolVersion};
 
 pub use self::client::{ALPN_DOT, ALPN_H2, Handshake, TlsClient, TlsError, TlsSettings};
 use self::records::Records;
@@ -219,6 +219,11 @@ impl Tls {
             self.records = Some(Box::new(Records::new(session.dangerous_into_kernel_connection()?)?));
         }
         Ok(())
+    }
+
+    /// A record that a server could send, once the session is up, for fuzz targets and tests.
+    pub fn forge(&mut self, kind: ContentType, content: &[u8]) -> Option<Vec<u8>> {
+        self.records.as_mut()?.forge(kind, content).ok()
     }
 
     /// Carries the session on as far as its input goes, and sends `content` once it may.

@@ -181,6 +181,19 @@ impl Records {
         Ok(())
     }
 
+    /// A record such as no server makes, under a key that is the peer's from now on: for fuzz targets and tests.
+    ///
+    /// # Errors
+    /// When the session is none of TLS 1.3, or the record is too long.
+    pub fn forge(&mut self, typ: ContentType, content: &[u8]) -> Result<Vec<u8>, Error> {
+        let secret = || (AeadKey::from([7; 32]), Iv::from([7; 12]));
+        let aead = suite(&self.kernel)?.aead_alg;
+        (self.opener, self.opened) = (aead.decrypter(secret().0, secret().1), 0);
+        let payload = OutboundChunks::Single(content);
+        let plain = OutboundPlainMessage { typ, version: ProtocolVersion::TLSv1_3, payload };
+        aead.encrypter(secret().0, secret().1).encrypt(plain, 0).map(|record| record.encode())
+    }
+
     fn seal(&mut self, typ: ContentType, content: &[u8], output: &mut Vec<u8>) -> Result<(), Error> {
         if self.is_closed {
             return Err(Error::EncryptError);
@@ -326,15 +339,8 @@ mod tests {
             self.tls.records.as_mut().unwrap()
         }
 
-        /// A record such as no server makes, and a client that has the key to it.
-        fn forge(&mut self, typ: ContentType, content: &[u8]) -> Vec<u8> {
-            let secret = || (AeadKey::from([7; 32]), Iv::from([7; 12]));
-            let records = self.records();
-            let aead = suite(&records.kernel).unwrap().aead_alg;
-            (records.opener, records.opened) = (aead.decrypter(secret().0, secret().1), 0);
-            let payload = OutboundChunks::Single(content);
-            let plain = OutboundPlainMessage { typ, version: ProtocolVersion::TLSv1_3, payload };
-            aead.encrypter(secret().0, secret().1).encrypt(plain, 0).unwrap().encode()
+        fn forge(&mut self, kind: ContentType, content: &[u8]) -> Vec<u8> {
+            self.tls.forge(kind, content).unwrap()
         }
 
         /// What the server makes of the client's last words.
