@@ -24,7 +24,6 @@ mod settings;
 mod slab;
 mod sockets;
 mod stage;
-mod stall;
 mod streams;
 mod table;
 #[cfg(test)]
@@ -40,7 +39,6 @@ pub use ldplayer_net::pace::{Precision, UnknownPrecision};
 pub use monitor::{Gauge, Monitor};
 pub use route::{Route, Router, SHARED_SOCKETS, Servers, SocketKey, Sources};
 pub use settings::Settings;
-pub use stall::Stalls;
 pub use table::ConnectionCounts;
 pub use udp::{Arrival, Transmit, Udp, UdpConfig};
 pub use worker::WorkerEnd;

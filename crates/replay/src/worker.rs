@@ -13,7 +13,7 @@ use std::io;
 
 use crossbeam_channel::{Receiver, Sender};
 use ldplayer_core::shard::Shards;
-use ldplayer_core::{Outcome, Query, RunTime};
+use ldplayer_core::{Outcome, Query, RunTime, Stalls};
 use ldplayer_net::clock;
 use ldplayer_net::pace::Pace;
 use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
@@ -25,7 +25,6 @@ use crate::route::{Router, SocketKey, Sources};
 use crate::settings::Settings;
 use crate::slab::Slot;
 use crate::sockets::{Carries, Sockets};
-use crate::stall::Stalls;
 use crate::table::ConnectionCounts;
 
 /// How long outstanding queries may still be answered after an interrupt, in nanoseconds.

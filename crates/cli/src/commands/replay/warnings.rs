@@ -1,6 +1,7 @@
 //! What the engine and the kernel tell of a run that its user should know, with a remedy each.
 
-use ldplayer_replay::{Ended, Stalls};
+use ldplayer_core::Stalls;
+use ldplayer_replay::Ended;
 use ldplayer_results::Warning;
 
 use super::options::{Args, Plan};

@@ -1,12 +1,15 @@
 //! Times in which the host kept the core from a thread that never sleeps.
 
-use ldplayer_core::RunTime;
+use serde::{Deserialize, Serialize};
+
+use crate::time::RunTime;
 
 /// Gaps from this length on are counted, in nanoseconds.
 const SHORTEST: i64 = 200_000;
 
 /// Gaps seen between two looks at the clock of a spinning thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Milliseconds", into = "Milliseconds")]
 pub struct Stalls {
     /// How many gaps.
     pub count: u64,
@@ -32,6 +35,29 @@ impl Stalls {
         self.count += other.count;
         self.total_ns += other.total_ns;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
+/// The form in `run.json`.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Milliseconds {
+    count: u64,
+    total_ms: f64,
+    longest_ms: f64,
+}
+
+impl From<Stalls> for Milliseconds {
+    fn from(stalls: Stalls) -> Self {
+        let ms = |ns: i64| ns as f64 / 1e6;
+        Self { count: stalls.count, total_ms: ms(stalls.total_ns), longest_ms: ms(stalls.longest_ns) }
+    }
+}
+
+impl From<Milliseconds> for Stalls {
+    fn from(stalls: Milliseconds) -> Self {
+        let ns = |ms: f64| (ms * 1e6).round() as i64;
+        Self { count: stalls.count, total_ns: ns(stalls.total_ms), longest_ns: ns(stalls.longest_ms) }
     }
 }
 
