@@ -5,9 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use ldplayer_core::damage::Tally;
-use ldplayer_core::{Outcome, Query, RunTime, Status, TraceTime, Transport};
-use ldplayer_results::{Recorder, RunEnd, RunSetup, VerdictLimits};
+use ldplayer_core::{Outcome, Query, RunTime, Status, Transport};
+use ldplayer_results::{Recorder, RunConfig, RunEnd, RunSetup, VerdictLimits};
 use serde_json::{Value, json};
 
 fn report(arguments: &[&Path]) -> Output {
@@ -16,27 +15,10 @@ fn report(arguments: &[&Path]) -> Output {
 
 /// A run of three queries, on time and answered, through a trace of `trace_queries`.
 fn run(dir: &Path, trace_queries: u64) {
-    let setup = RunSetup {
-        config: json!({ "trace": "three.pcap" }),
-        environment: Value::Null,
-        started: TraceTime(0),
-        workers: 1,
-        trace_first: TraceTime(0),
-        speed_note: None,
-        classes: Vec::new(),
-    };
-    let end = RunEnd {
-        interrupted: false,
-        class_clients: Default::default(),
-        trace_queries,
-        warnings: Vec::new(),
-        telemetry: Vec::new(),
-        connections: None,
-        limits: VerdictLimits::HIGH,
-        stalls: Value::Null,
-        tally: Tally::default(),
-    };
-    let mut recorder = Recorder::create(dir, false, setup).unwrap();
+    let config = RunConfig { trace: vec!["three.pcap".to_owned()], ..RunConfig::default() };
+    let setup = RunSetup { config, workers: 1, ..RunSetup::default() };
+    let end = RunEnd { trace_queries, limits: VerdictLimits::HIGH, ..RunEnd::default() };
+    let mut recorder = Recorder::create(dir, false, setup, json!({ "asked": "for" })).unwrap();
     recorder.record(0, &(0..3).map(answered).collect::<Vec<_>>()).unwrap();
     recorder.finish(end).unwrap();
 }
@@ -74,9 +56,12 @@ fn a_good_run_exits_with_0_and_prints_text_or_json() {
     assert!(String::from_utf8(text.stdout).unwrap().ends_with("verdict    ok\n"));
     assert!(dir.join("report.html").exists(), "the page is written again");
     let json: Value = serde_json::from_slice(&report(&[&dir, "--json".as_ref()]).stdout).unwrap();
-    assert_eq!(json["queries"]["answered"], 3);
-    assert_eq!(json["rcodes"]["NXDOMAIN"], 3);
-    assert_eq!(json["latency_ms"]["from_sent"]["p50"], 0.08);
+    let written: Value = serde_json::from_slice(&fs::read(dir.join("run.json")).unwrap()).unwrap();
+    assert_eq!(json, written, "report --json prints run.json");
+    assert_eq!(json["summary"]["queries"]["answered"], 3);
+    assert_eq!(json["summary"]["rcodes"]["NXDOMAIN"], 3);
+    assert_eq!(json["summary"]["latency_ms"]["from_sent"]["p50"], 0.08);
+    assert_eq!(json["spec"]["asked"], "for");
 }
 
 #[test]

@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a run should remember of the machine it was made on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Facts {
     /// Name of the host.
     pub host: String,

@@ -15,7 +15,7 @@ fn main() {
     let dir = arguments.next().expect("usage: record_speed RUN [ROWS]");
     let wanted: usize = arguments.next().map_or(4_000_000, |rows| rows.parse().expect("a number of rows"));
     let rows = common::lifelike(5.0, 100_000.0);
-    let mut recorder = Recorder::create(dir.as_ref(), true, common::setup(1)).expect("a run directory");
+    let mut recorder = Recorder::create(dir.as_ref(), true, common::setup(1), common::SPEC).expect("a run directory");
     let start = Instant::now();
     let mut recorded = 0;
     for batch in rows.chunks(BATCH).cycle().take(wanted.div_ceil(BATCH)) {

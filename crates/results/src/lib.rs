@@ -8,6 +8,7 @@
 
 mod analysis;
 mod columns;
+mod config;
 mod error;
 mod model;
 mod open;
@@ -22,12 +23,14 @@ mod text;
 mod verdict;
 mod words;
 
+pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
 pub use error::ResultsError;
 pub use model::{
     Check, Clients, Connections, Latency, Queries, Rate, RateError, Responses, RunReport, Spread, State, Summary, Tail,
     Timing, Verdict,
 };
-pub use open::{read_run, rewrite_page};
+pub use open::{read_document, rewrite_page};
 pub use recorder::Recorder;
 pub use setup::{RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
+pub use store::Document;
 pub use telemetry::{Side, TelemetrySample};

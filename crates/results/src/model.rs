@@ -1,11 +1,12 @@
-//! What is said about a run: the keys of `run.json` and of `report --json`.
+//! What is said about a run: the keys of `run.json`.
 
 use std::collections::BTreeMap;
 
+use ldplayer_core::Stalls;
 use ldplayer_core::damage::Tally;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use crate::config::{Environment, RunConfig};
 use crate::setup::{VerdictLimits, Warning};
 
 /// How far a run got.
@@ -37,10 +38,10 @@ pub struct RunReport {
     pub speed_note: Option<String>,
     /// Number of workers.
     pub workers: usize,
-    /// Options as resolved, with seeds.
-    pub config: Value,
-    /// Facts of the machine.
-    pub environment: Value,
+    /// What was run.
+    pub config: RunConfig,
+    /// Where it was run.
+    pub environment: Environment,
     /// What the verdict is measured against.
     pub limits: VerdictLimits,
     /// The figures.
@@ -50,7 +51,7 @@ pub struct RunReport {
     /// Doubts, each with a remedy.
     pub warnings: Vec<Warning>,
     /// Host stalls seen by workers.
-    pub stalls: Value,
+    pub stalls: Stalls,
     /// What was read of the trace, and what of it could not be; `None` until the run has ended.
     pub tally: Option<Tally>,
 }
@@ -300,27 +301,4 @@ pub struct Clients {
     /// Clients of each class of a run with classes, as recorded in the trace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by_class: BTreeMap<String, u64>,
-}
-
-impl RunReport {
-    /// What `report --json` prints: the keys of the summary, the verdict and the warnings, and what was run.
-    pub fn to_json(&self) -> Value {
-        let mut object = self.summary_json();
-        object["state"] = serde_json::to_value(self.state).unwrap_or_default();
-        object["ldplayer"] = self.ldplayer.clone().into();
-        object["started"] = self.started.clone().into();
-        object["config"] = self.config.clone();
-        object["environment"] = self.environment.clone();
-        object
-    }
-
-    /// The summary with verdict and warnings among its keys.
-    pub(crate) fn summary_json(&self) -> Value {
-        // The types above have string keys only, which is all that could fail.
-        let value = |part: Result<Value, serde_json::Error>| part.unwrap_or_default();
-        let mut object = value(serde_json::to_value(&self.summary));
-        object["verdict"] = value(serde_json::to_value(&self.verdict));
-        object["warnings"] = value(serde_json::to_value(&self.warnings));
-        object
-    }
 }

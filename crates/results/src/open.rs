@@ -2,46 +2,50 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
+
 use crate::analysis::{self, Analysis};
 use crate::error::ResultsError;
 use crate::model::{RunReport, State};
 use crate::setup::Warning;
-use crate::store::RunDir;
+use crate::store::{Document, RunDir};
 use crate::{page, verdict};
 
-/// Reads what is known of a run. Of a run that never ended, the rows that are whole are counted now.
+/// Reads what is known of a run that was asked for as an `S`; any JSON will do as one. Of a run that never ended, the rows that are
+/// whole are counted now.
 ///
 /// # Errors
 /// The directory is not that of a run, or a file in it cannot be read.
-pub fn read_run(dir: &Path) -> Result<RunReport, ResultsError> {
+pub fn read_document<S: DeserializeOwned>(dir: &Path) -> Result<Document<S>, ResultsError> {
     let dir = RunDir::new(dir);
-    let report = dir.read_report()?;
-    match report.state {
-        State::Running => Ok(count_again(report, &analysis::analyse(&dir)?)),
-        _ => Ok(report),
+    let mut document = dir.read::<S>()?;
+    if document.report.state == State::Running {
+        count_again(&mut document.report, &analysis::analyse(&dir)?);
     }
+    Ok(document)
 }
 
-/// Reads a run as [`read_run`] does and writes its page again, to `html` when given, else to `report.html` in the run.
+/// Reads a run as [`read_document`] does and writes its page again, to `html` when given, else to `report.html` in the run.
 ///
 /// # Errors
-/// As [`read_run`]; or the page cannot be written.
-pub fn rewrite_page(dir: &Path, html: Option<&Path>) -> Result<RunReport, ResultsError> {
+/// As [`read_document`]; or the page cannot be written.
+pub fn rewrite_page<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Result<Document<S>, ResultsError> {
     let dir = RunDir::new(dir);
-    let report = dir.read_report()?;
+    let mut document = dir.read::<S>()?;
     let analysis = analysis::analyse(&dir)?;
-    let report = if report.state == State::Running { count_again(report, &analysis) } else { report };
-    page::write(html.unwrap_or(&dir.page()), &report, &analysis)?;
-    Ok(report)
+    if document.report.state == State::Running {
+        count_again(&mut document.report, &analysis);
+    }
+    page::write(html.unwrap_or(&dir.page()), &document.report, &analysis)?;
+    Ok(document)
 }
 
-fn count_again(mut report: RunReport, analysis: &Analysis) -> RunReport {
+fn count_again(report: &mut RunReport, analysis: &Analysis) {
     report.summary = analysis.summary.clone();
     report.warnings.push(Warning::new(
         "incomplete_run",
         "run.json says that the run is still going; it crashed, was killed, or is going now",
         "wait for it, or repeat it; end a run early with Ctrl-C to keep everything",
     ));
-    verdict::judge(&mut report, analysis);
-    report
+    verdict::judge(report, analysis);
 }

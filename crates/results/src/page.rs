@@ -33,7 +33,7 @@ fn render(report: &RunReport, figures: &str) -> Result<String, minijinja::Error>
     environment.add_template("report.html", TEMPLATE)?;
     let safe = |text: &str| Value::from_safe_string(text.to_owned());
     environment.get_template("report.html")?.render(context! {
-        title => title(report),
+        title => report.title(),
         style => safe(STYLE),
         scripts => [safe(D3), safe(PLOT), safe(SCRIPT)],
         data => safe(&inside_script(figures)),
@@ -60,16 +60,6 @@ fn inside_script(json: &str) -> String {
         .replace('&', "\\u0026")
         .replace('\u{2028}', "\\u2028")
         .replace('\u{2029}', "\\u2029")
-}
-
-/// What was replayed against what, as far as the configuration names it.
-fn title(report: &RunReport) -> String {
-    let word = |key: &str| report.config.get(key).and_then(|value| value.as_str().map(str::to_owned));
-    match (word("trace"), word("server")) {
-        (Some(trace), Some(server)) => format!("{trace} → {server}"),
-        (Some(trace), None) => trace,
-        _ => format!("Run of {}", report.started),
-    }
 }
 
 /// A row of a table: its head and its cells.
@@ -214,10 +204,11 @@ fn facts(report: &RunReport) -> Vec<(String, String)> {
     facts.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// A JSON value as lines of dotted key and value.
-fn lines(value: &serde_json::Value) -> Vec<(String, String)> {
+/// A part of `run.json` as lines of dotted key and value.
+fn lines(part: &impl Serialize) -> Vec<(String, String)> {
     let mut lines = Vec::new();
-    flatten("", value, &mut lines);
+    // The types of the report have string keys only, which is all that could fail.
+    flatten("", &serde_json::to_value(part).unwrap_or_default(), &mut lines);
     lines
 }
 

@@ -4,34 +4,35 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ldplayer_core::{Outcome, Status};
+use serde::Serialize;
 
 use crate::analysis;
 use crate::error::ResultsError;
 use crate::model::{RunReport, State};
 use crate::rows::RowWriter;
 use crate::setup::{RunEnd, RunSetup, Warning};
-use crate::store::RunDir;
+use crate::store::{Document, RunDir};
 use crate::{page, telemetry, verdict};
 
 /// Writes a run directory. Used by one thread; see [`Recorder::record`].
-pub struct Recorder {
+pub struct Recorder<S> {
     dir: RunDir,
     workers: Vec<RowWriter>,
-    report: RunReport,
+    document: Document<S>,
     classes: Arc<[String]>,
     recorded: u64,
     lost: u64,
     broken: Option<String>,
 }
 
-impl Recorder {
-    /// Makes the run directory and writes a first `run.json` that says the run is running.
+impl<S: Serialize> Recorder<S> {
+    /// Makes the run directory and writes a first `run.json` that says the run is running. `spec` is what was asked for; it is only kept.
     ///
     /// With `force` an older run in `dir` is replaced: only files that a run writes are removed.
     ///
     /// # Errors
     /// The directory exists and `force` is not given, or it holds something other than a run; or it cannot be written.
-    pub fn create(dir: &Path, force: bool, setup: RunSetup) -> Result<Self, ResultsError> {
+    pub fn create(dir: &Path, force: bool, setup: RunSetup, spec: S) -> Result<Self, ResultsError> {
         let dir = RunDir::new(dir);
         dir.make(force)?;
         let report = RunReport {
@@ -45,11 +46,12 @@ impl Recorder {
             environment: setup.environment,
             ..RunReport::default()
         };
-        dir.write(&report)?;
+        let document = Document::new(spec, report);
+        dir.write(&document)?;
         let classes: Arc<[String]> = setup.classes.into();
         let workers = (0..setup.workers).map(|worker| RowWriter::new(&dir.queries(), worker, Arc::clone(&classes)));
         let workers = workers.collect();
-        Ok(Self { dir, workers, report, classes, recorded: 0, lost: 0, broken: None })
+        Ok(Self { dir, workers, document, classes, recorded: 0, lost: 0, broken: None })
     }
 
     /// Adds outcomes of one worker, in about the order in which they ended. Called from one thread, in batches of some thousands.
@@ -79,30 +81,19 @@ impl Recorder {
     ///
     /// # Errors
     /// A file cannot be written or read back. As much of the directory as possible is complete then.
-    pub fn finish(mut self, end: RunEnd) -> Result<RunReport, ResultsError> {
+    pub fn finish(mut self, end: RunEnd) -> Result<Document<S>, ResultsError> {
         self.dir.release_reserve();
         self.close_files();
         let telemetry = telemetry::write(&self.dir.telemetry(), &end.telemetry);
         let analysis = analysis::analyse(&self.dir)?;
-        self.report.state = if end.interrupted { State::Interrupted } else { State::Complete };
-        self.report.limits = end.limits;
-        self.report.stalls = end.stalls;
-        self.report.tally = Some(end.tally);
-        self.report.summary = analysis.summary.clone();
-        self.report.summary.queries.trace = Some(end.trace_queries);
-        self.report.summary.clients.by_class = end.class_clients;
-        if let Some(connections) = end.connections {
-            self.report.summary.connections = connections;
-        }
-        self.report.warnings = end.warnings;
-        self.report
-            .warnings
-            .extend(self.own_warning(analysis.summary.queries.sent + analysis.summary.queries.not_sent));
-        verdict::judge(&mut self.report, &analysis);
-        self.dir.write(&self.report)?;
-        page::write(&self.dir.page(), &self.report, &analysis)?;
+        let lost = self.own_warning(analysis.summary.queries.sent + analysis.summary.queries.not_sent);
+        end.complete(&mut self.document.report, &analysis.summary);
+        self.document.report.warnings.extend(lost);
+        verdict::judge(&mut self.document.report, &analysis);
+        self.dir.write(&self.document)?;
+        page::write(&self.dir.page(), &self.document.report, &analysis)?;
         telemetry?;
-        Ok(self.report)
+        Ok(self.document)
     }
 
     fn close_files(&mut self) {

@@ -2,21 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use ldplayer_core::TraceTime;
 use ldplayer_core::damage::Tally;
+use ldplayer_core::{Stalls, TraceTime};
 use serde::{Deserialize, Serialize};
 
-use crate::model::Connections;
+use crate::config::{Environment, RunConfig};
+use crate::model::{Connections, RunReport, State, Summary};
 use crate::telemetry::TelemetrySample;
 
 /// What is known before the first query.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RunSetup {
-    /// Options as resolved, the command line, seeds; kept as they are in `run.json`.
-    pub config: serde_json::Value,
-    /// Facts of the machine; kept as they are in `run.json`.
-    pub environment: serde_json::Value,
-    /// Wall clock at run time 0.
+    /// Options as resolved on this machine.
+    pub config: RunConfig,
+    /// The machine.
+    pub environment: Environment,
+    /// Wall clock at which the run is about to start; its end tells it exactly.
     pub started: TraceTime,
     /// Number of workers that will report outcomes.
     pub workers: usize,
@@ -29,8 +30,10 @@ pub struct RunSetup {
 }
 
 /// What is known when the last outcome is in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RunEnd {
+    /// Wall clock at run time 0.
+    pub started: TraceTime,
     /// The user or an error ended the run before the trace was through.
     pub interrupted: bool,
     /// Queries in the part of the trace that was to be replayed, as the reader counted them.
@@ -45,10 +48,29 @@ pub struct RunEnd {
     pub connections: Option<Connections>,
     /// What the verdict is measured against.
     pub limits: VerdictLimits,
-    /// Host stalls seen by workers; kept as they are in `run.json`.
-    pub stalls: serde_json::Value,
+    /// Host stalls seen by workers.
+    pub stalls: Stalls,
     /// What was read of the trace, and what of it could not be.
     pub tally: Tally,
+}
+
+impl RunEnd {
+    /// Puts what is known now into the report, beside what the rows say.
+    pub(crate) fn complete(self, report: &mut RunReport, rows: &Summary) {
+        report.state = if self.interrupted { State::Interrupted } else { State::Complete };
+        report.started = self.started.to_string();
+        report.limits = self.limits;
+        report.stalls = self.stalls;
+        report.tally = Some(self.tally);
+        report.summary = rows.clone();
+        report.summary.queries.trace = Some(self.trace_queries);
+        report.summary.clients.by_class = self.class_clients;
+        if let Some(connections) = self.connections {
+            report.summary.connections = connections;
+        }
+        report.config.keep_used(&report.summary.queries.sent_by_transport);
+        report.warnings = self.warnings;
+    }
 }
 
 /// A doubt about the run, with what the user can do about it.

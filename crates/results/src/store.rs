@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ResultsError;
@@ -23,13 +24,37 @@ pub struct RunDir {
     root: PathBuf,
 }
 
-/// `run.json`: a head that marks the directory, then the report.
-#[derive(Serialize, Deserialize)]
-struct Document<R> {
+/// `run.json`, which is also what `replay --json` and `report --json` print: a head that marks the directory, what was asked for
+/// in the words of whoever asked, and the report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Document<S> {
+    #[serde(flatten)]
+    head: Head,
+    /// What was asked for; this crate only keeps it.
+    pub spec: S,
+    /// What is known of the run.
+    #[serde(flatten)]
+    pub report: RunReport,
+}
+
+/// What tells a run's `run.json` from other files of that name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
     format: String,
     version: u32,
-    #[serde(flatten)]
-    report: R,
+}
+
+impl Head {
+    fn ours() -> Self {
+        Self { format: FORMAT.to_owned(), version: VERSION }
+    }
+}
+
+impl<S> Document<S> {
+    /// The document of a run that was asked for as `spec`.
+    pub fn new(spec: S, report: RunReport) -> Self {
+        Self { head: Head::ours(), spec, report }
+    }
 }
 
 impl RunDir {
@@ -98,7 +123,7 @@ impl RunDir {
     }
 
     fn is_run(&self) -> bool {
-        self.read::<serde_json::Value>().is_ok()
+        self.read_head().is_ok()
     }
 
     fn is_empty(&self) -> Result<bool, ResultsError> {
@@ -121,32 +146,28 @@ impl RunDir {
     }
 
     /// Writes `run.json` so that at any moment there is either the old one or the new one.
-    pub fn write(&self, report: &RunReport) -> Result<(), ResultsError> {
+    pub fn write<S: Serialize>(&self, document: &Document<S>) -> Result<(), ResultsError> {
         let path = self.json();
-        let mut value = serde_json::to_value(report).map_err(ResultsError::json(&path))?;
-        // The summary is complete on its own, for readers that look only there.
-        value["summary"] = report.summary_json();
-        let document = Document { format: FORMAT.to_owned(), version: VERSION, report: value };
-        let mut text = serde_json::to_vec_pretty(&document).map_err(ResultsError::json(&path))?;
+        let mut text = serde_json::to_vec_pretty(document).map_err(ResultsError::json(&path))?;
         text.push(b'\n');
         replace(&path, &text)
     }
 
     /// Reads `run.json`.
-    pub fn read_report(&self) -> Result<RunReport, ResultsError> {
-        self.read::<RunReport>()
+    pub fn read<S: DeserializeOwned>(&self) -> Result<Document<S>, ResultsError> {
+        let text = self.read_head()?;
+        serde_json::from_slice(&text).map_err(ResultsError::json(&self.json()))
     }
 
-    fn read<R: for<'de> Deserialize<'de>>(&self) -> Result<R, ResultsError> {
-        let path = self.json();
+    /// The text of `run.json`, if its head is that of a run that this version can read.
+    fn read_head(&self) -> Result<Vec<u8>, ResultsError> {
         let not_a_run = |what: String| ResultsError::NotARun { path: self.root.clone(), what };
-        let text = fs::read(&path).map_err(|error| not_a_run(format!("run.json: {error}")))?;
-        let head: Document<serde_json::Value> =
-            serde_json::from_slice(&text).map_err(|error| not_a_run(format!("run.json: {error}")))?;
-        if head.format != FORMAT || head.version != VERSION {
-            return Err(not_a_run(format!("run.json is `{}` version {}", head.format, head.version)));
+        let text = fs::read(self.json()).map_err(|error| not_a_run(format!("run.json: {error}")))?;
+        let head: Head = serde_json::from_slice(&text).map_err(|error| not_a_run(format!("run.json: {error}")))?;
+        match head == Head::ours() {
+            true => Ok(text),
+            false => Err(not_a_run(format!("run.json is `{}` version {}", head.format, head.version))),
         }
-        serde_json::from_value(head.report).map_err(ResultsError::json(&path))
     }
 }
 

@@ -7,7 +7,8 @@ use crate::model::{Check, RunReport, Spread, State, Tail};
 impl fmt::Display for RunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let summary = &self.summary;
-        writeln!(f, "run        {}, {:.1} s, started {}", self.state, summary.elapsed_s, self.started)?;
+        writeln!(f, "run        {}", self.title())?;
+        writeln!(f, "           {}, {:.1} s, started {}", self.state, summary.elapsed_s, self.started)?;
         self.write_accounts(f)?;
         if let Some(error) = &summary.timing.error_us {
             writeln!(f, "timing     {}", SpreadLine(error))?;
@@ -44,6 +45,21 @@ impl fmt::Display for RunReport {
 }
 
 impl RunReport {
+    /// What was replayed, against what and over which transports, for the head of a page.
+    pub fn title(&self) -> String {
+        let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
+        let sent = &self.summary.queries.sent_by_transport;
+        let mut used: Vec<(&str, u64)> = sent.iter().map(|(name, &count)| (name.as_str(), count)).collect();
+        used.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+        let used: Vec<&str> = used.into_iter().map(|(name, _)| name).collect();
+        let trace = or(first_of(&self.config.trace), "a trace");
+        let servers = or(self.config.servers.join(", "), "a server");
+        format!(
+            "{trace} → {servers} over {}",
+            or(used.join(", "), or(self.config.transport.clone(), "nothing").as_str())
+        )
+    }
+
     fn write_accounts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queries = &self.summary.queries;
         let trace = queries.trace.map_or("unknown".to_owned(), grouped);
@@ -119,6 +135,15 @@ impl fmt::Display for Check {
         let mark = if self.ok { "ok    " } else { "FAILED" };
         write!(f, "  {mark}   {:<17} {} (limit {})", self.name, self.value, self.limit)?;
         self.note.iter().try_for_each(|note| write!(f, "; {note}"))
+    }
+}
+
+/// The first of several names, and how many more there are.
+fn first_of(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Whether a run can be trusted: checks against limits, and doubts with remedies.
 
+use ldplayer_core::Stalls;
+
 use crate::analysis::Analysis;
 use crate::model::{Check, RunReport, State, Summary, Verdict};
 use crate::setup::{TimingLimits, VerdictLimits, Warning};
@@ -69,12 +71,14 @@ fn answers(summary: &Summary) -> Check {
 const TIMED: [&str; 3] = ["timing_quartiles", "timing_p99", "rate"];
 
 /// What the host did to a spinning worker, as the reason why a timing check may have failed.
-fn blame(stalls: &serde_json::Value) -> Option<String> {
-    let count = stalls.get("count")?.as_u64().filter(|&count| count > 0)?;
-    let (total, longest) = (stalls.get("total_ms")?.as_f64()?, stalls.get("longest_ms")?.as_f64()?);
-    Some(format!(
-        "the host kept the core from a spinning worker {count} times, {total:.1} ms in all, {longest:.1} ms at the longest"
-    ))
+fn blame(stalls: &Stalls) -> Option<String> {
+    let (total, longest) = (stalls.total_ns as f64 / 1e6, stalls.longest_ns as f64 / 1e6);
+    (stalls.count > 0).then(|| {
+        format!(
+            "the host kept the core from a spinning worker {} times, {total:.1} ms in all, {longest:.1} ms at the longest",
+            stalls.count
+        )
+    })
 }
 
 fn completeness(state: State) -> Check {

@@ -83,9 +83,9 @@ fn words_of_the_user_cannot_become_markup() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
     let mut setup = common::setup(1);
-    setup.config =
-        serde_json::json!({ "trace": "</script><script>console.error('inside')</script>", "server": "<b id=bold>" });
-    let mut recorder = ldplayer_results::Recorder::create(&run, false, setup).unwrap();
+    setup.config.trace = vec!["</script><script>console.error('inside')</script>".to_owned()];
+    setup.config.servers = vec!["<b id=bold>".to_owned()];
+    let mut recorder = ldplayer_results::Recorder::create(&run, false, setup, common::SPEC).unwrap();
     recorder.record(0, &[common::outcome(0, 0)]).unwrap();
     recorder.finish(common::end(1)).unwrap();
     let dom = loaded(&run.join("report.html"));

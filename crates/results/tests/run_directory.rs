@@ -8,7 +8,7 @@ use std::process::Command;
 
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Outcome, Reason, RunTime, Status};
-use ldplayer_results::{Recorder, ResultsError, RunReport, State, Verdict, read_run, rewrite_page};
+use ldplayer_results::{Recorder, ResultsError, RunReport, State, Verdict, read_document, rewrite_page};
 use serde_json::Value;
 
 /// A directory for one run, removed with the test.
@@ -24,8 +24,12 @@ impl Place {
     }
 }
 
-fn recorder(dir: &Path) -> Recorder {
-    Recorder::create(dir, false, common::setup(1)).unwrap()
+fn recorder(dir: &Path) -> Recorder<&'static str> {
+    Recorder::create(dir, false, common::setup(1), common::SPEC).unwrap()
+}
+
+fn read_run(dir: &Path) -> Result<RunReport, ResultsError> {
+    read_document::<String>(dir).map(|document| document.report)
 }
 
 /// A run by one worker through a trace of `queries`.
@@ -33,7 +37,7 @@ fn run(rows: &[Outcome], queries: u64) -> RunReport {
     let place = Place::new();
     let mut recorder = recorder(&place.run());
     recorder.record(0, rows).unwrap();
-    recorder.finish(common::end(queries)).unwrap()
+    recorder.finish(common::end(queries)).unwrap().report
 }
 
 fn passed(verdict: &Verdict, name: &str) -> bool {
@@ -85,7 +89,7 @@ fn an_interrupted_run_says_so() {
     let mut recorder = recorder(&place.run());
     recorder.record(0, &[common::outcome(0, 0)]).unwrap();
     let end = ldplayer_results::RunEnd { interrupted: true, ..common::end(1) };
-    let report = recorder.finish(end).unwrap();
+    let report = recorder.finish(end).unwrap().report;
     assert_eq!(report.state, State::Interrupted);
     assert!(passed(&report.verdict, "accounting") && !passed(&report.verdict, "completeness"));
     assert_eq!(read_run(&place.run()).unwrap().state, State::Interrupted);
@@ -129,43 +133,78 @@ fn the_rate_is_judged_by_windows() {
 }
 
 #[test]
-fn run_json_and_report_json_have_the_agreed_keys() {
+fn run_json_has_each_agreed_key_at_one_place() {
     let place = Place::new();
     let report = common::run(&place.run(), common::lifelike(3.0, 500.0));
     let written: Value = serde_json::from_slice(&fs::read(place.run().join("run.json")).unwrap()).unwrap();
-    for key in ["config", "environment", "summary", "verdict", "warnings", "state", "stalls", "tally"] {
-        assert!(!written[key].is_null(), "run.json lacks {key}");
+    for pointer in [
+        "/config/servers/0",
+        "/environment/kernel",
+        "/state",
+        "/stalls/longest_ms",
+        "/tally/packets",
+        "/spec",
+        "/summary/elapsed_s",
+        "/summary/queries/trace",
+        "/summary/queries/timed_out",
+        "/summary/queries/not_sent",
+        "/summary/timing/error_us/p999",
+        "/summary/timing/interarrival_error_us/min",
+        "/summary/rate/qps_mean",
+        "/summary/rate/window_s",
+        "/summary/rate/within_0_1_percent",
+        "/summary/rate/error_percent/p99",
+        "/summary/latency_ms/from_intended/p50",
+        "/summary/latency_ms/from_sent/p99",
+        "/summary/latency_ms/by_transport/udp/p50",
+        "/summary/latency_ms/by_client_activity/busiest_1_percent/p50",
+        "/summary/latency_ms/by_client_queries/11_to_100/p50",
+        "/summary/rcodes/NXDOMAIN",
+        "/summary/responses/bytes",
+        "/summary/responses/mbps_p50",
+        "/summary/connections/peak_open",
+        "/summary/clients/answered_all",
+        "/verdict/ok",
+        "/verdict/checks/0/limit",
+        "/warnings/0/remedy",
+    ] {
+        assert!(written.pointer(pointer).is_some_and(|value| !value.is_null()), "{pointer} is missing");
     }
-    for object in [&written["summary"], &report.to_json()] {
-        for pointer in [
-            "/elapsed_s",
-            "/queries/trace",
-            "/queries/timed_out",
-            "/queries/not_sent",
-            "/timing/error_us/p999",
-            "/timing/interarrival_error_us/min",
-            "/rate/qps_mean",
-            "/rate/window_s",
-            "/rate/within_0_1_percent",
-            "/rate/error_percent/p99",
-            "/latency_ms/from_intended/p50",
-            "/latency_ms/from_sent/p99",
-            "/latency_ms/by_transport/udp/p50",
-            "/latency_ms/by_client_activity/busiest_1_percent/p50",
-            "/latency_ms/by_client_queries/11_to_100/p50",
-            "/rcodes/NXDOMAIN",
-            "/responses/bytes",
-            "/responses/mbps_p50",
-            "/connections/peak_open",
-            "/clients/answered_all",
-            "/verdict/ok",
-            "/verdict/checks/0/limit",
-            "/warnings/0/remedy",
-        ] {
-            assert!(object.pointer(pointer).is_some_and(|value| !value.is_null()), "{pointer} is missing");
-        }
-    }
-    assert_eq!(read_run(&place.run()).unwrap().summary, report.summary, "what is written is what is read");
+    assert!(written["summary"]["verdict"].is_null() && written["queries"].is_null(), "a key stands at one place");
+    let read = read_document::<String>(&place.run()).unwrap();
+    assert_eq!((read.report.summary.clone(), read.spec.as_str()), (report.summary, common::SPEC));
+    assert_eq!(serde_json::to_value(&read).unwrap(), written, "what is written is what is read");
+}
+
+#[test]
+fn run_time_zero_is_told_by_who_started_the_run() {
+    let place = Place::new();
+    let report = common::run(&place.run(), vec![common::outcome(0, 0)]);
+    assert_eq!(report.started, "2025-11-24T16:00:00.500000000Z");
+}
+
+/// A run over UDP said `resumption: true` and port 853 of DNS over TLS.
+#[test]
+fn what_no_query_used_is_not_told_as_used() {
+    let place = Place::new();
+    let used = |rows: Vec<Outcome>| {
+        let run = serde_json::to_value(common::run(&place.run(), rows)).unwrap();
+        let (config, policy) = (&run["config"], &run["config"]["connections"]);
+        [&policy["queries_per_connection"], &policy["resumption"], &config["tls_port"]].map(Value::clone)
+    };
+    assert_eq!(used(common::lifelike(1.0, 50.0)), [7.into(), Value::Null, Value::Null]);
+    fs::remove_dir_all(place.run()).unwrap();
+    assert_eq!(used(common::connected(1.0, 50.0)), [7.into(), true.into(), 853.into()]);
+}
+
+#[test]
+fn a_run_is_called_by_what_was_replayed_against_what_over_what() {
+    let place = Place::new();
+    let report = common::run(&place.run(), common::connected(1.0, 50.0));
+    assert_eq!(report.title(), "b-root.pcap.xz → 198.51.100.1:53 over tcp, dot");
+    let page = fs::read_to_string(place.run().join("report.html")).unwrap();
+    assert!(page.contains("<h1>b-root.pcap.xz → 198.51.100.1:53 over tcp, dot</h1>"));
+    assert!(report.to_string().starts_with("run        b-root.pcap.xz → 198.51.100.1:53 over tcp, dot\n"), "{report}");
 }
 
 #[test]
@@ -175,7 +214,7 @@ fn reading_the_rows_again_gives_the_same_page() {
     let page = place.run().join("report.html");
     let before = fs::read(&page).unwrap();
     fs::remove_file(&page).unwrap();
-    assert_eq!(rewrite_page(&place.run(), None).unwrap().summary, report.summary);
+    assert_eq!(rewrite_page::<String>(&place.run(), None).unwrap().report.summary, report.summary);
     assert!(fs::read(&page).unwrap() == before, "the page changed");
 }
 
@@ -183,7 +222,7 @@ fn reading_the_rows_again_gives_the_same_page() {
 fn an_existing_directory_is_refused_and_a_foreign_one_even_with_force() {
     let place = Place::new();
     common::run(&place.run(), vec![common::outcome(0, 0)]);
-    let create = |force| Recorder::create(&place.run(), force, common::setup(1)).map(drop);
+    let create = |force| Recorder::create(&place.run(), force, common::setup(1), common::SPEC).map(drop);
     assert!(matches!(create(false), Err(ResultsError::Exists(_))));
     fs::write(place.run().join("notes.txt"), "mine").unwrap();
     create(true).unwrap();
@@ -204,7 +243,7 @@ fn a_crashed_run_is_read_as_far_as_its_files_are_whole() {
     drop(recorder);
     fs::write(place.run().join("queries/worker-0-001.parquet.part"), "PAR1 and no footer").unwrap();
     fs::write(place.run().join("queries/worker-0-002.parquet"), "damaged").unwrap();
-    let report = rewrite_page(&place.run(), None).unwrap();
+    let report = rewrite_page::<String>(&place.run(), None).unwrap().report;
     assert_eq!(report.state, State::Running);
     assert_eq!(report.summary.queries.answered, 62);
     assert_eq!(report.summary.queries.trace, None);
@@ -224,7 +263,7 @@ fn rows_that_cannot_be_written_are_counted_and_the_rest_is_kept() {
     let error = recorder.record(0, &more).unwrap_err().to_string();
     assert!(error.contains("worker-0-001") && !error.contains('\n'), "{error}");
     recorder.record(0, &[common::outcome(130, 0)]).unwrap();
-    let report = recorder.finish(common::end(131)).unwrap();
+    let report = recorder.finish(common::end(131)).unwrap().report;
     assert_eq!(report.summary.queries.answered, 62);
     let warning = report.warnings.iter().find(|warning| warning.code == "rows_lost").unwrap();
     assert!(warning.text.contains("69 queries"), "{}", warning.text);
@@ -298,7 +337,7 @@ fn a_page_written_again_has_the_figures_of_connections() {
     common::run_to(&place.run(), rows, common::end_connected(queries, 3));
     let page = place.run().join("report.html");
     let before = fs::read_to_string(&page).unwrap();
-    rewrite_page(&place.run(), None).unwrap();
+    rewrite_page::<String>(&place.run(), None).unwrap();
     assert!(fs::read_to_string(&page).unwrap() == before, "the page changed");
     assert!(before.contains("client: last query") && before.contains("TIME_WAIT\"}"), "figures have points");
 }

@@ -20,7 +20,7 @@ use ldplayer_net::awake::Awake;
 use ldplayer_net::clock;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_replay::{Drain, Ended, LinkError, Monitor, Precision};
-use ldplayer_results::{Recorder, RunEnd, RunReport, RunSetup, State, Warning};
+use ldplayer_results::{Document, Environment, Recorder, RunEnd, RunSetup, State, Warning};
 use ldplayer_workload::PlanFeed;
 
 use crate::failure::{Failure, VERDICT_FAILED};
@@ -30,9 +30,10 @@ use options::Plan;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let output = args.output();
-    let report = replay(args, &output)?;
+    let document = replay(args, &output)?;
+    let report = &document.report;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        println!("{}", serde_json::to_string_pretty(&document)?);
     } else {
         println!("{report}");
         println!("run directory: {}", output.display());
@@ -45,7 +46,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Makes the run in `output` and returns its report.
-fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
+fn replay(args: &Args, output: &Path) -> Result<Document<Spec>, Failure> {
     let server = server::start(args)?;
     let plan = Plan::resolve(args)?;
     target::check(&plan)?;
@@ -61,7 +62,7 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
         speed_note: plan.speed_note(),
         classes: plan.classes.iter().map(|class| class.name.clone()).collect(),
     };
-    let mut recorder = Recorder::create(output, args.force, setup)?;
+    let mut recorder = Recorder::create(output, args.force, setup, Spec {})?;
     let monitor = Monitor::new(plan.settings.workers);
     let server_id = args.watch_pid.or(server.as_ref().map(server::Server::id));
     let (ended, telemetry) = progress::watch(&monitor, server_id, || {
@@ -75,18 +76,19 @@ fn replay(args: &Args, output: &Path) -> Result<RunReport, Failure> {
 }
 
 fn finish(
-    recorder: Recorder,
+    recorder: Recorder<Spec>,
     plan: &Plan,
     feed: Option<&PlanFeed>,
     ended: Ended,
     monitor: &Monitor,
     telemetry: progress::Telemetry,
     mut warnings: Vec<Warning>,
-) -> Result<RunReport, Failure> {
+) -> Result<Document<Spec>, Failure> {
     warnings.extend(warnings::of(&ended, plan, &telemetry));
     let out_of_order = feed.map_or(0, |feed| feed.tally().damage_count(Flaw::OutOfOrder));
     warnings.extend(warnings::out_of_order(out_of_order));
-    let report = recorder.finish(RunEnd {
+    let document = recorder.finish(RunEnd {
+        started: ended.started,
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
         trace_queries: ended.trace_queries,
         class_clients: classes::counts(&plan.classes, feed.and_then(PlanFeed::classes)),
@@ -100,24 +102,27 @@ fn finish(
     // What was measured is kept and reported; the error still decides the exit status.
     match ended.drain_error.or(ended.feed_error) {
         Some(error) => Err(Failure::from(anyhow::anyhow!(error))),
-        None => Ok(report),
+        None => Ok(document),
     }
 }
 
 /// Facts of the machine for `run.json`, and whether its cores were kept from sleeping.
-fn environment(awake: Option<&std::io::Result<Option<Awake>>>) -> serde_json::Value {
-    let mut facts = serde_json::to_value(ldplayer_net::machine::facts()).unwrap_or_default();
-    facts["cpu_dma_latency"] = match awake {
-        None => "not asked for".into(),
-        Some(Ok(Some(_))) => "0 us".into(),
-        Some(Ok(None)) => "not asked for in a virtual machine".into(),
-        Some(Err(error)) => format!("refused: {error}").into(),
+fn environment(awake: Option<&std::io::Result<Option<Awake>>>) -> Environment {
+    let cpu_dma_latency = match awake {
+        None => "not asked for".to_owned(),
+        Some(Ok(Some(_))) => "0 us".to_owned(),
+        Some(Ok(None)) => "not asked for in a virtual machine".to_owned(),
+        Some(Err(error)) => format!("refused: {error}"),
     };
-    facts
+    Environment { machine: ldplayer_net::machine::facts(), cpu_dma_latency }
 }
 
+/// What a run is asked for as; the options as typed are in its `config`.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+struct Spec {}
+
 /// The recorder as the engine sees it.
-struct Rows<'a>(&'a mut Recorder);
+struct Rows<'a>(&'a mut Recorder<Spec>);
 
 impl Drain for Rows<'_> {
     fn outcomes(&mut self, worker: usize, rows: &[ldplayer_core::Outcome]) -> Result<(), LinkError> {

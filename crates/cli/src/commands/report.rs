@@ -4,18 +4,19 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ldplayer_results::RunReport;
+use ldplayer_results::Document;
+use serde_json::Value;
 
 use crate::failure::{Failure, VERDICT_FAILED};
 
 /// Options of `report`.
 #[derive(clap::Args)]
-#[command(after_help = "Example: ldplayer report runs/today --json | jq .latency_ms.from_sent")]
+#[command(after_help = "Example: ldplayer report runs/today --json | jq .summary.latency_ms.from_sent")]
 pub struct Args {
     /// Run directories, as made by `replay -o`
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// Print JSON instead of text: an object, or an array of them for several runs
+    /// Print run.json instead of text, or an array of them for several runs
     #[arg(long)]
     json: bool,
     /// Write the page here instead of to RUN/report.html; for one run only
@@ -32,31 +33,30 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         )
         .into());
     }
-    let rewrite = |run: &PathBuf| ldplayer_results::rewrite_page(run, args.html.as_deref());
+    let rewrite = |run: &PathBuf| ldplayer_results::rewrite_page::<Value>(run, args.html.as_deref());
     let reports = args.runs.iter().map(rewrite).collect::<Result<Vec<_>, _>>()?;
     let mut out = std::io::stdout().lock();
     if args.json {
         write_json(&mut out, &reports)?;
     } else {
-        for (run, report) in args.runs.iter().zip(&reports) {
-            writeln!(out, "{}\n{report}", run.display())?;
+        for (run, run_report) in args.runs.iter().zip(&reports) {
+            writeln!(out, "{}\n{}", run.display(), run_report.report)?;
         }
     }
     Ok(status(&reports))
 }
 
-fn write_json(out: &mut impl Write, reports: &[RunReport]) -> Result<(), Failure> {
-    let mut objects: Vec<_> = reports.iter().map(RunReport::to_json).collect();
-    match objects.len() {
-        1 => serde_json::to_writer_pretty(&mut *out, &objects.remove(0))?,
-        _ => serde_json::to_writer_pretty(&mut *out, &objects)?,
+fn write_json(out: &mut impl Write, runs: &[Document<Value>]) -> Result<(), Failure> {
+    match runs {
+        [only] => serde_json::to_writer_pretty(&mut *out, only)?,
+        _ => serde_json::to_writer_pretty(&mut *out, runs)?,
     }
     writeln!(out)?;
     Ok(())
 }
 
-fn status(reports: &[RunReport]) -> ExitCode {
-    match reports.iter().all(|report| report.verdict.ok) {
+fn status(runs: &[Document<Value>]) -> ExitCode {
+    match runs.iter().all(|run| run.report.verdict.ok) {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(VERDICT_FAILED),
     }

@@ -7,11 +7,15 @@ use std::path::Path;
 
 use ldplayer_core::damage::Tally;
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_core::{Outcome, Reason, RunTime, Status, TraceTime, Transport};
+use ldplayer_core::{Outcome, Policy, Reason, RunTime, Stalls, Status, TraceTime, Transport};
+use ldplayer_net::machine::Facts;
 use ldplayer_results::{
-    Connections, Recorder, RunEnd, RunReport, RunSetup, Side, TelemetrySample, VerdictLimits, Warning,
+    ConnectionConfig, Connections, Environment, Recorder, RunConfig, RunEnd, RunReport, RunSetup, Side,
+    TelemetrySample, UsedPolicy, VerdictLimits, Warning,
 };
-use serde_json::json;
+
+/// What the runs are asked for as.
+pub const SPEC: &str = "a spec";
 
 /// A small generator of numbers (splitmix64), so that every run of a test sees the same.
 pub struct Numbers(pub u64);
@@ -171,12 +175,27 @@ pub fn end_connected(queries: u64, seconds: i64) -> RunEnd {
 /// A set-up with something to show in every table.
 pub fn setup(workers: usize) -> RunSetup {
     RunSetup {
-        config: json!({
-            "command": ["ldplayer", "replay", "b-root.pcap.xz", "--server", "198.51.100.1"],
-            "trace": "b-root.pcap.xz", "server": "198.51.100.1:53", "timing": "original", "precision": "high",
-            "sources": "original", "query_timeout_s": 5, "seed": 42
-        }),
-        environment: json!({ "cpus": 2, "kernel": "6.18.0", "memory_gib": 24, "clock_source": "tsc", "os": "Debian 12" }),
+        config: RunConfig {
+            command_line: ["ldplayer", "replay", "b-root.pcap.xz"].map(str::to_owned).to_vec(),
+            trace: vec!["b-root.pcap.xz".to_owned()],
+            servers: vec!["198.51.100.1:53".to_owned()],
+            timing: "original".to_owned(),
+            transport: "as-recorded".to_owned(),
+            connections: ConnectionConfig {
+                policy: UsedPolicy::all(Policy { queries_per_connection: 7, ..Policy::default() }),
+                ..ConnectionConfig::default()
+            },
+            tls_port: Some(853),
+            sources: "original".to_owned(),
+            query_timeout_s: 5.0,
+            precision: "high".to_owned(),
+            seed: 42,
+            ..RunConfig::default()
+        },
+        environment: Environment {
+            machine: Facts { cores: 2, kernel: "6.18.0".to_owned(), ..Facts::default() },
+            cpu_dma_latency: "0 us".to_owned(),
+        },
         started: TraceTime(1_764_000_000_123_456_789),
         workers,
         trace_first: TraceTime(1_475_762_100_000_000_001),
@@ -188,15 +207,14 @@ pub fn setup(workers: usize) -> RunSetup {
 /// The end of a run through a trace of `queries`.
 pub fn end(queries: u64) -> RunEnd {
     RunEnd {
-        interrupted: false,
+        started: TraceTime(1_764_000_000_500_000_000),
         trace_queries: queries,
-        class_clients: Default::default(),
         warnings: vec![Warning::new("cpu_stolen", "the host took 12 ms of CPU time", "run on a machine of your own")],
         telemetry: vec![TelemetrySample { at: RunTime(0), side: Side::Client, name: "rss_bytes".into(), value: 1e8 }],
-        connections: None,
         limits: VerdictLimits::HIGH,
-        stalls: json!({ "count": 2, "longest_ms": 7.5 }),
+        stalls: Stalls { count: 2, total_ns: 8_000_000, longest_ns: 7_500_000 },
         tally: Tally { packets: 100_000, skipped: [("not_dns_port".into(), 12)].into(), ..Tally::default() },
+        ..RunEnd::default()
     }
 }
 
@@ -209,10 +227,10 @@ pub fn run(dir: &Path, rows: Vec<Outcome>) -> RunReport {
 /// As [`run`], with another end.
 pub fn run_to(dir: &Path, mut rows: Vec<Outcome>, end: RunEnd) -> RunReport {
     rows.sort_by_key(|row| row.answered.or(row.submitted).map_or(row.intended.0 + 5 * NS_PER_S, |time| time.0));
-    let mut recorder = Recorder::create(dir, false, setup(2)).expect("a new run directory");
+    let mut recorder = Recorder::create(dir, false, setup(2), SPEC).expect("a new run directory");
     let (even, odd): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.index % 2 == 0);
     for (worker, rows) in [even, odd].into_iter().enumerate() {
         rows.chunks(4_000).for_each(|batch| recorder.record(worker, batch).expect("rows are written"));
     }
-    recorder.finish(end).expect("the run ends well")
+    recorder.finish(end).expect("the run ends well").report
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ldplayer_core::{Policy, Transport, UnknownTransport};
+use ldplayer_results::{ClassConfig, UsedPolicy};
 use ldplayer_workload::mutate::Share;
 use ldplayer_workload::{ClassDraws, ClientClass, check_shares, read_classes};
 
@@ -40,13 +41,12 @@ pub fn policies(classes: &[ClientClass], all: Policy) -> Vec<Policy> {
 }
 
 /// The classes for `run.json`, as they are meant.
-pub fn config(classes: &[ClientClass], all: Policy) -> serde_json::Value {
-    let class = |(class, policy): (&ClientClass, Policy)| {
-        let mut object = serde_json::to_value(policy).unwrap_or_default();
-        object["name"] = class.name.clone().into();
-        object["share_percent"] = (class.share.part() * 100.0).into();
-        object["transport"] = class.transport.map_or("as-recorded", Transport::as_str).into();
-        object
+pub fn config(classes: &[ClientClass], all: Policy) -> Vec<ClassConfig> {
+    let class = |(class, policy): (&ClientClass, Policy)| ClassConfig {
+        name: class.name.clone(),
+        share_percent: class.share.part() * 100.0,
+        transport: class.transport.map_or("as-recorded", Transport::as_str).to_owned(),
+        policy: UsedPolicy::all(policy),
     };
     classes.iter().zip(policies(classes, all)).map(class).collect()
 }
@@ -103,6 +103,6 @@ mod tests {
         };
         assert_eq!(policies(&read_classes(text).unwrap(), all), [expected]);
         let config = config(&classes, all);
-        assert_eq!((&config[0]["idle_timeout_s"], &config[1]["share_percent"]), (&0.0.into(), &60.0.into()));
+        assert_eq!((config[0].policy.policy.idle_timeout, config[1].share_percent), (0, 60.0));
     }
 }

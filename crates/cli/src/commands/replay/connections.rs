@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_core::{Policy, Transport};
 use ldplayer_replay::{BadPath, ConnectionCounts, DohMethod, DohSettings, HTTPS_PORT, Servers, TlsSettings, TlsTrust};
-use ldplayer_results::Connections;
+use ldplayer_results::{ConnectionConfig, Connections, UsedPolicy};
 
 use super::policy::PolicyArgs;
 use crate::failure::Failure;
@@ -99,19 +99,15 @@ impl ConnectionArgs {
     }
 
     /// The policy for `run.json`.
-    pub fn config(&self) -> serde_json::Value {
-        let mut config = serde_json::to_value(self.policy()).unwrap_or_default();
-        let more = serde_json::json!({
-            "tls_ca": self.tls_ca,
-            "tls_insecure": self.tls_insecure,
-            "tls_name": self.tls_name,
-            "doh_method": self.doh_method.as_str(),
-            "doh_path": self.doh_path,
-        });
-        if let (Some(config), serde_json::Value::Object(more)) = (config.as_object_mut(), more) {
-            config.extend(more);
+    pub fn config(&self) -> ConnectionConfig {
+        ConnectionConfig {
+            policy: UsedPolicy::all(self.policy()),
+            tls_ca: self.tls_ca.clone(),
+            tls_insecure: self.tls_insecure,
+            tls_name: self.tls_name.clone(),
+            doh_method: Some(self.doh_method.as_str().to_owned()),
+            doh_path: Some(self.doh_path.clone()),
         }
-        config
     }
 }
 

@@ -8,7 +8,7 @@ use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, TraceTime, Transport};
 use ldplayer_net::{clock, netns, pin};
 use ldplayer_replay::{Precision, Servers, Settings, Sources};
-use ldplayer_results::VerdictLimits;
+use ldplayer_results::{RunConfig, VerdictLimits};
 use ldplayer_trace::{Input, OpenOptions};
 use ldplayer_workload::{ClientClass, PlanOptions, Timing};
 
@@ -220,34 +220,36 @@ impl Plan {
     }
 
     /// The options for `run.json`.
-    pub fn config(&self, args: &Args) -> serde_json::Value {
+    pub fn config(&self, args: &Args) -> RunConfig {
         let settings = &self.settings;
         let servers = [settings.servers.v4, settings.servers.v6];
-        serde_json::json!({
-            "command_line": std::env::args().collect::<Vec<_>>(),
-            "trace": args.trace,
-            "rules": args.rules,
-            "servers": servers.into_iter().flatten().map(|server| server.to_string()).collect::<Vec<_>>(),
-            "timing": describe_timing(self.plan.timing),
-            "start_s": self.plan.start as f64 / 1e9,
-            "stop_s": self.plan.stop.map(|stop| stop as f64 / 1e9),
-            "transport": self.plan.transport.map_or("as-recorded", Transport::as_str),
-            "transport_shares": args.transport_shares,
-            "classes": classes::config(&self.classes, self.settings.policy),
-            "connections": args.connections.config(),
-            "tls_port": settings.tls.as_ref().map(|_| settings.tls_port),
-            "doh_port": settings.tls.as_ref().map(|_| settings.doh_port),
-            "sources": describe_sources(&settings.sources),
-            "query_timeout_s": settings.query_timeout as f64 / 1e9,
-            "workers": settings.workers,
-            "cores": settings.cores,
-            "precision": settings.precision.as_str(),
-            "max_lag_ms": settings.max_lag.map(|lag| lag as f64 / 1e6),
-            "max_outstanding": settings.fast.then_some(settings.window),
-            "ports": self.open.ports,
-            "start_server": args.start_server,
-            "seed": settings.seed,
-        })
+        let with_tls = |port: u16| settings.tls.as_ref().map(|_| port);
+        let all = self.plan.transport.map_or("as-recorded", Transport::as_str);
+        RunConfig {
+            command_line: std::env::args().collect(),
+            trace: args.trace.clone(),
+            rules: args.rules.clone(),
+            servers: servers.into_iter().flatten().map(|server| server.to_string()).collect(),
+            timing: describe_timing(self.plan.timing),
+            start_s: self.plan.start as f64 / 1e9,
+            stop_s: self.plan.stop.map(|stop| stop as f64 / 1e9),
+            transport: if self.classes.is_empty() { all } else { "by-class" }.to_owned(),
+            transport_shares: args.transport_shares.clone(),
+            classes: classes::config(&self.classes, self.settings.policy),
+            connections: args.connections.config(),
+            tls_port: with_tls(settings.tls_port),
+            doh_port: with_tls(settings.doh_port),
+            sources: describe_sources(&settings.sources),
+            query_timeout_s: settings.query_timeout as f64 / 1e9,
+            workers: settings.workers,
+            cores: settings.cores.clone(),
+            precision: settings.precision.as_str().to_owned(),
+            max_lag_ms: settings.max_lag.map(|lag| lag as f64 / 1e6),
+            max_outstanding: settings.fast.then_some(settings.window),
+            ports: self.open.ports.clone(),
+            start_server: args.start_server.clone(),
+            seed: settings.seed,
+        }
     }
 
     /// How the schedule relates to the trace, where it is not the recorded one.

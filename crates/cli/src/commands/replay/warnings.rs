@@ -47,17 +47,8 @@ fn no_ipv6(args: &Args, plan: &Plan) -> Option<Warning> {
     ))
 }
 
-/// The stalls of all workers, for `run.json`.
-pub fn stalls(ended: &Ended) -> serde_json::Value {
-    let all = all_stalls(ended);
-    serde_json::json!({
-        "count": all.count,
-        "total_ms": all.total_ns as f64 / 1e6,
-        "longest_ms": all.longest_ns as f64 / 1e6,
-    })
-}
-
-fn all_stalls(ended: &Ended) -> Stalls {
+/// The stalls of all workers.
+pub fn stalls(ended: &Ended) -> Stalls {
     let mut all = Stalls::default();
     ended.workers.iter().for_each(|worker| all.merge(&worker.stalls));
     all
@@ -129,7 +120,7 @@ fn dropped(telemetry: &Telemetry) -> Option<Warning> {
 }
 
 fn stolen(ended: &Ended, telemetry: &Telemetry) -> Option<Warning> {
-    let stalls = all_stalls(ended);
+    let stalls = stalls(ended);
     (telemetry.steal > STEAL || stalls.longest_ns > STALL).then(|| {
         Warning::new(
             "cpu_stolen",
