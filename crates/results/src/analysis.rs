@@ -5,7 +5,7 @@ mod connections;
 pub mod figures;
 mod ordered;
 mod phases;
-mod rcode;
+pub mod rcode;
 mod read;
 mod spread;
 mod timeline;
@@ -14,12 +14,13 @@ use std::collections::BTreeMap;
 
 use ldplayer_core::Transport;
 
+pub use self::accounts::UdpAnswers;
 use self::accounts::{Accounts, Activity};
 use self::figures::Figures;
 use self::ordered::CONNECTIONS;
 use self::read::RowFiles;
 use self::spread::Censored;
-use self::timeline::{Timeline, Windows};
+use self::timeline::Timeline;
 use crate::error::ResultsError;
 use crate::model::{Latency, Rate, RateError, Summary, Tail, Timing};
 use crate::store::RunDir;
@@ -33,16 +34,22 @@ pub struct Analysis {
     pub figures: Figures,
     /// Queries not sent although this run should have sent them.
     pub unsent_without_design: u64,
+    /// When the first query was due, on the run's clock in nanoseconds.
+    pub first_due: Option<i64>,
+    /// Where responses that belong to no query came from, the most frequent first.
+    pub stray_sources: Vec<(String, u64)>,
+    /// Answers over UDP, and what may have been kept from them.
+    pub udp: UdpAnswers,
     /// Row files that could not be read.
     pub unreadable: usize,
 }
 
-/// Reads all whole row files of a run.
+/// Reads all whole row files of a run, in which an answer was waited for so many nanoseconds.
 ///
 /// Memory: some 50 MB for a slice of rows, up to 8 MB per distribution, about 100 octets a client and 40 a connection.
-pub fn analyse(dir: &RunDir) -> Result<Analysis, ResultsError> {
+pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsError> {
     let files = RowFiles::open(dir)?;
-    let mut accounts = Accounts::default();
+    let mut accounts = Accounts::new(query_timeout);
     files.scan(&accounts::COLUMNS, &(i64::MIN..i64::MAX), |batch| accounts.add(batch))?;
     let (clients, activity) = accounts.clients();
     let mut summary = Summary {
@@ -60,7 +67,7 @@ pub fn analyse(dir: &RunDir) -> Result<Analysis, ResultsError> {
         let mut timeline = Timeline::new(first, last);
         let classes = ordered::scan(&files, &accounts.due_by_second, &activity, |rows| timeline.add(rows))?;
         summary.timing = timing(&mut timeline);
-        summary.rate = rate(&timeline, summary.queries.sent);
+        summary.rate = rate(&timeline);
         summary.latency_ms = latency(&mut timeline);
         summary.latency_ms.by_phase = accounts.phases();
         let classes: Vec<&str> = classes.0.iter().map(String::as_str).collect();
@@ -69,7 +76,15 @@ pub fn analyse(dir: &RunDir) -> Result<Analysis, ResultsError> {
         connections::Sampled::read(&dir.telemetry())?.draw(&mut figures);
     }
     let unsent_without_design = accounts.unsent_without_design();
-    Ok(Analysis { summary, figures, unsent_without_design, unreadable: files.unreadable.len() })
+    Ok(Analysis {
+        summary,
+        figures,
+        unsent_without_design,
+        first_due: accounts.span().map(|(first, _)| first),
+        stray_sources: accounts.stray_sources(),
+        udp: accounts.udp,
+        unreadable: files.unreadable.len(),
+    })
 }
 
 fn timing(timeline: &mut Timeline) -> Timing {
@@ -80,19 +95,19 @@ fn timing(timeline: &mut Timeline) -> Timing {
     }
 }
 
-fn rate(timeline: &Timeline, sent: u64) -> Rate {
-    let windows: Vec<(u64, u64)> = timeline.seconds.counts().filter(|&(due, sent)| due + sent > 0).collect();
+fn rate(timeline: &Timeline) -> Rate {
+    let windows = timeline.seconds.whole(timeline.scheduled()).map(|(_, counts)| counts);
+    let windows: Vec<(u64, u64)> = windows.filter(|&(due, sent)| due + sent > 0).collect();
     let close = windows.iter().filter(|&&(due, sent)| is_close(due, sent)).count();
     let mut due: Vec<u64> = windows.iter().map(|&(due, _)| due).collect();
     due.sort_unstable();
     Rate {
-        // A run of one moment has no rate; its count over the shortest window is the least wrong figure.
-        qps_mean: sent as f64 / timeline.span_s().max(timeline.seconds.length_s()),
+        qps_mean: timeline.qps_mean(),
         window_s: timeline.seconds.length_s(),
         windows: windows.len() as u64,
         window_queries_p50: due.get(due.len().saturating_sub(1) / 2).copied().unwrap_or_default(),
         within_0_1_percent: (!windows.is_empty()).then(|| close as f64 * 100.0 / windows.len() as f64),
-        error_percent: rate_error(&timeline.seconds),
+        error_percent: rate_error(&windows),
     }
 }
 
@@ -101,8 +116,8 @@ fn is_close(due: u64, sent: u64) -> bool {
     due.abs_diff(sent) as f64 <= (due as f64 / 1_000.0).max(1.0)
 }
 
-fn rate_error(windows: &Windows) -> Option<RateError> {
-    let mut errors: Vec<f64> = windows.counts().filter_map(figures::percent).collect();
+fn rate_error(windows: &[(u64, u64)]) -> Option<RateError> {
+    let mut errors: Vec<f64> = windows.iter().filter_map(|&counts| figures::percent(counts)).collect();
     errors.sort_unstable_by(f64::total_cmp);
     let at = |quantile| errors.get(spread::rank(quantile, errors.len() as u64).checked_sub(1)? as usize).copied();
     Some(RateError { p1: at(0.01)?, p50: at(0.5)?, p99: at(0.99)? })

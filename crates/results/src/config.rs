@@ -115,6 +115,11 @@ pub struct Environment {
 }
 
 impl RunConfig {
+    /// How long an answer was waited for, in nanoseconds.
+    pub(crate) fn query_timeout_ns(&self) -> i64 {
+        (self.query_timeout_s * 1e9) as i64
+    }
+
     /// Drops what was set for transports that no query used: nobody resumed a session in a run over UDP.
     pub(crate) fn keep_used(&mut self, sent_by_transport: &BTreeMap<String, u64>) {
         let used = |wanted: fn(Transport) -> bool| {

@@ -1,8 +1,48 @@
-//! The run directory: rows, summary, verdict and report of a run.
+//! The run directory: rows, figures, two verdicts and the report of a run.
 //!
-//! A [`Recorder`] takes the outcomes of the workers while a run lasts and writes them as Parquet. When the run ends, the
-//! rows on disk are read back and become the summary, the verdict and the report; so what is reported is what was kept,
-//! and a run that crashed can be read the same way.
+//! ```text
+//! workers ─Outcome─► Recorder ──► queries/*.parquet ──► analysis ──► Summary ──► verdicts, warnings ──► run.json
+//!                       ▲                               (two passes)     ▲                              report.html
+//!            RunSetup, RunEnd (what only the caller knows) ──────────────┘                              text
+//! ```
+//!
+//! # The contract
+//!
+//! - A [`Recorder`] is made before the first query and takes the rows of all workers from one thread. `run.json` is there from then on,
+//!   with `state: running`; whatever happens later, the rows that are whole on disk can be read.
+//! - [`Recorder::finish`] reads the rows back and makes every figure from them. So what is reported is what was kept, and a run
+//!   that crashed is read the same way by [`read_document`].
+//! - What is asked for (`spec`) is kept and never looked at: a [`Document`] is generic over it. Everything else is typed, here.
+//! - Two verdicts, that of the replay and that of the server, never touch each other ([`Verdict`]). An [`Expectation`] that cannot be
+//!   judged fails. No figure is made up: what is not known is `None`, and `null` in `run.json`.
+//! - Time is an argument: rows, telemetry and figures have run time, nanoseconds from the first due query.
+//!
+//! # Limitations
+//!
+//! - Rows have no time of failures, so `elapsed_s` of a run that never ended may be short by a connect timeout.
+//! - Percentiles above a million figures have three significant digits.
+//! - Memory grows with clients (about 100 octets each), connections (40) and seconds, not with rows.
+//!
+//! # Example
+//!
+//! ```
+//! use ldplayer_core::{Outcome, RunTime, Status};
+//! use ldplayer_results::{Recorder, RunEnd, RunSetup, read_document};
+//!
+//! let place = tempfile::tempdir()?;
+//! let dir = place.path().join("run");
+//! let setup = RunSetup { workers: 1, expect: vec!["answered = 100 %".parse()?], ..RunSetup::default() };
+//! let mut recorder = Recorder::create(&dir, false, setup, "what was asked for".to_owned())?;
+//! let due = RunTime(0);
+//! let row = Outcome { status: Status::Answered, submitted: Some(due), answered: Some(due + 80_000), rcode: Some(0), ..Outcome::EMPTY };
+//! recorder.record(0, &[row])?;
+//! let written = recorder.finish(RunEnd { trace_queries: 1, ..RunEnd::default() })?;
+//! assert_eq!(written.report.verdict.server.ok, Some(true));
+//! // Anybody can read it again, whatever the run was asked for as.
+//! let read = read_document::<serde_json::Value>(&dir)?;
+//! assert_eq!(read.report.summary.queries.answered, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +50,7 @@ mod analysis;
 mod columns;
 mod config;
 mod error;
+mod expect;
 mod model;
 mod open;
 mod page;
@@ -25,12 +66,13 @@ mod words;
 
 pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
 pub use error::ResultsError;
+pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation};
 pub use model::{
-    Check, Clients, Connections, Latency, Queries, Rate, RateError, Responses, RunReport, Spread, State, Summary, Tail,
-    Timing, Verdict,
+    Check, Clients, Connections, Latency, Queries, Rate, RateError, Recorded, Responses, RunReport, ServerVerdict,
+    Spread, State, Summary, Tail, Timing, Verdict,
 };
 pub use open::{read_document, rewrite_page};
 pub use recorder::Recorder;
-pub use setup::{RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
+pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
 pub use store::Document;
 pub use telemetry::{Side, TelemetrySample};

@@ -7,6 +7,7 @@ use ldplayer_core::damage::Tally;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Environment, RunConfig};
+use crate::expect::Expectation;
 use crate::setup::{VerdictLimits, Warning};
 
 /// How far a run got.
@@ -46,9 +47,11 @@ pub struct RunReport {
     pub limits: VerdictLimits,
     /// The figures.
     pub summary: Summary,
-    /// Whether the run can be trusted.
+    /// What was expected of the server.
+    pub expect: Vec<Expectation>,
+    /// Whether the replay was faithful, and whether the server did what was expected.
     pub verdict: Verdict,
-    /// Doubts, each with a remedy.
+    /// Doubts, each with a remedy; those about the server come first.
     pub warnings: Vec<Warning>,
     /// Host stalls seen by workers.
     pub stalls: Stalls,
@@ -56,13 +59,33 @@ pub struct RunReport {
     pub tally: Option<Tally>,
 }
 
-/// Whether the run can be trusted, and every check behind that.
+/// Two verdicts that do not touch each other: `ok` and `checks` are about the replay, `server` is about the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Verdict {
-    /// Every check is fine.
+    /// The replay was faithful: every check of it is fine.
     pub ok: bool,
-    /// The checks.
+    /// The checks of the replay.
     pub checks: Vec<Check>,
+    /// Whether the server did what was expected.
+    pub server: ServerVerdict,
+}
+
+/// Whether the server did what was expected of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerVerdict {
+    /// Every expectation was met; `null` where there was none.
+    pub ok: Option<bool>,
+    /// One check an expectation.
+    pub checks: Vec<Check>,
+}
+
+impl Verdict {
+    /// Neither verdict failed; what the exit status says.
+    pub fn passes(&self) -> bool {
+        self.ok && self.server.ok != Some(false)
+    }
 }
 
 /// One thing that was checked.
@@ -105,6 +128,18 @@ pub struct Summary {
     pub clients: Clients,
     /// Comparison with the recorded answers; empty when not asked for.
     pub answers: BTreeMap<String, u64>,
+    /// What the trace recorded for these queries; `null` where it has no answers.
+    pub recorded: Option<Recorded>,
+}
+
+/// Answers in the trace to the queries that were replayed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Recorded {
+    /// Queries with a recorded response, by its code.
+    pub rcodes: BTreeMap<String, u64>,
+    /// Queries without one.
+    pub unanswered: u64,
 }
 
 /// answered + timed_out + failed = sent; sent + not_sent = trace.
@@ -180,11 +215,11 @@ pub struct Spread {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rate {
-    /// Queries sent per second of the schedule's span.
-    pub qps_mean: f64,
+    /// Queries sent per second, from the first to the last one sent; `null` for queries of one moment.
+    pub qps_mean: Option<f64>,
     /// Length of a window in seconds.
     pub window_s: f64,
-    /// Windows with a query in them.
+    /// Windows with a query in them; not the last one, where the trace ends in its midst.
     pub windows: u64,
     /// Queries due in the median window.
     pub window_queries_p50: u64,
@@ -260,14 +295,16 @@ pub struct Responses {
     pub bytes: u64,
     /// Octets of the queries sent.
     pub query_bytes: u64,
-    /// Median of the 1-s windows, in megabits per second.
+    /// Median of the seconds that the run lasted to the end of, in megabits per second; those without an answer have 0.
     pub mbps_p50: Option<f64>,
-    /// 99th percentile of the 1-s windows.
+    /// 99th percentile of these seconds.
     pub mbps_p99: Option<f64>,
-    /// Busiest 1-s window.
+    /// Busiest second.
     pub mbps_max: Option<f64>,
     /// Responses with TC set.
     pub truncated: u64,
+    /// Datagrams that the kernel dropped on sockets of this run, for lack of room; `null` where nobody counted.
+    pub receive_drops: Option<u64>,
 }
 
 /// Connections; all 0 over UDP. While a run goes on, or where it crashed, what its rows say of them.

@@ -20,7 +20,8 @@ pub fn read_document<S: DeserializeOwned>(dir: &Path) -> Result<Document<S>, Res
     let dir = RunDir::new(dir);
     let mut document = dir.read::<S>()?;
     if document.report.state == State::Running {
-        count_again(&mut document.report, &analysis::analyse(&dir)?);
+        let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns())?;
+        count_again(&mut document.report, &analysis);
     }
     Ok(document)
 }
@@ -32,7 +33,7 @@ pub fn read_document<S: DeserializeOwned>(dir: &Path) -> Result<Document<S>, Res
 pub fn rewrite_page<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Result<Document<S>, ResultsError> {
     let dir = RunDir::new(dir);
     let mut document = dir.read::<S>()?;
-    let analysis = analysis::analyse(&dir)?;
+    let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns())?;
     if document.report.state == State::Running {
         count_again(&mut document.report, &analysis);
     }

@@ -39,6 +39,7 @@ fn render(report: &RunReport, figures: &str) -> Result<String, minijinja::Error>
         data => safe(&inside_script(figures)),
         state => report.state.to_string(),
         ended => report.state != State::Running,
+        server => report.verdict.server.word(),
         report => Value::from(Serde(report)),
         accounts => Value::from(Serde(accounts(report))),
         timing => Value::from(Serde(timing(report))),
@@ -192,11 +193,12 @@ fn tail(tail: &crate::model::Tail) -> Vec<String> {
 fn facts(report: &RunReport) -> Vec<(String, String)> {
     let summary = &report.summary;
     let ms = |value: Option<f64>| value.map_or("—".to_owned(), |ms| format!("{ms:.3} ms"));
+    let rate = summary.rate.qps_mean.map_or("—".to_owned(), |qps| format!("{} q/s", grouped(qps.round() as u64)));
     let answered = share(summary.queries.answered, Some(summary.queries.sent));
     let facts = [
         ("queries sent", grouped(summary.queries.sent)),
         ("answered", if answered.is_empty() { "—".to_owned() } else { answered }),
-        ("mean rate", format!("{} q/s", grouped(summary.rate.qps_mean.round() as u64))),
+        ("mean rate", rate),
         ("clients", grouped(summary.clients.total)),
         ("median latency", ms(summary.latency_ms.from_sent.p50)),
         ("p99 latency", ms(summary.latency_ms.from_sent.p99)),

@@ -44,6 +44,7 @@ impl<S: Serialize> Recorder<S> {
             workers: setup.workers,
             config: setup.config,
             environment: setup.environment,
+            expect: setup.expect,
             ..RunReport::default()
         };
         let document = Document::new(spec, report);
@@ -85,9 +86,9 @@ impl<S: Serialize> Recorder<S> {
         self.dir.release_reserve();
         self.close_files();
         let telemetry = telemetry::write(&self.dir.telemetry(), &end.telemetry);
-        let analysis = analysis::analyse(&self.dir)?;
+        let analysis = analysis::analyse(&self.dir, self.document.report.config.query_timeout_ns())?;
         let lost = self.own_warning(analysis.summary.queries.sent + analysis.summary.queries.not_sent);
-        end.complete(&mut self.document.report, &analysis.summary);
+        end.complete(&mut self.document.report, &analysis);
         self.document.report.warnings.extend(lost);
         verdict::judge(&mut self.document.report, &analysis);
         self.dir.write(&self.document)?;

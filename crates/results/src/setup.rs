@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use ldplayer_core::damage::Tally;
-use ldplayer_core::{Stalls, TraceTime};
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_core::{RunTime, Stalls, TraceTime};
 use serde::{Deserialize, Serialize};
 
+use crate::analysis::Analysis;
 use crate::config::{Environment, RunConfig};
-use crate::model::{Connections, RunReport, State, Summary};
+use crate::expect::Expectation;
+use crate::model::{Connections, Recorded, RunReport, State};
 use crate::telemetry::TelemetrySample;
 
 /// What is known before the first query.
@@ -27,6 +30,8 @@ pub struct RunSetup {
     pub speed_note: Option<String>,
     /// Names of the classes of clients, as outcomes number them.
     pub classes: Vec<String>,
+    /// What is expected of the server.
+    pub expect: Vec<Expectation>,
 }
 
 /// What is known when the last outcome is in.
@@ -34,6 +39,12 @@ pub struct RunSetup {
 pub struct RunEnd {
     /// Wall clock at run time 0.
     pub started: TraceTime,
+    /// When the last outcome came about, on the run's clock; `None` leaves it to what the rows say, which have no time of failures.
+    pub last_outcome: Option<RunTime>,
+    /// Datagrams that the kernel dropped on sockets of this run, for lack of room; `None` where nobody counted.
+    pub receive_drops: Option<u64>,
+    /// Answers that the trace has to the queries replayed; `None` where it has none.
+    pub recorded: Option<Recorded>,
     /// The user or an error ended the run before the trace was through.
     pub interrupted: bool,
     /// Queries in the part of the trace that was to be replayed, as the reader counted them.
@@ -56,13 +67,18 @@ pub struct RunEnd {
 
 impl RunEnd {
     /// Puts what is known now into the report, beside what the rows say.
-    pub(crate) fn complete(self, report: &mut RunReport, rows: &Summary) {
+    pub(crate) fn complete(self, report: &mut RunReport, rows: &Analysis) {
         report.state = if self.interrupted { State::Interrupted } else { State::Complete };
         report.started = self.started.to_string();
         report.limits = self.limits;
         report.stalls = self.stalls;
         report.tally = Some(self.tally);
-        report.summary = rows.clone();
+        report.summary = rows.summary.clone();
+        if let (Some(last), Some(first)) = (self.last_outcome, rows.first_due) {
+            report.summary.elapsed_s = last.0.saturating_sub(first).max(0) as f64 / NS_PER_S as f64;
+        }
+        report.summary.responses.receive_drops = self.receive_drops;
+        report.summary.recorded = self.recorded;
         report.summary.queries.trace = Some(self.trace_queries);
         report.summary.clients.by_class = self.class_clients;
         if let Some(connections) = self.connections {
@@ -71,6 +87,17 @@ impl RunEnd {
         report.config.keep_used(&report.summary.queries.sent_by_transport);
         report.warnings = self.warnings;
     }
+}
+
+/// What a warning is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    /// How the run was made.
+    #[default]
+    Replay,
+    /// What the server did.
+    Server,
 }
 
 /// A doubt about the run, with what the user can do about it.
@@ -82,12 +109,20 @@ pub struct Warning {
     pub text: String,
     /// What to do.
     pub remedy: String,
+    /// What it is about.
+    #[serde(default)]
+    pub about: About,
 }
 
 impl Warning {
     /// A warning from its three parts.
     pub fn new(code: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), text: text.into(), remedy: remedy.into() }
+        Self { code: code.to_owned(), text: text.into(), remedy: remedy.into(), about: About::Replay }
+    }
+
+    /// A warning about the server.
+    pub fn of_server(code: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { about: About::Server, ..Self::new(code, text, remedy) }
     }
 }
 

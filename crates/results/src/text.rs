@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use crate::model::{Check, RunReport, Spread, State, Tail};
+use crate::model::{Check, RunReport, ServerVerdict, Spread, State, Tail};
+use crate::setup::Warning;
 
 impl fmt::Display for RunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let summary = &self.summary;
         writeln!(f, "run        {}", self.title())?;
         writeln!(f, "           {}, {:.1} s, started {}", self.state, summary.elapsed_s, self.started)?;
+        self.write_verdicts(f)?;
         self.write_accounts(f)?;
         if let Some(error) = &summary.timing.error_us {
             writeln!(f, "timing     {}", SpreadLine(error))?;
@@ -36,11 +38,10 @@ impl fmt::Display for RunReport {
                 TailLine(tail)
             )?;
         }
-        for warning in &self.warnings {
-            writeln!(f, "warning    {}: {}; {}", warning.code, warning.text, warning.remedy)?;
-        }
         self.verdict.checks.iter().try_for_each(|check| writeln!(f, "{check}"))?;
-        write!(f, "verdict    {}", if self.verdict.ok { "ok" } else { "FAILED" })
+        self.verdict.server.checks.iter().try_for_each(|check| writeln!(f, "{check}, expected of the server"))?;
+        let replay = if self.verdict.ok { "ok" } else { "FAILED" };
+        write!(f, "verdict    replay {replay}, server {}", self.verdict.server.word())
     }
 }
 
@@ -58,6 +59,21 @@ impl RunReport {
             "{trace} → {servers} over {}",
             or(used.join(", "), or(self.config.transport.clone(), "nothing").as_str())
         )
+    }
+
+    /// Both verdicts and every doubt, before any figure.
+    fn write_verdicts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.verdict.ok {
+            true => writeln!(f, "replay     ok: faithful")?,
+            false => writeln!(f, "replay     FAILED: {}", failed(&self.verdict.checks))?,
+        }
+        match self.verdict.server.ok {
+            None => writeln!(f, "server     not judged: nothing was expected of it (--expect)")?,
+            Some(true) => writeln!(f, "server     ok: as expected")?,
+            Some(false) => writeln!(f, "server     FAILED: {}", failed(&self.verdict.server.checks))?,
+        }
+        let line = |warning: &Warning| format!("{}: {}; {}", warning.code, warning.text, warning.remedy);
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning    {}", line(warning)))
     }
 
     fn write_accounts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,12 +128,32 @@ impl RunReport {
 
     fn write_rate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = &self.summary.rate;
-        write!(f, "rate       {} queries/s", grouped(rate.qps_mean.round() as u64))?;
+        let qps = rate.qps_mean.map_or("no rate, for queries of one moment".to_owned(), |qps| {
+            format!("{} queries/s", grouped(qps.round() as u64))
+        });
+        write!(f, "rate       {qps}")?;
         match rate.within_0_1_percent {
             Some(within) => writeln!(f, ", {within:.2} % of {} windows within 0.1 % of the trace", rate.windows),
             None => writeln!(f),
         }
     }
+}
+
+impl ServerVerdict {
+    /// The verdict in a word or two.
+    pub(crate) fn word(&self) -> &'static str {
+        match self.ok {
+            None => "not judged",
+            Some(true) => "ok",
+            Some(false) => "FAILED",
+        }
+    }
+}
+
+/// The checks that failed, each with what was found and its limit.
+fn failed(checks: &[Check]) -> String {
+    let failed = checks.iter().filter(|check| !check.ok);
+    failed.map(|check| format!("{} {} (limit {})", check.name, check.value, check.limit)).collect::<Vec<_>>().join("; ")
 }
 
 impl fmt::Display for State {
@@ -180,7 +216,8 @@ pub fn grouped(count: u64) -> String {
     text
 }
 
-fn counts(counts: &std::collections::BTreeMap<String, u64>) -> String {
+/// Counts by name, the greatest first.
+pub fn counts(counts: &std::collections::BTreeMap<String, u64>) -> String {
     if counts.is_empty() {
         return "none".to_owned();
     }

@@ -1,29 +1,39 @@
-//! Whether a run can be trusted: checks against limits, and doubts with remedies.
+//! The two verdicts: was the replay faithful, and did the server do what was expected? And doubts, with what to do.
+
+mod advice;
+mod server;
 
 use ldplayer_core::Stalls;
+use ldplayer_core::damage::Tally;
 
 use crate::analysis::Analysis;
-use crate::model::{Check, RunReport, State, Summary, Verdict};
-use crate::setup::{TimingLimits, VerdictLimits, Warning};
+use crate::model::{Check, RunReport, ServerVerdict, State, Summary, Verdict};
+use crate::setup::{TimingLimits, VerdictLimits};
 
-/// Lateness in microseconds from which a run is said to have fallen behind.
-const BEHIND_US: f64 = 100_000.0;
-/// Share of timeouts that is worth a word.
-const MANY_TIMEOUTS: f64 = 0.01;
 /// Windows with fewer queries than this move by more than 0.1 % with a single one.
 const FULL_WINDOW: u64 = 1_000;
+/// Share of the answers that the kernel may drop at this end, in percent.
+const RECEIVE_DROPS_PERCENT: f64 = 0.01;
 
-/// Fills in verdict and warnings from the summary.
+/// Fills in verdicts and warnings from the summary; what is said about the server comes first.
 pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     let summary = &report.summary;
-    let mut checks =
-        vec![accounting(summary), not_sent(summary, analysis), answers(summary), completeness(report.state)];
+    let mut checks = vec![accounting(summary), not_sent(summary, analysis), completeness(report)];
+    checks.extend(receive_drops(summary));
     checks.extend(timing_checks(summary, &report.limits));
     checks.iter_mut().filter(|check| !check.ok && TIMED.contains(&&*check.name)).for_each(|check| {
         check.note = check.note.take().or_else(|| blame(&report.stalls));
     });
-    report.verdict = Verdict { ok: checks.iter().all(|check| check.ok), checks };
-    report.warnings.extend(doubts(&report.summary, analysis));
+    let server = server_verdict(report.expect.iter().map(|expectation| expectation.judge(summary)).collect());
+    report.verdict = Verdict { ok: checks.iter().all(|check| check.ok), checks, server };
+    let mut warnings = server::doubts(&report.summary);
+    warnings.append(&mut report.warnings);
+    warnings.extend(advice::doubts(&report.summary, analysis));
+    report.warnings = warnings;
+}
+
+fn server_verdict(checks: Vec<Check>) -> ServerVerdict {
+    ServerVerdict { ok: (!checks.is_empty()).then(|| checks.iter().all(|check| check.ok)), checks }
 }
 
 fn check(name: &str, ok: bool, limit: impl Into<String>, value: impl Into<String>) -> Check {
@@ -40,12 +50,8 @@ fn accounting(summary: &Summary) -> Check {
         return Check { note, ..check("accounting", false, limit, value) };
     };
     let sent = queries.answered + queries.timed_out + queries.failed;
-    check(
-        "accounting",
-        sent == queries.sent && rows == trace,
-        limit,
-        format!("{sent} = {}; {rows} = {trace}", queries.sent),
-    )
+    let value = format!("{sent} = {}; {rows} = {trace}", queries.sent);
+    check("accounting", sent == queries.sent && rows == trace, limit, value)
 }
 
 fn not_sent(summary: &Summary, analysis: &Analysis) -> Check {
@@ -59,12 +65,6 @@ fn not_sent(summary: &Summary, analysis: &Analysis) -> Check {
             Some(format!("{by_design} more are not counted: not to be sent in this run, or cut off by its end"));
     }
     check
-}
-
-/// A server that answers nothing at all is down, or another one was meant.
-fn answers(summary: &Summary) -> Check {
-    let queries = &summary.queries;
-    check("answers", queries.answered > 0 || queries.sent == 0, "at least one", queries.answered.to_string())
 }
 
 /// Checks that fail when the host takes the core away.
@@ -81,13 +81,31 @@ fn blame(stalls: &Stalls) -> Option<String> {
     })
 }
 
-fn completeness(state: State) -> Check {
-    let value = match state {
-        State::Complete => "whole trace",
-        State::Interrupted => "interrupted",
-        State::Running => "never ended",
+/// Whether the run came to its end, and all of the trace was read.
+fn completeness(report: &RunReport) -> Check {
+    let unread = report.tally.as_ref().and_then(Tally::explain_unread);
+    let value = match (report.state, &unread) {
+        (State::Interrupted, _) => "interrupted".to_owned(),
+        (State::Running, _) => "never ended".to_owned(),
+        (State::Complete, Some(unread)) => format!("not all of the trace could be read: {unread}"),
+        (State::Complete, None) => "whole trace".to_owned(),
     };
-    check("completeness", state == State::Complete, "whole trace", value)
+    let ok = report.state == State::Complete && unread.is_none();
+    let note = unread.filter(|_| report.state != State::Complete);
+    let note = note.map(|unread| format!("nor could all of the trace be read: {unread}"));
+    Check { note, ..check("completeness", ok, "whole trace", value) }
+}
+
+/// Answers that this host threw away are no answers that the server owes; none where nobody counted.
+fn receive_drops(summary: &Summary) -> Option<Check> {
+    let drops = summary.responses.receive_drops?;
+    let came = summary.queries.answered + summary.queries.late + summary.queries.stray + drops;
+    let percent = if came == 0 { 0.0 } else { drops as f64 * 100.0 / came as f64 };
+    let limit = format!("{RECEIVE_DROPS_PERCENT} % of the responses");
+    let ok = percent <= RECEIVE_DROPS_PERCENT;
+    let found = check("receive_drops", ok, limit, format!("{percent:.3} % ({drops} of {came})"));
+    let note = (!ok).then(|| format!("they count as timed out; {}", advice::RECEIVE_BUFFER));
+    Some(Check { note, ..found })
 }
 
 /// Lateness and rate; none where nothing was due at any time.
@@ -102,7 +120,8 @@ fn lateness(summary: &Summary, limits: &TimingLimits) -> Vec<Check> {
     let quartile_limit = format!("±{} µs", limits.quartile_us);
     let p99_limit = format!("{} µs", limits.p99_us);
     let Some(error) = summary.timing.error_us else {
-        return vec![unjudged("timing_quartiles", quartile_limit), unjudged("timing_p99", p99_limit)];
+        let none = "no query was sent";
+        return vec![unjudged("timing_quartiles", quartile_limit, none), unjudged("timing_p99", p99_limit, none)];
     };
     let within = error.p25.abs() <= limits.quartile_us && error.p75.abs() <= limits.quartile_us;
     vec![
@@ -114,7 +133,11 @@ fn lateness(summary: &Summary, limits: &TimingLimits) -> Vec<Check> {
 fn rate(summary: &Summary, limits: &VerdictLimits) -> Check {
     let rate = &summary.rate;
     let limit = format!("{} % of 1-s windows within ±{} %", limits.rate_windows_percent, limits.rate_percent);
-    let Some(within) = rate.within_0_1_percent else { return unjudged("rate", limit) };
+    let Some(within) = rate.within_0_1_percent else {
+        let sent = summary.queries.sent > 0;
+        let why = if sent { "the trace is shorter than one window" } else { "no query was sent" };
+        return unjudged("rate", limit, why);
+    };
     let value = format!("{within:.2} % of {} windows", rate.windows);
     let mut check = check("rate", within >= limits.rate_windows_percent, limit, value);
     if rate.window_queries_p50 < FULL_WINDOW {
@@ -126,103 +149,6 @@ fn rate(summary: &Summary, limits: &VerdictLimits) -> Check {
     check
 }
 
-fn unjudged(name: &str, limit: String) -> Check {
-    Check { note: Some("no query was sent".to_owned()), ..check(name, true, limit, "n/a") }
-}
-
-fn doubts(summary: &Summary, analysis: &Analysis) -> Vec<Warning> {
-    [
-        behind(summary),
-        timeouts(summary),
-        failures(summary),
-        strays(summary),
-        late(summary),
-        unsent(summary),
-        unreadable(analysis),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn behind(summary: &Summary) -> Option<Warning> {
-    let worst = summary.timing.error_us.filter(|error| error.max > BEHIND_US)?;
-    Some(Warning::new(
-        "fell_behind",
-        format!("queries were up to {:.0} ms late (p99 {:.1} ms)", worst.max / 1e3, worst.p99 / 1e3),
-        "use more --workers, lower the rate, stop other load on this machine, or read the trace from a faster disk",
-    ))
-}
-
-fn timeouts(summary: &Summary) -> Option<Warning> {
-    let queries = &summary.queries;
-    let share = queries.timed_out as f64 / queries.sent.max(1) as f64;
-    (share > MANY_TIMEOUTS).then(|| {
-        Warning::new(
-            "many_timeouts",
-            format!("{:.1} % of the queries were not answered in time ({})", share * 100.0, queries.timed_out),
-            "check that the server serves these names at this rate; raise --query-timeout if it is slow",
-        )
-    })
-}
-
-fn failures(summary: &Summary) -> Option<Warning> {
-    let queries = &summary.queries;
-    (queries.failed > 0).then(|| {
-        Warning::new(
-            "failed_queries",
-            format!("{} queries failed: {}", queries.failed, listed(&queries.failed_by_status)),
-            "check that the server listens on this address, port and transport",
-        )
-    })
-}
-
-fn strays(summary: &Summary) -> Option<Warning> {
-    let queries = &summary.queries;
-    (queries.stray > 0).then(|| {
-        Warning::new(
-            "stray_responses",
-            format!("{} responses belong to no outstanding query: {}", queries.stray, listed(&queries.stray_by_reason)),
-            "the server answers twice or alters the question, or something else answers on its address",
-        )
-    })
-}
-
-fn late(summary: &Summary) -> Option<Warning> {
-    let count = summary.queries.late;
-    (count > 0).then(|| {
-        Warning::new(
-            "late_responses",
-            format!("{count} responses came after the query timeout and count as timed out"),
-            "raise --query-timeout to count them as answers",
-        )
-    })
-}
-
-fn unsent(summary: &Summary) -> Option<Warning> {
-    let queries = &summary.queries;
-    (queries.not_sent > 0).then(|| {
-        Warning::new(
-            "not_sent",
-            format!("{} queries were not sent: {}", queries.not_sent, listed(&queries.not_sent_by_reason)),
-            "for address_family give --server once more, with an address of the other family; for transport_not_available give --transport udp, tcp or dot; for no_source_address raise the limit of open files (ulimit -n), widen net.ipv4.ip_local_port_range or give more --sources; the other reasons are explained in docs/run-directory.md",
-        )
-    })
-}
-
-fn unreadable(analysis: &Analysis) -> Option<Warning> {
-    (analysis.unreadable > 0).then(|| {
-        Warning::new(
-            "rows_unreadable",
-            format!(
-                "{} row files have no footer (the run was killed); their rows are missing below",
-                analysis.unreadable
-            ),
-            "repeat the run; end one early with Ctrl-C, which keeps every row",
-        )
-    })
-}
-
-fn listed(counts: &std::collections::BTreeMap<String, u64>) -> String {
-    counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+fn unjudged(name: &str, limit: String, why: &str) -> Check {
+    Check { note: Some(why.to_owned()), ..check(name, true, limit, "n/a") }
 }

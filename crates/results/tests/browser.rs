@@ -79,6 +79,28 @@ fn runs_of_one_query_and_of_none_still_draw() {
 }
 
 #[test]
+fn the_verdicts_stand_apart_above_everything_with_the_warnings_below_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let expect = vec!["noerror >= 99 %".parse().unwrap()];
+    let setup = ldplayer_results::RunSetup { expect, ..common::setup(1) };
+    let mut recorder = ldplayer_results::Recorder::create(&run, false, setup, common::SPEC).unwrap();
+    let refused = |at: u64| Outcome { rcode: Some(5), ..common::outcome(at, at as i64 * 1_000_000) };
+    recorder.record(0, &(0..100).map(refused).collect::<Vec<_>>()).unwrap();
+    recorder.finish(common::end(100)).unwrap();
+    let dom = loaded(&run.join("report.html"));
+    let at = |word: &str| dom.find(word).unwrap_or_else(|| panic!("no {word}"));
+    let order = [
+        "id=\"verdict-replay\" class=\"verdict ok\"",
+        "id=\"verdict-server\" class=\"verdict failed\"",
+        "error_answers",
+        "<main>",
+        "id=\"server-checks\"",
+    ];
+    assert!(order.map(at).is_sorted(), "{:?}", order.map(at));
+}
+
+#[test]
 fn words_of_the_user_cannot_become_markup() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");

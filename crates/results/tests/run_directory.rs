@@ -65,7 +65,7 @@ fn every_query_is_in_one_account() {
     assert_eq!(queries.stray_by_reason["unknown_id"], 1);
     assert!(passed(&report.verdict, "accounting"));
     assert!(passed(&report.verdict, "not_sent"), "another transport is not a fault of the run");
-    for code in ["failed_queries", "stray_responses", "late_responses", "not_sent", "many_timeouts"] {
+    for code in ["failed_queries", "stray_responses", "late_responses", "not_sent", "many_unanswered"] {
         assert!(has_warning(&report, code), "{code}");
     }
 }

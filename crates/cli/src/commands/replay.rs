@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     Ok(match report.state {
         State::Interrupted => ExitCode::from(INTERRUPTED),
-        _ if report.verdict.ok => ExitCode::SUCCESS,
+        _ if report.verdict.passes() => ExitCode::SUCCESS,
         _ => ExitCode::from(VERDICT_FAILED),
     })
 }
@@ -61,6 +61,7 @@ fn replay(args: &Args, output: &Path) -> Result<Document<Spec>, Failure> {
         trace_first: feed.first(),
         speed_note: plan.speed_note(),
         classes: plan.classes.iter().map(|class| class.name.clone()).collect(),
+        expect: args.expect.clone(),
     };
     let mut recorder = Recorder::create(output, args.force, setup, Spec {})?;
     let monitor = Monitor::new(plan.settings.workers);
@@ -98,6 +99,7 @@ fn finish(
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),
         tally: feed.map(|feed| feed.tally().clone()).unwrap_or_default(),
+        ..RunEnd::default()
     })?;
     // What was measured is kept and reported; the error still decides the exit status.
     match ended.drain_error.or(ended.feed_error) {

@@ -56,7 +56,7 @@ fn write_json(out: &mut impl Write, runs: &[Document<Value>]) -> Result<(), Fail
 }
 
 fn status(runs: &[Document<Value>]) -> ExitCode {
-    match runs.iter().all(|run| run.report.verdict.ok) {
+    match runs.iter().all(|run| run.report.verdict.passes()) {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(VERDICT_FAILED),
     }

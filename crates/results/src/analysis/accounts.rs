@@ -14,8 +14,9 @@ use crate::error::ResultsError;
 use crate::model;
 
 /// Columns that this pass reads.
-pub const COLUMNS: [&str; 19] = [
+pub const COLUMNS: [&str; 20] = [
     "client",
+    "server",
     "transport",
     "connection",
     "intended_ns",
@@ -36,9 +37,15 @@ pub const COLUMNS: [&str; 19] = [
     "fell_back",
 ];
 
+/// Sources of strays kept apart; the others count as one.
+const STRAY_SOURCES: usize = 1_000;
+/// What the other sources of strays are called.
+const OTHER_SOURCES: &str = "other addresses";
+
 /// Counts over all rows. Memory grows with clients, connections and seconds, not with rows.
 #[derive(Default)]
 pub struct Accounts {
+    query_timeout: i64,
     statuses: [u64; Status::ALL.len()],
     unsent: [u64; Reason::ALL.len()],
     strays: [u64; Reason::ALL.len()],
@@ -52,13 +59,27 @@ pub struct Accounts {
     clients: Vec<Client>,
     connections: HashMap<u64, Connection>,
     phases: Phases,
+    stray_sources: HashMap<String, u64>,
     bytes: [u64; 2],
     truncated: u64,
+    /// Answers over UDP.
+    pub udp: UdpAnswers,
     /// Queries due by second of run time.
     pub due_by_second: BTreeMap<i64, u64>,
     bytes_by_second: BTreeMap<i64, u64>,
     span: Option<(i64, i64)>,
     last_event: i64,
+}
+
+/// What became of queries over UDP, as far as it may show that a server limits its responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UdpAnswers {
+    /// Queries sent.
+    pub sent: u64,
+    /// Queries without an answer in time.
+    pub timed_out: u64,
+    /// Answers with TC set that hold no more than the question.
+    pub bare_truncated: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -84,6 +105,11 @@ struct Row {
 }
 
 impl Accounts {
+    /// No rows yet, of a run in which an answer was waited for so many nanoseconds.
+    pub fn new(query_timeout: i64) -> Self {
+        Self { query_timeout, ..Self::default() }
+    }
+
     /// Adds a batch of rows.
     pub fn add(&mut self, batch: &Batch<'_>) -> Result<(), ResultsError> {
         let status = batch.words::<Int8Type, _>("status", status)?;
@@ -105,6 +131,7 @@ impl Accounts {
             }
         }
         self.add_words(batch)?;
+        self.add_strays(batch)?;
         self.add_octets(batch)?;
         self.add_connections(batch)
     }
@@ -113,8 +140,11 @@ impl Accounts {
         *self.due_by_second.entry(row.intended.div_euclid(NS_PER_S)).or_default() += 1;
         let (first, last) = self.span.unwrap_or((row.intended, row.intended));
         self.span = Some((first.min(row.intended), last.max(row.intended)));
-        // What was not sent has no time of its own: an interrupted run did not last until its last query was due.
-        self.last_event = self.last_event.max(row.answered.or(row.submitted).unwrap_or(i64::MIN));
+        // What was not sent has no time of its own: an interrupted run did not last until its last query was due. A failure has
+        // only the time of its sending in the row.
+        let waited = if row.status == Status::Timeout { self.query_timeout } else { 0 };
+        let end = row.answered.or(row.submitted.map(|at| at.saturating_add(waited)));
+        self.last_event = self.last_event.max(end.unwrap_or(i64::MIN));
         if let Some(client) = client.and_then(|id| self.clients.get_mut(id as usize)) {
             client.queries += 1;
             client.sent += u32::from(row.status != Status::NotSent);
@@ -152,16 +182,35 @@ impl Accounts {
         Ok(())
     }
 
+    /// Where responses that belong to no query came from.
+    fn add_strays(&mut self, batch: &Batch<'_>) -> Result<(), ResultsError> {
+        let status = batch.words::<Int8Type, _>("status", |word| word == Status::Stray.as_str())?;
+        let server = batch.words::<Int32Type, _>("server", |word| word)?;
+        for source in (0..batch.len()).filter(|&row| status.at(row) == Some(true)).filter_map(|row| server.at(row)) {
+            let is_kept = self.stray_sources.len() < STRAY_SOURCES || self.stray_sources.contains_key(source);
+            let source = if is_kept { source } else { OTHER_SOURCES };
+            *self.stray_sources.entry_ref(source).or_default() += 1;
+        }
+        Ok(())
+    }
+
     fn add_octets(&mut self, batch: &Batch<'_>) -> Result<(), ResultsError> {
         let status = batch.words::<Int8Type, _>("status", status)?;
         let answered = batch.numbers::<Int64Type>("answered_ns")?;
         let query = batch.numbers::<UInt16Type>("query_bytes")?;
         let response = batch.numbers::<UInt16Type>("response_bytes")?;
         let tc = batch.bits("tc")?;
+        let transport = batch.words::<Int8Type, _>("transport", |word| word == Transport::Udp.as_str())?;
         for row in 0..batch.len() {
             let Some(status) = status.at(row).flatten() else { continue };
             if status.is_query() && status != Status::NotSent {
                 self.bytes[0] += u64::from(query.value(row));
+                if transport.at(row) == Some(true) {
+                    let bare = status == Status::Answered && tc.value(row) && response.value(row) <= query.value(row);
+                    self.udp.sent += 1;
+                    self.udp.timed_out += u64::from(status == Status::Timeout);
+                    self.udp.bare_truncated += u64::from(bare);
+                }
             }
             if status == Status::Answered {
                 let octets = u64::from(response.value(row));
@@ -264,7 +313,7 @@ impl Accounts {
         }
     }
 
-    /// First due query to the last that was sent or answered, in seconds.
+    /// First due query to the last outcome, in seconds; failures end when they were sent, as far as is known here.
     pub fn elapsed_s(&self) -> f64 {
         self.span.map_or(0.0, |(first, _)| self.last_event.saturating_sub(first).max(0) as f64 / NS_PER_S as f64)
     }
@@ -281,20 +330,35 @@ impl Accounts {
 
     /// Octets and their rate.
     pub fn responses(&self) -> model::Responses {
-        let mut windows: Vec<u64> = self.bytes_by_second.values().copied().collect();
-        windows.sort_unstable();
-        let mbps = |quantile| {
-            let rank = spread::rank(quantile, windows.len() as u64) as usize;
-            windows.get(rank.checked_sub(1)?).map(|&octets| octets as f64 * 8.0 / 1e6)
-        };
+        let mbps = |octets: u64| octets as f64 * 8.0 / 1e6;
+        let whole = self.octets_of_seconds();
         model::Responses {
             bytes: self.bytes[1],
             query_bytes: self.bytes[0],
-            mbps_p50: mbps(0.5),
-            mbps_p99: mbps(0.99),
-            mbps_max: mbps(1.0),
+            mbps_p50: whole.quantile(0.5).map(mbps),
+            mbps_p99: whole.quantile(0.99).map(mbps),
+            mbps_max: self.bytes_by_second.values().max().copied().map(mbps),
             truncated: self.truncated,
+            receive_drops: None,
         }
+    }
+
+    /// The octets of each second from the first due query on that the run lasted to the end of.
+    fn octets_of_seconds(&self) -> Seconds {
+        let (first, _) = self.span.unwrap_or_default();
+        let seconds = first.div_euclid(NS_PER_S)..self.last_event.div_euclid(NS_PER_S);
+        let known = self.bytes_by_second.iter().filter(|(second, _)| seconds.contains(second));
+        let mut octets: Vec<u64> = known.map(|(_, &octets)| octets).collect();
+        octets.sort_unstable();
+        let all = seconds.end.saturating_sub(seconds.start).max(0) as u64;
+        Seconds { without: all.saturating_sub(octets.len() as u64), octets }
+    }
+
+    /// Where responses that belong to no query came from, the most frequent first.
+    pub fn stray_sources(&self) -> Vec<(String, u64)> {
+        let mut sources: Vec<(String, u64)> = self.stray_sources.iter().map(|(name, &n)| (name.clone(), n)).collect();
+        sources.sort_unstable_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+        sources
     }
 
     /// Connections and the most open at a time.
@@ -337,6 +401,24 @@ impl Accounts {
             (address, ActivityClass { rank: u8::from(!busy.contains(&id)), volume })
         });
         (summary, Activity(classes.collect()))
+    }
+}
+
+/// Seconds by the octets that came in them.
+struct Seconds {
+    /// How many had none.
+    without: u64,
+    /// What the others had, sorted.
+    octets: Vec<u64>,
+}
+
+impl Seconds {
+    fn quantile(&self, quantile: f64) -> Option<u64> {
+        let rank = spread::rank(quantile, self.without + self.octets.len() as u64);
+        match rank.checked_sub(1)?.checked_sub(self.without) {
+            None => Some(0),
+            Some(at) => self.octets.get(at as usize).copied(),
+        }
     }
 }
 

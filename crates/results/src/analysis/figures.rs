@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::accounts::Activity;
 use super::ordered::CONNECTIONS;
 use super::spread::{Censored, Spread};
-use super::timeline::{Timeline, Windows};
+use super::timeline::{Timeline, Windows, partial};
 use crate::model::Summary;
 
 /// Points of a curve.
@@ -130,15 +130,16 @@ impl LatencySlot {
 
 /// Makes the figures of a run.
 pub fn draw(timeline: &mut Timeline, summary: &Summary) -> Figures {
-    let mut rate_cdf = window_cdf(&timeline.seconds, "1 s");
-    rate_cdf.extend(window_cdf(&timeline.tenths, "0.1 s"));
+    let scheduled = timeline.scheduled();
+    let mut rate_cdf = window_cdf(&timeline.seconds, scheduled, "1 s");
+    rate_cdf.extend(window_cdf(&timeline.tenths, scheduled, "0.1 s"));
     let mut gaps = gap_cdf(&mut timeline.gaps_due, "recorded");
     gaps.extend(gap_cdf(&mut timeline.gaps_sent, "replayed"));
     Figures {
         boxes: timeline.boxes(),
         error_cdf: cdf(&mut timeline.errors, 1e-3, "error"),
         gaps,
-        rate: rate_over_time(&timeline.seconds),
+        rate: rate_over_time(&timeline.seconds, scheduled),
         rate_cdf,
         throughput: throughput(timeline),
         rcodes: rcodes(summary),
@@ -168,8 +169,8 @@ fn gap_cdf(gaps: &mut Spread, of: &str) -> Vec<Point> {
     points
 }
 
-fn window_cdf(windows: &Windows, of: &str) -> Vec<Point> {
-    let mut errors: Vec<f64> = windows.counts().filter_map(percent).collect();
+fn window_cdf(windows: &Windows, scheduled: i64, of: &str) -> Vec<Point> {
+    let mut errors: Vec<f64> = windows.whole(scheduled).filter_map(|(_, counts)| percent(counts)).collect();
     errors.sort_unstable_by(f64::total_cmp);
     let step = errors.len().div_ceil(POINTS).max(1);
     let last = errors.len().saturating_sub(1);
@@ -184,8 +185,13 @@ pub fn percent((due, sent): (u64, u64)) -> Option<f64> {
 }
 
 /// Of merged windows the worst is shown, so that merging hides nothing.
-fn rate_over_time(windows: &Windows) -> Vec<RatePoint> {
-    let counts: Vec<(u64, u64)> = windows.counts().collect();
+fn rate_over_time(windows: &Windows, scheduled: i64) -> Vec<RatePoint> {
+    let mut counts: Vec<(u64, u64)> = windows.counts().collect();
+    // Nothing is drawn where nothing was due.
+    partial(scheduled, windows.length())
+        .and_then(|at| counts.get_mut(at))
+        .into_iter()
+        .for_each(|counts| *counts = (0, 0));
     let step = counts.len().div_ceil(TIME_POINTS).max(1);
     let worst = |chunk: &[(u64, u64)]| {
         chunk.iter().filter_map(|&count| percent(count)).max_by(|a, b| a.abs().total_cmp(&b.abs()))
@@ -198,8 +204,13 @@ fn rate_over_time(windows: &Windows) -> Vec<RatePoint> {
 
 fn throughput(timeline: &Timeline) -> Vec<Point> {
     let sent: Vec<u64> = timeline.seconds.counts().map(|(_, sent)| sent).collect();
-    let mut points = per_second(&sent, "queries");
-    points.extend(per_second(&timeline.answers, "answers"));
+    // A last second that is not over would be drawn as a fall.
+    let whole = |counts: &[u64], reach: i64| {
+        let seconds = partial(reach, timeline.seconds.length()).unwrap_or(counts.len());
+        counts[..seconds.min(counts.len())].to_vec()
+    };
+    let mut points = per_second(&whole(&sent, timeline.sending()), "queries");
+    points.extend(per_second(&whole(&timeline.answers, timeline.answering()), "answers"));
     points
 }
 

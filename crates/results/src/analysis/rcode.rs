@@ -8,6 +8,19 @@ pub fn name(code: u16) -> String {
     }
 }
 
+/// The code of a name, in whatever case; `RCODEn` of any.
+pub fn code(name: &str) -> Option<u16> {
+    let named = NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|&(code, _)| code);
+    let number =
+        || name.get(..5).filter(|head| head.eq_ignore_ascii_case("rcode")).and_then(|_| name[5..].parse().ok());
+    named.or_else(number)
+}
+
+/// All names.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().map(|&(_, name)| name)
+}
+
 /// RFC 1035 §4.1.1, RFC 2136 §2.2, RFC 6891 §9 (16 in responses), RFC 8490 §10.3, RFC 2930 §2.6, RFC 8945 §3, RFC 7873 §8.
 const NAMES: [(u16, &str); 20] = [
     (0, "NOERROR"),
@@ -38,5 +51,7 @@ mod tests {
     fn codes_have_their_registered_names() {
         let names = [0, 3, 16, 23, 12, 3841].map(super::name);
         assert_eq!(names, ["NOERROR", "NXDOMAIN", "BADVERS", "BADCOOKIE", "RCODE12", "RCODE3841"]);
+        let codes = ["noerror", "NXDomain", "rcode12", "rcode3", "rcode", "rcode70000", "bad"].map(super::code);
+        assert_eq!(codes, [Some(0), Some(3), Some(12), Some(3), None, None, None]);
     }
 }

@@ -14,6 +14,8 @@ const BOXES: i64 = 60;
 const LATENCY_SLOTS: i64 = 240;
 /// Short windows of the rate, in nanoseconds.
 const SHORT_WINDOW: i64 = NS_PER_S / 10;
+/// Part of a window that does not matter at its end.
+const BORDER: i64 = 100;
 /// Windows kept at most, whatever the times in the rows say: ten days of seconds.
 const MAX_WINDOWS: usize = 864_000;
 
@@ -34,6 +36,10 @@ pub struct Timeline {
     pub gaps_sent: Spread,
     previous_due: Option<i64>,
     previous_sent: Option<i64>,
+    /// First and last time of sending.
+    submitted: Option<(i64, i64)>,
+    /// Last answer.
+    last_answer: Option<i64>,
     boxes: Slots<Spread, Box5>,
     /// Rate by second.
     pub seconds: Windows,
@@ -76,6 +82,8 @@ impl Timeline {
             gaps_sent: Spread::default(),
             previous_due: None,
             previous_sent: None,
+            submitted: None,
+            last_answer: None,
             boxes: Slots::default(),
             seconds: Windows::new(NS_PER_S),
             tenths: Windows::new(SHORT_WINDOW),
@@ -107,6 +115,8 @@ impl Timeline {
             self.gaps_due.push(row.intended - previous);
         }
         let Some(submitted) = row.submitted else { return };
+        let (earliest, latest) = self.submitted.unwrap_or((submitted, submitted));
+        self.submitted = Some((earliest.min(submitted), latest.max(submitted)));
         self.add_error(due, submitted - row.intended);
         self.add_latency(due, row);
     }
@@ -152,6 +162,7 @@ impl Timeline {
             .push(from_sent);
         if let Some(answered) = row.answered {
             bump(&mut self.answers, (answered - self.first).div_euclid(NS_PER_S));
+            self.last_answer = self.last_answer.max(Some(answered));
         }
     }
 
@@ -180,10 +191,39 @@ impl Timeline {
         self.latency.end(|slot, tail| LatencySlot::new(seconds_of(slot, span, LATENCY_SLOTS), tail))
     }
 
-    /// First to last due time, in seconds.
-    pub fn span_s(&self) -> f64 {
-        self.span as f64 / NS_PER_S as f64
+    /// Queries per second from the first to the last time of sending; `None` for queries of one moment.
+    pub fn qps_mean(&self) -> Option<f64> {
+        let (first, last) = self.submitted.filter(|(first, last)| first < last)?;
+        Some(self.errors.len() as f64 * NS_PER_S as f64 / (last - first) as f64)
     }
+
+    /// How far the schedule reaches from its first query: to the last one, and the mean gap beyond.
+    pub fn scheduled(&self) -> i64 {
+        reach(self.span, self.gaps_due.len())
+    }
+
+    /// How far the sending reaches.
+    pub fn sending(&self) -> i64 {
+        self.submitted.map_or(0, |(first, last)| first - self.first + reach(last - first, self.gaps_sent.len()))
+    }
+
+    /// How far the answers reach.
+    pub fn answering(&self) -> i64 {
+        self.last_answer.map_or(0, |last| last - self.first).max(self.sending())
+    }
+}
+
+/// A stretch with the mean of its gaps added: ten queries, one a second, are ten seconds of queries and not nine.
+fn reach(span: i64, gaps: u64) -> i64 {
+    span.saturating_add(span.checked_div(gaps as i64).unwrap_or(0))
+}
+
+/// The window of this length, in nanoseconds, in the midst of which a stretch ends; of it there is only a part to count.
+pub fn partial(reach: i64, length: i64) -> Option<usize> {
+    let (whole, rest) = (reach.max(0) / length, reach.max(0) % length);
+    let border = length / BORDER;
+    // The last gap is estimated, so an end that is this near before a border is on it.
+    (rest < length - border && (rest > 0 || whole == 0)).then_some(whole as usize)
 }
 
 /// A distribution for each slice of time; only the current one is held, since rows come in order.
@@ -243,6 +283,17 @@ impl Windows {
         let windows = self.due.len().max(self.sent.len());
         let of = |counts: &[u64], at: usize| counts.get(at).copied().unwrap_or_default();
         (0..windows).map(move |at| (of(&self.due, at), of(&self.sent, at)))
+    }
+
+    /// Windows that lie in the schedule as a whole or after its end, each with its number; `reach` is how far it reaches.
+    pub fn whole(&self, reach: i64) -> impl Iterator<Item = (usize, (u64, u64))> {
+        let partial = partial(reach, self.length);
+        self.counts().enumerate().filter(move |&(at, _)| Some(at) != partial)
+    }
+
+    /// Length of a window in nanoseconds.
+    pub const fn length(&self) -> i64 {
+        self.length
     }
 
     /// Length of a window in seconds.

@@ -201,6 +201,7 @@ pub fn setup(workers: usize) -> RunSetup {
         trace_first: TraceTime(1_475_762_100_000_000_001),
         speed_note: Some("as fast as recorded".to_owned()),
         classes: vec!["dot-clients".to_owned(), "others".to_owned()],
+        expect: Vec::new(),
     }
 }
 

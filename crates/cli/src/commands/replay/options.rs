@@ -8,7 +8,7 @@ use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, TraceTime, Transport};
 use ldplayer_net::{clock, netns, pin};
 use ldplayer_replay::{Precision, Servers, Settings, Sources};
-use ldplayer_results::{RunConfig, VerdictLimits};
+use ldplayer_results::{Expectation, RunConfig, VerdictLimits};
 use ldplayer_trace::{Input, OpenOptions};
 use ldplayer_workload::{ClientClass, PlanOptions, Timing};
 
@@ -109,6 +109,9 @@ pub struct Args {
     /// Record CPU time and memory of this process and its children, the server's [default: that of --start-server]
     #[arg(long, value_name = "PID")]
     pub watch_pid: Option<u32>,
+    /// Expect this of the server, such as `answered >= 99 %`, `servfail <= 1 %` or `p99 <= 20ms`; several times for more
+    #[arg(long, value_name = "EXPR")]
+    pub expect: Vec<Expectation>,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,

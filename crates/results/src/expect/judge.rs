@@ -1,0 +1,104 @@
+//! Holding an expectation against the figures of a run.
+
+use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation};
+use crate::analysis::rcode;
+use crate::model::{Check, Summary, Tail};
+use crate::text::grouped;
+
+/// What a run has of a quantity.
+enum Found {
+    /// So many of so many.
+    Part { part: u64, whole: u64 },
+    /// A duration in milliseconds; `None` is endless.
+    Milliseconds(Option<f64>),
+    /// Queries per second.
+    Rate(f64),
+}
+
+impl Expectation {
+    /// Whether a run with these figures is as expected. What cannot be judged is not: the check fails, and says why.
+    pub fn judge(&self, summary: &Summary) -> Check {
+        let limit = format!("{} {}", self.relation, self.bound);
+        let check = |ok, value: String, note| Check { name: self.quantity.to_string(), limit, value, ok, note };
+        match self.quantity.measure(summary).and_then(|found| Ok((self.holds(&found)?, found))) {
+            Ok((ok, found)) => check(ok, found.to_string(), None),
+            Err(why) => check(false, "n/a".to_owned(), Some(why.to_owned())),
+        }
+    }
+
+    fn holds(&self, found: &Found) -> Result<bool, &'static str> {
+        let (value, bound) = match (found, self.bound) {
+            (Found::Part { part, whole }, Bound::Percent(percent)) => (*part as f64 * 100.0 / *whole as f64, percent),
+            (Found::Part { part, .. }, Bound::Number(count)) => (*part as f64, count),
+            (Found::Milliseconds(took), Bound::Time(ns)) => (took.unwrap_or(f64::INFINITY), ns as f64 / 1e6),
+            (Found::Rate(rate), Bound::Number(number)) => (*rate, number),
+            (_, Bound::Times { .. }) => return Err("it is relative to another run, and there is none"),
+            _ => return Err("the bound is of another kind than the quantity"),
+        };
+        Ok(match self.relation {
+            Relation::AtLeast => value >= bound,
+            Relation::AtMost => value <= bound,
+            Relation::Above => value > bound,
+            Relation::Below => value < bound,
+            Relation::Equal => value == bound,
+        })
+    }
+}
+
+impl Quantity {
+    /// What the run has; or why that is not known.
+    fn measure(self, summary: &Summary) -> Result<Found, &'static str> {
+        let queries = &summary.queries;
+        let of = |part: u64, whole: u64, none| match whole {
+            0 => Err(none),
+            whole => Ok(Found::Part { part, whole }),
+        };
+        let of_sent = |part| of(part, queries.sent, "no query was sent");
+        let of_answers = |part| of(part, queries.answered, "no query was answered");
+        match self {
+            Self::Answered => of_sent(queries.answered),
+            Self::TimedOut => of_sent(queries.timed_out),
+            Self::Failed => of_sent(queries.failed),
+            Self::NotSent => of(queries.not_sent, queries.trace.unwrap_or(0), "the queries of the trace are not known"),
+            Self::Truncated => of_answers(summary.responses.truncated),
+            Self::Rcode(code) => of_answers(summary.rcodes.get(&rcode::name(code)).copied().unwrap_or(0)),
+            Self::Compared(answer) => {
+                let part = summary.answers.get(answer.as_str()).copied().unwrap_or(0);
+                of(part, summary.answers.values().sum(), "no answer was compared with a recorded one")
+            }
+            Self::Latency { quantile, from } => {
+                let latency = &summary.latency_ms;
+                let tail = if from == Origin::Sent { &latency.from_sent } else { &latency.from_intended };
+                let found = Found::Milliseconds(quantile.of(tail));
+                if tail.queries == 0 { Err("no query was sent") } else { Ok(found) }
+            }
+            Self::Qps => summary.rate.qps_mean.map(Found::Rate).ok_or("queries of one moment have no rate"),
+        }
+    }
+}
+
+impl Quantile {
+    fn of(self, tail: &Tail) -> Option<f64> {
+        match self {
+            Self::P50 => tail.p50,
+            Self::P90 => tail.p90,
+            Self::P99 => tail.p99,
+            Self::P999 => tail.p999,
+            Self::Max => tail.max,
+        }
+    }
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::Part { part, whole } => {
+                let percent = part as f64 * 100.0 / whole as f64;
+                write!(f, "{percent:.2} % ({} of {})", grouped(part), grouped(whole))
+            }
+            Self::Milliseconds(Some(ms)) => write!(f, "{ms:.3} ms"),
+            Self::Milliseconds(None) => f.write_str("unanswered"),
+            Self::Rate(rate) => write!(f, "{rate:.1} queries/s"),
+        }
+    }
+}

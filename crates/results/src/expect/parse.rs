@@ -1,0 +1,233 @@
+//! Reading an expectation; any text ends in a value or in an error with its column.
+
+use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation};
+use crate::analysis::rcode;
+
+/// Longest duration that can be expected, in nanoseconds: up to here every whole number is one of `f64`.
+const LONGEST_NS: f64 = 9_007_199_254_740_992.0;
+/// Letters by which a word may differ from one that is meant.
+const NEAR: usize = 2;
+/// Longest text that is looked at.
+const LONGEST: usize = 256;
+
+/// Why a text is no expectation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {what}")]
+pub struct ExpectError {
+    /// Where, in characters from 1.
+    pub column: usize,
+    /// What is wrong there, and what would be right.
+    pub what: String,
+}
+
+/// Reads `QUANTITY RELATION BOUND`.
+pub fn expectation(text: &str) -> Result<Expectation, ExpectError> {
+    if text.len() > LONGEST {
+        return Err(ExpectError { column: LONGEST, what: format!("longer than {LONGEST} bytes") });
+    }
+    let mut text = Cursor { text, at: 0 };
+    let quantity = quantity(&mut text)?;
+    text.skip_spaces();
+    let Some(&(_, relation)) = Relation::NAMED.iter().find(|(sign, _)| text.take(sign)) else {
+        return text.fail(format!("expected >=, <=, >, < or = after `{quantity}`"));
+    };
+    text.skip_spaces();
+    let begin = text.at;
+    let bound = bound(&mut text)?;
+    if let Some(wanted) = unfit(quantity, bound) {
+        text.at = begin;
+        return text.fail(format!("`{quantity}` is held against {wanted}"));
+    }
+    text.skip_spaces();
+    match text.rest() {
+        "" => Ok(Expectation { quantity, relation, bound }),
+        rest => text.fail(format!("`{rest}` is too much here")),
+    }
+}
+
+fn quantity(text: &mut Cursor<'_>) -> Result<Quantity, ExpectError> {
+    text.skip_spaces();
+    let begin = text.at;
+    let word = text.word().to_ascii_lowercase();
+    let word = if word == "p99.9" { "p999" } else { &word };
+    if let Some(&(_, quantile)) = Quantile::NAMED.iter().find(|(name, _)| *name == word) {
+        return Ok(Quantity::Latency { quantile, from: origin(text)? });
+    }
+    if let Some(&(_, quantity)) = Quantity::NAMED.iter().find(|(name, _)| *name == word) {
+        return Ok(quantity);
+    }
+    if word == Quantity::QPS {
+        return Ok(Quantity::Qps);
+    }
+    rcode::code(word).map(Quantity::Rcode).ok_or_else(|| ExpectError {
+        column: text.column(begin),
+        what: match nearest(word) {
+            _ if word.is_empty() => "expected a quantity, as in `answered >= 99 %`".to_owned(),
+            Some(near) => format!("`{word}` is no quantity; did you mean `{near}`?"),
+            None => format!("`{word}` is no quantity; there are {}, qps, p50 to max, and RCODEs", listed()),
+        },
+    })
+}
+
+fn origin(text: &mut Cursor<'_>) -> Result<Origin, ExpectError> {
+    if !text.take("(") {
+        return Ok(Origin::Sent);
+    }
+    let begin = text.at;
+    let word = text.word().to_ascii_lowercase();
+    match Origin::NAMED.iter().find(|(name, _)| *name == word) {
+        Some(&(_, origin)) if text.take(")") => Ok(origin),
+        _ => {
+            text.at = begin;
+            text.fail("expected sent) or intended)".to_owned())
+        }
+    }
+}
+
+fn bound(text: &mut Cursor<'_>) -> Result<Bound, ExpectError> {
+    let begin = text.at;
+    let number = text.number()?;
+    text.skip_spaces();
+    if text.take("%") {
+        return Ok(Bound::Percent(number));
+    }
+    let unit_at = text.at;
+    match text.word() {
+        "" => Ok(Bound::Number(number)),
+        "x" => Ok(Bound::Times { factor: number, tolerance: tolerance(text)? }),
+        unit => {
+            let Some(length) = nanoseconds(unit) else {
+                text.at = unit_at;
+                return text.fail(format!("`{unit}` is no unit; use %, ns, us, ms, s, m, h or x"));
+            };
+            let ns = (number * length).round();
+            if ns > LONGEST_NS {
+                text.at = begin;
+                return text.fail("longer than 104 days".to_owned());
+            }
+            Ok(Bound::Time(ns as u64))
+        }
+    }
+}
+
+/// `+- 0.1 %`, where it is there.
+fn tolerance(text: &mut Cursor<'_>) -> Result<f64, ExpectError> {
+    text.skip_spaces();
+    if !text.take("+-") && !text.take("±") {
+        return Ok(0.0);
+    }
+    text.skip_spaces();
+    let percent = text.number()?;
+    text.skip_spaces();
+    if text.take("%") { Ok(percent) } else { text.fail("a tolerance is in %".to_owned()) }
+}
+
+fn nanoseconds(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3_600e9,
+        _ => return None,
+    })
+}
+
+/// What the quantity can be held against, where the bound is something else.
+fn unfit(quantity: Quantity, bound: Bound) -> Option<&'static str> {
+    match (quantity, bound) {
+        (_, Bound::Times { .. }) => None,
+        (Quantity::Latency { .. }, Bound::Time(_)) | (Quantity::Qps, Bound::Number(_)) => None,
+        (Quantity::Latency { .. }, _) => Some("a duration with its unit, such as 20ms"),
+        (Quantity::Qps, _) => Some("queries per second, such as 1000"),
+        (_, Bound::Percent(percent)) if percent > 100.0 => Some("at most 100 %"),
+        (_, Bound::Percent(_) | Bound::Number(_)) => None,
+        (_, Bound::Time(_)) => Some("a share, such as 99 %, or a count"),
+    }
+}
+
+/// The known word that differs least, if it is near.
+fn nearest(word: &str) -> Option<String> {
+    let named = words().map(|known| (distance(word, &known), known));
+    named.filter(|&(distance, _)| distance <= NEAR).min().map(|(_, known)| known)
+}
+
+fn words() -> impl Iterator<Item = String> {
+    let own = Quantity::NAMED.iter().map(|&(name, _)| name).chain([Quantity::QPS]);
+    let own = own.chain(Quantile::NAMED.iter().map(|&(name, _)| name));
+    own.map(str::to_owned).chain(rcode::names().map(str::to_ascii_lowercase))
+}
+
+fn listed() -> String {
+    Quantity::NAMED.map(|(name, _)| name).join(", ")
+}
+
+/// How many letters must be put in, left out or replaced (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, letter) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (other, &wanted) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != wanted);
+            diagonal = row[other + 1];
+            row[other + 1] = replaced.min(diagonal + 1).min(row[other] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// A place in the text; always on the border of a character.
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn skip_spaces(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    fn take(&mut self, sign: &str) -> bool {
+        let found = self.rest().starts_with(sign);
+        self.at += if found { sign.len() } else { 0 };
+        found
+    }
+
+    fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn word(&mut self) -> &'a str {
+        self.take_while(|c| c.is_alphanumeric() || c == '_' || c == '.')
+    }
+
+    /// A finite number that is not negative.
+    fn number(&mut self) -> Result<f64, ExpectError> {
+        let begin = self.at;
+        let digits = self.take_while(|c| c.is_ascii_digit() || c == '.');
+        match digits.parse::<f64>().ok().filter(|number| number.is_finite()) {
+            Some(number) => Ok(number),
+            None => {
+                self.at = begin;
+                self.fail("expected a number, such as 99 or 0.5".to_owned())
+            }
+        }
+    }
+
+    fn column(&self, at: usize) -> usize {
+        self.text[..at].chars().count() + 1
+    }
+
+    fn fail<T>(&self, what: String) -> Result<T, ExpectError> {
+        Err(ExpectError { column: self.column(self.at), what })
+    }
+}

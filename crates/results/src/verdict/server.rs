@@ -1,0 +1,167 @@
+//! What a person would want to know of the server before anything else, whatever was expected of it.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Recorded, Summary};
+use crate::setup::Warning;
+use crate::text::{counts, grouped};
+
+/// Share of unanswered queries from which on it is told.
+const MANY_UNANSWERED: f64 = 0.1;
+/// Share of the answers that are errors from which on it is told.
+const MANY_ERRORS: f64 = 0.5;
+/// Response codes that say what became of the name asked for, and not of the server.
+const ABOUT_NAMES: [&str; 2] = ["NOERROR", "NXDOMAIN"];
+/// Least difference of two shares that is told.
+const DIFFERENT: f64 = 0.01;
+/// Standard errors that a difference of shares must exceed besides: 99 of 100 that are none stay within.
+const STANDARD_ERRORS: f64 = 2.58;
+
+/// The doubts about the server.
+pub fn doubts(summary: &Summary) -> Vec<Warning> {
+    [unanswered(summary), errors(summary), other_rcodes(summary)].into_iter().flatten().collect()
+}
+
+fn unanswered(summary: &Summary) -> Option<Warning> {
+    let queries = &summary.queries;
+    let without = queries.timed_out + queries.failed;
+    if queries.sent == 0 || (without as f64) < queries.sent as f64 * MANY_UNANSWERED {
+        return None;
+    }
+    let parts = format!("{} timed out, {} failed", grouped(queries.timed_out), grouped(queries.failed));
+    let remedy = "see that the server runs, serves these names, and listens on this address, port and transport";
+    Some(if queries.answered == 0 {
+        let text = format!("none of the {} queries was answered: {parts}", grouped(queries.sent));
+        Warning::of_server("no_answers", text, remedy)
+    } else {
+        let percent = without as f64 * 100.0 / queries.sent as f64;
+        let text = format!("{percent:.1} % of the {} queries were not answered: {parts}", grouped(queries.sent));
+        Warning::of_server("many_unanswered", text, remedy)
+    })
+}
+
+/// Answers that the trace has, too, are what is to be expected.
+fn errors(summary: &Summary) -> Option<Warning> {
+    let errors: BTreeMap<String, u64> =
+        summary.rcodes.iter().filter(|(name, _)| is_error(name)).map(|(name, &count)| (name.clone(), count)).collect();
+    let share = share(errors.values().sum(), summary.queries.answered);
+    let recorded = summary.recorded.as_ref().is_some_and(|recorded| different(summary, recorded).is_empty());
+    (share > MANY_ERRORS && !recorded).then(|| {
+        Warning::of_server(
+            "error_answers",
+            format!("{:.1} % of the answers are errors: {}", share * 100.0, counts(&errors)),
+            "see that the server has the zones, or may recurse, for these names and these clients",
+        )
+    })
+}
+
+fn is_error(rcode: &str) -> bool {
+    !ABOUT_NAMES.contains(&rcode)
+}
+
+fn other_rcodes(summary: &Summary) -> Option<Warning> {
+    let different = different(summary, summary.recorded.as_ref()?);
+    (!different.is_empty()).then(|| {
+        let listed = |(name, was, is): &(String, f64, f64)| {
+            format!("{name} {:.1} % of the answers, recorded {:.1} %", is * 100.0, was * 100.0)
+        };
+        Warning::of_server(
+            "rcodes_differ",
+            format!(
+                "other response codes than recorded: {}",
+                different.iter().map(listed).collect::<Vec<_>>().join("; ")
+            ),
+            "see that the server has the data of the time of the recording",
+        )
+    })
+}
+
+/// Response codes whose share differs from the recorded one by more than chance makes likely: name, recorded share, share now.
+fn different(summary: &Summary, recorded: &Recorded) -> Vec<(String, f64, f64)> {
+    let (before, now) = (recorded.rcodes.values().sum(), summary.rcodes.values().sum());
+    if before == 0 || now == 0 {
+        return Vec::new();
+    }
+    let names = recorded.rcodes.keys().chain(summary.rcodes.keys().filter(|name| !recorded.rcodes.contains_key(*name)));
+    let of = |codes: &BTreeMap<String, u64>, name: &str| codes.get(name).copied().unwrap_or(0);
+    let shares = names.map(|name| (name, of(&recorded.rcodes, name), of(&summary.rcodes, name)));
+    let shares = shares.filter(|&(_, was, is)| is_different((was, before), (is, now)));
+    shares.map(|(name, was, is)| (name.clone(), share(was, before), share(is, now))).collect()
+}
+
+/// Whether two shares differ by more than a hundredth and by more than the counts that they are of explain.
+fn is_different((was, before): (u64, u64), (is, now): (u64, u64)) -> bool {
+    let difference = (share(was, before) - share(is, now)).abs();
+    let pooled = share(was + is, before + now);
+    let error = (pooled * (1.0 - pooled) * (1.0 / before as f64 + 1.0 / now as f64)).sqrt();
+    difference >= DIFFERENT && difference > error * STANDARD_ERRORS
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Queries;
+    use crate::setup::About;
+
+    fn answered(rcodes: &[(&str, u64)], timed_out: u64) -> Summary {
+        let answered = rcodes.iter().map(|&(_, count)| count).sum();
+        Summary {
+            queries: Queries { sent: answered + timed_out, answered, timed_out, ..Queries::default() },
+            rcodes: rcodes.iter().map(|&(name, count)| (name.to_owned(), count)).collect(),
+            ..Summary::default()
+        }
+    }
+
+    fn recorded(rcodes: &[(&str, u64)]) -> Option<Recorded> {
+        Some(Recorded { rcodes: rcodes.iter().map(|&(name, count)| (name.to_owned(), count)).collect(), unanswered: 0 })
+    }
+
+    fn codes(summary: &Summary) -> Vec<String> {
+        let doubts = doubts(summary);
+        assert!(doubts.iter().all(|warning| warning.about == About::Server));
+        doubts.into_iter().map(|warning| warning.code).collect()
+    }
+
+    #[test]
+    fn a_server_that_is_well_is_not_doubted() {
+        assert_eq!(codes(&answered(&[("NOERROR", 600), ("NXDOMAIN", 350), ("SERVFAIL", 50)], 99)), [""; 0]);
+        assert_eq!(codes(&Summary::default()), [""; 0]);
+    }
+
+    #[test]
+    fn a_tenth_unanswered_and_most_answers_errors_are_told() {
+        assert_eq!(codes(&answered(&[("NOERROR", 9)], 1)), ["many_unanswered"]);
+        assert_eq!(codes(&answered(&[], 3)), ["no_answers"]);
+        assert_eq!(codes(&answered(&[("REFUSED", 40), ("SERVFAIL", 20), ("NOERROR", 50)], 0)), ["error_answers"]);
+        let told = &doubts(&answered(&[("REFUSED", 1_000), ("NOTAUTH", 2)], 0))[0];
+        assert_eq!(told.text, "100.0 % of the answers are errors: REFUSED 1,000, NOTAUTH 2");
+    }
+
+    #[test]
+    fn response_codes_are_held_against_the_recorded_ones() {
+        let now = answered(&[("NOERROR", 500), ("NXDOMAIN", 500)], 0);
+        let told = |before: &[(&str, u64)]| {
+            let summary = Summary { recorded: recorded(before), ..now.clone() };
+            doubts(&summary).iter().map(|warning| format!("{} {}", warning.code, warning.text)).collect::<Vec<_>>()
+        };
+        assert!(told(&[("NOERROR", 505), ("NXDOMAIN", 495)]).is_empty(), "half of a percent is no difference");
+        assert!(told(&[("NOERROR", 6), ("NXDOMAIN", 4)]).is_empty(), "ten answers cannot tell");
+        let text = told(&[("NOERROR", 700), ("NXDOMAIN", 300)]).remove(0);
+        let expected = "rcodes_differ other response codes than recorded: NOERROR 50.0 % of the answers, recorded 70.0 %; \
+                        NXDOMAIN 50.0 % of the answers, recorded 30.0 %";
+        assert_eq!(text, expected);
+        assert!(told(&[("NOERROR", 500), ("NXDOMAIN", 480), ("SERVFAIL", 20)])[0].contains("SERVFAIL 0.0 %"));
+    }
+
+    #[test]
+    fn errors_that_the_trace_has_too_are_no_doubt() {
+        let refused = answered(&[("REFUSED", 1_000)], 0);
+        assert_eq!(codes(&Summary { recorded: recorded(&[("REFUSED", 900)]), ..refused.clone() }), [""; 0]);
+        let other = Summary { recorded: recorded(&[("NOERROR", 900)]), ..refused };
+        assert_eq!(codes(&other), ["error_answers", "rcodes_differ"]);
+    }
+}

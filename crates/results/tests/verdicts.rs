@@ -1,0 +1,165 @@
+//! Two verdicts: neither touches the other, and what a person must know of the server is on top of text, JSON and page.
+
+mod common;
+
+use std::path::Path;
+
+use ldplayer_core::Outcome;
+use ldplayer_core::damage::{Ending, Extent, Flaw, Place, Tally};
+use ldplayer_results::{About, Expectation, Recorded, Recorder, RunEnd, RunReport, read_document};
+
+/// A run of 1,000 queries in ten seconds, each as `change` makes it.
+fn run_to(dir: &Path, expect: &[&str], end: RunEnd, change: impl Fn(Outcome) -> Outcome) -> RunReport {
+    let expect = expect.iter().map(|text| text.parse::<Expectation>().unwrap()).collect();
+    let setup = ldplayer_results::RunSetup { expect, ..common::setup(1) };
+    let mut recorder = Recorder::create(dir, false, setup, common::SPEC).unwrap();
+    let rows: Vec<Outcome> = (0..1_000).map(|at| change(common::outcome(at, at as i64 * 10_000_000))).collect();
+    recorder.record(0, &rows).unwrap();
+    recorder.finish(end).unwrap().report
+}
+
+fn run(expect: &[&str], change: impl Fn(Outcome) -> Outcome) -> RunReport {
+    let place = tempfile::tempdir().unwrap();
+    run_to(&place.path().join("run"), expect, common::end(1_000), change)
+}
+
+fn refused(row: Outcome) -> Outcome {
+    Outcome { rcode: Some(5), ..row }
+}
+
+/// Every tenth query is answered.
+fn mostly_silent(row: Outcome) -> Outcome {
+    if row.index % 10 == 0 { row } else { common::unanswered(row) }
+}
+
+#[test]
+fn a_server_that_fails_does_not_fail_the_replay() {
+    let report = run(&["noerror >= 99 %", "p99 <= 20ms"], refused);
+    assert!(report.verdict.ok, "{:?}", report.verdict);
+    assert_eq!((report.verdict.server.ok, report.verdict.passes()), (Some(false), false));
+    let checks: Vec<_> = report.verdict.server.checks.iter().map(|check| (check.name.as_str(), check.ok)).collect();
+    assert_eq!(checks, [("noerror", false), ("p99", true)]);
+}
+
+#[test]
+fn a_replay_that_fails_does_not_fail_the_server() {
+    let place = tempfile::tempdir().unwrap();
+    let end = RunEnd { interrupted: true, ..common::end(1_000) };
+    let report = run_to(&place.path().join("run"), &["answered = 100 %"], end, |row| row);
+    assert!(!report.verdict.ok && report.verdict.server.ok == Some(true) && !report.verdict.passes());
+    let text = report.to_string();
+    assert!(
+        text.contains("\nreplay     FAILED: completeness interrupted") && text.contains("\nserver     ok"),
+        "{text}"
+    );
+}
+
+#[test]
+fn without_expectations_the_server_is_not_judged() {
+    let report = run(&[], |row| row);
+    assert_eq!((report.verdict.server.ok, report.verdict.passes()), (None, true));
+    assert!(report.to_string().ends_with("\nverdict    replay ok, server not judged"), "{report}");
+}
+
+/// Before any figure: in the text above the accounts, in JSON at the head of the warnings, in the page above its sections.
+#[test]
+fn what_must_be_known_of_the_server_is_seen_first_in_all_three_forms() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, code, change) in [
+        ("refused", "error_answers", refused as fn(Outcome) -> Outcome),
+        ("silent", "many_unanswered", mostly_silent),
+        ("dead", "no_answers", common::unanswered),
+    ] {
+        let dir = place.path().join(name);
+        let report = run_to(&dir, &[], common::end(1_000), change);
+        assert_eq!((report.warnings[0].code.as_str(), report.warnings[0].about), (code, About::Server));
+        let text = report.to_string();
+        let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("no {word} in {text}"));
+        assert!(at("\nserver ") < at(code) && at(code) < at("\nqueries "), "{text}");
+        let page = std::fs::read_to_string(dir.join("report.html")).unwrap();
+        assert!(page.find(&format!("<code>{code}</code>")).unwrap() < page.find("<main>").unwrap());
+    }
+}
+
+#[test]
+fn expectations_and_recorded_answers_are_kept_in_the_run() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("run");
+    let recorded =
+        Recorded { rcodes: [("NOERROR".to_owned(), 600), ("NXDOMAIN".to_owned(), 390)].into(), unanswered: 10 };
+    let end = RunEnd { recorded: Some(recorded.clone()), ..common::end(1_000) };
+    run_to(&dir, &["answered >= 99 %"], end, |row| row);
+    let report = read_document::<String>(&dir).unwrap().report;
+    assert_eq!(report.expect, ["answered >= 99 %".parse().unwrap()]);
+    assert_eq!(report.summary.recorded, Some(recorded));
+    let warning = report.warnings.iter().find(|warning| warning.code == "rcodes_differ").unwrap();
+    assert!(warning.text.contains("NOERROR 100.0 % of the answers, recorded 60.6 %"), "{}", warning.text);
+}
+
+/// One in ten thousand of the responses may be dropped at this end; more are this host's fault and not the server's.
+#[test]
+fn responses_dropped_here_fail_the_replay() {
+    let place = tempfile::tempdir().unwrap();
+    for (at, (drops, ok)) in [(None, None), (Some(0), Some(true)), (Some(1), Some(false))].into_iter().enumerate() {
+        let end = RunEnd { receive_drops: drops, ..common::end(1_000) };
+        let report = run_to(&place.path().join(at.to_string()), &[], end, |row| row);
+        let check = report.verdict.checks.iter().find(|check| check.name == "receive_drops");
+        assert_eq!(check.map(|check| check.ok), ok, "{check:?}");
+        if ok == Some(false) {
+            assert!(check.unwrap().note.as_ref().unwrap().contains("net.core.rmem_max") && !report.verdict.ok);
+        }
+        assert_eq!(report.summary.responses.receive_drops, drops);
+    }
+}
+
+#[test]
+fn stray_responses_are_told_with_their_sources() {
+    let stray = |row: Outcome| match row.index {
+        0..4 => Outcome {
+            index: u64::MAX,
+            status: ldplayer_core::Status::Stray,
+            reason: Some(ldplayer_core::Reason::UnknownId),
+            server: "203.0.113.9:53".parse().unwrap(),
+            ..row
+        },
+        _ => row,
+    };
+    let place = tempfile::tempdir().unwrap();
+    let report = run_to(&place.path().join("run"), &[], common::end(996), stray);
+    let warning = report.warnings.iter().find(|warning| warning.code == "stray_responses").unwrap();
+    assert!(warning.text.ends_with("unknown_id 4; they came from 203.0.113.9:53 4"), "{}", warning.text);
+}
+
+/// Some queries over UDP dropped, and others truncated with nothing but their question.
+#[test]
+fn a_rate_limit_at_the_server_is_told_as_a_possibility() {
+    let limited = |row: Outcome| match row.index % 4 {
+        0 => common::unanswered(row),
+        1 => Outcome { tc: true, response_bytes: row.query_bytes, ..row },
+        _ => row,
+    };
+    let has = |report: &RunReport| report.warnings.iter().any(|warning| warning.code == "rate_limited");
+    assert!(has(&run(&[], limited)) && !has(&run(&[], mostly_silent)));
+}
+
+/// A run through half of a cut file said "whole trace".
+#[test]
+fn a_trace_that_could_not_be_read_as_a_whole_is_not_complete() {
+    let place = tempfile::tempdir().unwrap();
+    let damaged = |flaw: Flaw| {
+        let mut tally = Tally::default();
+        let file = || "a.pcap".to_owned();
+        tally.damage(flaw, 0, || Place { file: file(), packet: 7, offset: 900 });
+        let extent = Extent { file: file(), stored: Some(1_000), reached: 900, content: 900, ..Extent::default() };
+        tally.inputs.push(Extent { ending: Ending::Unreadable, ..extent });
+        tally
+    };
+    for (flaw, ok) in [(Flaw::UnreadableRest, false), (Flaw::BadQuestion, true)] {
+        let end = RunEnd { tally: damaged(flaw), ..common::end(1_000) };
+        let report = run_to(&place.path().join(flaw.as_str()), &[], end, |row| row);
+        let check = report.verdict.checks.iter().find(|check| check.name == "completeness").unwrap();
+        assert_eq!((check.ok, report.verdict.ok), (ok, ok), "{check:?}");
+        let told = check.value.contains("1 unreadable_rest, first packet or line 7 at octet 900 of a.pcap, 10.00 %");
+        assert_eq!(told, !ok, "{}", check.value);
+    }
+}
