@@ -51,6 +51,7 @@ mod columns;
 mod config;
 mod error;
 mod expect;
+pub mod metrics;
 mod model;
 mod open;
 mod page;

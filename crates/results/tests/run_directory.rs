@@ -192,9 +192,9 @@ fn what_no_query_used_is_not_told_as_used() {
         let (config, policy) = (&run["config"], &run["config"]["connections"]);
         [&policy["queries_per_connection"], &policy["resumption"], &config["tls_port"]].map(Value::clone)
     };
-    assert_eq!(used(common::lifelike(1.0, 50.0)), [7.into(), Value::Null, Value::Null]);
+    assert_eq!(used(common::lifelike(1.0, 50.0)), [Value::from(7), Value::Null, Value::Null]);
     fs::remove_dir_all(place.run()).unwrap();
-    assert_eq!(used(common::connected(1.0, 50.0)), [7.into(), true.into(), 853.into()]);
+    assert_eq!(used(common::connected(1.0, 50.0)), [Value::from(7), true.into(), 853.into()]);
 }
 
 #[test]

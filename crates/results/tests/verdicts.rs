@@ -29,7 +29,7 @@ fn refused(row: Outcome) -> Outcome {
 
 /// Every tenth query is answered.
 fn mostly_silent(row: Outcome) -> Outcome {
-    if row.index % 10 == 0 { row } else { common::unanswered(row) }
+    if row.index.is_multiple_of(10) { row } else { common::unanswered(row) }
 }
 
 #[test]

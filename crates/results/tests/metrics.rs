@@ -1,0 +1,143 @@
+//! The endpoint for Prometheus over real sockets: its format, its manners, and clients that are slow or silent.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use ldplayer_core::{Outcome, RunTime, Status};
+use ldplayer_results::metrics::{CLIENTS, ConnectionFigures, Endpoint, Latencies, Listener, Snapshot, WorkerFigures};
+
+fn snapshot() -> Snapshot {
+    let worker = |sent| WorkerFigures {
+        sent,
+        answered: sent - 2,
+        timed_out: 1,
+        failed: 1,
+        lag_s: 0.0005,
+        ..WorkerFigures::default()
+    };
+    Snapshot {
+        run_s: 1.5,
+        read: 45,
+        workers: vec![worker(10), worker(30)],
+        connections: ConnectionFigures {
+            open: 3,
+            opened: 9,
+            closed_by_client: 4,
+            closed_by_server: 2,
+            ..Default::default()
+        },
+    }
+}
+
+fn answered(us: i64) -> Outcome {
+    let answered = Some(RunTime(us * 1_000));
+    Outcome { status: Status::Answered, submitted: Some(RunTime(0)), answered, ..Outcome::EMPTY }
+}
+
+fn endpoint() -> (Endpoint, SocketAddr) {
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.address().unwrap();
+    let latencies = Arc::new(Latencies::default());
+    latencies.observe(&[answered(50), answered(51), answered(700), answered(60_000_000), Outcome::EMPTY]);
+    (listener.serve(latencies, snapshot).unwrap(), address)
+}
+
+fn ask(address: SocketAddr, request: &str) -> String {
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// The samples of a page, each of a family that was announced with its help and type before.
+fn samples(page: &str) -> BTreeMap<String, f64> {
+    let (mut samples, mut families) = (BTreeMap::new(), Vec::new());
+    for line in page.lines() {
+        if let Some(head) = line.strip_prefix("# HELP ") {
+            families.push(head.split(' ').next().unwrap().to_owned());
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            assert_eq!(families.last().map(String::as_str), Some(name));
+            assert!(["counter", "gauge", "histogram"].contains(&kind));
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+        } else {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            let family = families.last().unwrap();
+            assert!(name.starts_with(family.as_str()), "{name} in {family}");
+            assert!(samples.insert(name.to_owned(), value.parse().unwrap()).is_none(), "{name} twice");
+        }
+    }
+    let distinct: std::collections::BTreeSet<&String> = families.iter().collect();
+    assert_eq!(distinct.len(), families.len(), "a family stands once");
+    samples
+}
+
+#[test]
+fn the_figures_are_in_the_text_format() {
+    let (_endpoint, address) = endpoint();
+    let answer = ask(address, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("text/plain; version=0.0.4"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    let samples = samples(body);
+    for (name, value) in [
+        ("ldplayer_run_seconds", 1.5),
+        ("ldplayer_queries_read_total", 45.0),
+        ("ldplayer_queries_sent_total{worker=\"0\"}", 10.0),
+        ("ldplayer_queries_answered_total{worker=\"1\"}", 28.0),
+        ("ldplayer_lag_seconds{worker=\"0\"}", 0.0005),
+        ("ldplayer_connections_closed_total{by=\"client\"}", 4.0),
+        ("ldplayer_latency_seconds_bucket{le=\"0.00005\"}", 1.0),
+        ("ldplayer_latency_seconds_bucket{le=\"0.0001\"}", 2.0),
+        ("ldplayer_latency_seconds_bucket{le=\"0.001\"}", 3.0),
+        ("ldplayer_latency_seconds_bucket{le=\"5\"}", 3.0),
+        ("ldplayer_latency_seconds_bucket{le=\"+Inf\"}", 4.0),
+        ("ldplayer_latency_seconds_count", 4.0),
+    ] {
+        assert_eq!(samples.get(name), Some(&value), "{name} in {body}");
+    }
+    assert!((samples["ldplayer_latency_seconds_sum"] - 60.000_801).abs() < 1e-9);
+}
+
+#[test]
+fn other_paths_and_methods_are_refused() {
+    let (_endpoint, address) = endpoint();
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", "404"),
+        ("GET /metrics/more HTTP/1.1\r\n\r\n", "404"),
+        ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+        ("\r\n\r\n", "405"),
+        ("GET /metrics?now=1 HTTP/1.0\r\n\r\n", "200"),
+    ] {
+        assert_eq!(ask(address, request).split(' ').nth(1), Some(status), "{request}");
+    }
+}
+
+/// Clients that say nothing, half of a request, or too much of one, do not keep the next one from its answer.
+#[test]
+fn silent_clients_do_not_hold_the_endpoint() {
+    let (endpoint, address) = endpoint();
+    let mut silent: Vec<TcpStream> = (1..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
+    silent[0].write_all(b"GET /metr").unwrap();
+    // Only some of it is read, so the rest may find the connection closed.
+    let _ = silent[1].write_all(&[b'x'; 64 << 10]);
+    assert!(ask(address, "GET /metrics HTTP/1.1\r\n\r\n").contains("ldplayer_run_seconds 1.5"));
+    // Ending waits for nobody: the clients above are still there.
+    drop(endpoint);
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+/// What is above the number of clients is closed, and what was silent for too long, too.
+#[test]
+fn there_are_never_more_clients_than_allowed() {
+    let (_endpoint, address) = endpoint();
+    let mut clients: Vec<TcpStream> = (0..CLIENTS + 4).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut octets = [0; 16];
+    for client in &mut clients {
+        // Either way the endpoint ends the connection; a reset is an end, too.
+        assert_eq!(client.read(&mut octets).unwrap_or(0), 0);
+    }
+}
