@@ -108,13 +108,16 @@ fn shared_ports(ended: &Ended, plan: &Plan) -> Option<Warning> {
     })
 }
 
+/// Drops in the whole network namespace: those of a server on this host are among them, and those of anybody else.
 fn dropped(telemetry: &Telemetry) -> Option<Warning> {
     let drops = telemetry.udp.receive_buffer_errors;
     (drops > 0).then(|| {
         Warning::new(
-            "kernel_drops",
-            format!("the kernel dropped {drops} UDP datagrams on this host for lack of buffer"),
-            "raise net.core.rmem_max: sysctl -w net.core.rmem_max=33554432, or lower the rate",
+            "host_drops",
+            format!(
+                "the kernel dropped {drops} UDP datagrams for lack of buffer, on sockets of any process of this host"
+            ),
+            "see `ss -uamp` for whose they are; a server on this host needs larger receive buffers or a lower rate",
         )
     })
 }
