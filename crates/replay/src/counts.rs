@@ -38,6 +38,11 @@ impl Counts {
         *account += 1;
     }
 
+    /// Queries that were sent and have their outcome.
+    pub const fn finished(&self) -> u64 {
+        self.answered + self.timed_out + self.failed
+    }
+
     /// The accounts of two workers together.
     pub const fn plus(&self, other: &Self) -> Self {
         Self {

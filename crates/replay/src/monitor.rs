@@ -66,6 +66,11 @@ impl Monitor {
         self.workers.iter().map(Gauge::get).fold(Counts::default(), |sum, counts| sum.plus(&counts))
     }
 
+    /// The accounts of each worker, with the greatest lateness of its last period in nanoseconds.
+    pub fn by_worker(&self) -> impl Iterator<Item = (Counts, i64)> {
+        self.workers.iter().map(|gauge| (gauge.get(), gauge.lag_ns.load(Ordering::Relaxed)))
+    }
+
     /// The accounts of the connections of all workers together.
     pub fn connections(&self) -> ConnectionCounts {
         self.workers.iter().map(Gauge::connections).fold(ConnectionCounts::default(), |sum, counts| sum.plus(&counts))

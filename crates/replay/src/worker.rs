@@ -39,6 +39,8 @@ const SOON: i64 = 50_000;
 pub struct WorkerEnd {
     /// Queries that it took from its feed.
     pub taken: u64,
+    /// When a query was last answered, timed out or failed; `None` if none was sent.
+    pub last_outcome: Option<RunTime>,
     /// Times in which the host kept the core from a spinning worker.
     pub stalls: Stalls,
     /// Queries that reached the worker after they were due.
@@ -93,6 +95,8 @@ pub struct Worker<'a> {
     /// It looked away last, and is to see what came meanwhile.
     napped: bool,
     idle_since: Option<RunTime>,
+    /// Queries with an outcome so far.
+    finished: u64,
     sending: Vec<Slot>,
     packets: Vec<Outgoing>,
     send: SendBatch,
@@ -138,6 +142,7 @@ impl<'a> Worker<'a> {
             filling: true,
             napped: false,
             idle_since: None,
+            finished: 0,
             sending: Vec::with_capacity(BATCH),
             packets: Vec::with_capacity(BATCH),
             send: SendBatch::new(),
@@ -159,7 +164,9 @@ impl<'a> Worker<'a> {
             let sent = self.transmit();
             self.transports.handle_timeout(now);
             let driven = self.drive();
+            self.note_outcomes();
             let received = self.rest(taken + sent + driven > 0)?;
+            self.note_outcomes();
             if taken + sent + driven + received > 0 {
                 self.idle_since = None;
             }
@@ -175,6 +182,15 @@ impl<'a> Worker<'a> {
 
     fn now(&self) -> RunTime {
         RunTime(clock::monotonic_ns() - self.origin)
+    }
+
+    /// Keeps the time of the last outcome, looked for before and after each rest.
+    fn note_outcomes(&mut self) {
+        let finished = self.transports.counts().finished();
+        if finished != self.finished {
+            self.finished = finished;
+            self.end.last_outcome = Some(self.now());
+        }
     }
 
     fn is_done(&self) -> bool {

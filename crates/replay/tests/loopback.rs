@@ -149,6 +149,19 @@ fn an_interrupted_run_accounts_for_what_it_read() {
     assert!(rows.iter().all(|row| row.reason == Some(Reason::Interrupted)));
 }
 
+/// The rows have no time of timeouts, and what is still waited for at an interrupt times out early.
+#[test]
+fn a_worker_knows_when_its_last_query_had_its_outcome() {
+    let silent = Responder::start(|_| Vec::new());
+    let settings = Settings { query_timeout: 30_000_000, workers: 1, ..settings(silent.address) };
+    let mut rows = Rows::default();
+    let monitor = Monitor::new(1);
+    let (ended, _) = run(&settings, Batches(vec![queries(3, 1_000_000)]), &mut rows, &monitor).unwrap();
+    let last = ended.workers[0].last_outcome.unwrap();
+    let sent = rows.0.iter().filter_map(|row| row.submitted).max().unwrap();
+    assert!(last - sent >= 30_000_000, "{last:?} is before the last timeout of what was sent at {sent:?}");
+}
+
 #[test]
 fn a_drain_that_fails_ends_the_run_with_its_error() {
     struct Full;
