@@ -2,7 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod serve;
+pub mod sources;
 pub mod stock;
 pub mod testbed;
 pub mod views;

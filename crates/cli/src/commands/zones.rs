@@ -4,7 +4,6 @@ mod build;
 mod check;
 mod fetch;
 mod sign;
-mod sources;
 mod views;
 mod when;
 

@@ -1,28 +1,21 @@
 //! `ldplayer zones check`: whether a set can be served, reached and validated, and what a trace would be answered with.
 
-mod coverage;
-mod dnssec;
-mod links;
-mod report;
-mod stock;
+mod print;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ldplayer_core::name::{self, Presentation};
+use anyhow::anyhow;
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_emulate::serve::set::{self, SetError, ZoneSet};
+use ldplayer_emulate::check::coverage::{Asked, Coverage};
+use ldplayer_emulate::check::{CheckError, Checker, Program, check};
+use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_net::clock;
-use ldplayer_zone::Zone;
-use ldplayer_zone::error::LoadError;
+use ldplayer_trace::open;
 
-use super::sources::{self, Source, on_all_cores};
 use super::when::When;
 use crate::commands::reading::Reading;
 use crate::failure::{Failure, VERDICT_FAILED};
-use report::{Finding, Report};
-use stock::Checker;
 
 /// Options of `zones check`.
 #[derive(clap::Args)]
@@ -62,83 +55,36 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let files = set::files(&args.directory)?;
     let wanted = Checker::ALL.into_iter().filter(|checker| !args.without.iter().any(|name| name == checker.name()));
-    let checkers = wanted.map(stock::Program::find).collect::<Result<Vec<_>, _>>().map_err(Failure::environment)?;
-    let mut report = Report::new(files.len());
-    let sources = load(&files, &mut report);
-    stock::check(&checkers, &args.directory, &sources, &mut report)?;
-    let (zones, sources) = build(sources, &mut report);
-    let set = ZoneSet::new(zones, Vec::new())?;
-    links::check(&set, &sources, &mut report);
-    let now = clock::realtime_ns() / NS_PER_S;
-    dnssec::check(&sources, args.now.unwrap_or(When::FromNow(0)).seconds(now), &mut report)?;
+    let checkers = wanted.map(Program::find).collect::<Result<Vec<_>, _>>().map_err(failure)?;
+    let now = args.now.unwrap_or(When::FromNow(0)).seconds(clock::realtime_ns() / NS_PER_S);
+    let (set, mut report) = check(&args.directory, &checkers, now).map_err(failure)?;
     if !args.traces.is_empty() {
-        report.coverage = Some(coverage::of(&set, &args.traces, &args.reading, args.all_zones_everywhere)?);
+        report.coverage = Some(coverage(args, &set)?);
     }
-    report.print(args.json)?;
+    print::print(&report, args.json)?;
     Ok(if report.errors() == 0 { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })
 }
 
-/// Reads all zones, parents before their children; those that cannot be read are told and left out.
-fn load(files: &[PathBuf], report: &mut Report) -> Vec<Source> {
-    let mut sources: BTreeMap<Vec<u8>, Source> = BTreeMap::new();
-    for (file, read) in files.iter().zip(on_all_cores(files, |file| sources::read_one(file))) {
-        match read {
-            Err(error) => report.add(of_error(file.clone(), &error)),
-            Ok(source) => match sources.get(&source.apex) {
-                None => drop(sources.insert(source.apex.clone(), source)),
-                Some(first) => {
-                    let (apex, first) = (Presentation(&source.apex), first.file.display());
-                    let text =
-                        format!("{first} has the zone {apex}, too; a set has each zone once: remove one of them");
-                    report.add(Finding::error("load", file.clone(), 0, text));
-                }
-            },
-        }
-    }
-    let mut sources: Vec<Source> = sources.into_values().collect();
-    sources.sort_by_cached_key(|source| {
-        let mut labels: Vec<Vec<u8>> = name::labels(&source.apex).map(<[u8]>::to_vec).collect();
-        labels.reverse();
-        labels
-    });
-    sources
-}
-
-fn of_error(file: PathBuf, error: &SetError) -> Finding {
+fn failure(error: CheckError) -> Failure {
     match error {
-        SetError::Zone(LoadError::Entry { file, line, problem }) => {
-            Finding::error("load", file.clone(), *line, problem.to_string())
-        }
-        SetError::Zone(LoadError::Zone { problem, .. }) => Finding::error("load", file, 0, problem.to_string()),
-        SetError::Zone(LoadError::Read { file, source }) => {
-            Finding::error("load", file.clone(), 0, format!("cannot be read: {source}"))
-        }
-        SetError::Class { class, .. } => {
-            Finding::error("load", file, 0, format!("class {class}: only zones of class IN are served"))
-        }
-        other => Finding::error("load", file, 0, other.to_string()),
+        CheckError::Set(_) | CheckError::Zone(_) => error.into(),
+        CheckError::Missing { .. } | CheckError::Program { .. } => Failure::environment(error),
     }
 }
 
-/// Makes the zones as `serve` does; tells what is odd about them.
-fn build(sources: Vec<Source>, report: &mut Report) -> (Vec<Zone>, Vec<Source>) {
-    let built = on_all_cores(&sources, |source| Zone::from_records(&source.records));
-    let (mut zones, mut kept) = (Vec::with_capacity(sources.len()), Vec::with_capacity(sources.len()));
-    for (source, built) in sources.into_iter().zip(built) {
-        match built {
-            Err(error) => report.add(of_error(source.file.clone(), &error.into())),
-            Ok((zone, oddities)) => {
-                let odd = oddities
-                    .into_iter()
-                    .map(|odd| Finding::warning("load", odd.file, odd.line, odd.oddity.to_string()));
-                odd.for_each(|finding| report.add(finding));
-                zones.push(zone);
-                kept.push(source);
-            }
+/// What the questions of the traces would be answered with.
+fn coverage(args: &Args, set: &ZoneSet) -> Result<Coverage, Failure> {
+    let (inputs, options) = args.reading.of(&args.traces);
+    let (mut source, mut batch) = (open(&inputs, &options)?, Vec::new());
+    let mut asked = Asked::new(set, args.all_zones_everywhere);
+    loop {
+        let more = source.read(&mut batch)?;
+        batch.drain(..).for_each(|transaction| asked.add(&transaction));
+        if !more {
+            break;
         }
     }
-    report.loaded.insert("ldplayer", zones.len());
-    (zones, kept)
+    let none = || anyhow!("{}: no question in it; `ldplayer inspect` tells what is", args.traces.join(", "));
+    Ok(asked.coverage().ok_or_else(none)?)
 }

@@ -13,12 +13,12 @@ use anyhow::{Context, bail};
 use ldplayer_core::name::{self, Presentation};
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_emulate::serve::set;
+use ldplayer_emulate::sources::{self, Source, on_all_cores, threads};
 use ldplayer_net::clock;
 use ldplayer_zone::sign::{self, Algorithm, Denial, Key, KeySpec, Links, Member, Policy, Seed, Validity};
 use ldplayer_zone::{Records, write};
 use serde_json::{Value, json};
 
-use super::sources::{self, Source, on_all_cores, threads};
 use super::when::When;
 use crate::failure::Failure;
 

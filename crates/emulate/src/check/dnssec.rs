@@ -1,13 +1,17 @@
 //! Signatures of all zones, and the chain of trust between them.
 
 use ldplayer_core::name::Presentation;
+use ldplayer_zone::error::Problem;
 use ldplayer_zone::sign::check::{self, Checked, Found, Trust, ZoneChecked};
 
 use super::report::{Finding, Report, ZoneReport};
-use crate::commands::zones::sources::{Source, threads};
+use crate::sources::{Source, threads};
 
-/// Checks signatures at `now`, in seconds since 1970.
-pub fn check(sources: &[Source], now: u32, report: &mut Report) -> anyhow::Result<()> {
+/// Checks signatures at `now`, in seconds since 1970 modulo 2^32.
+///
+/// # Errors
+/// When the records of a file are no zone.
+pub fn check(sources: &[Source], now: u32, report: &mut Report) -> Result<(), Problem> {
     let checked = sources.iter().map(|source| check::check(&source.records, now, threads()));
     let checked: Vec<Checked> = checked.collect::<Result<_, _>>()?;
     let zones: Vec<ZoneChecked<'_>> = sources

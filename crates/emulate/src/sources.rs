@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use ldplayer_emulate::serve::set::{self, SetError};
 use ldplayer_zone::error::{LoadError, Problem};
 use ldplayer_zone::{Records, rtype};
+
+use crate::serve::set::{self, SetError};
 
 /// A zone as it was read.
 pub struct Source {
@@ -20,6 +21,9 @@ pub struct Source {
 }
 
 /// Reads all zones of a directory, in the order of their files.
+///
+/// # Errors
+/// The first file that cannot be read or is no zone, and a zone that two files have.
 pub fn read(directory: &Path) -> Result<Vec<Source>, SetError> {
     let files = set::files(directory)?;
     let sources: Vec<Source> = on_all_cores(&files, |file| read_one(file)).into_iter().collect::<Result<_, _>>()?;
@@ -28,6 +32,9 @@ pub fn read(directory: &Path) -> Result<Vec<Source>, SetError> {
 }
 
 /// Reads one zone.
+///
+/// # Errors
+/// When the file cannot be read, has an error, or no SOA record.
 pub fn read_one(file: &Path) -> Result<Source, SetError> {
     let records = set::records(file)?;
     let soa = records.iter().find(|record| record.rtype == rtype::SOA).map(|record| record.owner.to_vec());

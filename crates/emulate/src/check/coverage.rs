@@ -3,17 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-use crate::commands::reading::Reading;
-use anyhow::anyhow;
 use ldplayer_core::Transaction;
 use ldplayer_core::message::Message;
 use ldplayer_core::name::Presentation;
-use ldplayer_emulate::serve::counters::rcode_name;
-use ldplayer_emulate::serve::forecast::{Expected, Forecaster, Reason};
-use ldplayer_emulate::serve::set::ZoneSet;
-use ldplayer_trace::open;
 use ldplayer_zone::rtype;
 use serde::Serialize;
+
+use crate::serve::counters::rcode_name;
+use crate::serve::forecast::{Expected, Forecaster, Reason};
+use crate::serve::set::ZoneSet;
 
 /// Questions without an answer that are listed at most.
 const LISTED: usize = 10_000;
@@ -53,7 +51,7 @@ pub struct Unknown {
 
 /// Who was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Asked {
+enum Whom {
     /// A resolver: whoever is no name server of the set.
     Resolver,
     /// A name server of the set, by its address.
@@ -65,35 +63,38 @@ enum Asked {
 /// A question: who was asked, the name in lower case, type and class.
 #[derive(PartialEq, Eq, Hash)]
 struct Question {
-    asked: Asked,
+    asked: Whom,
     name: Box<[u8]>,
     qtype: u16,
     qclass: u16,
 }
 
-/// Reads traces and asks each of their questions once; `everywhere` when a server with all zones is asked, whatever its address was.
-/// Memory grows with the number of different questions.
-pub fn of(set: &ZoneSet, traces: &[String], reading: &Reading, everywhere: bool) -> anyhow::Result<Coverage> {
-    let (inputs, options) = reading.of(traces);
-    let mut source = open(&inputs, &options)?;
-    let mut forecaster = Forecaster::new(set);
-    let (mut questions, mut unreadable, mut batch) = (HashMap::<Question, u64>::new(), 0, Vec::new());
-    loop {
-        let more = source.read(&mut batch)?;
-        for transaction in batch.drain(..) {
-            match question(&transaction, &forecaster, everywhere) {
-                Some(question) => *questions.entry(question).or_default() += 1,
-                None => unreadable += 1,
-            }
-        }
-        if !more {
-            break;
+/// Collects the questions of transactions and asks each once. Memory grows with the number of different questions.
+pub struct Asked<'a> {
+    forecaster: Forecaster<'a>,
+    everywhere: bool,
+    questions: HashMap<Question, u64>,
+    unreadable: u64,
+}
+
+impl<'a> Asked<'a> {
+    /// Of a set; `everywhere` when a server with all zones is asked, whatever its address was.
+    pub fn new(set: &'a ZoneSet, everywhere: bool) -> Self {
+        Self { forecaster: Forecaster::new(set), everywhere, questions: HashMap::new(), unreadable: 0 }
+    }
+
+    /// Takes the question of a transaction.
+    pub fn add(&mut self, transaction: &Transaction) {
+        match question(transaction, &self.forecaster, self.everywhere) {
+            Some(question) => *self.questions.entry(question).or_default() += 1,
+            None => self.unreadable += 1,
         }
     }
-    if questions.is_empty() {
-        return Err(anyhow!("{}: no question in it; `ldplayer inspect` tells what is", traces.join(", ")));
+
+    /// What all of them would be answered with; `None` without a question.
+    pub fn coverage(mut self) -> Option<Coverage> {
+        (!self.questions.is_empty()).then(|| answered(self.questions, self.unreadable, &mut self.forecaster))
     }
-    Ok(answered(questions, unreadable, &mut forecaster))
 }
 
 fn question(transaction: &Transaction, forecaster: &Forecaster<'_>, everywhere: bool) -> Option<Question> {
@@ -102,9 +103,9 @@ fn question(transaction: &Transaction, forecaster: &Forecaster<'_>, everywhere: 
     let question = message.question()?;
     let server = transaction.server.ip();
     let asked = match everywhere {
-        true => Asked::Everywhere,
-        false if forecaster.is_name_server(server) => Asked::Server(server),
-        false => Asked::Resolver,
+        true => Whom::Everywhere,
+        false if forecaster.is_name_server(server) => Whom::Server(server),
+        false => Whom::Resolver,
     };
     let name = question.name.to_ascii_lowercase().into();
     Some(Question { asked, name, qtype: question.qtype, qclass: question.qclass })
@@ -123,9 +124,9 @@ fn answered(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut
     for (question, queries) in questions {
         let Question { asked, name, qtype, qclass } = question;
         let expected = match asked {
-            Asked::Server(server) => forecaster.server(Some(server), &name, qtype, qclass),
-            Asked::Everywhere => forecaster.server(None, &name, qtype, qclass),
-            Asked::Resolver => forecaster.resolver(&name, qtype, qclass),
+            Whom::Server(server) => forecaster.server(Some(server), &name, qtype, qclass),
+            Whom::Everywhere => forecaster.server(None, &name, qtype, qclass),
+            Whom::Resolver => forecaster.resolver(&name, qtype, qclass),
         };
         match expected {
             Expected::Answer(rcode) => *coverage.rcodes.entry(rcode_name(rcode)).or_default() += queries,
@@ -144,9 +145,9 @@ fn answered(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut
     coverage
 }
 
-fn words(reason: &Reason, asked: Asked) -> String {
+fn words(reason: &Reason, asked: Whom) -> String {
     match (reason, asked) {
-        (Reason::NoZone, Asked::Server(server)) => format!("no zone of {server} has it"),
+        (Reason::NoZone, Whom::Server(server)) => format!("no zone of {server} has it"),
         (Reason::NoZone, _) => "no zone has it".to_owned(),
         (Reason::Delegated(zone), _) => {
             format!("{} delegates it to a zone that is not in the set", Presentation(zone))

@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 
 use ldplayer_core::name::Presentation;
-use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_zone::rtype;
 
 use super::report::{Delegations, Finding, Report};
-use crate::commands::zones::sources::Source;
+use crate::serve::set::ZoneSet;
+use crate::sources::Source;
 
 /// Delegations of a zone that lead nowhere are listed up to this number.
 const LISTED: usize = 50;

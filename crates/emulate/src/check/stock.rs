@@ -3,17 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context;
 use ldplayer_core::name::Presentation;
-use ldplayer_emulate::stock::{StockError, find};
 
+use super::CheckError;
 use super::report::{Finding, Report};
-use crate::commands::zones::sources::{Source, on_all_cores};
+use crate::sources::{Source, on_all_cores};
+use crate::stock::find;
 
 /// A server that checks zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checker {
+    /// nsd-checkzone.
     Nsd,
+    /// named-checkzone.
     Bind,
 }
 
@@ -50,20 +52,21 @@ impl Program {
     ///
     /// # Errors
     /// When it is not on this machine, with its package and the way to do without.
-    pub fn find(checker: Checker) -> anyhow::Result<Self> {
+    pub fn find(checker: Checker) -> Result<Self, CheckError> {
         let (program, package, _) = checker.program();
-        let missing = |error: StockError| anyhow::anyhow!("{error}, or check --without {}", checker.name());
+        let missing = |source| CheckError::Missing { source, checker: checker.name() };
         Ok(Self { checker, path: find(program, package).map_err(missing)? })
     }
 
     /// What it says against a zone file: line and text.
-    fn complaint(&self, directory: &Path, source: &Source) -> anyhow::Result<Option<(u32, String)>> {
+    fn complaint(&self, directory: &Path, source: &Source) -> Result<Option<(u32, String)>, CheckError> {
         let (_, _, options) = self.checker.program();
-        let file = std::path::absolute(&source.file)?;
+        let failed = |source| CheckError::Program { path: self.path.clone(), source };
+        let file = std::path::absolute(&source.file).map_err(failed)?;
         let mut command = Command::new(&self.path);
         // Included files are looked for where the zone file is.
         command.args(options).arg(Presentation(&source.apex).to_string()).arg(&file).current_dir(directory);
-        let output = command.output().with_context(|| self.path.display().to_string())?;
+        let output = command.output().map_err(failed)?;
         if output.status.success() {
             return Ok(None);
         }
@@ -88,7 +91,15 @@ fn read_complaint(said: &str, file: &Path) -> (u32, String) {
 }
 
 /// Has each checker look at each zone.
-pub fn check(checkers: &[Program], directory: &Path, sources: &[Source], report: &mut Report) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When a checker cannot be run.
+pub fn check(
+    checkers: &[Program],
+    directory: &Path,
+    sources: &[Source],
+    report: &mut Report,
+) -> Result<(), CheckError> {
     for checker in checkers {
         let mut loaded = 0;
         let complaints = on_all_cores(sources, |source| checker.complaint(directory, source));
