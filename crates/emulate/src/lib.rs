@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod harvest;
 pub mod serve;
 pub mod sources;
 pub mod stock;

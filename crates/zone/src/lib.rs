@@ -5,6 +5,7 @@ pub mod answer;
 pub mod construct;
 pub mod error;
 pub mod finding;
+pub mod harvest;
 pub mod hints;
 pub mod load;
 mod rdata;

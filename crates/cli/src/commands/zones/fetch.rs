@@ -1,13 +1,9 @@
 //! `ldplayer zones fetch`: asks the questions of a trace once, records what the resolver asks in turn, and builds zones of it.
 
-mod asker;
-mod journal;
-mod questions;
 mod resolver;
 
-use std::collections::BTreeMap;
-use std::io::{ErrorKind, IsTerminal};
-use std::net::{SocketAddr, UdpSocket};
+use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,14 +12,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use ldplayer_core::Cidr;
 use ldplayer_core::time::{NS_PER_S, Span};
+use ldplayer_emulate::harvest::{Asked, HarvestError, ask};
 use ldplayer_net::signals::{INTERRUPTED, Signals};
 use ldplayer_net::{interfaces, netns};
-use ldplayer_trace::open;
-use ldplayer_zone::construct::{Built, MadeKind, Policy};
+use ldplayer_trace::{Source, TraceError, open};
+use ldplayer_zone::construct::{Built, Policy};
+use ldplayer_zone::harvest::{Journal, Outcome, Question, Questions, Settings, lacking};
 
-use self::asker::{Asker, Outcome, Settings};
-use self::journal::Journal;
-use self::questions::{Question, Questions};
 use self::resolver::Resolver;
 use super::build;
 use crate::commands::reading::Reading;
@@ -31,11 +26,6 @@ use crate::failure::Failure;
 
 /// Rounds in which what the zones still lack is asked for, beside the first.
 const PROBES: usize = 2;
-/// QTYPEs of what a zone needs: NS and SOA.
-const NEEDED: [u16; 2] = [2, 6];
-/// How long an answer is waited for at a time, so that what is due is sent.
-const WAIT: Duration = Duration::from_millis(2);
-
 /// Options of `zones fetch`.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -105,7 +95,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("{}: cannot be made; choose another directory with --harvest", folder.display()))?;
     let (inputs, options) = args.reading.of(&args.traces);
-    let questions = Questions::read(&mut *open(&inputs, &options)?)?;
+    let questions = read(&mut *open(&inputs, &options)?)?;
     if questions.all.is_empty() {
         let names = args.traces.join(", ");
         return Err(anyhow!("{names}: no question that can be asked; see `ldplayer inspect`").into());
@@ -170,31 +160,31 @@ fn check_target(args: &Args) -> Result<(), Failure> {
     Err(anyhow!("{what}; if that may be, add --allow-target {block}").into())
 }
 
-/// What zones lack that can be asked for: their NS and SOA records, where those were made up.
-fn lacking(built: &Built) -> Vec<Question> {
-    let mut questions = Questions::default();
-    let made = built.report.made.iter();
-    for zone in made.filter(|made| matches!(made.kind, MadeKind::Soa | MadeKind::ApexNs | MadeKind::Zone)) {
-        let mut name = Vec::new();
-        if ldplayer_core::name::parse(&zone.zone, &mut name).is_ok() {
-            name.make_ascii_lowercase();
-            NEEDED.into_iter().for_each(|qtype| questions.add(Question { name: name.clone(), qtype }));
-        }
+impl Args {
+    fn settings(&self) -> Settings {
+        let interval = NS_PER_S / i64::from(self.rate);
+        Settings { interval, timeout: self.timeout.ns().max(1), tries: self.tries }
     }
-    questions.all
 }
 
-/// What a round came to.
-#[derive(Debug, Default)]
-struct Asked {
-    /// Questions settled by an earlier run.
-    before: usize,
-    /// Questions that were sent now.
-    sent: usize,
-    /// Answers by code.
-    codes: BTreeMap<u8, usize>,
-    /// Questions without answer.
-    silent: usize,
+fn failure(error: HarvestError) -> Failure {
+    match error {
+        HarvestError::Socket { .. } => Failure::environment(error),
+        HarvestError::Journal(_) => error.into(),
+    }
+}
+
+/// Reads the questions of a trace.
+fn read(source: &mut dyn Source) -> Result<Questions, TraceError> {
+    let (mut questions, mut batch) = (Questions::default(), Vec::new());
+    loop {
+        let more = source.read(&mut batch)?;
+        batch.iter().for_each(|transaction| questions.take(transaction));
+        batch.clear();
+        if !more {
+            return Ok(questions);
+        }
+    }
 }
 
 fn tell(questions: &Questions, asked: &Asked) {
@@ -234,59 +224,19 @@ impl Harvest<'_> {
         let is_settled =
             |question: &&Question| matches!(journal.outcome(question), Some(Outcome::Answered(code)) if code != 2);
         let left: Vec<Question> = questions.iter().filter(|question| !is_settled(question)).cloned().collect();
-        let mut asked = Asked { before: questions.len() - left.len(), ..Asked::default() };
+        let mut asked = Asked::default();
         if !left.is_empty() {
             let resolver = Resolver::start(self.args, &self.next_record())?;
-            let result = self.ask(resolver.address, &left, &mut journal, &mut asked);
+            let mut progress = Progress::new(left.len());
+            let (settings, stop) = (self.args.settings(), self.signals.stop());
+            let result = ask(resolver.address, &left, settings, &mut journal, stop, |done| progress.show(done));
             journal.flush()?;
             resolver.finish()?;
-            result?;
+            asked = result.map_err(failure)?;
         }
+        asked.before = questions.len() - left.len();
         self.journal = Some(journal);
         Ok(asked)
-    }
-
-    fn ask(
-        &self,
-        resolver: SocketAddr,
-        questions: &[Question],
-        journal: &mut Journal,
-        asked: &mut Asked,
-    ) -> Result<(), Failure> {
-        let Args { rate, timeout, tries, .. } = *self.args;
-        let settings = Settings { interval: NS_PER_S / i64::from(rate), timeout: timeout.ns().max(1), tries };
-        let any = if resolver.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(resolver).map(|()| socket));
-        let socket = socket.with_context(|| format!("{resolver}: cannot be asked")).map_err(Failure::environment)?;
-        socket.set_read_timeout(Some(WAIT)).context("the socket for questions")?;
-        let (mut asker, mut wire, mut buffer) = (Asker::new(questions, settings), Vec::new(), [0; 65_535]);
-        let mut progress = Progress::new(questions.len());
-        let begun = Instant::now();
-        while !asker.is_done() && !self.is_stopped() {
-            let now = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
-            while asker.poll_query(now, &mut wire) {
-                // What cannot be sent is asked again, as if it were lost on the way.
-                let _ = socket.send(&wire);
-            }
-            let answer = match socket.recv(&mut buffer) {
-                Ok(length) => asker.handle_response(&buffer[..length]),
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    std::thread::sleep(WAIT);
-                    None
-                }
-                Err(_) => None,
-            };
-            for (question, outcome) in answer.into_iter().chain(asker.poll_timeout(now)) {
-                journal.write(&questions[question], outcome)?;
-                asked.sent += 1;
-                match outcome {
-                    Outcome::Answered(code) => *asked.codes.entry(code).or_default() += 1,
-                    Outcome::Silent => asked.silent += 1,
-                }
-            }
-            progress.show(asked.sent);
-        }
-        Ok(())
     }
 
     /// The files of the rounds so far.
@@ -337,22 +287,6 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ldplayer_zone::construct::Made;
-
-    #[test]
-    fn zones_are_asked_for_what_was_made_up_once() {
-        let made = |kind, zone: &str| Made { kind, zone: zone.to_owned(), record: String::new() };
-        let mut built = Built::default();
-        built.report.made = vec![
-            made(MadeKind::Soa, "A.example."),
-            made(MadeKind::ApexNs, "a.example."),
-            made(MadeKind::Address, "b.example."),
-            made(MadeKind::Zone, "."),
-        ];
-        let asked: Vec<(usize, u16)> =
-            lacking(&built).iter().map(|question| (question.name.len(), question.qtype)).collect();
-        assert_eq!(asked, [(11, 2), (11, 6), (1, 2), (1, 6)]);
-    }
 
     #[test]
     fn the_harvest_lies_beside_the_zones() {

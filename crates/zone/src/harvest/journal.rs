@@ -5,7 +5,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use ldplayer_core::name::{self, Presentation};
 
 use super::asker::Outcome;
@@ -18,6 +17,27 @@ const HEAD: &str = "#name\ttype\trcode";
 /// What stands for a code where nothing came.
 const SILENT: &str = "-";
 
+/// What keeps the journal from being used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// It cannot be opened or read.
+    #[error("{}: cannot be used as the journal of questions: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It cannot be written.
+    #[error("{}: cannot be written: {source}; is there room?", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
 /// The journal.
 pub struct Journal {
     path: PathBuf,
@@ -27,17 +47,20 @@ pub struct Journal {
 
 impl Journal {
     /// Opens the journal in a folder, and reads what is in it. A last line that was cut off is passed over.
-    pub fn open(folder: &Path) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// When the file cannot be read or made.
+    pub fn open(folder: &Path) -> Result<Self, JournalError> {
         let path = folder.join(FILE);
-        let failed = || format!("{}: cannot be used as the journal of questions", path.display());
-        let known = read(&path).with_context(failed)?;
-        let mut file = OpenOptions::new().append(true).create(true).open(&path).with_context(failed)?;
+        let failed = |source| JournalError::Open { path: path.clone(), source };
+        let known = read(&path).map_err(failed)?;
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
         match known.is_empty() {
             true => writeln!(file, "{HEAD}"),
             // Ends a line that may have been cut off.
             false => writeln!(file),
         }
-        .with_context(failed)?;
+        .map_err(failed)?;
         Ok(Self { path: path.clone(), known, out: BufWriter::new(file) })
     }
 
@@ -47,19 +70,25 @@ impl Journal {
     }
 
     /// Writes down what became of a question.
-    pub fn write(&mut self, question: &Question, outcome: Outcome) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&mut self, question: &Question, outcome: Outcome) -> Result<(), JournalError> {
         self.known.insert(question.clone(), outcome);
         let name = Presentation(&question.name);
         let written = match outcome {
             Outcome::Answered(rcode) => writeln!(self.out, "{name}\t{}\t{rcode}", question.qtype),
             Outcome::Silent => writeln!(self.out, "{name}\t{}\t{SILENT}", question.qtype),
         };
-        written.with_context(|| format!("{}: cannot be written; is there room?", self.path.display()))
+        written.map_err(|source| JournalError::Write { path: self.path.clone(), source })
     }
 
     /// Makes sure that all of it is in the file.
-    pub fn flush(&mut self) -> anyhow::Result<()> {
-        self.out.flush().with_context(|| format!("{}: cannot be written; is there room?", self.path.display()))
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn flush(&mut self) -> Result<(), JournalError> {
+        self.out.flush().map_err(|source| JournalError::Write { path: self.path.clone(), source })
     }
 }
 

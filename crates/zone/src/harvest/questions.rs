@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use ldplayer_core::message::CLASS_IN;
 use ldplayer_core::{Message, Transaction};
-use ldplayer_trace::{Source, TraceError};
 
 /// QTYPEs that ask for no data of a zone: OPT, TKEY, TSIG, IXFR and AXFR.
 const META: [u16; 5] = [41, 249, 250, 251, 252];
@@ -29,20 +28,8 @@ pub struct Questions {
 }
 
 impl Questions {
-    /// Reads a trace to its end. Memory grows with the different questions.
-    pub fn read(source: &mut dyn Source) -> Result<Self, TraceError> {
-        let (mut questions, mut batch) = (Self::default(), Vec::new());
-        loop {
-            let more = source.read(&mut batch)?;
-            batch.iter().for_each(|transaction| questions.take(transaction));
-            batch.clear();
-            if !more {
-                return Ok(questions);
-            }
-        }
-    }
-
-    fn take(&mut self, transaction: &Transaction) {
+    /// Adds the question of a transaction's query, unless it is there or cannot be asked. Memory grows with the different questions.
+    pub fn take(&mut self, transaction: &Transaction) {
         let Some(query) = transaction.query.as_deref().and_then(Message::new) else { return };
         if let Err(reason) = question(&query).map(|question| self.add(question)) {
             *self.skipped.entry(reason).or_default() += 1;

@@ -1,0 +1,97 @@
+//! Asks a resolver the questions of a harvest, at a rate, and writes down what became of each.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ldplayer_zone::harvest::{Asker, Journal, JournalError, Outcome, Question, Settings};
+
+/// How long an answer is waited for at a time, so that what is due is sent.
+const WAIT: Duration = Duration::from_millis(2);
+
+/// What keeps a resolver from being asked.
+#[derive(Debug, thiserror::Error)]
+pub enum HarvestError {
+    /// There is no way to it. Exit status 3.
+    #[error("{resolver}: cannot be asked: {source}")]
+    Socket {
+        /// Its address.
+        resolver: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The journal cannot be written. Exit status 2.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// What a round came to.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Questions settled by an earlier run.
+    pub before: usize,
+    /// Questions that were sent now.
+    pub sent: usize,
+    /// Answers by code.
+    pub codes: BTreeMap<u8, usize>,
+    /// Questions without answer.
+    pub silent: usize,
+}
+
+/// Asks what is not settled yet, until all is or `stop` is raised; `progress` is told how much was.
+///
+/// # Errors
+/// When the resolver cannot be reached at all or the journal cannot be written.
+pub fn ask(
+    resolver: SocketAddr,
+    questions: &[Question],
+    settings: Settings,
+    journal: &mut Journal,
+    stop: &AtomicBool,
+    mut progress: impl FnMut(usize),
+) -> Result<Asked, HarvestError> {
+    let socket = connect(resolver).map_err(|source| HarvestError::Socket { resolver, source })?;
+    let (mut asker, mut wire, mut buffer) = (Asker::new(questions, settings), Vec::new(), [0; 65_535]);
+    let mut asked = Asked::default();
+    let begun = Instant::now();
+    while !asker.is_done() && !stop.load(Ordering::Relaxed) {
+        let now = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        while asker.poll_query(now, &mut wire) {
+            // What cannot be sent is asked again, as if it were lost on the way.
+            let _ = socket.send(&wire);
+        }
+        let answer = match socket.recv(&mut buffer) {
+            Ok(length) => asker.handle_response(&buffer[..length]),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                std::thread::sleep(WAIT);
+                None
+            }
+            Err(_) => None,
+        };
+        for (question, outcome) in answer.into_iter().chain(asker.poll_timeout(now)) {
+            journal.write(&questions[question], outcome)?;
+            asked.count(outcome);
+        }
+        progress(asked.sent);
+    }
+    Ok(asked)
+}
+
+fn connect(resolver: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(if resolver.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+    socket.connect(resolver)?;
+    socket.set_read_timeout(Some(WAIT))?;
+    Ok(socket)
+}
+
+impl Asked {
+    fn count(&mut self, outcome: Outcome) {
+        self.sent += 1;
+        match outcome {
+            Outcome::Answered(code) => *self.codes.entry(code).or_default() += 1,
+            Outcome::Silent => self.silent += 1,
+        }
+    }
+}
