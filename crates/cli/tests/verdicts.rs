@@ -1,9 +1,10 @@
 //! What a run says of a replay and of a server, through the real command line, against servers that fail in one way each.
 
 use std::fmt::Write as _;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -125,7 +126,7 @@ fn an_interrupted_run_has_the_rate_at_which_it_sent() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 20_000, 200);
     let server = server(|_| Some(0));
-    let mut child = command(&folder, &trace, &server, &["--precision", "low"]).spawn().unwrap();
+    let mut child = command(&folder, &trace, &server, &["--precision", "low"]).stdout(Stdio::null()).spawn().unwrap();
     for _ in 0..200 {
         server.asked.recv_timeout(Duration::from_secs(60)).unwrap();
     }
@@ -143,6 +144,37 @@ fn a_fast_run_has_the_rate_at_which_it_sent() {
     let (_, run) = fast(|_| Some(0), &[]);
     let (rate, elapsed) = (&run["summary"]["rate"]["qps_mean"], &run["summary"]["elapsed_s"]);
     assert!(rate.as_f64().unwrap() * elapsed.as_f64().unwrap() >= 400.0, "{rate} queries a second, {elapsed} s");
+}
+
+/// The figures that Prometheus is given are those of the run so far.
+#[test]
+fn figures_are_served_while_a_run_lasts() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 20_000, 200);
+    let server = server(|_| Some(0));
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let options = ["--precision", "low", "--metrics", &address];
+    let mut child = command(&folder, &trace, &server, &options).stdout(Stdio::null()).spawn().unwrap();
+    server.asked.recv_timeout(Duration::from_secs(60)).unwrap();
+    let page = || {
+        let mut client = TcpStream::connect(&address).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut page = String::new();
+        client.read_to_string(&mut page).unwrap();
+        page
+    };
+    let figure = |page: &str, name: &str| {
+        let of = |line: &str| line.strip_prefix(name)?.rsplit(' ').next()?.parse::<f64>().ok();
+        page.lines().filter_map(of).sum::<f64>()
+    };
+    // The accounts are shown some times a second.
+    let answered = |page: &String| figure(page, "ldplayer_queries_answered_total{");
+    let page = std::iter::repeat_with(page).take(1_000).find(|page| answered(page) > 0.0).unwrap();
+    assert!(answered(&page) <= figure(&page, "ldplayer_queries_sent_total{"));
+    assert!(page.contains("# TYPE ldplayer_latency_seconds histogram"), "{page}");
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    child.wait().unwrap();
+    assert!(TcpStream::connect(&address).is_err(), "it ends with the run");
 }
 
 /// An option that a remedy names is one that there is.

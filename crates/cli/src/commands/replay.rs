@@ -3,6 +3,7 @@
 mod classes;
 mod connections;
 mod feed;
+mod metrics;
 mod options;
 mod policy;
 mod progress;
@@ -20,6 +21,7 @@ use ldplayer_net::awake::Awake;
 use ldplayer_net::clock;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_replay::{Drain, Ended, LinkError, Monitor, Precision};
+use ldplayer_results::metrics::Latencies;
 use ldplayer_results::{Document, Environment, Recorder, RunEnd, RunSetup, State, Warning};
 use ldplayer_workload::PlanFeed;
 
@@ -47,6 +49,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// Makes the run in `output` and returns its report.
 fn replay(args: &Args, output: &Path) -> Result<Document<Spec>, Failure> {
+    // Before the namespace of a server of ours is entered, in which nobody could ask.
+    let listener = metrics::listen(args.metrics)?;
     let server = server::start(args)?;
     let plan = Plan::resolve(args)?;
     target::check(&plan)?;
@@ -66,8 +70,11 @@ fn replay(args: &Args, output: &Path) -> Result<Document<Spec>, Failure> {
     let mut recorder = Recorder::create(output, args.force, setup, Spec {})?;
     let monitor = Monitor::new(plan.settings.workers);
     let server_id = args.watch_pid.or(server.as_ref().map(server::Server::id));
+    let latencies = Arc::new(Latencies::default());
+    let _endpoint = listener.map(|listener| metrics::serve(listener, &monitor, &latencies)).transpose()?;
+    let mut rows = Rows { recorder: &mut recorder, latencies: args.metrics.map(|_| &*latencies) };
     let (ended, telemetry) = progress::watch(&monitor, server_id, || {
-        ldplayer_replay::run(&plan.settings, feed::Queries(feed), &mut Rows(&mut recorder), &monitor)
+        ldplayer_replay::run(&plan.settings, feed::Queries(feed), &mut rows, &monitor)
     });
     drop((server, awake));
     let (ended, feed) = ended.map_err(Failure::environment)?;
@@ -90,6 +97,7 @@ fn finish(
     warnings.extend(warnings::out_of_order(out_of_order));
     let document = recorder.finish(RunEnd {
         started: ended.started,
+        last_outcome: ended.workers.iter().filter_map(|worker| worker.last_outcome).max(),
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
         trace_queries: ended.trace_queries,
         class_clients: classes::counts(&plan.classes, feed.and_then(PlanFeed::classes)),
@@ -123,12 +131,16 @@ fn environment(awake: Option<&std::io::Result<Option<Awake>>>) -> Environment {
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 struct Spec {}
 
-/// The recorder as the engine sees it.
-struct Rows<'a>(&'a mut Recorder<Spec>);
+/// The recorder as the engine sees it, and whoever counts latencies on the way.
+struct Rows<'a> {
+    recorder: &'a mut Recorder<Spec>,
+    latencies: Option<&'a Latencies>,
+}
 
 impl Drain for Rows<'_> {
     fn outcomes(&mut self, worker: usize, rows: &[ldplayer_core::Outcome]) -> Result<(), LinkError> {
-        Ok(self.0.record(worker, rows)?)
+        self.latencies.into_iter().for_each(|latencies| latencies.observe(rows));
+        Ok(self.recorder.record(worker, rows)?)
     }
 }
 

@@ -109,6 +109,9 @@ pub struct Args {
     /// Record CPU time and memory of this process and its children, the server's [default: that of --start-server]
     #[arg(long, value_name = "PID")]
     pub watch_pid: Option<u32>,
+    /// Serve figures of the run to Prometheus while it lasts, at http://ADDR/metrics
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<SocketAddr>,
     /// Expect this of the server, such as `answered >= 99 %`, `servfail <= 1 %` or `p99 <= 20ms`; several times for more
     #[arg(long, value_name = "EXPR")]
     pub expect: Vec<Expectation>,
