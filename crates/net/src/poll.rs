@@ -8,7 +8,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::Timespec;
 
 /// Events taken from the kernel by one wait.
-const EVENTS: usize = 256;
+pub const EVENTS: usize = 256;
 
 /// A set of sockets waited for together. Each is known by a number of the caller's.
 pub struct Poll {

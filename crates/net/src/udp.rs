@@ -117,9 +117,45 @@ impl UdpSocket {
         self.connected
     }
 
+    /// Datagrams that the kernel dropped on their way into this socket since it was opened, mostly for lack of room in its
+    /// buffer. The count is of 32 bits and begins anew behind them.
+    ///
+    /// # Errors
+    /// When the kernel cannot tell (before Linux 4.12).
+    pub fn drops(&self) -> io::Result<u32> {
+        // Numbers of linux/sock_diag.h: how many there are, and which one this is.
+        const NUMBERS: usize = 9;
+        const DROPS: usize = 8;
+        let mut numbers = [0_u32; NUMBERS];
+        let mut length = mem::size_of_val(&numbers) as libc::socklen_t;
+        // SAFETY: the pointers describe `numbers` and its length, which live through the call.
+        let status = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                numbers.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        if status == 0 { Ok(numbers[DROPS]) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// The local address and port.
     pub const fn local(&self) -> SocketAddr {
         self.local
+    }
+}
+
+/// Whether an address is one of this host: one that a socket can be bound to without further ado.
+///
+/// # Errors
+/// When that cannot be tried: the process is out of file descriptors, or the kernel has no such family.
+pub fn is_local(address: IpAddr) -> io::Result<bool> {
+    match std::net::UdpSocket::bind((address, 0)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -592,6 +628,29 @@ mod tests {
             let _ = SendBatch::new().send(&socket, [datagram].into_iter());
         }
         assert_eq!(poll.wait(0).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_by_its_socket_alone() {
+        let options =
+            UdpOptions { bind: "127.0.0.1:0".parse().unwrap(), buffer: 4_096, freebind: false, packet_info: false };
+        let [full, other] = [(); 2].map(|()| UdpSocket::open(&options).unwrap());
+        let peer = Plain::bind("127.0.0.1:0").unwrap();
+        (0..100).for_each(|_| assert_eq!(peer.send_to(&[0; 500], full.local()).unwrap(), 500));
+        let mut batch = ReceiveBatch::new();
+        let mut received = 0;
+        while let Ok(count @ 1..) = batch.receive(&full, BATCH) {
+            received += count as u32;
+        }
+        assert!(received < 100);
+        assert_eq!((full.drops().unwrap(), other.drops().unwrap()), (100 - received, 0));
+    }
+
+    #[test]
+    fn only_addresses_of_this_host_are_local() {
+        for (address, expected) in [("127.0.0.1", true), ("127.9.9.9", true), ("192.0.2.1", false), ("0.0.0.0", true)] {
+            assert_eq!(is_local(address.parse().unwrap()).unwrap(), expected, "{address}");
+        }
     }
 
     #[test]
