@@ -239,7 +239,8 @@ impl Answer {
 pub struct Outcome {
     /// Row of the transaction in the trace. For strays: `u64::MAX`.
     pub index: u64,
-    /// The emulated client.
+    /// The client as recorded, whatever address stands for it in the run. For a stray datagram: the address it was sent to,
+    /// where that is known.
     pub client: IpAddr,
     /// Source port used, 0 when none was.
     pub client_port: u16,

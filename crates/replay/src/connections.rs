@@ -335,7 +335,7 @@ impl Connections {
         let Some(connection) = self.table.connection(at) else { return };
         let message = Message::new(octets);
         self.table.finish(Outcome {
-            client: connection.source.unwrap_or(connection.client),
+            client: connection.client,
             client_port: connection.port,
             server: self.servers[usize::from(connection.own.server)],
             transport: connection.transport,

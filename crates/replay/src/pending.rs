@@ -23,7 +23,7 @@ pub struct Pending {
     pub wire: Bytes,
     /// The server asked.
     pub server: SocketAddr,
-    /// The client's address in the run.
+    /// The client as recorded.
     pub client: IpAddr,
     /// The client's port in the run; meaningless while it is queued.
     pub client_port: u16,
@@ -31,8 +31,8 @@ pub struct Pending {
     pub id: u16,
     /// The socket that it uses.
     pub socket: SocketKey,
-    /// Whether its source address must be set by hand.
-    pub set_source: bool,
+    /// The address that it leaves from, where that must be set; the client's or one that stands for it.
+    pub source: Option<IpAddr>,
     /// Where it stands.
     pub stage: Stage,
     /// The class of its client.
@@ -49,11 +49,11 @@ impl Pending {
             deadline: RunTime(i64::MAX),
             wire: query.wire,
             server: route.server,
-            client: route.source.unwrap_or(query.client),
+            client: query.client,
             client_port: 0,
             id,
             socket,
-            set_source: route.source.is_some(),
+            source: route.source,
             stage: Stage::Queued,
             class: query.class,
         }

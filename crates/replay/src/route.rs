@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use hashbrown::HashMap;
 use ldplayer_core::shard::client_hash;
 use ldplayer_core::{Cidr, Query, Reason};
+use ldplayer_net::udp::is_local;
 
 /// Sockets that the clients of one family share. Each has 65,536 query IDs, so this bounds what can be outstanding.
 pub const SHARED_SOCKETS: u32 = 16;
@@ -21,6 +22,14 @@ pub enum Sources {
 }
 
 impl Sources {
+    /// An address of the pool that is not one of this host, so that nothing can be sent from it. The first and the last of each
+    /// block are looked at. What cannot be tried counts as local.
+    pub fn not_local(&self) -> Option<IpAddr> {
+        let Self::Pool(pool) = self else { return None };
+        let ends = pool.iter().flat_map(|block| [block.nth(0), block.nth(block.size().saturating_sub(1))]);
+        ends.into_iter().find(|&address| !is_local(address).unwrap_or(true))
+    }
+
     /// The one address that all clients of a family have, if there is just one: its sockets need nothing set for each
     /// datagram.
     pub fn only(&self, v6: bool) -> Option<IpAddr> {
@@ -221,6 +230,15 @@ mod tests {
         assert_eq!(route("::", None, Some("[::1]:53")), Ok(None));
         assert_eq!(route("127.0.0.1", Some("127.0.0.2:53"), None), Ok(Some("127.0.0.1".parse().unwrap())));
         assert_eq!(route("192.0.2.9", None, Some("[2001:db8::1]:53")), Err(Reason::Family));
+    }
+
+    #[test]
+    fn a_pool_that_this_host_has_not_is_known_by_its_ends() {
+        let pool = |blocks: &[&str]| Sources::Pool(blocks.iter().map(|block| block.parse().unwrap()).collect());
+        assert_eq!(pool(&["127.0.0.0/8", "::1"]).not_local(), None);
+        assert_eq!(pool(&["127.0.0.1", "192.0.2.0/24"]).not_local(), Some("192.0.2.0".parse().unwrap()));
+        assert_eq!(pool(&["126.0.0.0/7"]).not_local(), Some("126.0.0.0".parse().unwrap()));
+        assert_eq!((Sources::Original.not_local(), Sources::Ports.not_local()), (None, None));
     }
 
     #[test]

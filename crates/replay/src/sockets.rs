@@ -84,6 +84,11 @@ impl Sockets {
         self.by_key.get(&(key, carries)).map(|&at| &self.open[at].2)
     }
 
+    /// Datagrams that the kernel dropped on their way into these sockets. Where it cannot tell, they are not known.
+    pub fn drops(&self) -> u64 {
+        self.open.iter().map(|(_, _, socket)| u64::from(socket.drops().unwrap_or(0))).sum()
+    }
+
     /// How many are open.
     pub fn len(&self) -> usize {
         self.open.len()

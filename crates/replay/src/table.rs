@@ -118,6 +118,8 @@ pub struct ConnectionTable<C, R> {
     by_id: HashMap<(u64, u64), Slot, foldhash::fast::FixedState>,
     waiting: List,
     lingering: List,
+    /// Connections with two or more written requests.
+    crowded: usize,
     numbered: u64,
     outcomes: Vec<Outcome>,
     counts: Counts,
@@ -139,6 +141,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             by_id: HashMap::default(),
             waiting: List::default(),
             lingering: List::default(),
+            crowded: 0,
             numbered: 0,
             outcomes: Vec::new(),
             counts: Counts::default(),
@@ -190,8 +193,18 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
 
     /// Takes a request that is written off its connection. It keeps its ID or stream until it is released or requeued.
     pub fn detach_written(&mut self, at: Slot, slot: Slot) {
+        self.unlink_written(at, slot);
+    }
+
+    fn unlink_written(&mut self, at: Slot, slot: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         self.requests.unlink(&mut connection.outstanding, slot);
+        self.crowded -= usize::from(connection.outstanding.len() == 1);
+    }
+
+    /// Whether answers to several requests may come on one connection, and so be read as one.
+    pub const fn is_crowded_any(&self) -> bool {
+        self.crowded > 0
     }
 
     /// Where random choices of the machine start.
@@ -352,6 +365,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         let Some(connection) = self.connections.get_mut(at) else { return };
         self.requests.unlink(&mut connection.queue, slot);
         self.requests.append(&mut connection.outstanding, slot);
+        self.crowded += usize::from(connection.outstanding.len() == 2);
         self.by_id.insert((connection.number, id), slot);
         if let Some(request) = self.requests.get_mut(slot) {
             request.id = Some(id);
@@ -362,6 +376,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     /// All that was written on a connection is to be written again, before what is queued.
     pub fn unwrite_all(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
+        self.crowded -= usize::from(connection.outstanding.len() >= 2);
         let mut lists = [std::mem::take(&mut connection.outstanding), std::mem::take(&mut connection.queue)];
         for list in &mut lists {
             while let Some(slot) = list.first() {
@@ -430,7 +445,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
         match (stage, self.connections.get_mut(at)) {
             (Stage::Queued, Some(connection)) => self.requests.unlink(&mut connection.queue, slot),
-            (Stage::Outstanding, Some(connection)) => self.requests.unlink(&mut connection.outstanding, slot),
+            (Stage::Outstanding, Some(_)) => self.unlink_written(at, slot),
             (Stage::Lingering, _) => self.requests.unlink(&mut self.lingering, slot),
             (_, None) => {}
         }
@@ -471,7 +486,9 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.leave_idle(at);
         self.leave_connecting(at);
         self.current.forget(at, &self.connections);
-        self.connections.remove(at)
+        let connection = self.connections.remove(at)?;
+        self.crowded -= usize::from(connection.outstanding.len() >= 2);
+        Some(connection)
     }
 }
 

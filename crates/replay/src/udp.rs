@@ -133,7 +133,7 @@ impl Udp {
         let pending = self.slab.get(slot)?;
         Some(Transmit {
             socket: pending.socket,
-            source: pending.set_source.then_some(pending.client),
+            source: pending.source,
             server: pending.server,
             id: pending.id,
             wire: &pending.wire,
@@ -183,8 +183,25 @@ impl Udp {
         };
         match self.slab.get(slot).and_then(|pending| mismatch(pending, arrival, &message)) {
             Some(reason) => self.stray(arrival, reason),
+            None if self.is_forgotten_at(slot, arrival.at) => self.stray(arrival, Reason::UnknownId),
             None => self.answer(slot, key, arrival, &message),
         }
+    }
+
+    /// Lets a query come to the stage that it has at `at`, whatever has been looked at by now; whether even its late answer
+    /// is not known any more then.
+    fn is_forgotten_at(&mut self, slot: Slot, at: RunTime) -> bool {
+        let is_overdue = |udp: &Self, stage| {
+            udp.slab.get(slot).is_some_and(|pending| pending.stage == stage && pending.deadline <= at)
+        };
+        if is_overdue(self, Stage::Outstanding) {
+            self.expire(slot, None);
+        }
+        let is_forgotten = is_overdue(self, Stage::Lingering);
+        if is_forgotten {
+            self.release(slot);
+        }
+        is_forgotten
     }
 
     /// Takes a query back from the error queue: its destination refused it.
@@ -368,11 +385,8 @@ impl Udp {
 
 /// What forbids to take `arrival` as the answer to `pending`.
 fn mismatch(pending: &Pending, arrival: &Arrival<'_>, message: &Message<'_>) -> Option<Reason> {
-    let local = arrival.local.filter(|_| pending.set_source);
-    if pending.stage == Stage::Queued
-        || pending.server != arrival.peer
-        || local.is_some_and(|local| local != pending.client)
-    {
+    let went_elsewhere = arrival.local.zip(pending.source).is_some_and(|(local, source)| local != source);
+    if pending.stage == Stage::Queued || pending.server != arrival.peer || went_elsewhere {
         return Some(Reason::UnknownId);
     }
     (!repeats_question(&pending.wire, message)).then_some(Reason::QuestionMismatch)
@@ -494,6 +508,26 @@ mod tests {
         arrive(&mut udp, &response(&sent, 0), 1_200);
         assert_eq!(statuses(&mut udp), [(1, Status::Timeout, None), (1, Status::Late, None)]);
         assert_eq!(udp.poll_timeout(), None);
+    }
+
+    #[test]
+    fn the_stamp_of_an_answer_decides_and_not_when_it_is_read() {
+        let mut udp = machine();
+        let [in_time, late, later] = [1, 2, 3].map(|number| send(&mut udp, number, 0));
+        // The worker did not run for a while: nothing has been ended, and all three answers wait.
+        arrive(&mut udp, &response(&later, 0), 1_500);
+        arrive(&mut udp, &response(&late, 0), 1_000);
+        arrive(&mut udp, &response(&in_time, 0), 999);
+        let (timeout, unknown) = (Status::Timeout, Some(Reason::UnknownId));
+        let expected = [
+            (3, timeout, None),
+            (u64::MAX, Status::Stray, unknown),
+            (2, timeout, None),
+            (2, Status::Late, None),
+            (1, Status::Answered, None),
+        ];
+        assert_eq!(statuses(&mut udp), expected);
+        assert_eq!((udp.outstanding(), udp.poll_timeout()), (0, None));
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct WorkerEnd {
     pub refused: Option<String>,
     /// UDP sockets opened.
     pub sockets: usize,
+    /// Datagrams that the kernel dropped on their way into this worker's own sockets: answers that came and were not read.
+    pub receive_drops: u64,
     /// What became of connections.
     pub connections: ConnectionCounts,
 }
@@ -97,6 +99,8 @@ pub struct Worker<'a> {
     idle_since: Option<RunTime>,
     /// Queries with an outcome so far.
     finished: u64,
+    /// Which of several sockets that are ready is read first: they take turns.
+    turn: usize,
     sending: Vec<Slot>,
     packets: Vec<Outgoing>,
     send: SendBatch,
@@ -143,6 +147,7 @@ impl<'a> Worker<'a> {
             napped: false,
             idle_since: None,
             finished: 0,
+            turn: 0,
             sending: Vec::with_capacity(BATCH),
             packets: Vec::with_capacity(BATCH),
             send: SendBatch::new(),
@@ -162,10 +167,10 @@ impl<'a> Worker<'a> {
             self.heed_interrupt(now);
             let taken = self.take_due(now);
             let sent = self.transmit();
-            self.transports.handle_timeout(now);
+            let looked = self.end_overdue(now)?;
             let driven = self.drive();
             self.note_outcomes();
-            let received = self.rest(taken + sent + driven > 0)?;
+            let received = looked + self.rest(sent, taken + sent + driven + looked > 0)?;
             self.note_outcomes();
             if taken + sent + driven + received > 0 {
                 self.idle_since = None;
@@ -175,6 +180,7 @@ impl<'a> Worker<'a> {
         self.flush();
         self.close_quic();
         self.end.sockets = self.sockets.len();
+        self.end.receive_drops = self.sockets.drops();
         self.end.connections = self.transports.connection_counts();
         self.end.refused = self.end.refused.or(self.transports.streams.refused);
         Ok(self.end)

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ldplayer_core::shard::Shards;
-use ldplayer_core::{Outcome, Query, Reason, Transport};
+use ldplayer_core::{Outcome, Query, Reason, Status, Transport};
 use ldplayer_net::clock;
 use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Precision, RunStart, Settings, Sources, prepare, run};
 
@@ -27,7 +27,10 @@ struct Responder {
 
 impl Responder {
     fn start(behaviour: Behaviour) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Self::start_on(UdpSocket::bind("127.0.0.1:0").unwrap(), behaviour)
+    }
+
+    fn start_on(socket: UdpSocket, behaviour: Behaviour) -> Self {
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let (address, stop) = (socket.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
@@ -264,4 +267,24 @@ fn a_run_starts_when_it_is_told_and_its_rows_are_of_its_shards() {
 /// The client of a query of [`queries`], by its row of the trace.
 fn row_client(row: &Outcome) -> std::net::IpAddr {
     [10, 0, 0, (row.index % 50) as u8].into()
+}
+
+#[test]
+fn a_burst_makes_no_timeouts_of_answers_that_came_in_time() {
+    const BURST: u64 = 20_000;
+    // Room for all of it at once, so that the burst comes through.
+    let socket = ldplayer_net::udp::UdpSocket::serve("127.0.0.1:0".parse().unwrap(), 64 << 20).unwrap();
+    let socket = UdpSocket::from(std::os::fd::OwnedFd::from(socket));
+    socket.set_nonblocking(false).unwrap();
+    let responder = Responder::start_on(socket, |query| vec![answer(query)]);
+    let query_timeout = 200_000_000;
+    let settings = Settings { workers: 1, query_timeout, ..settings(responder.address) };
+    let rows = replay(&settings, queries(BURST, 0), &Monitor::new(settings.workers));
+    // However late the responder is on this machine: what the kernel had before the deadline is no timeout.
+    let late = rows.iter().filter(|row| row.status == Status::Late);
+    for row in late {
+        let took = row.answered.unwrap() - row.submitted.unwrap();
+        assert!(took >= query_timeout, "an answer after {took} ns was taken for a timeout");
+    }
+    assert!(rows.iter().any(|row| row.status == Status::Answered), "{:?}", tally(&rows));
 }

@@ -230,8 +230,11 @@ pub trait Machine: Sized {
         }
     }
 
-    /// A request is answered at `now`.
+    /// A request is answered at `now`. One that was overdue by then has timed out, whatever has been looked at by now.
     fn answer(&mut self, slot: Slot, now: RunTime, message: &Message<'_>) {
+        if self.table().request(slot).is_some_and(|request| request.waits && request.deadline <= now) {
+            self.lapse(slot, now, None);
+        }
         let Some(request) = self.release(slot) else { return };
         let at = request.connection;
         self.table_mut().finish(request.answered(now, message));
@@ -294,25 +297,32 @@ pub trait Machine: Sized {
         }
     }
 
-    /// Records a timeout. What was written is kept for a while, so that a late answer is known as such.
+    /// Records a timeout, and lets the connection be idle that has nothing else to do.
     fn expire(&mut self, slot: Slot, now: RunTime, reason: Option<Reason>) {
+        if let Some(at) = self.lapse(slot, now, reason) {
+            self.settle(at, now);
+        }
+    }
+
+    /// Records a timeout. What was written is kept for a while, so that a late answer is known as such. Returns the connection.
+    fn lapse(&mut self, slot: Slot, now: RunTime, reason: Option<Reason>) -> Option<Slot> {
         let table = self.table_mut();
         table.requests.unlink(&mut table.waiting, slot);
-        let Some(request) = table.requests.get_mut(slot) else { return };
+        let request = table.requests.get_mut(slot)?;
         request.waits = false;
         let (at, row) = (request.connection, request.row.clone());
-        let connection = table.connections.get_mut(at);
         if request.stage == Stage::Outstanding {
             request.stage = Stage::Lingering;
             request.deadline = now + table.config.linger;
-            connection.into_iter().for_each(|it| table.requests.unlink(&mut it.outstanding, slot));
+            table.unlink_written(at, slot);
             table.requests.append(&mut table.lingering, slot);
         } else {
+            let connection = table.connections.get_mut(at);
             connection.into_iter().for_each(|it| table.requests.unlink(&mut it.queue, slot));
             table.requests.remove(slot);
         }
         table.finish(Outcome { status: Status::Timeout, reason, ..row });
-        self.settle(at, now);
+        Some(at)
     }
 
     /// The rows finished since the caller last emptied it.
@@ -328,6 +338,11 @@ pub trait Machine: Sized {
     /// Whether a connection is on its way up, so that what comes next should not wait.
     fn is_opening_any(&self) -> bool {
         self.table().is_opening_any()
+    }
+
+    /// Whether answers to several queries may come on one connection, and so be read as one.
+    fn is_crowded_any(&self) -> bool {
+        self.table().is_crowded_any()
     }
 
     /// The accounts of queries.

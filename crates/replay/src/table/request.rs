@@ -46,7 +46,6 @@ impl<R: Default> Request<R> {
     /// A query that is due, on no connection.
     pub fn new(query: Query, route: Route) -> Self {
         let mut row = Outcome::unfinished(&query);
-        row.client = route.source.unwrap_or(query.client);
         row.server = route.server;
         Self::blank(row, query.wire, query.client, route)
     }
@@ -54,8 +53,7 @@ impl<R: Default> Request<R> {
     /// A query whose answer over UDP was truncated, to be asked over TCP as of the same moment.
     pub fn fallback(pending: Pending) -> Self {
         let client = pending.client;
-        let source = pending.set_source.then_some(client);
-        let route = Route { socket: pending.socket, source, server: pending.server };
+        let route = Route { socket: pending.socket, source: pending.source, server: pending.server };
         let mut row = pending.outcome(Status::Timeout, None);
         row.transport = Transport::Tcp;
         row.fell_back = true;

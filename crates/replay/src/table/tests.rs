@@ -2,8 +2,8 @@
 
 use ldplayer_core::{Query, Reason, RunTime, Status, Transport};
 
-use super::{Config, Machine, Policy};
-use crate::connections::Connections;
+use super::{Config, End, Machine, Policy};
+use crate::connections::{Action, Connections};
 use crate::route::{Route, SocketKey};
 use crate::test::query;
 
@@ -16,6 +16,59 @@ fn machine() -> Connections {
 fn take(machine: &mut Connections, number: u64) {
     let route = Route { socket: SocketKey::Own(0), source: None, server: "192.0.2.1:53".parse().unwrap() };
     machine.handle_query(RunTime(0), Query { transport: Transport::Tcp, ..query(number, 0) }, route);
+}
+
+#[test]
+fn several_answers_to_come_on_one_connection_are_known_as_long_as_they_are() {
+    let mut machine = machine();
+    [1, 2].into_iter().for_each(|number| take(&mut machine, number));
+    let Some(Action::Open(at)) = machine.poll_action() else { panic!("a connection is wanted") };
+    machine.handle_opening(at, RunTime(1));
+    machine.handle_opened(at, RunTime(2), 1_024);
+    assert!(!machine.is_crowded_any(), "nothing is written");
+    let mut written = Vec::new();
+    machine.compose(at, RunTime(3), &mut written);
+    assert!(machine.is_crowded_any());
+    // Answers each, as they were framed.
+    let mut answers: Vec<Vec<u8>> = written.chunks(written.len() / 2).map(<[u8]>::to_vec).collect();
+    answers.iter_mut().for_each(|answer| answer[4] |= 0x80);
+    machine.handle_input(at, RunTime(4), &answers[0]);
+    assert!(!machine.is_crowded_any(), "one is left");
+    take(&mut machine, 3);
+    machine.compose(at, RunTime(5), &mut written);
+    assert!(machine.is_crowded_any());
+    machine.handle_closed(at, RunTime(6), End::Reset);
+    assert!(!machine.is_crowded_any(), "the connection is gone, and its queries wait for another");
+    assert_eq!(machine.outstanding(), 2);
+}
+
+#[test]
+fn a_timeout_leaves_one_answer_to_come() {
+    let mut machine = machine();
+    [1, 2].into_iter().for_each(|number| take(&mut machine, number));
+    let Some(Action::Open(at)) = machine.poll_action() else { panic!("a connection is wanted") };
+    machine.handle_opening(at, RunTime(1));
+    machine.handle_opened(at, RunTime(2), 1_024);
+    machine.compose(at, RunTime(3), &mut Vec::new());
+    assert!(machine.is_crowded_any());
+    machine.handle_timeout(RunTime(1_001));
+    assert!(!machine.is_crowded_any());
+}
+
+#[test]
+fn an_answer_after_its_deadline_is_late_whenever_timeouts_are_looked_at() {
+    let mut machine = machine();
+    take(&mut machine, 1);
+    let Some(Action::Open(at)) = machine.poll_action() else { panic!("a connection is wanted") };
+    machine.handle_opening(at, RunTime(0));
+    machine.handle_opened(at, RunTime(2), 1_024);
+    let mut written = Vec::new();
+    machine.compose(at, RunTime(3), &mut written);
+    written[4] |= 0x80;
+    machine.handle_input(at, RunTime(1_000), &written);
+    let rows: Vec<_> = machine.outcomes().drain(..).map(|row| (row.index, row.status)).collect();
+    assert_eq!(rows, [(1, Status::Timeout), (1, Status::Late)]);
+    assert_eq!(machine.outstanding(), 0);
 }
 
 #[test]

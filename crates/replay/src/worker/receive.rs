@@ -5,6 +5,7 @@ use std::io;
 use ldplayer_core::RunTime;
 use ldplayer_net::clock;
 use ldplayer_net::pace::Wait;
+use ldplayer_net::poll::EVENTS;
 use ldplayer_net::udp::BATCH;
 
 use super::hand_over::{FLUSH_AT_LEAST, FLUSH_EVERY};
@@ -16,15 +17,68 @@ use crate::udp::Arrival;
 
 /// How long a worker without a query waits before it looks at its feed again, in nanoseconds.
 const FEED_EVERY: i64 = 200_000;
-/// Datagrams taken at once while a query is soon due, so that it is not held up.
+/// Datagrams taken at once while a query is soon due, so that it is not held up; more where more queries have just left.
 const SMALL_RECEIVE: usize = 8;
 /// Sleeps up to this long, in nanoseconds, do not end when an answer comes: it waits with the kernel's stamp until the next
 /// query is sent, and costs no wake-up of its own.
 const DOZE: i64 = 1_000_000;
 
+/// What a read brought.
+struct Came {
+    /// Datagrams, or 1 for something else.
+    count: usize,
+    /// When the first of the datagrams arrived.
+    oldest: RunTime,
+}
+
+impl Came {
+    const NOTHING: Self = Self { count: 0, oldest: RunTime(i64::MAX) };
+}
+
 impl Worker<'_> {
-    /// Waits for the next thing to do and takes what arrives. Returns how many datagrams came.
-    pub(super) fn rest(&mut self, busy: bool) -> io::Result<usize> {
+    /// Ends what is overdue at `now`, after a look at all that had come by then: this thread may not have run for a while, or
+    /// may have had more to send than to read. Returns how much came.
+    pub(super) fn end_overdue(&mut self, now: RunTime) -> io::Result<usize> {
+        if self.transports.poll_timeout().is_none_or(|deadline| deadline > now) {
+            return Ok(0);
+        }
+        let received = self.read_until(now)?;
+        self.transports.handle_timeout(now);
+        Ok(received)
+    }
+
+    /// Reads until nothing is left that had come by `until`. What comes meanwhile does not keep it: that is later.
+    fn read_until(&mut self, until: RunTime) -> io::Result<usize> {
+        let mut received = 0;
+        loop {
+            let ready = self.sockets.wait(0)?;
+            let mut may_be_more = ready == EVENTS;
+            let mut oldest = RunTime(i64::MAX);
+            for number in 0..ready {
+                let came = self.read(number, BATCH);
+                received += came.count;
+                may_be_more |= came.count == BATCH;
+                oldest = oldest.min(came.oldest);
+            }
+            if !may_be_more || oldest > until {
+                return Ok(received);
+            }
+        }
+    }
+
+    /// How many datagrams are read before the next query is seen to, when that is due in `left` nanoseconds: at least as many
+    /// as have just been `sent`, so that answers do not pile up.
+    const fn most_at_once(&self, left: i64, sent: usize) -> usize {
+        let is_soon = 0 < left && left < SOON && !self.settings.fast;
+        match (is_soon, sent > SMALL_RECEIVE) {
+            (true, true) => sent,
+            (true, false) => SMALL_RECEIVE,
+            (false, _) => usize::MAX,
+        }
+    }
+
+    /// Waits for the next thing to do and takes what arrives, after `sent` queries have left. Returns how much came.
+    pub(super) fn rest(&mut self, sent: usize, busy: bool) -> io::Result<usize> {
         let now = self.now();
         let due = self.peek(now);
         let due = due.filter(|_| !self.settings.fast || self.has_window());
@@ -37,19 +91,19 @@ impl Worker<'_> {
             None => i64::MAX,
         };
         let other = self.other_deadline(now);
-        let limit = if due.saturating_sub(now.0) < SOON && !self.settings.fast { SMALL_RECEIVE } else { BATCH };
+        let most = self.most_at_once(due.saturating_sub(now.0), sent);
         let timeout = match self.pace.wait(now.0, due.min(other)) {
             Wait::Spin => 0,
             Wait::Sleep(_) if busy || due <= now.0 => 0,
             Wait::Sleep(ns) => ns,
         };
-        let is_opening_any = self.transports.is_opening_any();
-        if (1..=DOZE).contains(&timeout) && !is_opening_any {
+        let may_look_away = !self.transports.is_attentive();
+        if (1..=DOZE).contains(&timeout) && may_look_away {
             clock::sleep_until(self.origin + now.0 + timeout);
             self.woke(now.0 + timeout, due < other);
             return Ok(0);
         }
-        let nap = self.nap().filter(|&nap| nap < timeout && !is_opening_any && !self.napped);
+        let nap = self.nap().filter(|&nap| nap < timeout && may_look_away && !self.napped);
         self.napped = nap.is_some();
         if let Some(nap) = nap {
             clock::sleep_until(self.origin + now.0 + nap);
@@ -57,7 +111,18 @@ impl Worker<'_> {
         }
         let ready = self.sockets.wait(timeout)?;
         self.woke(now.0 + timeout, timeout > 0 && ready == 0 && due < other);
-        Ok((0..ready).map(|number| self.read(number, limit)).sum())
+        Ok(self.read_ready(ready, most))
+    }
+
+    /// Reads the sockets that are ready, and `most` datagrams altogether. Connections are always read: they are told once.
+    fn read_ready(&mut self, ready: usize, most: usize) -> usize {
+        self.turn = self.turn.wrapping_add(1);
+        let mut received = 0;
+        for number in 0..ready {
+            let number = (number + self.turn) % ready;
+            received += self.read(number, most.saturating_sub(received).min(BATCH)).count;
+        }
+        received
     }
 
     /// Lets the pace learn from a sleep that only its own end ended.
@@ -77,33 +142,38 @@ impl Worker<'_> {
         timeout.min(flush).min(feed)
     }
 
-    /// Takes what has come for a socket that is ready.
-    fn read(&mut self, number: usize, limit: usize) -> usize {
+    /// Takes what has come for a socket that is ready: up to `limit` datagrams, or all that is there of a connection.
+    fn read(&mut self, number: usize, limit: usize) -> Came {
         let ready = self.sockets.ready(number);
         if Streams::is_ours(ready.token) {
             self.transports.streams.handle_ready(&ready);
-            return 1;
+            return Came { count: 1, ..Came::NOTHING };
         }
         let (key, carries, socket) = self.sockets.at(ready.token);
         if ready.error {
             self.fetch_errors(key, carries);
-            return 1;
+            return Came { count: 1, ..Came::NOTHING };
+        }
+        if limit == 0 {
+            return Came::NOTHING;
         }
         // An error of a connected socket is told by the error queue, too, and wakes the worker again.
-        let Ok(count) = self.receive.receive(socket, limit) else { return 0 };
+        let Ok(count) = self.receive.receive(socket, limit) else { return Came::NOTHING };
         let offset = clock::realtime_offset_ns();
         let arrived = clock::monotonic_ns();
+        let mut oldest = i64::MAX;
         for received in self.receive.iter() {
             let Some(peer) = received.peer else { continue };
-            let at = received.stamp_ns.map_or(arrived, |stamp| (stamp - offset).min(arrived));
-            let at = RunTime(at - self.origin);
+            let at = received.stamp_ns.map_or(arrived, |stamp| (stamp - offset).min(arrived)) - self.origin;
+            oldest = oldest.min(at);
+            let at = RunTime(at);
             let arrival = Arrival { socket: key, peer, local: received.local, at, octets: received.octets };
             match carries {
                 Carries::Dns => self.transports.udp.handle_datagram(&arrival),
                 Carries::Quic(_) => self.transports.quic.handle_datagram(&arrival),
             }
         }
-        count
+        Came { count, oldest: RunTime(oldest) }
     }
 
     pub(super) fn fetch_errors(&mut self, key: SocketKey, carries: Carries) {

@@ -83,9 +83,11 @@ impl Transports {
         self.udp.outstanding() + self.streams.machine.outstanding() + self.quic.outstanding()
     }
 
-    /// Whether a connection is on its way up, so that what comes next should not wait.
-    pub fn is_opening_any(&self) -> bool {
-        self.streams.machine.is_opening_any() || self.quic.is_opening_any()
+    /// Whether what comes next has to be seen to as it comes: a connection is on its way up, or has several answers to come,
+    /// which in one read would all have the stamp of the last. (Datagrams of QUIC keep theirs until they are read.)
+    pub fn is_attentive(&self) -> bool {
+        let streams = &self.streams.machine;
+        streams.is_opening_any() || streams.is_crowded_any() || self.quic.is_opening_any()
     }
 
     /// The accounts of queries.

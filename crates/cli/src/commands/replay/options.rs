@@ -303,7 +303,14 @@ fn sources(args: &Args) -> Result<Sources, Failure> {
             "--sources original: the clients' addresses are not local here; add --start-server COMMAND, or run all of \
              it in a namespace: ldplayer testbed run -- COMMAND"
         ))),
-        Some(sources) => Ok(sources.clone()),
+        Some(sources) => match sources.not_local() {
+            Some(address) => Err(Failure::environment(anyhow::anyhow!(
+                "--sources {}: {address} is not an address of this host; name addresses that it has (see `ip address`), add \
+                 --start-server COMMAND, or run all of it in a namespace: ldplayer testbed run -- COMMAND",
+                describe_sources(sources)
+            ))),
+            None => Ok(sources.clone()),
+        },
     }
 }
 
