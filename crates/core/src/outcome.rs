@@ -80,8 +80,8 @@ impl fmt::Display for Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Reason {
-    /// The transaction has no query message and none could be built.
-    NoQuery,
+    /// It was to go to the server that it was recorded for, and that is not known.
+    NoServer,
     /// The transport is not available in this run.
     Transport,
     /// The run ended (interrupted, or `--stop`) before it was due.
@@ -139,7 +139,7 @@ pub enum Reason {
 impl Reason {
     /// Every reason, in the order of their discriminants.
     pub const ALL: [Self; 27] = [
-        Self::NoQuery,
+        Self::NoServer,
         Self::Transport,
         Self::Interrupted,
         Self::SendError,
@@ -171,7 +171,7 @@ impl Reason {
     /// The word used in the run directory.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::NoQuery => "no_query",
+            Self::NoServer => "no_server",
             Self::Transport => "transport_not_available",
             Self::Interrupted => "interrupted",
             Self::SendError => "send_error",

@@ -73,7 +73,6 @@ pub struct Opening {
 /// The machine of one worker.
 pub struct Connections {
     table: ConnectionTable<Own, ()>,
-    servers: Vec<SocketAddr>,
     actions: VecDeque<Action>,
     /// What the peers of closed connections are still to be told.
     close_notify: Vec<(Slot, Vec<u8>)>,
@@ -88,7 +87,6 @@ impl Connections {
     pub fn new(config: Config, tls: Option<TlsClient>) -> Self {
         Self {
             table: ConnectionTable::new(config),
-            servers: Vec::new(),
             actions: VecDeque::new(),
             close_notify: Vec::new(),
             tls,
@@ -112,7 +110,7 @@ impl Connections {
     /// How to open a connection; `None` when it is gone.
     pub fn opening(&self, at: Slot) -> Option<Opening> {
         let connection = self.table.connection(at).filter(|connection| connection.state() == State::Wanted)?;
-        let server = *self.servers.get(usize::from(connection.own.server))?;
+        let server = self.table.server(connection);
         let Policy { nagle, fast_open, .. } = *self.table.policy(connection.class);
         Some(Opening { source: connection.source, server, nagle, fast_open })
     }
@@ -214,14 +212,6 @@ impl Connections {
         } else {
             self.requeue_all(at, now, end, reason);
         }
-    }
-
-    /// The place of a server among those known.
-    fn place_of(&mut self, server: SocketAddr) -> usize {
-        self.servers.iter().position(|&known| known == server).unwrap_or_else(|| {
-            self.servers.push(server);
-            self.servers.len() - 1
-        })
     }
 
     /// Tells the worker once that there is something to write.
@@ -337,7 +327,7 @@ impl Connections {
         self.table.finish(Outcome {
             client: connection.client,
             client_port: connection.port,
-            server: self.servers[usize::from(connection.own.server)],
+            server: self.table.server(connection),
             transport: connection.transport,
             connection: Some(connection.number),
             intended: now,
@@ -365,7 +355,7 @@ impl Machine for Connections {
 
     fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, route: &Route) -> Result<Slot, Reason> {
         let spread = self.table.next_number().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let own = Own::new(self.place_of(route.server), (self.table.seed() ^ spread >> 48) as u16);
+        let own = Own::new((self.table.seed() ^ spread >> 48) as u16);
         let at = self.table.open(now, key, class, route.source, own);
         self.actions.push_back(Action::Open(at));
         Ok(at)

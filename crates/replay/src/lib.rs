@@ -26,6 +26,7 @@ mod sockets;
 mod stage;
 mod streams;
 mod table;
+mod targets;
 #[cfg(test)]
 mod test;
 mod udp;
@@ -37,8 +38,9 @@ pub use doh::{BadPath, DohMethod, DohSettings, HTTPS_PORT};
 pub use engine::{Drain, Ended, Feed, LinkError, Ready, ReplayError, RunStart, prepare, run};
 pub use ldplayer_net::pace::{Precision, UnknownPrecision};
 pub use monitor::{Gauge, Monitor};
-pub use route::{Route, Router, SHARED_SOCKETS, Servers, SocketKey, Sources};
+pub use route::{Route, Router, SHARED_SOCKETS, SocketKey, Sources};
 pub use settings::Settings;
 pub use table::ConnectionCounts;
+pub use targets::{BadMapping, Mapping, Ports, Targets};
 pub use udp::{Arrival, Transmit, Udp, UdpConfig};
 pub use worker::WorkerEnd;

@@ -214,6 +214,7 @@ impl Quic {
     /// Takes the datagrams that a connection has to send.
     fn collect(&mut self, at: Slot, now: RunTime) {
         let instant = self.instant(now);
+        let Some(server) = self.table.connection(at).map(|connection| self.table.server(connection)) else { return };
         let Some(connection) = self.table.connection_mut(at) else { return };
         loop {
             let mut octets = self.spares.pop().unwrap_or_default();
@@ -223,7 +224,7 @@ impl Quic {
             };
             octets.truncate(transmit.size);
             let (number, socket) = (connection.number, connection.own.socket);
-            let (source, server) = (connection.source, connection.own.server);
+            let source = connection.source;
             self.outgoing.push_back(Outgoing { at, number, socket, source, server, octets });
         }
     }
@@ -371,7 +372,7 @@ impl Machine for Quic {
     }
 
     fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, route: &Route) -> Result<Slot, Reason> {
-        let (client, transport) = key;
+        let Key { client, transport, .. } = key;
         let instant = self.instant(now);
         let tls = tls_of(&self.doq, &self.doh3, transport).ok_or(Reason::Transport)?;
         let Policy { resumption, early_data, .. } = *self.table.policy(class);
@@ -380,7 +381,6 @@ impl Machine for Quic {
         let own = Own {
             may_be_early: early_data,
             socket: route.socket,
-            server: route.server,
             was_checked: false,
             is_full: false,
             is_leaving: false,

@@ -7,8 +7,12 @@ use ldplayer_core::shard::client_hash;
 use ldplayer_core::{Cidr, Query, Reason};
 use ldplayer_net::udp::is_local;
 
-/// Sockets that the clients of one family share. Each has 65,536 query IDs, so this bounds what can be outstanding.
-pub const SHARED_SOCKETS: u32 = 16;
+use crate::targets::{Directory, Ports, Targets};
+
+/// Sockets that the clients of one family share in a worker, each client always the same one. A server that parts its clients
+/// by address and port (SO_REUSEPORT) sees so many of them at least, even where all have one address. Each socket has 65,536
+/// query IDs, so this bounds what can be outstanding, too. A power of two.
+pub const SHARED_SOCKETS: u32 = 32;
 
 /// How emulated clients get their addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,30 +44,6 @@ impl Sources {
     }
 }
 
-/// The servers asked: one for each address family at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Servers {
-    /// Asked by IPv4 clients.
-    pub v4: Option<SocketAddr>,
-    /// Asked by IPv6 clients.
-    pub v6: Option<SocketAddr>,
-}
-
-impl Servers {
-    /// The server of the client's family, or the only one there is.
-    fn of(self, family_of: IpAddr) -> Option<SocketAddr> {
-        match family_of {
-            IpAddr::V4(_) => self.v4.or(self.v6),
-            IpAddr::V6(_) => self.v6.or(self.v4),
-        }
-    }
-
-    /// The server of just this family.
-    fn same_family(self, family_of: IpAddr) -> Option<SocketAddr> {
-        self.of(family_of).filter(|server| server.is_ipv4() == family_of.is_ipv4())
-    }
-}
-
 /// A socket of the worker by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SocketKey {
@@ -74,11 +54,21 @@ pub enum SocketKey {
         /// From 0 to [`SHARED_SOCKETS`].
         number: u32,
     },
-    /// The socket of one client.
+    /// The socket of one client for one family.
     Own(u32),
 }
 
 impl SocketKey {
+    /// The shared socket of a client for servers of this one's family.
+    fn shared(client: IpAddr, server: SocketAddr) -> Self {
+        Self::Shared { v6: server.is_ipv6(), number: client_hash(client) as u32 % SHARED_SOCKETS }
+    }
+
+    /// The socket of a client alone, by its number among the clients, for servers of this one's family.
+    fn own(client: u32, server: SocketAddr) -> Self {
+        Self::Own(client * 2 + u32::from(server.is_ipv6()))
+    }
+
     /// A number that no other socket of the worker has.
     pub fn index(self) -> u32 {
         match self {
@@ -103,55 +93,49 @@ pub struct Route {
 #[derive(Debug)]
 pub struct Router {
     sources: Sources,
-    servers: Servers,
+    directory: Directory,
     max_sockets: u32,
     clients: HashMap<IpAddr, u32, foldhash::fast::FixedState>,
 }
 
 impl Router {
     /// A router for one worker. Clients beyond `max_sockets` share a socket each with an earlier one, always the same.
-    pub fn new(sources: Sources, servers: Servers, max_sockets: u32) -> Self {
-        Self { sources, servers, max_sockets: max_sockets.max(1), clients: HashMap::default() }
+    pub fn new(sources: Sources, targets: &Targets, ports: Ports, max_sockets: u32) -> Self {
+        let directory = Directory::new(targets, ports);
+        Self { sources, directory, max_sockets: max_sockets.max(1), clients: HashMap::default() }
     }
 
     /// The route of a query.
     ///
     /// # Errors
-    /// Why there is none: no server of the family, or no source address.
+    /// Why there is none: no server, or none of the family, or no source address.
     pub fn route(&mut self, query: &Query) -> Result<Route, Reason> {
+        let server = self.directory.server(query)?;
+        let shared = |source| Route { socket: SocketKey::shared(query.client, server), source, server };
         match &self.sources {
-            Sources::Original => original(query.client, self.servers),
+            Sources::Original => original(query.client, server).map(shared),
             Sources::Pool(pool) => {
-                let server = self.servers.of(query.client).ok_or(Reason::Family)?;
                 let source = pick(pool, query.client, server).ok_or(Reason::NoSource)?;
-                shared(source, Some(server))
+                Ok(shared(Some(source)))
             }
             Sources::Ports => {
-                let server = self.servers.of(query.client).ok_or(Reason::Family)?;
                 let next = self.clients.len() as u32 % self.max_sockets;
                 let client = *self.clients.entry(query.client).or_insert(next);
-                Ok(Route { socket: SocketKey::Own(client), source: None, server })
+                Ok(Route { socket: SocketKey::own(client, server), source: None, server })
             }
         }
     }
 }
 
-/// The client's own address. One that only stands for "this host", as in a file of queries, reaches no other host: the
-/// kernel chooses in its place.
-fn original(client: IpAddr, servers: Servers) -> Result<Route, Reason> {
-    let server = servers.same_family(client);
-    let stays_here = server.is_some_and(|server| server.ip().is_loopback());
+/// The client's own address, to be set. One that only stands for "this host", as in a file of queries, reaches no other host:
+/// the kernel chooses in its place.
+fn original(client: IpAddr, server: SocketAddr) -> Result<Option<IpAddr>, Reason> {
+    let is_of_family = server.is_ipv4() == client.is_ipv4();
+    let stays_here = is_of_family && server.ip().is_loopback();
     if client.is_unspecified() || (client.is_loopback() && !stays_here) {
-        let server = servers.of(client).ok_or(Reason::Family)?;
-        return Ok(Route { socket: SocketKey::Shared { v6: server.is_ipv6(), number: 0 }, source: None, server });
+        return Ok(None);
     }
-    shared(client, server)
-}
-
-fn shared(source: IpAddr, server: Option<SocketAddr>) -> Result<Route, Reason> {
-    let server = server.ok_or(Reason::Family)?;
-    let socket = SocketKey::Shared { v6: server.is_ipv6(), number: 0 };
-    Ok(Route { socket, source: Some(source), server })
+    is_of_family.then_some(Some(client)).ok_or(Reason::Family)
 }
 
 /// The address of the pool that belongs to `client`, of the server's family.
@@ -187,13 +171,14 @@ mod tests {
         }
     }
 
-    fn servers(v4: Option<&str>, v6: Option<&str>) -> Servers {
-        Servers { v4: v4.map(|s| s.parse().unwrap()), v6: v6.map(|s| s.parse().unwrap()) }
+    fn router(sources: Sources, servers: &[&str], max_sockets: u32) -> Router {
+        let targets = Targets::Fixed(servers.iter().map(|server| server.parse().unwrap()).collect());
+        Router::new(sources, &targets, Ports { tls: 853, doh: 443 }, max_sockets)
     }
 
     #[test]
     fn original_clients_keep_address_and_family() {
-        let mut router = Router::new(Sources::Original, servers(Some("127.0.0.1:53"), None), 1_000);
+        let mut router = router(Sources::Original, &["127.0.0.1:53"], 1_000);
         let route = router.route(&query("198.51.100.7")).unwrap();
         assert_eq!(route.source, Some("198.51.100.7".parse().unwrap()));
         assert_eq!(router.route(&query("2001:db8::7")), Err(Reason::Family));
@@ -201,7 +186,7 @@ mod tests {
 
     #[test]
     fn every_client_has_one_port_of_its_own() {
-        let mut router = Router::new(Sources::Ports, servers(Some("127.0.0.1:53"), None), 1_000);
+        let mut router = router(Sources::Ports, &["127.0.0.1:53"], 1_000);
         let mut socket = |client| router.route(&query(client)).unwrap().socket;
         let (a, b) = (socket("198.51.100.7"), socket("2001:db8::7"));
         assert_ne!(a, b);
@@ -211,7 +196,7 @@ mod tests {
     #[test]
     fn a_client_gets_one_address_of_the_pool() {
         let pool: Vec<Cidr> = ["127.0.1.0/24", "::2", "127.0.3.0/24"].map(|a| a.parse().unwrap()).to_vec();
-        let mut router = Router::new(Sources::Pool(pool.clone()), servers(Some("127.0.0.1:53"), None), 1_000);
+        let mut router = router(Sources::Pool(pool.clone()), &["127.0.0.1:53"], 1_000);
         for client in ["198.51.100.7", "198.51.100.8", "2001:db8::1", "2001:db8::2"] {
             let source = router.route(&query(client)).unwrap().source.unwrap();
             assert!(source.is_ipv4() && pool.iter().any(|block| block.contains(source)));
@@ -221,15 +206,15 @@ mod tests {
 
     #[test]
     fn a_loopback_client_goes_to_other_hosts_from_the_address_that_the_kernel_chooses() {
-        let route = |client: &str, v4, v6| {
+        let route = |client: &str, server| {
             let query = query(client);
-            Router::new(Sources::Original, servers(v4, v6), 1).route(&query).map(|route| route.source)
+            router(Sources::Original, &[server], 1).route(&query).map(|route| route.source)
         };
-        assert_eq!(route("127.0.0.1", Some("192.0.2.1:53"), None), Ok(None));
-        assert_eq!(route("127.0.0.1", None, Some("[2001:db8::1]:53")), Ok(None));
-        assert_eq!(route("::", None, Some("[::1]:53")), Ok(None));
-        assert_eq!(route("127.0.0.1", Some("127.0.0.2:53"), None), Ok(Some("127.0.0.1".parse().unwrap())));
-        assert_eq!(route("192.0.2.9", None, Some("[2001:db8::1]:53")), Err(Reason::Family));
+        assert_eq!(route("127.0.0.1", "192.0.2.1:53"), Ok(None));
+        assert_eq!(route("127.0.0.1", "[2001:db8::1]:53"), Ok(None));
+        assert_eq!(route("::", "[::1]:53"), Ok(None));
+        assert_eq!(route("127.0.0.1", "127.0.0.2:53"), Ok(Some("127.0.0.1".parse().unwrap())));
+        assert_eq!(route("192.0.2.9", "[2001:db8::1]:53"), Err(Reason::Family));
     }
 
     #[test]
@@ -252,11 +237,34 @@ mod tests {
 
     #[test]
     fn clients_beyond_the_limit_share_a_socket_for_good() {
-        let mut router = Router::new(Sources::Ports, servers(Some("127.0.0.1:53"), None), 2);
+        let mut router = router(Sources::Ports, &["127.0.0.1:53"], 2);
         let mut socket = |client| router.route(&query(client)).unwrap().socket;
         let (a, b, c) = (socket("192.0.2.1"), socket("192.0.2.2"), socket("192.0.2.3"));
         assert!(a != b && a == c);
         assert_eq!(socket("192.0.2.3"), c);
+    }
+
+    #[test]
+    fn clients_of_one_address_are_spread_over_all_shared_sockets_and_keep_theirs() {
+        let mut router = router(Sources::Pool(vec!["127.0.0.1".parse().unwrap()]), &["127.0.0.1:53"], 1);
+        let mut counts = std::collections::HashMap::new();
+        for host in 0..3_200_u32 {
+            let client = std::net::Ipv4Addr::from_bits(0x0a00_0000 + host).to_string();
+            let socket = router.route(&query(&client)).unwrap().socket;
+            assert_eq!(router.route(&query(&client)).unwrap().socket, socket);
+            *counts.entry(socket).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), SHARED_SOCKETS as usize);
+        assert!(counts.values().all(|count| (50..150).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_client_of_both_families_of_servers_has_a_socket_for_each() {
+        let targets = Targets::Recorded(vec!["192.0.2.2=::1".parse().unwrap()]);
+        let mut router = Router::new(Sources::Ports, &targets, Ports { tls: 853, doh: 443 }, 10);
+        let mapped = Query { server: "192.0.2.2:53".parse().unwrap(), ..query("198.51.100.7") };
+        let [v4, v6] = [query("198.51.100.7"), mapped].map(|query| router.route(&query).unwrap());
+        assert!(v4.socket != v6.socket && v6.server.is_ipv6() && v4.server.is_ipv4());
     }
 
     #[test]

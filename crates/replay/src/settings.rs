@@ -2,8 +2,9 @@
 
 use crate::connections::TlsSettings;
 use crate::doh::DohSettings;
-use crate::route::{Servers, Sources};
+use crate::route::Sources;
 use crate::table::Policy;
+use crate::targets::{Ports, Targets};
 use ldplayer_net::pace::Precision;
 
 /// The options of a replay, resolved.
@@ -12,7 +13,7 @@ pub struct Settings {
     /// How clients get their addresses.
     pub sources: Sources,
     /// The servers asked.
-    pub servers: Servers,
+    pub targets: Targets,
     /// Worker threads.
     pub workers: usize,
     /// Core of each worker; empty leaves them to the scheduler.
@@ -43,4 +44,11 @@ pub struct Settings {
     pub doh: DohSettings,
     /// Seed of every random choice.
     pub seed: u64,
+}
+
+impl Settings {
+    /// The ports of the servers for DNS in encryption.
+    pub const fn ports(&self) -> Ports {
+        Ports { tls: self.tls_port, doh: self.doh_port }
+    }
 }

@@ -8,6 +8,7 @@ use ldplayer_net::poll::{Poll, Ready};
 use ldplayer_net::udp::{UdpOptions, UdpSocket};
 
 use crate::route::{SocketKey, Sources};
+use crate::targets::Targets;
 
 /// Kernel buffers of a socket that many clients share.
 const SHARED_BUFFER: usize = 16 << 20;
@@ -26,6 +27,7 @@ pub enum Carries {
 /// Open sockets by key and use.
 pub struct Sockets {
     sources: Sources,
+    targets: Targets,
     poll: Poll,
     open: Vec<(SocketKey, Carries, UdpSocket)>,
     by_key: HashMap<(SocketKey, Carries), usize, foldhash::fast::FixedState>,
@@ -37,11 +39,19 @@ impl Sockets {
     ///
     /// # Errors
     /// When the process is out of file descriptors.
-    pub fn new(sources: Sources) -> io::Result<Self> {
-        Ok(Self { sources, poll: Poll::new()?, open: Vec::new(), by_key: HashMap::default(), ready: Vec::new() })
+    pub fn new(sources: Sources, targets: Targets) -> io::Result<Self> {
+        Ok(Self {
+            sources,
+            targets,
+            poll: Poll::new()?,
+            open: Vec::new(),
+            by_key: HashMap::default(),
+            ready: Vec::new(),
+        })
     }
 
-    /// The socket of `key`, opened when it is the first time; one with a single source address is connected to `server`.
+    /// The socket of `key`, opened when it is the first time; one with a single source
+    /// address is connected to `server` where nobody asks another one of its family.
     ///
     /// # Errors
     /// What the kernel refused: out of descriptors, ports or addresses.
@@ -95,11 +105,13 @@ impl Sockets {
     }
 
     fn open(&mut self, key: SocketKey, carries: Carries, server: SocketAddr) -> io::Result<usize> {
+        let is_only = self.targets.only(server.is_ipv6()).is_some();
         let socket = match key {
-            SocketKey::Own(_) => open_connected(any_address(server), OWN_BUFFER, server)?,
-            SocketKey::Shared { .. } => match self.sources.only(server.is_ipv6()) {
+            SocketKey::Own(_) if is_only => open_connected(any_address(server), OWN_BUFFER, server)?,
+            SocketKey::Own(_) => open_unconnected(server, OWN_BUFFER, false)?,
+            SocketKey::Shared { .. } => match self.sources.only(server.is_ipv6()).filter(|_| is_only) {
                 Some(address) => open_connected(SocketAddr::new(address, 0), SHARED_BUFFER, server)?,
-                None => open_shared(server)?,
+                None => open_unconnected(server, SHARED_BUFFER, true)?,
             },
         };
         let at = self.open.len();
@@ -118,10 +130,10 @@ fn open_connected(bind: SocketAddr, buffer: usize, server: SocketAddr) -> io::Re
     Ok(socket)
 }
 
-/// A socket of many addresses.
-fn open_shared(server: SocketAddr) -> io::Result<UdpSocket> {
+/// A socket of many servers, and of many addresses where those are told with each datagram.
+fn open_unconnected(server: SocketAddr, buffer: usize, packet_info: bool) -> io::Result<UdpSocket> {
     let bind = any_address(server);
-    UdpSocket::open(&UdpOptions { bind, buffer: SHARED_BUFFER, freebind: true, packet_info: true })
+    UdpSocket::open(&UdpOptions { bind, buffer, freebind: packet_info, packet_info })
 }
 
 fn any_address(server: SocketAddr) -> SocketAddr {

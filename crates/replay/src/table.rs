@@ -14,11 +14,12 @@ mod connection;
 mod counts;
 mod machine;
 mod request;
+mod servers;
 #[cfg(test)]
 mod tests;
 mod timeouts;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use hashbrown::HashMap;
 pub use ldplayer_core::Policy;
@@ -29,6 +30,7 @@ pub use self::connection::{Connection, State, Terms};
 pub use self::counts::ConnectionCounts;
 pub use self::machine::Machine;
 pub use self::request::Request;
+use self::servers::Servers;
 use crate::counts::Counts;
 use crate::matching::repeats_question;
 use crate::slab::{List, Slab, Slot};
@@ -87,7 +89,15 @@ impl Class {
 }
 
 /// Which client uses a connection, and for what.
-pub type Key = (IpAddr, Transport);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The client as recorded.
+    pub client: IpAddr,
+    /// What is spoken.
+    pub transport: Transport,
+    /// The number of the server.
+    pub server: u32,
+}
 
 /// The requests and connections of a machine, to which it adds `R` and `C`.
 ///
@@ -98,7 +108,7 @@ pub type Key = (IpAddr, Transport);
 /// - A request that waits is on the list of those that time out, which is sorted by deadline, as all have one timeout.
 /// - A connection that is opening, in a handshake or idle is on the list of its state, sorted by when the state began.
 ///   So nothing that [`Terms::server_idle_timeout`] tells may change while a connection is idle.
-/// - Each client has at most one current connection, which is in the table.
+/// - Each client has at most one current connection to each server for each transport, which is in the table.
 #[derive(Debug)]
 pub struct ConnectionTable<C, R> {
     /// Limits and times.
@@ -107,7 +117,9 @@ pub struct ConnectionTable<C, R> {
     classes: Vec<Class>,
     /// The connections.
     connections: Slab<Connection<C>>,
-    /// The connection that each client uses.
+    /// The servers by number.
+    servers: Servers,
+    /// The connection that each client uses to each server.
     current: Clients,
     /// Idle connections that the client closes before its own time, since the server said so. Sorted as long as a server
     /// says the same to all.
@@ -135,6 +147,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             classes: vec![Class::new(config.policy)],
             config,
             connections: Slab::default(),
+            servers: Servers::default(),
             current: Clients::default(),
             server_idle: List::default(),
             requests: Slab::default(),
@@ -207,6 +220,11 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.crowded > 0
     }
 
+    /// The server of a connection.
+    pub fn server(&self, connection: &Connection<C>) -> SocketAddr {
+        self.servers.address(connection.server)
+    }
+
     /// Where random choices of the machine start.
     pub const fn seed(&self) -> u64 {
         self.config.seed
@@ -258,7 +276,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     pub fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, source: Option<IpAddr>, own: C) -> Slot {
         let number = self.next_number();
         self.numbered += 1;
-        let (client, transport) = key;
+        let Key { client, transport, server } = key;
         let at = self.connections.insert(Connection {
             number,
             since: now,
@@ -266,6 +284,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             source,
             port: 0,
             transport,
+            server,
             class,
             state: State::Wanted,
             taken: 0,

@@ -73,7 +73,6 @@ pub struct Udp {
     slab: Slab<Pending>,
     by_id: HashMap<u64, Slot, NeighbourState>,
     next_id: Vec<u16>,
-    active: [u32; 2],
     queued: VecDeque<Slot>,
     outstanding: List,
     lingering: List,
@@ -91,7 +90,6 @@ impl Udp {
             slab: Slab::default(),
             by_id: HashMap::default(),
             next_id: Vec::new(),
-            active: [0; 2],
             queued: VecDeque::new(),
             outstanding: List::default(),
             lingering: List::default(),
@@ -343,20 +341,16 @@ impl Udp {
         Some(pending)
     }
 
-    /// A free ID on the socket wanted. Shared sockets are filled one after the other, so that batches stay whole.
+    /// A free ID on the socket wanted, and on another one of those that are shared only when that one has none: its client has
+    /// more outstanding than a socket has IDs.
     fn free_id(&mut self, wanted: SocketKey) -> Option<(SocketKey, u16)> {
-        let SocketKey::Shared { v6, .. } = wanted else {
+        let SocketKey::Shared { v6, number } = wanted else {
             return self.free_id_on(wanted).map(|id| (wanted, id));
         };
-        for _ in 0..SHARED_SOCKETS {
-            let number = self.active[usize::from(v6)];
-            let socket = SocketKey::Shared { v6, number };
-            if let Some(id) = self.free_id_on(socket) {
-                return Some((socket, id));
-            }
-            self.active[usize::from(v6)] = (number + 1) % SHARED_SOCKETS;
-        }
-        None
+        (0..SHARED_SOCKETS).find_map(|further| {
+            let socket = SocketKey::Shared { v6, number: (number + further) % SHARED_SOCKETS };
+            self.free_id_on(socket).map(|id| (socket, id))
+        })
     }
 
     /// IDs count up, so that the next one is nearly always free and lies beside the last one in the table. One that

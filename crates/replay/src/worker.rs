@@ -10,6 +10,7 @@ mod transports;
 mod window;
 
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crossbeam_channel::{Receiver, Sender};
 use ldplayer_core::shard::Shards;
@@ -21,7 +22,7 @@ use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
 use self::transports::{Transports, policies};
 use crate::monitor::Monitor;
 use crate::quic::Outgoing;
-use crate::route::{Router, SocketKey, Sources};
+use crate::route::{Router, SHARED_SOCKETS, SocketKey, Sources};
 use crate::settings::Settings;
 use crate::slab::Slot;
 use crate::sockets::{Carries, Sockets};
@@ -101,7 +102,7 @@ pub struct Worker<'a> {
     finished: u64,
     /// Which of several sockets that are ready is read first: they take turns.
     turn: usize,
-    sending: Vec<Slot>,
+    sending: Vec<(SocketKey, Slot)>,
     packets: Vec<Outgoing>,
     send: SendBatch,
     receive: ReceiveBatch,
@@ -121,8 +122,8 @@ impl<'a> Worker<'a> {
         monitor: &'a Monitor,
         links: Links,
     ) -> io::Result<Self> {
-        let mut sockets = Sockets::new(settings.sources.clone())?;
-        open_shared(&mut sockets, settings)?;
+        let mut sockets = Sockets::new(settings.sources.clone(), settings.targets.clone())?;
+        open_shared(&mut sockets, settings);
         Ok(Self {
             number,
             shard: shards.first + number,
@@ -131,7 +132,7 @@ impl<'a> Worker<'a> {
             links,
             origin,
             transports: Transports::new(shards.first + number, shards.total, origin, settings)?,
-            router: Router::new(settings.sources.clone(), settings.servers, settings.max_sockets),
+            router: Router::new(settings.sources.clone(), &settings.targets, settings.ports(), settings.max_sockets),
             sockets,
             pace: Pace::of_schedule(settings.precision),
             batch: Vec::new().into_iter(),
@@ -236,13 +237,17 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Opens the first shared socket of each server ahead of time: opening one takes longer than the first query has.
-fn open_shared(sockets: &mut Sockets, settings: &Settings) -> io::Result<()> {
+/// Opens the shared sockets ahead of time: opening one takes longer than the first query has. What cannot be opened is told by
+/// the queries that need it.
+fn open_shared(sockets: &mut Sockets, settings: &Settings) {
     if settings.sources == Sources::Ports {
-        return Ok(());
+        return;
     }
-    for server in [settings.servers.v4, settings.servers.v6].into_iter().flatten() {
-        sockets.get(SocketKey::Shared { v6: server.is_ipv6(), number: 0 }, Carries::Dns, server)?;
+    let any = |v6| if v6 { (Ipv6Addr::UNSPECIFIED, 0).into() } else { (Ipv4Addr::UNSPECIFIED, 0).into() };
+    for v6 in [false, true].into_iter().filter(|&v6| settings.targets.has_family(v6)) {
+        let server = settings.targets.only(v6).unwrap_or_else(|| any(v6));
+        let mut keys = (0..SHARED_SOCKETS).map(|number| SocketKey::Shared { v6, number });
+        // Where one cannot be opened, the next ones cannot either.
+        let _ = keys.try_for_each(|key| sockets.get(key, Carries::Dns, server).map(|_| ()));
     }
-    Ok(())
 }

@@ -6,14 +6,14 @@ mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ldplayer_core::Policy;
 use ldplayer_core::{Outcome, Query, Transport};
-use ldplayer_replay::{ConnectionCounts, Monitor, Settings, Sources};
+use ldplayer_replay::{ConnectionCounts, Monitor, Settings, Sources, Targets};
 
 use common::{queries, replay, settings, tally};
 use streams::{Responder, TICK, framed, read_message};
@@ -73,7 +73,11 @@ fn all_answered(rows: &[Outcome]) {
 
 #[test]
 fn each_client_keeps_one_connection_from_its_own_address() {
-    let (rows, counts) = run_against(honest, |_| ());
+    // What the server sees is an address of the pool; what the rows tell is the client of the trace.
+    let from_pool = |stream: &mut TcpStream, _: u32, query: &[u8]| {
+        stream.peer_addr().unwrap().ip().to_string().starts_with("127.9.") && answer(stream, query)
+    };
+    let (rows, counts) = run_against(from_pool, |_| ());
     all_answered(&rows);
     let mut of_client: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for row in &rows {
@@ -81,7 +85,9 @@ fn each_client_keeps_one_connection_from_its_own_address() {
     }
     assert_eq!(of_client.len(), 50);
     assert!(of_client.values().all(|seen| seen.len() == 1), "a client used two connections");
-    assert!(rows.iter().all(|row| row.client.to_string().starts_with("127.9.") && row.client_port != 0));
+    assert!(
+        rows.iter().all(|row| row.client == IpAddr::from([10, 0, 0, (row.index % 50) as u8]) && row.client_port != 0)
+    );
     assert_eq!(rows.iter().filter(|row| row.connect_ns.is_some()).count(), 50);
     assert_eq!((counts.opened, counts.open, counts.failed, counts.resent), (50, 50, 0, 0));
     assert!(rows.iter().all(|row| row.submitted >= Some(row.intended) && row.answered >= row.submitted));
@@ -280,4 +286,29 @@ fn truncated_answers_are_asked_for_over_tcp_and_stay_one_query() {
     assert_eq!(with.1, 50);
     assert!(without.0.iter().all(|row| !row.fell_back && row.transport == Transport::Udp && row.tc));
     assert_eq!(without.1, 0);
+}
+
+#[test]
+fn a_client_has_a_connection_for_each_server_that_its_queries_were_recorded_for() {
+    let servers = [start(honest), start(honest)];
+    let [first, second] = [servers[0].address, servers[1].address];
+    // One by its address alone, since the port was recorded; one with both.
+    let maps = [format!("192.0.2.1:53={first}"), format!("192.0.2.2={}", second.ip())];
+    let targets = Targets::Recorded(maps.iter().map(|map| map.parse().unwrap()).collect());
+    let mut trace = over_tcp(queries(500, 200_000));
+    for query in trace.iter_mut().filter(|query| query.index % 100 >= 50) {
+        query.server = format!("192.0.2.2:{}", second.port()).parse().unwrap();
+    }
+    let settings = Settings { targets, ..patient(first) };
+    let monitor = Monitor::new(settings.workers);
+    let rows = replay(&settings, trace, &monitor);
+    all_answered(&rows);
+    assert!(rows.iter().all(|row| row.server == if row.index % 100 < 50 { first } else { second }));
+    let mut of_client: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for row in &rows {
+        of_client.entry((row.client, row.server)).or_default().insert(row.connection);
+    }
+    assert_eq!(of_client.len(), 100);
+    assert!(of_client.values().all(|connections| connections.len() == 1));
+    assert_eq!(monitor.connections().opened, 100);
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ldplayer_core::shard::Shards;
 use ldplayer_core::{Outcome, Query, Reason, Status, Transport};
 use ldplayer_net::clock;
-use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Precision, RunStart, Settings, Sources, prepare, run};
+use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Precision, RunStart, Settings, Sources, Targets, prepare, run};
 
 use common::{Batches, Rows, queries, replay, settings, tally};
 
@@ -287,4 +287,42 @@ fn a_burst_makes_no_timeouts_of_answers_that_came_in_time() {
         assert!(took >= query_timeout, "an answer after {took} ns was taken for a timeout");
     }
     assert!(rows.iter().any(|row| row.status == Status::Answered), "{:?}", tally(&rows));
+}
+
+#[test]
+fn servers_of_a_family_share_the_clients_and_each_client_keeps_its_own() {
+    let servers = [(); 3].map(|()| Responder::start(|query| vec![answer(query)]));
+    let addresses: Vec<SocketAddr> = servers.iter().map(|server| server.address).collect();
+    for sources in [Sources::Ports, Sources::Pool(vec!["127.9.0.0/16".parse().unwrap()])] {
+        let targets = Targets::Fixed(addresses.clone());
+        let settings = Settings { sources, targets, ..settings(addresses[0]) };
+        let rows = replay(&settings, queries(1_000, 100_000), &Monitor::new(settings.workers));
+        assert_eq!(tally(&rows), [(("answered".into(), None), 1_000)].into());
+        let mut of_client: BTreeMap<_, Vec<SocketAddr>> = BTreeMap::new();
+        rows.iter().for_each(|row| of_client.entry(row.client).or_default().push(row.server));
+        assert!(of_client.values().all(|asked| asked.iter().all(|server| *server == asked[0])));
+        let used: std::collections::BTreeSet<SocketAddr> = of_client.values().map(|asked| asked[0]).collect();
+        assert_eq!(used, addresses.iter().copied().collect());
+    }
+}
+
+#[test]
+fn queries_go_to_the_servers_that_they_were_recorded_for() {
+    let servers = [(); 2].map(|()| Responder::start(|query| vec![answer(query)]));
+    let [first, second] = [servers[0].address, servers[1].address];
+    for sources in [Sources::Ports, Sources::Pool(vec!["127.9.0.0/16".parse().unwrap()])] {
+        let maps = vec![format!("192.0.2.1:53={second}").parse().unwrap()];
+        let mut trace = queries(600, 100_000);
+        trace.iter_mut().filter(|query| query.index % 3 == 0).for_each(|query| query.server = first);
+        trace
+            .iter_mut()
+            .filter(|query| query.index % 3 == 1)
+            .for_each(|query| query.server.set_ip([0, 0, 0, 0].into()));
+        let settings = Settings { sources, targets: Targets::Recorded(maps), ..settings(first) };
+        let rows = replay(&settings, trace, &Monitor::new(settings.workers));
+        let expected = [(("answered".into(), None), 400), (("not_sent".into(), Some("no_server")), 200)];
+        assert_eq!(tally(&rows), expected.into());
+        let answered = rows.iter().filter(|row| row.status == Status::Answered);
+        answered.for_each(|row| assert_eq!(row.server, if row.index % 3 == 0 { first } else { second }));
+    }
 }

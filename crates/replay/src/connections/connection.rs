@@ -17,8 +17,6 @@ pub type Connection = table::Connection<Own>;
 /// What a connection has beside what it has in common with those over QUIC.
 #[derive(Debug)]
 pub struct Own {
-    /// Which of the servers known.
-    pub server: u16,
     /// What the server said last about how long it keeps idle connections, in units of 100 ms; [`UNTOLD`] if it did not.
     pub keepalive: u16,
     /// The worker has been told to write.
@@ -36,19 +34,9 @@ pub struct Own {
 }
 
 impl Own {
-    /// That of a connection to the server at a place among those known, whose first query is written under the ID behind
-    /// this one.
-    pub const fn new(server: usize, id: u16) -> Self {
-        Self {
-            server: server as u16,
-            keepalive: UNTOLD,
-            is_called: false,
-            is_blocked: false,
-            id,
-            tls: None,
-            http2: None,
-            buffers: None,
-        }
+    /// That of a connection whose first query is written under the ID behind this one.
+    pub const fn new(id: u16) -> Self {
+        Self { keepalive: UNTOLD, is_called: false, is_blocked: false, id, tls: None, http2: None, buffers: None }
     }
 }
 

@@ -62,7 +62,7 @@ impl Connections {
     /// Appends the request of a query that is queued and returns its stream, and the length of the message.
     pub(super) fn compose_request(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
         let connection = self.table.connection(at)?;
-        let server = *self.servers.get(usize::from(connection.own.server))?;
+        let server = self.table.server(connection);
         let class = connection.class;
         let block = self.table.policy(class).padding;
         let (connection, request) = self.table.pair_mut(at, slot)?;

@@ -16,7 +16,7 @@ impl Connections {
         self.table.begin_handshake(at, now);
         let Some(connection) = self.table.connection(at) else { return };
         let transport = connection.transport;
-        let server = self.servers[usize::from(connection.own.server)];
+        let server = self.table.server(connection);
         let policy = self.table.policy(connection.class);
         let handshake = match (policy.is_tls12(), policy.early_data) {
             (true, _) => Handshake::Tls12,

@@ -1,7 +1,5 @@
 //! What a connection over QUIC has of its own.
 
-use std::net::SocketAddr;
-
 use ldplayer_core::RunTime;
 use quinn_proto::ConnectionHandle;
 
@@ -19,8 +17,6 @@ pub struct Own {
     pub may_be_early: bool,
     /// The socket that it uses.
     pub socket: SocketKey,
-    /// The server.
-    pub server: SocketAddr,
     /// The server has shown a certificate, as it does unless a session is resumed.
     pub was_checked: bool,
     /// The server lets the client open no more streams for now.

@@ -47,6 +47,8 @@ pub struct Connection<C> {
     pub port: u16,
     /// What is spoken on it.
     pub transport: Transport,
+    /// The number of the server that it goes to.
+    pub(super) server: u32,
     /// The class of its client.
     pub class: Option<u8>,
     /// Where it stands.
@@ -64,7 +66,7 @@ pub struct Connection<C> {
 impl<C> Connection<C> {
     /// Who uses it, and for what.
     pub const fn key(&self) -> Key {
-        (self.client, self.transport)
+        Key { client: self.client, transport: self.transport, server: self.server }
     }
 
     /// Where it stands.

@@ -83,9 +83,11 @@ pub trait Machine: Sized {
 
     /// Gives a request the connection of its client, or a new one.
     fn assign(&mut self, now: RunTime, slot: Slot) {
-        let Some(request) = self.table().requests.get(slot) else { return };
-        let key = (request.client, request.row.transport);
+        let table = self.table_mut();
+        let Some(request) = table.requests.get(slot) else { return };
         let (route, class) = (request.route, request.row.class);
+        let server = table.servers.number(route.server);
+        let key = Key { client: request.client, transport: request.row.transport, server };
         let usable = self.table().current(&key).filter(|&at| self.has_room(at));
         let at = match usable.map_or_else(|| self.open_in_room(now, key, class, &route), Ok) {
             Ok(at) => at,

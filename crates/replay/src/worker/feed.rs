@@ -70,14 +70,7 @@ impl Worker<'_> {
             self.transports.handle_unroutable(&query, Reason::Lag);
         } else {
             match self.router.route(&query) {
-                Ok(mut route) => {
-                    match query.transport {
-                        Transport::Udp | Transport::Tcp => {}
-                        Transport::Doh2 | Transport::Doh3 => route.server.set_port(self.settings.doh_port),
-                        Transport::Dot | Transport::Doq => route.server.set_port(self.settings.tls_port),
-                    }
-                    self.transports.handle_query(now, query, route);
-                }
+                Ok(route) => self.transports.handle_query(now, query, route),
                 Err(reason) => self.transports.handle_unroutable(&query, reason),
             }
         }

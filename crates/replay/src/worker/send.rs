@@ -1,6 +1,7 @@
 //! What a worker hands to the kernel for the machine of UDP: batches of queries of one socket.
 
 use std::io;
+use std::ops::Range;
 
 use ldplayer_core::{Reason, RunTime};
 use ldplayer_net::clock;
@@ -17,60 +18,75 @@ impl Worker<'_> {
     /// Hands what is queued to the kernel, a batch for each socket, and returns how many it took.
     pub(super) fn transmit(&mut self) -> usize {
         let mut sent = 0;
-        while let Some(key) = self.collect() {
-            let count = self.send_collected(key);
+        loop {
+            self.collect();
+            let count = self.send_batches();
             sent += count;
-            if count == 0 {
-                break;
+            if count < self.sending.len() || count == 0 {
+                return sent;
             }
+        }
+    }
+
+    /// Sends `sending`, a batch for each socket. Where the kernel has no room for one, others have their own.
+    fn send_batches(&mut self) -> usize {
+        let (mut sent, mut first) = (0, 0);
+        while let Some(&(key, _)) = self.sending.get(first) {
+            let of_socket = self.sending[first..].iter().take_while(|(other, _)| *other == key).count();
+            let count = self.send_collected(key, first..first + of_socket);
+            if count < of_socket {
+                self.postpone(first + count..first + of_socket);
+            }
+            sent += count;
+            first += of_socket;
         }
         sent
     }
 
-    /// Fills `sending` with queued queries of one socket.
-    fn collect(&mut self) -> Option<SocketKey> {
+    /// Fills `sending` with queued queries, those of a socket together and in their order.
+    fn collect(&mut self) {
         self.sending.clear();
-        let mut socket = None;
         let most = if self.settings.fast { BATCH } else { TIMED_BATCH };
         while self.sending.len() < most {
             let Some(slot) = self.transports.udp.poll_transmit() else { break };
             let Some(transmit) = self.transports.udp.transmit(slot) else { continue };
-            if socket.is_some_and(|socket| socket != transmit.socket) {
-                self.transports.udp.handle_postponed(slot);
-                break;
-            }
-            socket = Some(transmit.socket);
-            self.sending.push(slot);
+            self.sending.push((transmit.socket, slot));
         }
-        socket
+        // A batch of one socket, as it often is, is sorted already; sorting keeps the order of equals and is of few.
+        if self.sending.iter().any(|(key, _)| *key != self.sending[0].0) {
+            self.sending.sort_by_key(|(key, _)| key.index());
+        }
     }
 
-    /// Sends `sending` and tells the machine. Returns how many queries came to an end of their queueing.
-    fn send_collected(&mut self, key: SocketKey) -> usize {
-        let (mut done, mut refusals) = (0, Refusals::default());
-        while done < self.sending.len() {
-            match self.send_once(key, done).map_err(|error| (refusals.judge(&error), error)) {
-                Ok(0) | Err((Next::Later, _)) => {
-                    self.end.postponed += 1;
-                    break;
-                }
+    /// Puts queries of `sending` back to the head of the queue.
+    fn postpone(&mut self, which: Range<usize>) {
+        self.end.postponed += 1;
+        for &(_, slot) in self.sending[which].iter().rev() {
+            self.transports.udp.handle_postponed(slot);
+        }
+    }
+
+    /// Sends what `which` of `sending` says, all of one socket, and tells the machine. Returns how many queries came to an end
+    /// of their queueing.
+    fn send_collected(&mut self, key: SocketKey, which: Range<usize>) -> usize {
+        let (mut next, mut refusals) = (which.start, Refusals::default());
+        while next < which.end {
+            match self.send_once(key, next..which.end).map_err(|error| (refusals.judge(&error), error)) {
+                Ok(0) | Err((Next::Later, _)) => break,
                 Ok(count) => {
-                    done += count;
+                    next += count;
                     refusals = Refusals::default();
                 }
                 Err((Next::Again, _)) => self.fetch_errors(key, Carries::Dns),
                 Err((Next::Never(reason), error)) => {
                     self.end.refused.get_or_insert_with(|| error.to_string());
-                    self.refuse(self.sending[done], reason);
-                    done += 1;
+                    self.refuse(self.sending[next].1, reason);
+                    next += 1;
                     refusals = Refusals::default();
                 }
             }
         }
-        for &slot in self.sending[done..].iter().rev() {
-            self.transports.udp.handle_postponed(slot);
-        }
-        done
+        next - which.start
     }
 
     /// Ends a query that the kernel does not send. One that has no way to its server has failed, as it would over TCP.
@@ -83,22 +99,22 @@ impl Worker<'_> {
         }
     }
 
-    /// One system call for `sending` from `first` on. Each datagram gets the time of the call: never later than the
+    /// One system call for `which` of `sending`. Each datagram gets the time of the call: never later than the
     /// truth, so that no latency is flattered, and earlier by at most the length of a batch.
-    fn send_once(&mut self, key: SocketKey, first: usize) -> io::Result<usize> {
-        let slots = &self.sending[first..];
+    fn send_once(&mut self, key: SocketKey, which: Range<usize>) -> io::Result<usize> {
+        let slots = &self.sending[which];
         let Some(server) =
-            slots.first().and_then(|&slot| self.transports.udp.transmit(slot)).map(|transmit| transmit.server)
+            slots.first().and_then(|&(_, slot)| self.transports.udp.transmit(slot)).map(|transmit| transmit.server)
         else {
             return Ok(0);
         };
         let socket = self.sockets.get(key, Carries::Dns, server)?;
         let connected = socket.is_connected();
         let before = clock::monotonic_ns() - self.origin;
-        let datagrams = slots.iter().map(|&slot| datagram(&self.transports.udp, slot, connected));
+        let datagrams = slots.iter().map(|&(_, slot)| datagram(&self.transports.udp, slot, connected));
         let count = self.send.send(socket, datagrams)?;
         let port = socket.local().port();
-        for &slot in &slots[..count] {
+        for &(_, slot) in &slots[..count] {
             self.transports.udp.handle_sent(slot, RunTime(before), port);
         }
         Ok(count)

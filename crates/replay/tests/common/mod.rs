@@ -8,7 +8,7 @@ use bytes::Bytes;
 use ldplayer_core::Policy;
 use ldplayer_core::message::{CLASS_IN, QueryParts, flag};
 use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
-use ldplayer_replay::{DohSettings, Drain, Feed, LinkError, Monitor, Precision, Servers, Settings, Sources, run};
+use ldplayer_replay::{DohSettings, Drain, Feed, LinkError, Monitor, Precision, Settings, Sources, Targets, run};
 
 pub struct Batches(pub Vec<Vec<Query>>);
 
@@ -53,7 +53,7 @@ pub fn queries(count: u64, gap: i64) -> Vec<Query> {
 pub fn settings(server: SocketAddr) -> Settings {
     Settings {
         sources: Sources::Pool(vec!["127.9.0.0/16".parse().unwrap()]),
-        servers: Servers { v4: Some(server), v6: None },
+        targets: Targets::Fixed(vec![server]),
         workers: 2,
         cores: Vec::new(),
         precision: Precision::Normal,

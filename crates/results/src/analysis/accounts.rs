@@ -451,7 +451,7 @@ impl Activity {
 }
 
 /// Reasons that are the trace's or the user's doing, not a fault of the run.
-pub const UNSENT_BY_DESIGN: [Reason; 3] = [Reason::Transport, Reason::NoQuery, Reason::Interrupted];
+pub const UNSENT_BY_DESIGN: [Reason; 2] = [Reason::Transport, Reason::Interrupted];
 
 /// The status of its word.
 pub fn status(word: &str) -> Option<Status> {

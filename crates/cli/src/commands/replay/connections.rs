@@ -1,9 +1,10 @@
 //! The options of connections: as typed, as meant, and as told in `run.json`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::{Policy, Transport};
-use ldplayer_replay::{BadPath, ConnectionCounts, DohMethod, DohSettings, HTTPS_PORT, Servers, TlsSettings, TlsTrust};
+use ldplayer_replay::{BadPath, ConnectionCounts, DohMethod, DohSettings, HTTPS_PORT, TlsSettings, TlsTrust};
 use ldplayer_results::{ConnectionConfig, Connections, UsedPolicy};
 
 use super::policy::PolicyArgs;
@@ -84,9 +85,9 @@ impl ConnectionArgs {
     }
 
     /// The port asked over `transport`, where `all` queries go over one.
-    pub fn port(&self, transport: Transport, all: Option<Transport>, servers: Servers) -> u16 {
+    pub fn port(&self, transport: Transport, all: Option<Transport>, servers: &[SocketAddr]) -> u16 {
         let own = self.doh_port.filter(|_| transport.is_https());
-        let given = [servers.v4, servers.v6].into_iter().flatten().map(|server| server.port());
+        let given = servers.iter().map(SocketAddr::port);
         let is_meant = all.is_some_and(|all| all.is_encrypted() && all.is_https() == transport.is_https());
         let of_server = || given.filter(|&port| is_meant && port != 53).max();
         let usual = if transport.is_https() { HTTPS_PORT } else { DOT_PORT };
@@ -164,21 +165,21 @@ mod tests {
             let typed = <Typed as clap::Parser>::parse_from(words.chain(port.into_iter().flatten()));
             typed.connections
         };
-        let servers = |server: &str| Servers { v4: Some(server.parse().unwrap()), v6: None };
+        let servers = |server: &str| [server.parse().unwrap()];
         let dot = Some(Transport::Dot);
         for (transport, usual) in
             [(Transport::Dot, 853), (Transport::Doq, 853), (Transport::Doh2, 443), (Transport::Doh3, 443)]
         {
-            let port = |given, all, server: &str| args(given).port(transport, all, servers(server));
+            let port = |given, all, server: &str| args(given).port(transport, all, &servers(server));
             assert_eq!(port(None, Some(transport), "127.0.0.1:53"), usual);
             assert_eq!(port(None, Some(transport), "127.0.0.1:5300"), 5300);
             assert_eq!(port(None, None, "127.0.0.1:5300"), usual);
             assert_eq!(port(Some(8853), None, "127.0.0.1:5300"), 8853);
         }
         let both = ConnectionArgs { doh_port: Some(8443), ..args(Some(8853)) };
-        assert_eq!(both.port(Transport::Doh3, None, servers("127.0.0.1:53")), 8443);
-        assert_eq!(both.port(Transport::Doh2, None, servers("127.0.0.1:53")), 8443);
-        assert_eq!(both.port(Transport::Dot, None, servers("127.0.0.1:53")), 8853);
+        assert_eq!(both.port(Transport::Doh3, None, &servers("127.0.0.1:53")), 8443);
+        assert_eq!(both.port(Transport::Doh2, None, &servers("127.0.0.1:53")), 8443);
+        assert_eq!(both.port(Transport::Dot, None, &servers("127.0.0.1:53")), 8853);
         let is_used = |all| args(None).tls(all).ok().map(|tls| tls.is_some());
         assert_eq!((is_used(None), is_used(Some(Transport::Tcp)), is_used(dot)), (Some(true), Some(false), Some(true)));
     }

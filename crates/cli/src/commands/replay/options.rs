@@ -7,7 +7,7 @@ use std::str::FromStr;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, TraceTime, Transport};
 use ldplayer_net::{clock, netns, pin};
-use ldplayer_replay::{Precision, Servers, Settings, Sources};
+use ldplayer_replay::{Precision, Settings, Sources, Targets};
 use ldplayer_results::{Expectation, RunConfig, VerdictLimits};
 use ldplayer_trace::{Input, OpenOptions};
 use ldplayer_workload::{ClientClass, PlanOptions, Timing};
@@ -39,7 +39,8 @@ pub struct Args {
     /// Trace to replay: pcap, pcapng, dnstap, C-DNS, Parquet, TSV or dnsperf text, compressed or not; `-` is standard input
     #[arg(required = true)]
     pub trace: Vec<String>,
-    /// Server to ask, ADDR[:PORT]; twice for one of each address family
+    /// Server to ask, ADDR[:PORT]; several times for one of each address family, or for several, among which each client has
+    /// one that it keeps
     #[arg(long, required = true, value_delimiter = ',', value_parser = parse_server)]
     pub server: Vec<SocketAddr>,
     /// Rules that change the queries on their way, as `ldplayer mutate` applies them
@@ -193,7 +194,9 @@ impl Plan {
             },
             settings: Settings {
                 sources,
-                servers,
+                tls_port: args.connections.port(Transport::Dot, transport, &servers),
+                doh_port: args.connections.port(Transport::Doh3, transport, &servers),
+                targets: Targets::Fixed(servers),
                 workers,
                 cores: args.cores.clone(),
                 precision: args.precision,
@@ -205,8 +208,6 @@ impl Plan {
                 policy,
                 classes: classes::policies(&classes, policy),
                 tls: args.connections.tls(encrypted)?,
-                tls_port: args.connections.port(Transport::Dot, transport, servers),
-                doh_port: args.connections.port(Transport::Doh3, transport, servers),
                 doh: args.connections.doh()?,
                 seed: args.seed,
             },
@@ -228,14 +229,13 @@ impl Plan {
     /// The options for `run.json`.
     pub fn config(&self, args: &Args) -> RunConfig {
         let settings = &self.settings;
-        let servers = [settings.servers.v4, settings.servers.v6];
         let with_tls = |port: u16| settings.tls.as_ref().map(|_| port);
         let all = self.plan.transport.map_or("as-recorded", Transport::as_str);
         RunConfig {
             command_line: std::env::args().collect(),
             trace: args.trace.clone(),
             rules: args.rules.clone(),
-            servers: servers.into_iter().flatten().map(|server| server.to_string()).collect(),
+            servers: settings.targets.named().iter().map(SocketAddr::to_string).collect(),
             timing: describe_timing(self.plan.timing),
             start_s: self.plan.start as f64 / 1e9,
             stop_s: self.plan.stop.map(|stop| stop as f64 / 1e9),
@@ -314,16 +314,10 @@ fn sources(args: &Args) -> Result<Sources, Failure> {
     }
 }
 
-/// One server for each family. Where the kernel has no IPv6, IPv6 servers are left out, so that IPv4 is replayed still.
-fn servers(given: &[SocketAddr], with_v6: bool) -> Result<Servers, Failure> {
-    let mut servers = Servers::default();
-    for &server in given.iter().filter(|server| server.is_ipv4() || with_v6) {
-        let slot = if server.is_ipv4() { &mut servers.v4 } else { &mut servers.v6 };
-        if slot.replace(server).is_some() {
-            return Err(anyhow::anyhow!("--server {server}: give one server for each address family at most").into());
-        }
-    }
-    if servers == Servers::default() {
+/// The servers asked. Where the kernel has no IPv6, IPv6 servers are left out, so that IPv4 is replayed still.
+fn servers(given: &[SocketAddr], with_v6: bool) -> Result<Vec<SocketAddr>, Failure> {
+    let servers: Vec<SocketAddr> = given.iter().copied().filter(|server| server.is_ipv4() || with_v6).collect();
+    if servers.is_empty() {
         let error = "--server: this kernel has no IPv6 (ipv6.disable=1): give an IPv4 server, or boot with IPv6";
         return Err(Failure::environment(anyhow::anyhow!(error)));
     }
@@ -396,9 +390,8 @@ mod tests {
     fn without_ipv6_only_ipv4_servers_are_asked() {
         let given: Vec<SocketAddr> =
             ["192.0.2.1:53", "[2001:db8::1]:53"].map(|server| server.parse().unwrap()).to_vec();
-        let both = Servers { v4: Some(given[0]), v6: Some(given[1]) };
-        assert_eq!(servers(&given, true).ok(), Some(both));
-        assert_eq!(servers(&given, false).ok(), Some(Servers { v6: None, ..both }));
+        assert_eq!(servers(&given, true).ok(), Some(given.clone()));
+        assert_eq!(servers(&given, false).ok(), Some(given[..1].to_vec()));
         assert!(servers(&given[1..], false).is_err() && servers(&given[1..], true).is_ok());
     }
 

@@ -9,8 +9,7 @@ use crate::failure::Failure;
 
 /// Refuses targets outside of this host that the user has not allowed, and announces those that are public.
 pub fn check(plan: &Plan) -> Result<(), Failure> {
-    let servers = plan.settings.servers;
-    for server in [servers.v4, servers.v6].into_iter().flatten() {
+    for &server in plan.settings.targets.named() {
         if server.ip().is_loopback() || netns::has_any_ip() || interfaces::is_wired() {
             continue;
         }

@@ -39,7 +39,8 @@ pub fn of_environment(args: &Args, plan: &Plan, server: Option<&Server>) -> Vec<
 }
 
 fn no_ipv6(args: &Args, plan: &Plan) -> Option<Warning> {
-    let server = args.server.iter().find(|server| server.is_ipv6()).filter(|_| plan.settings.servers.v6.is_none())?;
+    let server =
+        args.server.iter().find(|server| server.is_ipv6()).filter(|_| !plan.settings.targets.has_family(true))?;
     Some(Warning::new(
         "no_ipv6",
         format!("this kernel has no IPv6: {server} was not asked, and IPv6 clients have no server of their family"),

@@ -1,0 +1,29 @@
+//! The servers that connections go to, by number: a connection holds four octets instead of an address.
+
+use std::net::SocketAddr;
+
+use hashbrown::HashMap;
+
+/// The servers asked so far.
+#[derive(Debug, Default)]
+pub struct Servers {
+    addresses: Vec<SocketAddr>,
+    numbers: HashMap<SocketAddr, u32, foldhash::fast::FixedState>,
+}
+
+impl Servers {
+    /// The number of a server, which it keeps.
+    pub fn number(&mut self, server: SocketAddr) -> u32 {
+        let next = self.addresses.len() as u32;
+        let number = *self.numbers.entry(server).or_insert(next);
+        if number == next {
+            self.addresses.push(server);
+        }
+        number
+    }
+
+    /// The server with a number that was given out here.
+    pub fn address(&self, number: u32) -> SocketAddr {
+        self.addresses[number as usize]
+    }
+}

@@ -1,0 +1,253 @@
+//! Which server each query goes to: one of some, or the one that it was recorded for.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use hashbrown::HashMap;
+use ldplayer_core::shard::client_hash;
+use ldplayer_core::{Query, Reason, Transport};
+
+/// The port of DNS over UDP and TCP (RFC 1035 §4.2) …
+const DNS_PORT: u16 = 53;
+/// … and those of DNS in encryption (RFC 7858 §3.1, RFC 9250 §4.1.1, RFC 8484).
+const ENCRYPTED_PORTS: [u16; 2] = [853, 443];
+
+/// The servers asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// Each client asks one of these servers, always the same: one of its address family where there is one. The client's
+    /// address alone decides which, so that another run or host chooses the same.
+    Fixed(Vec<SocketAddr>),
+    /// Each query goes to the address and port that it was recorded for, or to what these map that to: of several that fit,
+    /// one with a port before one without, and then the first. A query goes to the usual port where it goes over another
+    /// transport than its port is for: one in clear recorded at 853 or 443 to 53, and one in encryption recorded at 53 to
+    /// that of the settings.
+    Recorded(Vec<Mapping>),
+}
+
+impl Targets {
+    /// The servers that were named, none where each query has its own.
+    pub fn named(&self) -> &[SocketAddr] {
+        match self {
+            Self::Fixed(servers) => servers,
+            Self::Recorded(_) => &[],
+        }
+    }
+
+    /// The one server of a family that anybody asks, if there is just one: sockets can be connected to it.
+    pub fn only(&self, v6: bool) -> Option<SocketAddr> {
+        let mut servers = self.named().iter().filter(|server| server.is_ipv6() == v6);
+        let only = servers.next()?;
+        servers.next().is_none().then_some(*only)
+    }
+
+    /// Whether a server of this family may be asked.
+    pub fn has_family(&self, v6: bool) -> bool {
+        matches!(self, Self::Recorded(_)) || self.named().iter().any(|server| server.is_ipv6() == v6)
+    }
+}
+
+/// A server's address, and what takes its place: `OLD=NEW`, each an address with or without a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The address that was recorded …
+    pub from: IpAddr,
+    /// … and its port; `None` for any.
+    pub from_port: Option<u16>,
+    /// The address asked instead …
+    pub to: IpAddr,
+    /// … and its port; `None` for the one that was recorded.
+    pub to_port: Option<u16>,
+}
+
+/// A text that is no mapping.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` maps no server to another: write OLD=NEW, such as 198.41.0.4=127.0.0.1:5300 or [2001:db8::1]:53=::1")]
+pub struct BadMapping(String);
+
+impl FromStr for Mapping {
+    type Err = BadMapping;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let sides = text.split_once('=').and_then(|(from, to)| Some((side(from)?, side(to)?)));
+        let ((from, from_port), (to, to_port)) = sides.ok_or_else(|| BadMapping(text.to_owned()))?;
+        Ok(Self { from, from_port, to, to_port })
+    }
+}
+
+/// An address with or without a port.
+fn side(text: &str) -> Option<(IpAddr, Option<u16>)> {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Some((address.ip(), Some(address.port())));
+    }
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    Some((bare.parse().ok()?, None))
+}
+
+/// The ports of servers for DNS in encryption, where none is named with the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// For DNS over TLS and QUIC.
+    pub tls: u16,
+    /// For DNS over HTTPS.
+    pub doh: u16,
+}
+
+/// An address, and a port where that matters.
+type Place = (IpAddr, Option<u16>);
+
+/// The targets as they are looked up.
+#[derive(Debug)]
+pub struct Directory {
+    /// Servers of IPv4, and of IPv6.
+    fixed: [Vec<SocketAddr>; 2],
+    /// What recorded servers are mapped to, by address and port; `None` where none is asked.
+    recorded: Option<HashMap<Place, Place, foldhash::fast::FixedState>>,
+    ports: Ports,
+}
+
+impl Directory {
+    /// That of these targets.
+    pub fn new(targets: &Targets, ports: Ports) -> Self {
+        let of = |v6: bool| targets.named().iter().copied().filter(|server| server.is_ipv6() == v6).collect();
+        let recorded = match targets {
+            Targets::Fixed(_) => None,
+            // The first of several with the same left side counts.
+            Targets::Recorded(maps) => {
+                Some(maps.iter().rev().map(|map| ((map.from, map.from_port), (map.to, map.to_port))).collect())
+            }
+        };
+        Self { fixed: [of(false), of(true)], recorded, ports }
+    }
+
+    /// The server of a query, with the port of its transport.
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub fn server(&self, query: &Query) -> Result<SocketAddr, Reason> {
+        let Some(maps) = &self.recorded else {
+            let mut server = self.fixed(query.client).ok_or(Reason::Family)?;
+            if query.transport.is_encrypted() {
+                server.set_port(self.encrypted_port(query.transport));
+            }
+            return Ok(server);
+        };
+        let (ip, port) = (query.server.ip(), query.server.port());
+        let mapped = maps.get(&(ip, Some(port))).or_else(|| maps.get(&(ip, None)));
+        match mapped.copied().unwrap_or((ip, None)) {
+            (ip, _) if ip.is_unspecified() => Err(Reason::NoServer),
+            (ip, Some(named)) => Ok(SocketAddr::new(ip, named)),
+            (ip, None) => Ok(SocketAddr::new(ip, self.port(query.transport, port))),
+        }
+    }
+
+    /// The server that a client asks: of its family where there is one.
+    fn fixed(&self, client: IpAddr) -> Option<SocketAddr> {
+        let [own, other] = if client.is_ipv4() { [0, 1] } else { [1, 0] }.map(|family| &self.fixed[family]);
+        let servers = if own.is_empty() { other } else { own };
+        // Shards are made of the upper half of the hash: each has clients of all servers by the lower one.
+        let hash = client_hash(client).rotate_left(32);
+        servers.get(((u128::from(hash) * servers.len() as u128) >> 64) as usize).copied()
+    }
+
+    /// The port for a transport of a server that was recorded at another one.
+    fn port(&self, transport: Transport, recorded: u16) -> u16 {
+        match transport.is_encrypted() {
+            true if recorded == DNS_PORT => self.encrypted_port(transport),
+            false if ENCRYPTED_PORTS.contains(&recorded) => DNS_PORT,
+            _ => recorded,
+        }
+    }
+
+    const fn encrypted_port(&self, transport: Transport) -> u16 {
+        if transport.is_https() { self.ports.doh } else { self.ports.tls }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test;
+    use ldplayer_core::shard::shard;
+
+    const PORTS: Ports = Ports { tls: 853, doh: 443 };
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn query(client: &str, server: &str, transport: Transport) -> Query {
+        Query { client: client.parse().unwrap(), server: address(server), transport, ..test::query(0, 0) }
+    }
+
+    fn recorded(maps: &[&str]) -> Directory {
+        let maps = maps.iter().map(|map| map.parse().unwrap()).collect();
+        Directory::new(&Targets::Recorded(maps), PORTS)
+    }
+
+    #[test]
+    fn several_servers_of_a_family_share_its_clients_evenly_in_each_shard() {
+        let servers = ["192.0.2.1:53", "192.0.2.2:53", "192.0.2.3:53", "[2001:db8::1]:53"].map(address).to_vec();
+        let directory = Directory::new(&Targets::Fixed(servers.clone()), PORTS);
+        let mut counts = [[0_usize; 3]; 4];
+        for host in 0..12_000_u32 {
+            let client = std::net::Ipv4Addr::from_bits(0x0a00_0000 + host).to_string();
+            let query = query(&client, "198.51.100.1:53", Transport::Udp);
+            let server = directory.server(&query).unwrap();
+            assert_eq!(directory.server(&query), Ok(server), "a client keeps its server");
+            let at = servers.iter().position(|&one| one == server).unwrap();
+            counts[shard(query.client, 4)][at] += 1;
+        }
+        assert!(counts.iter().flatten().all(|count| (850..1_150).contains(count)), "{counts:?}");
+        let v6 = query("2001:db8::7", "198.51.100.1:53", Transport::Udp);
+        assert_eq!(directory.server(&v6), Ok(servers[3]));
+    }
+
+    #[test]
+    fn a_family_without_a_server_asks_one_of_the_other() {
+        let directory = Directory::new(&Targets::Fixed(vec![address("192.0.2.1:5300")]), PORTS);
+        let of = |transport| directory.server(&query("2001:db8::7", "198.51.100.1:53", transport));
+        assert_eq!(of(Transport::Tcp), Ok(address("192.0.2.1:5300")));
+        assert_eq!(of(Transport::Doq), Ok(address("192.0.2.1:853")));
+        assert_eq!(of(Transport::Doh2), Ok(address("192.0.2.1:443")));
+        let none = Directory::new(&Targets::Fixed(Vec::new()), PORTS);
+        assert_eq!(none.server(&query("192.0.2.9", "198.51.100.1:53", Transport::Udp)), Err(Reason::Family));
+    }
+
+    #[test]
+    fn recorded_servers_are_asked_as_they_were_or_as_they_are_mapped() {
+        let directory = recorded(&["198.41.0.4=127.0.0.1", "198.41.0.4:5353=127.0.0.2:5300", "198.41.0.4=127.0.0.9"]);
+        let of = |server, transport| directory.server(&query("192.0.2.9", server, transport)).map(|it| it.to_string());
+        assert_eq!(of("199.9.14.201:53", Transport::Udp).as_deref(), Ok("199.9.14.201:53"));
+        assert_eq!(of("198.41.0.4:53", Transport::Udp).as_deref(), Ok("127.0.0.1:53"));
+        assert_eq!(of("198.41.0.4:5353", Transport::Tcp).as_deref(), Ok("127.0.0.2:5300"));
+        assert_eq!(of("198.41.0.4:53", Transport::Dot).as_deref(), Ok("127.0.0.1:853"));
+        assert_eq!(of("198.41.0.4:53", Transport::Doh3).as_deref(), Ok("127.0.0.1:443"));
+        assert_eq!(of("198.41.0.4:853", Transport::Udp).as_deref(), Ok("127.0.0.1:53"));
+        assert_eq!(of("198.41.0.4:8853", Transport::Dot).as_deref(), Ok("127.0.0.1:8853"));
+        assert_eq!(of("0.0.0.0:53", Transport::Udp), Err(Reason::NoServer), "nobody knows whom it was for");
+    }
+
+    #[test]
+    fn mappings_are_read_with_and_without_ports() {
+        let map: Mapping = "[2001:db8::1]:53=::1".parse().unwrap();
+        assert_eq!((map.from_port, map.to, map.to_port), (Some(53), "::1".parse().unwrap(), None));
+        let map: Mapping = "2001:db8::1=[::1]:5300".parse().unwrap();
+        assert_eq!((map.from_port, map.to_port), (None, Some(5_300)));
+        for bad in ["198.41.0.4", "a.root=127.0.0.1", "198.41.0.4=", "198.41.0.4:x=127.0.0.1", "=127.0.0.1"] {
+            assert!(bad.parse::<Mapping>().unwrap_err().to_string().contains("OLD=NEW"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_one_server_of_a_family_is_the_only_one() {
+        let servers = ["192.0.2.1:53", "[2001:db8::1]:53", "[2001:db8::2]:53"].map(address).to_vec();
+        let targets = Targets::Fixed(servers.clone());
+        assert_eq!((targets.only(false), targets.only(true)), (Some(servers[0]), None));
+        assert!(targets.has_family(true) && !Targets::Fixed(servers[..1].to_vec()).has_family(true));
+        assert_eq!(
+            (Targets::Recorded(Vec::new()).only(false), Targets::Recorded(Vec::new()).has_family(true)),
+            (None, true)
+        );
+    }
+}
