@@ -115,6 +115,8 @@ flaws! {
     TcpGap = "tcp_gap", NotCaptured;
     /// Data of a TCP connection that began before the capture, up to its first message.
     TcpMidStream = "tcp_mid_stream", NotCaptured;
+    /// A datagram whose fragments lie over each other, which receivers drop.
+    FragmentsOverlap = "fragments_overlap", AsSent;
     /// A frame too short for its link header.
     ShortFrame = "short_frame", AsSent;
     /// A packet whose IP header makes no sense.
@@ -228,11 +230,14 @@ pub struct Extent {
 
 impl Extent {
     /// The share of the input that was not read, from 0 to 1: what was passed over, and what lies behind the place where
-    /// reading ended if the rest could not be read. `None` where that is not known.
+    /// reading ended if the rest could not be read. `None` where that is not known: of a pipe, and of what was cut.
     pub fn unread_share(&self) -> Option<f64> {
         let passed_over = share(self.unread, self.content);
         match self.ending {
+            // A file that was cut, or of which only the checksum at the end shows the damage, was read to its end.
+            Ending::Unreadable if self.stored.is_none_or(|stored| self.reached >= stored) => None,
             Ending::Unreadable => Some(1.0 - share(self.reached, self.stored?) * (1.0 - passed_over)),
+            Ending::Cut => None,
             _ => Some(passed_over),
         }
     }
@@ -356,10 +361,9 @@ impl Tally {
 
 /// The share of an input that was not read, behind a comma.
 fn explain_share(input: &Extent) -> String {
-    match (input.ending, input.unread_share()) {
-        (Ending::Cut, _) => ", where the input ends; how much lacks is not known".into(),
-        (Ending::Unreadable, None) => ", and nothing behind that; how much is not known".into(),
-        (_, Some(share)) if share > 0.0 => format!(", {} % of it not read", percent(share)),
+    match input.unread_share() {
+        None => ", how much of it was not read is not known".into(),
+        Some(share) if share > 0.0 => format!(", {} % of it not read", percent(share)),
         _ => String::new(),
     }
 }
@@ -443,6 +447,9 @@ mod tests {
         assert_eq!(share(input(Some(200), 50, 0, Ending::Unreadable)), Some(0.75));
         assert_eq!(share(input(Some(200), 100, 500, Ending::Unreadable)), Some(0.75));
         assert_eq!(share(input(None, 100, 0, Ending::Unreadable)), None);
+        // The end was reached, so what lacks is not there to be counted.
+        assert_eq!(share(input(Some(200), 200, 0, Ending::Unreadable)), None);
+        assert_eq!(share(input(Some(200), 200, 0, Ending::Cut)), None);
         // Where reading was not asked to go on, nothing is unread.
         assert_eq!(share(input(Some(200), 50, 0, Ending::Open)), Some(0.0));
         assert_eq!(share(Extent::default()), Some(0.0));
@@ -457,9 +464,9 @@ mod tests {
         tally.inputs = vec![Extent { ending: Ending::Unreadable, ..input.clone() }];
         assert!(said(&tally).ends_with("of a, 25.00 % of it not read"), "{}", said(&tally));
         tally.inputs = vec![Extent { ending: Ending::Unreadable, stored: None, ..input.clone() }];
-        assert!(said(&tally).ends_with("how much is not known"), "{}", said(&tally));
+        assert!(said(&tally).ends_with("of a, how much of it was not read is not known"), "{}", said(&tally));
         tally.inputs = vec![Extent { ending: Ending::Cut, ..input.clone() }];
-        assert!(said(&tally).ends_with("how much lacks is not known"), "{}", said(&tally));
+        assert!(said(&tally).ends_with("was not read is not known"), "{}", said(&tally));
         let little = Extent { content: 1_000_000, unread: 1, ending: Ending::Whole, ..input };
         tally.inputs = vec![little];
         assert!(said(&tally).ends_with("1.0e-4 % of it not read"), "{}", said(&tally));

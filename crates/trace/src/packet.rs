@@ -5,6 +5,21 @@ pub(crate) mod ip;
 pub(crate) mod link;
 pub(crate) mod tcp;
 
+/// What is known of a frame beside its octets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Number in the capture, from 1.
+    pub number: u64,
+    /// Where its record begins, in octets.
+    pub offset: u64,
+    /// When it was captured, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Link type (LINKTYPE_ registry).
+    pub link: u32,
+    /// Whether its end was not captured.
+    pub cut: bool,
+}
+
 /// A 16-bit big-endian word, if it is there.
 pub(crate) fn word(octets: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*octets.get(at)?, *octets.get(at + 1)?]))

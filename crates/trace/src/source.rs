@@ -27,11 +27,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ldplayer_core::Transaction;
+use ldplayer_core::damage::{Ending, Extent};
 
+use self::compressed::Opened;
 pub(crate) use self::live::{Live, Writers};
-pub(crate) use self::packets::Frame;
 pub use self::role::{Role, UnknownRole};
-use self::sort::Window;
+use self::sort::{Sorted, Window};
 pub use self::tsv::{DNS_PORT, unknown_server};
 
 use crate::{Tally, TraceError};
@@ -46,6 +47,16 @@ pub trait Source: Send {
 
     /// What was seen so far.
     fn tally(&self) -> &Tally;
+}
+
+impl Source for Box<dyn Source> {
+    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        (**self).read(batch)
+    }
+
+    fn tally(&self) -> &Tally {
+        (**self).tally()
+    }
 }
 
 /// One input as the user named it.
@@ -121,27 +132,50 @@ pub fn open(inputs: &[Input], options: &OpenOptions) -> Result<Box<dyn Source>, 
     }
 }
 
+/// Opens one of several `inputs`, sorted within a bounded window.
 fn open_one(input: &Input, options: &OpenOptions, inputs: usize) -> Result<Box<dyn Source>, TraceError> {
-    let mut opened = compressed::open(input, &options.stop)?;
+    let opened = compressed::open(input, &options.stop)?;
+    let (name, meter) = (opened.path.display().to_string(), opened.meter.clone());
+    let (rows, is_sorted) = open_rows(opened, options, inputs)?;
+    let window = if is_sorted { Window::NONE } else { Window::one_of(inputs) };
+    Ok(Box::new(Sorted::new(rows, name, meter, window)))
+}
+
+/// Opens an input by its content, and says whether it is known to be sorted.
+fn open_rows(mut opened: Opened, options: &OpenOptions, inputs: usize) -> Result<(Box<dyn Source>, bool), TraceError> {
     let path = &opened.path;
     let head = opened.reader.fill_buf().map_err(|source| TraceError::File { path: path.clone(), source })?;
     if capture::is_capture(head) {
         let head = head.to_vec();
-        return capture::open(&opened.path, opened.reader, &head, options, inputs);
+        return Ok((capture::open(path, opened.reader, &head, options, inputs)?, false));
     }
     if framestream::is_framestream(head) {
-        return dnstap::open(&opened.path, opened.reader, options, inputs);
+        return Ok((dnstap::open(path, opened.reader, options, inputs)?, false));
     }
     if cdns::is_cdns(head) {
-        return cdns::open(&opened.path, opened.reader, options, inputs);
+        return Ok((cdns::open(path, opened.reader, options)?, false));
     }
     match (head.starts_with(PARQUET_MAGIC), opened.seekable) {
-        (true, true) => parquet::open(path, Window::one_of(inputs)),
+        (true, true) => {
+            // It is read by its directory, from another handle.
+            opened.meter.reach_end();
+            let rows = parquet::ParquetSource::open(path)?;
+            let is_sorted = rows.says_sorted();
+            Ok((Box::new(rows), is_sorted))
+        }
         (true, false) => Err(TraceError::Format {
             path: path.clone(),
             what: "Parquet cannot be read from a pipe or a compressed file, since its directory is at its end".into(),
             remedy: "give the uncompressed file by its name".into(),
         }),
-        _ => text::open(path, Box::new(opened.reader), Window::one_of(inputs)),
+        _ => Ok((Box::new(text::TextSource::open(path, opened.reader)?), false)),
     }
+}
+
+/// Notes in the accounts of one input how far its content was read.
+fn note(tally: &mut Tally, (content, ending): (u64, Ending)) {
+    if tally.inputs.is_empty() {
+        tally.inputs.push(Extent::default());
+    }
+    (tally.inputs[0].content, tally.inputs[0].ending) = (content, ending);
 }

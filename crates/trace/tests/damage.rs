@@ -192,3 +192,185 @@ proptest! {
         prop_assert_eq!(tally.packets, 1);
     }
 }
+
+/// What is known of the share of an input that was not read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Share {
+    /// It is above the first and not above the second.
+    Within(f64, f64),
+    Unknown,
+    /// Known or not: it depends on where the decoder notices.
+    Any,
+}
+
+/// A damaged input, what must be said of it, and the share of it that was not read.
+type Damaged = (&'static str, Vec<u8>, &'static [&'static str], Share);
+
+fn changed(mut octets: Vec<u8>, at: usize, by: &[u8]) -> Vec<u8> {
+    octets[at..at + by.len()].copy_from_slice(by);
+    octets
+}
+
+fn cut(mut octets: Vec<u8>, lacking: usize) -> Vec<u8> {
+    octets.truncate(octets.len() - lacking);
+    octets
+}
+
+fn flipped(octets: Vec<u8>) -> Vec<u8> {
+    let at = octets.len() / 2;
+    let changed_octet = [octets[at] ^ 0x10];
+    changed(octets, at, &changed_octet)
+}
+
+/// So much of a pcap that compressed files of it have several blocks; the labels do not compress well.
+fn long_pcap() -> Vec<u8> {
+    let mut octets = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
+    let mut random = 1_u64;
+    for number in 0..20_000_u32 {
+        let mut packet = packet(number as u8);
+        for octet in &mut packet[26..30] {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *octet = (random >> 56) as u8;
+        }
+        octets.extend(words(&[1_700_000_000, number, 61, 61]));
+        octets.extend(packet);
+    }
+    octets
+}
+
+fn compressed(content: &[u8]) -> [(&'static str, Vec<u8>); 5] {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    let info = lz4_flex::frame::FrameInfo::new().content_checksum(true);
+    let mut lz4 = lz4_flex::frame::FrameEncoder::with_frame_info(info, Vec::new());
+    let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    for writer in [&mut gzip as &mut dyn Write, &mut xz, &mut lz4, &mut bzip2] {
+        writer.write_all(content).unwrap();
+    }
+    let mut zstd = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    zstd.include_checksum(true).unwrap();
+    zstd.write_all(content).unwrap();
+    [
+        ("gzip", gzip.finish().unwrap()),
+        ("xz", xz.finish().unwrap()),
+        ("lz4", lz4.finish().unwrap()),
+        ("bzip2", bzip2.finish().unwrap()),
+        ("zstd", zstd.finish().unwrap()),
+    ]
+}
+
+fn file(name: &str) -> Vec<u8> {
+    std::fs::read(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
+}
+
+/// The same queries as Parquet.
+fn parquet(tsv: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, path) = (folder.path().join("t.tsv"), folder.path().join("t.parquet"));
+    std::fs::write(&text, tsv).unwrap();
+    let mut source = open(&[Input::File(text)], &OpenOptions::default()).unwrap();
+    let mut sink = ldplayer_trace::create(&path, ldplayer_trace::Format::Parquet, false).unwrap();
+    let mut batch = Vec::new();
+    while source.read(&mut batch).unwrap() {}
+    sink.write(&batch).unwrap();
+    sink.finish().unwrap();
+    std::fs::read(path).unwrap()
+}
+
+fn damaged_inputs() -> Vec<Damaged> {
+    let record = |number: usize| 24 + number * 77;
+    let block = |number: usize| 48 + number * 96;
+    let tsv = "time\tsrc\tqname\tqtype\n".to_owned() + &"1.5\t192.0.2.1\texample.\tA\n".repeat(99);
+    let cdns = {
+        let (packed, mut octets) = (file("../../data/clients-20160629.cdns.xz"), Vec::new());
+        std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(&packed[..]), &mut octets).unwrap();
+        octets
+    };
+    let dnstap = file("tests/data/compactor-test.dnstap");
+    let (parquet, middle, inside) = (parquet(&tsv), cdns.len() / 2, dnstap.len() / 2);
+    let text =
+        |line: &str, bad: &str| (line.to_owned() + "\n").repeat(49) + bad + "\n" + &(line.to_owned() + "\n").repeat(50);
+    vec![
+        ("pcap, cut", cut(pcap(), 10), &["truncated_capture"], Share::Unknown),
+        ("pcap, cut in a header", cut(pcap(), 70), &["truncated_capture"], Share::Unknown),
+        ("pcap, a record", changed(pcap(), record(5) + 8, &[0xff; 8]), &["bad_record"], Share::Within(0.04, 0.06)),
+        ("pcapng, cut", cut(pcapng(), 10), &["truncated_capture"], Share::Unknown),
+        ("pcapng, a block", changed(pcapng(), block(5) + 4, &[0xfe]), &["bad_block"], Share::Within(0.04, 0.06)),
+        ("dnstap, cut", cut(dnstap.clone(), 30), &["truncated_capture"], Share::Unknown),
+        (
+            "dnstap, frames",
+            changed(dnstap, inside, &[0xff; 100]),
+            &["bad_frame", "bad_dnstap_message"],
+            Share::Within(0.0, 0.9),
+        ),
+        ("C-DNS, cut", cut(cdns.clone(), 500), &["truncated_capture"], Share::Unknown),
+        (
+            "C-DNS, a block",
+            changed(cdns, middle, &[0xff; 64]),
+            &["bad_block", "bad_item", "bad_index", "truncated_capture"],
+            Share::Any,
+        ),
+        ("Parquet, a row group", changed(parquet, 100, &[0xff; 60]), &["damaged_row_group"], Share::Within(0.99, 1.0)),
+        ("TSV, cut", cut(tsv.clone().into(), 4), &["wrong_number_of_columns"], Share::Within(0.0, 0.01)),
+        ("TSV, a line", tsv.replacen("1.5\t192", "x\t192", 1).into(), &["bad_time"], Share::Within(0.0, 0.011)),
+        (
+            "LDplayer text",
+            text("1.5 192.0.2.1 a. IN A udp", "1.5 192.0.2 a. IN A udp").into(),
+            &["bad_address"],
+            Share::Within(0.0, 0.011),
+        ),
+        ("dnsperf", text("a.example A", "a..example A").into(), &["bad_name"], Share::Within(0.0, 0.011)),
+    ]
+}
+
+#[test]
+fn what_of_an_input_could_not_be_read_is_told_for_every_format() {
+    for (name, octets, reasons, share) in damaged_inputs() {
+        let (count, tally) = read(&octets).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let found: Vec<&str> = tally.unread().map(|damage| damage.reason.as_str()).collect();
+        assert!(found.iter().all(|reason| reasons.contains(reason)), "{name}: {found:?}");
+        assert!(!tally.is_whole() && !found.is_empty(), "{name}");
+        assert!(count > 0 || name.starts_with("Parquet") || name.starts_with("C-DNS, a block"), "{name}");
+        expect_share(name, &tally, share);
+    }
+}
+
+fn expect_share(name: &str, tally: &Tally, share: Share) {
+    let [input] = &tally.inputs[..] else { panic!("{name}: {:?}", tally.inputs) };
+    let found = input.unread_share();
+    let fits = match share {
+        Share::Within(above, most) => found.is_some_and(|found| found > above && found <= most),
+        Share::Unknown => found.is_none(),
+        Share::Any => found.is_none_or(|found| found > 0.0 && found < 1.0),
+    };
+    assert!(fits, "{name}: {found:?}, {input:?}");
+}
+
+#[test]
+fn what_of_a_compressed_input_could_not_be_read_is_told_for_every_format() {
+    let content = long_pcap();
+    for (name, whole) in compressed(&content) {
+        let (count, tally) = read(&whole).expect("a capture");
+        assert!(tally.is_whole() && count == 20_000, "{name}: {tally:?}");
+        assert_eq!(tally.inputs[0].unread_share(), Some(0.0), "{name}");
+        assert_eq!((tally.inputs[0].stored, tally.inputs[0].reached), (Some(whole.len() as u64), whole.len() as u64));
+        let half = whole.len() / 2;
+        for (damage, octets, share) in
+            [("cut", whole[..half].to_vec(), Share::Unknown), ("flipped", flipped(whole.clone()), Share::Any)]
+        {
+            let (count, tally) = read(&octets).unwrap_or_else(|error| panic!("{name} {damage}: {error}"));
+            assert!(count > 0 && !tally.is_whole(), "{name} {damage}: {count}, {tally:?}");
+            expect_share(&format!("{name} {damage}"), &tally, share);
+        }
+    }
+}
+
+#[test]
+fn an_input_whose_messages_were_malformed_when_they_were_sent_is_whole() {
+    // The message is shorter than a DNS header, and so is another's question.
+    let short = changed(pcap(), 24 + 5 * 77 + 16 + 14 + 20 + 4, &[0, 15]);
+    let (_, tally) = read(&changed(short, 24 + 7 * 77 + 16 + 42 + 12, &[40])).expect("a capture");
+    let reasons: Vec<&str> = tally.damaged.iter().map(|damage| damage.reason.as_str()).collect();
+    assert_eq!(reasons, ["short_message", "bad_question"]);
+    assert!(tally.is_whole() && tally.inputs[0].unread_share() == Some(0.0));
+}

@@ -1,11 +1,15 @@
 //! IP fragments put together again, in a table that stays small whatever arrives.
+//!
+//! Where the fragments of an IPv6 datagram overlap, all of it is dropped (RFC 5722 §4); of an IPv4 datagram the octets that were
+//! seen first count.
 
 use std::net::IpAddr;
 
 use hashbrown::HashMap;
+use ldplayer_core::damage::Flaw;
 
+use super::Frame;
 use super::ip::{Fragment, Packet};
-use crate::source::Frame;
 
 /// Datagrams in the making at most.
 const MAX_DATAGRAMS: usize = 4_096;
@@ -16,7 +20,7 @@ const MAX_LENGTH: usize = 65_535;
 /// Parts of one datagram at most.
 const MAX_PARTS: usize = 64;
 /// How long the parts of a datagram may be apart, in nanoseconds of the trace (RFC 791 §3.2 and RFC 8200 §4.5 say 15 to 60 s).
-const TIMEOUT: i64 = 30_000_000_000;
+const TIMEOUT: u64 = 30_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -31,7 +35,10 @@ struct Parts {
     /// The frame of the part that was seen first.
     first: Frame,
     length: Option<usize>,
+    /// In the order of their offsets, none over another.
     parts: Vec<(usize, Vec<u8>)>,
+    /// Whether parts lay over each other, so that the datagram is dropped with all that still comes of it.
+    is_dropped: bool,
 }
 
 /// Datagrams in the making.
@@ -39,9 +46,9 @@ struct Parts {
 pub(crate) struct Defrag {
     table: HashMap<Key, Parts>,
     octets: usize,
-    /// Datagrams given up, each by its first frame, for the caller to take: parts lacked for too long, or there were too
-    /// many of them.
-    pub abandoned: Vec<Frame>,
+    /// Datagrams given up, each by its first frame, for the caller to take: parts lacked for too long, there were too many
+    /// of them, or they lay over each other.
+    pub abandoned: Vec<(Frame, Flaw)>,
 }
 
 impl Defrag {
@@ -49,24 +56,29 @@ impl Defrag {
     pub fn add(&mut self, packet: &Packet<'_>, fragment: Fragment, frame: &Frame) -> Option<Vec<u8>> {
         let end = fragment.offset + packet.payload.len();
         if packet.cut || end > MAX_LENGTH {
-            self.abandoned.push(*frame);
+            self.abandoned.push((*frame, Flaw::FragmentsLack));
             return None;
         }
         self.make_room(packet.payload.len(), frame.time_ns);
         let (source, destination, protocol) = (packet.source, packet.destination, packet.protocol);
         let key = Key { source, destination, protocol, id: fragment.id };
         // Parts of an older datagram with the same identification are not mixed with the new one's.
-        if self.table.get(&key).is_some_and(|parts| (frame.time_ns - parts.first.time_ns).abs() > TIMEOUT) {
+        if self.table.get(&key).is_some_and(|parts| parts.first.time_ns.abs_diff(frame.time_ns) > TIMEOUT) {
             self.abandon(&key);
         }
         let parts = self.table.entry(key).or_insert_with(|| Parts { first: *frame, ..Parts::default() });
+        if parts.is_dropped {
+            return None;
+        }
+        if source.is_ipv6() && parts.has_overlap(fragment.offset, packet.payload) {
+            self.octets -= parts.drop_all();
+            self.abandoned.push((parts.first, Flaw::FragmentsOverlap));
+            return None;
+        }
         if !fragment.more {
             parts.length.get_or_insert(end);
         }
-        if parts.parts.len() < MAX_PARTS {
-            self.octets += packet.payload.len();
-            parts.parts.push((fragment.offset, packet.payload.to_vec()));
-        }
+        self.octets += parts.insert(fragment.offset, packet.payload);
         let whole = parts.assemble()?;
         self.remove(&key);
         Some(whole)
@@ -74,8 +86,8 @@ impl Defrag {
 
     /// Gives up all that is unfinished, at the end of a capture.
     pub fn finish(&mut self) {
-        self.abandoned.extend(self.table.drain().map(|(_, parts)| parts.first));
-        self.abandoned.sort_unstable_by_key(|frame| frame.number);
+        self.abandoned.extend(self.table.drain().filter_map(|(_, parts)| parts.lacking()));
+        self.abandoned.sort_unstable_by_key(|(frame, _)| frame.number);
         self.octets = 0;
     }
 
@@ -86,14 +98,14 @@ impl Defrag {
         let mut old: Vec<(i64, Key)> = self.table.iter().map(|(key, parts)| (parts.first.time_ns, *key)).collect();
         old.sort_unstable_by_key(|(seen, _)| *seen);
         // All that is too old, and an eighth of the rest, so that this is not done for every packet.
-        let expired = old.partition_point(|(seen, _)| now - seen > TIMEOUT);
+        let expired = old.partition_point(|(seen, _)| *seen < now && seen.abs_diff(now) > TIMEOUT);
         for (_, key) in old.iter().take(expired.max(old.len().div_ceil(8))) {
             self.abandon(key);
         }
     }
 
     fn abandon(&mut self, key: &Key) {
-        self.abandoned.extend(self.table.get(key).map(|parts| parts.first));
+        self.abandoned.extend(self.table.get(key).and_then(Parts::lacking));
         self.remove(key);
     }
 
@@ -105,14 +117,56 @@ impl Defrag {
 }
 
 impl Parts {
-    /// The whole payload, if no part lacks. Where parts overlap, the one seen first counts.
-    fn assemble(&mut self) -> Option<Vec<u8>> {
+    /// The frame by which it is told that parts lack; nothing of what is dropped and told already.
+    fn lacking(&self) -> Option<(Frame, Flaw)> {
+        (!self.is_dropped).then_some((self.first, Flaw::FragmentsLack))
+    }
+
+    /// Whether a part lies over one that is there, other than the very same part seen again (RFC 8200 §4.5).
+    fn has_overlap(&self, offset: usize, payload: &[u8]) -> bool {
+        let lies_over = |(at, part): &(usize, Vec<u8>)| *at < offset + payload.len() && offset < at + part.len();
+        let same = |(at, part): &(usize, Vec<u8>)| *at == offset && part == payload;
+        self.parts.iter().any(|part| lies_over(part) && !same(part))
+    }
+
+    /// Drops the datagram; how many octets it had.
+    fn drop_all(&mut self) -> usize {
+        self.is_dropped = true;
+        std::mem::take(&mut self.parts).iter().map(|(_, part)| part.len()).sum()
+    }
+
+    /// Adds what is new of a part, and says how many octets that is: where parts of IPv4 overlap, the octets seen first
+    /// count.
+    fn insert(&mut self, offset: usize, payload: &[u8]) -> usize {
+        let (mut from, end) = (offset, offset + payload.len());
+        let mut new = Vec::new();
+        for (at, part) in &self.parts {
+            if from < *at && from < end {
+                new.push((from, payload[from - offset..end.min(*at) - offset].to_vec()));
+            }
+            from = from.max(at + part.len());
+        }
+        if from < end {
+            new.push((from, payload[from - offset..].to_vec()));
+        }
+        if self.parts.len() + new.len() > MAX_PARTS {
+            return 0;
+        }
+        let octets = new.iter().map(|(_, part)| part.len()).sum();
+        self.parts.append(&mut new);
+        self.parts.sort_unstable_by_key(|(at, _)| *at);
+        octets
+    }
+
+    /// The whole payload, if no part lacks.
+    fn assemble(&self) -> Option<Vec<u8>> {
         let length = self.length?;
-        self.parts.sort_by_key(|(offset, _)| *offset);
         let mut whole = Vec::with_capacity(length);
         for (offset, part) in &self.parts {
-            let known = whole.len().checked_sub(*offset)?;
-            whole.extend_from_slice(part.get(known..).unwrap_or_default());
+            if *offset != whole.len() {
+                return None;
+            }
+            whole.extend_from_slice(part);
         }
         whole.truncate(length);
         (whole.len() == length).then_some(whole)
@@ -161,10 +215,41 @@ mod tests {
     }
 
     #[test]
+    fn of_overlapping_parts_of_ipv4_the_octets_seen_first_count() {
+        let mut defrag = Defrag::default();
+        assert_eq!(defrag.add(&part(&[2; 16]), place(1, 8, true), &at_time(0)), None);
+        // It begins earlier, but came later.
+        assert_eq!(defrag.add(&part(&[1; 16]), place(1, 0, true), &at_time(0)), None);
+        let whole = defrag.add(&part(&[3; 24]), place(1, 16, false), &at_time(0));
+        assert_eq!(whole, Some([[1; 8], [2; 8], [2; 8], [3; 8], [3; 8]].concat()));
+        assert_eq!(defrag.octets, 0);
+    }
+
+    #[test]
+    fn an_ipv6_datagram_with_overlapping_parts_is_dropped_with_all_that_still_comes_of_it() {
+        let (source, destination) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+        let part = |payload| Packet { source, destination, ..part(payload) };
+        let mut defrag = Defrag::default();
+        assert_eq!(defrag.add(&part(&[1; 16]), place(1, 0, true), &at_time(0)), None);
+        assert_eq!(defrag.add(&part(&[2; 16]), place(1, 8, true), &at_time(0)), None);
+        assert_eq!(defrag.abandoned, [(at_time(0), Flaw::FragmentsOverlap)]);
+        for (offset, more) in [(0, true), (16, false), (8, true)] {
+            assert_eq!(defrag.add(&part(&[1; 16]), place(1, offset, more), &at_time(5)), None);
+        }
+        defrag.finish();
+        assert_eq!((defrag.abandoned.len(), defrag.octets), (1, 0));
+        // The very same part seen twice is no overlap.
+        for _ in 0..2 {
+            assert_eq!(defrag.add(&part(&[1; 16]), place(2, 0, true), &at_time(0)), None);
+        }
+        assert_eq!(defrag.add(&part(&[2; 8]), place(2, 16, false), &at_time(0)).map(|whole| whole.len()), Some(24));
+    }
+
+    #[test]
     fn parts_half_a_minute_apart_are_not_mixed() {
         let mut defrag = Defrag::default();
         assert_eq!(defrag.add(&part(&[1; 8]), place(1, 0, true), &at_time(0)), None);
-        assert_eq!(defrag.add(&part(&[2; 8]), place(1, 8, false), &at_time(TIMEOUT + 1)), None);
+        assert_eq!(defrag.add(&part(&[2; 8]), place(1, 8, false), &at_time(TIMEOUT as i64 + 1)), None);
         assert_eq!(defrag.abandoned.len(), 1);
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use ldplayer_core::damage::Flaw;
+use ldplayer_core::damage::{Ending, Flaw};
 
 use crate::Place;
 
@@ -20,12 +20,22 @@ pub(crate) struct Buffer {
     ended: bool,
     /// What ended the stream early: decompression, mostly. What came before it is used all the same.
     error: Option<io::Error>,
+    ending: Ending,
 }
 
 impl Buffer {
     /// A window at the start of `reader`.
     pub fn new(reader: Box<dyn Read + Send>) -> Self {
-        Self { reader, octets: vec![0; 2 * CHUNK], from: 0, to: 0, passed: 0, ended: false, error: None }
+        Self {
+            reader,
+            octets: vec![0; 2 * CHUNK],
+            from: 0,
+            to: 0,
+            passed: 0,
+            ended: false,
+            error: None,
+            ending: Ending::Open,
+        }
     }
 
     /// The next `count` octets, or as many as there are.
@@ -57,9 +67,36 @@ impl Buffer {
         self.ended
     }
 
-    /// The word for a stream that ends within a record: it was cut off, or what comes next could not be read.
-    pub fn cut_reason(&self) -> Flaw {
-        if self.error.is_some() { Flaw::UnreadableRest } else { Flaw::TruncatedCapture }
+    /// Notes that the stream ends within a record: it was cut off, or what comes next could not be read.
+    pub fn end_within_record(&mut self) -> Flaw {
+        match self.ending {
+            Ending::Unreadable => Flaw::UnreadableRest,
+            _ => {
+                self.ending = Ending::Cut;
+                Flaw::TruncatedCapture
+            }
+        }
+    }
+
+    /// How far the stream was read, and how that ended.
+    pub fn progress(&self) -> (u64, Ending) {
+        let ending = match self.ending {
+            Ending::Open if self.ended && self.from == self.to => Ending::Whole,
+            ending => ending,
+        };
+        (self.passed, ending)
+    }
+
+    /// Passes over all that is left; how many octets that were.
+    pub fn consume_rest(&mut self) -> u64 {
+        let start = self.passed;
+        loop {
+            let length = self.peek(CHUNK).len();
+            if length == 0 {
+                return self.passed - start;
+            }
+            self.consume(length);
+        }
     }
 
     /// Takes `count` octets that were looked at before.
@@ -106,6 +143,7 @@ impl Buffer {
                 Err(error) => {
                     self.ended = true;
                     self.error = Some(error);
+                    self.ending = Ending::Unreadable;
                 }
             }
         }

@@ -8,14 +8,13 @@ use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 
 use super::buffer::Buffer;
 use super::compressed::Content;
-use super::packets::{Frame, Packets};
+use super::packets::Packets;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, PcapNg};
-use super::sort::{Sorted, Window};
-use super::{BATCH_OCTETS, OpenOptions, Source};
+use super::{BATCH_OCTETS, OpenOptions, Source, note};
 use crate::packet::defrag::Defrag;
 use crate::packet::tcp::{Flow, Reassembly, Segment, Sink, Trouble};
-use crate::packet::{ip, link, word};
+use crate::packet::{Frame, ip, link, word};
 use crate::pair::{Pairing, Room, Seen};
 use crate::refused::{Refused, count_message};
 use crate::{Place, Tally, TraceError};
@@ -30,7 +29,7 @@ pub(crate) fn is_capture(head: &[u8]) -> bool {
     pcap::is_pcap(head) || pcapng::is_pcapng(head)
 }
 
-/// Opens a capture, one of several `inputs`, to be sorted within a bounded window.
+/// Opens a capture, one of several `inputs`; its transactions are not sorted yet.
 ///
 /// # Errors
 /// When the system refuses the input, or its file header is cut off.
@@ -43,7 +42,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Source>, TraceError> {
     let buffer = Buffer::new(Box::new(reader));
     if pcapng::is_pcapng(head) {
-        return Ok(sorted(path, PcapNg::new(buffer), options, inputs));
+        return Ok(Box::new(Capture::new(path, PcapNg::new(buffer), options, inputs)));
     }
     let opened = Pcap::open(buffer).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
     let pcap = opened.ok_or_else(|| TraceError::Format {
@@ -51,12 +50,7 @@ pub(crate) fn open(
         what: "a pcap file that ends within its 24-octet file header".into(),
         remedy: "capture again, or copy the whole file".into(),
     })?;
-    Ok(sorted(path, pcap, options, inputs))
-}
-
-fn sorted(path: &Path, packets: impl Packets + 'static, options: &OpenOptions, inputs: usize) -> Box<dyn Source> {
-    let capture = Capture::new(path, packets, options, inputs);
-    Box::new(Sorted::new(capture, path.display().to_string(), Window::one_of(inputs)))
+    Ok(Box::new(Capture::new(path, pcap, options, inputs)))
 }
 
 /// A capture that is read.
@@ -85,7 +79,7 @@ impl<P: Packets> Capture<P> {
     fn finish(&mut self) -> Result<(), TraceError> {
         self.ended = true;
         self.decoder.finish();
-        match self.packets.error() {
+        match self.packets.buffer().error() {
             Some(source) if self.decoder.tally.packets == 0 => {
                 Err(TraceError::File { path: self.path.clone(), source })
             }
@@ -94,8 +88,8 @@ impl<P: Packets> Capture<P> {
     }
 }
 
-impl<P: Packets> Source for Capture<P> {
-    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+impl<P: Packets> Capture<P> {
+    fn read_batch(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         let mut room = Room { rows: BATCH, octets: BATCH_OCTETS };
         for _ in 0..PACKETS {
             let decoder = &mut self.decoder;
@@ -112,6 +106,14 @@ impl<P: Packets> Source for Capture<P> {
             }
         }
         Ok(true)
+    }
+}
+
+impl<P: Packets> Source for Capture<P> {
+    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        let more = self.read_batch(batch);
+        note(&mut self.decoder.tally, self.packets.buffer().progress());
+        more
     }
 
     fn tally(&self) -> &Tally {
@@ -139,6 +141,11 @@ struct Carrier<'a> {
 impl Decoder {
     fn frame(&mut self, frame: &Frame, octets: &[u8]) {
         self.tally.packets += 1;
+        if self.tcp.is_due(frame.time_ns) {
+            let mut tcp = std::mem::take(&mut self.tcp);
+            tcp.give_up(frame.time_ns, &mut FromTcp(self));
+            self.tcp = tcp;
+        }
         if let Err(refused) = self.decode(frame, octets) {
             self.refuse(frame, refused);
         }
@@ -148,6 +155,7 @@ impl Decoder {
         match refused {
             Refused::Foreign(reason) => self.tally.skip(reason),
             Refused::Damaged(reason) => {
+                let reason = if frame.cut { as_cut(reason) } else { reason };
                 let name = &self.name;
                 let place = || Place { file: name.clone(), packet: frame.number, offset: frame.offset };
                 self.tally.damage(reason, 0, place);
@@ -167,10 +175,10 @@ impl Decoder {
         self.payload(frame, &ip::Packet { cut: false, protocol, ..packet }, payload)
     }
 
-    /// Counts the datagrams of which parts lack, each at its first part.
+    /// Counts the datagrams that cannot be put together, each at its first part.
     fn refuse_abandoned(&mut self) {
-        for frame in std::mem::take(&mut self.defrag.abandoned) {
-            self.refuse(&frame, Refused::Damaged(Flaw::FragmentsLack));
+        for (frame, flaw) in std::mem::take(&mut self.defrag.abandoned) {
+            self.refuse(&frame, Refused::Damaged(flaw));
         }
     }
 
@@ -244,6 +252,14 @@ impl Sink for FromTcp<'_> {
 
     fn trouble(&mut self, flow: &Flow, trouble: Trouble) {
         self.0.refuse(&flow.frame, Refused::Damaged(trouble.flaw()));
+    }
+}
+
+/// What makes a frame unusable of which the end was not captured.
+fn as_cut(reason: Flaw) -> Flaw {
+    match reason {
+        Flaw::ShortFrame | Flaw::ShortPacket | Flaw::BadIpHeader => Flaw::TruncatedPacket,
+        other => other,
     }
 }
 

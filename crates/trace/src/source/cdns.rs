@@ -19,8 +19,7 @@ use self::preamble::Preamble;
 use self::transactions::Transactions;
 use super::buffer::Buffer;
 use super::compressed::Content;
-use super::sort::{Sorted, Window};
-use super::{BATCH_OCTETS, OpenOptions, Source};
+use super::{BATCH_OCTETS, OpenOptions, Source, note};
 use crate::pair::Room;
 use crate::{Place, Tally, TraceError};
 
@@ -42,16 +41,11 @@ pub(crate) fn is_cdns(head: &[u8]) -> bool {
     matches!(head.first(), Some(0x83 | 0x9f)) && head[1..].starts_with(MAGIC)
 }
 
-/// Opens a file, one of several `inputs`, to be sorted within a bounded window.
+/// Opens a file; its transactions are not sorted yet.
 ///
 /// # Errors
 /// When the system refuses the input, its preamble is damaged, or its version is not read here.
-pub(crate) fn open(
-    path: &Path,
-    reader: Content,
-    options: &OpenOptions,
-    inputs: usize,
-) -> Result<Box<dyn Source>, TraceError> {
+pub(crate) fn open(path: &Path, reader: Content, options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
     let mut buffer = Buffer::new(Box::new(reader));
     // The head of the outer array and the text, which were looked at before.
     buffer.peek(1 + MAGIC.len());
@@ -74,8 +68,8 @@ pub(crate) fn open(
     buffer.consume(length);
     let name = path.display().to_string();
     let transactions = Transactions::new(preamble, &options.roles);
-    let cdns = Cdns { path: path.to_owned(), name: name.clone(), buffer, left, blocks: 0, transactions, ended: false };
-    Ok(Box::new(Sorted::new(cdns, name, Window::one_of(inputs))))
+    let cdns = Cdns { path: path.to_owned(), name, buffer, left, blocks: 0, transactions, ended: false };
+    Ok(Box::new(cdns))
 }
 
 /// Octets of the item that comes next, once all of it is at hand.
@@ -106,6 +100,11 @@ struct Cdns {
 }
 
 impl Cdns {
+    fn account(&mut self) {
+        self.transactions.account();
+        note(&mut self.transactions.tally, self.buffer.progress());
+    }
+
     /// Takes up the next block. One whose end is known costs only itself; behind one that is no CBOR nothing is found.
     fn next_block(&mut self) -> Result<(), TraceError> {
         let place = self.buffer.place(self.blocks + 1);
@@ -119,9 +118,9 @@ impl Cdns {
         self.left = self.left.map(|left| left - 1);
         let Ok(length) = found else {
             self.ended = true;
-            let reason = if found == Err(NoItem::Broken) { Flaw::BadBlock } else { self.buffer.cut_reason() };
-            let name = &self.name;
-            self.transactions.tally.damage(reason, 0, || place.named(name));
+            let reason = if found == Err(NoItem::Broken) { Flaw::BadBlock } else { self.buffer.end_within_record() };
+            let (name, rest) = (&self.name, self.buffer.consume_rest());
+            self.transactions.tally.damage(reason, rest, || place.named(name));
             return match self.buffer.error() {
                 Some(source) if self.blocks == 1 => Err(TraceError::File { path: self.path.clone(), source }),
                 _ => Ok(()),
@@ -144,7 +143,7 @@ impl Source for Cdns {
                 self.next_block()?;
             }
         }
-        self.transactions.account();
+        self.account();
         Ok(!self.ended)
     }
 

@@ -1,10 +1,10 @@
 //! Inputs opened and, where compressed, decompressed on a thread of their own. The content decides, never the name.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
@@ -29,12 +29,59 @@ pub(crate) struct Opened {
     pub path: PathBuf,
     /// Its content, decompressed.
     pub reader: Content,
+    /// How far it was read.
+    pub meter: Meter,
     /// Whether the content is that of a file, byte by byte, so that it can be read anywhere.
     pub seekable: bool,
 }
 
 /// Decompressed content.
-pub(crate) type Content = BufReader<Box<dyn Read + Send>>;
+pub(crate) type Content = Box<dyn BufRead + Send>;
+
+/// How far an input was read, in octets as it is stored.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter {
+    /// All of them; `None` for what has no length.
+    pub stored: Option<u64>,
+    reached: Arc<AtomicU64>,
+}
+
+impl Meter {
+    /// Octets that were used.
+    pub fn reached(&self) -> u64 {
+        self.reached.load(Ordering::Relaxed)
+    }
+
+    /// Says that all of it was reached, by another way than through the reader that is metered.
+    pub fn reach_end(&self) {
+        self.reached.store(self.stored.unwrap_or_default(), Ordering::Relaxed);
+    }
+}
+
+/// A reader of which is noted how far it was used.
+struct Metered {
+    inner: BufReader<Box<dyn Read + Send>>,
+    meter: Meter,
+}
+
+impl Read for Metered {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(into)?;
+        self.meter.reached.fetch_add(length as u64, Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+impl BufRead for Metered {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.inner.consume(count);
+        self.meter.reached.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}
 
 /// Opens an input. What comes through a socket ends when `stop` is raised.
 ///
@@ -46,20 +93,25 @@ pub(crate) fn open(input: &Input, stop: &Arc<AtomicBool>) -> Result<Opened, Trac
         Input::Stdin | Input::Unix(_) => input.to_string().into(),
     };
     let file_error = |source| TraceError::File { path: path.clone(), source };
+    let mut meter = Meter::default();
     let raw: Box<dyn Read + Send> = match input {
         Input::Stdin => Box::new(io::stdin()),
-        Input::File(path) => Box::new(File::open(path).map_err(file_error)?),
+        Input::File(path) => {
+            let file = File::open(path).map_err(file_error)?;
+            meter.stored = file.metadata().ok().filter(Metadata::is_file).map(|known| known.len());
+            Box::new(file)
+        }
         Input::Unix(path) => Box::new(Live::listen(path, Arc::clone(stop)).map_err(file_error)?),
     };
-    let mut raw = BufReader::with_capacity(BUFFER, raw);
+    let mut raw = Metered { inner: BufReader::with_capacity(BUFFER, raw), meter: meter.clone() };
     let head = raw.fill_buf().map_err(file_error)?;
     let Some(format) = Compression::of(head) else {
         let seekable = matches!(input, Input::File(_));
-        return Ok(Opened { path, reader: raw, seekable });
+        return Ok(Opened { path, reader: Box::new(raw), meter, seekable });
     };
-    let decoder = format.decoder(raw).map_err(file_error)?;
-    let reader: Box<dyn Read + Send> = Box::new(Ahead::start(decoder));
-    Ok(Opened { path, reader: BufReader::with_capacity(BUFFER, reader), seekable: false })
+    let decoder = format.decoder(Box::new(raw)).map_err(file_error)?;
+    let reader = Box::new(BufReader::with_capacity(BUFFER, Ahead::start(decoder)));
+    Ok(Opened { path, reader, meter, seekable: false })
 }
 
 /// A format of compression, known by its first octets.

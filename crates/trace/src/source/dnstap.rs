@@ -15,8 +15,7 @@ use super::buffer::{Buffer, LazyPlace};
 use super::compressed::Content;
 use super::framestream::Frames;
 use super::role::{KINDS, Role};
-use super::sort::{Sorted, Window};
-use super::{BATCH_OCTETS, OpenOptions, Source};
+use super::{BATCH_OCTETS, OpenOptions, Source, note};
 use crate::pair::{Pairing, Room, Seen};
 use crate::refused::{Refused, count_message};
 use crate::{Tally, TraceError};
@@ -28,7 +27,7 @@ const BATCH: usize = 2_048;
 /// Frames read for a batch at most: there may be no message in them.
 const FRAMES: usize = 8 * BATCH;
 
-/// Opens a stream of dnstap frames, one of several `inputs`, to be sorted within a bounded window.
+/// Opens a stream of dnstap frames, one of several `inputs`; its transactions are not sorted yet.
 ///
 /// # Errors
 /// When the stream says that it holds something else.
@@ -47,14 +46,13 @@ pub(crate) fn open(
             remedy: "give a stream that dnstap wrote".into(),
         });
     }
-    let name = path.display().to_string();
     let dnstap = Dnstap {
         path: path.to_owned(),
         frames,
-        decoder: Decoder::new(name.clone(), &options.roles, Pairing::one_of(inputs)),
+        decoder: Decoder::new(path.display().to_string(), &options.roles, Pairing::one_of(inputs)),
         ended: false,
     };
-    Ok(Box::new(Sorted::new(dnstap, name, Window::one_of(inputs))))
+    Ok(Box::new(dnstap))
 }
 
 /// A stream that is read.
@@ -90,7 +88,7 @@ impl Dnstap {
     /// Ends the reading. Damage at the end was counted with its place, unless nothing came before it.
     fn finish(&mut self) -> Result<(), TraceError> {
         self.ended = true;
-        match self.frames.error() {
+        match self.frames.buffer().error() {
             Some(source) if self.decoder.tally.packets == 0 => {
                 Err(TraceError::File { path: self.path.clone(), source })
             }
@@ -103,6 +101,7 @@ impl Source for Dnstap {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         let more = self.read_batch(batch);
         self.decoder.account();
+        note(&mut self.decoder.tally, self.frames.buffer().progress());
         more
     }
 

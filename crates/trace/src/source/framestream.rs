@@ -3,8 +3,6 @@
 //! A length of zero announces a control frame (its own length and its type follow); all numbers are big-endian. The format
 //! is that of the fstrm library, written down in the header `fstrm/control.h`.
 
-use std::io;
-
 use ldplayer_core::damage::Flaw;
 
 use super::buffer::{Buffer, LazyPlace};
@@ -115,9 +113,9 @@ impl Frames {
         Control::parse(self.buffer.peek(2 * LENGTH + length).get(2 * LENGTH..2 * LENGTH + length)?)
     }
 
-    /// What ended the stream early, once.
-    pub fn error(&mut self) -> Option<io::Error> {
-        self.buffer.error()
+    /// The window over the stream.
+    pub fn buffer(&mut self) -> &mut Buffer {
+        &mut self.buffer
     }
 
     /// The next frame and where it begins; `None` at the end. Damage goes to `tally`, its place in the input `name`.
@@ -142,8 +140,11 @@ impl Frames {
             }
             let whole_length = self.is_cut();
             let found = self.search();
-            let reason = if whole_length && !found { self.buffer.cut_reason() } else { Flaw::BadFrame };
+            let reason = if whole_length && !found { self.buffer.end_within_record() } else { Flaw::BadFrame };
             tally.damage(reason, self.buffer.passed() - place.offset, || place.named(name));
+            if !found {
+                return None;
+            }
         }
     }
 
@@ -217,6 +218,7 @@ fn may_begin(octets: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     fn frames(octets: &[u8]) -> Frames {
         let reader = Box::new(io::Cursor::new(octets.to_vec()));

@@ -83,14 +83,16 @@ impl Source for Merged {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sort::Window;
+    use super::super::compressed::Meter;
+    use super::super::sort::{Sorted, Window};
     use super::super::text;
     use super::*;
 
     #[test]
     fn inputs_are_merged_by_time_and_their_accounts_added() {
         let open = |text: &'static str| {
-            text::open(std::path::Path::new("t"), Box::new(text.as_bytes()), Window::one_of(2)).unwrap()
+            let rows = text::TextSource::open(std::path::Path::new("t"), Box::new(text.as_bytes())).unwrap();
+            Box::new(Sorted::new(rows, "t".into(), Meter::default(), Window::one_of(2))) as Box<dyn Source>
         };
         let a = "time\tsrc\tqname\tqtype\n1\t192.0.2.1\ta\tA\n3\t192.0.2.1\ta\tA\n3\tx\ta\tA\n";
         let b = "time\tsrc\tqname\tqtype\n0\t192.0.2.2\ta\tA\n3\t192.0.2.2\ta\tA\n9\t192.0.2.2\ta\tA\n";

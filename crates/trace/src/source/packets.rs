@@ -1,26 +1,13 @@
 //! What all capture formats yield: frames with a time and a link type.
 
-use std::io;
-
+use super::buffer::Buffer;
 use crate::Tally;
+use crate::packet::Frame;
 
 /// The longest frame that is believed in a file that does not announce longer ones.
 pub(crate) const SANE_LENGTH: usize = 256 * 1024;
 /// The longest frame that is read at all.
 pub(crate) const MAX_LENGTH: usize = 16 << 20;
-
-/// What is known of a frame beside its octets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Frame {
-    /// Number in the capture, from 1.
-    pub number: u64,
-    /// Where its record begins, in octets.
-    pub offset: u64,
-    /// When it was captured, in nanoseconds since 1970.
-    pub time_ns: i64,
-    /// Link type (LINKTYPE_ registry).
-    pub link: u32,
-}
 
 /// A captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +18,17 @@ pub(crate) struct Captured<'a> {
     pub octets: &'a [u8],
 }
 
+/// Octets of a frame without the frame check sequence at its end: `fcs` of the octets that it had on the link, of which
+/// fewer may have been captured.
+pub(crate) fn without_fcs(captured: usize, original: usize, fcs: usize) -> usize {
+    captured.min(original.max(captured).saturating_sub(fcs))
+}
+
 /// A capture file that is read.
 pub(crate) trait Packets: Send {
     /// The next frame; `None` at the end. Damage of the file itself goes to `tally`, its place in the input `name`.
     fn next(&mut self, tally: &mut Tally, name: &str) -> Option<Captured<'_>>;
 
-    /// What ended the reading early, once; its place is counted as damage.
-    fn error(&mut self) -> Option<io::Error>;
+    /// The window over the file.
+    fn buffer(&mut self) -> &mut Buffer;
 }

@@ -12,7 +12,7 @@ use arrow_array::{Array, cast::AsArray};
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{Field, Schema};
 use bytes::Bytes;
-use ldplayer_core::damage::Flaw;
+use ldplayer_core::damage::{Ending, Flaw};
 use ldplayer_core::message::{CLASS_IN, Question, flag};
 use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 use parquet::arrow::ProjectionMask;
@@ -25,9 +25,8 @@ use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use self::cells::{Codes, Kind, Messages, Numbers, Words, parse_address, parse_transport};
 use self::guard::guarded;
-use super::BATCH_OCTETS;
-use super::sort::{Sorted, Window};
 use super::tsv::{DNS_PORT, unknown_server};
+use super::{BATCH_OCTETS, note};
 use crate::columns::{Columns, Composer, opcode_flags, parse_class, parse_name, parse_opcode, parse_type};
 use crate::{Place, Source, Tally, TraceError};
 
@@ -65,16 +64,6 @@ const ASKED: [(&str, Kind); 9] = [
     ("cd", Kind::Truth),
 ];
 
-/// Opens a Parquet trace. Unless the file says that it is sorted by time, it is sorted within a window.
-///
-/// # Errors
-/// When the system refuses the file, or when it is no Parquet file or not a trace.
-pub(crate) fn open(path: &Path, window: Window) -> Result<Box<dyn Source>, TraceError> {
-    let rows = ParquetSource::open(path)?;
-    let window = if rows.says_sorted() { Window::NONE } else { window };
-    Ok(Box::new(Sorted::new(rows, path.display().to_string(), window)))
-}
-
 /// Reads row group after row group, each with only the columns that it needs.
 pub(crate) struct ParquetSource {
     path: PathBuf,
@@ -85,12 +74,18 @@ pub(crate) struct ParquetSource {
     reader: Option<ParquetRecordBatchReader>,
     /// Rows of this group not yet read.
     left: u64,
+    /// Octets of the groups that were read or lost.
+    content: u64,
     rows: Rows,
     tally: Tally,
 }
 
 impl ParquetSource {
-    fn open(path: &Path) -> Result<Self, TraceError> {
+    /// Opens a Parquet trace.
+    ///
+    /// # Errors
+    /// When the system refuses the file, or when it is no Parquet file or not a trace.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
         let format = |what: String, remedy: &str| {
             // Names of columns come from outside; an error is one line.
@@ -114,11 +109,21 @@ impl ParquetSource {
         let options = ArrowReaderOptions::new().with_schema(Arc::new(wanted));
         let metadata = ArrowReaderMetadata::try_new(found.metadata().clone(), options).map_err(damaged)?;
         let path = path.to_owned();
-        Ok(Self { path, file, metadata, group: 0, reader: None, left: 0, rows: Rows::new(), tally: Tally::default() })
+        Ok(Self {
+            path,
+            file,
+            metadata,
+            group: 0,
+            reader: None,
+            left: 0,
+            content: 0,
+            rows: Rows::new(),
+            tally: Tally::default(),
+        })
     }
 
     /// Whether every row group is said to be sorted by time first, and follows the one before.
-    fn says_sorted(&self) -> bool {
+    pub fn says_sorted(&self) -> bool {
         let time = self.metadata.schema().index_of("time").ok();
         self.metadata.metadata().row_groups().iter().all(|group| {
             let first = group.sorting_columns().and_then(|columns| columns.first());
@@ -129,7 +134,8 @@ impl ParquetSource {
     /// Begins the next row group; `false` when there is none left.
     fn next_group(&mut self) -> Result<bool, TraceError> {
         let Some(group) = self.metadata.metadata().row_groups().get(self.group) else { return Ok(false) };
-        self.left = u64::try_from(group.num_rows()).unwrap_or(0).min(GROUP_ROWS);
+        self.left = rows_of(group);
+        self.content = self.content.saturating_add(octets_of(group));
         let mask = self.mask(group);
         let file = self.file.try_clone().map_err(|source| TraceError::File { path: self.path.clone(), source })?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
@@ -162,7 +168,8 @@ impl ParquetSource {
         let (file, packet) = (self.path.display().to_string(), self.rows.read + 1);
         let group = &self.metadata.metadata().row_groups()[self.group - 1];
         let offset = group.columns().first().map_or(0, start_of);
-        self.tally.damage(Flaw::DamagedRowGroup, 0, || Place { file, packet, offset });
+        let lost = octets_of_rows(group, self.left);
+        self.tally.damage(Flaw::DamagedRowGroup, lost, || Place { file, packet, offset });
         *self.tally.skipped.entry("row_in_damaged_group".into()).or_default() += self.left;
         self.tally.packets += self.left;
         self.rows.read += self.left;
@@ -191,7 +198,8 @@ impl ParquetSource {
             }
             Err(flaw) => {
                 let (path, packet) = (&self.path, self.rows.read);
-                self.tally.damage(*flaw, 0, || Place { file: path.display().to_string(), packet, offset: 0 });
+                let lost = octets_of_rows(&self.metadata.metadata().row_groups()[self.group - 1], 1);
+                self.tally.damage(*flaw, lost, || Place { file: path.display().to_string(), packet, offset: 0 });
             }
         }
     }
@@ -204,11 +212,13 @@ impl Source for ParquetSource {
                 if self.next_group()? {
                     continue;
                 }
+                note(&mut self.tally, (self.content, Ending::Whole));
                 return Ok(false);
             };
             match guarded(|| reader.next()) {
                 Some(Some(Ok(columns))) => {
                     self.take_batch(&columns, batch);
+                    note(&mut self.tally, (self.content, Ending::Open));
                     return Ok(true);
                 }
                 Some(None) => self.reader = None,
@@ -220,6 +230,23 @@ impl Source for ParquetSource {
     fn tally(&self) -> &Tally {
         &self.tally
     }
+}
+
+/// Rows of a row group, as far as its directory makes sense.
+fn rows_of(group: &RowGroupMetaData) -> u64 {
+    u64::try_from(group.num_rows()).unwrap_or(0).min(GROUP_ROWS)
+}
+
+/// Octets of a row group in the file, as far as its directory makes sense.
+fn octets_of(group: &RowGroupMetaData) -> u64 {
+    let sizes = group.columns().iter().map(|column| u64::try_from(column.compressed_size()).unwrap_or(0));
+    sizes.fold(0, u64::saturating_add)
+}
+
+/// The share of some of its rows in the octets of a row group.
+fn octets_of_rows(group: &RowGroupMetaData, rows: u64) -> u64 {
+    let share = u128::from(octets_of(group)) * u128::from(rows) / u128::from(rows_of(group).max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 /// How many cells of a column are null, if the file says so.
@@ -456,14 +483,13 @@ mod tests {
     }
 
     fn read_tsv(path: &Path) -> Vec<Transaction> {
-        let reader = std::io::BufReader::new(File::open(path).unwrap());
-        let (all, tally) = read(super::super::text::open(path, Box::new(reader), Window::one_of(1)).unwrap());
+        let (all, tally) = read(open(path).unwrap());
         assert!(tally.damaged.is_empty(), "{tally:?}");
         all
     }
 
     fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
-        super::open(path, Window::one_of(1))
+        crate::open(&[crate::Input::File(path.to_owned())], &crate::OpenOptions::default())
     }
 
     /// Writes columns as a foreign program would.

@@ -5,8 +5,9 @@ use std::io;
 use ldplayer_core::damage::Flaw;
 
 use super::buffer::{Buffer, LazyPlace};
-use super::packets::{Captured, Frame, Packets, SANE_LENGTH};
+use super::packets::{Captured, Packets, SANE_LENGTH, without_fcs};
 use crate::Tally;
+use crate::packet::Frame;
 
 /// Octets of the file header.
 const FILE_HEADER: usize = 24;
@@ -52,6 +53,13 @@ impl Format {
     }
 }
 
+/// The link type, and the octets of frame check sequences: the field says in its upper four bits how many pairs of octets
+/// those are, if the bit with the value 0x04000000 is set (draft-ietf-opsawg-pcap, section 4).
+fn link_type(field: u32) -> (u32, usize) {
+    let pairs = if field & 0x0400_0000 != 0 { field >> 28 } else { 0 };
+    (field & 0xffff, 2 * pairs as usize)
+}
+
 /// A record header.
 #[derive(Clone, Copy, Debug)]
 struct Record {
@@ -82,6 +90,8 @@ pub(crate) struct Pcap {
     buffer: Buffer,
     format: Format,
     link: u32,
+    /// Octets of the frame check sequence at the end of each frame.
+    fcs: usize,
     /// Octets of a packet that the file says it captures at most.
     snap: usize,
     /// Octets of a packet that are believed.
@@ -101,10 +111,9 @@ impl Pcap {
         let Some(format) = Format::of(head).filter(|_| head.len() >= FILE_HEADER) else { return Ok(None) };
         let snap = format.long(head, 16) as usize;
         let longest = snap.clamp(SANE_LENGTH, super::packets::MAX_LENGTH);
-        // The upper bits tell of frame check sequences.
-        let link = format.long(head, 20) & 0x0fff_ffff;
+        let (link, fcs) = link_type(format.long(head, 20));
         buffer.consume(FILE_HEADER);
-        Ok(Some(Self { buffer, format, link, snap, longest, number: 0, last_seconds: [None; 2] }))
+        Ok(Some(Self { buffer, format, link, fcs, snap, longest, number: 0, last_seconds: [None; 2] }))
     }
 
     /// Whether a record can be one at all. Zeros, as a lost block of a disk leaves them, cannot.
@@ -150,7 +159,10 @@ impl Pcap {
         loop {
             self.buffer.peek(SEARCH + header);
             let seen = self.buffer.seen();
-            let Some(last) = seen.len().checked_sub(header) else { return false };
+            let Some(last) = seen.len().checked_sub(header) else {
+                self.buffer.consume_rest();
+                return false;
+            };
             let mut records = (0..=last).map(|at| (at, Record::read(self.format, &seen[at..])));
             match records.find(|(_, record)| self.is_plausible(record)) {
                 None => self.buffer.consume(last + 1),
@@ -175,7 +187,9 @@ impl Pcap {
             let there = head.len();
             if there < header {
                 if there > 0 || self.buffer.has_failed() {
-                    tally.damage(self.buffer.cut_reason(), there as u64, || place.named(name));
+                    let reason = self.buffer.end_within_record();
+                    self.buffer.consume(there);
+                    tally.damage(reason, there as u64, || place.named(name));
                 }
                 return None;
             }
@@ -195,7 +209,7 @@ impl Pcap {
     fn recover(&mut self, record: &Record, place: LazyPlace, tally: &mut Tally, name: &str) -> bool {
         let cut = self.is_sane(record) && self.buffer.is_at_end();
         let found = self.resynchronise();
-        let reason = if cut && !found { self.buffer.cut_reason() } else { Flaw::BadRecord };
+        let reason = if cut && !found { self.buffer.end_within_record() } else { Flaw::BadRecord };
         tally.damage(reason, self.buffer.passed() - place.offset, || place.named(name));
         found
     }
@@ -208,13 +222,52 @@ impl Packets for Pcap {
         self.number += 1;
         self.last_seconds = [Some(record.seconds), self.last_seconds[0]];
         let time_ns = record.time_ns(self.format);
-        let frame = Frame { number: self.number, offset: place.offset, time_ns, link: self.link };
+        let cut = record.captured < record.original;
+        let frame = Frame { number: self.number, offset: place.offset, time_ns, link: self.link, cut };
         let header = self.format.record_header;
-        let octets = &self.buffer.take(header + record.captured)[header..];
+        let length = without_fcs(record.captured, record.original, self.fcs);
+        let octets = &self.buffer.take(header + record.captured)[header..header + length];
         Some(Captured { frame, octets })
     }
 
-    fn error(&mut self) -> Option<io::Error> {
-        self.buffer.error()
+    fn buffer(&mut self) -> &mut Buffer {
+        &mut self.buffer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The frames of a file with this field of the link type, each as it was captured and as long as it was on the link.
+    fn read(field: u32, frames: &[(&[u8], u32)]) -> Vec<(u32, bool, Vec<u8>)> {
+        let mut file = [&0xa1b2_c3d4_u32.to_be_bytes()[..], &[0, 2, 0, 4], &[0; 8], &[0, 4, 0, 0]].concat();
+        file.extend_from_slice(&field.to_be_bytes());
+        for (octets, original) in frames {
+            for word in [1_475_762_100, 0, octets.len() as u32, *original] {
+                file.extend_from_slice(&word.to_be_bytes());
+            }
+            file.extend_from_slice(octets);
+        }
+        let mut pcap = Pcap::open(Buffer::new(Box::new(io::Cursor::new(file)))).unwrap().unwrap();
+        let (mut tally, mut read) = (Tally::default(), Vec::new());
+        while let Some(captured) = pcap.next(&mut tally, "test") {
+            read.push((captured.frame.link, captured.frame.cut, captured.octets.to_vec()));
+        }
+        assert!(tally.damaged.is_empty(), "{tally:?}");
+        read
+    }
+
+    #[test]
+    fn the_upper_bits_of_the_link_type_tell_of_frame_check_sequences() {
+        let frame = |octets: &[u8], cut| (1, cut, octets.to_vec());
+        // Four octets are two pairs.
+        let whole = read(0x2400_0001, &[(b"abcFCS!", 7)]);
+        assert_eq!(whole, [frame(b"abc", false)]);
+        // Without the bit that says that it is told, nothing is taken away.
+        assert_eq!(read(0x2000_0001, &[(b"abcFCS!", 7)]), [frame(b"abcFCS!", false)]);
+        // Of a frame that was cut short, as much is taken away as was captured of the sequence.
+        let cut = read(0x2400_0001, &[(b"abcdeFC", 9), (b"abc", 9), (b"abc", 3)]);
+        assert_eq!(cut, [frame(b"abcde", true), frame(b"abc", true), frame(b"", false)]);
     }
 }

@@ -1,12 +1,11 @@
 //! pcapng files: sections, interfaces, enhanced, simple and obsolete packet blocks; other blocks are passed over.
 
-use std::io;
-
 use ldplayer_core::damage::Flaw;
 
 use super::buffer::{Buffer, LazyPlace};
-use super::packets::{Captured, Frame, MAX_LENGTH, Packets};
+use super::packets::{Captured, MAX_LENGTH, Packets, without_fcs};
 use crate::Tally;
+use crate::packet::Frame;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -17,6 +16,7 @@ const ENHANCED_PACKET: u32 = 6;
 const FRAMING: usize = 12;
 const OPTION_END: u16 = 0;
 const OPTION_TSRESOL: u16 = 9;
+const OPTION_FCSLEN: u16 = 13;
 const OPTION_TSOFFSET: u16 = 14;
 /// Interfaces of one section at most.
 const MAX_INTERFACES: usize = 65_536;
@@ -38,6 +38,8 @@ struct Interface {
     units: u64,
     /// Seconds to add to each time stamp.
     offset_s: i64,
+    /// Octets of the frame check sequence at the end of each frame.
+    fcs: usize,
 }
 
 /// A pcapng that is read.
@@ -70,6 +72,7 @@ struct Body {
     link: u32,
     from: usize,
     to: usize,
+    cut: bool,
 }
 
 impl PcapNg {
@@ -84,10 +87,12 @@ impl PcapNg {
             let place = self.buffer.place(self.number + 1);
             self.buffer.peek(FRAMING);
             let head = self.buffer.seen();
-            if head.len() < FRAMING {
-                if !head.is_empty() || self.buffer.has_failed() {
-                    let octets = head.len() as u64;
-                    tally.damage(self.buffer.cut_reason(), octets, || place.named(name));
+            let there = head.len();
+            if there < FRAMING {
+                if there > 0 || self.buffer.has_failed() {
+                    let reason = self.buffer.end_within_record();
+                    self.buffer.consume(there);
+                    tally.damage(reason, there as u64, || place.named(name));
                 }
                 return None;
             }
@@ -124,7 +129,7 @@ impl PcapNg {
         let cut = self.buffer.is_at_end()
             && self.header(self.buffer.seen()).is_some_and(|block| block.length > self.buffer.seen().len());
         let found = self.resynchronise();
-        let reason = if cut && !found { self.buffer.cut_reason() } else { Flaw::BadBlock };
+        let reason = if cut && !found { self.buffer.end_within_record() } else { Flaw::BadBlock };
         tally.damage(reason, self.buffer.passed() - place.offset, || place.named(name));
         found
     }
@@ -136,7 +141,10 @@ impl PcapNg {
         loop {
             self.buffer.peek(SEARCH + FRAMING);
             let seen = self.buffer.seen();
-            let Some(last) = seen.len().checked_sub(FRAMING) else { return false };
+            let Some(last) = seen.len().checked_sub(FRAMING) else {
+                self.buffer.consume_rest();
+                return false;
+            };
             let known = |block: &Header| matches!(block.kind, SECTION | INTERFACE..=ENHANCED_PACKET);
             match (0..=last).find_map(|at| Some((at, self.header(&seen[at..]).filter(known)?))) {
                 None => self.buffer.consume(last + 1),
@@ -187,6 +195,7 @@ impl Section {
             snap: self.long_at(block, 12)? as usize,
             units: 1_000_000,
             offset_s: 0,
+            fcs: 0,
         };
         let options = block.get(16..block.len() - 4)?;
         let mut at = 0;
@@ -194,6 +203,7 @@ impl Section {
             let value = options.get(at + 4..at + 4 + usize::from(length))?;
             match code {
                 OPTION_TSRESOL => interface.units = units(*value.first()?)?,
+                OPTION_FCSLEN => interface.fcs = fcs_octets(*value.first()?),
                 OPTION_TSOFFSET => interface.offset_s = self.signed(value)?,
                 OPTION_END => break,
                 _ => {}
@@ -213,13 +223,17 @@ impl Section {
         let interface = (*self.interfaces.get(number)?)?;
         if kind == SIMPLE_PACKET {
             let snap = if interface.snap == 0 { usize::MAX } else { interface.snap };
-            let length = (self.long_at(block, 8)? as usize).min(snap).min(block.len().checked_sub(16)?);
-            return Some(Body { time_ns: None, link: interface.link, from: 12, to: 12 + length });
+            let original = self.long_at(block, 8)? as usize;
+            let captured = original.min(snap).min(block.len().checked_sub(16)?);
+            let to = 12 + without_fcs(captured, original, interface.fcs);
+            return Some(Body { time_ns: None, link: interface.link, from: 12, to, cut: captured < original });
         }
         let stamp = u64::from(self.long_at(block, 12)?) << 32 | u64::from(self.long_at(block, 16)?);
-        let to = 28 + self.long_at(block, 20)? as usize;
+        let (captured, original) = (self.long_at(block, 20)? as usize, self.long_at(block, 24)? as usize);
         let time_ns = Some(interface.time_ns(stamp)?);
-        (to + 4 <= block.len()).then_some(Body { time_ns, link: interface.link, from: 28, to })
+        let to = 28 + without_fcs(captured, original, interface.fcs);
+        let body = Body { time_ns, link: interface.link, from: 28, to, cut: captured < original };
+        (28 + captured + 4 <= block.len()).then_some(body)
     }
 }
 
@@ -228,6 +242,12 @@ impl Interface {
         let ns = u128::from(stamp) * 1_000_000_000 / u128::from(self.units);
         i64::try_from(ns).ok()?.checked_add(self.offset_s.checked_mul(1_000_000_000)?)
     }
+}
+
+/// Octets from if_fcslen. The specification counts bits, Wireshark octets; no link has a sequence of so few bits or so many
+/// octets that the two could be taken for each other.
+fn fcs_octets(length: u8) -> usize {
+    usize::from(if length >= 16 { length / 8 } else { length })
 }
 
 /// Units in a second from if_tsresol: a power of ten, or of two with the highest bit set.
@@ -263,14 +283,15 @@ impl Packets for PcapNg {
             };
             // A simple packet block has no time: the packet before it has the nearest.
             self.last_time = body.time_ns.unwrap_or(self.last_time);
-            let frame = Frame { number: self.number, offset: place.offset, time_ns: self.last_time, link: body.link };
+            let Body { link, cut, .. } = body;
+            let frame = Frame { number: self.number, offset: place.offset, time_ns: self.last_time, link, cut };
             return Some(Captured { frame, octets: &self.buffer.taken(length)[body.from..body.to] });
         }
         None
     }
 
-    fn error(&mut self) -> Option<io::Error> {
-        self.buffer.error()
+    fn buffer(&mut self) -> &mut Buffer {
+        &mut self.buffer
     }
 }
 
@@ -327,6 +348,16 @@ mod tests {
         let content = [section(), nanoseconds, powers_of_two, enhanced(0, 7, b"n"), enhanced(1, 512, b"t")].concat();
         let (frames, damage) = read(content);
         assert_eq!(frames, [(2_000_000_007, 1, b"n".to_vec()), (500_000_000, 101, b"t".to_vec())]);
+        assert!(damage.is_empty());
+    }
+
+    #[test]
+    fn frame_check_sequences_are_no_part_of_frames() {
+        let bits = interface(1, &[0, 13, 0, 1, 32, 0, 0, 0]);
+        let octets = interface(1, &[0, 13, 0, 1, 4, 0, 0, 0]);
+        let content = [section(), bits, octets, enhanced(0, 1, b"abcFCS!"), enhanced(1, 2, b"defFCS!")].concat();
+        let (frames, damage) = read(content);
+        assert_eq!((frames[0].2.as_slice(), frames[1].2.as_slice()), (&b"abc"[..], &b"def"[..]));
         assert!(damage.is_empty());
     }
 

@@ -6,6 +6,7 @@ use ldplayer_core::damage::Flaw;
 use ldplayer_core::{TraceTime, Transaction};
 
 use super::BATCH_OCTETS;
+use super::compressed::Meter;
 use crate::{Place, Source, Tally, TraceError};
 
 /// What may wait for earlier transactions to come.
@@ -37,6 +38,7 @@ const BATCH: usize = 4_096;
 pub(crate) struct Sorted<S> {
     inner: S,
     name: String,
+    meter: Meter,
     window: Window,
     /// Batches behind each other in order of time, none of them empty.
     waiting: VecDeque<Vec<Transaction>>,
@@ -56,11 +58,12 @@ pub(crate) struct Sorted<S> {
 }
 
 impl<S: Source> Sorted<S> {
-    /// Sorts within a window. `name` is the input as the user named it.
-    pub fn new(inner: S, name: String, window: Window) -> Self {
+    /// Sorts within a window. `name` is the input as the user named it; the meter says how far it was read.
+    pub fn new(inner: S, name: String, meter: Meter, window: Window) -> Self {
         Self {
             inner,
             name,
+            meter,
             window,
             waiting: VecDeque::new(),
             rows: 0,
@@ -96,8 +99,7 @@ impl<S: Source> Sorted<S> {
             (false, true) => self.waiting.push_back(incoming),
             (false, false) => self.merge(incoming),
         }
-        self.tally.clone_from(self.inner.tally());
-        self.tally.merge(&self.out_of_order);
+        self.account();
         Ok(())
     }
 
@@ -132,9 +134,19 @@ impl<S: Source> Sorted<S> {
             }
             self.yielded = self.yielded.max(Some(row.time));
         }
-        self.tally.clone_from(self.inner.tally());
-        self.tally.merge(&self.out_of_order);
+        self.account();
         Ok(more)
+    }
+
+    /// Brings the accounts up to date: those of the inner source, the order, and how much of the input was read.
+    fn account(&mut self) {
+        self.tally.clone_from(self.inner.tally());
+        let mut extent = self.tally.inputs.pop().unwrap_or_default();
+        extent.file.clone_from(&self.name);
+        (extent.stored, extent.reached) = (self.meter.stored, self.meter.reached());
+        extent.unread = self.tally.unread().map(|damage| damage.octets).sum();
+        self.tally.inputs.push(extent);
+        self.tally.merge(&self.out_of_order);
     }
 }
 
@@ -203,8 +215,12 @@ mod tests {
     }
 
     fn sorted(times: Vec<i64>, window: usize) -> (Vec<i64>, Tally) {
-        let mut source =
-            Sorted::new(Times(times, Tally::default()), "t".into(), Window { rows: window, octets: 1 << 20 });
+        let mut source = Sorted::new(
+            Times(times, Tally::default()),
+            "t".into(),
+            Meter::default(),
+            Window { rows: window, octets: 1 << 20 },
+        );
         let mut batch = Vec::new();
         while source.read(&mut batch).unwrap() {}
         (batch.iter().map(|row| row.time.0).collect(), source.tally)
@@ -224,8 +240,12 @@ mod tests {
         let rows: Vec<(i64, u16)> = (0..9_000).map(|at| (at / 100 * 10 - at % 7, at as u16)).collect();
         let mut expected = rows.clone();
         expected.sort_by_key(|(time, _)| *time);
-        let mut source =
-            Sorted::new(Times(Vec::new(), Tally::default()), "t".into(), Window { rows: 1_000, octets: 1 << 20 });
+        let mut source = Sorted::new(
+            Times(Vec::new(), Tally::default()),
+            "t".into(),
+            Meter::default(),
+            Window { rows: 1_000, octets: 1 << 20 },
+        );
         for part in rows.chunks(300) {
             let part: Vec<Transaction> = part.iter().map(|&(time, port)| numbered(time, port)).collect();
             source.rows += part.len();

@@ -4,10 +4,9 @@ use std::io::{self, BufRead, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transaction;
-use ldplayer_core::damage::Flaw;
+use ldplayer_core::damage::{Ending, Flaw};
 
-use super::sort::{Sorted, Window};
-use super::{dnsperf, ldplayer, tsv};
+use super::{dnsperf, ldplayer, note, tsv};
 use crate::{Place, Source, Tally, TraceError};
 
 /// Octets read to recognise the format.
@@ -30,25 +29,13 @@ pub(crate) trait LineParser: Send {
     }
 }
 
-/// Opens a text trace, to be sorted within a window.
-///
-/// # Errors
-/// As for [`TextSource::open`].
-pub(crate) fn open(
-    path: &Path,
-    reader: Box<dyn BufRead + Send>,
-    window: Window,
-) -> Result<Box<dyn Source>, TraceError> {
-    let rows = TextSource::open(path, reader)?;
-    Ok(Box::new(Sorted::new(rows, path.display().to_string(), window)))
-}
-
 /// A text trace of any format.
 pub(crate) struct TextSource {
     path: PathBuf,
     lines: Lines<Box<dyn BufRead + Send>>,
     parser: Box<dyn LineParser>,
     tally: Tally,
+    ending: Ending,
 }
 
 impl TextSource {
@@ -66,7 +53,13 @@ impl TextSource {
             remedy,
         })?;
         let rest: Box<dyn BufRead + Send> = Box::new(Cursor::new(head).chain(reader));
-        Ok(Self { path: path.to_owned(), lines: Lines::new(rest), parser, tally: Tally::default() })
+        Ok(Self {
+            path: path.to_owned(),
+            lines: Lines::new(rest),
+            parser,
+            tally: Tally::default(),
+            ending: Ending::Open,
+        })
     }
 
     fn take_line(&mut self, batch: &mut Vec<Transaction>) {
@@ -91,13 +84,16 @@ impl TextSource {
     }
 }
 
-impl Source for TextSource {
-    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+impl TextSource {
+    fn read_batch(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         let full = batch.len() + BATCH;
         while batch.len() < full {
             match self.lines.advance() {
                 Ok(true) => self.take_line(batch),
-                Ok(false) => return Ok(false),
+                Ok(false) => {
+                    self.ending = Ending::Whole;
+                    return Ok(false);
+                }
                 Err(source) if self.lines.number == 0 => {
                     return Err(TraceError::File { path: self.path.clone(), source });
                 }
@@ -106,11 +102,20 @@ impl Source for TextSource {
                     let (path, lines) = (&self.path, &self.lines);
                     let (file, packet, offset) = (path.display().to_string(), lines.number + 1, lines.next);
                     self.tally.damage(Flaw::UnreadableRest, 0, || Place { file, packet, offset });
+                    self.ending = Ending::Unreadable;
                     return Ok(false);
                 }
             }
         }
         Ok(true)
+    }
+}
+
+impl Source for TextSource {
+    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        let more = self.read_batch(batch);
+        note(&mut self.tally, (self.lines.next, self.ending));
+        more
     }
 
     fn tally(&self) -> &Tally {

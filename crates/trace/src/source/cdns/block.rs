@@ -156,6 +156,11 @@ impl Block {
         })
     }
 
+    /// Octets of transactions and malformed messages that were taken so far, on a scale of its own.
+    pub fn taken(&self) -> u64 {
+        (self.items.at + self.malformed.at) as u64
+    }
+
     /// The next transaction.
     pub fn next_item(&mut self) -> Option<Result<Item, Error>> {
         self.items.next(&self.octets, Item::parse)

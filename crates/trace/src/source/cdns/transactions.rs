@@ -100,6 +100,7 @@ impl Transactions {
     /// Yields the next transaction of the block, unless it is of no use; `false` at the block's end.
     pub fn next(&mut self, batch: &mut Vec<Transaction>, room: &mut Room, name: &str) -> bool {
         let mut block = std::mem::take(&mut self.block);
+        let before = block.taken();
         let done = match block.next_item() {
             Some(Ok(item)) => Some(self.transaction(&block, &item)),
             Some(Err(_)) => Some(Err(Refused::Damaged(Flaw::BadItem))),
@@ -109,6 +110,7 @@ impl Transactions {
                 None => None,
             },
         };
+        let octets = block.taken() - before;
         self.block = block;
         let Some(done) = done else { return false };
         self.tally.packets += 1;
@@ -116,7 +118,7 @@ impl Transactions {
         match done.and_then(|row| self.count(row, batch, room)) {
             Ok(()) => {}
             Err(Refused::Foreign(reason)) => self.tally.skip(reason),
-            Err(Refused::Damaged(reason)) => self.tally.damage(reason, 0, || place(name, number, block)),
+            Err(Refused::Damaged(reason)) => self.tally.damage(reason, octets, || place(name, number, block)),
         }
         true
     }

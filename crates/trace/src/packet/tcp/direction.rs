@@ -1,0 +1,234 @@
+//! What one side of a connection sends: segments put in order, and the messages in them.
+
+use std::collections::BTreeMap;
+
+use ldplayer_core::message::HEADER;
+
+use super::{FIN, Flow, SYN, Segment, Sink, Trouble};
+use crate::packet::{Frame, word};
+
+/// Octets kept of one direction that cannot be used yet.
+const MAX_WAITING: usize = 256 * 1024;
+/// How far ahead a segment may be, and how far behind.
+const MAX_APART: u64 = 1 << 20;
+
+/// One direction of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Direction {
+    /// The sequence number that is due. The upper half counts how often the numbers have wrapped around, from 1.
+    next: Option<u64>,
+    /// The sequence number up to which the peer has said that it has everything.
+    acknowledged: u64,
+    /// Segments ahead of `next`, each with the frame that brought it.
+    waiting: BTreeMap<u64, Waiting>,
+    waiting_octets: usize,
+    /// Whether it is known to the connections that segments wait.
+    is_listed: bool,
+    /// The beginning of a message, and the last frame that brought some of it.
+    buffer: Vec<u8>,
+    brought: Frame,
+    /// Whether nothing more will be sent.
+    pub finished: bool,
+}
+
+/// A segment that waits for one before it.
+#[derive(Debug)]
+struct Waiting {
+    data: Vec<u8>,
+    frame: Frame,
+}
+
+impl Direction {
+    /// Octets kept.
+    pub fn octets(&self) -> usize {
+        self.buffer.len() + self.waiting_octets
+    }
+
+    /// Whether it may have begun with a SYN of this sequence number.
+    pub fn is_begun_by(&self, sequence: u32) -> bool {
+        self.next.is_none_or(|next| next as u32 == sequence.wrapping_add(1))
+    }
+
+    /// Since when segments wait, said once for each time that they begin to wait.
+    pub fn begins_to_wait(&mut self) -> Option<i64> {
+        let first = self.waiting.first_key_value().filter(|_| !self.is_listed)?;
+        self.is_listed = true;
+        Some(first.1.frame.time_ns)
+    }
+
+    /// Adds a segment; the flow has the frame that carried it.
+    pub fn add(&mut self, segment: &Segment<'_>, flow: &Flow, sink: &mut impl Sink) {
+        let mut sequence = segment.sequence;
+        if segment.flags & SYN != 0 {
+            sequence = sequence.wrapping_add(1);
+            self.next.get_or_insert(start(sequence));
+        }
+        if !segment.payload.is_empty() {
+            self.add_data(sequence, segment.payload, flow, sink);
+        }
+        self.finished |= segment.flags & FIN != 0;
+    }
+
+    fn add_data(&mut self, sequence: u32, data: &[u8], flow: &Flow, sink: &mut impl Sink) {
+        let Some(next) = self.next else {
+            if !begins_message(data) {
+                return sink.trouble(flow, Trouble::MidStream);
+            }
+            self.next = Some(start(sequence));
+            return self.add_data(sequence, data, flow, sink);
+        };
+        let place = unwrap(sequence, next);
+        if place.abs_diff(next) > MAX_APART {
+            return self.lose_track(sequence, data, flow, sink);
+        }
+        if place > next {
+            self.keep(place, data, flow.frame);
+        } else {
+            // Sent again, perhaps with something new at its end.
+            let new = data.get((next - place) as usize..).unwrap_or_default();
+            self.append(new, flow, sink);
+            self.join(flow, sink);
+        }
+        self.skip_acknowledged(flow, sink);
+        if self.waiting_octets > MAX_WAITING {
+            self.jump(flow, sink);
+        }
+    }
+
+    /// Notes that the peer has everything before this sequence number: what lacks of that is not in the capture.
+    pub fn acknowledge(&mut self, sequence: u32, flow: &Flow, sink: &mut impl Sink) {
+        let Some(next) = self.next else { return };
+        let place = unwrap(sequence, next);
+        if place.abs_diff(next) <= MAX_APART {
+            self.acknowledged = self.acknowledged.max(place);
+            self.skip_acknowledged(flow, sink);
+        }
+    }
+
+    /// Goes on behind segments that the peer has and the capture has not.
+    fn skip_acknowledged(&mut self, flow: &Flow, sink: &mut impl Sink) {
+        while self.waiting.first_key_value().is_some_and(|(&place, _)| place <= self.acknowledged) {
+            self.jump(flow, sink);
+        }
+    }
+
+    /// Goes on behind segments for which others wait since `limit` or longer.
+    pub fn give_up(&mut self, limit: i64, flow: &Flow, sink: &mut impl Sink) {
+        self.is_listed = false;
+        while self.waiting.first_key_value().is_some_and(|(_, first)| first.frame.time_ns <= limit) {
+            self.jump(flow, sink);
+        }
+    }
+
+    /// More is missing than can be waited for: the connection is joined again as if the capture began here.
+    fn lose_track(&mut self, sequence: u32, data: &[u8], flow: &Flow, sink: &mut impl Sink) {
+        sink.trouble(flow, Trouble::Gap);
+        self.forget();
+        self.add_data(sequence, data, flow, sink);
+    }
+
+    /// Forgets all but what connections know of it.
+    fn forget(&mut self) {
+        *self = Self { finished: self.finished, is_listed: self.is_listed, ..Self::default() };
+    }
+
+    /// Appends the octets that are due, and yields the messages that end in them.
+    fn append(&mut self, data: &[u8], flow: &Flow, sink: &mut impl Sink) {
+        if data.is_empty() {
+            return;
+        }
+        // A message that began in earlier segments is complete with the latest of them.
+        if self.buffer.is_empty() || self.brought.number < flow.frame.number {
+            self.brought = flow.frame;
+        }
+        self.buffer.extend_from_slice(data);
+        self.next = self.next.map(|next| next + data.len() as u64);
+        self.yield_messages(flow, sink);
+    }
+
+    /// Keeps what is ahead, without what is kept already: that came earlier.
+    fn keep(&mut self, mut place: u64, mut data: &[u8], frame: Frame) {
+        while let Some(known) = self.waiting.get(&place) {
+            let Some((_, rest)) = data.split_at_checked(known.data.len()).filter(|(_, rest)| !rest.is_empty()) else {
+                return;
+            };
+            place += known.data.len() as u64;
+            data = rest;
+        }
+        self.waiting_octets += data.len();
+        self.waiting.insert(place, Waiting { data: data.to_vec(), frame });
+    }
+
+    /// Appends the waiting segments that have become the next ones, each at its own time.
+    fn join(&mut self, flow: &Flow, sink: &mut impl Sink) {
+        while let (Some(next), Some(first)) = (self.next, self.waiting.first_entry()) {
+            let place = *first.key();
+            if place > next {
+                break;
+            }
+            let Waiting { data, frame } = first.remove();
+            self.waiting_octets -= data.len();
+            let new = data.get((next - place) as usize..).unwrap_or_default();
+            self.append(new, &Flow { frame, ..*flow }, sink);
+        }
+    }
+
+    /// Gives up on what lacks and goes on at the next waiting segment that begins with a message.
+    fn jump(&mut self, flow: &Flow, sink: &mut impl Sink) {
+        sink.trouble(flow, Trouble::Gap);
+        self.buffer.clear();
+        while let Some(first) = self.waiting.first_entry() {
+            if begins_message(&first.get().data) {
+                self.next = Some(*first.key());
+                return self.join(flow, sink);
+            }
+            self.waiting_octets -= first.remove().data.len();
+        }
+        self.next = None;
+    }
+
+    /// Yields the messages in the buffer. The first of them has the time of the last frame that it needed; those behind it,
+    /// and what is left, lie wholly in the segment that was added last.
+    fn yield_messages(&mut self, flow: &Flow, sink: &mut impl Sink) {
+        let mut at = 0;
+        while let Some(length) = word(&self.buffer, at).map(usize::from) {
+            if length < HEADER {
+                sink.trouble(flow, Trouble::BadLength);
+                return self.forget();
+            }
+            let Some(message) = self.buffer.get(at + 2..at + 2 + length) else { break };
+            sink.message(&Flow { frame: self.brought, ..*flow }, message);
+            self.brought = flow.frame;
+            at += 2 + length;
+        }
+        self.buffer.drain(..at);
+    }
+
+    /// Yields what can still be had when nothing more will come.
+    pub fn finish(&mut self, flow: &Flow, sink: &mut impl Sink) {
+        while !self.waiting.is_empty() && self.next.is_some() {
+            self.jump(flow, sink);
+        }
+        if !self.buffer.is_empty() {
+            sink.trouble(flow, Trouble::Gap);
+        }
+    }
+}
+
+/// A sequence number of which the wrap-arounds are counted from now on.
+fn start(sequence: u32) -> u64 {
+    1 << 32 | u64::from(sequence)
+}
+
+/// The place of a sequence number that is near to a place.
+fn unwrap(sequence: u32, near: u64) -> u64 {
+    near.wrapping_add_signed(i64::from(sequence.wrapping_sub(near as u32) as i32))
+}
+
+/// Whether data looks like the length and header of a DNS message: known opcode, few questions, reserved bit clear.
+fn begins_message(data: &[u8]) -> bool {
+    let length = word(data, 0).map_or(0, usize::from);
+    let Some(flags) = word(data, 4) else { return false };
+    let questions = word(data, 6).unwrap_or(u16::MAX);
+    length >= HEADER && (flags >> 11) & 0xf <= 6 && flags & 0x0040 == 0 && questions <= 1
+}
