@@ -22,7 +22,7 @@ use ldplayer_net::clock;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_replay::{Drain, Ended, LinkError, Monitor, Precision};
 use ldplayer_results::metrics::Latencies;
-use ldplayer_results::{Document, Environment, Recorder, RunEnd, RunSetup, State, Warning};
+use ldplayer_results::{Document, Environment, Recorder, RunEnd, RunSetup, State, TelemetrySample, Warning};
 use ldplayer_workload::PlanFeed;
 
 use crate::failure::{Failure, VERDICT_FAILED};
@@ -73,14 +73,21 @@ fn replay(args: &Args, output: &Path) -> Result<Document<Spec>, Failure> {
     let latencies = Arc::new(Latencies::default());
     let _endpoint = listener.map(|listener| metrics::serve(listener, &monitor, &latencies)).transpose()?;
     let mut rows = Rows { recorder: &mut recorder, latencies: args.metrics.map(|_| &*latencies) };
-    let (ended, telemetry) = progress::watch(&monitor, server_id, || {
+    let begun = TraceTime(clock::realtime_ns());
+    let (ended, mut telemetry) = progress::watch(&monitor, server_id, || {
         ldplayer_replay::run(&plan.settings, feed::Queries(feed), &mut rows, &monitor)
     });
     drop((server, awake));
     let (ended, feed) = ended.map_err(Failure::environment)?;
+    on_run_time(&mut telemetry.samples, begun, ended.started);
     let feed = feed.map(|queries| queries.0);
     feed.iter().for_each(|feed| super::mutate::warn(&feed.rules()));
     finish(recorder, &plan, feed.as_ref(), ended, &monitor, telemetry, early)
+}
+
+/// Puts samples whose time is from `begun` on the axis of the rows, where `started` is 0: what was before that is negative.
+fn on_run_time(samples: &mut [TelemetrySample], begun: TraceTime, started: TraceTime) {
+    samples.iter_mut().for_each(|sample| sample.at = sample.at + (begun - started));
 }
 
 fn finish(
@@ -146,3 +153,19 @@ impl Drain for Rows<'_> {
 
 /// A shared flag that a signal raises.
 type Flag = Arc<std::sync::atomic::AtomicBool>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldplayer_core::RunTime;
+    use ldplayer_results::Side;
+
+    /// Samples were up to half a second ahead of the rows: their time began before the trace was read ahead.
+    #[test]
+    fn samples_are_on_the_axis_of_the_rows() {
+        let sample = |at| TelemetrySample { at: RunTime(at), side: Side::Client, name: "cpu_s".into(), value: 1.0 };
+        let mut samples = [sample(0), sample(700_000_000)];
+        on_run_time(&mut samples, TraceTime(1_000_000_000), TraceTime(1_500_000_000));
+        assert_eq!(samples.map(|sample| sample.at), [RunTime(-500_000_000), RunTime(200_000_000)]);
+    }
+}
