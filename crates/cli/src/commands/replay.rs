@@ -105,6 +105,7 @@ fn finish(
     let document = recorder.finish(RunEnd {
         started: ended.started,
         last_outcome: ended.workers.iter().filter_map(|worker| worker.last_outcome).max(),
+        receive_drops: Some(warnings::own_drops(&ended)),
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
         trace_queries: ended.trace_queries,
         class_clients: classes::counts(&plan.classes, feed.and_then(PlanFeed::classes)),

@@ -21,7 +21,7 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
         postponed(ended),
         refused(ended),
         shared_ports(ended, plan),
-        dropped(telemetry),
+        dropped(telemetry.udp.receive_buffer_errors, own_drops(ended)),
         stolen(ended, telemetry),
         feed_error(ended),
     ]
@@ -109,15 +109,18 @@ fn shared_ports(ended: &Ended, plan: &Plan) -> Option<Warning> {
     })
 }
 
-/// Drops in the whole network namespace: those of a server on this host are among them, and those of anybody else.
-fn dropped(telemetry: &Telemetry) -> Option<Warning> {
-    let drops = telemetry.udp.receive_buffer_errors;
+/// Datagrams that the kernel dropped on sockets of this run, for lack of buffer.
+pub fn own_drops(ended: &Ended) -> u64 {
+    ended.workers.iter().map(|worker| worker.receive_drops).sum()
+}
+
+/// Drops in the whole network namespace that are not of this run: those of a server on this host are among them.
+fn dropped(all: u64, own: u64) -> Option<Warning> {
+    let drops = all.saturating_sub(own);
     (drops > 0).then(|| {
         Warning::new(
             "host_drops",
-            format!(
-                "the kernel dropped {drops} UDP datagrams for lack of buffer, on sockets of any process of this host"
-            ),
+            format!("the kernel dropped {drops} UDP datagrams for lack of buffer, on sockets of other processes of this host"),
             "see `ss -uamp` for whose they are; a server on this host needs larger receive buffers or a lower rate",
         )
     })
@@ -165,6 +168,13 @@ fn feed_error(ended: &Ended) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What others on this host dropped is not told as the run's, nor the other way round.
+    #[test]
+    fn drops_of_others_are_told_without_those_of_the_run() {
+        assert!(dropped(0, 0).is_none() && dropped(7, 7).is_none() && dropped(6, 7).is_none());
+        assert!(dropped(10, 7).unwrap().text.contains(" 3 UDP datagrams"));
+    }
 
     #[test]
     fn only_a_trace_out_of_order_is_told_as_one() {
