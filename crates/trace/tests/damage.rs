@@ -241,7 +241,7 @@ fn long_pcap() -> Vec<u8> {
 fn compressed(content: &[u8]) -> [(&'static str, Vec<u8>); 5] {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
-    let info = lz4_flex::frame::FrameInfo::new().content_checksum(true);
+    let info = lz4_flex::frame::FrameInfo::new().block_size(lz4_flex::frame::BlockSize::Max64KB).content_checksum(true);
     let mut lz4 = lz4_flex::frame::FrameEncoder::with_frame_info(info, Vec::new());
     let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
     for writer in [&mut gzip as &mut dyn Write, &mut xz, &mut lz4, &mut bzip2] {
@@ -330,7 +330,8 @@ fn what_of_an_input_could_not_be_read_is_told_for_every_format() {
         let found: Vec<&str> = tally.unread().map(|damage| damage.reason.as_str()).collect();
         assert!(found.iter().all(|reason| reasons.contains(reason)), "{name}: {found:?}");
         assert!(!tally.is_whole() && !found.is_empty(), "{name}");
-        assert!(count > 0 || name.starts_with("Parquet") || name.starts_with("C-DNS, a block"), "{name}");
+        // These have one row group and one block.
+        assert!(count > 0 || name.starts_with("Parquet") || name.starts_with("C-DNS"), "{name}");
         expect_share(name, &tally, share);
     }
 }
