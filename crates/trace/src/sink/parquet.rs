@@ -1,12 +1,9 @@
 //! Writes the Parquet trace: one row a transaction, with its messages and their readable columns.
 //!
-//! Pages are made here rather than by the library's writers, which hash each value of a column that has a dictionary; here most values are known
-//! before they are text. The library writes headers, directory and schema.
+//! Rows become columns in the thread that writes, columns become pages on others (`ldplayer-columnar`).
 
-mod chunk;
-mod column;
 mod group;
-mod packed;
+mod texts;
 
 use std::io;
 use std::path::PathBuf;
@@ -15,14 +12,10 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use ldplayer_columnar::{Compression, FileOptions, FileWriter, default_threads};
 use ldplayer_core::Transaction;
-use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::SortingColumn;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
 
-use self::chunk::ChunkWriter;
 use self::group::Group;
 use super::{Output, Sink, Written};
 use crate::TraceError;
@@ -60,7 +53,7 @@ pub(crate) fn schema() -> SchemaRef {
     ]))
 }
 
-/// A Parquet file being written: rows become columns here, and columns become pages on a thread of its own.
+/// A Parquet file being written: rows become columns here, and columns become pages on threads of their own.
 pub(crate) struct ParquetSink {
     group: Box<Group>,
     /// `None` once it has failed.
@@ -101,30 +94,15 @@ impl Encoder {
 }
 
 fn encode(output: Output, full: &Receiver<Box<Group>>, empty: &Sender<Box<Group>>) -> Result<Output, ParquetError> {
-    let schema = schema();
-    let columns = ArrowSchemaConverter::new().convert(&schema)?;
-    let mut writer = SerializedFileWriter::new(output, columns.root_schema_ptr(), Arc::new(properties(&schema)))?;
-    let mut chunk = ChunkWriter::new()?;
+    let options = FileOptions { compression: Compression::Zstd, threads: default_threads(), sorted_by: Some(0) };
+    let mut file = FileWriter::new(output, &schema(), options)?;
     for mut group in full {
-        let mut pages = writer.next_row_group()?;
-        let rows = group.rows();
-        for (column, values) in columns.columns().iter().zip(group.columns()) {
-            let statistics = values.write(rows, &mut chunk)?;
-            chunk.end(column.clone(), statistics, &mut pages)?;
-        }
-        pages.close()?;
+        file.write_group(group.rows(), &group.columns())?;
         group.clear();
         // Nobody needs it once all rows are here.
         let _ = empty.send(group);
     }
-    writer.into_inner()
-}
-
-fn properties(schema: &Schema) -> WriterProperties {
-    let sorted_by_time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
-    let mut properties = WriterProperties::builder().set_sorting_columns(Some(vec![sorted_by_time])).build();
-    add_encoded_arrow_schema_to_metadata(schema, &mut properties);
-    properties
+    file.finish()
 }
 
 impl ParquetSink {

@@ -4,16 +4,17 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
+use ldplayer_columnar::{Binary, Booleans, Column, Encode, IntegerType, Integers};
 use ldplayer_core::message::flag;
 use ldplayer_core::name::present;
 use ldplayer_core::{Message, Transaction};
 
-use super::column::{Chunk, Column, Key, Number, Numbers, Octets, Truths, Words};
+use super::texts::{Key, Texts};
 use crate::columns::{Columns, class_name, opcode_name, opcode_of, rcode_name, type_name};
 
 /// Rows of a row group, unless it grows too large before.
 const ROWS: usize = 128 * 1024;
-/// Octets of a row group at which it is closed.
+/// Binary of a row group at which it is closed.
 const OCTETS: usize = 32 * 1024 * 1024;
 
 /// Rows that are appended together: few enough to stay in the nearest cache.
@@ -22,61 +23,61 @@ const STEP: usize = 64;
 /// The columns of some rows.
 pub(super) struct Group {
     rows: usize,
-    time: Column<Numbers>,
-    src: Column<Words>,
-    src_port: Column<Numbers>,
-    dst: Column<Words>,
-    dst_port: Column<Numbers>,
-    transport: Column<Words>,
-    stream: Column<Numbers>,
-    query: Column<Octets>,
-    response: Column<Octets>,
-    response_delay: Column<Numbers>,
+    time: Column<Integers>,
+    src: Column<Texts>,
+    src_port: Column<Integers>,
+    dst: Column<Texts>,
+    dst_port: Column<Integers>,
+    transport: Column<Texts>,
+    stream: Column<Integers>,
+    query: Column<Binary>,
+    response: Column<Binary>,
+    response_delay: Column<Integers>,
     asked: Asked,
-    rcode: Column<Words>,
-    tc: Column<Truths>,
+    rcode: Column<Texts>,
+    tc: Column<Booleans>,
 }
 
 /// The readable columns of the query; null where the query was not seen, so that none is made of them on reading.
 struct Asked {
-    qname: Column<Octets>,
-    qtype: Column<Words>,
-    qclass: Column<Words>,
-    rd: Column<Truths>,
-    dnssec_ok: Column<Truths>,
-    edns_size: Column<Numbers>,
-    opcode: Column<Words>,
-    ad: Column<Truths>,
-    cd: Column<Truths>,
+    qname: Column<Binary>,
+    qtype: Column<Texts>,
+    qclass: Column<Texts>,
+    rd: Column<Booleans>,
+    dnssec_ok: Column<Booleans>,
+    edns_size: Column<Integers>,
+    opcode: Column<Texts>,
+    ad: Column<Booleans>,
+    cd: Column<Booleans>,
 }
 
 impl Group {
     pub fn new() -> Self {
         Self {
             rows: 0,
-            time: Column::required(Numbers::new(Number::I64)),
-            src: Column::required(Words::default()),
-            src_port: Column::required(Numbers::new(Number::U16)),
-            dst: Column::required(Words::default()),
-            dst_port: Column::required(Numbers::new(Number::U16)),
-            transport: Column::required(Words::default()),
-            stream: Column::optional(Numbers::new(Number::U64)),
-            query: Column::optional(Octets::default()),
-            response: Column::optional(Octets::default()),
-            response_delay: Column::optional(Numbers::new(Number::I64)),
+            time: Column::required(Integers::new(IntegerType::I64)),
+            src: Column::required(Texts::default()),
+            src_port: Column::required(Integers::new(IntegerType::U16)),
+            dst: Column::required(Texts::default()),
+            dst_port: Column::required(Integers::new(IntegerType::U16)),
+            transport: Column::required(Texts::default()),
+            stream: Column::optional(Integers::new(IntegerType::U64)),
+            query: Column::optional(Binary::default()),
+            response: Column::optional(Binary::default()),
+            response_delay: Column::optional(Integers::new(IntegerType::I64)),
             asked: Asked {
-                qname: Column::optional(Octets::default()),
-                qtype: Column::optional(Words::default()),
-                qclass: Column::optional(Words::default()),
-                rd: Column::optional(Truths::default()),
-                dnssec_ok: Column::optional(Truths::default()),
-                edns_size: Column::optional(Numbers::new(Number::U16)),
-                opcode: Column::optional(Words::default()),
-                ad: Column::optional(Truths::default()),
-                cd: Column::optional(Truths::default()),
+                qname: Column::optional(Binary::default()),
+                qtype: Column::optional(Texts::default()),
+                qclass: Column::optional(Texts::default()),
+                rd: Column::optional(Booleans::default()),
+                dnssec_ok: Column::optional(Booleans::default()),
+                edns_size: Column::optional(Integers::new(IntegerType::U16)),
+                opcode: Column::optional(Texts::default()),
+                ad: Column::optional(Booleans::default()),
+                cd: Column::optional(Booleans::default()),
             },
-            rcode: Column::optional(Words::default()),
-            tc: Column::optional(Truths::default()),
+            rcode: Column::optional(Texts::default()),
+            tc: Column::optional(Booleans::default()),
         }
     }
 
@@ -91,29 +92,29 @@ impl Group {
 
     /// Whether it is time to write it.
     pub const fn is_full(&self) -> bool {
-        let octets = self.query.octets() + self.response.octets() + self.asked.qname.octets();
+        let octets = self.query.gathered() + self.response.gathered() + self.asked.qname.gathered();
         self.rows.is_multiple_of(STEP) && (self.rows >= ROWS || octets >= OCTETS)
     }
 
     /// Appends rows, not more than there is room for. Column after column, since processors look up several addresses at once if nothing
     /// else is between.
     pub fn push(&mut self, rows: &[Transaction]) {
-        self.time.extend(rows.iter().map(|row| row.time.0), Numbers::push);
+        self.time.extend(rows.iter().map(|row| row.time.0), Integers::push);
         self.src.extend(rows.iter().map(|row| row.client.ip()), push_address);
-        self.src_port.extend(rows.iter().map(|row| row.client.port().into()), Numbers::push);
+        self.src_port.extend(rows.iter().map(|row| row.client.port().into()), Integers::push);
         self.dst.extend(rows.iter().map(|row| row.server.ip()), push_address);
-        self.dst_port.extend(rows.iter().map(|row| row.server.port().into()), Numbers::push);
+        self.dst_port.extend(rows.iter().map(|row| row.server.port().into()), Integers::push);
         let transports = rows.iter().map(|row| row.transport);
-        self.transport.extend(transports, |words, transport| push(words, transport as u32, || transport.as_str()));
-        self.stream.extend_some(rows.iter().map(|row| row.stream.map(|stream| stream as i64)), Numbers::push);
-        self.query.extend_some(rows.iter().map(|row| row.query.as_deref()), Octets::push);
-        self.response.extend_some(rows.iter().map(|row| row.response.as_deref()), Octets::push);
-        self.response_delay.extend_some(rows.iter().map(|row| row.response_delay), Numbers::push);
+        self.transport.extend(transports, |texts, transport| push(texts, transport as u32, || transport.as_str()));
+        self.stream.extend_some(rows.iter().map(|row| row.stream.map(|stream| stream as i64)), Integers::push);
+        self.query.extend_some(rows.iter().map(|row| row.query.as_deref()), Binary::push);
+        self.response.extend_some(rows.iter().map(|row| row.response.as_deref()), Binary::push);
+        self.response_delay.extend_some(rows.iter().map(|row| row.response_delay), Integers::push);
         self.asked.push(rows);
         let responses = || rows.iter().map(|row| row.response.as_deref().and_then(Message::new));
-        let push_rcode = |words: &mut Words, rcode| push(words, rcode, || rcode_name(rcode));
+        let push_rcode = |texts: &mut Texts, rcode| push(texts, rcode, || rcode_name(rcode));
         self.rcode.extend_some(responses().map(|response| Some(response?.rcode())), push_rcode);
-        self.tc.extend_some(responses().map(|response| Some(response?.has(flag::TC))), Truths::push);
+        self.tc.extend_some(responses().map(|response| Some(response?.has(flag::TC))), Booleans::push);
         self.rows += rows.len();
         if self.rows.is_multiple_of(STEP) {
             for column in [&mut self.query, &mut self.response, &mut self.asked.qname] {
@@ -125,11 +126,38 @@ impl Group {
     /// Makes it empty. Its memory stays.
     pub fn clear(&mut self) {
         self.rows = 0;
-        self.columns().into_iter().for_each(Chunk::clear);
+        self.columns_mut().into_iter().for_each(Encode::clear);
     }
 
     /// The columns in the order of the schema.
-    pub fn columns(&mut self) -> [&mut dyn Chunk; 21] {
+    pub fn columns(&self) -> [&dyn Encode; 21] {
+        [
+            &self.time,
+            &self.src,
+            &self.src_port,
+            &self.dst,
+            &self.dst_port,
+            &self.transport,
+            &self.stream,
+            &self.query,
+            &self.response,
+            &self.response_delay,
+            &self.asked.qname,
+            &self.asked.qtype,
+            &self.asked.qclass,
+            &self.rcode,
+            &self.asked.rd,
+            &self.asked.dnssec_ok,
+            &self.asked.edns_size,
+            &self.tc,
+            &self.asked.opcode,
+            &self.asked.ad,
+            &self.asked.cd,
+        ]
+    }
+
+    /// The same, to be changed.
+    fn columns_mut(&mut self) -> [&mut dyn Encode; 21] {
         [
             &mut self.time,
             &mut self.src,
@@ -164,33 +192,33 @@ impl Asked {
         }
         let read = || read.iter().take(rows.len());
         let questions = || read().map(|read| read.and_then(|read| read.question));
-        let push_name = |names: &mut Octets, name| names.push_with(|text| present(name, text));
-        let push_type = |words: &mut Words, qtype| push(words, qtype, || type_name(qtype));
-        let push_class = |words: &mut Words, qclass| push(words, qclass, || class_name(qclass));
-        let push_opcode = |words: &mut Words, opcode| push(words, opcode, || opcode_name(opcode));
+        let push_name = |names: &mut Binary, name| names.push_with(|text| present(name, text));
+        let push_type = |texts: &mut Texts, qtype| push(texts, qtype, || type_name(qtype));
+        let push_class = |texts: &mut Texts, qclass| push(texts, qclass, || class_name(qclass));
+        let push_opcode = |texts: &mut Texts, opcode| push(texts, opcode, || opcode_name(opcode));
         self.qname.extend_some(questions().map(|asked| Some(asked?.name)), push_name);
         self.qtype.extend_some(questions().map(|asked| Some(asked?.qtype)), push_type);
         self.qclass.extend_some(questions().map(|asked| Some(asked?.qclass)), push_class);
         let flags = || read().map(|read| Some(read.as_ref()?.flags));
         for (column, bit) in [(&mut self.rd, flag::RD), (&mut self.ad, flag::AD), (&mut self.cd, flag::CD)] {
-            column.extend_some(flags(), |truths, flags| truths.push(flags & bit != 0));
+            column.extend_some(flags(), |bits, flags| bits.push(flags & bit != 0));
         }
         self.opcode.extend_some(flags().map(|flags| Some(opcode_of(flags?))), push_opcode);
         let edns = || read().map(|read| Some(read.as_ref()?.edns));
-        self.dnssec_ok.extend_some(edns(), |truths, edns| truths.push(edns.is_some_and(|(_, dnssec_ok)| dnssec_ok)));
-        self.edns_size.extend_some(edns().map(|edns| Some(edns??.0.into())), Numbers::push);
+        self.dnssec_ok.extend_some(edns(), |bits, edns| bits.push(edns.is_some_and(|(_, dnssec_ok)| dnssec_ok)));
+        self.edns_size.extend_some(edns().map(|edns| Some(edns??.0.into())), Integers::push);
     }
 }
 
 /// Appends a number by what `name` shows.
-fn push<D: Display>(words: &mut Words, number: impl Into<u32>, name: impl FnOnce() -> D) {
-    words.push(Key::Short(number.into()), |text| show(name(), text));
+fn push<D: Display>(texts: &mut Texts, number: impl Into<u32>, name: impl FnOnce() -> D) {
+    texts.push(Key::Short(number.into()), |text| show(name(), text));
 }
 
-fn push_address(words: &mut Words, address: IpAddr) {
+fn push_address(texts: &mut Texts, address: IpAddr) {
     match address {
-        IpAddr::V4(address) => words.push(Key::Short(address.to_bits()), |text| show_v4(address, text)),
-        IpAddr::V6(address) => words.push(Key::Long(address.to_bits()), |text| show(address, text)),
+        IpAddr::V4(address) => texts.push(Key::Short(address.to_bits()), |text| show_v4(address, text)),
+        IpAddr::V6(address) => texts.push(Key::Long(address.to_bits()), |text| show(address, text)),
     }
 }
 

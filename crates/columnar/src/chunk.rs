@@ -1,27 +1,36 @@
 //! Pages of one column, compressed and put behind each other, and what the file's directory says about them.
 
-use std::io::Write;
-
 use bytes::Bytes;
-use parquet::basic::{Compression, Encoding, EncodingMask, PageType, ZstdLevel};
+use parquet::basic::{self, Encoding, EncodingMask, PageType, ZstdLevel};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::file::statistics::Statistics;
-use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
+
+use crate::column::Encode;
 
 /// Level of zstd: its fastest but for those that hardly compress.
 const LEVEL: i32 = 1;
 
-/// Makes one column chunk after the other, in memory that is used again.
-pub(super) struct ChunkWriter {
+/// How pages are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// With zstd at its level 1.
+    Zstd,
+}
+
+/// Makes the pages of one column chunk after the other, in memory that is used again.
+pub struct Pages {
     /// The page as its encoding has it.
     raw: Vec<u8>,
     /// The same, compressed.
     packed: Vec<u8>,
-    compressor: zstd::bulk::Compressor<'static>,
+    compressor: Option<zstd::bulk::Compressor<'static>>,
     /// The pages so far.
     pages: TrackedWrite<Vec<u8>>,
     sizes: Sizes,
@@ -32,23 +41,53 @@ pub(super) struct ChunkWriter {
 struct Sizes {
     compressed: usize,
     uncompressed: usize,
-    values: usize,
+    rows: usize,
     /// Where the data begins, if a dictionary is before it.
     behind_dictionary: Option<u64>,
     encodings: Vec<PageEncodingStats>,
 }
 
-impl ChunkWriter {
+/// All pages of a column chunk, ready to be put into a file.
+pub(crate) struct EncodedChunk {
+    pub pages: Bytes,
+    pub close: ColumnCloseResult,
+}
+
+impl Pages {
     /// # Errors
     /// When there is no memory for the compressor.
-    pub fn new() -> Result<Self> {
-        Ok(Self {
-            raw: Vec::new(),
-            packed: Vec::new(),
-            compressor: zstd::bulk::Compressor::new(LEVEL)?,
-            pages: TrackedWrite::new(Vec::new()),
-            sizes: Sizes::default(),
-        })
+    pub(crate) fn new(compression: Compression) -> Result<Self> {
+        let compressor = match compression {
+            Compression::None => None,
+            Compression::Zstd => Some(zstd::bulk::Compressor::new(LEVEL)?),
+        };
+        let pages = TrackedWrite::new(Vec::new());
+        Ok(Self { raw: Vec::new(), packed: Vec::new(), compressor, pages, sizes: Sizes::default() })
+    }
+
+    /// Encodes a column of `rows` rows, in the memory of an earlier chunk.
+    pub(crate) fn chunk(
+        &mut self,
+        description: ColumnDescPtr,
+        column: &dyn Encode,
+        rows: usize,
+        memory: Vec<u8>,
+    ) -> Result<EncodedChunk> {
+        self.pages = TrackedWrite::new(memory);
+        self.sizes = Sizes::default();
+        self.raw.clear();
+        let statistics = column.encode(rows, self)?;
+        let pages = std::mem::replace(&mut self.pages, TrackedWrite::new(Vec::new())).into_inner()?;
+        let sizes = std::mem::take(&mut self.sizes);
+        let close = ColumnCloseResult {
+            bytes_written: pages.len() as u64,
+            rows_written: sizes.rows as u64,
+            metadata: sizes.metadata(description, statistics, self.compressor.is_some())?,
+            bloom_filter: None,
+            column_index: None,
+            offset_index: None,
+        };
+        Ok(EncodedChunk { pages: pages.into(), close })
     }
 
     /// Where the next page is put together, before it is given to [`Self::page`].
@@ -57,6 +96,9 @@ impl ChunkWriter {
     }
 
     /// Writes the page that [`Self::raw`] holds, as a dictionary of so many entries.
+    ///
+    /// # Errors
+    /// When it cannot be compressed.
     pub fn dictionary(&mut self, entries: usize) -> Result<()> {
         let page =
             |buf| Page::DictionaryPage { buf, num_values: entries as u32, encoding: Encoding::PLAIN, is_sorted: false };
@@ -66,6 +108,9 @@ impl ChunkWriter {
     }
 
     /// Writes the page that [`Self::raw`] holds: the levels and values of so many rows.
+    ///
+    /// # Errors
+    /// When it cannot be compressed.
     pub fn page(&mut self, rows: usize, encoding: Encoding) -> Result<()> {
         let (def_level_encoding, rep_level_encoding) = (Encoding::RLE, Encoding::RLE);
         let num_values = rows as u32;
@@ -78,20 +123,20 @@ impl ChunkWriter {
             statistics: None,
         };
         self.write(page)?;
-        self.sizes.values += rows;
+        self.sizes.rows += rows;
         Ok(())
     }
 
     fn write(&mut self, page: impl FnOnce(Bytes) -> Page) -> Result<()> {
-        let room = zstd::zstd_safe::compress_bound(self.raw.len());
-        self.packed.clear();
-        self.packed.reserve(room);
-        self.compressor.compress_to_buffer(&self.raw, &mut self.packed)?;
-        let buffer = Bytes::from(std::mem::take(&mut self.packed));
-        let page = CompressedPage::new(page(buffer.clone()), self.raw.len());
+        let length = self.raw.len();
+        let content = self.compressed()?;
+        let page = CompressedPage::new(page(content.clone()), length);
         let (page_type, encoding) = (page.page_type(), page.encoding());
         let written = SerializedPageWriter::new(&mut self.pages).write_page(page)?;
-        self.packed = buffer.into();
+        match self.compressor {
+            Some(_) => self.packed = content.into(),
+            None => self.raw = content.into(),
+        }
         self.raw.clear();
         self.sizes.compressed += written.compressed_size;
         self.sizes.uncompressed += written.uncompressed_size;
@@ -99,31 +144,13 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Ends the chunk and puts it into the file.
-    pub fn end<W: Write + Send>(
-        &mut self,
-        column: ColumnDescPtr,
-        statistics: Statistics,
-        group: &mut SerializedRowGroupWriter<'_, W>,
-    ) -> Result<()> {
-        let sizes = std::mem::take(&mut self.sizes);
-        let rows_written = sizes.values as u64;
-        let pages = std::mem::replace(&mut self.pages, TrackedWrite::new(Vec::new())).into_inner()?;
-        let metadata = sizes.metadata(column, statistics)?;
-        let close = ColumnCloseResult {
-            bytes_written: pages.len() as u64,
-            rows_written,
-            metadata,
-            bloom_filter: None,
-            column_index: None,
-            offset_index: None,
-        };
-        let pages = Bytes::from(pages);
-        group.append_column(&pages, close)?;
-        let mut pages: Vec<u8> = pages.into();
-        pages.clear();
-        self.pages = TrackedWrite::new(pages);
-        Ok(())
+    /// The page as it is stored. Its memory is given back when the page is written.
+    fn compressed(&mut self) -> Result<Bytes> {
+        let Some(compressor) = &mut self.compressor else { return Ok(std::mem::take(&mut self.raw).into()) };
+        self.packed.clear();
+        self.packed.reserve(zstd::zstd_safe::compress_bound(self.raw.len()));
+        compressor.compress_to_buffer(&self.raw, &mut self.packed)?;
+        Ok(std::mem::take(&mut self.packed).into())
     }
 }
 
@@ -135,15 +162,21 @@ impl Sizes {
         }
     }
 
-    fn metadata(self, column: ColumnDescPtr, statistics: Statistics) -> Result<ColumnChunkMetaData, ParquetError> {
+    fn metadata(
+        self,
+        column: ColumnDescPtr,
+        statistics: Statistics,
+        is_zstd: bool,
+    ) -> Result<ColumnChunkMetaData, ParquetError> {
         let levels = [Encoding::RLE];
         let encodings = self.encodings.iter().map(|pages| &pages.encoding).chain(&levels);
+        let zstd = basic::Compression::ZSTD(ZstdLevel::default());
         ColumnChunkMetaData::builder(column)
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_compression(if is_zstd { zstd } else { basic::Compression::UNCOMPRESSED })
             .set_encodings_mask(EncodingMask::new_from_encodings(encodings))
             .set_total_compressed_size(self.compressed as i64)
             .set_total_uncompressed_size(self.uncompressed as i64)
-            .set_num_values(self.values as i64)
+            .set_num_values(self.rows as i64)
             .set_dictionary_page_offset(self.behind_dictionary.map(|_| 0))
             .set_data_page_offset(self.behind_dictionary.unwrap_or(0) as i64)
             .set_page_encoding_stats(self.encodings)

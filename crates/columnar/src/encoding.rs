@@ -3,85 +3,46 @@
 /// Differences in a block, and in each of the parts that have a width of their own.
 const BLOCK: usize = 128;
 const PART: usize = 32;
+/// Dictionary indices looked at together: equal ones are written as a run, others packed. A multiple of eight.
+const INDICES: usize = 512;
 
-/// Bits one after the other, the lowest of an octet first.
-#[derive(Debug, Default)]
-pub(super) struct Bits {
-    octets: Vec<u8>,
-    /// The bits of an octet that is not full yet.
-    begun: u8,
-    length: usize,
-    ones: usize,
-}
-
-impl Bits {
-    /// Appends a bit.
-    #[inline]
-    pub fn push(&mut self, bit: bool) {
-        self.begun |= u8::from(bit) << (self.length % 8);
-        self.length += 1;
-        self.ones += usize::from(bit);
-        if self.length.is_multiple_of(8) {
-            self.octets.push(self.begun);
-            self.begun = 0;
-        }
-    }
-
-    /// How many there are.
-    pub const fn len(&self) -> usize {
-        self.length
-    }
-
-    /// How many of them are set.
-    pub const fn ones(&self) -> usize {
-        self.ones
-    }
-
-    /// Appends the bits from `start`, a multiple of eight, to `end`, packed.
-    pub fn pack(&self, start: usize, end: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.octets[start / 8..end.div_ceil(8).min(self.octets.len())]);
-        if end.div_ceil(8) > self.octets.len() {
-            out.push(self.begun);
-        }
-    }
-
-    /// Appends the bits from `start`, a multiple of eight, to `end` as definition levels behind their length: a run where all are equal.
-    pub fn levels(&self, start: usize, end: usize, out: &mut Vec<u8>) {
-        let length_at = out.len();
-        out.extend_from_slice(&[0; 4]);
-        if self.ones == 0 || self.ones == self.length {
-            run(u32::from(self.ones > 0), end - start, 1, out);
-        } else {
-            varint(((end - start).div_ceil(8) as u64) << 1 | 1, out);
-            self.pack(start, end, out);
-        }
-        let length = (out.len() - length_at - 4) as u32;
-        out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
-    }
-
-    /// Makes it empty.
-    pub fn clear(&mut self) {
-        self.octets.clear();
-        (self.begun, self.length, self.ones) = (0, 0, 0);
-    }
-}
-
-/// Appends places in a dictionary of `entries`: the width of each, then a run where there is but one entry, else packed bits.
-pub(super) fn places(places: &[u32], entries: usize, out: &mut Vec<u8>) {
+/// Appends indices into a dictionary of `entries`: their width in bits, then runs and packed bits.
+pub(crate) fn indices(indices: &[u32], entries: usize, out: &mut Vec<u8>) {
     let width = (usize::BITS - entries.saturating_sub(1).leading_zeros()).max(1);
     out.push(width as u8);
-    if entries <= 1 {
-        return run(0, places.len(), width, out);
+    let mut equal = (0_u32, 0_usize);
+    for block in indices.chunks(INDICES) {
+        let first = block[0];
+        if block.iter().any(|&index| index != first) {
+            end_run(equal, width, out);
+            equal = (0, 0);
+            packed_indices(block, width, out);
+        } else if equal.0 == first {
+            equal.1 += block.len();
+        } else {
+            end_run(equal, width, out);
+            equal = (first, block.len());
+        }
     }
-    let groups = places.len().div_ceil(8);
+    end_run(equal, width, out);
+}
+
+fn end_run((index, count): (u32, usize), width: u32, out: &mut Vec<u8>) {
+    if count > 0 {
+        run(index, count, width, out);
+    }
+}
+
+fn packed_indices(block: &[u32], width: u32, out: &mut Vec<u8>) {
+    let groups = block.len().div_ceil(8);
     varint((groups as u64) << 1 | 1, out);
     let end = out.len() + groups * width as usize;
-    pack(places.iter().map(|&place| u64::from(place)), width, out);
+    pack(block.iter().map(|&index| u64::from(index)), width, out);
     out.resize(end, 0);
 }
 
 /// Appends numbers as their differences. Those of a column of 32 bits must not differ by more than that.
-pub(super) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
+pub(crate) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
     for number in [BLOCK, BLOCK / PART, numbers.len()] {
         varint(number as u64, out);
     }
@@ -115,13 +76,16 @@ fn difference_block(block: &[i64], out: &mut Vec<u8>) {
 }
 
 /// Appends a value that occurs `count` times, of at most 32 bits.
-fn run(value: u32, count: usize, width: u32, out: &mut Vec<u8>) {
+pub(crate) fn run(value: u32, count: usize, width: u32, out: &mut Vec<u8>) {
     varint((count as u64) << 1, out);
     out.extend_from_slice(&value.to_le_bytes()[..width.div_ceil(8) as usize]);
 }
 
 /// Appends numbers of `width` bits each, the lowest bit of an octet first; the last octet is filled with zeros.
 fn pack(numbers: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
+    if width == 0 {
+        return;
+    }
     let (mut held, mut filled) = (0_u64, 0);
     for number in numbers {
         held |= number << filled;
@@ -137,7 +101,7 @@ fn pack(numbers: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
 }
 
 /// Seven bits an octet, the lowest first.
-fn varint(mut number: u64, out: &mut Vec<u8>) {
+pub(crate) fn varint(mut number: u64, out: &mut Vec<u8>) {
     while number > 0x7f {
         out.push(number as u8 | 0x80);
         number >>= 7;
