@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ldplayer_core::shard::Shards;
-use ldplayer_core::{Outcome, Query, TraceTime};
+use ldplayer_core::{Outcome, Query, RunTime, TraceTime};
 use ldplayer_net::{clock, limits, pin};
 
 use self::reader::{Read, Reader};
@@ -36,6 +36,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const READER_GRACE: Duration = Duration::from_millis(200);
 /// Batches of rows that wait for the recorder at most.
 const ROWS_WAITING: usize = 256;
+/// How long the recorder waits for rows before it is told the time.
+const TICK: Duration = Duration::from_millis(500);
 
 /// An error of a feed or a drain, as its own crate words it.
 pub type LinkError = Box<dyn Error + Send + Sync>;
@@ -57,6 +59,16 @@ pub trait Drain {
     /// # Errors
     /// What makes further recording impossible; it ends the run.
     fn outcomes(&mut self, shard: usize, rows: &[Outcome]) -> Result<(), LinkError>;
+
+    /// Told the run time at least every half second, whether rows come or not, so that what is not saved yet can be. Does
+    /// nothing by default.
+    ///
+    /// # Errors
+    /// As for [`Self::outcomes`].
+    fn tick(&mut self, now: RunTime) -> Result<(), LinkError> {
+        let _ = now;
+        Ok(())
+    }
 }
 
 /// When a run starts.
@@ -198,7 +210,7 @@ fn play(
             })
             .collect();
         drop(row_sender);
-        let drain_error = record(&row_receiver, &spare_sender, drain, monitor).err();
+        let drain_error = record(&row_receiver, &spare_sender, drain, monitor, start.monotonic_ns).err();
         let workers = workers.into_iter().enumerate().map(|(number, worker)| join_worker(number, worker));
         Ok((workers.collect::<Result<Vec<_>, _>>()?, drain_error))
     })
@@ -261,15 +273,24 @@ fn record(
     spare: &Sender<Vec<Outcome>>,
     drain: &mut dyn Drain,
     monitor: &Monitor,
+    origin: i64,
 ) -> Result<(), LinkError> {
     let mut result = Ok(());
-    for (shard, mut batch) in rows {
-        if result.is_ok() {
-            result = drain.outcomes(shard, &batch).inspect_err(|_| monitor.stop());
+    loop {
+        let received = rows.recv_timeout(TICK);
+        if let Err(RecvTimeoutError::Disconnected) = received {
+            return result;
         }
-        batch.clear();
-        // A full store of spares only means that the workers have enough of them.
-        let _ = spare.try_send(batch);
+        let batch = received.ok();
+        if result.is_ok() {
+            let given = batch.as_ref().map_or(Ok(()), |(shard, rows)| drain.outcomes(*shard, rows));
+            let now = RunTime(clock::monotonic_ns() - origin);
+            result = given.and_then(|()| drain.tick(now)).inspect_err(|_| monitor.stop());
+        }
+        if let Some((_, mut batch)) = batch {
+            batch.clear();
+            // A full store of spares only means that the workers have enough of them.
+            let _ = spare.try_send(batch);
+        }
     }
-    result
 }

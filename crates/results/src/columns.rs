@@ -1,69 +1,66 @@
-//! The columns of the rows of one worker, from outcomes to a row group.
+//! The columns of the rows of one shard, from outcomes to a row group.
 
+use std::hash::Hash;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
-use arrow_array::ArrayRef;
-use arrow_array::builder::{BooleanBuilder, PrimitiveBuilder};
-use arrow_array::types::{Int64Type, UInt16Type, UInt64Type};
-use arrow_schema::FieldRef;
 use hashbrown::HashMap;
-use ldplayer_core::{Answer, Outcome, Reason, Status, Transport};
-use parquet::arrow::arrow_writer::{ArrowColumnWriter, compute_leaves};
-use parquet::errors::ParquetError;
-use parquet::file::writer::SerializedRowGroupWriter;
-use parquet::schema::types::ColumnDescPtr;
-
-use crate::words::{NONE, Words};
+use ldplayer_columnar::{Bits, Booleans, Column, Dictionary, Encode, IntegerType, Integers, Pages, Values};
+use ldplayer_core::{Answer, Outcome, Reason, RunTime, Status, Transport};
+use parquet::errors::Result;
+use parquet::file::statistics::Statistics;
 
 /// Distinct addresses that a column remembers before it forgets them.
 const MAX_ADDRESSES: usize = 1 << 20;
 /// Index of a row that belongs to no query of the trace.
 const NO_INDEX: u64 = u64::MAX;
+/// How many columns a row has.
+const COLUMNS: usize = 28;
 
-/// Rows in memory, one builder a column.
+/// Rows in memory, column by column.
 pub struct Columns {
-    classes: Arc<[String]>,
     rows: usize,
-    index: PrimitiveBuilder<UInt64Type>,
-    client: Addresses<IpAddr>,
-    client_port: PrimitiveBuilder<UInt16Type>,
-    server: Addresses<SocketAddr>,
-    transport: Words,
-    intended: PrimitiveBuilder<Int64Type>,
-    submitted: PrimitiveBuilder<Int64Type>,
-    answered: PrimitiveBuilder<Int64Type>,
-    status: Words,
-    reason: Words,
-    rcode: PrimitiveBuilder<UInt16Type>,
-    header_bits: [BooleanBuilder; 3],
-    query_bytes: PrimitiveBuilder<UInt16Type>,
-    response_bytes: PrimitiveBuilder<UInt16Type>,
+    index: Column<Integers>,
+    client: Column<Addresses<IpAddr>>,
+    client_port: Column<Integers>,
+    server: Column<Addresses<SocketAddr>>,
+    transport: Column<Dictionary>,
+    intended: Column<Integers>,
+    submitted: Column<Integers>,
+    answered: Column<Integers>,
+    status: Column<Dictionary>,
+    reason: Column<Dictionary>,
+    rcode: Column<Integers>,
+    tc: Column<Booleans>,
+    ad: Column<Booleans>,
+    aa: Column<Booleans>,
+    query_bytes: Column<Integers>,
+    response_bytes: Column<Integers>,
     rare: Rare,
 }
 
 impl Columns {
     /// No rows, of clients of classes with these names.
-    pub fn new(classes: Arc<[String]>) -> Self {
+    pub fn new(classes: &[String]) -> Self {
         Self {
             rows: 0,
-            index: PrimitiveBuilder::new(),
-            client: Addresses::new(),
-            client_port: PrimitiveBuilder::new(),
-            server: Addresses::new(),
-            transport: Words::of(Transport::ALL.map(Transport::as_str)),
-            intended: PrimitiveBuilder::new(),
-            submitted: PrimitiveBuilder::new(),
-            answered: PrimitiveBuilder::new(),
-            status: Words::of(Status::ALL.map(Status::as_str)),
-            reason: Words::of(Reason::ALL.map(Reason::as_str)),
-            rcode: PrimitiveBuilder::new(),
-            header_bits: bits(),
-            query_bytes: PrimitiveBuilder::new(),
-            response_bytes: PrimitiveBuilder::new(),
-            rare: Rare::new(&classes),
-            classes,
+            index: Column::optional(Integers::new(IntegerType::U64)),
+            client: Column::required(Addresses::new()),
+            client_port: Column::required(Integers::new(IntegerType::U16)),
+            server: Column::required(Addresses::new()),
+            transport: Column::required(Dictionary::fixed(Transport::ALL.map(Transport::as_str))),
+            intended: Column::required(Integers::new(IntegerType::I64)),
+            submitted: times(),
+            answered: times(),
+            status: Column::required(Dictionary::fixed(Status::ALL.map(Status::as_str))),
+            reason: Column::optional(Dictionary::fixed(Reason::ALL.map(Reason::as_str))),
+            rcode: Column::optional(Integers::new(IntegerType::U16)),
+            tc: bits(),
+            ad: bits(),
+            aa: bits(),
+            query_bytes: Column::required(Integers::new(IntegerType::U16)),
+            response_bytes: Column::required(Integers::new(IntegerType::U16)),
+            rare: Rare::new(classes),
         }
     }
 
@@ -74,129 +71,133 @@ impl Columns {
 
     /// Adds rows.
     pub fn extend(&mut self, rows: &[Outcome]) {
+        let index = |row: &Outcome| (row.index != NO_INDEX).then_some(row.index as i64);
         self.rows += rows.len();
-        rows.iter().for_each(|row| self.push(row));
+        self.index.extend_some(rows.iter().map(index), Integers::push);
+        self.client.extend(rows.iter().map(|row| row.client), Addresses::push);
+        self.client_port.extend(rows.iter().map(|row| row.client_port.into()), Integers::push);
+        self.server.extend(rows.iter().map(|row| row.server), Addresses::push);
+        self.transport.extend(rows.iter().map(|row| row.transport as u32), Dictionary::push);
+        self.intended.extend(rows.iter().map(|row| row.intended.0), Integers::push);
+        self.submitted.extend_some(rows.iter().map(|row| ns(row.submitted)), Integers::push);
+        self.answered.extend_some(rows.iter().map(|row| ns(row.answered)), Integers::push);
+        self.status.extend(rows.iter().map(|row| row.status as u32), Dictionary::push);
+        self.reason.extend_some(rows.iter().map(|row| row.reason.map(|reason| reason as u32)), Dictionary::push);
+        self.rcode.extend_some(rows.iter().map(|row| row.rcode.map(i64::from)), Integers::push);
+        self.tc.extend(rows.iter().map(|row| row.tc), Booleans::push);
+        self.ad.extend(rows.iter().map(|row| row.ad), Booleans::push);
+        self.aa.extend(rows.iter().map(|row| row.aa), Booleans::push);
+        self.query_bytes.extend(rows.iter().map(|row| row.query_bytes.into()), Integers::push);
+        self.response_bytes.extend(rows.iter().map(|row| row.response_bytes.into()), Integers::push);
         self.rare.extend(rows);
     }
 
-    fn push(&mut self, row: &Outcome) {
-        self.index.append_option((row.index != NO_INDEX).then_some(row.index));
-        self.client.push(row.client);
-        self.client_port.append_value(row.client_port);
-        self.server.push(row.server);
-        self.transport.push(row.transport as u32);
-        self.intended.append_value(row.intended.0);
-        self.submitted.append_option(row.submitted.map(|time| time.0));
-        self.answered.append_option(row.answered.map(|time| time.0));
-        self.status.push(row.status as u32);
-        self.reason.push(row.reason.map_or(NONE, |reason| reason as u32));
-        self.rcode.append_option(row.rcode);
-        append_bits(&mut self.header_bits, [row.tc, row.ad, row.aa]);
-        self.query_bytes.append_value(row.query_bytes);
-        self.response_bytes.append_value(row.response_bytes);
+    /// The columns in the order of the schema.
+    pub fn all(&self) -> [&dyn Encode; COLUMNS] {
+        [
+            &self.index,
+            &self.client,
+            &self.client_port,
+            &self.server,
+            &self.transport,
+            &self.rare.connection,
+            &self.intended,
+            &self.submitted,
+            &self.rare.sent,
+            &self.answered,
+            &self.status,
+            &self.reason,
+            &self.rcode,
+            &self.tc,
+            &self.ad,
+            &self.aa,
+            &self.query_bytes,
+            &self.response_bytes,
+            &self.rare.connect,
+            &self.rare.handshake,
+            &self.rare.first_byte,
+            &self.rare.reused,
+            &self.rare.resumed,
+            &self.rare.early_data,
+            &self.rare.answer,
+            &self.rare.resent,
+            &self.rare.fell_back,
+            &self.rare.class,
+        ]
     }
 
-    /// Writes the rows as a row group; there are none afterwards.
-    ///
-    /// # Errors
-    /// What the file or the library refused; the rows are given up then.
-    pub fn write<W: Write + Send>(
-        &mut self,
-        places: Vec<Place>,
-        group: &mut SerializedRowGroupWriter<'_, W>,
-    ) -> Result<(), ParquetError> {
-        self.rows = 0;
-        let [tc, ad, aa] = finish_bits(&mut self.header_bits);
-        let [reused, resumed, early_data, resent, fell_back] = finish_bits(&mut self.rare.connection_bits);
-        let mut out = Chunks { places: places.into_iter(), group };
-        out.array(Arc::new(self.index.finish()))?;
-        out.words(&mut self.client.words)?;
-        out.array(Arc::new(self.client_port.finish()))?;
-        out.words(&mut self.server.words)?;
-        out.words(&mut self.transport)?;
-        out.array(Arc::new(self.rare.connection.finish()))?;
-        out.array(Arc::new(self.intended.finish()))?;
-        out.array(Arc::new(self.submitted.finish()))?;
-        out.array(Arc::new(self.rare.sent.finish()))?;
-        out.array(Arc::new(self.answered.finish()))?;
-        out.words(&mut self.status)?;
-        out.words(&mut self.reason)?;
-        out.array(Arc::new(self.rcode.finish()))?;
-        [tc, ad, aa].into_iter().try_for_each(|bits| out.array(bits))?;
-        out.array(Arc::new(self.query_bytes.finish()))?;
-        out.array(Arc::new(self.response_bytes.finish()))?;
-        out.array(Arc::new(self.rare.connect.finish()))?;
-        out.array(Arc::new(self.rare.handshake.finish()))?;
-        out.array(Arc::new(self.rare.first_byte.finish()))?;
-        [reused, resumed, early_data].into_iter().try_for_each(|bits| out.array(bits))?;
-        out.words(&mut self.rare.answer)?;
-        [resent, fell_back].into_iter().try_for_each(|bits| out.array(bits))?;
-        out.words(&mut self.rare.class)?;
-        self.client.next_group();
-        self.server.next_group();
-        Ok(())
-    }
-
-    /// Gives the rows up.
+    /// Forgets the rows. Their memory stays.
     pub fn clear(&mut self) {
-        *self = Self::new(Arc::clone(&self.classes));
-    }
-}
-
-/// The columns of a row group as they are written, in the order of the schema.
-struct Chunks<'a, 'w, W: Write + Send> {
-    places: std::vec::IntoIter<Place>,
-    group: &'a mut SerializedRowGroupWriter<'w, W>,
-}
-
-/// What a column is to be written with.
-pub type Place = (FieldRef, ColumnDescPtr, ArrowColumnWriter);
-
-impl<W: Write + Send> Chunks<'_, '_, W> {
-    fn array(&mut self, array: ArrayRef) -> Result<(), ParquetError> {
-        let (field, _, mut writer) = self.next()?;
-        for leaf in compute_leaves(&field, &array)? {
-            writer.write(&leaf)?;
-        }
-        writer.close()?.append_to_row_group(self.group)
+        self.rows = 0;
+        self.all_mut().into_iter().for_each(Encode::clear);
     }
 
-    fn words(&mut self, words: &mut Words) -> Result<(), ParquetError> {
-        let (_, column, _) = self.next()?;
-        let written = words.write(column, self.group);
-        words.clear_rows();
-        written
-    }
-
-    fn next(&mut self) -> Result<Place, ParquetError> {
-        self.places.next().ok_or_else(|| ParquetError::General("more columns than the schema has".to_owned()))
+    fn all_mut(&mut self) -> [&mut dyn Encode; COLUMNS] {
+        [
+            &mut self.index,
+            &mut self.client,
+            &mut self.client_port,
+            &mut self.server,
+            &mut self.transport,
+            &mut self.rare.connection,
+            &mut self.intended,
+            &mut self.submitted,
+            &mut self.rare.sent,
+            &mut self.answered,
+            &mut self.status,
+            &mut self.reason,
+            &mut self.rcode,
+            &mut self.tc,
+            &mut self.ad,
+            &mut self.aa,
+            &mut self.query_bytes,
+            &mut self.response_bytes,
+            &mut self.rare.connect,
+            &mut self.rare.handshake,
+            &mut self.rare.first_byte,
+            &mut self.rare.reused,
+            &mut self.rare.resumed,
+            &mut self.rare.early_data,
+            &mut self.rare.answer,
+            &mut self.rare.resent,
+            &mut self.rare.fell_back,
+            &mut self.rare.class,
+        ]
     }
 }
 
 /// Columns that only connections and comparisons fill: most batches of rows have nothing in them.
 struct Rare {
-    connection: PrimitiveBuilder<UInt64Type>,
-    sent: PrimitiveBuilder<Int64Type>,
-    connect: PrimitiveBuilder<Int64Type>,
-    handshake: PrimitiveBuilder<Int64Type>,
-    first_byte: PrimitiveBuilder<Int64Type>,
-    connection_bits: [BooleanBuilder; 5],
-    answer: Words,
-    class: Words,
+    connection: Column<Integers>,
+    sent: Column<Integers>,
+    connect: Column<Integers>,
+    handshake: Column<Integers>,
+    first_byte: Column<Integers>,
+    reused: Column<Booleans>,
+    resumed: Column<Booleans>,
+    early_data: Column<Booleans>,
+    answer: Column<Dictionary>,
+    resent: Column<Booleans>,
+    fell_back: Column<Booleans>,
+    class: Column<Dictionary>,
 }
 
 impl Rare {
     fn new(classes: &[String]) -> Self {
         let answers = [Answer::Match, Answer::Better, Answer::Worse, Answer::Changed];
         Self {
-            connection: PrimitiveBuilder::new(),
-            sent: PrimitiveBuilder::new(),
-            connect: PrimitiveBuilder::new(),
-            handshake: PrimitiveBuilder::new(),
-            first_byte: PrimitiveBuilder::new(),
-            connection_bits: bits(),
-            answer: Words::of(answers.map(Answer::as_str)),
-            class: Words::of(classes.iter().map(String::as_str)),
+            connection: Column::optional(Integers::new(IntegerType::U64)),
+            sent: times(),
+            connect: times(),
+            handshake: times(),
+            first_byte: times(),
+            reused: bits(),
+            resumed: bits(),
+            early_data: bits(),
+            answer: Column::optional(Dictionary::fixed(answers.map(Answer::as_str))),
+            resent: bits(),
+            fell_back: bits(),
+            class: Column::optional(Dictionary::fixed(classes.iter().map(String::as_str))),
         }
     }
 
@@ -208,54 +209,58 @@ impl Rare {
                 || row.fell_back
                 || row.class.is_some()
         };
-        if rows.iter().any(is_rare) {
-            rows.iter().for_each(|row| self.push(row));
-        } else {
-            self.push_none(rows.len());
-        }
+        if rows.iter().any(is_rare) { self.push(rows) } else { self.push_none(rows.len()) }
     }
 
-    fn push(&mut self, row: &Outcome) {
-        self.connection.append_option(row.connection);
-        self.sent.append_option(row.sent.map(|time| time.0));
-        self.connect.append_option(row.connect_ns);
-        self.handshake.append_option(row.handshake_ns);
-        self.first_byte.append_option(row.first_byte.map(|time| time.0));
-        let bits = [row.reused, row.resumed, row.early_data, row.resent, row.fell_back];
-        append_bits(&mut self.connection_bits, bits);
-        self.answer.push(row.answer.map_or(NONE, |answer| answer as u32));
-        self.class.push(row.class.map_or(NONE, u32::from));
+    fn push(&mut self, rows: &[Outcome]) {
+        self.connection.extend_some(rows.iter().map(|row| row.connection.map(|number| number as i64)), Integers::push);
+        self.sent.extend_some(rows.iter().map(|row| ns(row.sent)), Integers::push);
+        self.connect.extend_some(rows.iter().map(|row| row.connect_ns), Integers::push);
+        self.handshake.extend_some(rows.iter().map(|row| row.handshake_ns), Integers::push);
+        self.first_byte.extend_some(rows.iter().map(|row| ns(row.first_byte)), Integers::push);
+        self.reused.extend(rows.iter().map(|row| row.reused), Booleans::push);
+        self.resumed.extend(rows.iter().map(|row| row.resumed), Booleans::push);
+        self.early_data.extend(rows.iter().map(|row| row.early_data), Booleans::push);
+        self.answer.extend_some(rows.iter().map(|row| row.answer.map(|answer| answer as u32)), Dictionary::push);
+        self.resent.extend(rows.iter().map(|row| row.resent), Booleans::push);
+        self.fell_back.extend(rows.iter().map(|row| row.fell_back), Booleans::push);
+        self.class.extend_some(rows.iter().map(|row| row.class.map(u32::from)), Dictionary::push);
     }
 
     fn push_none(&mut self, rows: usize) {
-        self.connection.append_nulls(rows);
-        [&mut self.sent, &mut self.connect, &mut self.handshake, &mut self.first_byte]
-            .into_iter()
-            .for_each(|times| times.append_nulls(rows));
-        self.connection_bits.iter_mut().for_each(|bits| bits.append_n(rows, false));
-        [&mut self.answer, &mut self.class].into_iter().for_each(|words| (0..rows).for_each(|_| words.push(NONE)));
+        for column in
+            [&mut self.connection, &mut self.sent, &mut self.connect, &mut self.handshake, &mut self.first_byte]
+        {
+            column.extend_nulls(rows);
+        }
+        for column in [&mut self.reused, &mut self.resumed, &mut self.early_data, &mut self.resent, &mut self.fell_back]
+        {
+            column.values_mut().push_many(false, rows);
+        }
+        self.answer.extend_nulls(rows);
+        self.class.extend_nulls(rows);
     }
 }
 
-/// A column of addresses: each as text once in memory, and once in each row group that has it.
+/// Addresses: each as text once in memory, and once in each row group that has it.
 struct Addresses<A> {
     ids: HashMap<A, u32, foldhash::fast::FixedState>,
     known: Vec<Known>,
     texts: Vec<u8>,
     group: u32,
     last: Option<(A, u32)>,
-    words: Words,
+    dictionary: Dictionary,
 }
 
-/// An address seen: where its text begins, and its key in the last row group that had it.
+/// An address seen: where its text begins, and its index in the last row group that had it.
 struct Known {
     text: u32,
     length: u8,
     group: u32,
-    key: u32,
+    index: u32,
 }
 
-impl<A: Copy + Eq + std::hash::Hash + std::fmt::Display> Addresses<A> {
+impl<A: Copy + Eq + Hash + std::fmt::Display> Addresses<A> {
     fn new() -> Self {
         Self {
             ids: HashMap::default(),
@@ -263,40 +268,55 @@ impl<A: Copy + Eq + std::hash::Hash + std::fmt::Display> Addresses<A> {
             texts: Vec::new(),
             group: 0,
             last: None,
-            words: Words::default(),
+            dictionary: Dictionary::default(),
         }
     }
 
     fn push(&mut self, address: A) {
-        let key = match self.last {
-            Some((last, key)) if last == address => key,
-            _ => self.key(address),
+        let index = match self.last {
+            Some((last, index)) if last == address => index,
+            _ => self.index(address),
         };
-        self.last = Some((address, key));
-        self.words.push(key);
+        self.last = Some((address, index));
+        self.dictionary.push(index);
     }
 
-    fn key(&mut self, address: A) -> u32 {
+    fn index(&mut self, address: A) -> u32 {
         let id = *self.ids.entry(address).or_insert_with(|| {
             let text = self.texts.len();
             // Writing to a Vec does not fail.
             let _ = write!(self.texts, "{address}");
             let length = (self.texts.len() - text) as u8;
-            self.known.push(Known { text: text as u32, length, group: u32::MAX, key: 0 });
+            self.known.push(Known { text: text as u32, length, group: u32::MAX, index: 0 });
             self.known.len() as u32 - 1
         });
         let known = &mut self.known[id as usize];
         if known.group != self.group {
             let text = known.text as usize;
-            known.key = self.words.add(&self.texts[text..text + usize::from(known.length)]);
+            let text = &self.texts[text..text + usize::from(known.length)];
+            known.index = self.dictionary.add(|plain| plain.extend_from_slice(text));
             known.group = self.group;
         }
-        known.key
+        known.index
+    }
+}
+
+impl<A: Copy + Eq + Hash + std::fmt::Display + Sync> Values for Addresses<A> {
+    fn encode(&self, rows: usize, present: Option<&Bits>, pages: &mut Pages) -> Result<()> {
+        self.dictionary.encode(rows, present, pages)
     }
 
-    /// Begins a row group.
-    fn next_group(&mut self) {
-        self.words.clear();
+    fn statistics(&self, nulls: u64) -> Statistics {
+        self.dictionary.statistics(nulls)
+    }
+
+    fn octets(&self) -> usize {
+        self.dictionary.octets()
+    }
+
+    /// Begins a row group: texts that are known already are kept, unless there are too many.
+    fn clear(&mut self) {
+        self.dictionary.clear();
         self.last = None;
         self.group += 1;
         if self.known.len() > MAX_ADDRESSES {
@@ -305,14 +325,14 @@ impl<A: Copy + Eq + std::hash::Hash + std::fmt::Display> Addresses<A> {
     }
 }
 
-fn bits<const N: usize>() -> [BooleanBuilder; N] {
-    std::array::from_fn(|_| BooleanBuilder::new())
+fn ns(time: Option<RunTime>) -> Option<i64> {
+    time.map(|time| time.0)
 }
 
-fn append_bits<const N: usize>(builders: &mut [BooleanBuilder; N], values: [bool; N]) {
-    builders.iter_mut().zip(values).for_each(|(builder, value)| builder.append_value(value));
+fn times() -> Column<Integers> {
+    Column::optional(Integers::new(IntegerType::I64))
 }
 
-fn finish_bits<const N: usize>(builders: &mut [BooleanBuilder; N]) -> [ArrayRef; N] {
-    builders.each_mut().map(|bits| Arc::new(bits.finish()) as ArrayRef)
+fn bits() -> Column<Booleans> {
+    Column::required(Booleans::default())
 }

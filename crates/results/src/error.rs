@@ -23,6 +23,9 @@ pub enum ResultsError {
         /// What the Parquet library said.
         source: ParquetError,
     },
+    /// The thread that waits for the disk has ended; its own error says why.
+    #[error("rows cannot be kept any more")]
+    KeeperEnded,
     /// A JSON file could not be written or understood.
     #[error("{}: {source}", path.display())]
     Json {

@@ -51,7 +51,9 @@ mod columns;
 mod config;
 mod error;
 mod expect;
+mod keeper;
 pub mod metrics;
+mod missing;
 mod model;
 mod open;
 mod page;
@@ -63,7 +65,6 @@ mod store;
 mod telemetry;
 mod text;
 mod verdict;
-mod words;
 
 pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
 pub use error::ResultsError;

@@ -9,7 +9,7 @@ use crate::error::ResultsError;
 use crate::model::{RunReport, State};
 use crate::setup::Warning;
 use crate::store::{Document, RunDir};
-use crate::{page, verdict};
+use crate::{missing, page, verdict};
 
 /// Reads what is known of a run that was asked for as an `S`; any JSON will do as one. Of a run that never ended, the rows that are
 /// whole are counted now.
@@ -21,7 +21,7 @@ pub fn read_document<S: DeserializeOwned>(dir: &Path) -> Result<Document<S>, Res
     let mut document = dir.read::<S>()?;
     if document.report.state == State::Running {
         let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns())?;
-        count_again(&mut document.report, &analysis);
+        count_again(&dir, &mut document.report, &analysis)?;
     }
     Ok(document)
 }
@@ -35,18 +35,20 @@ pub fn rewrite_page<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Res
     let mut document = dir.read::<S>()?;
     let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns())?;
     if document.report.state == State::Running {
-        count_again(&mut document.report, &analysis);
+        count_again(&dir, &mut document.report, &analysis)?;
     }
     page::write(html.unwrap_or(&dir.page()), &document.report, &analysis)?;
     Ok(document)
 }
 
-fn count_again(report: &mut RunReport, analysis: &Analysis) {
+fn count_again(dir: &RunDir, report: &mut RunReport, analysis: &Analysis) -> Result<(), ResultsError> {
     report.summary = analysis.summary.clone();
     report.warnings.push(Warning::new(
         "incomplete_run",
         "run.json says that the run is still going; it crashed, was killed, or is going now",
         "wait for it, or repeat it; end a run early with Ctrl-C to keep everything",
     ));
+    report.warnings.push(missing::warning(dir)?);
     verdict::judge(report, analysis);
+    Ok(())
 }

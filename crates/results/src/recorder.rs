@@ -1,25 +1,33 @@
 //! Takes outcomes while a run lasts and ends it with a complete run directory.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use ldplayer_core::{Outcome, Status};
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_core::{Outcome, RunTime, Status};
 use serde::Serialize;
 
 use crate::analysis;
 use crate::error::ResultsError;
+use crate::keeper::Keeper;
 use crate::model::{RunReport, State};
 use crate::rows::RowWriter;
 use crate::setup::{RunEnd, RunSetup, Warning};
 use crate::store::{Document, RunDir};
 use crate::{page, telemetry, verdict};
 
+/// Rows are saved after so much time. With the time that they take on their way here and to the disk, no row is lost that
+/// was there five seconds before a run is killed.
+const SAVE_EVERY_NS: i64 = 2 * NS_PER_S;
+
 /// Writes a run directory. Used by one thread; see [`Recorder::record`].
 pub struct Recorder<S> {
     dir: RunDir,
-    workers: Vec<RowWriter>,
+    shards: Vec<RowWriter>,
+    /// `None` once it has failed.
+    keeper: Option<Keeper>,
+    saved: RunTime,
     document: Document<S>,
-    classes: Arc<[String]>,
+    classes: Vec<String>,
     recorded: u64,
     lost: u64,
     broken: Option<String>,
@@ -49,33 +57,61 @@ impl<S: Serialize> Recorder<S> {
         };
         let document = Document::new(spec, report);
         dir.write(&document)?;
-        let classes: Arc<[String]> = setup.classes.into();
-        let workers = (0..setup.workers).map(|worker| RowWriter::new(&dir.queries(), worker, Arc::clone(&classes)));
-        let workers = workers.collect();
-        Ok(Self { dir, workers, document, classes, recorded: 0, lost: 0, broken: None })
+        let keeper = Some(Keeper::start(&dir.queries())?);
+        let classes = setup.classes;
+        let shards = (0..setup.workers).map(|shard| RowWriter::new(&dir.queries(), shard, &classes)).collect();
+        let saved = RunTime(0);
+        Ok(Self { dir, shards, keeper, saved, document, classes, recorded: 0, lost: 0, broken: None })
     }
 
-    /// Adds outcomes of one worker, in about the order in which they ended. Called from one thread, in batches of some thousands.
+    /// Adds outcomes of one shard, in about the order in which they ended. Called from one thread, in batches of some thousands.
     ///
     /// # Errors
-    /// The rows cannot be written. What was written before stays valid; the run should end now, and rows given after the
+    /// The rows cannot be written. What was saved before stays valid; the run should end now, and rows given after the
     /// first error are counted as lost.
-    pub fn record(&mut self, worker: usize, outcomes: &[Outcome]) -> Result<(), ResultsError> {
+    pub fn record(&mut self, shard: usize, outcomes: &[Outcome]) -> Result<(), ResultsError> {
         if self.broken.is_some() {
             self.lost += count_queries(outcomes);
             return Ok(());
         }
-        while self.workers.len() <= worker {
-            let classes = Arc::clone(&self.classes);
-            self.workers.push(RowWriter::new(&self.dir.queries(), self.workers.len(), classes));
+        while self.shards.len() <= shard {
+            self.shards.push(RowWriter::new(&self.dir.queries(), self.shards.len(), &self.classes));
         }
         self.recorded += count_queries(outcomes);
-        self.workers[worker].add(outcomes).inspect_err(|error| self.broken = Some(error.to_string()))
+        let added = self.shards[shard].add(outcomes);
+        self.noted(added)
     }
 
-    /// The first error of writing rows, as one line; `None` while all is well.
-    pub fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
+    /// Saves all rows, if it is time to; to be called once or more a second, whether rows come or not.
+    ///
+    /// # Errors
+    /// As for [`Self::record`].
+    pub fn tick(&mut self, now: RunTime) -> Result<(), ResultsError> {
+        if self.broken.is_some() || now - self.saved < SAVE_EVERY_NS {
+            return Ok(());
+        }
+        self.saved = now;
+        let saved = self.save(now);
+        self.noted(saved)
+    }
+
+    fn save(&mut self, now: RunTime) -> Result<(), ResultsError> {
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        self.shards.iter_mut().try_for_each(|shard| shard.save(now, keeper))
+    }
+
+    /// Keeps the first error in mind, and says what is behind it where that is known elsewhere.
+    fn noted(&mut self, result: Result<(), ResultsError>) -> Result<(), ResultsError> {
+        let error = match (result, &mut self.keeper) {
+            (Ok(()), _) => return Ok(()),
+            (Err(ResultsError::KeeperEnded), keeper) => {
+                let ended = keeper.take().map_or(Ok(()), Keeper::end);
+                ended.err().unwrap_or(ResultsError::KeeperEnded)
+            }
+            (Err(error), _) => error,
+        };
+        self.broken.get_or_insert_with(|| error.to_string());
+        Err(error)
     }
 
     /// Ends the run: closes the files, reads the rows back for summary and verdict, writes `telemetry.parquet`, `run.json` and `report.html`.
@@ -97,16 +133,14 @@ impl<S: Serialize> Recorder<S> {
         Ok(self.document)
     }
 
+    /// Saves what is left, and waits until all of it is on the disk.
     fn close_files(&mut self) {
-        for worker in &mut self.workers {
-            let closed = if self.broken.is_none() { worker.close() } else { Ok(()) };
-            if let Err(error) = closed {
-                self.broken = Some(error.to_string());
-            }
-            if self.broken.is_some() {
-                worker.salvage();
-            }
-        }
+        let saved = if self.broken.is_none() { self.save(self.saved) } else { Ok(()) };
+        // The error is kept in mind, and told with the rows that are lost.
+        let _ = self.noted(saved);
+        let kept = self.keeper.take().map_or(Ok(()), Keeper::end);
+        let _ = self.noted(kept);
+        self.shards.iter_mut().for_each(RowWriter::give_up);
     }
 
     /// What happened to rows on their way to the disk. `kept` is how many queries were read back.

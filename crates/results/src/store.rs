@@ -131,7 +131,7 @@ impl RunDir {
         Ok(entries.next().is_none())
     }
 
-    /// The row files in the order of their names: whole ones, and those that have no footer yet.
+    /// The row files in the order of their names: whole ones, and those that were not finished.
     pub fn row_files(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>), ResultsError> {
         let folder = self.queries();
         let entries = match fs::read_dir(&folder) {
@@ -190,6 +190,7 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<(), ResultsError> {
 
 fn is_row_file(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let ours = name.starts_with("worker-");
-    ours && (name.ends_with(".parquet") || name.ends_with(".parquet.part"))
+    // Earlier versions named files by workers.
+    let ours = name.starts_with("shard-") || name.starts_with("worker-");
+    ours && (name.ends_with(".parquet") || (name.contains(".parquet.") && name.ends_with(".part")))
 }

@@ -6,9 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Outcome, Reason, RunTime, Status};
 use ldplayer_results::{Recorder, ResultsError, RunReport, State, Verdict, read_document, rewrite_page};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
 /// A directory for one run, removed with the test.
@@ -42,6 +46,10 @@ fn run(rows: &[Outcome], queries: u64) -> RunReport {
 
 fn passed(verdict: &Verdict, name: &str) -> bool {
     verdict.checks.iter().find(|check| check.name == name).unwrap_or_else(|| panic!("no check {name}")).ok
+}
+
+fn text_of<'r>(report: &'r RunReport, code: &str) -> &'r str {
+    &report.warnings.iter().find(|warning| warning.code == code).unwrap().text
 }
 
 fn has_warning(report: &RunReport, code: &str) -> bool {
@@ -233,22 +241,119 @@ fn an_existing_directory_is_refused_and_a_foreign_one_even_with_force() {
 }
 
 #[test]
-fn a_crashed_run_is_read_as_far_as_its_files_are_whole() {
+fn a_crashed_run_is_read_as_far_as_it_was_saved() {
     let place = Place::new();
     let mut recorder = recorder(&place.run());
     let row = |at: i64| common::outcome(at as u64, at * NS_PER_S);
-    // The first batch ends a period, so its file is whole; the second is in memory when the process dies.
     recorder.record(0, &(0..=61).map(row).collect::<Vec<_>>()).unwrap();
+    recorder.tick(RunTime(62 * NS_PER_S)).unwrap();
+    // These are in memory when the process dies.
     recorder.record(0, &(62..70).map(row).collect::<Vec<_>>()).unwrap();
+    recorder.tick(RunTime(63 * NS_PER_S)).unwrap();
     drop(recorder);
-    fs::write(place.run().join("queries/worker-0-001.parquet.part"), "PAR1 and no footer").unwrap();
-    fs::write(place.run().join("queries/worker-0-002.parquet"), "damaged").unwrap();
+    fs::write(place.run().join("queries/shard-000-000002.parquet"), "damaged").unwrap();
     let report = rewrite_page::<String>(&place.run(), None).unwrap().report;
     assert_eq!(report.state, State::Running);
     assert_eq!(report.summary.queries.answered, 62);
     assert_eq!(report.summary.queries.trace, None);
     assert!(has_warning(&report, "incomplete_run") && has_warning(&report, "rows_unreadable"));
+    let missing = text_of(&report, "rows_missing");
+    assert!(missing.starts_with("62 rows are there (shard-000 62 until 61.0 s)"), "{missing}");
     assert!(!report.verdict.ok);
+}
+
+/// The indices in all row files, as any reader of Parquet finds them.
+fn indices(run: &Path) -> Vec<u64> {
+    let files = fs::read_dir(run.join("queries")).unwrap().map(|entry| entry.unwrap().path());
+    let whole = files.filter(|path| path.extension().is_some_and(|extension| extension == "parquet"));
+    let mut indices: Vec<u64> = whole.flat_map(|path| indices_of(&path)).collect();
+    indices.sort_unstable();
+    indices
+}
+
+fn indices_of(path: &Path) -> Vec<u64> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(fs::File::open(path).unwrap()).unwrap();
+    let index =
+        |batch: RecordBatch| batch.column_by_name("index").unwrap().as_primitive::<UInt64Type>().values().to_vec();
+    reader.build().unwrap().flat_map(|batch| index(batch.unwrap())).collect()
+}
+
+fn row_files(run: &Path) -> usize {
+    fs::read_dir(run.join("queries")).unwrap().count()
+}
+
+/// Row groups that fill up, groups that do not, files that grow and files that are full: every row saved is there, once.
+#[test]
+fn what_is_saved_is_there_once_however_often_it_is_saved() {
+    let rows: Vec<Outcome> = (0..300_000).map(|at| common::outcome(at, at as i64 * 50_000)).collect();
+    for (batch, period) in [(40_000, 2), (40_000, 45), (131_072, 2), (200_000, 3)] {
+        let place = Place::new();
+        let mut recorder = recorder(&place.run());
+        let mut saved = 0;
+        for (number, rows) in (1..).zip(rows.chunks(batch)) {
+            recorder.record(0, rows).unwrap();
+            if number % 3 > 0 {
+                recorder.tick(RunTime(number * period * NS_PER_S)).unwrap();
+                saved = rows.last().unwrap().index + 1;
+            }
+        }
+        drop(recorder);
+        assert!(indices(&place.run()).into_iter().eq(0..saved), "{batch} rows each {period} s");
+    }
+}
+
+#[test]
+fn rows_that_come_slowly_do_not_make_many_files() {
+    let place = Place::new();
+    let mut recorder = recorder(&place.run());
+    for at in 0..200 {
+        recorder.record(0, &[common::outcome(at, at as i64 * NS_PER_S)]).unwrap();
+        recorder.tick(RunTime(at as i64 * NS_PER_S)).unwrap();
+    }
+    drop(recorder);
+    // The first save is at 2 s; a file takes the rows of a minute.
+    assert_eq!(row_files(&place.run()), 4);
+    assert_eq!(indices(&place.run()).len(), 199);
+}
+
+/// What a power cut can leave: the file of before, and as much of the next version as had reached the disk.
+#[test]
+fn a_power_cut_leaves_every_row_that_was_saved() {
+    let place = Place::new();
+    let mut recorder = recorder(&place.run());
+    let rows: Vec<Outcome> = (0..3_000).map(|at| common::outcome(at, at as i64 * 1_000_000)).collect();
+    recorder.record(0, &rows).unwrap();
+    recorder.tick(RunTime(3 * NS_PER_S)).unwrap();
+    drop(recorder);
+    let whole = fs::read(place.run().join("queries/shard-000-000000.parquet")).unwrap();
+    let part = place.run().join("queries/shard-000-000000.parquet.1.part");
+    for length in (0..=whole.len()).step_by(whole.len() / 23) {
+        fs::write(&part, &whole[..length]).unwrap();
+        assert_eq!(indices(&place.run()).len(), 3_000);
+        let report = read_run(&place.run()).unwrap();
+        assert_eq!(report.summary.queries.answered, 3_000);
+        assert!(text_of(&report, "rows_missing").contains("1 files were not finished"));
+    }
+    common::run_over(&place.run(), rows);
+    assert!(!part.exists(), "a run that takes the place of this one leaves nothing of it");
+}
+
+#[test]
+fn a_file_that_is_gone_is_told_with_its_rows() {
+    let place = Place::new();
+    let mut recorder = recorder(&place.run());
+    for minute in 0..3 {
+        for half in 0..2 {
+            let index = minute * 2 + half;
+            recorder.record(0, &vec![common::outcome(index, 0); 10]).unwrap();
+            recorder.tick(RunTime((minute as i64 * 100 + half as i64 * 60 + 2) * NS_PER_S)).unwrap();
+        }
+    }
+    drop(recorder);
+    fs::remove_file(place.run().join("queries/shard-000-000001.parquet")).unwrap();
+    let report = read_run(&place.run()).unwrap();
+    let missing = text_of(&report, "rows_missing");
+    assert!(missing.contains("20 rows before shard-000-000002.parquet are lost"), "{missing}");
 }
 
 #[test]
@@ -257,17 +362,31 @@ fn rows_that_cannot_be_written_are_counted_and_the_rest_is_kept() {
     let mut recorder = recorder(&place.run());
     let rows: Vec<Outcome> = (0..62).map(|at| common::outcome(at, at as i64 * NS_PER_S)).collect();
     recorder.record(0, &rows).unwrap();
-    // Where the next file is to be made there is a directory.
-    fs::create_dir(place.run().join("queries/worker-0-001.parquet.part")).unwrap();
+    recorder.tick(RunTime(62 * NS_PER_S)).unwrap();
+    // Where the next version is to be made there is a directory.
+    fs::create_dir(place.run().join("queries/shard-000-000000.parquet.1.part")).unwrap();
     let more: Vec<Outcome> = (62..130).map(|at| common::outcome(at, at as i64 * NS_PER_S)).collect();
-    let error = recorder.record(0, &more).unwrap_err().to_string();
-    assert!(error.contains("worker-0-001") && !error.contains('\n'), "{error}");
+    recorder.record(0, &more).unwrap();
+    let error = recorder.tick(RunTime(130 * NS_PER_S)).unwrap_err().to_string();
+    assert!(error.contains("shard-000-000000") && !error.contains('\n'), "{error}");
     recorder.record(0, &[common::outcome(130, 0)]).unwrap();
     let report = recorder.finish(common::end(131)).unwrap().report;
     assert_eq!(report.summary.queries.answered, 62);
-    let warning = report.warnings.iter().find(|warning| warning.code == "rows_lost").unwrap();
-    assert!(warning.text.contains("69 queries"), "{}", warning.text);
+    assert!(text_of(&report, "rows_lost").contains("69 queries"), "{}", text_of(&report, "rows_lost"));
     assert!(!report.verdict.ok);
+}
+
+/// The disk refuses a file behind the recorder's back: the recorder learns of it, with the system's word for it.
+#[test]
+fn a_file_that_cannot_be_kept_ends_the_recording() {
+    let place = Place::new();
+    let mut recorder = recorder(&place.run());
+    // A directory that is not empty cannot be replaced by a file.
+    fs::create_dir_all(place.run().join("queries/shard-000-000000.parquet/in-the-way")).unwrap();
+    recorder.record(0, &[common::outcome(0, 0)]).unwrap();
+    recorder.tick(RunTime(2 * NS_PER_S)).unwrap();
+    let report = recorder.finish(common::end(1)).err().unwrap().to_string();
+    assert!(report.contains("shard-000-000000.parquet"), "{report}");
 }
 
 #[test]

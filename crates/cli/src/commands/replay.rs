@@ -150,6 +150,10 @@ impl Drain for Rows<'_> {
         self.latencies.into_iter().for_each(|latencies| latencies.observe(rows));
         Ok(self.recorder.record(worker, rows)?)
     }
+
+    fn tick(&mut self, now: ldplayer_core::RunTime) -> Result<(), LinkError> {
+        Ok(self.0.tick(now)?)
+    }
 }
 
 /// A shared flag that a signal raises.

@@ -19,7 +19,7 @@ const BATCH: usize = 16 * 1024;
 /// The row files of a run that can be read.
 pub struct RowFiles {
     files: Vec<RowFile>,
-    /// Files without a footer, left by a crash; their rows are lost.
+    /// Files that were whole once and are damaged; their rows are lost.
     pub unreadable: Vec<PathBuf>,
 }
 
@@ -37,7 +37,7 @@ pub struct Batch<'a> {
 impl RowFiles {
     /// Opens the row files of a run.
     pub fn open(dir: &RunDir) -> Result<Self, ResultsError> {
-        let (whole, mut unreadable) = dir.row_files()?;
+        let (whole, mut unreadable) = (dir.row_files()?.0, Vec::new());
         let mut files = Vec::new();
         for path in whole {
             match RowFile::open(&path) {

@@ -220,11 +220,8 @@ fn unreadable(analysis: &Analysis) -> Option<Warning> {
     (analysis.unreadable > 0).then(|| {
         Warning::new(
             "rows_unreadable",
-            format!(
-                "{} row files have no footer (the run was killed); their rows are missing below",
-                analysis.unreadable
-            ),
-            "repeat the run; end one early with Ctrl-C, which keeps every row",
+            format!("{} row files are damaged; their rows are missing below", analysis.unreadable),
+            "check the disk, and repeat the run",
         )
     })
 }

@@ -225,6 +225,13 @@ pub fn run(dir: &Path, rows: Vec<Outcome>) -> RunReport {
     run_to(dir, rows, end(queries))
 }
 
+/// As [`run`], in the place of another run.
+pub fn run_over(dir: &Path, rows: Vec<Outcome>) -> RunReport {
+    let mut recorder = Recorder::create(dir, true, setup(1), SPEC).expect("a run directory");
+    recorder.record(0, &rows).expect("rows are written");
+    recorder.finish(end(rows.len() as u64)).expect("the run ends well").report
+}
+
 /// As [`run`], with another end.
 pub fn run_to(dir: &Path, mut rows: Vec<Outcome>, end: RunEnd) -> RunReport {
     rows.sort_by_key(|row| row.answered.or(row.submitted).map_or(row.intended.0 + 5 * NS_PER_S, |time| time.0));
