@@ -7,6 +7,7 @@ use ldplayer_trace::{Input, OpenOptions, Source, Tally, TraceError};
 
 use crate::mutate::{Mutated, Mutator, RuleAccount};
 use crate::open::{WorkloadError, names, open_source, read_rules};
+use crate::recorded::Recorded;
 use crate::{ClassDraws, ClientClass, PlanOptions, Planner};
 
 /// What is to be replayed.
@@ -31,6 +32,7 @@ pub struct PlanFeed {
     source: Mutated,
     planner: Planner,
     classes: Option<ClassDraws>,
+    recorded: Recorded,
     transactions: Vec<Transaction>,
     first_batch: Vec<Query>,
     exhausted: bool,
@@ -46,10 +48,17 @@ impl PlanFeed {
         let inner = open_source(&options.inputs, &options.open, &rules)?;
         let seed = rules.seed.unwrap_or(options.seed);
         let source = Mutated::new(inner, Mutator::new(rules, seed, 0));
-        let planner = Planner::new(options.plan);
+        let planner = Planner::new(options.plan, options.seed);
         let classes = (!options.classes.is_empty()).then(|| ClassDraws::new(&options.classes, options.seed));
-        let mut feed =
-            Self { source, planner, classes, transactions: Vec::new(), first_batch: Vec::new(), exhausted: false };
+        let mut feed = Self {
+            source,
+            planner,
+            classes,
+            recorded: Recorded::default(),
+            transactions: Vec::new(),
+            first_batch: Vec::new(),
+            exhausted: false,
+        };
         let mut batch = Vec::new();
         while batch.is_empty() && !feed.exhausted {
             feed.read(&mut batch)?;
@@ -94,12 +103,22 @@ impl PlanFeed {
         self.classes.as_ref()
     }
 
+    /// How the queries so far were answered when they were recorded; `None` where the trace has no answer.
+    pub fn recorded(&self) -> Option<&Recorded> {
+        Some(&self.recorded).filter(|recorded| recorded.has_answers())
+    }
+
     fn read(&mut self, batch: &mut Vec<Query>) -> Result<(), TraceError> {
         self.transactions.clear();
         let more = self.source.read(&mut self.transactions)?;
-        let (planner, begin) = (&mut self.planner, batch.len());
+        let begin = batch.len();
         batch.reserve(self.transactions.len());
-        batch.extend(self.transactions.iter_mut().filter_map(|transaction| planner.plan(transaction)));
+        for transaction in &mut self.transactions {
+            if let Some(query) = self.planner.plan(transaction) {
+                self.recorded.count(transaction);
+                batch.push(query);
+            }
+        }
         if let Some(classes) = &mut self.classes {
             batch[begin..].iter_mut().for_each(|query| classes.assign(query));
         }

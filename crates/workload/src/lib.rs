@@ -1,5 +1,56 @@
 //! From transactions to queries with due times: traces changed by rules, traces made from models, classes of clients and the
 //! schedule of a replay.
+//!
+//! ```text
+//!   trace ──► open_source ──► Mutated ──► Planner ──► ClassDraws ──► Query, in batches
+//!             (slices laid    (rules)     (due time)  (how the client
+//!              upon each other)                        uses connections)
+//!   model ──► Generator ──► transactions          trace ──► Fit ──► model
+//! ```
+//!
+//! [`PlanFeed`] is the first line as a whole: whoever runs a replay takes batches from it. [`mutate`] and [`generate`] are
+//! sources of transactions like any trace, so that their output can be written, inspected or replayed.
+//!
+//! # Contract
+//!
+//! - Queries come in the order of their due times, which never go back, and the first is due at 0 or later.
+//! - The same inputs, rules, classes and seed give the same queries, octet for octet, whatever the number of threads or hosts.
+//! - Draws that depend on the order of the trace (shares of rules, classes of clients, random gaps) are made **before** queries
+//!   are split over workers and hosts: each host reads the whole trace and leaves out what is not its own. Behind the split they
+//!   would be others; the tests in `tests/feed.rs` show both.
+//! - Memory does not grow with the trace. It grows with clients: eight octets for each client of a share `per = "client"` or of
+//!   classes. Rules that move transactions in time hold back 128 k of them at most.
+//! - Nothing here sends, waits or looks at a clock.
+//!
+//! # Limitations
+//!
+//! Rules see one transaction at a time: no rule can depend on an earlier answer. A trace whose rules have a `[population]` is
+//! read several times at once and so must be a file. Two clients that share a hash of 58 bits have the same class.
+//!
+//! # Example
+//!
+//! ```
+//! use ldplayer_trace::{Input, OpenOptions};
+//! use ldplayer_workload::{FeedOptions, PlanFeed, PlanOptions, Timing};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let list = folder.path().join("queries.txt");
+//! std::fs::write(&list, "example. A\nexample. NS\nwww.example. AAAA\n")?;
+//!
+//! let mut feed = PlanFeed::open(&FeedOptions {
+//!     inputs: vec![Input::File(list)],
+//!     open: OpenOptions::default(),
+//!     rules: Vec::new(),
+//!     plan: PlanOptions { timing: "rate:1k".parse::<Timing>()?, start: 0, stop: None, transport: None },
+//!     classes: Vec::new(),
+//!     seed: 1,
+//! })?;
+//! let mut queries = Vec::new();
+//! while feed.next(&mut queries)? {}
+//! let due: Vec<i64> = queries.iter().map(|query| query.due.0).collect();
+//! assert_eq!(due, [0, 1_000_000, 2_000_000]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -10,10 +61,14 @@ pub mod mutate;
 mod nearest;
 mod open;
 mod plan;
+mod recorded;
 mod spec;
+mod timing;
 
 pub use classes::{ClassDraws, ClientClass, check_shares, read_classes};
 pub use feed::{FeedOptions, PlanFeed};
 pub use open::{WorkloadError, open_source, read_rules};
-pub use plan::{PlanOptions, Planner, Timing, UnknownTiming};
+pub use plan::{PlanOptions, Planner};
+pub use recorded::Recorded;
 pub use spec::BadSpec;
+pub use timing::{Ramp, Timing, UnknownTiming};

@@ -1,50 +1,12 @@
 //! From recorded transactions to queries with a due time: the schedule of a replay.
 //!
-//! The schedule is absolute: each due time is computed from the recorded time alone, so that no error adds up
-//! (paper §2.6 keeps ΔT the same way).
-
-use std::str::FromStr;
+//! The schedule is absolute: each due time is computed from the recorded time or from the query's number, so that no error
+//! adds up (paper §2.6 keeps ΔT the same way).
 
 use bytes::Bytes;
 use ldplayer_core::{Query, RunTime, TraceTime, Transaction, Transport};
 
-/// When queries are due.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Timing {
-    /// As recorded, divided by a speed (1 is the recorded one).
-    Scaled(f64),
-    /// At even gaps, in queries per second, in the recorded order.
-    Rate(f64),
-    /// As soon as can be.
-    Fast,
-}
-
-impl Timing {
-    /// As recorded.
-    pub const ORIGINAL: Self = Self::Scaled(1.0);
-}
-
-/// A word that names no timing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown timing `{0}`: use original, scaled:2 (twice as fast), rate:20000 (queries per second) or fast")]
-pub struct UnknownTiming(String);
-
-impl FromStr for Timing {
-    type Err = UnknownTiming;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        let unknown = || UnknownTiming(word.to_owned());
-        let (kind, value) = word.split_once(':').unwrap_or((word, ""));
-        let positive = || value.parse().ok().filter(|&value: &f64| value > 0.0 && value.is_finite());
-        match kind {
-            "original" if value.is_empty() => Ok(Self::ORIGINAL),
-            "fast" if value.is_empty() => Ok(Self::Fast),
-            "scaled" => positive().map(Self::Scaled).ok_or_else(unknown),
-            "rate" => positive().map(Self::Rate).ok_or_else(unknown),
-            _ => Err(unknown()),
-        }
-    }
-}
+use crate::timing::{Schedule, Timing};
 
 /// What to plan.
 #[derive(Clone, Copy, Debug)]
@@ -65,14 +27,14 @@ pub struct Planner {
     options: PlanOptions,
     first: Option<TraceTime>,
     rows: u64,
-    planned: u64,
+    schedule: Schedule,
     finished: bool,
 }
 
 impl Planner {
-    /// A planner at the start of a trace.
-    pub fn new(options: PlanOptions) -> Self {
-        Self { options, first: None, rows: 0, planned: 0, finished: false }
+    /// A planner at the start of a trace; random gaps come from `seed`.
+    pub fn new(options: PlanOptions, seed: u64) -> Self {
+        Self { options, first: None, rows: 0, schedule: Schedule::new(options.timing, seed), finished: false }
     }
 
     /// The query of a transaction, whose message is taken out of it; `None` when it has none, or lies outside the part to
@@ -89,8 +51,7 @@ impl Planner {
         if self.finished || elapsed < self.options.start {
             return None;
         }
-        let due = self.due(elapsed);
-        self.planned += 1;
+        let due = self.schedule.next(elapsed - self.options.start);
         Some(self.query(index, due, transaction, wire))
     }
 
@@ -102,15 +63,6 @@ impl Planner {
     /// Time of the first query of the trace.
     pub const fn first(&self) -> Option<TraceTime> {
         self.first
-    }
-
-    fn due(&self, elapsed: i64) -> RunTime {
-        match self.options.timing {
-            Timing::Scaled(1.0) => RunTime(elapsed - self.options.start),
-            Timing::Scaled(speed) => RunTime(((elapsed - self.options.start) as f64 / speed).round() as i64),
-            Timing::Rate(qps) => RunTime((self.planned as f64 * 1e9 / qps).round() as i64),
-            Timing::Fast => RunTime(0),
-        }
     }
 
     fn query(&self, index: u64, due: RunTime, transaction: &Transaction, wire: Bytes) -> Query {
@@ -149,20 +101,9 @@ mod tests {
     }
 
     fn dues(options: PlanOptions, times: &[i64]) -> Vec<(u64, i64)> {
-        let mut planner = Planner::new(options);
+        let mut planner = Planner::new(options, 1);
         let planned = times.iter().filter_map(|&time| planner.plan(&mut transaction(time)));
         planned.map(|query| (query.index, query.due.0)).collect()
-    }
-
-    #[test]
-    fn words_of_the_command_line() {
-        assert_eq!("original".parse(), Ok(Timing::ORIGINAL));
-        assert_eq!("scaled:2.5".parse(), Ok(Timing::Scaled(2.5)));
-        assert_eq!("rate:20000".parse(), Ok(Timing::Rate(20_000.0)));
-        assert_eq!("fast".parse(), Ok(Timing::Fast));
-        for bad in ["", "slow", "scaled", "scaled:0", "rate:-1", "rate:nan", "fast:3", "original:1"] {
-            assert!(bad.parse::<Timing>().is_err(), "{bad}");
-        }
     }
 
     #[test]
@@ -179,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_rate_does_not_drift() {
-        let mut planner = Planner::new(options(Timing::Rate(30_000.0)));
+        let mut planner = Planner::new(options(Timing::Rate(30_000.0)), 1);
         let last = (0..=3_000_000).filter_map(|time| planner.plan(&mut transaction(time))).last();
         assert_eq!(last.unwrap().due, RunTime(100_000_000_000));
     }
@@ -192,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_response_alone_plans_nothing_but_keeps_its_row() {
-        let mut planner = Planner::new(options(Timing::ORIGINAL));
+        let mut planner = Planner::new(options(Timing::ORIGINAL), 1);
         assert_eq!(planner.plan(&mut Transaction { query: None, ..transaction(0) }), None);
         assert_eq!(planner.plan(&mut transaction(9)).unwrap().index, 1);
     }
@@ -200,8 +141,8 @@ mod tests {
     #[test]
     fn the_transport_can_be_changed() {
         let udp = PlanOptions { transport: Some(Transport::Udp), ..options(Timing::ORIGINAL) };
-        assert_eq!(Planner::new(udp).plan(&mut transaction(0)).unwrap().transport, Transport::Udp);
-        let kept = Planner::new(options(Timing::ORIGINAL)).plan(&mut transaction(0)).unwrap();
+        assert_eq!(Planner::new(udp, 1).plan(&mut transaction(0)).unwrap().transport, Transport::Udp);
+        let kept = Planner::new(options(Timing::ORIGINAL), 1).plan(&mut transaction(0)).unwrap();
         assert_eq!(kept.transport, Transport::Tcp);
     }
 }

@@ -115,6 +115,7 @@ fn finish(
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),
         tally: feed.map(|feed| feed.tally().clone()).unwrap_or_default(),
+        recorded: feed.and_then(PlanFeed::recorded).map(recorded_answers),
         ..RunEnd::default()
     })?;
     // What was measured is kept and reported; the error still decides the exit status.
@@ -122,6 +123,11 @@ fn finish(
         Some(error) => Err(Failure::from(anyhow::anyhow!(error))),
         None => Ok(document),
     }
+}
+
+/// The recorded answers, as results have them.
+fn recorded_answers(found: &ldplayer_workload::Recorded) -> ldplayer_results::Recorded {
+    ldplayer_results::Recorded { rcodes: found.rcodes(), unanswered: found.unanswered() }
 }
 
 /// Facts of the machine for `run.json`, and whether its cores were kept from sleeping.
@@ -152,7 +158,7 @@ impl Drain for Rows<'_> {
     }
 
     fn tick(&mut self, now: ldplayer_core::RunTime) -> Result<(), LinkError> {
-        Ok(self.0.tick(now)?)
+        Ok(self.recorder.tick(now)?)
     }
 }
 

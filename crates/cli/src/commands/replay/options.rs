@@ -52,7 +52,8 @@ pub struct Args {
     /// Replace the run in the directory, if there is one
     #[arg(long)]
     pub force: bool,
-    /// When queries are sent: original, scaled:X (X times as fast), rate:QPS or fast
+    /// When queries are sent: original, scaled:X (X times as fast), rate:QPS (at even gaps), poisson:QPS (at random gaps),
+    /// ramp:FROM-TO/DURATION (at a rate that changes steadily, as in ramp:1k-50k/60s, and then stays) or fast
     #[arg(long, default_value = "original")]
     pub timing: Timing,
     /// Speed of the trace's clock: 2 is twice as fast; the same as --timing scaled:X
@@ -236,7 +237,7 @@ impl Plan {
             trace: args.trace.clone(),
             rules: args.rules.clone(),
             servers: settings.targets.named().iter().map(SocketAddr::to_string).collect(),
-            timing: describe_timing(self.plan.timing),
+            timing: self.plan.timing.to_string(),
             start_s: self.plan.start as f64 / 1e9,
             stop_s: self.plan.stop.map(|stop| stop as f64 / 1e9),
             transport: if self.classes.is_empty() { all } else { "by-class" }.to_owned(),
@@ -261,16 +262,7 @@ impl Plan {
     /// How the schedule relates to the trace, where it is not the recorded one.
     pub fn speed_note(&self) -> Option<String> {
         let timing = self.plan.timing;
-        (timing != Timing::ORIGINAL).then(|| describe_timing(timing))
-    }
-}
-
-fn describe_timing(timing: Timing) -> String {
-    match timing {
-        Timing::Scaled(1.0) => "original".to_owned(),
-        Timing::Scaled(speed) => format!("scaled:{speed}"),
-        Timing::Rate(qps) => format!("rate:{qps}"),
-        Timing::Fast => "fast".to_owned(),
+        (timing != Timing::ORIGINAL).then(|| timing.to_string())
     }
 }
 

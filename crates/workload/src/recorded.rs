@@ -1,0 +1,49 @@
+//! What was answered when the trace was recorded, to compare a run with.
+
+use std::collections::BTreeMap;
+
+use ldplayer_core::{Message, Transaction};
+use ldplayer_trace::columns::rcode_name;
+
+/// Codes that are counted in a table; greater ones, which need EDNS, in a map.
+const COMMON: usize = 24;
+
+/// Recorded answers to the queries of a plan, all of them counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    common: [u64; COMMON],
+    others: BTreeMap<u16, u64>,
+    unanswered: u64,
+}
+
+impl Recorded {
+    /// Counts the answer of a planned query.
+    pub(crate) fn count(&mut self, transaction: &Transaction) {
+        match transaction.response.as_deref().and_then(Message::new) {
+            None => self.unanswered += 1,
+            Some(response) => {
+                let rcode = response.rcode();
+                match self.common.get_mut(usize::from(rcode)) {
+                    Some(count) => *count += 1,
+                    None => *self.others.entry(rcode).or_default() += 1,
+                }
+            }
+        }
+    }
+
+    /// Queries with a recorded response, by the mnemonic of its response code.
+    pub fn rcodes(&self) -> BTreeMap<String, u64> {
+        let common = (0..).zip(self.common).filter(|(_, count)| *count > 0);
+        common.chain(self.others.clone()).map(|(rcode, count)| (rcode_name(rcode).to_string(), count)).collect()
+    }
+
+    /// Queries without one.
+    pub const fn unanswered(&self) -> u64 {
+        self.unanswered
+    }
+
+    /// Whether there is an answer at all: a trace of queries alone says nothing about the server.
+    pub fn has_answers(&self) -> bool {
+        !self.others.is_empty() || self.common.iter().any(|&count| count > 0)
+    }
+}

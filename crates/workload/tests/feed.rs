@@ -1,0 +1,104 @@
+//! The queries of a run out of a real capture: what they become does not depend on who sends them, and recorded answers are counted.
+
+use std::path::{Path, PathBuf};
+
+use ldplayer_core::shard::shard;
+use ldplayer_core::{Message, Query, Transport};
+use ldplayer_trace::{Input, OpenOptions, open};
+use ldplayer_workload::{ClassDraws, ClientClass, FeedOptions, PlanFeed, PlanOptions, Timing, read_classes};
+
+const RULES: &str = "[[rule]]\nwhere = 'qtype == A'\nshare = '37 %'\ndo = true\n\n[[rule]]\nshare = '10 %'\nper = 'client'\nqname-prefix = 'u{n}'\n";
+const CLASSES: &str =
+    "[[class]]\nname = 'tcp'\nshare = '30 %'\ntransport = 'tcp'\n[[class]]\nname = 'rest'\nshare = '70 %'\n";
+
+fn capture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/l-root-20161006.pcap.xz")
+}
+
+fn classes() -> Vec<ClientClass> {
+    read_classes(CLASSES).unwrap()
+}
+
+fn options(folder: &Path, timing: Timing) -> FeedOptions {
+    let rules = folder.join("rules.toml");
+    std::fs::write(&rules, RULES).unwrap();
+    FeedOptions {
+        inputs: vec![Input::File(capture())],
+        open: OpenOptions::default(),
+        rules: vec![rules],
+        plan: PlanOptions { timing, start: 0, stop: None, transport: None },
+        classes: classes(),
+        seed: 7,
+    }
+}
+
+fn queries(options: &FeedOptions) -> (Vec<Query>, PlanFeed) {
+    let (mut feed, mut queries) = (PlanFeed::open(options).unwrap(), Vec::new());
+    while feed.next(&mut queries).unwrap() {}
+    (queries, feed)
+}
+
+/// Each host reads the whole trace and keeps what is its own.
+#[test]
+fn what_a_query_becomes_does_not_depend_on_the_split_over_hosts() {
+    let folder = tempfile::tempdir().unwrap();
+    for timing in [Timing::ORIGINAL, Timing::Poisson(5_000.0)] {
+        let options = options(folder.path(), timing);
+        let alone = queries(&options).0;
+        let tcp = alone.iter().filter(|query| query.class == Some(0)).count();
+        assert!(tcp > 0 && tcp < alone.len(), "{tcp} of {}", alone.len());
+        for hosts in [2, 5] {
+            let of_host =
+                |host: usize| queries(&options).0.into_iter().filter(move |query| shard(query.client, hosts) == host);
+            let mut together: Vec<Query> = (0..hosts).flat_map(of_host).collect();
+            together.sort_by_key(|query| query.index);
+            assert!(together == alone, "{hosts} hosts");
+        }
+    }
+}
+
+/// Why draws come before the split: made behind it, they would be others.
+#[test]
+fn draws_behind_the_split_would_be_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = queries(&options(folder.path(), Timing::ORIGINAL)).0;
+    let mut draws = [0, 1].map(|_| ClassDraws::new(&classes(), 7));
+    let split = alone.iter().map(|query| {
+        let mut query = query.clone();
+        draws[shard(query.client, 2)].assign(&mut query);
+        query.class
+    });
+    assert!(!split.eq(alone.iter().map(|query| query.class)));
+}
+
+#[test]
+fn recorded_answers_are_counted_for_the_queries_that_are_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path(), Timing::ORIGINAL);
+    options.rules.clear();
+    options.plan.stop = Some(20_000_000_000);
+    let (planned, feed) = queries(&options);
+    let recorded = feed.recorded().unwrap();
+    let rcodes = recorded.rcodes();
+    assert_eq!(rcodes.values().sum::<u64>() + recorded.unanswered(), planned.len() as u64);
+
+    // The same, counted out of the trace.
+    let (mut source, mut rows) = (open(&options.inputs, &options.open).unwrap(), Vec::new());
+    while source.read(&mut rows).unwrap() {}
+    let answers = planned.iter().filter_map(|query| rows[query.index as usize].response.as_deref());
+    let nxdomain = answers.filter(|response| Message::new(response).unwrap().rcode() == 3).count() as u64;
+    assert!(nxdomain > 0);
+    assert_eq!(rcodes["NXDOMAIN"], nxdomain);
+}
+
+#[test]
+fn a_trace_of_queries_alone_has_no_recorded_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("queries.txt");
+    std::fs::write(&list, "example. A\nexample. NS\n").unwrap();
+    let plan = PlanOptions { timing: Timing::Fast, start: 0, stop: None, transport: Some(Transport::Udp) };
+    let (inputs, open) = (vec![Input::File(list)], OpenOptions::default());
+    let options = FeedOptions { inputs, open, rules: Vec::new(), plan, classes: Vec::new(), seed: 1 };
+    let (planned, feed) = queries(&options);
+    assert_eq!((planned.len(), feed.recorded()), (2, None));
+}
