@@ -1,10 +1,118 @@
 //! The timed replay engine: one worker per core, from due queries to outcomes.
 //!
-//! # The one contract
+//! ```text
+//!           Query, in batches                                       Outcome, in batches
+//!   Feed ──► reader ══════════► worker ─┬─ Udp ──────────┐ ══════════════► Drain
+//!           (thread)   by shard  (thread │   Connections ─┼── sockets, clock   (thread of the caller)
+//!                                a core) └─ Quic ─────────┘
+//! ```
 //!
-//! A transport is a state machine without sockets and without a clock. The worker mutates it by exactly one of
-//! `handle_query`, `handle_datagram`, `handle_timeout` and their like, then drains `poll_transmit`, `outcomes` and
-//! `poll_timeout`, and only then mutates it again. Time is an argument, so that tests move the clock and never sleep.
+//! # The contract of a machine
+//!
+//! A transport is a state machine without sockets and without a clock: `Udp`, `Connections` (TCP, TLS, HTTP/2) and `Quic`
+//! (DoQ, HTTP/3). Whoever drives it changes it by one `handle_…` at a time, each with the time at which it happened: a query
+//! that is due, octets that arrived and when, a send that the kernel took or refused, a time that has passed. It never calls
+//! back. What it wants in turn is asked for: datagrams (`poll_transmit`) or actions on connections (`poll_action`), rows
+//! (`outcomes`), and when time matters next (`poll_timeout`). Nothing is lost by asking later: what is not asked for waits.
+//!
+//! # What a worker does
+//!
+//! Round after round, without a lock and without an allocation for each query:
+//!
+//! 1. It hands the queries that are due to their machines, at most a batch of them, and the datagrams to the kernel. A
+//!    query is due at run time 0 plus its offset, so that being late once never moves a later one.
+//! 2. Where something is overdue, it first reads all that had come by then. So an answer is judged by the kernel's stamp and
+//!    not by when it was read.
+//! 3. It carries out what connections want: opens, writes and closes them, and sends the packets of QUIC.
+//! 4. It waits for the next thing to do, sleeping first and spinning at last, as [`Precision`] allows, and reads: at least as
+//!    much as it has sent.
+//! 5. Once in a while, or with enough of them, it hands over its rows.
+//!
+//! When the run is asked to end ([`Monitor::stop`]), what has reached a worker and was not sent is recorded as such, and what
+//! was sent is waited for for a second; after [`Monitor::abort`] not even that. Each query has one row whatever happens.
+//!
+//! # Limitations
+//!
+//! - The time of an answer over TCP is that of the last segment in its read: answers that the kernel puts together before
+//!   they are read have one time.
+//! - A client has one session cache for all its servers, so a ticket of one may be shown to another, which refuses it.
+//! - A reader that waits for input when a run is interrupted is left behind until that input comes or the process ends.
+//! - Only Linux, as `ldplayer_net` is.
+//!
+//! # Example
+//!
+//! A server that answers on loopback, and one query to it:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use ldplayer_core::{Outcome, Policy, Query, RunTime, Status, Transport};
+//! use ldplayer_replay::{
+//!     DohSettings, Drain, Feed, LinkError, Monitor, Precision, Settings, Sources, Targets, run,
+//! };
+//!
+//! struct One(Option<Query>);
+//!
+//! impl Feed for One {
+//!     fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
+//!         batch.extend(self.0.take());
+//!         Ok(false)
+//!     }
+//! }
+//!
+//! struct Rows(Vec<Outcome>);
+//!
+//! impl Drain for Rows {
+//!     fn outcomes(&mut self, _shard: usize, rows: &[Outcome]) -> Result<(), LinkError> {
+//!         self.0.extend_from_slice(rows);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let server = std::net::UdpSocket::bind("127.0.0.1:0")?;
+//! let address = server.local_addr()?;
+//! let answering = std::thread::spawn(move || -> std::io::Result<()> {
+//!     let mut message = [0; 512];
+//!     let (length, client) = server.recv_from(&mut message)?;
+//!     message[2] |= 0x80;
+//!     server.send_to(&message[..length], client).map(|_| ())
+//! });
+//! // A query for the root's name servers.
+//! let wire = Bytes::from_static(b"\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\x02\0\x01");
+//! let query = Query {
+//!     index: 0,
+//!     due: RunTime(0),
+//!     client: "192.0.2.1".parse()?,
+//!     client_port: 0,
+//!     server: address,
+//!     transport: Transport::Udp,
+//!     class: None,
+//!     wire,
+//! };
+//! let settings = Settings {
+//!     sources: Sources::Ports,
+//!     targets: Targets::Fixed(vec![address]),
+//!     workers: 1,
+//!     cores: Vec::new(),
+//!     precision: Precision::Low,
+//!     query_timeout: 5_000_000_000,
+//!     max_lag: None,
+//!     fast: false,
+//!     window: 1,
+//!     max_sockets: 16,
+//!     policy: Policy::default(),
+//!     classes: Vec::new(),
+//!     tls: None,
+//!     tls_port: 853,
+//!     doh_port: 443,
+//!     doh: DohSettings::default(),
+//!     seed: 1,
+//! };
+//! let (monitor, mut rows) = (Monitor::new(settings.workers), Rows(Vec::new()));
+//! let (ended, _feed) = run(&settings, One(Some(query)), &mut rows, &monitor)?;
+//! answering.join().map_err(|_| "the server failed")??;
+//! assert_eq!((ended.trace_queries, rows.0[0].status), (1, Status::Answered));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
