@@ -116,7 +116,6 @@ fn finish(
         stalls: warnings::stalls(&ended),
         tally: feed.map(|feed| feed.tally().clone()).unwrap_or_default(),
         recorded: feed.and_then(PlanFeed::recorded).map(recorded_answers),
-        ..RunEnd::default()
     })?;
     // What was measured is kept and reported; the error still decides the exit status.
     match ended.drain_error.or(ended.feed_error) {
