@@ -18,4 +18,5 @@ pub mod signals;
 pub mod tcp;
 pub mod tun;
 pub mod udp;
+pub mod watched;
 pub mod wiring;

@@ -46,7 +46,11 @@ pub fn tree(pid: u32) -> Vec<u32> {
 /// Children that ended and were waited for count with their CPU time. Memory that processes share, as after a fork,
 /// counts in each of them.
 pub fn tree_sample(pid: u32) -> Option<ProcessSample> {
-    let samples = tree(pid).into_iter().filter_map(machine::process_sample);
+    sum(tree(pid).into_iter().filter_map(machine::process_sample))
+}
+
+/// The sum of samples; `None` of none.
+pub(crate) fn sum(samples: impl Iterator<Item = ProcessSample>) -> Option<ProcessSample> {
     samples.reduce(|sum, sample| ProcessSample {
         cpu_s: sum.cpu_s + sample.cpu_s,
         ended_children_cpu_s: sum.ended_children_cpu_s + sample.ended_children_cpu_s,
