@@ -55,7 +55,9 @@ fn every_finding_says_found_needed_and_how_to_lift() {
     {
         named(&findings, name);
     }
-    for name in ["clock source", "CPU steal", "frequency noise", "cores", "nsd", "knotd", "named", "unbound"] {
+    for name in
+        ["clock source", "CPU steal", "frequency noise", "precision held", "cores", "nsd", "knotd", "named", "unbound"]
+    {
         named(&findings, name);
     }
     // A stock server is nothing that a run depends on.

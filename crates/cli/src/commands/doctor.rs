@@ -3,6 +3,7 @@
 mod checks;
 mod finding;
 mod noise;
+mod precision;
 mod probes;
 mod table;
 

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use super::finding::Finding;
 use super::noise::Noise;
-use super::{noise, probes};
+use super::{noise, precision, probes};
 use ldplayer_net::awake::Awake;
 use ldplayer_net::machine::Facts;
 use ldplayer_net::{limits, machine};
+use ldplayer_results::VerdictLimits;
 
 /// All checks, in the order of the answer.
 pub fn all() -> Vec<Finding> {
@@ -21,7 +22,7 @@ pub fn all() -> Vec<Finding> {
     findings.extend([conntrack(), tcp_table()]);
     findings.extend([cores(&facts), memory(&facts), governor(&facts), speed(&noise)]);
     findings.extend([clock(&noise), clock_source(&facts, &noise)]);
-    findings.extend([wake_up(&noise), awake(), held_up(&noise), steal(&noise)]);
+    findings.extend([wake_up(&noise), precision::finding(&noise), awake(), held_up(&noise), steal(&noise)]);
     findings.extend(PROGRAMS.iter().map(program));
     findings
 }
@@ -161,10 +162,17 @@ fn clock_source(facts: &Facts, noise: &Noise) -> Finding {
     Finding::new("clock source", found, "one read without a system call", ok, lift)
 }
 
+/// The p99 that the verdict of `--precision normal` allows, in microseconds.
+const LATE_US: f64 = match VerdictLimits::NORMAL.timing {
+    Some(limits) => limits.p99_us,
+    None => f64::INFINITY,
+};
+
 fn wake_up(noise: &Noise) -> Finding {
-    let found = format!("median {:.0} us, p99 {:.0} us", noise.wake_p50_us, noise.wake_p99_us);
-    let lift = "ldplayer replay --precision high";
-    Finding::new("wake-up lateness", found, "median below 100 us", noise.wake_p50_us < 100.0, lift)
+    let late = &noise.asleep;
+    let found = format!("median {:.0} us, p75 {:.0} us, p99 {:.0} us", late.p50_us, late.p75_us, late.p99_us);
+    let (needed, ok) = ("p99 below 1000 us, as --precision normal is judged", late.p99_us < LATE_US);
+    Finding::new("wake-up lateness", found, needed, ok, "ldplayer replay --precision high")
 }
 
 /// As `--precision high` asks for it.
