@@ -1,4 +1,19 @@
 //! Benchmarks against the bare limits of the machine and against the peers: the parts that `scripts/bench.sh` puts together.
+//!
+//! ```text
+//!  make-trace, make-upstream ─► ldplayer replay, or a bare sender with nothing but system calls (bare-send, bare-ask, bare-tcp,
+//!                               bare-connect, bare-spin) ─► a responder (echo, echo-tcp, echo-quic, hole) ─► receive: kernel stamps
+//! ```
+//!
+//! Contract: a part does one thing on one core, prints one line of JSON, and ends with exit status 0, or 3 when it cannot do its work here. A
+//! responder says `listening on ADDRESS` first and costs nothing while nobody asks, so that parts can be measured one after the other.
+//! Limitations: responders answer with the query itself and know no zones; a figure is valid only beside its limit from the same run, on a
+//! machine without other work.
+//!
+//! ```sh
+//! ldplayer-bench echo --listen 127.0.0.1:5300 --seconds 60 &
+//! ldplayer-bench bare-ask --to 127.0.0.1:5300 --window 1000 --count 1000000
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,48 @@
-//! What a replay runs against: stock servers, and a wire and a testbed to reach them.
+//! What a replay runs against: a whole DNS hierarchy in one process, stock servers, and a wire and a testbed to reach them.
+//!
+//! ```text
+//!  zone files ── sources ─► check                     hosts in namespaces (testbed), each with a TUN device
+//!        │                                             clients ──┐
+//!        └─► serve: set ─► index ─► workers            resolver ─┼─ wire: delay, loss, rates, the paper's proxies
+//!            (which zone answers is told by            internet ─┘
+//!             the address that was asked)              stock: NSD, Knot DNS, BIND, Unbound, each with its configuration
+//!        └─► views: the same as a BIND configuration   harvest: a resolver asked for what zones are made of
+//! ```
+//!
+//! # Contract
+//!
+//! [`serve::Server`] answers as the zones' own servers would, in threads of its own; a reload loses no query, and a client that goes without
+//! reading costs nothing. [`wire::Wire`] and the connections of the server have time as an argument and can be tested without a device. What
+//! is started ends with its owner: threads when their value is dropped, processes also when this one is killed.
+//!
+//! # Limitations
+//!
+//! The server speaks UDP and TCP; it transfers no zones, takes no updates and reads the whole set into memory. One wire has 16 hosts at most
+//! and one thread. Links know addresses, not routes: no packet takes a second path.
+//!
+//! # Example
+//!
+//! A link of 20 ms between two hosts, with a clock of our own:
+//!
+//! ```
+//! use ldplayer_emulate::wire::{Fate, Host, HostId, LinkSpec, Path, Settings, Wire};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = |name: &str, block: &str| -> Result<Host, Box<dyn std::error::Error>> {
+//!     Ok(Host { name: name.to_owned(), owns: vec![block.parse()?], learns: false })
+//! };
+//! let link = LinkSpec { rtt: "20ms".parse()?, ..LinkSpec::default() };
+//! let hosts = vec![host("clients", "192.0.2.0/24")?, host("server", "198.51.100.0/24")?];
+//! let paths = vec![Path { far: HostId(0), near: HostId(1), link }];
+//! let mut wire = Wire::new(&Settings { hosts, paths, ..Settings::default() });
+//!
+//! // An IPv4 header without payload, from 192.0.2.1 to 198.51.100.1.
+//! let mut packet = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1];
+//! assert_eq!(wire.handle_packet(0, HostId(0), &mut packet), Fate::Wait);
+//! assert_eq!(wire.poll_timeout(), Some(10_000_000), "half of the round-trip time, in nanoseconds");
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

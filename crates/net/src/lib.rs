@@ -1,4 +1,43 @@
 //! What ldplayer asks of Linux, and the only crate with unsafe code.
+//!
+//! ```text
+//!  time       clock  pace (sleep, then spin)          a run      signals  limits  pin  awake
+//!  packets    udp  tcp  poll (epoll_pwait2)           looked at  machine  process  watched
+//!  networks   namespace  rights  netns (AnyIP)  wiring (a TUN device as the only way out)  tun  interfaces
+//! ```
+//!
+//! # Contract
+//!
+//! Everything is safe to call; what needs a right says in its error which, and how to give it. Nothing blocks but [`poll::Poll::wait`], and
+//! sockets move datagrams in batches that are allocated once. Nothing here knows DNS, and no state is kept between calls but what a value
+//! owns; process-wide is only what the kernel has so: limits, signals, the namespace of a thread.
+//!
+//! # Limitations
+//!
+//! Linux from 5.11 on (`epoll_pwait2`), on 64 bits. Kernel stamps are of CLOCK_REALTIME, a schedule is of CLOCK_MONOTONIC, and
+//! [`clock::realtime_offset_ns`] leads from one to the other. A new user namespace is only given to a process of one thread.
+//!
+//! # Example
+//!
+//! ```
+//! use ldplayer_net::poll::Poll;
+//! use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let options = UdpOptions { bind: "127.0.0.1:0".parse().unwrap(), buffer: 1 << 16, freebind: false, packet_info: true };
+//! let (client, server) = (UdpSocket::open(&options)?, UdpSocket::open(&options)?);
+//! let query = Datagram { head: [0, 7], tail: b"query", source: None, peer: Some(server.local()) };
+//! SendBatch::new().send(&client, std::iter::once(query))?;
+//!
+//! let mut poll = Poll::new()?;
+//! poll.add(&server, 0)?;
+//! assert_eq!(poll.wait(1_000_000_000)?.count(), 1);
+//! let mut batch = ReceiveBatch::new();
+//! batch.receive(&server, BATCH)?;
+//! assert_eq!(batch.iter().next().and_then(|datagram| datagram.peer), Some(client.local()));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod awake;
 pub mod clock;

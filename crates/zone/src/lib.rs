@@ -1,4 +1,46 @@
-//! Zones: zone files in, a compact store, and whole replies out. No sockets, no clock.
+//! From responses to zones, from zones to answers, and DNSSEC between. No sockets, no clock.
+//!
+//! ```text
+//!  responses ─► construct ─► Records ─► write ─► zone file          query
+//!      ▲                     ▲    │                                   │
+//!  harvest (asks for them)  load  ├─► sign ─► Records, signed         ▼
+//!                                 ├─► sign::check: what is wrong   respond ─► a whole reply
+//!                                 └─► store: Zone, compact, read-only ┘
+//! ```
+//!
+//! # Contract
+//!
+//! [`load`] reads what RFC 1035 and RFC 3597 allow, and errors name file and line. A [`Zone`] never changes, so that threads share it; [`respond`]
+//! makes the whole reply from it (RFC 1034 §4.3.2, RFC 4035 §3.1, RFC 5155 §7.2) and allocates nothing once its buffers have grown. Time,
+//! where signatures need it, is an argument.
+//!
+//! # Limitations
+//!
+//! Class IN. No zone transfers, no dynamic update, no online signing: a zone is signed as a whole and loaded again. Differences to
+//! stock servers stand in `docs/answers.md`.
+//!
+//! # Example
+//!
+//! ```
+//! use std::path::Path;
+//! use ldplayer_zone::{Scratch, Transport, Zone, load, respond};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = "$TTL 60\n@ SOA ns mail 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.80\n";
+//! let origin = b"\x07example\0";
+//! let records = load::text_of(text.as_bytes(), Path::new("example.zone"), Some(origin), &mut |_| unreachable!())?;
+//! let (zone, oddities) = Zone::from_records(&records)?;
+//! assert!(oddities.is_empty());
+//!
+//! // www.example. A, with ID 7.
+//! let query = b"\0\x07\0\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01";
+//! let (mut scratch, mut answer) = (Scratch::default(), Vec::new());
+//! let reply = respond(&zone, query, Transport::Udp, &mut scratch, &mut answer);
+//! assert_eq!((reply.rcode, &answer[6..8]), (0, &[0, 1][..]), "NOERROR, one record");
+//! # Ok(())
+//! # }
+//! ```
+
 #![forbid(unsafe_code)]
 
 pub mod answer;
