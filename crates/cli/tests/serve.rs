@@ -50,6 +50,35 @@ fn bad_sets_are_bad_input_told_on_one_line() {
     assert!(status == Some(2) && said.contains("no/such/directory: No such file"), "{said}");
 }
 
+/// A zone file that is not read to its end, as it includes a pipe that nobody writes to.
+#[test]
+fn a_second_signal_ends_a_server_at_once() {
+    let directory = set(&[("example.zone", "$INCLUDE sub/pipe\n")]);
+    fs::create_dir(directory.path().join("sub")).unwrap();
+    let pipe = directory.path().join("sub/pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let mut command = ldplayer();
+    command.arg("serve").arg(directory.path()).args(["--listen", "127.0.0.1:0"]);
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    // With SIGHUP, it has caught all.
+    while !is_catching(child.id(), Signal::HUP) {
+        std::thread::yield_now();
+    }
+    for signal in [Signal::INT, Signal::TERM] {
+        kill_process(Pid::from_child(&child), signal).unwrap();
+    }
+    // Which of two that come at once is handled last is the kernel's affair.
+    let ends = [Signal::INT, Signal::TERM].map(|signal| Some(128 + signal.as_raw()));
+    assert!(ends.contains(&child.wait().unwrap().code()));
+}
+
+/// Whether a process catches a signal (proc_pid_status(5)).
+fn is_catching(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim).unwrap_or_default();
+    u64::from_str_radix(caught, 16).unwrap_or(0) >> (signal.as_raw() - 1) & 1 == 1
+}
+
 #[test]
 fn a_taken_port_is_the_environments() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

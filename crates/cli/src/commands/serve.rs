@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -30,7 +31,8 @@ deepest of them that encloses the name; REFUSED when there is none. So this need
 all these addresses: `ldplayer testbed up --zones DIR` makes one and serves there. With
 --all-zones-everywhere any address serves all zones, as an ordinary server does.
 
-SIGHUP reads the zones anew; Ctrl-C or SIGTERM ends with a summary and exit status 0.
+SIGHUP reads the zones anew; Ctrl-C or SIGTERM ends with a summary and exit status 0, a second
+one at once.
 
 Example: an ordinary authoritative server on a port of its own
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300
@@ -63,7 +65,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let signals = Signals::catch().and_then(Signals::and_reload).context("serve: signals")?;
+    let signals = Signals::catch_or_end(Arc::default()).and_then(Signals::and_reload).context("serve: signals")?;
     let set = load(&args.directory)?;
     let told = format!("{} zones", set.zones().len());
     let server = Server::start(set, &args.options()).map_err(Failure::environment)?;
