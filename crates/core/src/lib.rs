@@ -10,6 +10,7 @@ pub mod damage;
 pub mod histogram;
 pub mod message;
 pub mod name;
+pub mod nearest;
 pub mod outcome;
 pub mod policy;
 pub mod query;

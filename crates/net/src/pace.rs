@@ -5,6 +5,7 @@
 //! within a budget of CPU time. Who is woken by packets ([`Pace::of_traffic`], the wire) stays awake for a while after each,
 //! as the wake-up of a sleeping core delays the packet that caused it, and the next one is often near.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// How much CPU time precision may cost.
@@ -28,6 +29,12 @@ impl Precision {
             Self::Normal => "normal",
             Self::High => "high",
         }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

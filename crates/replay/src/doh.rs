@@ -2,7 +2,9 @@
 
 mod response;
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
 
 pub use self::response::{Block, BlockReader, Meaning, ResponseHead};
 use crate::connections::TlsSettings;
@@ -49,6 +51,26 @@ impl DohMethod {
             Self::Post => "post",
             Self::Get => "get",
         }
+    }
+}
+
+/// A word that names no method.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown method `{0}`: use post or get")]
+pub struct UnknownMethod(String);
+
+impl FromStr for DohMethod {
+    type Err = UnknownMethod;
+
+    fn from_str(word: &str) -> Result<Self, UnknownMethod> {
+        let found = [Self::Post, Self::Get].into_iter().find(|method| method.as_str() == word);
+        found.ok_or_else(|| UnknownMethod(word.to_owned()))
+    }
+}
+
+impl fmt::Display for DohMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

@@ -142,11 +142,11 @@ mod worker;
 
 pub use connections::{TlsError, TlsSettings, TlsTrust, http2};
 pub use counts::Counts;
-pub use doh::{BadPath, DohMethod, DohSettings, HTTPS_PORT};
+pub use doh::{BadPath, DohMethod, DohSettings, HTTPS_PORT, UnknownMethod};
 pub use engine::{Drain, Ended, Feed, LinkError, Ready, ReplayError, RunStart, prepare, run};
 pub use ldplayer_net::pace::{Precision, UnknownPrecision};
 pub use monitor::{Gauge, Monitor};
-pub use route::{Route, Router, SHARED_SOCKETS, SocketKey, Sources};
+pub use route::{BadSources, Route, Router, SHARED_SOCKETS, SocketKey, Sources};
 pub use settings::Settings;
 pub use table::ConnectionCounts;
 pub use targets::{BadMapping, Mapping, Ports, Targets};

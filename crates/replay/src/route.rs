@@ -1,6 +1,8 @@
 //! Which address and socket a client's queries leave from: its identity in the run.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 
 use hashbrown::HashMap;
 use ldplayer_core::shard::client_hash;
@@ -23,6 +25,42 @@ pub enum Sources {
     Ports,
     /// Every client gets one address of these blocks, always the same.
     Pool(Vec<Cidr>),
+}
+
+/// A word that names no sources.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown sources `{0}`: use original, ports or pool:CIDR,…")]
+pub struct BadSources(String);
+
+impl FromStr for Sources {
+    type Err = BadSources;
+
+    fn from_str(word: &str) -> Result<Self, BadSources> {
+        let bad = || BadSources(word.to_owned());
+        match word.split_once(':') {
+            None if word == "original" => Ok(Self::Original),
+            None if word == "ports" => Ok(Self::Ports),
+            Some(("pool", blocks)) => {
+                let blocks: Result<Vec<Cidr>, _> = blocks.split(',').map(Cidr::from_str).collect();
+                blocks.map(Self::Pool).map_err(|_| bad())
+            }
+            _ => Err(bad()),
+        }
+    }
+}
+
+/// As it is read back.
+impl fmt::Display for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Original => f.write_str("original"),
+            Self::Ports => f.write_str("ports"),
+            Self::Pool(blocks) => {
+                let blocks: Vec<String> = blocks.iter().map(Cidr::to_string).collect();
+                write!(f, "pool:{}", blocks.join(","))
+            }
+        }
+    }
 }
 
 impl Sources {
@@ -174,6 +212,14 @@ mod tests {
     fn router(sources: Sources, servers: &[&str], max_sockets: u32) -> Router {
         let targets = Targets::Fixed(servers.iter().map(|server| server.parse().unwrap()).collect());
         Router::new(sources, &targets, Ports { tls: 853, doh: 443 }, max_sockets)
+    }
+
+    #[test]
+    fn sources_are_read_back_from_what_they_say() {
+        for word in ["original", "ports", "pool:127.0.1.0/24,::1/128"] {
+            assert_eq!(word.parse::<Sources>().unwrap().to_string(), word);
+        }
+        assert!("pool:".parse::<Sources>().is_err() && "spoof".parse::<Sources>().is_err());
     }
 
     #[test]

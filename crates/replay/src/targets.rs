@@ -1,5 +1,6 @@
 //! Which server each query goes to: one of some, or the one that it was recorded for.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
@@ -58,6 +59,25 @@ pub struct Mapping {
     pub to: IpAddr,
     /// … and its port; `None` for the one that was recorded.
     pub to_port: Option<u16>,
+}
+
+/// As it is read back.
+impl fmt::Display for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", Side(self.from, self.from_port), Side(self.to, self.to_port))
+    }
+}
+
+/// One side of a mapping.
+struct Side(IpAddr, Option<u16>);
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self(address, Some(port)) => SocketAddr::new(address, port).fmt(f),
+            Self(address, None) => address.fmt(f),
+        }
+    }
 }
 
 /// A text that is no mapping.

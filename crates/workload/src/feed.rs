@@ -1,12 +1,10 @@
 //! The queries of a run: a trace that is read, changed and planned a batch at a time.
 
-use std::path::PathBuf;
-
 use ldplayer_core::{Query, TraceTime, Transaction};
 use ldplayer_trace::{Input, OpenOptions, Source, Tally, TraceError};
 
 use crate::mutate::{Mutated, Mutator, RuleAccount};
-use crate::open::{WorkloadError, names, open_source, read_rules};
+use crate::open::{RulesFile, WorkloadError, names, open_source, read_rules};
 use crate::recorded::Recorded;
 use crate::{ClassDraws, ClientClass, PlanOptions, Planner};
 
@@ -18,7 +16,7 @@ pub struct FeedOptions {
     /// How it is read.
     pub open: OpenOptions,
     /// Files of rules that change it, one after the other.
-    pub rules: Vec<PathBuf>,
+    pub rules: Vec<RulesFile>,
     /// How it is planned.
     pub plan: PlanOptions,
     /// Classes of clients; empty where all are alike.
@@ -81,6 +79,11 @@ impl PlanFeed {
             self.read(batch)?;
         }
         Ok(!self.exhausted)
+    }
+
+    /// The first query, as long as it has not been taken.
+    pub fn first_query(&self) -> Option<&Query> {
+        self.first_batch.first()
     }
 
     /// Time of the first query in the trace.

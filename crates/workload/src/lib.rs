@@ -58,7 +58,6 @@ mod classes;
 mod feed;
 pub mod generate;
 pub mod mutate;
-mod nearest;
 mod open;
 mod plan;
 mod recorded;
@@ -67,7 +66,7 @@ mod timing;
 
 pub use classes::{ClassDraws, ClientClass, check_shares, read_classes};
 pub use feed::{FeedOptions, PlanFeed};
-pub use open::{WorkloadError, open_source, read_rules};
+pub use open::{RulesFile, WorkloadError, open_source, read_rules};
 pub use plan::{PlanOptions, Planner};
 pub use recorded::Recorded;
 pub use spec::BadSpec;

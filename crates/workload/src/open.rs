@@ -1,8 +1,10 @@
 //! Opening what a run or a command works on: files of rules, and traces under them.
 
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::path::PathBuf;
 
 use ldplayer_trace::{Input, OpenOptions, Source, TraceError, open};
+use serde::{Deserialize, Serialize};
 
 use crate::mutate::{Overlay, OverlayError, Rules};
 use crate::spec::BadSpec;
@@ -50,13 +52,69 @@ pub enum WorkloadError {
     Empty(String),
 }
 
+/// Rules: a file, and its content once it was read, so that a run can be repeated after the file has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "RulesForm", into = "RulesForm")]
+pub struct RulesFile {
+    /// The file.
+    pub file: PathBuf,
+    /// What it says.
+    pub text: Option<String>,
+}
+
+/// Rules as they are written: a path, or a table with the text.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum RulesForm {
+    Path(PathBuf),
+    Read { file: PathBuf, text: String },
+}
+
+impl From<PathBuf> for RulesFile {
+    fn from(file: PathBuf) -> Self {
+        Self { file, text: None }
+    }
+}
+
+impl RulesFile {
+    /// What it says; read from the file where nobody has yet.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn text(&self) -> Result<Cow<'_, str>, WorkloadError> {
+        if let Some(text) = &self.text {
+            return Ok(Cow::Borrowed(text));
+        }
+        let read = std::fs::read_to_string(&self.file).map(Cow::Owned);
+        read.map_err(|source| WorkloadError::File { path: self.file.clone(), source })
+    }
+}
+
+impl From<RulesForm> for RulesFile {
+    fn from(form: RulesForm) -> Self {
+        match form {
+            RulesForm::Path(file) => Self { file, text: None },
+            RulesForm::Read { file, text } => Self { file, text: Some(text) },
+        }
+    }
+}
+
+impl From<RulesFile> for RulesForm {
+    fn from(rules: RulesFile) -> Self {
+        match rules.text {
+            None => Self::Path(rules.file),
+            Some(text) => Self::Read { file: rules.file, text },
+        }
+    }
+}
+
 /// All rules of files and of settings such as `do=true`, one after the other.
 ///
 /// # Errors
 /// A file cannot be read, or is not one of rules; a setting is not one.
-pub fn read_rules(files: &[PathBuf], settings: &[String]) -> Result<Rules, WorkloadError> {
+pub fn read_rules(files: &[RulesFile], settings: &[String]) -> Result<Rules, WorkloadError> {
     let mut rules = Rules::default();
-    files.iter().try_for_each(|path| read_file(path).map(|read| rules.append(read)))?;
+    files.iter().try_for_each(|file| parse(file).map(|read| rules.append(read)))?;
     if !settings.is_empty() {
         let set = Rules::parse_settings(settings).map_err(|error| WorkloadError::Setting(error.what))?;
         rules.append(set);
@@ -64,10 +122,8 @@ pub fn read_rules(files: &[PathBuf], settings: &[String]) -> Result<Rules, Workl
     Ok(rules)
 }
 
-fn read_file(path: &Path) -> Result<Rules, WorkloadError> {
-    let path = || path.to_owned();
-    let text = std::fs::read_to_string(path()).map_err(|source| WorkloadError::File { path: path(), source })?;
-    Rules::parse(&text).map_err(|source| WorkloadError::Rules { path: path(), source })
+fn parse(rules: &RulesFile) -> Result<Rules, WorkloadError> {
+    Rules::parse(&rules.text()?).map_err(|source| WorkloadError::Rules { path: rules.file.clone(), source })
 }
 
 /// The inputs, or, where the rules have a `[population]`, slices of them laid upon each other.

@@ -4,7 +4,7 @@ use ldplayer_core::time::Span;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::nearest::suggest;
+use ldplayer_core::nearest::suggest;
 
 /// What is wrong with a file of rules or a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,6 @@
 mod hierarchy;
 mod recursive;
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -11,9 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::Context;
-use clap::{Parser, ValueEnum};
+use clap::ValueEnum;
+use ldplayer_core::Transport;
 use ldplayer_emulate::stock::{Nsd, Output, Process, Stock, Zone};
 use ldplayer_net::netns::{Testbed, has_ipv6};
+use ldplayer_replay::Sources;
+use ldplayer_run::{RunSpec, Server, TransportChoice};
 use tempfile::TempDir;
 
 use super::replay;
@@ -61,8 +63,8 @@ pub struct Args {
     #[arg(long)]
     force: bool,
     /// Speed of the trace's clock: 10 takes 6 seconds instead of 60
-    #[arg(long, value_name = "X", default_value = "1")]
-    speed: String,
+    #[arg(long, value_name = "X", default_value = "1", value_parser = replay::parse_speed)]
+    speed: f64,
 }
 
 /// Which server a demo runs against.
@@ -112,21 +114,21 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 fn against_root(args: &Args) -> Result<ExitCode, Failure> {
     let scratch = tempfile::tempdir().context("cannot make a scratch directory; set TMPDIR to one with space")?;
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from(RUN));
-    let mut replay_args = replay_args(args, &output, &SERVERS, &capture(&scratch)?)?;
+    let mut spec = spec(args, &SERVERS, &capture(&scratch)?)?;
     let zone = zone(&scratch)?;
     // The browser must not be in the namespace: who opens it is started before.
     let opener = args.open.then(Opener::start).transpose()?;
     let testbed = Testbed::enter().map_err(Failure::environment)?;
     testbed.shortfalls().iter().for_each(|shortfall| eprintln!("ldplayer: {shortfall}"));
     let server = args.server.start(&zone)?;
-    replay_args.watch_pid = Some(server.id());
+    spec.watch_pid = Some(server.id());
     eprintln!(
         "ldplayer: 60 s of L-root traffic of 2016-10-06 (ICANN, by way of DNS-STATS compactor, MPL-2.0), against {} \
          with the root zone 2016100801, at speed {}",
         args.server.name(),
         args.speed
     );
-    let status = replay::run(&replay_args)?;
+    let status = replay::execute(spec, &output, replaces(args), false)?;
     drop(server);
     tell_report(&output, opener)?;
     Ok(status)
@@ -139,28 +141,22 @@ fn tell_report(output: &Path, opener: Option<Opener>) -> Result<(), Failure> {
     opener.map_or(Ok(()), |opener| opener.open(&report))
 }
 
-/// The options of the replay, read as if typed.
-#[derive(Parser)]
-#[command(no_binary_name = true)]
-struct Replay {
-    #[command(flatten)]
-    args: replay::Args,
+/// The replay of a capture against these servers, from the clients' own addresses.
+fn spec(args: &Args, servers: &[&str], capture: &Path) -> anyhow::Result<RunSpec> {
+    let servers: Result<Vec<Server>, _> = servers.iter().map(|server| server.parse()).collect();
+    Ok(RunSpec {
+        trace: vec![capture.to_str().context("the scratch directory's name is no text; set TMPDIR")?.to_owned()],
+        server: servers?,
+        transport: TransportChoice::All(Transport::Udp),
+        sources: Some(Sources::Original),
+        speed: Some(args.speed),
+        ..RunSpec::default()
+    })
 }
 
-/// An error is the first line of clap's; to end the program here would leave the scratch directory behind.
-fn replay_args(args: &Args, output: &Path, servers: &[&str], capture: &Path) -> anyhow::Result<replay::Args> {
-    let plain = ["--sources", "original", "--transport", "udp", "--speed", &args.speed];
-    let servers = servers.iter().flat_map(|server| ["--server", server]);
-    let mut words: Vec<OsString> = plain.into_iter().chain(servers).map(OsString::from).collect();
-    words.extend(["--output".into(), output.into(), capture.into()]);
-    if args.force || args.output.is_none() {
-        words.push("--force".into());
-    }
-    Replay::try_parse_from(words).map(|replay| replay.args).map_err(|error| {
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or_default();
-        anyhow::anyhow!("demo: {}", line.trim_start_matches("error: "))
-    })
+/// Whether an earlier run may be replaced: that of an earlier demo may, that of the user only when asked for.
+const fn replaces(args: &Args) -> bool {
+    args.force || args.output.is_none()
 }
 
 fn addresses() -> Vec<SocketAddr> {
@@ -230,10 +226,10 @@ fn file_url(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ldplayer_workload::Timing;
 
-    fn args(output: Option<PathBuf>, speed: &str) -> Args {
-        let (server, speed) = (ServerKind::Ldplayer, speed.to_owned());
-        Args { server, recursive: false, open: false, output, force: false, speed }
+    fn args(output: Option<PathBuf>) -> Args {
+        Args { server: ServerKind::Ldplayer, recursive: false, open: false, output, force: false, speed: 10.0 }
     }
 
     #[test]
@@ -243,16 +239,13 @@ mod tests {
 
     #[test]
     fn the_replay_is_the_one_described() {
-        let args = args(None, "10");
-        let replay = replay_args(&args, Path::new(RUN), &SERVERS, Path::new("a.pcap")).unwrap();
-        assert_eq!(replay.server, addresses());
-        assert_eq!(replay.server.len(), SERVERS.len());
-        assert_eq!((replay.speed, replay.force, replay.output()), (Some(10.0), true, PathBuf::from(RUN)));
+        let spec = spec(&args(None), &SERVERS, Path::new("a.pcap")).unwrap();
+        assert_eq!(spec.server.iter().map(ToString::to_string).collect::<Vec<_>>(), SERVERS);
+        assert_eq!((spec.timing(), spec.sources), (Timing::Scaled(10.0), Some(Sources::Original)));
     }
 
     #[test]
     fn a_run_directory_of_the_user_is_not_replaced_unasked() {
-        let args = args(Some("mine".into()), "1");
-        assert!(!replay_args(&args, Path::new("mine"), &SERVERS, Path::new("a.pcap")).unwrap().force);
+        assert!(replaces(&args(None)) && !replaces(&args(Some("mine".into()))));
     }
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use ldplayer_trace::{Format, Inspector, Source, create, open};
 use ldplayer_workload::mutate::{Mutated, Mutator, Pairing, RuleAccount, compare};
-use ldplayer_workload::{open_source, read_rules};
+use ldplayer_workload::{RulesFile, open_source, read_rules};
 
 use super::convert::{account, catch, copy, format_of};
 use super::inspect::no_transaction;
@@ -74,7 +74,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let [a, b] = &args.diff[..] {
         return diff(args, a, b);
     }
-    let rules = read_rules(&args.rules, &args.set)?;
+    let files: Vec<RulesFile> = args.rules.iter().cloned().map(RulesFile::from).collect();
+    let rules = read_rules(&files, &args.set)?;
     if rules.is_empty() {
         return Err(anyhow!("no rules: give --rules FILE or --set KEY=VALUE, such as --set do=true").into());
     }

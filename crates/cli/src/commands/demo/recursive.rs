@@ -1,6 +1,6 @@
 //! `ldplayer demo --recursive`: real questions of clients, a stock resolver, and an emulated Internet behind it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -10,9 +10,10 @@ use ldplayer_emulate::serve::{Options, Server};
 use ldplayer_emulate::stock::{Stock, Unbound};
 use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Report, Testbed};
 use ldplayer_emulate::wire::{LinkSpec, Path as WirePath};
+use ldplayer_run::RunSpec;
 
 use super::hierarchy::{self, Made};
-use super::{Args, Opener, replay, replay_args, tell_report, write, zone};
+use super::{Args, Opener, replaces, replay, spec, tell_report, write, zone};
 use crate::failure::Failure;
 
 /// 999 questions of clients; origin and licence: `data/README.md`.
@@ -29,14 +30,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let scratch = tempfile::tempdir().context("cannot make a scratch directory; set TMPDIR to one with space")?;
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from(RUN));
     let capture = write(&scratch, "clients-20160629.pcap.xz", QUESTIONS)?;
-    let replay_args = replay_args(args, &output, &[SERVER], &capture)?;
+    let spec = spec(args, &[SERVER], &capture)?;
     let made = hierarchy::write(&zone(&scratch)?, &capture)?;
     let set = ZoneSet::load(&scratch.path().join("zones"))?;
     let opener = args.open.then(Opener::start).transpose()?;
-    tell(&made, &args.speed);
+    tell(&made, args.speed);
     let testbed = Testbed::up(&plan(&set)?).map_err(Failure::environment)?;
     let server = on(&testbed, "internet", || Server::start(set, &Options::default()).map_err(Failure::environment))?;
-    let status = on(&testbed, "resolver", || resolve(&testbed, replay_args))?;
+    let status = on(&testbed, "resolver", || resolve(&testbed, spec, &output, replaces(args)))?;
     let report = testbed.down().map_err(Failure::environment)?;
     tell_upstream(&server.stop(), &report);
     tell_report(&output, opener)?;
@@ -49,11 +50,11 @@ fn on<T: Send>(testbed: &Testbed, host: &str, work: impl FnOnce() -> Result<T, F
 }
 
 /// Starts the resolver on this thread's host, with the root hints that it has built in, and replays on the clients'.
-fn resolve(testbed: &Testbed, mut replay_args: replay::Args) -> Result<ExitCode, Failure> {
+fn resolve(testbed: &Testbed, mut spec: RunSpec, output: &Path, force: bool) -> Result<ExitCode, Failure> {
     let listen = [SERVER.parse().context("the resolver's address")?];
     let unbound = Unbound::default().start(&listen).map_err(Failure::environment)?;
-    replay_args.watch_pid = Some(unbound.id());
-    on(testbed, "clients", || replay::run(&replay_args))
+    spec.watch_pid = Some(unbound.id());
+    on(testbed, "clients", || replay::execute(spec, output, force, false))
 }
 
 /// Hosts as usual; the Internet owns the addresses of all name servers.
@@ -66,7 +67,7 @@ fn plan(set: &ZoneSet) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-fn tell(made: &Made, speed: &str) {
+fn tell(made: &Made, speed: f64) {
     eprintln!(
         "ldplayer: 10 s of client questions of 2016-06-29 (ICANN, by way of DNS-STATS compactor, MPL-2.0), at speed {speed}, to \
          unbound with an empty cache and its own root hints"

@@ -9,7 +9,7 @@ use ldplayer_trace::columns::{parse_class, parse_opcode, parse_rcode, parse_type
 
 use super::lex::{Kind, Token, split};
 use super::{BadExpr, End, Expr, Names, Number, Relation, Truth, transport_number};
-use crate::nearest::suggest;
+use ldplayer_core::nearest::suggest;
 
 /// Parentheses and `not`s within each other at most, so that no expression exhausts the stack.
 const MAX_DEPTH: usize = 100;

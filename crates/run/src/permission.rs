@@ -2,49 +2,36 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use ldplayer_core::Cidr;
 use ldplayer_net::{interfaces, netns};
+use ldplayer_replay::Targets;
 
-use super::options::Plan;
-use crate::failure::Failure;
+use crate::error::RunError;
 
-/// Refuses targets outside of this host that the user has not allowed, and announces those that are public.
-pub fn check(plan: &Plan) -> Result<(), Failure> {
-    for &server in plan.settings.targets.named() {
-        if server.ip().is_loopback() || netns::has_any_ip() || interfaces::is_wired() {
-            continue;
-        }
-        if !plan.allowed.iter().any(|block| block.contains(server.ip())) {
-            return Err(anyhow::anyhow!(
+/// Refuses targets outside of this host that the user has not allowed. Returns those that are public.
+pub fn check(targets: &Targets, allowed: &[Cidr]) -> Result<Vec<SocketAddr>, RunError> {
+    if netns::has_any_ip() || interfaces::is_wired() {
+        return Ok(Vec::new());
+    }
+    let Targets::Fixed(servers) = targets else {
+        return Err(RunError::environment(
+            "--server recorded: the recorded servers are not on this host, and load must not go to them; add --start-server \
+             COMMAND, or run all of it in a namespace: ldplayer testbed run -- COMMAND",
+        ));
+    };
+    let mut public = Vec::new();
+    for &server in servers.iter().filter(|server| !server.ip().is_loopback()) {
+        if !allowed.iter().any(|block| block.contains(server.ip())) {
+            return Err(RunError::Spec(format!(
                 "--server {server}: not an address of this host; if load may go there, add --allow-target {}",
                 server.ip()
-            )
-            .into());
+            )));
         }
         if is_public(server.ip()) {
-            announce(plan, server)?;
+            public.push(server);
         }
     }
-    Ok(())
-}
-
-/// Says what is about to be sent to a public address, before the first packet.
-fn announce(plan: &Plan, server: SocketAddr) -> Result<(), Failure> {
-    let (mut queries, mut octets) = (0_u64, 0_u64);
-    let can_be_read_twice = plan.inputs.iter().all(|input| matches!(input, ldplayer_trace::Input::File(_)));
-    if can_be_read_twice {
-        let mut feed = super::feed::open(plan)?;
-        let mut batch = Vec::new();
-        let mut more = true;
-        while more {
-            more = feed.next(&mut batch)?;
-            queries += batch.len() as u64;
-            octets += batch.drain(..).map(|query| query.wire.len() as u64).sum::<u64>();
-        }
-        eprintln!("ldplayer: about to send up to {queries} queries ({octets} octets) to the public address {server}");
-    } else {
-        eprintln!("ldplayer: about to send the queries of its input, as they come, to the public address {server}");
-    }
-    Ok(())
+    Ok(public)
 }
 
 /// Not private, shared, link-local, loopback, documentation or otherwise special (RFC 6890).

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ldplayer_core::{Policy, Transport, UnknownTransport};
-use ldplayer_results::{ClassConfig, UsedPolicy};
 use ldplayer_workload::mutate::Share;
 use ldplayer_workload::{ClassDraws, ClientClass, check_shares, read_classes};
 
-use crate::failure::Failure;
+use crate::error::RunError;
 
 /// Reads shares of clients in percent, such as `udp=60,tcp=5,dot=35`.
 pub fn parse_shares(word: &str) -> Result<Vec<ClientClass>, String> {
@@ -24,10 +23,13 @@ pub fn parse_shares(word: &str) -> Result<Vec<ClientClass>, String> {
 }
 
 /// Reads a file of classes.
-pub fn read_file(file: &Path) -> Result<Vec<ClientClass>, Failure> {
-    let failed = |why: &dyn std::fmt::Display| anyhow::anyhow!("--transport-shares {}: {why}", file.display());
+pub fn read_file(file: &Path) -> Result<Vec<ClientClass>, RunError> {
+    let failed = |why: &dyn std::fmt::Display| {
+        let what = why.to_string();
+        RunError::File { option: "--transport-shares", file: file.to_owned(), what }
+    };
     let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
-    read_classes(&text).map_err(|error| failed(&error).into())
+    read_classes(&text).map_err(|error| failed(&error))
 }
 
 /// The first encrypted transport of a class.
@@ -38,17 +40,6 @@ pub fn encrypted(classes: &[ClientClass]) -> Option<Transport> {
 /// The policy of each class: that of all clients, and what the class says otherwise.
 pub fn policies(classes: &[ClientClass], all: Policy) -> Vec<Policy> {
     classes.iter().map(|class| class.policy.over(all).bounded()).collect()
-}
-
-/// The classes for `run.json`, as they are meant.
-pub fn config(classes: &[ClientClass], all: Policy) -> Vec<ClassConfig> {
-    let class = |(class, policy): (&ClientClass, Policy)| ClassConfig {
-        name: class.name.clone(),
-        share_percent: class.share.part() * 100.0,
-        transport: class.transport.map_or("as-recorded", Transport::as_str).to_owned(),
-        policy: UsedPolicy::all(policy),
-    };
-    classes.iter().zip(policies(classes, all)).map(class).collect()
 }
 
 /// Clients of each class.
@@ -102,7 +93,5 @@ mod tests {
             ..all
         };
         assert_eq!(policies(&read_classes(text).unwrap(), all), [expected]);
-        let config = config(&classes, all);
-        assert_eq!((config[0].policy.policy.idle_timeout, config[1].share_percent), (0, 60.0));
     }
 }

@@ -4,9 +4,9 @@ use ldplayer_core::Stalls;
 use ldplayer_replay::Ended;
 use ldplayer_results::Warning;
 
-use super::options::{Args, Plan};
-use super::progress::Telemetry;
-use super::server::Server;
+use crate::resolve::Plan;
+use crate::server::Server;
+use crate::watch::Telemetry;
 
 /// Share of CPU time taken by the host from which on it is told.
 const STEAL: f64 = 0.01;
@@ -31,16 +31,16 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
 }
 
 /// What the machine and the namespace lack, known before the run.
-pub fn of_environment(args: &Args, plan: &Plan, server: Option<&Server>) -> Vec<Warning> {
+pub fn of_environment(plan: &Plan, server: Option<&Server>) -> Vec<Warning> {
     let shortfalls = server.map_or(&[][..], Server::shortfalls).iter().map(|shortfall| {
         Warning::new("testbed_setting", shortfall.to_string(), "mount /proc/sys writable, or run as root")
     });
-    shortfalls.chain(no_ipv6(args, plan)).collect()
+    shortfalls.chain(no_ipv6(plan)).collect()
 }
 
-fn no_ipv6(args: &Args, plan: &Plan) -> Option<Warning> {
+fn no_ipv6(plan: &Plan) -> Option<Warning> {
     let server =
-        args.server.iter().find(|server| server.is_ipv6()).filter(|_| !plan.settings.targets.has_family(true))?;
+        plan.given.iter().find(|server| server.is_ipv6()).filter(|_| !plan.settings.targets.has_family(true))?;
     Some(Warning::new(
         "no_ipv6",
         format!("this kernel has no IPv6: {server} was not asked, and IPv6 clients have no server of their family"),

@@ -2,28 +2,34 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
+use ldplayer_net::clock;
 use ldplayer_replay::{Counts, Monitor};
 use ldplayer_results::metrics::{ConnectionFigures, Endpoint, Latencies, Listener, Snapshot, WorkerFigures};
 
-use crate::failure::Failure;
+use crate::error::RunError;
 
 /// Listens where it was asked for.
-pub fn listen(address: Option<SocketAddr>) -> Result<Option<Listener>, Failure> {
+pub fn listen(address: Option<SocketAddr>) -> Result<Option<Listener>, RunError> {
     let listen = |address| {
         Listener::bind(address).map_err(|error| {
-            Failure::environment(anyhow::anyhow!("--metrics {address}: {error}; give a free port of this host"))
+            RunError::Environment(format!("--metrics {address}: {error}; give a free port of this host"))
         })
     };
     address.map(listen).transpose()
 }
 
-/// Serves the figures of a run from now on.
-pub fn serve(listener: Listener, monitor: &Arc<Monitor>, latencies: &Arc<Latencies>) -> Result<Endpoint, Failure> {
-    let (monitor, begun) = (Arc::clone(monitor), Instant::now());
-    let endpoint = listener.serve(Arc::clone(latencies), move || snapshot(&monitor, begun.elapsed().as_secs_f64()));
-    endpoint.map_err(|error| Failure::environment(anyhow::anyhow!("--metrics: no thread for it: {error}")))
+/// Serves the figures of a run from now on. Run time 0 is at `origin` of CLOCK_MONOTONIC.
+pub fn serve(
+    listener: Listener,
+    monitor: &Arc<Monitor>,
+    latencies: &Arc<Latencies>,
+    origin: i64,
+) -> Result<Endpoint, RunError> {
+    let monitor = Arc::clone(monitor);
+    let run_s = move || (clock::monotonic_ns() - origin) as f64 / 1e9;
+    let endpoint = listener.serve(Arc::clone(latencies), move || snapshot(&monitor, run_s()));
+    endpoint.map_err(|error| RunError::Environment(format!("--metrics: no thread for it: {error}")))
 }
 
 fn snapshot(monitor: &Monitor, run_s: f64) -> Snapshot {

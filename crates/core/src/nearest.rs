@@ -1,7 +1,7 @@
 //! The known word nearest to one that is not known, for error messages.
 
 /// A suggestion such as `: did you mean `share`?`, or the list of all words where none is near.
-pub(crate) fn suggest(word: &str, known: &[&str]) -> String {
+pub fn suggest(word: &str, known: &[&str]) -> String {
     let nearest = known.iter().map(|known| (distance(word, known), *known)).min();
     match nearest {
         Some((distance, known)) if distance <= 1 + word.chars().count() / 3 => format!(": did you mean `{known}`?"),

@@ -1,12 +1,13 @@
 //! `--start-server`: a server in a namespace of its own making, ended with the run.
 
+use std::net::SocketAddr;
 use std::process::Command;
 
 use ldplayer_emulate::stock::{Output, Process};
 use ldplayer_net::netns::{self, Shortfall, Testbed};
 
-use super::options::Args;
-use crate::failure::Failure;
+use crate::error::RunError;
+use crate::spec::RunSpec;
 
 /// A running server; dropping it ends it.
 pub struct Server {
@@ -15,15 +16,11 @@ pub struct Server {
 }
 
 /// Makes the namespace and starts the server, where the user asked for it.
-pub fn start(args: &Args) -> Result<Option<Server>, Failure> {
-    let Some(command) = &args.start_server else { return Ok(None) };
-    let testbed = Testbed::enter().map_err(Failure::environment)?;
+pub fn start(spec: &RunSpec) -> Result<Option<Server>, RunError> {
+    let Some(command) = &spec.start_server else { return Ok(None) };
+    let testbed = Testbed::enter().map_err(RunError::environment)?;
     let name = format!("--start-server `{command}`");
-    let mut command = shell(command);
-    let mut process = Process::start(name, &mut command, Output::Stderr).map_err(Failure::environment)?;
-    for &address in args.server.iter().filter(|server| server.is_ipv4() || netns::has_ipv6()) {
-        process.wait_for(address).map_err(Failure::environment)?;
-    }
+    let process = Process::start(name, &mut shell(command), Output::Stderr).map_err(RunError::environment)?;
     Ok(Some(Server { process, testbed }))
 }
 
@@ -34,6 +31,12 @@ fn shell(command: &str) -> Command {
 }
 
 impl Server {
+    /// Waits until it answers at these addresses.
+    pub fn wait_for(&mut self, addresses: impl Iterator<Item = SocketAddr>) -> Result<(), RunError> {
+        let mut addresses = addresses.filter(|server| server.is_ipv4() || netns::has_ipv6());
+        addresses.try_for_each(|address| self.process.wait_for(address)).map_err(RunError::environment)
+    }
+
     /// What its namespace lacks.
     pub fn shortfalls(&self) -> &[Shortfall] {
         self.testbed.shortfalls()

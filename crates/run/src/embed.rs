@@ -1,0 +1,60 @@
+//! Reading into a specification the files that it names, so that it says all of what is done, whatever becomes of them.
+
+use std::path::Path;
+
+use ldplayer_trace::Input;
+
+use crate::classes;
+use crate::error::RunError;
+use crate::spec::RunSpec;
+
+/// Reads rules and classes into the specification, and makes the paths of its files absolute.
+///
+/// # Errors
+/// A file cannot be read, or is not what it should be.
+pub fn embed(mut spec: RunSpec) -> Result<RunSpec, RunError> {
+    for rules in &mut spec.rules {
+        rules.text = Some(rules.text()?.into_owned());
+    }
+    if let Some(file) = spec.transport_shares.as_deref().filter(|_| spec.class.is_empty()) {
+        spec.class = classes::read_file(file)?;
+    }
+    spec.trace.iter_mut().for_each(make_absolute);
+    spec.tls_ca = spec.tls_ca.map(|file| std::path::absolute(&file).unwrap_or(file));
+    Ok(spec)
+}
+
+fn make_absolute(word: &mut String) {
+    let Input::File(path) = Input::from(word.as_str()) else { return };
+    // A path that is no text stays as it was typed.
+    if let Some(absolute) = std::path::absolute(path).ok().as_deref().and_then(Path::to_str) {
+        *word = absolute.to_owned();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldplayer_workload::RulesFile;
+
+    #[test]
+    fn a_specification_outlives_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (rules, shares) = (folder.path().join("rules.toml"), folder.path().join("classes.toml"));
+        std::fs::write(&rules, "[[rule]]\nset = { do = true }\n").unwrap();
+        std::fs::write(&shares, "[[class]]\nname = 'a'\nshare = 1\npipeline = 2\n").unwrap();
+        let spec = RunSpec {
+            trace: vec!["a.pcap".into(), "-".into()],
+            rules: vec![RulesFile::from(rules.clone())],
+            transport_shares: Some(shares.clone()),
+            ..RunSpec::default()
+        };
+        let embedded = embed(spec.clone()).unwrap();
+        drop(folder);
+        assert!(Path::new(&embedded.trace[0]).is_absolute() && embedded.trace[1] == "-");
+        assert_eq!(embedded.class[0].policy.pipeline, Some(2));
+        assert_eq!(embed(embedded.clone()).unwrap(), embedded);
+        let error = embed(spec).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: ", rules.display())), "{error}");
+    }
+}

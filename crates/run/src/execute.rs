@@ -1,0 +1,237 @@
+//! A run from its specification to its report: prepare, then execute.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use ldplayer_core::damage::Flaw;
+use ldplayer_core::shard::Shards;
+use ldplayer_core::{Outcome, Query, RunTime, TraceTime};
+use ldplayer_net::awake::Awake;
+use ldplayer_net::clock;
+use ldplayer_net::pace::Precision;
+use ldplayer_replay::{Drain, Ended, Feed, LinkError, Monitor, RunStart, Targets};
+use ldplayer_results::metrics::{Latencies, Listener};
+use ldplayer_results::{Document, Environment, Recorded, Recorder, RunEnd, RunSetup, Warning};
+use ldplayer_trace::Input;
+use ldplayer_workload::mutate::RuleAccount;
+use ldplayer_workload::{FeedOptions, PlanFeed, WorkloadError};
+
+use crate::embed::embed;
+use crate::error::RunError;
+use crate::resolve::Plan;
+use crate::server::Server;
+use crate::spec::{DNS_PORT, RunSpec};
+use crate::watch::{Observer, Telemetry, watch};
+use crate::{classes, describe, metrics, permission, tls, warnings};
+
+/// A run that is ready to be executed: its server is up, its trace is open, its targets are allowed.
+pub struct Prepared {
+    spec: RunSpec,
+    plan: Plan,
+    server: Option<Server>,
+    listener: Option<Listener>,
+    feed: PlanFeed,
+    public: Vec<SocketAddr>,
+    warnings: Vec<Warning>,
+}
+
+/// What became of a run.
+pub struct RunReport {
+    /// What is in run.json.
+    pub document: Document<RunSpec>,
+    /// What each rule did.
+    pub rules: Vec<RuleAccount>,
+}
+
+/// Makes a specification ready: reads its files, starts its server, resolves names, checks that its targets are allowed, and
+/// opens its trace.
+///
+/// # Errors
+/// What of the specification cannot be, or cannot be here.
+pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
+    let spec = embed(spec)?;
+    // Before the namespace of a server of ours is entered, in which nobody could ask.
+    let listener = metrics::listen(spec.metrics)?;
+    let mut server = crate::server::start(&spec)?;
+    let plan = Plan::resolve(&spec)?;
+    let public = permission::check(&plan.settings.targets, &spec.allow_target)?;
+    let feed = PlanFeed::open(&plan.feed)?;
+    if let Some(server) = &mut server {
+        server.wait_for(first_targets(&plan, &feed))?;
+    }
+    let warnings = warnings::of_environment(&plan, server.as_ref());
+    Ok(Prepared { spec, plan, server, listener, feed, public, warnings })
+}
+
+impl Prepared {
+    /// The public addresses that will be asked.
+    pub fn public_targets(&self) -> &[SocketAddr] {
+        &self.public
+    }
+
+    /// Names that were resolved, with the addresses that will be asked.
+    pub fn resolved(&self) -> impl Iterator<Item = String> {
+        self.plan.resolved.iter().map(|(name, address)| format!("{name} is {address}"))
+    }
+
+    /// The queries of the trace and their octets, where it can be read twice.
+    ///
+    /// # Errors
+    /// The trace cannot be read.
+    pub fn load(&self) -> Result<Option<(u64, u64)>, RunError> {
+        let can_be_read_twice = self.plan.feed.inputs.iter().all(|input| matches!(input, Input::File(_)));
+        if can_be_read_twice { Ok(Some(count(&self.plan.feed)?)) } else { Ok(None) }
+    }
+
+    /// Makes the run in the directory `output`, which may replace an earlier run there where `replace` says so.
+    ///
+    /// # Errors
+    /// What kept the run from being made or recorded. What was measured until then is kept.
+    pub fn execute(
+        self,
+        output: &Path,
+        replace: bool,
+        command_line: Vec<String>,
+        observer: &mut dyn Observer,
+    ) -> Result<RunReport, RunError> {
+        let Self { spec, plan, server, listener, feed, warnings, .. } = self;
+        let awake = (plan.settings.precision == Precision::High).then(Awake::ask);
+        let setup = RunSetup {
+            config: describe::config(&spec, &plan, command_line),
+            environment: environment(awake.as_ref()),
+            started: TraceTime(clock::realtime_ns()),
+            workers: plan.settings.workers,
+            trace_first: feed.first(),
+            speed_note: plan.speed_note(),
+            classes: plan.classes().iter().map(|class| class.name.clone()).collect(),
+            expect: spec.expect.clone(),
+        };
+        let watched = spec.watch_pid.or(server.as_ref().map(Server::id));
+        let mut recorder = Recorder::create(output, replace, setup, spec)?;
+        let monitor = Monitor::new(plan.settings.workers);
+        let shards = Shards::all(plan.settings.workers);
+        let ready = ldplayer_replay::prepare(plan.settings.clone(), shards, Queries(feed), &monitor);
+        let start = RunStart::soon();
+        let latencies = Arc::new(Latencies::default());
+        let serve = |listener| metrics::serve(listener, &monitor, &latencies, start.monotonic_ns);
+        let endpoint = listener.map(serve).transpose()?;
+        let mut rows = Rows { recorder: &mut recorder, latencies: endpoint.is_some().then_some(&*latencies) };
+        let (ended, telemetry) = watch(&monitor, watched, start.monotonic_ns, observer, || ready.run(start, &mut rows));
+        drop((server, awake));
+        let (ended, feed) = ended?;
+        let feed = feed.map(|queries| queries.0);
+        finish(recorder, &plan, Finished { feed, ended, telemetry, warnings }, &monitor)
+    }
+}
+
+/// The servers that must answer before the run starts: those given; or of the recorded ones what they are mapped to, and else
+/// that of the first query.
+fn first_targets(plan: &Plan, feed: &PlanFeed) -> impl Iterator<Item = SocketAddr> {
+    let mapped = match &plan.settings.targets {
+        Targets::Recorded(map) => map.as_slice(),
+        Targets::Fixed(_) => &[],
+    };
+    let mapped = mapped.iter().map(|map| SocketAddr::new(map.to, map.to_port.or(map.from_port).unwrap_or(DNS_PORT)));
+    let mut targets: Vec<SocketAddr> = plan.given.iter().copied().chain(mapped).collect();
+    if targets.is_empty() {
+        targets.extend(feed.first_query().map(|query| query.server));
+    }
+    targets.into_iter()
+}
+
+/// What is left when the engine has ended.
+struct Finished {
+    /// `None` where the reader was left behind, waiting for input.
+    feed: Option<PlanFeed>,
+    ended: Ended,
+    telemetry: Telemetry,
+    warnings: Vec<Warning>,
+}
+
+fn finish(
+    recorder: Recorder<RunSpec>,
+    plan: &Plan,
+    finished: Finished,
+    monitor: &Arc<Monitor>,
+) -> Result<RunReport, RunError> {
+    let Finished { feed, ended, telemetry, mut warnings } = finished;
+    warnings.extend(warnings::of(&ended, plan, &telemetry));
+    let tally = feed.as_ref().map(|feed| feed.tally().clone()).unwrap_or_default();
+    warnings.extend(warnings::out_of_order(tally.damage_count(Flaw::OutOfOrder)));
+    let document = recorder.finish(RunEnd {
+        started: ended.started,
+        last_outcome: ended.workers.iter().filter_map(|worker| worker.last_outcome).max(),
+        receive_drops: Some(warnings::own_drops(&ended)),
+        recorded: feed.as_ref().and_then(PlanFeed::recorded).map(recorded_answers),
+        interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
+        trace_queries: ended.trace_queries,
+        class_clients: classes::counts(plan.classes(), feed.as_ref().and_then(PlanFeed::classes)),
+        warnings,
+        telemetry: telemetry.samples,
+        connections: Some(tls::summary(&monitor.connections())),
+        limits: plan.limits(),
+        stalls: warnings::stalls(&ended),
+        tally,
+    })?;
+    // What was measured is kept and reported; the error still decides what the run is worth.
+    match ended.drain_error.or(ended.feed_error) {
+        Some(error) => Err(RunError::CutShort(error.to_string())),
+        None => Ok(RunReport { document, rules: feed.map(|feed| feed.rules()).unwrap_or_default() }),
+    }
+}
+
+/// The recorded answers, as results have them.
+fn recorded_answers(found: &ldplayer_workload::Recorded) -> Recorded {
+    Recorded { rcodes: found.rcodes(), unanswered: found.unanswered() }
+}
+
+/// Facts of the machine, and whether its cores were kept from sleeping.
+fn environment(awake: Option<&std::io::Result<Option<Awake>>>) -> Environment {
+    let cpu_dma_latency = match awake {
+        None => "not asked for".to_owned(),
+        Some(Ok(Some(_))) => "0 us".to_owned(),
+        Some(Ok(None)) => "not asked for in a virtual machine".to_owned(),
+        Some(Err(error)) => format!("refused: {error}"),
+    };
+    Environment { machine: ldplayer_net::machine::facts(), cpu_dma_latency }
+}
+
+fn count(options: &FeedOptions) -> Result<(u64, u64), WorkloadError> {
+    let mut feed = PlanFeed::open(options)?;
+    let (mut batch, mut more) = (Vec::new(), true);
+    let (mut queries, mut octets) = (0, 0);
+    while more {
+        more = feed.next(&mut batch)?;
+        queries += batch.len() as u64;
+        octets += batch.drain(..).map(|query: Query| query.wire.len() as u64).sum::<u64>();
+    }
+    Ok((queries, octets))
+}
+
+/// The trace as the engine sees it.
+struct Queries(PlanFeed);
+
+impl Feed for Queries {
+    fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
+        Ok(self.0.next(batch)?)
+    }
+}
+
+/// The recorder as the engine sees it.
+struct Rows<'a> {
+    recorder: &'a mut Recorder<RunSpec>,
+    /// Where somebody may ask for them.
+    latencies: Option<&'a Latencies>,
+}
+
+impl Drain for Rows<'_> {
+    fn outcomes(&mut self, shard: usize, rows: &[Outcome]) -> Result<(), LinkError> {
+        self.latencies.into_iter().for_each(|latencies| latencies.observe(rows));
+        Ok(self.recorder.record(shard, rows)?)
+    }
+
+    fn tick(&mut self, now: RunTime) -> Result<(), LinkError> {
+        Ok(self.recorder.tick(now)?)
+    }
+}

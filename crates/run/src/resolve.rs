@@ -1,0 +1,254 @@
+//! What a specification means on this machine: defaults filled in, names resolved, files read.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use ldplayer_core::time::Span;
+use ldplayer_core::{Policy, Transport};
+use ldplayer_net::pace::Precision;
+use ldplayer_net::{limits, netns, pin};
+use ldplayer_replay::{Settings, Sources, Targets};
+use ldplayer_results::VerdictLimits;
+use ldplayer_trace::{Input, OpenOptions};
+use ldplayer_workload::{ClientClass, FeedOptions, PlanOptions, Timing};
+
+use crate::error::RunError;
+use crate::spec::{RunSpec, Server, TransportChoice};
+use crate::{classes, tls};
+
+/// Descriptors kept free for files, when each client has a socket.
+const SPARE_DESCRIPTORS: u64 = 256;
+
+/// The name of a server, and an address that it has.
+pub type Resolved = (String, SocketAddr);
+
+/// A specification as this machine carries it out.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is replayed.
+    pub feed: FeedOptions,
+    /// How it is replayed.
+    pub settings: Settings,
+    /// Every address that was given or found for the servers, asked or not.
+    pub given: Vec<SocketAddr>,
+    /// Names of servers with the addresses that were found for them.
+    pub resolved: Vec<Resolved>,
+}
+
+impl Plan {
+    /// Makes out what a specification means here. Its files must have been read into it ([`crate::embed`]).
+    ///
+    /// # Errors
+    /// What cannot be, or cannot be here.
+    pub fn resolve(spec: &RunSpec) -> Result<Self, RunError> {
+        if spec.trace.is_empty() {
+            return Err(RunError::Spec("no trace: give at least one file, or - for standard input".to_owned()));
+        }
+        let (given, resolved) = addresses(&spec.server)?;
+        let targets = targets(spec, &given)?;
+        let classes = client_classes(spec);
+        let settings = settings(spec, targets, classes)?;
+        Ok(Self { feed: feed(spec, classes), settings, given, resolved })
+    }
+
+    /// Classes of clients; empty where all are alike.
+    pub fn classes(&self) -> &[ClientClass] {
+        &self.feed.classes
+    }
+
+    /// What the run is judged by.
+    pub fn limits(&self) -> VerdictLimits {
+        match self.settings.precision {
+            _ if self.settings.fast => VerdictLimits::FAST,
+            Precision::High => VerdictLimits::HIGH,
+            Precision::Normal => VerdictLimits::NORMAL,
+            Precision::Low => VerdictLimits::LOW,
+        }
+    }
+
+    /// How the schedule relates to the trace, where it is not the recorded one.
+    pub fn speed_note(&self) -> Option<String> {
+        let timing = self.feed.plan.timing;
+        (timing != Timing::ORIGINAL).then(|| timing.to_string())
+    }
+}
+
+fn client_classes(spec: &RunSpec) -> &[ClientClass] {
+    match &spec.transport {
+        TransportChoice::Shares(classes) if spec.class.is_empty() => classes,
+        _ => &spec.class,
+    }
+}
+
+/// The transport of all queries, where they have one in common.
+fn transport_of_all(spec: &RunSpec) -> Option<Transport> {
+    match spec.transport {
+        TransportChoice::All(transport) => Some(transport),
+        TransportChoice::AsRecorded | TransportChoice::Shares(_) => None,
+    }
+}
+
+fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
+    FeedOptions {
+        inputs: spec.trace.iter().map(|word| Input::from(word.as_str())).collect(),
+        open: OpenOptions { ports: spec.port.clone(), roles: spec.role.clone(), ..OpenOptions::default() },
+        rules: spec.rules.clone(),
+        plan: PlanOptions {
+            timing: spec.timing(),
+            start: spec.start.map_or(0, Span::ns),
+            stop: spec.stop.map(Span::ns),
+            transport: transport_of_all(spec),
+        },
+        classes: classes.to_vec(),
+        seed: spec.seed,
+    }
+}
+
+fn settings(spec: &RunSpec, targets: Targets, classes: &[ClientClass]) -> Result<Settings, RunError> {
+    let fast = spec.timing() == Timing::Fast;
+    let policy = spec.policy.over(Policy::default()).bounded();
+    let transport = transport_of_all(spec);
+    let encrypted = transport.or_else(|| classes::encrypted(classes));
+    Ok(Settings {
+        sources: sources(spec)?,
+        tls_port: tls::port(spec, Transport::Dot, transport, targets.named()),
+        doh_port: tls::port(spec, Transport::Doh3, transport, targets.named()),
+        targets,
+        workers: workers(spec)?,
+        cores: spec.cores.clone(),
+        precision: spec.precision,
+        query_timeout: spec.query_timeout.ns().max(1),
+        max_lag: (!fast).then_some((spec.max_lag * 1e6) as i64),
+        fast,
+        window: spec.max_outstanding.max(1),
+        max_sockets: max_sockets(),
+        policy,
+        classes: classes::policies(classes, policy),
+        tls: tls::settings(spec, encrypted)?,
+        doh: tls::doh(spec)?,
+        seed: spec.seed,
+    })
+}
+
+fn workers(spec: &RunSpec) -> Result<usize, RunError> {
+    let cores = pin::allowed_cores().map_err(RunError::environment)?;
+    if let Some(core) = spec.cores.iter().find(|core| !cores.contains(core)) {
+        return Err(RunError::Spec(format!("--cores {core}: this process may use the cores {cores:?}")));
+    }
+    let default = if spec.cores.is_empty() { cores.len().saturating_sub(1).max(1) } else { spec.cores.len() };
+    Ok(spec.workers.map_or(default, usize::from))
+}
+
+fn sources(spec: &RunSpec) -> Result<Sources, RunError> {
+    let any_ip = netns::has_any_ip();
+    match &spec.sources {
+        None if any_ip => Ok(Sources::Original),
+        None => Ok(Sources::Ports),
+        Some(Sources::Original) if !any_ip => Err(RunError::environment(
+            "--sources original: the clients' addresses are not local here; add --start-server COMMAND, or run all of \
+             it in a namespace: ldplayer testbed run -- COMMAND",
+        )),
+        Some(sources) => match sources.not_local() {
+            Some(address) => Err(RunError::Environment(format!(
+                "--sources {sources}: {address} is not an address of this host; name addresses that it has (see `ip \
+                 address`), add --start-server COMMAND, or run all of it in a namespace: ldplayer testbed run -- COMMAND"
+            ))),
+            None => Ok(sources.clone()),
+        },
+    }
+}
+
+/// The addresses of the servers, names resolved once; and which name each of those came from.
+fn addresses(servers: &[Server]) -> Result<(Vec<SocketAddr>, Vec<Resolved>), RunError> {
+    let (mut addresses, mut resolved) = (Vec::new(), Vec::new());
+    for server in servers {
+        match server {
+            Server::Address(address) => addresses.push(*address),
+            Server::Name { host, port } => {
+                let found = resolve_name(host, *port)?;
+                resolved.extend(found.iter().map(|&address| (host.clone(), address)));
+                addresses.extend(found);
+            }
+            Server::Recorded => {}
+        }
+    }
+    Ok((addresses, resolved))
+}
+
+/// The first address of each family that the system has for a name.
+fn resolve_name(host: &str, port: u16) -> Result<Vec<SocketAddr>, RunError> {
+    let failed = |what: &dyn std::fmt::Display| RunError::Spec(format!("--server {host}: {what}"));
+    let found: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(|error| failed(&error))?.collect();
+    let first = |v4: bool| found.iter().find(|address| address.is_ipv4() == v4).copied();
+    let found: Vec<SocketAddr> = [first(true), first(false)].into_iter().flatten().collect();
+    if found.is_empty() { Err(failed(&"has no address")) } else { Ok(found) }
+}
+
+/// The servers asked: those given, or those that queries were recorded for.
+fn targets(spec: &RunSpec, given: &[SocketAddr]) -> Result<Targets, RunError> {
+    let is_recorded = spec.server.contains(&Server::Recorded);
+    match (is_recorded, given) {
+        (true, []) => Ok(Targets::Recorded(spec.map.clone())),
+        (true, _) => {
+            Err(RunError::Spec("--server recorded: give no other server beside it, but --map OLD=NEW".to_owned()))
+        }
+        (false, _) if !spec.map.is_empty() => {
+            Err(RunError::Spec("--map: maps recorded servers, so give --server recorded".to_owned()))
+        }
+        (false, []) => Err(RunError::Spec("no server: give --server ADDR[:PORT]".to_owned())),
+        (false, given) => servers(given, netns::has_ipv6()).map(Targets::Fixed),
+    }
+}
+
+/// Where the kernel has no IPv6, IPv6 servers are left out, so that IPv4 is replayed still.
+fn servers(given: &[SocketAddr], with_v6: bool) -> Result<Vec<SocketAddr>, RunError> {
+    let servers: Vec<SocketAddr> = given.iter().copied().filter(|server| server.is_ipv4() || with_v6).collect();
+    if servers.is_empty() {
+        let what = "--server: this kernel has no IPv6 (ipv6.disable=1): give an IPv4 server, or boot with IPv6";
+        return Err(RunError::environment(what));
+    }
+    Ok(servers)
+}
+
+/// How many sockets each worker may open within the limit of file descriptors, which it has for itself.
+fn max_sockets() -> u32 {
+    let limit = limits::raise_nofile().unwrap_or(1_024);
+    u32::try_from(limit.saturating_sub(SPARE_DESCRIPTORS).max(16)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_ipv6_only_ipv4_servers_are_asked() {
+        let given: Vec<SocketAddr> =
+            ["192.0.2.1:53", "[2001:db8::1]:53"].map(|server| server.parse().unwrap()).to_vec();
+        assert_eq!(servers(&given, true).ok(), Some(given.clone()));
+        assert_eq!(servers(&given, false).ok(), Some(given[..1].to_vec()));
+        assert!(servers(&given[1..], false).is_err() && servers(&given[1..], true).is_ok());
+    }
+
+    #[test]
+    fn names_are_resolved_once_with_an_address_of_each_family_at_most() {
+        let (found, resolved) = addresses(&["localhost:5300".parse().unwrap()]).unwrap();
+        assert_eq!(resolved.len(), found.len());
+        assert!(!found.is_empty() && found.iter().all(|server| server.ip().is_loopback() && server.port() == 5300));
+        assert!(found.iter().filter(|server| server.is_ipv4()).count() < 2);
+        let error = addresses(&["no-such-host.invalid".parse().unwrap()]).unwrap_err().to_string();
+        assert!(error.starts_with("--server no-such-host.invalid: "), "{error}");
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        let refusal = |spec: &RunSpec| Plan::resolve(spec).unwrap_err().to_string();
+        assert!(refusal(&RunSpec::default()).starts_with("no trace"));
+        let spec = RunSpec { trace: vec!["a.pcap".into()], ..RunSpec::default() };
+        assert!(refusal(&spec).starts_with("no server"));
+        let servers = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect();
+        let spec = RunSpec { server: servers(&["recorded", "127.0.0.1"]), ..spec };
+        assert!(refusal(&spec).contains("no other server"));
+        let map = vec!["198.41.0.4=127.0.0.1".parse().unwrap()];
+        let spec = RunSpec { server: servers(&["127.0.0.1"]), map, ..spec };
+        assert!(refusal(&spec).contains("give --server recorded"));
+    }
+}

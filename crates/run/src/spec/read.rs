@@ -1,0 +1,168 @@
+//! Specifications as TOML: read with the line of what is wrong, and written so that they are read back.
+
+use ldplayer_core::nearest::suggest;
+use ldplayer_core::policy::{KEYS, Key};
+
+use super::{RunSpec, VERSION};
+
+/// What is wrong with a specification.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct BadSpec {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there, and what to write instead.
+    pub what: String,
+}
+
+/// Keys that stand for nothing unless they are given, so that a default specification does not show them.
+const SILENT: [&str; 19] = [
+    "map",
+    "rules",
+    "speed",
+    "start",
+    "stop",
+    "transport_shares",
+    "sources",
+    "workers",
+    "cores",
+    "allow_target",
+    "role",
+    "start_server",
+    "watch_pid",
+    "metrics",
+    "expect",
+    "tls_ca",
+    "tls_name",
+    "tls_port",
+    "doh_port",
+];
+
+impl RunSpec {
+    /// Reads a specification in TOML.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its line.
+    pub fn parse(text: &str) -> Result<Self, BadSpec> {
+        let spec: Self = toml::from_str(text).map_err(|error| explain(text, &error))?;
+        if spec.version != VERSION {
+            let what = format!("`version`: this ldplayer reads version {VERSION}, not {}", spec.version);
+            return Err(BadSpec { line: line_of_key(text, "version"), what });
+        }
+        Ok(spec)
+    }
+
+    /// The specification in TOML.
+    pub fn to_toml(&self) -> String {
+        // Every key is a string and every value one that TOML has.
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    /// Every key that a specification may have.
+    pub fn keys() -> Vec<String> {
+        let shown: toml::Table = toml::from_str(&Self::default().to_toml()).unwrap_or_default();
+        let own = shown.keys().cloned().chain(SILENT.into_iter().map(str::to_owned)).chain(["class".to_owned()]);
+        own.chain(KEYS.iter().map(|key: &Key| key.name.to_owned())).collect()
+    }
+}
+
+fn explain(text: &str, error: &toml::de::Error) -> BadSpec {
+    let message = error.message();
+    let unknown = message.strip_prefix("unknown key `").and_then(|rest| rest.split('`').next());
+    if let Some(key) = unknown {
+        let known = RunSpec::keys();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        return BadSpec { line: line_of_key(text, key), what: format!("unknown key `{key}`{}", suggest(key, &known)) };
+    }
+    let named = message.strip_prefix('`').and_then(|rest| rest.split('`').next());
+    let line = error.span().map_or(0, |span| line_at(text, span.start));
+    BadSpec { line: named.map_or(line, |key| line_of_key(text, key)).max(1), what: message.trim_end().to_owned() }
+}
+
+fn line_at(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|&octet| octet == b'\n').count()
+}
+
+/// The line that gives a key; the first where none does.
+fn line_of_key(text: &str, key: &str) -> usize {
+    let gives = |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+    text.lines().position(gives).map_or(1, |at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldplayer_core::Transport;
+    use ldplayer_workload::{RulesFile, Timing, read_classes};
+
+    use crate::spec::TransportChoice;
+
+    fn full() -> RunSpec {
+        let mut spec = RunSpec::parse(
+            "version = 1\ntrace = 'a.pcap'\nserver = ['127.0.0.1:5300', '::1']\nmap = '198.41.0.4=127.0.0.1:5300'\nrules = 'do.toml'\n\
+             timing = 'rate:20000'\nstart = 1.5\nstop = '20s'\ntransport = 'dot'\nsources = 'pool:127.0.1.0/24,::2/128'\n\
+             query_timeout = '2s'\nworkers = 2\ncores = [0, 1]\nprecision = 'high'\nmax_lag = 20\nmax_outstanding = 5\n\
+             allow_target = '192.0.2.0/24'\nseed = 7\nport = [53, 5353]\nrole = ['client', 'auth']\nwatch_pid = 9\nexpect = 'answered >= 99 %'\n\
+             tls_ca = 'ca.pem'\ntls_name = 'ns1.example'\ntls_port = 8853\ndoh_method = 'get'\ndoh_path = '/q'\n\
+             idle_timeout = '0s'\npipeline = 3\nnagle = true\ntls_version = '1.2'\npadding = 'off'\n",
+        )
+        .unwrap();
+        spec.class = read_classes(
+            "[[class]]\nname='a'\nshare='33.33 %'\npipeline=2\n[[class]]\nname='b'\nshare=0.6667\ntransport='tcp'",
+        )
+        .unwrap();
+        spec
+    }
+
+    #[test]
+    fn a_specification_is_read_back_from_toml_and_json() {
+        let spec = full();
+        assert_eq!(
+            (spec.timing, spec.transport.clone()),
+            (Timing::Rate(20_000.0), TransportChoice::All(Transport::Dot))
+        );
+        assert_eq!((spec.policy.idle_timeout, spec.policy.pipeline, spec.policy.padding), (Some(0), Some(3), Some(0)));
+        assert_eq!(RunSpec::parse(&spec.to_toml()).unwrap(), spec, "{}", spec.to_toml());
+        let json = serde_json::to_string(&spec).unwrap();
+        assert_eq!(serde_json::from_str::<RunSpec>(&json).unwrap(), spec, "{json}");
+        let read = RulesFile { file: "do.toml".into(), text: Some("[[rule]]\n".into()) };
+        let spec = RunSpec { rules: vec![read], ..spec };
+        assert_eq!(RunSpec::parse(&spec.to_toml()).unwrap(), spec, "{}", spec.to_toml());
+    }
+
+    #[test]
+    fn a_default_specification_is_an_empty_one() {
+        assert_eq!(RunSpec::parse("").unwrap(), RunSpec::default());
+        assert_eq!(RunSpec::parse(&RunSpec::default().to_toml()).unwrap(), RunSpec::default());
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_nearest_key() {
+        let refusal = |text: &str| RunSpec::parse(text).unwrap_err().to_string();
+        assert_eq!(
+            refusal("trace = 'a'\ntransprt = 'tcp'"),
+            "line 2: unknown key `transprt`: did you mean `transport`?"
+        );
+        assert_eq!(refusal("\nidle_timout = 3"), "line 2: unknown key `idle_timout`: did you mean `idle_timeout`?");
+        assert!(refusal("\n\npipeline = 0").starts_with("line 3: `pipeline`: `0` is not a whole number from 1"));
+        assert!(refusal("version = 2").contains("reads version 1, not 2"));
+        assert!(refusal("transport = 'sctp'").contains("sctp"));
+        assert!(refusal("trace = 'a'\nseed = 'x'").starts_with("line "));
+        assert!(refusal("trace = ").starts_with("line 1: "));
+    }
+
+    #[test]
+    fn every_key_that_may_be_given_is_known() {
+        let keys = RunSpec::keys();
+        let given: toml::Table = toml::from_str(&full().to_toml()).unwrap();
+        assert!(given.keys().all(|key| keys.contains(key)), "{given:?}");
+        for key in SILENT {
+            assert!(toml::from_str::<RunSpec>(&format!("{key} = {{}}")).is_err(), "{key} is no key");
+            assert!(!refusal_of(key).contains("unknown key"), "{key} is no key");
+        }
+    }
+
+    fn refusal_of(key: &str) -> String {
+        RunSpec::parse(&format!("{key} = {{}}")).map_or_else(|error| error.to_string(), |_| String::new())
+    }
+}

@@ -1,0 +1,221 @@
+//! The values of a specification: how they are written, on the command line and in files alike.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use ldplayer_core::{Transport, serde_as_text};
+use ldplayer_workload::ClientClass;
+use serde::{Deserialize, Deserializer};
+
+use crate::classes::parse_shares;
+
+/// The servers that queries were recorded for.
+const RECORDED: &str = "recorded";
+/// The port of DNS (RFC 1035 §4.2).
+pub const DNS_PORT: u16 = 53;
+
+/// A server to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// At this address.
+    Address(SocketAddr),
+    /// At the addresses that the system resolves this name to, when the run is prepared.
+    Name {
+        /// The name.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// Each query at the address that it was recorded for.
+    Recorded,
+}
+
+/// A word that names no server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no server: give an address or a name, with or without a port: 192.0.2.1, [2001:db8::1]:53 or ns1.example:53; or recorded"
+)]
+pub struct BadServer(String);
+
+impl FromStr for Server {
+    type Err = BadServer;
+
+    fn from_str(word: &str) -> Result<Self, BadServer> {
+        if word == RECORDED {
+            return Ok(Self::Recorded);
+        }
+        if let Ok(address) = word.parse() {
+            return Ok(Self::Address(address));
+        }
+        let bare = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(word);
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            return Ok(Self::Address(SocketAddr::new(address, DNS_PORT)));
+        }
+        let (host, port) = match word.rsplit_once(':') {
+            Some((host, port)) => (host, port.parse().map_err(|_| BadServer(word.to_owned()))?),
+            None => (word, DNS_PORT),
+        };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        // Digits and dots alone are an address that went wrong.
+        let has_letter = host.chars().any(|c| c.is_ascii_alphabetic());
+        if has_letter && host.chars().all(is_name) {
+            return Ok(Self::Name { host: host.to_owned(), port });
+        }
+        Err(BadServer(word.to_owned()))
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+            Self::Recorded => f.write_str(RECORDED),
+        }
+    }
+}
+
+/// Transport of the queries of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum TransportChoice {
+    /// Each query keeps its own.
+    #[default]
+    AsRecorded,
+    /// All over this one.
+    All(Transport),
+    /// Clients have shares of them.
+    Shares(Vec<ClientClass>),
+}
+
+impl FromStr for TransportChoice {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        if word == "as-recorded" {
+            return Ok(Self::AsRecorded);
+        }
+        if word.contains('=') {
+            return parse_shares(word).map(Self::Shares);
+        }
+        Transport::from_str(word).map(Self::All).map_err(|error| error.to_string())
+    }
+}
+
+impl fmt::Display for TransportChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AsRecorded => f.write_str("as-recorded"),
+            Self::All(transport) => transport.fmt(f),
+            Self::Shares(classes) => {
+                let share = |class: &ClientClass| format!("{}={}", class.name, class.share.part() * 100.0);
+                f.write_str(&classes.iter().map(share).collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+}
+
+serde_as_text!(Server, TransportChoice);
+
+/// A list, or its only element by itself.
+pub fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany<T> {
+        Many(Vec<T>),
+        One(T),
+    }
+    Ok(match OneOrMany::deserialize(deserializer)? {
+        OneOrMany::Many(many) => many,
+        OneOrMany::One(one) => vec![one],
+    })
+}
+
+/// Types of other crates by `Display` and `FromStr`.
+pub mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<T, D::Error>
+    where
+        T::Err: Display,
+    {
+        ldplayer_core::text::deserialize(deserializer)
+    }
+
+    /// The same for what may be missing.
+    pub mod option {
+        use super::{Deserializer, Display, FromStr, Serializer};
+
+        pub fn serialize<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+            match value {
+                Some(value) => serializer.collect_str(value),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<Option<T>, D::Error>
+        where
+            T::Err: Display,
+        {
+            super::deserialize(deserializer).map(Some)
+        }
+    }
+
+    /// The same for a list, or its only element by itself.
+    pub mod list {
+        use super::{Deserializer, Display, FromStr, Serializer};
+        use crate::spec::words::one_or_many;
+
+        pub fn serialize<T: Display, S: Serializer>(values: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_seq(values.iter().map(ToString::to_string))
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<Vec<T>, D::Error>
+        where
+            T::Err: Display,
+        {
+            let words: Vec<String> = one_or_many(deserializer)?;
+            words.iter().map(|word| word.parse().map_err(serde::de::Error::custom)).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_addresses_or_names_and_may_omit_their_port() {
+        for (word, server) in [
+            ("192.0.2.1", "192.0.2.1:53"),
+            ("192.0.2.1:5300", "192.0.2.1:5300"),
+            ("::1", "[::1]:53"),
+            ("[::1]", "[::1]:53"),
+            ("[::1]:5300", "[::1]:5300"),
+            ("localhost", "localhost:53"),
+            ("recorded", "recorded"),
+            ("ns1.example:5300", "ns1.example:5300"),
+        ] {
+            assert_eq!(word.parse::<Server>().unwrap().to_string(), server);
+        }
+        for word in ["", "192.0.2", "192.0.2.256", "ns1.example:dns", "a b", "ns1.example:70000", "[ns1.example]"] {
+            assert!(word.parse::<Server>().is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn transports_are_read_back_from_what_they_say() {
+        for word in ["as-recorded", "udp", "doh3", "udp=60,tcp=5,dot=35", "udp=62.5,tcp=37.5"] {
+            assert_eq!(word.parse::<TransportChoice>().unwrap().to_string(), word);
+        }
+        assert!("sctp".parse::<TransportChoice>().unwrap_err().contains("sctp"));
+        assert!("udp=60".parse::<TransportChoice>().unwrap_err().contains("60 %"));
+    }
+}
