@@ -1,3 +1,5 @@
+//! Batches come back as they were, and any octets end in rows or an error.
+
 use super::*;
 use crate::outcome::{Answer, Reason, Status};
 use crate::{Outcome, Query, RunTime, Transport};
