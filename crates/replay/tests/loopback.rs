@@ -27,10 +27,10 @@ struct Responder {
 
 impl Responder {
     fn start(behaviour: Behaviour) -> Self {
-        Self::start_on(UdpSocket::bind("127.0.0.1:0").unwrap(), behaviour)
-    }
-
-    fn start_on(socket: UdpSocket, behaviour: Behaviour) -> Self {
+        // Room for all that a test sends, however busy the machine is.
+        let socket = ldplayer_net::udp::UdpSocket::serve("127.0.0.1:0".parse().unwrap(), 64 << 20).unwrap();
+        let socket = UdpSocket::from(std::os::fd::OwnedFd::from(socket));
+        socket.set_nonblocking(false).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let (address, stop) = (socket.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
@@ -272,11 +272,7 @@ fn row_client(row: &Outcome) -> std::net::IpAddr {
 #[test]
 fn a_burst_makes_no_timeouts_of_answers_that_came_in_time() {
     const BURST: u64 = 20_000;
-    // Room for all of it at once, so that the burst comes through.
-    let socket = ldplayer_net::udp::UdpSocket::serve("127.0.0.1:0".parse().unwrap(), 64 << 20).unwrap();
-    let socket = UdpSocket::from(std::os::fd::OwnedFd::from(socket));
-    socket.set_nonblocking(false).unwrap();
-    let responder = Responder::start_on(socket, |query| vec![answer(query)]);
+    let responder = Responder::start(|query| vec![answer(query)]);
     let query_timeout = 200_000_000;
     let settings = Settings { workers: 1, query_timeout, ..settings(responder.address) };
     let rows = replay(&settings, queries(BURST, 0), &Monitor::new(settings.workers));
@@ -324,5 +320,21 @@ fn queries_go_to_the_servers_that_they_were_recorded_for() {
         assert_eq!(tally(&rows), expected.into());
         let answered = rows.iter().filter(|row| row.status == Status::Answered);
         answered.for_each(|row| assert_eq!(row.server, if row.index % 3 == 0 { first } else { second }));
+    }
+}
+
+#[test]
+fn the_kernel_tells_when_it_sent_each_query() {
+    let responder = Responder::start(|query| vec![answer(query)]);
+    for sources in [Sources::Ports, Sources::Pool(vec!["127.9.0.0/16".parse().unwrap()])] {
+        let settings = Settings { sources, ..settings(responder.address) };
+        let (monitor, mut rows) = (Monitor::new(settings.workers), Rows::default());
+        let shards = Shards::all(settings.workers);
+        let ready = prepare(settings, shards, Batches(vec![queries(1_000, 20_000)]), &monitor);
+        ready.with_send_stamps().run(RunStart::soon(), &mut rows).unwrap();
+        assert_eq!(tally(&rows.0), [(("answered".into(), None), 1_000)].into());
+        assert!(rows.0.iter().all(|row| row.submitted <= row.sent && row.sent.is_some()));
+        // Both are stamps of one clock, whose distance to ours is measured for each batch anew.
+        assert!(rows.0.iter().all(|row| row.sent.unwrap() - row.answered.unwrap() < 1_000_000));
     }
 }
