@@ -16,8 +16,8 @@ pub const BATCH: usize = 64;
 const DATAGRAM: usize = 65_535;
 /// Distance of two receive buffers. Not a power of two, so that their first lines do not share a cache set.
 const STRIDE: usize = DATAGRAM + 1 + 128;
-/// Room for the control messages of one datagram (packet info, stamp, drop counter), 8-octet aligned.
-const CONTROL: usize = 128;
+/// Room for the control messages of one datagram (packet info, stamps, an error and its sender), 8-octet aligned.
+const CONTROL: usize = 256;
 /// Datagrams up to this length are copied together: the kernel takes one part faster than two.
 const SHORT: usize = 254;
 
@@ -110,6 +110,19 @@ impl UdpSocket {
             SocketAddr::V4(_) => set_int(&self.socket, libc::IPPROTO_IP, libc::IP_RECVERR, 0),
             SocketAddr::V6(_) => set_int(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 0),
         }
+    }
+
+    /// Lets the kernel stamp datagrams as it hands them to the device. The stamps come through the error queue, each with the
+    /// number of its datagram among those sent from now on, counted from 0.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn stamp_sends(&self) -> io::Result<()> {
+        let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
+            | libc::SOF_TIMESTAMPING_SOFTWARE
+            | libc::SOF_TIMESTAMPING_OPT_ID
+            | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+        set_int(&self.socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
     }
 
     /// Whether the peer is fixed.
@@ -400,6 +413,15 @@ struct ReceiveSlot {
     control: Control,
 }
 
+/// When a datagram was handed to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendStamp {
+    /// Which of the datagrams sent by the socket, from 0; after 2^32 of them it begins anew.
+    pub number: u32,
+    /// Nanoseconds of CLOCK_REALTIME.
+    pub ns: i64,
+}
+
 /// One received datagram, or one entry of the error queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
@@ -411,6 +433,8 @@ pub struct Received<'a> {
     pub local: Option<IpAddr>,
     /// When the kernel received it, in nanoseconds of CLOCK_REALTIME.
     pub stamp_ns: Option<i64>,
+    /// From the error queue: when the kernel sent a datagram, by its number; see [`UdpSocket::stamp_sends`].
+    pub sent: Option<SendStamp>,
 }
 
 impl Default for ReceiveBatch {
@@ -484,7 +508,7 @@ impl ReceiveBatch {
         // SAFETY: the kernel has written `msg_len` octets to this buffer.
         let octets = unsafe { &*(ptr::from_ref(buffer) as *const [u8]) };
         let peer = read_address(&self.slots[at].peer, header.msg_hdr.msg_namelen);
-        let mut received = Received { octets, peer, local: None, stamp_ns: None };
+        let mut received = Received { octets, peer, local: None, stamp_ns: None, sent: None };
         read_control(&header.msg_hdr, &mut received);
         received
     }
@@ -513,6 +537,7 @@ fn read_address(storage: &libc::sockaddr_storage, length: libc::socklen_t) -> Op
 }
 
 fn read_control(header: &libc::msghdr, received: &mut Received<'_>) {
+    let (mut sent_ns, mut number) = (None, None);
     // SAFETY: the kernel wrote well-formed control messages of `msg_controllen` octets, which these macros walk.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !message.is_null() {
@@ -532,11 +557,22 @@ fn read_control(header: &libc::msghdr, received: &mut Received<'_>) {
                     let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
                     received.local = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
                 }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => {
+                    // The first of three is the software's.
+                    let stamp = data.cast::<libc::timespec>().read_unaligned();
+                    sent_ns = Some(stamp.tv_sec * 1_000_000_000 + stamp.tv_nsec);
+                }
+                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                    let error = data.cast::<libc::sock_extended_err>().read_unaligned();
+                    let is_stamp = error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING;
+                    number = is_stamp.then_some(error.ee_data);
+                }
                 _ => {}
             }
             message = libc::CMSG_NXTHDR(header, message);
         }
     }
+    received.sent = number.zip(sent_ns).map(|(number, ns)| SendStamp { number, ns });
 }
 
 #[cfg(test)]
@@ -644,6 +680,31 @@ mod tests {
         }
         assert!(received < 100);
         assert_eq!((full.drops().unwrap(), other.drops().unwrap()), (100 - received, 0));
+    }
+
+    #[test]
+    fn sent_datagrams_are_stamped_by_number_and_received_ones_keep_their_own() {
+        for (bind, peer) in [("0.0.0.0:0", "127.0.0.1:0"), ("[::]:0", "[::1]:0")] {
+            let (socket, peer) = (open(bind), Plain::bind(peer).unwrap());
+            socket.stamp_sends().unwrap();
+            let to = Some(peer.local_addr().unwrap());
+            let before = crate::clock::realtime_ns();
+            let datagram = Datagram { head: [1, 2], tail: b"query", source: None, peer: to };
+            assert_eq!(SendBatch::new().send(&socket, [datagram; 3].into_iter()).unwrap(), 3);
+            readable(&socket);
+            let mut batch = ReceiveBatch::new();
+            assert_eq!(batch.receive_errors(&socket).unwrap(), 3);
+            let sent: Vec<SendStamp> = batch.iter().filter_map(|entry| entry.sent).collect();
+            assert_eq!(sent.iter().map(|stamp| stamp.number).collect::<Vec<_>>(), [0, 1, 2]);
+            assert!(sent.iter().all(|stamp| (before..=crate::clock::realtime_ns()).contains(&stamp.ns)));
+            let local = SocketAddr::new(peer.local_addr().unwrap().ip(), socket.local().port());
+            peer.send_to(b"answer", local).unwrap();
+            readable(&socket);
+            assert_eq!(batch.receive(&socket, BATCH).unwrap(), 1);
+            let answer = batch.iter().next().unwrap();
+            assert_eq!((answer.sent, answer.local), (None, Some(local.ip())));
+            assert!(answer.stamp_ns.is_some());
+        }
     }
 
     #[test]

@@ -134,6 +134,7 @@ pub struct Ready<F> {
     shards: Shards,
     monitor: Arc<Monitor>,
     feeds: Vec<Receiver<Vec<Query>>>,
+    stamps: bool,
     reader: JoinHandle<Read<F>>,
     /// Nothing is sent on it; the reader closes it when it ends.
     reading: Receiver<()>,
@@ -152,10 +153,17 @@ pub fn prepare<F: Feed + 'static>(settings: Settings, shards: Shards, feed: F, m
         read
     });
     wait_for_prefill(&filled, monitor);
-    Ready { settings, shards, monitor: Arc::clone(monitor), feeds, reader, reading }
+    Ready { settings, shards, monitor: Arc::clone(monitor), feeds, stamps: false, reader, reading }
 }
 
 impl<F> Ready<F> {
+    /// The same, whose rows tell when the kernel handed each query over UDP to the device (`sent`). It costs a system call for
+    /// each batch sent. Over TCP and QUIC it is not known: one segment or packet may carry several queries, or a part of one.
+    /// Nor is it after a send that failed on the same socket, since the kernel may have counted it.
+    pub fn with_send_stamps(self) -> Self {
+        Self { stamps: true, ..self }
+    }
+
     /// Replays what the feed yields and gives every row to `drain`, by the number of the shard. Returns when every query has
     /// its outcome, with the feed; without it when the run was asked to end and a read did not.
     ///
@@ -163,8 +171,8 @@ impl<F> Ready<F> {
     /// What kept a worker from its work. Errors of single queries are rows.
     pub fn run(self, start: RunStart, drain: &mut dyn Drain) -> Result<(Ended, Option<F>), ReplayError> {
         let started = start.wall_clock();
-        let Self { settings, shards, monitor, feeds, reader, reading } = self;
-        let (workers, drain_error) = play(&settings, shards, &monitor, start, feeds, drain)?;
+        let Self { settings, shards, monitor, feeds, stamps, reader, reading } = self;
+        let (workers, drain_error) = play(&settings, shards, &monitor, start, (feeds, stamps), drain)?;
         let trace_queries = workers.iter().map(|worker| worker.taken).sum();
         let ended = Ended { trace_queries, of_other_shards: 0, started, workers, feed_error: None, drain_error };
         if !has_ended(&reading, &monitor) {
@@ -195,7 +203,7 @@ fn play(
     shards: Shards,
     monitor: &Monitor,
     start: RunStart,
-    feeds: Vec<Receiver<Vec<Query>>>,
+    (feeds, stamps): (Vec<Receiver<Vec<Query>>>, bool),
     drain: &mut dyn Drain,
 ) -> Result<(Vec<WorkerEnd>, Option<LinkError>), ReplayError> {
     let (row_sender, row_receiver) = bounded(ROWS_WAITING);
@@ -205,7 +213,7 @@ fn play(
             .into_iter()
             .enumerate()
             .map(|(number, feed)| {
-                let links = Links { feed, rows: row_sender.clone(), spare: spare_receiver.clone() };
+                let links = Links { feed, rows: row_sender.clone(), spare: spare_receiver.clone(), stamps };
                 scope.spawn(move || work(number, shards, start, settings, monitor, links))
             })
             .collect();

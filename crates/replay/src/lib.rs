@@ -132,6 +132,7 @@ mod settings;
 mod slab;
 mod sockets;
 mod stage;
+mod stamps;
 mod streams;
 mod table;
 mod targets;

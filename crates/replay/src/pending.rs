@@ -17,6 +17,8 @@ pub struct Pending {
     pub due: RunTime,
     /// When the kernel took it; meaningless while it is queued.
     pub submitted: RunTime,
+    /// When the kernel handed it to the device, where it was asked to tell.
+    pub sent: Option<RunTime>,
     /// When it leaves its list.
     pub deadline: RunTime,
     /// The message as recorded.
@@ -46,6 +48,7 @@ impl Pending {
             index: query.index,
             due: query.due,
             submitted: RunTime(0),
+            sent: None,
             deadline: RunTime(i64::MAX),
             wire: query.wire,
             server: route.server,
@@ -69,6 +72,7 @@ impl Pending {
             server: self.server,
             intended: self.due,
             submitted: sent.then_some(self.submitted),
+            sent: self.sent,
             status,
             reason,
             query_bytes: self.wire.len() as u16,

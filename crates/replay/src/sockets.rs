@@ -28,6 +28,8 @@ pub enum Carries {
 pub struct Sockets {
     sources: Sources,
     targets: Targets,
+    /// The kernel stamps what those for DNS send.
+    stamps: bool,
     poll: Poll,
     open: Vec<(SocketKey, Carries, UdpSocket)>,
     by_key: HashMap<(SocketKey, Carries), usize, foldhash::fast::FixedState>,
@@ -35,14 +37,15 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// No sockets yet.
+    /// No sockets yet. With `stamps` the kernel is to stamp what those for DNS send.
     ///
     /// # Errors
     /// When the process is out of file descriptors.
-    pub fn new(sources: Sources, targets: Targets) -> io::Result<Self> {
+    pub fn new(sources: Sources, targets: Targets, stamps: bool) -> io::Result<Self> {
         Ok(Self {
             sources,
             targets,
+            stamps,
             poll: Poll::new()?,
             open: Vec::new(),
             by_key: HashMap::default(),
@@ -114,6 +117,9 @@ impl Sockets {
                 None => open_unconnected(server, SHARED_BUFFER, true)?,
             },
         };
+        if self.stamps && carries == Carries::Dns {
+            socket.stamp_sends()?;
+        }
         let at = self.open.len();
         self.poll.add(&socket, at as u64)?;
         self.open.push((key, carries, socket));

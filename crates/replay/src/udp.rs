@@ -17,6 +17,7 @@ use crate::pending::Pending;
 use crate::route::{Route, SHARED_SOCKETS, SocketKey};
 use crate::slab::{List, Slab, Slot};
 use crate::stage::Stage;
+use crate::stamps::Stamps;
 
 /// IDs tried on one socket before it counts as full.
 const ID_TRIES: u32 = 64;
@@ -80,6 +81,8 @@ pub struct Udp {
     truncated: Vec<Pending>,
     outcomes: Vec<Outcome>,
     counts: Counts,
+    /// Where the kernel stamps what it sends.
+    stamps: Option<Stamps>,
 }
 
 impl Udp {
@@ -97,7 +100,13 @@ impl Udp {
             truncated: Vec::new(),
             outcomes: Vec::new(),
             counts: Counts::default(),
+            stamps: None,
         }
+    }
+
+    /// The same machine, told when the kernel sent what it took ([`Self::handle_stamp`]).
+    pub fn with_send_stamps(self) -> Self {
+        Self { stamps: Some(Stamps::default()), ..self }
     }
 
     /// Takes a query that is due.
@@ -140,6 +149,28 @@ impl Udp {
 
     /// The kernel took the query at `at`; `port` is the socket's.
     pub fn handle_sent(&mut self, slot: Slot, at: RunTime, port: u16) {
+        self.submit(slot, at, port);
+        if let (Some(stamps), Some(pending)) = (&mut self.stamps, self.slab.get(slot)) {
+            stamps.note(pending.socket.index(), slot, pending.index);
+        }
+    }
+
+    /// The kernel handed the datagram with a `number` among those of its socket to the device at `at`.
+    pub fn handle_stamp(&mut self, socket: SocketKey, number: u32, at: RunTime) {
+        let found = self.stamps.as_mut().and_then(|stamps| stamps.take(socket.index(), number));
+        let Some((slot, index)) = found else { return };
+        if let Some(pending) = self.slab.get_mut(slot).filter(|pending| pending.index == index) {
+            // The two stamps are of two clocks, which may differ by some nanoseconds.
+            pending.sent = Some(at.max(pending.submitted));
+        }
+    }
+
+    /// The kernel refused a datagram of a socket, and may have given it a number.
+    pub fn handle_send_error(&mut self, socket: SocketKey) {
+        self.stamps.iter_mut().for_each(|stamps| stamps.lose(socket.index()));
+    }
+
+    fn submit(&mut self, slot: Slot, at: RunTime, port: u16) {
         let Some(pending) = self.slab.get_mut(slot) else { return };
         pending.submitted = at;
         pending.client_port = port;
@@ -158,7 +189,7 @@ impl Udp {
 
     /// The kernel has no way to the query's server, as it said to a call at `at`.
     pub fn handle_unreachable(&mut self, slot: Slot, at: RunTime) {
-        self.handle_sent(slot, at, 0);
+        self.submit(slot, at, 0);
         if let Some(pending) = self.release(slot) {
             self.finish(pending.outcome(Status::ConnectFailed, Some(Reason::Unreachable)));
         }

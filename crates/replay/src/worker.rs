@@ -68,6 +68,8 @@ pub struct Links {
     pub rows: Sender<(usize, Vec<Outcome>)>,
     /// Emptied buffers to fill again.
     pub spare: Receiver<Vec<Outcome>>,
+    /// Whether the rows of queries over UDP are to tell when the kernel sent them.
+    pub stamps: bool,
 }
 
 /// One worker thread.
@@ -79,6 +81,8 @@ pub struct Worker<'a> {
     links: Links,
     origin: i64,
     transports: Transports,
+    /// The kernel stamps what is sent over UDP.
+    stamps: bool,
     router: Router,
     sockets: Sockets,
     pace: Pace,
@@ -122,8 +126,13 @@ impl<'a> Worker<'a> {
         monitor: &'a Monitor,
         links: Links,
     ) -> io::Result<Self> {
-        let mut sockets = Sockets::new(settings.sources.clone(), settings.targets.clone())?;
+        let stamps = links.stamps;
+        let mut sockets = Sockets::new(settings.sources.clone(), settings.targets.clone(), stamps)?;
         open_shared(&mut sockets, settings);
+        let mut transports = Transports::new(shards.first + number, shards.total, origin, settings)?;
+        if stamps {
+            transports.udp = transports.udp.with_send_stamps();
+        }
         Ok(Self {
             number,
             shard: shards.first + number,
@@ -131,7 +140,8 @@ impl<'a> Worker<'a> {
             monitor,
             links,
             origin,
-            transports: Transports::new(shards.first + number, shards.total, origin, settings)?,
+            transports,
+            stamps,
             router: Router::new(settings.sources.clone(), &settings.targets, settings.ports(), settings.max_sockets),
             sockets,
             pace: Pace::of_schedule(settings.precision),

@@ -179,7 +179,12 @@ impl Worker<'_> {
     pub(super) fn fetch_errors(&mut self, key: SocketKey, carries: Carries) {
         let Some(socket) = self.sockets.find(key, carries) else { return };
         if self.receive.receive_errors(socket).is_ok() {
+            let to_run_time = clock::realtime_offset_ns() + self.origin;
             for refused in self.receive.iter() {
+                if let Some(stamp) = refused.sent {
+                    self.transports.udp.handle_stamp(key, stamp.number, RunTime(stamp.ns - to_run_time));
+                    continue;
+                }
                 match carries {
                     Carries::Dns => self.transports.udp.handle_refused(key, refused.octets),
                     Carries::Quic(_) => self.transports.quic.handle_refused(refused.octets),

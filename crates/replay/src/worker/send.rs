@@ -72,14 +72,25 @@ impl Worker<'_> {
         let (mut next, mut refusals) = (which.start, Refusals::default());
         while next < which.end {
             match self.send_once(key, next..which.end).map_err(|error| (refusals.judge(&error), error)) {
-                Ok(0) | Err((Next::Later, _)) => break,
+                Ok(0) => break,
+                Err((Next::Later, _)) => {
+                    self.transports.udp.handle_send_error(key);
+                    break;
+                }
                 Ok(count) => {
                     next += count;
+                    if self.stamps {
+                        self.fetch_errors(key, Carries::Dns);
+                    }
                     refusals = Refusals::default();
                 }
-                Err((Next::Again, _)) => self.fetch_errors(key, Carries::Dns),
+                Err((Next::Again, _)) => {
+                    self.transports.udp.handle_send_error(key);
+                    self.fetch_errors(key, Carries::Dns);
+                }
                 Err((Next::Never(reason), error)) => {
                     self.end.refused.get_or_insert_with(|| error.to_string());
+                    self.transports.udp.handle_send_error(key);
                     self.refuse(self.sending[next].1, reason);
                     next += 1;
                     refusals = Refusals::default();

@@ -1,0 +1,86 @@
+//! Which query a kernel's send stamp is of: the kernel numbers the datagrams of each socket.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use crate::slab::Slot;
+
+/// Datagrams of a socket that may wait for their stamps; the stamps of earlier ones are not known any more then.
+const WAITING: usize = 4_096;
+
+/// The datagrams sent that have not been stamped, by socket.
+#[derive(Debug, Default)]
+pub struct Stamps {
+    sockets: HashMap<u32, Numbered, foldhash::fast::FixedState>,
+}
+
+/// The datagrams of a socket.
+#[derive(Debug, Default)]
+struct Numbered {
+    /// The number of the next one.
+    next: u32,
+    /// A send failed, and the kernel may have counted it: numbers tell nothing any more.
+    is_lost: bool,
+    /// Numbers, slots and rows of the trace, in the order of the numbers.
+    waiting: VecDeque<(u32, Slot, u64)>,
+}
+
+impl Stamps {
+    /// The kernel took the query in `slot`, of this row of the trace, on a socket.
+    pub fn note(&mut self, socket: u32, slot: Slot, index: u64) {
+        let numbered = self.sockets.entry(socket).or_default();
+        if numbered.is_lost {
+            return;
+        }
+        if numbered.waiting.len() == WAITING {
+            numbered.waiting.pop_front();
+        }
+        numbered.waiting.push_back((numbered.next, slot, index));
+        numbered.next = numbered.next.wrapping_add(1);
+    }
+
+    /// A send failed on a socket. A stamp that may be another's is none: there are no more of this socket.
+    pub fn lose(&mut self, socket: u32) {
+        let numbered = self.sockets.entry(socket).or_default();
+        numbered.is_lost = true;
+        numbered.waiting = VecDeque::new();
+    }
+
+    /// Slot and row of the datagram with a number, which is asked for once.
+    pub fn take(&mut self, socket: u32, number: u32) -> Option<(Slot, u64)> {
+        let waiting = &mut self.sockets.get_mut(&socket)?.waiting;
+        let first = waiting.front()?.0;
+        let (_, slot, index) = *waiting.get(number.wrapping_sub(first) as usize)?;
+        // Stamps come in order: those before this one do not come any more.
+        waiting.drain(..=number.wrapping_sub(first) as usize);
+        Some((slot, index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_find_their_datagrams_also_around_the_end() {
+        let mut stamps = Stamps::default();
+        stamps.sockets.entry(3).or_default().next = u32::MAX;
+        (0..4).for_each(|at| stamps.note(3, at, u64::from(at) + 10));
+        assert_eq!(stamps.take(3, u32::MAX), Some((0, 10)));
+        assert_eq!(stamps.take(3, 1), Some((2, 12)), "the stamp of 0 was left out");
+        assert_eq!((stamps.take(3, 0), stamps.take(3, 9), stamps.take(4, 0)), (None, None, None));
+        assert_eq!(stamps.take(3, 2), Some((3, 13)));
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_a_failed_send_ends_it() {
+        let mut stamps = Stamps::default();
+        (0..WAITING as u32 + 5).for_each(|at| stamps.note(0, at, 0));
+        assert_eq!((stamps.sockets[&0].waiting.len(), stamps.take(0, 4)), (WAITING, None));
+        assert_eq!(stamps.take(0, 5), Some((5, 0)));
+        stamps.lose(0);
+        stamps.note(0, 1, 0);
+        assert_eq!(stamps.take(0, WAITING as u32 + 5), None);
+    }
+}
