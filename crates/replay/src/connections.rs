@@ -365,7 +365,7 @@ impl Machine for Connections {
         let is_left = |it: &Connection| it.own.is_leaving() && it.load() == 0;
         let by_client = matches!(ended, Some((_, End::Idle | End::Spent | End::Room)));
         if by_client || self.table.connection(at).is_some_and(is_left) {
-            self.say_farewell(at, ErrorCode::NoError);
+            self.announce_close(at, ErrorCode::NoError);
         }
         let connection = self.table.take(at)?;
         self.actions.push_back(Action::Close(at));

@@ -188,18 +188,18 @@ impl Connections {
 
     /// Ends a connection whose server broke the protocol, and tells it so.
     fn break_off(&mut self, at: Slot, now: RunTime, code: ErrorCode) {
-        self.say_farewell(at, code);
+        self.announce_close(at, code);
         self.break_down(at, now, End::Reset, Reason::Protocol);
     }
 
     /// Leaves the worker what the server is to be told before a connection is closed.
-    pub(super) fn say_farewell(&mut self, at: Slot, code: ErrorCode) {
+    pub(super) fn announce_close(&mut self, at: Slot, code: ErrorCode) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(session) = &mut connection.own.tls else { return };
         if connection.own.http2.is_some() {
             let mut goaway = Vec::new();
             frames::append_goaway(&mut goaway, code);
-            // A session that takes no more content says its own farewell still.
+            // A session that takes no more content still sends close_notify.
             let _ = session.write(&goaway);
         }
         if let Some(words) = session.close() {

@@ -12,7 +12,7 @@ use crate::table::{End, Machine, State};
 
 impl Connections {
     pub(super) fn start_tls(&mut self, at: Slot, now: RunTime) {
-        let rememberer = self.rememberer(at);
+        let resuming_client = self.resuming_client(at);
         self.table.begin_handshake(at, now);
         let Some(connection) = self.table.connection(at) else { return };
         let transport = connection.transport;
@@ -24,7 +24,7 @@ impl Connections {
             (false, true) if transport == Transport::Dot => Handshake::Tls13Early,
             (false, _) => Handshake::Tls13,
         };
-        let session = self.tls_of(transport).and_then(|tls| tls.start(rememberer, server, now, handshake).ok());
+        let session = self.tls_of(transport).and_then(|tls| tls.start(resuming_client, server, now, handshake).ok());
         let Some(connection) = self.table.connection_mut(at) else { return };
         match session {
             Some(session) => {
@@ -36,7 +36,7 @@ impl Connections {
     }
 
     /// The client of a connection, where it remembers sessions to resume them.
-    fn rememberer(&self, at: Slot) -> Option<IpAddr> {
+    fn resuming_client(&self, at: Slot) -> Option<IpAddr> {
         let connection = self.table.connection(at)?;
         self.table.policy(connection.class).resumption.then_some(connection.client)
     }
@@ -45,11 +45,11 @@ impl Connections {
     pub(super) fn handle_records(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
-        let rememberer = self.rememberer(at);
+        let resuming_client = self.resuming_client(at);
         let Some(connection) = self.table.connection(at) else { return };
         let number = connection.number;
         if let Some(tls) = self.tls_of(connection.transport) {
-            tls.set_client(rememberer);
+            tls.set_client(resuming_client);
         }
         let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(session) = &mut connection.own.tls else { return };

@@ -199,7 +199,7 @@ fn a_server_that_closes_after_each_answer_is_seen_as_such() {
 }
 
 #[test]
-fn orphans_are_sent_again_once_and_keep_their_first_time() {
+fn queries_of_an_ended_connection_are_sent_again_once_and_keep_their_first_time() {
     // The first connection ends with a query read and none answered, the second serves.
     let mut network =
         Network::new(

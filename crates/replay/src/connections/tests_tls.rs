@@ -138,7 +138,7 @@ fn a_server_that_speaks_no_tls_fails_the_handshake() {
 }
 
 #[test]
-fn orphans_of_a_session_are_sent_again_and_answers_may_be_cut_into_records() {
+fn queries_of_an_ended_session_are_sent_again_and_answers_may_be_cut_into_records() {
     let mut network =
         Network::encrypted(policy(), &settings(), server("server.pem"), |connection, message| match connection {
             0 => vec![Reply::Segments(vec![framed(message)[..5].to_vec()]), Reply::Reset],

@@ -197,10 +197,10 @@ fn frames_out_of_place_end_the_connection_and_the_other_queries_are_sent_again()
 #[test]
 fn a_server_that_goes_away_gets_no_new_requests() {
     // The first request is answered, the second is on a stream that the server says it does nothing about.
-    let goodbye = [&[0], frame(SETTINGS, &[]).as_slice(), &frame(GOAWAY, &[4])].concat();
+    let goaway = [&[0], frame(SETTINGS, &[]).as_slice(), &frame(GOAWAY, &[4])].concat();
     let mut network =
         Network::http3(policy(), usual(), move |connection, message| match (connection, number(message)) {
-            (0, 0) => vec![Reply::Control(goodbye.clone()), Reply::Whole(response(OK, message))],
+            (0, 0) => vec![Reply::Control(goaway.clone()), Reply::Whole(response(OK, message))],
             (0, _) => Vec::new(),
             _ => answer(message),
         });
@@ -214,9 +214,9 @@ fn a_server_that_goes_away_gets_no_new_requests() {
 
 #[test]
 fn what_goaway_moves_keeps_its_repetition() {
-    let goodbye = [&[0], frame(SETTINGS, &[]).as_slice(), &frame(GOAWAY, &[0])].concat();
+    let goaway = [&[0], frame(SETTINGS, &[]).as_slice(), &frame(GOAWAY, &[0])].concat();
     let mut network = Network::http3(policy(), usual(), move |connection, message| match connection {
-        0 => vec![Reply::Control(goodbye.clone())],
+        0 => vec![Reply::Control(goaway.clone())],
         1 => vec![Reply::Close(code::NO_ERROR)],
         _ => answer(message),
     });
@@ -224,8 +224,8 @@ fn what_goaway_moves_keeps_its_repetition() {
     assert!(all_answered(&rows), "{rows:?}");
     assert_eq!((rows[0].resent, rows[0].connection), (true, Some(2)));
     // A server that leaves every connection is not followed for ever.
-    let goodbye = [&[0], frame(SETTINGS, &[]).as_slice(), &frame(GOAWAY, &[0])].concat();
-    let mut network = Network::http3(policy(), usual(), move |_, _| vec![Reply::Control(goodbye.clone())]);
+    let goaway = [&[0], frame(SETTINGS, &[]).as_slice(), &frame(GOAWAY, &[0])].concat();
+    let mut network = Network::http3(policy(), usual(), move |_, _| vec![Reply::Control(goaway.clone())]);
     let rows = network.replay([doh_query(0, 1, 0)]);
     assert_eq!((rows[0].status, rows[0].reason), (Status::Reset, Some(Reason::ClosedByServer)));
     assert_eq!(network.machine.connection_counts().opened, 9);

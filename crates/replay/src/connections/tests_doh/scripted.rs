@@ -132,7 +132,7 @@ fn an_idle_connection_that_the_server_leaves_is_closed() {
         (network.machine.connection_counts().closed_by_server, network.machine.connection_counts().open),
         (2, 0)
     );
-    assert!(network.machine.take_close_notify(0).is_some(), "the client says farewell, too");
+    assert!(network.machine.take_close_notify(0).is_some(), "the client sends GOAWAY and close_notify, too");
     accounts_hold(&network, &rows, 2);
 }
 

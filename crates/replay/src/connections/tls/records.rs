@@ -343,7 +343,7 @@ mod tests {
             self.tls.forge(kind, content).unwrap()
         }
 
-        /// What the server makes of the client's last words.
+        /// The alert that the server reads of what the client sends last.
         fn alert(&mut self) -> Option<AlertDescription> {
             let mut out = Vec::new();
             self.tls.take_output(&mut out);

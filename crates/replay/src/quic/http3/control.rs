@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn control_begins_with_settings_and_may_say_goodbye() {
+    fn control_begins_with_settings_and_may_have_goaway() {
         let mut http3 = Http3::default();
         assert_eq!(http3.receive(stream(0), &[], false), Ok(None));
         let octets = control(&[frame(0x21, b"x"), frame(7, &[12])]);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn goodbye_names_the_stream_of_a_request_and_takes_nothing_back() {
+    fn goaway_names_the_stream_of_a_request_and_takes_nothing_back() {
         let said = |ids: &[&[u8]]| {
             let frames: Vec<_> = ids.iter().map(|id| frame(7, id)).collect();
             Http3::default().receive(stream(0), &control(&frames), false)
