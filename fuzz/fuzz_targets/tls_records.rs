@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 
-use ldplayer_replay::internals::TlsSession;
+use ldplayer_replay::internals::{TlsSession, TlsSessions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
@@ -22,10 +22,12 @@ static CONFIG: LazyLock<Arc<ServerConfig>> = LazyLock::new(|| {
     Arc::new(builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap())
 });
 
+static CLIENTS: LazyLock<TlsSessions> = LazyLock::new(|| TlsSessions::new().unwrap());
+
 /// A session that is up.
 fn session() -> TlsSession {
     let mut server = ServerConnection::new(Arc::clone(&CONFIG)).unwrap();
-    let mut session = TlsSession::start().unwrap();
+    let mut session = CLIENTS.start().unwrap();
     while !session.is_up() || server.is_handshaking() {
         let (mut there, mut back) = (Vec::new(), Vec::new());
         session.take_output(&mut there);

@@ -10,20 +10,31 @@ use crate::connections::tls::{ALPN_DOT, Handshake, Tls, TlsClient};
 use crate::connections::{TlsSettings, TlsTrust};
 use crate::quic::{doq, http3};
 
-/// The client's side of a TLS 1.3 session over octets in memory, with any server.
-pub struct TlsSession(Tls);
+/// Clients of any server of TLS 1.3, which resume nothing.
+pub struct TlsSessions(TlsClient);
 
-impl TlsSession {
-    /// A session whose first message is ready to be sent.
+impl TlsSessions {
+    /// What all sessions have in common.
     ///
     /// # Errors
     /// When the library supports no such handshake.
-    pub fn start() -> Result<Self, Error> {
-        let settings = TlsSettings { trust: TlsTrust::Anybody, name: None, resumption: false };
-        let server = SocketAddr::from(([192, 0, 2, 1], 853));
-        TlsClient::new(&settings, ALPN_DOT)?.start(None, server, RunTime(0), Handshake::Tls13).map(Self)
+    pub fn new() -> Result<Self, Error> {
+        TlsClient::new(&TlsSettings { trust: TlsTrust::Anybody, name: None, resumption: false }, ALPN_DOT).map(Self)
     }
 
+    /// A session whose first message is ready to be sent.
+    ///
+    /// # Errors
+    /// When the library allows no handshake.
+    pub fn start(&self) -> Result<TlsSession, Error> {
+        self.0.start(None, SocketAddr::from(([192, 0, 2, 1], 853)), RunTime(0), Handshake::Tls13).map(TlsSession)
+    }
+}
+
+/// The client's side of a session, over octets in memory.
+pub struct TlsSession(Tls);
+
+impl TlsSession {
     /// Takes octets that arrived and appends their content to `content`.
     ///
     /// # Errors
