@@ -21,7 +21,8 @@ const NAMED_SOURCES: usize = 3;
 pub const RECEIVE_BUFFER: &str = "raise net.core.rmem_max: sysctl -w net.core.rmem_max=33554432, or lower the rate";
 
 /// What to do about a query that was not sent, by the reason in its row.
-const NOT_SENT: [(&str, &str); 8] = [
+const NOT_SENT: [(&str, &str); 9] = [
+    ("no_server", "the trace does not say which server these queries went to: give one with --server"),
     (
         "transport_not_available",
         "give --transport udp or tcp, or say whom to trust over TLS: --tls-ca FILE or --tls-insecure",
@@ -270,7 +271,7 @@ mod tests {
         let all: Vec<&str> = Reason::ALL.map(Reason::as_str).to_vec();
         let told: Vec<&str> = NOT_SENT.iter().chain(&FAILED).chain(&STRAY).map(|&(word, _)| word).collect();
         assert!(told.iter().all(|word| all.contains(word)), "{told:?}");
-        let without: Vec<&&str> = all.iter().filter(|word| !told.contains(word) && **word != "no_query").collect();
+        let without: Vec<&&str> = all.iter().filter(|word| !told.contains(word)).collect();
         assert!(without.is_empty(), "no remedy for {without:?}");
         let failed: Vec<&str> =
             Status::ALL.into_iter().filter(|status| status.is_failed()).map(Status::as_str).collect();
