@@ -27,9 +27,10 @@ programs_of() {
         ip) echo ip ;;
         tun) echo /dev/net/tun ;;
         python) echo python3 ;;
+        openssl) echo openssl ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, haproxy, dnsperf, dnsdist, ip, tun, python, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, unbound, haproxy, dnsperf, dnsdist, ip, tun, python, openssl, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -37,7 +38,7 @@ programs_of() {
 packages_of() {
     case $1 in
         cc) echo gcc libc6-dev ;;
-        nsd | knot | unbound | haproxy | dnsperf | dnsdist) echo "$1" ;;
+        nsd | knot | unbound | haproxy | dnsperf | dnsdist | openssl) echo "$1" ;;
         bind) echo bind9 ;;
         bind-utils) echo bind9-utils ;;
         ip) echo iproute2 ;;

@@ -22,7 +22,8 @@ fn make(folder: &Path, name: &str, more: &[&str]) -> Made {
     let made = Made { key: file("key"), certificate: file("pem") };
     let mut command = Command::new("openssl");
     command.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"]).args(more);
-    let output = command.args(["-keyout", &made.key, "-out", &made.certificate]).output().unwrap();
+    let output = command.args(["-keyout", &made.key, "-out", &made.certificate]).output();
+    let output = output.expect("no openssl: scripts/need.sh openssl installs it");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     made
 }
