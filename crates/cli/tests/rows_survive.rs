@@ -100,3 +100,30 @@ fn a_replay_that_is_killed_keeps_all_rows_but_those_of_the_last_five_seconds() {
         assert_eq!((rows, queries), (answered, answered), "each row once");
     }
 }
+
+/// The next row may come in a minute; the one that is there is not kept waiting for it.
+#[test]
+fn a_row_is_saved_although_no_other_follows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, run) = (folder.path().join("trace.tsv"), folder.path().join("run"));
+    let lines = ["time\tsrc\tqname\tqtype", "0.0\t192.0.2.1\texample.\tA", "100.0\t192.0.2.1\texample.\tNS", ""];
+    std::fs::write(&trace, lines.join("\n")).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let server = socket.local_addr().unwrap().to_string();
+    let mut replay = ldplayer(&["replay", "--server", &server, "--precision", "low"]);
+    let mut replay: Child = replay.arg(&trace).arg("-o").arg(&run).stdout(Stdio::null()).spawn().unwrap();
+    let saved = run.join("queries/shard-000-000000.parquet");
+    let (mut message, mut answered) = ([0; 4_096], None::<Instant>);
+    let begun = Instant::now();
+    while !saved.exists() && answered.unwrap_or(begun).elapsed() < 4 * LOST {
+        let Ok((length, client)) = socket.recv_from(&mut message) else { continue };
+        message[2] |= 0x80;
+        socket.send_to(&message[..length], client).unwrap();
+        answered = Some(Instant::now());
+    }
+    replay.kill().unwrap();
+    replay.wait().unwrap();
+    assert!(saved.exists(), "the row of the answer is on the disk while the run goes on");
+    assert_eq!(rows_by_duckdb(&run), (1, 1));
+}
