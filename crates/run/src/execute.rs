@@ -107,11 +107,13 @@ impl Prepared {
             classes: plan.classes().iter().map(|class| class.name.clone()).collect(),
             expect: spec.expect.clone(),
         };
+        let stamp_sends = spec.stamp_sends;
         let watched = spec.watch_pid.or(server.as_ref().map(Server::id));
         let mut recorder = Recorder::create(output, replace, setup, spec)?;
         let monitor = Monitor::new(plan.settings.workers);
         let shards = Shards::all(plan.settings.workers);
         let ready = ldplayer_replay::prepare(plan.settings.clone(), shards, Queries(feed), &monitor);
+        let ready = if stamp_sends { ready.with_send_stamps() } else { ready };
         let start = RunStart::soon();
         let latencies = Arc::new(Latencies::default());
         let serve = |listener| metrics::serve(listener, &monitor, &latencies, start.monotonic_ns);

@@ -79,6 +79,8 @@ pub struct RunSpec {
     pub max_lag: f64,
     /// In-flight queries of each worker, where queries have no times.
     pub max_outstanding: usize,
+    /// Record when the kernel sent each query over UDP.
+    pub stamp_sends: bool,
     /// Blocks of addresses outside of this host that may be sent to.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub allow_target: Vec<Cidr>,
@@ -150,6 +152,7 @@ impl Default for RunSpec {
             precision: Precision::default(),
             max_lag: 1_000.0,
             max_outstanding: 1_000,
+            stamp_sends: false,
             allow_target: Vec::new(),
             seed: 1,
             port: vec![53],

@@ -112,6 +112,9 @@ pub struct Args {
     /// Maximum in-flight queries of each worker, with --timing fast [default: 1000]
     #[arg(long, value_name = "N")]
     pub max_outstanding: Option<usize>,
+    /// Record when the kernel sent each query over UDP (`sent_ns` of the rows)
+    #[arg(long)]
+    pub stamp_sends: bool,
     /// Allow sending to these addresses outside of this host
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub allow_target: Vec<Cidr>,
@@ -192,6 +195,7 @@ impl Args {
         give_all!(self => spec; trace, server, map, cores, allow_target, port, role, expect);
         give!(self => spec; timing, transport, query_timeout, precision, max_lag, max_outstanding, seed);
         give_some!(self => spec; start, stop, sources, workers, start_server, watch_pid, metrics);
+        spec.stamp_sends |= self.stamp_sends;
         if !self.rules.is_empty() {
             spec.rules = self.rules.iter().cloned().map(Into::into).collect();
         }
@@ -283,12 +287,12 @@ mod tests {
         let typed = spec(
             "a.pcap --server 127.0.0.1:5300 --server localhost --map 192.0.2.1=::1 --rules do.toml --timing rate:100 --start 1 --stop 2s \
              --transport dot --sources ports --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
-             --max-outstanding 9 --allow-target 192.0.2.0/24 --seed 3 --port 53,5353 --role client --watch-pid 7 \
+             --max-outstanding 9 --stamp-sends --allow-target 192.0.2.0/24 --seed 3 --port 53,5353 --role client --watch-pid 7 \
              --tls-insecure --tls-name a.example --tls-port 8853 --doh-method get --doh-path /q --nagle on --pipeline 3",
         );
         let file = "trace = 'a.pcap'\nserver = ['127.0.0.1:5300', 'localhost']\nmap = '192.0.2.1=::1'\nrules = 'do.toml'\ntiming = 'rate:100'\n\
             start = 1\nstop = '2s'\ntransport = 'dot'\nsources = 'ports'\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
-            precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nallow_target = '192.0.2.0/24'\nseed = 3\n\
+            precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nstamp_sends = true\nallow_target = '192.0.2.0/24'\nseed = 3\n\
             port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntls_insecure = true\ntls_name = 'a.example'\n\
             tls_port = 8853\ndoh_method = 'get'\ndoh_path = '/q'\nnagle = true\npipeline = 3";
         assert_eq!(typed, RunSpec::parse(file).unwrap());
