@@ -95,6 +95,22 @@ fn a_server_that_answers_a_tenth_is_seen_at_first_sight() {
     assert_eq!(run["summary"]["queries"]["answered"], 40);
 }
 
+/// Real traffic with its responses, of which most are NXDOMAIN, against a server that knows every name.
+#[test]
+fn other_response_codes_than_recorded_are_told_with_both_shares() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/l-root-20161006.pcap.xz");
+    let options = ["--timing", "fast", "--max-outstanding", "50", "--stop", "5s", "--transport", "udp"];
+    let output = command(&folder, &trace, &server(|_| Some(0)), &options).output().unwrap();
+    let run = run_json(&folder);
+    let recorded = &run["summary"]["recorded"]["rcodes"];
+    assert!(recorded["NXDOMAIN"].as_u64() > recorded["NOERROR"].as_u64(), "{recorded}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let warning = said.lines().find(|line| line.starts_with("warning    rcodes_differ")).unwrap();
+    assert!(warning.contains("NXDOMAIN 0.0 % of the answers, recorded "), "{warning}");
+    assert!(warning.contains("NOERROR 100.0 % of the answers, recorded "), "{warning}");
+}
+
 #[test]
 fn expectations_decide_the_verdict_of_the_server_and_the_exit_status() {
     let met = ["--expect", "refused = 100 %", "--expect", "answered >= 99 %"];
