@@ -12,7 +12,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use arrow_array::Array;
 use ldplayer_net::namespace::Namespace;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
 use common::{certificate, data, free_address, summary_of};
@@ -155,4 +157,26 @@ fn an_interrupt_ends_a_replay_whose_input_is_a_silent_pipe() {
     assert_eq!(count("sent") + count("not_sent"), count("trace"));
     drop(over);
     writer.join().unwrap();
+}
+
+#[test]
+fn the_rows_tell_when_the_kernel_sent_each_query_where_they_are_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let server = Responder::start();
+    for options in [&[][..], &["--stamp-sends"]] {
+        let mut command = replay(&run);
+        command.arg(data("l-root-20161006.pcap.xz")).args(["--stop", "2s", "--transport", "udp", "--sources", "ports"]);
+        summary_of(command.args(["--server", &server.address.to_string()]).args(options), &run);
+        let (mut rows, mut stamped) = (0, 0);
+        for file in std::fs::read_dir(run.join("queries")).unwrap() {
+            let file = std::fs::File::open(file.unwrap().path()).unwrap();
+            for batch in ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap() {
+                let sent = Array::to_data(batch.unwrap().column_by_name("sent_ns").unwrap());
+                rows += sent.len();
+                stamped += sent.len() - sent.null_count();
+            }
+        }
+        assert!(rows > 0 && stamped == if options.is_empty() { 0 } else { rows }, "{stamped} of {rows}");
+    }
 }
