@@ -25,7 +25,7 @@ fn options(folder: &Path, timing: Timing) -> FeedOptions {
     FeedOptions {
         inputs: vec![Input::File(capture())],
         open: OpenOptions::default(),
-        rules: vec![rules],
+        rules: vec![rules.into()],
         plan: PlanOptions { timing, start: 0, stop: None, transport: None },
         classes: classes(),
         seed: 7,
