@@ -10,6 +10,7 @@ use ldplayer_core::{Outcome, Query, RunTime, TraceTime};
 use ldplayer_net::awake::Awake;
 use ldplayer_net::clock;
 use ldplayer_net::pace::Precision;
+use ldplayer_net::watched::{CGROUPS, Unit, Watched};
 use ldplayer_replay::{Drain, Ended, Feed, LinkError, Monitor, RunStart, Targets};
 use ldplayer_results::metrics::{Latencies, Listener};
 use ldplayer_results::{Document, Environment, Recorded, Recorder, RunEnd, RunSetup, Warning};
@@ -30,6 +31,7 @@ pub struct Prepared {
     spec: RunSpec,
     plan: Plan,
     server: Option<Server>,
+    watched: Option<Watched>,
     listener: Option<Listener>,
     feed: PlanFeed,
     public: Vec<SocketAddr>,
@@ -60,8 +62,9 @@ pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
     if let Some(server) = &mut server {
         server.wait_for(first_targets(&plan, &feed))?;
     }
+    let watched = watched(&spec, server.as_ref())?;
     let warnings = warnings::of_environment(&plan, server.as_ref());
-    Ok(Prepared { spec, plan, server, listener, feed, public, warnings })
+    Ok(Prepared { spec, plan, server, watched, listener, feed, public, warnings })
 }
 
 impl Prepared {
@@ -95,7 +98,7 @@ impl Prepared {
         command_line: Vec<String>,
         observer: &mut dyn Observer,
     ) -> Result<RunReport, RunError> {
-        let Self { spec, plan, server, listener, feed, warnings, .. } = self;
+        let Self { spec, plan, server, watched, listener, feed, warnings, .. } = self;
         let awake = (plan.settings.precision == Precision::High).then(Awake::ask);
         let setup = RunSetup {
             config: describe::config(&spec, &plan, command_line),
@@ -107,24 +110,33 @@ impl Prepared {
             classes: plan.classes().iter().map(|class| class.name.clone()).collect(),
             expect: spec.expect.clone(),
         };
-        let stamp_sends = spec.stamp_sends;
-        let watched = spec.watch_pid.or(server.as_ref().map(Server::id));
+        let stamps = spec.stamp_sends;
         let mut recorder = Recorder::create(output, replace, setup, spec)?;
         let monitor = Monitor::new(plan.settings.workers);
         let shards = Shards::all(plan.settings.workers);
         let ready = ldplayer_replay::prepare(plan.settings.clone(), shards, Queries(feed), &monitor);
-        let ready = if stamp_sends { ready.with_send_stamps() } else { ready };
+        let ready = if stamps { ready.with_send_stamps() } else { ready };
         let start = RunStart::soon();
         let latencies = Arc::new(Latencies::default());
         let serve = |listener| metrics::serve(listener, &monitor, &latencies, start.monotonic_ns);
         let endpoint = listener.map(serve).transpose()?;
         let mut rows = Rows { recorder: &mut recorder, latencies: endpoint.is_some().then_some(&*latencies) };
-        let (ended, telemetry) = watch(&monitor, watched, start.monotonic_ns, observer, || ready.run(start, &mut rows));
+        let (ended, telemetry) =
+            watch(&monitor, watched.as_ref(), start.monotonic_ns, observer, || ready.run(start, &mut rows));
         drop((server, awake));
         let (ended, feed) = ended?;
         let feed = feed.map(|queries| queries.0);
         finish(recorder, &plan, Finished { feed, ended, telemetry, warnings }, &monitor)
     }
+}
+
+/// Whose processes are watched: those that were named, or those of the server that was started.
+fn watched(spec: &RunSpec, server: Option<&Server>) -> Result<Option<Watched>, RunError> {
+    let Some(name) = &spec.watch_unit else {
+        return Ok(spec.watch_pid.or(server.map(Server::id)).map(Watched::Pid));
+    };
+    let unit = Unit::find(name, Path::new(CGROUPS)).map_err(RunError::environment)?;
+    Ok(Some(Watched::Unit(unit)))
 }
 
 /// The servers that must answer before the run starts: those given; or of the recorded ones what they are mapped to, and else

@@ -98,6 +98,9 @@ pub struct RunSpec {
     /// Process whose CPU time and memory are recorded, with its children.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch_pid: Option<u32>,
+    /// The systemd unit whose processes are recorded so instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch_unit: Option<String>,
     /// Where figures of the run are served to Prometheus while it lasts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
@@ -159,6 +162,7 @@ impl Default for RunSpec {
             role: Vec::new(),
             start_server: None,
             watch_pid: None,
+            watch_unit: None,
             metrics: None,
             expect: Vec::new(),
             tls_ca: None,

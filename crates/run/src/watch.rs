@@ -5,8 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use ldplayer_core::RunTime;
+use ldplayer_net::clock;
 use ldplayer_net::machine::{self, UdpCounters};
-use ldplayer_net::{clock, process};
+use ldplayer_net::watched::Watched;
 use ldplayer_replay::{Counts, Monitor};
 use ldplayer_results::{Side, TelemetrySample};
 
@@ -62,11 +63,10 @@ pub struct Telemetry {
     pub steal: f64,
 }
 
-/// Runs `replay` while an observer looks on, and telemetry is taken, that of the server's main process and its descendants
-/// included. Run time 0 is at `origin` of CLOCK_MONOTONIC.
+/// Runs `replay` while an observer looks on, and telemetry is taken, that of the server's processes included. Run time 0 is at `origin` of CLOCK_MONOTONIC.
 pub fn watch<T>(
     monitor: &Monitor,
-    server: Option<u32>,
+    server: Option<&Watched>,
     origin: i64,
     observer: &mut dyn Observer,
     replay: impl FnOnce() -> T,
@@ -92,7 +92,7 @@ pub fn watch<T>(
 struct Watcher<'a> {
     monitor: &'a Monitor,
     origin: i64,
-    server: Option<u32>,
+    server: Option<&'a Watched>,
     samples: Vec<TelemetrySample>,
 }
 
@@ -129,7 +129,7 @@ impl Watcher<'_> {
         let at = self.now();
         // Without its children: a server that we started is one of them.
         let client = machine::process_sample(std::process::id()).map(|own| (Side::Client, own.cpu_s, own.rss_bytes));
-        let server = self.server.and_then(process::tree_sample);
+        let server = self.server.and_then(Watched::sample);
         let server = server.map(|all| (Side::Server, all.cpu_s + all.ended_children_cpu_s, all.rss_bytes));
         for (side, cpu_s, rss_bytes) in client.into_iter().chain(server) {
             self.add(at, side, "cpu_s", cpu_s);

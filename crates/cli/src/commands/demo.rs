@@ -128,7 +128,7 @@ fn against_root(args: &Args) -> Result<ExitCode, Failure> {
         args.server.name(),
         args.speed
     );
-    let status = replay::execute(spec, &output, replaces(args), false)?;
+    let status = replay::execute(spec, &output, replaces(args), replay::Print::Report)?;
     drop(server);
     tell_report(&output, opener)?;
     Ok(status)

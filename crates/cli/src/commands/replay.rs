@@ -22,23 +22,40 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         print!("{}", spec.to_toml());
         return Ok(ExitCode::SUCCESS);
     }
-    execute(spec, &args.output(), args.force, args.json)
+    let print = match (args.quiet, args.json) {
+        (true, _) => Print::Nothing,
+        (false, true) => Print::Json,
+        (false, false) => Print::Report,
+    };
+    execute(spec, &args.output(), args.force, print)
+}
+
+/// What is printed of a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Print {
+    /// The report, and progress on a terminal.
+    Report,
+    /// run.json, and progress on a terminal.
+    Json,
+    /// Errors only.
+    Nothing,
 }
 
 /// Makes the run in `output` and prints its report.
-pub fn execute(spec: RunSpec, output: &Path, force: bool, json: bool) -> Result<ExitCode, Failure> {
+pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Result<ExitCode, Failure> {
     let prepared = prepare(spec).map_err(failure)?;
     announce(&prepared)?;
-    let mut progress = Progress::new().map_err(Failure::environment)?;
+    let mut progress = Progress::new(print != Print::Nothing).map_err(Failure::environment)?;
     let made = prepared.execute(output, force, std::env::args().collect(), &mut progress);
     progress.end();
     let RunReport { document, rules } = made.map_err(failure)?;
-    super::mutate::warn(&rules);
-    if json {
-        println!("{}", serde_json::to_string_pretty(&document)?);
-    } else {
-        println!("{}", document.report);
-        println!("run directory: {}", output.display());
+    match print {
+        Print::Report => println!("{}\nrun directory: {}", document.report, output.display()),
+        Print::Json => println!("{}", serde_json::to_string_pretty(&document)?),
+        Print::Nothing => {}
+    }
+    if print != Print::Nothing {
+        super::mutate::warn(&rules);
     }
     Ok(match document.report.state {
         State::Interrupted => ExitCode::from(INTERRUPTED),

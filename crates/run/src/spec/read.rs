@@ -16,7 +16,7 @@ pub struct BadSpec {
 }
 
 /// Keys that stand for nothing unless they are given, so that a default specification does not show them.
-const SILENT: [&str; 19] = [
+const SILENT: [&str; 20] = [
     "map",
     "rules",
     "speed",
@@ -30,6 +30,7 @@ const SILENT: [&str; 19] = [
     "role",
     "start_server",
     "watch_pid",
+    "watch_unit",
     "metrics",
     "expect",
     "tls_ca",
@@ -159,6 +160,14 @@ mod tests {
         for key in SILENT {
             assert!(toml::from_str::<RunSpec>(&format!("{key} = {{}}")).is_err(), "{key} is no key");
             assert!(!refusal_of(key).contains("unknown key"), "{key} is no key");
+        }
+    }
+
+    #[test]
+    fn the_documentation_names_every_key() {
+        let page = include_str!("../../../../docs/run-spec.md");
+        for key in RunSpec::keys() {
+            assert!(page.contains(&format!("`{key}`")), "{key}");
         }
     }
 

@@ -54,7 +54,7 @@ fn resolve(testbed: &Testbed, mut spec: RunSpec, output: &Path, force: bool) -> 
     let listen = [SERVER.parse().context("the resolver's address")?];
     let unbound = Unbound::default().start(&listen).map_err(Failure::environment)?;
     spec.watch_pid = Some(unbound.id());
-    on(testbed, "clients", || replay::execute(spec, output, force, false))
+    on(testbed, "clients", || replay::execute(spec, output, force, replay::Print::Report))
 }
 
 /// Hosts as usual; the Internet owns the addresses of all name servers.

@@ -133,6 +133,9 @@ pub struct Args {
     /// Record CPU time and memory of this process and its children, the server's [default: that of --start-server]
     #[arg(long, value_name = "PID")]
     pub watch_pid: Option<u32>,
+    /// Record those of all processes of this systemd unit instead
+    #[arg(long, value_name = "NAME", conflicts_with = "watch_pid")]
+    pub watch_unit: Option<String>,
     /// Serve figures of the run to Prometheus while it lasts, at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<SocketAddr>,
@@ -142,6 +145,9 @@ pub struct Args {
     /// Print run.json instead of the report
     #[arg(long)]
     pub json: bool,
+    /// Print nothing but errors: no progress, no report
+    #[arg(short, long, conflicts_with = "json")]
+    pub quiet: bool,
 }
 
 /// How clients use connections, and how they use TLS and HTTPS.
@@ -194,8 +200,7 @@ impl Args {
         let mut spec = self.base()?;
         give_all!(self => spec; trace, server, map, cores, allow_target, port, role, expect);
         give!(self => spec; timing, transport, query_timeout, precision, max_lag, max_outstanding, seed);
-        give_some!(self => spec; start, stop, sources, workers, start_server, watch_pid, metrics);
-        spec.stamp_sends |= self.stamp_sends;
+        give_some!(self => spec; start, stop, sources, workers, start_server, metrics);
         if !self.rules.is_empty() {
             spec.rules = self.rules.iter().cloned().map(Into::into).collect();
         }
@@ -209,6 +214,10 @@ impl Args {
             (spec.transport, spec.class) = (TransportChoice::AsRecorded, Vec::new());
             spec.transport_shares.clone_from(&self.transport_shares);
         }
+        if self.watch_pid.is_some() || self.watch_unit.is_some() {
+            (spec.watch_pid, spec.watch_unit) = (self.watch_pid, self.watch_unit.clone());
+        }
+        spec.stamp_sends |= self.stamp_sends;
         self.connections.lay_over(&mut spec);
         Ok(spec)
     }

@@ -17,9 +17,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Catches signals from now on.
-    pub fn new() -> io::Result<Self> {
-        let terminal = io::stderr().is_terminal();
+    /// Catches signals from now on; shows something only where that is wanted.
+    pub fn new(is_wanted: bool) -> io::Result<Self> {
+        let terminal = is_wanted && io::stderr().is_terminal();
         Ok(Self { signals: Signals::catch()?, terminal, looks: 0, before: State::default() })
     }
 
