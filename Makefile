@@ -6,7 +6,7 @@ DEMO_OPTIONS ?=
 export DEBIAN_FRONTEND := noninteractive
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
-.PHONY: demo test bench lint fmt
+.PHONY: demo test bench fuzz lint fmt
 
 # The main job end to end on the bundled capture; ends with the verdict and the path of the report. Status 1, a failed
 # verdict, is a result of the run and no failure of the demo: a busy machine cannot keep the time.
@@ -25,6 +25,11 @@ test:
 bench:
 	scripts/need.sh cargo cc nsd knot unbound dnsdist dnsperf ip
 	scripts/bench.sh
+
+# Each fuzz target for FUZZ_SECONDS, ten minutes unless told otherwise.
+fuzz:
+	scripts/need.sh cargo cc
+	scripts/fuzz.sh
 
 lint:
 	$(CARGO) fmt --all --check

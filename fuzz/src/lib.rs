@@ -1,9 +1,10 @@
-//! What the fuzz targets have in common: a trace read to its end, and what must hold of it whatever was in it.
+//! What the fuzz targets have in common: a trace read to its end, and what must hold of it and of errors whatever was in it.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use ldplayer_trace::{Input, OpenOptions, open};
+use ldplayer_workload::BadSpec;
 
 /// The file that inputs are read from, since Parquet is read by its end.
 static SCRATCH: LazyLock<PathBuf> =
@@ -32,4 +33,14 @@ pub fn read(head: &[u8], data: &[u8]) {
             return;
         }
     }
+}
+
+/// Checks that an error of a file that a user wrote is one line, and names a line of the file.
+///
+/// # Panics
+/// When it does not.
+pub fn check_error(error: &BadSpec, text: &str) {
+    assert!(!error.what.contains('\n'), "{error:?}");
+    let lines = text.bytes().filter(|&octet| octet == b'\n').count() + 1;
+    assert!((1..=lines).contains(&error.line), "{error:?} of {lines}");
 }
