@@ -1,7 +1,5 @@
 //! The options of the connection policy, made from its table.
 
-use clap::builder::{TypedValueParser, ValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command, Error};
 use ldplayer_core::PolicyOverrides;
 use ldplayer_core::policy::{KEYS, Key, Value};
@@ -42,26 +40,5 @@ fn option(key: &'static Key) -> Arg {
         .long(key.option())
         .value_name(key.kind.placeholder())
         .help(format!("{} [default: {}]", key.help, key.default()))
-        .value_parser(ValueParser::new(Parser(key)))
-}
-
-/// Reads the value of a key.
-#[derive(Clone)]
-struct Parser(&'static Key);
-
-impl TypedValueParser for Parser {
-    type Value = Value;
-
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &std::ffi::OsStr) -> Result<Value, Error> {
-        let text = value.to_string_lossy();
-        self.0.kind.parse(&text).map_err(|bad| {
-            let mut error = Error::new(ErrorKind::ValueValidation).with_cmd(command);
-            if let Some(arg) = arg {
-                error.insert(ContextKind::InvalidArg, ContextValue::String(arg.to_string()));
-            }
-            error.insert(ContextKind::InvalidValue, ContextValue::String(text.into_owned()));
-            error.insert(ContextKind::Custom, ContextValue::String(bad.wanted));
-            error
-        })
-    }
+        .value_parser(|text: &str| key.kind.parse(text))
 }
