@@ -86,9 +86,6 @@ pub struct Args {
     /// File of classes of clients: each with its share of the clients, its transport, and how it uses connections
     #[arg(long, value_name = "FILE", conflicts_with = "transport")]
     pub transport_shares: Option<PathBuf>,
-    /// How clients use connections
-    #[command(flatten)]
-    pub connections: ConnectionArgs,
     /// Addresses of the clients: original, ports (one port each) or pool:CIDR,… [default: original where every address
     /// is local, ports elsewhere]
     #[arg(long)]
@@ -148,6 +145,9 @@ pub struct Args {
     /// Print nothing but errors: no progress, no report
     #[arg(short, long, conflicts_with = "json")]
     pub quiet: bool,
+    /// How clients use connections; last, since its heading holds for all options behind it
+    #[command(flatten)]
+    pub connections: ConnectionArgs,
 }
 
 /// How clients use connections, and how they use TLS and HTTPS.
