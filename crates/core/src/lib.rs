@@ -1,7 +1,45 @@
 //! The words every stage of ldplayer shares. No I/O, no clock, no unsafe.
 //!
+//! ```text
+//!   capture ──► Transaction ──plan──► Query ──replay──► Outcome ──► results
+//!                 (trace)     (workload)      (replay)
+//!       with time of the recording │ with time of the run, counted from its start
+//!            TraceTime             │             RunTime
+//! ```
+//!
 //! A capture becomes [`Transaction`]s; planning turns each into a [`Query`]; replaying turns each query into one
-//! [`Outcome`]; the results are made of outcomes. These four types are the arrows of the architecture.
+//! [`Outcome`]; the results are made of outcomes. These are the arrows of the architecture.
+//!
+//! # The contract
+//!
+//! - Time is a value: [`TraceTime`] and [`RunTime`] are nanoseconds, and nothing here asks what time it is.
+//! - A client is an address. [`shard`] says who plays it, the same on every host, in every version and run.
+//! - Every query has just one outcome that [`Status::is_query`] counts; late and stray responses are outcomes beside it.
+//! - How clients use connections is one table, [`policy`]. What of an input could not be read is one type,
+//!   [`damage::Tally`]. Batches travel between hosts in one form, [`wire`].
+//! - A random choice is drawn from a seed ([`random`]), never from the machine.
+//!
+//! # Limitations
+//!
+//! Times range from the year 1678 to 2262. A [`Message`] is a view of octets: what is not looked at is not checked.
+//!
+//! # Example
+//!
+//! ```
+//! use ldplayer_core::shard::shard;
+//! use ldplayer_core::{Policy, PolicyOverrides, RunTime};
+//!
+//! // Which of four hosts with four workers each plays a client, and which of the workers: one number says both.
+//! let client = "192.0.2.7".parse()?;
+//! assert_eq!(shard(client, 16) / 4, shard(client, 4));
+//!
+//! // A class of clients that differs in one thing from all others.
+//! let class = PolicyOverrides { idle_timeout: Some(0), ..PolicyOverrides::default() };
+//! assert_eq!(class.over(Policy::default()), Policy { idle_timeout: 0, ..Policy::default() });
+//!
+//! assert_eq!(RunTime(1_500) - RunTime(500), 1_000);
+//! # Ok::<(), std::net::AddrParseError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
