@@ -178,9 +178,14 @@ impl fmt::Display for Check {
 fn first_of(names: &[String]) -> String {
     match names {
         [] => String::new(),
-        [only] => only.clone(),
-        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        [only] => file_name(only).to_owned(),
+        [first, rest @ ..] => format!("{} and {} more", file_name(first), rest.len()),
     }
+}
+
+/// The last part of a path; a title has no room for folders.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path)
 }
 
 struct SpreadLine<'a>(&'a Spread);

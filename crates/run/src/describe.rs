@@ -8,14 +8,12 @@ use crate::classes;
 use crate::resolve::Plan;
 use crate::spec::RunSpec;
 
-/// The options as they were resolved on this machine.
-pub fn config(spec: &RunSpec, plan: &Plan, command_line: Vec<String>) -> RunConfig {
+/// The options as they were resolved on this machine; the caller knows how the trace was named, and the command line.
+pub fn config(spec: &RunSpec, plan: &Plan) -> RunConfig {
     let (settings, feed) = (&plan.settings, &plan.feed);
     let with_tls = |port: u16| settings.tls.as_ref().map(|_| port);
     let all = feed.plan.transport.map_or("as-recorded", Transport::as_str);
     RunConfig {
-        command_line,
-        trace: spec.trace.clone(),
         rules: spec.rules.iter().map(|rules| rules.file.clone()).collect(),
         servers: servers(plan),
         timing: feed.plan.timing.to_string(),
@@ -37,6 +35,7 @@ pub fn config(spec: &RunSpec, plan: &Plan, command_line: Vec<String>) -> RunConf
         ports: spec.port.clone(),
         start_server: spec.start_server.clone(),
         seed: settings.seed,
+        ..RunConfig::default()
     }
 }
 

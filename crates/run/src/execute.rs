@@ -13,7 +13,7 @@ use ldplayer_net::pace::Precision;
 use ldplayer_net::watched::{CGROUPS, Unit, Watched};
 use ldplayer_replay::{Drain, Ended, Feed, LinkError, Monitor, RunStart, Targets};
 use ldplayer_results::metrics::{Latencies, Listener};
-use ldplayer_results::{Document, Environment, Recorded, Recorder, RunEnd, RunSetup, Warning};
+use ldplayer_results::{Document, Environment, Recorded, Recorder, RunConfig, RunEnd, RunSetup, Warning};
 use ldplayer_trace::Input;
 use ldplayer_workload::mutate::RuleAccount;
 use ldplayer_workload::{FeedOptions, PlanFeed, WorkloadError};
@@ -29,6 +29,8 @@ use crate::{classes, describe, metrics, permission, tls, warnings};
 /// A run that is ready to be executed: its server is up, its trace is open, its targets are allowed.
 pub struct Prepared {
     spec: RunSpec,
+    /// The trace as it was named.
+    trace: Vec<String>,
     plan: Plan,
     server: Option<Server>,
     watched: Option<Watched>,
@@ -52,6 +54,7 @@ pub struct RunReport {
 /// # Errors
 /// What of the specification cannot be, or cannot be here.
 pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
+    let trace = spec.trace.clone();
     let spec = embed(spec)?;
     // Before the namespace of a server of ours is entered, in which nobody could ask.
     let listener = metrics::listen(spec.metrics)?;
@@ -64,7 +67,7 @@ pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
     }
     let watched = watched(&spec, server.as_ref())?;
     let warnings = warnings::of_environment(&plan, server.as_ref());
-    Ok(Prepared { spec, plan, server, watched, listener, feed, public, warnings })
+    Ok(Prepared { spec, trace, plan, server, watched, listener, feed, public, warnings })
 }
 
 impl Prepared {
@@ -98,10 +101,10 @@ impl Prepared {
         command_line: Vec<String>,
         observer: &mut dyn Observer,
     ) -> Result<RunReport, RunError> {
-        let Self { spec, plan, server, watched, listener, feed, warnings, .. } = self;
+        let Self { spec, trace, plan, server, watched, listener, feed, warnings, .. } = self;
         let awake = (plan.settings.precision == Precision::High).then(Awake::ask);
         let setup = RunSetup {
-            config: describe::config(&spec, &plan, command_line),
+            config: RunConfig { command_line, trace, ..describe::config(&spec, &plan) },
             environment: environment(awake.as_ref()),
             started: TraceTime(clock::realtime_ns()),
             workers: plan.settings.workers,
