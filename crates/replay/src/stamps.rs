@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use hashbrown::HashMap;
+use ldplayer_core::RunTime;
 
 use crate::slab::Slot;
 
@@ -22,13 +23,13 @@ struct Numbered {
     next: u32,
     /// A send failed, and the kernel may have counted it: numbers tell nothing any more.
     is_lost: bool,
-    /// Numbers, slots and rows of the trace, in the order of the numbers.
-    waiting: VecDeque<(u32, Slot, u64)>,
+    /// Numbers, slots and when the kernel took what is in them, in the order of the numbers.
+    waiting: VecDeque<(u32, Slot, RunTime)>,
 }
 
 impl Stamps {
-    /// The kernel took the query in `slot`, of this row of the trace, on a socket.
-    pub fn note(&mut self, socket: u32, slot: Slot, index: u64) {
+    /// The kernel took the query in `slot` on a socket. By the time, a query that has the slot later is told from it.
+    pub fn note(&mut self, socket: u32, slot: Slot, submitted: RunTime) {
         let numbered = self.sockets.entry(socket).or_default();
         if numbered.is_lost {
             return;
@@ -36,7 +37,7 @@ impl Stamps {
         if numbered.waiting.len() == WAITING {
             numbered.waiting.pop_front();
         }
-        numbered.waiting.push_back((numbered.next, slot, index));
+        numbered.waiting.push_back((numbered.next, slot, submitted));
         numbered.next = numbered.next.wrapping_add(1);
     }
 
@@ -47,14 +48,14 @@ impl Stamps {
         numbered.waiting = VecDeque::new();
     }
 
-    /// Slot and row of the datagram with a number, which is asked for once.
-    pub fn take(&mut self, socket: u32, number: u32) -> Option<(Slot, u64)> {
+    /// The slot of the datagram with a number and when the kernel took it, which is asked for once.
+    pub fn take(&mut self, socket: u32, number: u32) -> Option<(Slot, RunTime)> {
         let waiting = &mut self.sockets.get_mut(&socket)?.waiting;
         let first = waiting.front()?.0;
-        let (_, slot, index) = *waiting.get(number.wrapping_sub(first) as usize)?;
+        let (_, slot, submitted) = *waiting.get(number.wrapping_sub(first) as usize)?;
         // Stamps come in order: those before this one do not come any more.
         waiting.drain(..=number.wrapping_sub(first) as usize);
-        Some((slot, index))
+        Some((slot, submitted))
     }
 }
 
@@ -66,21 +67,21 @@ mod tests {
     fn numbers_find_their_datagrams_also_around_the_end() {
         let mut stamps = Stamps::default();
         stamps.sockets.entry(3).or_default().next = u32::MAX;
-        (0..4).for_each(|at| stamps.note(3, at, u64::from(at) + 10));
-        assert_eq!(stamps.take(3, u32::MAX), Some((0, 10)));
-        assert_eq!(stamps.take(3, 1), Some((2, 12)), "the stamp of 0 was left out");
+        (0..4).for_each(|at| stamps.note(3, at, RunTime(i64::from(at) + 10)));
+        assert_eq!(stamps.take(3, u32::MAX), Some((0, RunTime(10))));
+        assert_eq!(stamps.take(3, 1), Some((2, RunTime(12))), "the stamp of 0 was left out");
         assert_eq!((stamps.take(3, 0), stamps.take(3, 9), stamps.take(4, 0)), (None, None, None));
-        assert_eq!(stamps.take(3, 2), Some((3, 13)));
+        assert_eq!(stamps.take(3, 2), Some((3, RunTime(13))));
     }
 
     #[test]
     fn what_waits_is_bounded_and_a_failed_send_ends_it() {
         let mut stamps = Stamps::default();
-        (0..WAITING as u32 + 5).for_each(|at| stamps.note(0, at, 0));
+        (0..WAITING as u32 + 5).for_each(|at| stamps.note(0, at, RunTime(0)));
         assert_eq!((stamps.sockets[&0].waiting.len(), stamps.take(0, 4)), (WAITING, None));
-        assert_eq!(stamps.take(0, 5), Some((5, 0)));
+        assert_eq!(stamps.take(0, 5), Some((5, RunTime(0))));
         stamps.lose(0);
-        stamps.note(0, 1, 0);
+        stamps.note(0, 1, RunTime(0));
         assert_eq!(stamps.take(0, WAITING as u32 + 5), None);
     }
 }

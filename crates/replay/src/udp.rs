@@ -151,15 +151,16 @@ impl Udp {
     pub fn handle_sent(&mut self, slot: Slot, at: RunTime, port: u16) {
         self.submit(slot, at, port);
         if let (Some(stamps), Some(pending)) = (&mut self.stamps, self.slab.get(slot)) {
-            stamps.note(pending.socket.index(), slot, pending.index);
+            stamps.note(pending.socket.index(), slot, pending.submitted);
         }
     }
 
     /// The kernel handed the datagram with a `number` among those of its socket to the device at `at`.
     pub fn handle_stamp(&mut self, socket: SocketKey, number: u32, at: RunTime) {
         let found = self.stamps.as_mut().and_then(|stamps| stamps.take(socket.index(), number));
-        let Some((slot, index)) = found else { return };
-        if let Some(pending) = self.slab.get_mut(slot).filter(|pending| pending.index == index) {
+        let Some((slot, submitted)) = found else { return };
+        // The query may have ended, and another one have the slot: a copy of it with the same row, for example.
+        if let Some(pending) = self.slab.get_mut(slot).filter(|pending| pending.submitted == submitted) {
             // The two stamps are of two clocks, which may differ by some nanoseconds.
             pending.sent = Some(at.max(pending.submitted));
         }
@@ -495,6 +496,22 @@ mod tests {
         assert_eq!((row.submitted, row.answered), (Some(RunTime(10)), Some(RunTime(25))));
         assert_eq!((row.client.to_string().as_str(), row.client_port), ("192.0.2.1", 4_000));
         assert_eq!((udp.outstanding(), udp.poll_timeout()), (0, None));
+    }
+
+    #[test]
+    fn a_send_stamp_of_an_answered_query_is_not_that_of_a_copy_in_its_slot() {
+        let mut udp = machine().with_send_stamps();
+        let first = send(&mut udp, 7, 10);
+        arrive(&mut udp, &response(&first, 0), 25);
+        let copy = send(&mut udp, 7, 30);
+        udp.handle_stamp(SHARED, 0, RunTime(11));
+        arrive(&mut udp, &response(&copy, 0), 45);
+        let sent: Vec<_> = udp.outcomes().drain(..).map(|row| (row.index, row.submitted, row.sent)).collect();
+        assert_eq!(sent, [(7, Some(RunTime(10)), None), (7, Some(RunTime(30)), None)]);
+        let stamped = send(&mut udp, 8, 50);
+        udp.handle_stamp(SHARED, 2, RunTime(51));
+        arrive(&mut udp, &response(&stamped, 0), 60);
+        assert_eq!(udp.outcomes()[0].sent, Some(RunTime(51)));
     }
 
     #[test]
