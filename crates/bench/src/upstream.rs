@@ -129,6 +129,7 @@ fn transaction(number: u64, response: &Response) -> Transaction {
         message.extend_from_slice(section);
     }
     Transaction {
+        index: 0,
         time: TraceTime(1_767_225_600_000_000_000 + number as i64 * 50_000),
         client: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1_024 + id % 60_000),
         server: SocketAddr::new(response.server.into(), 53),

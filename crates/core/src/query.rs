@@ -10,7 +10,7 @@ use crate::transport::Transport;
 /// One query with the moment at which it is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Row of the transaction in the trace, from 0.
+    /// Row of the transaction in the inputs, from 0; copies that rules make share one.
     pub index: u64,
     /// When it shall be sent, counted from the start of the run.
     pub due: RunTime,

@@ -12,6 +12,9 @@ use crate::transport::Transport;
 /// Messages are in wire format without a length prefix. They share the reader's buffers, so cloning one is cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
+    /// Its row in the inputs, from 0, by which a query of a run is found there again: whoever reads a trace to replay it numbers
+    /// the rows, and what changes them keeps the numbers. 0 where nobody has.
+    pub index: u64,
     /// When the query was seen; when the response was, if the query was not.
     pub time: TraceTime,
     /// Address and port of the client.

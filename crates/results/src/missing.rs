@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::statistics::Statistics;
 
@@ -14,6 +18,8 @@ use crate::store::RunDir;
 
 /// Shards that are named one by one in a warning.
 const NAMED: usize = 8;
+/// Rows of a trace up to which those with a row here are counted: a bit of memory for each.
+const COUNTED: u64 = 1 << 30;
 
 /// The rows of a shard.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,7 +42,8 @@ pub fn warning(dir: &RunDir) -> Result<Warning, ResultsError> {
         shards.entry(shard_of(path)).or_default().add(path, &directory);
         newest = newest.max(greatest(&directory, "index").map(|index| index as u64));
     }
-    let text = describe(&shards, newest, parts.len());
+    let absent = newest.and_then(|newest| absent(&whole, newest));
+    let text = describe(&shards, absent, parts.len());
     Ok(Warning::new(
         "rows_missing",
         text,
@@ -62,7 +69,7 @@ impl Shard {
     }
 }
 
-fn describe(shards: &BTreeMap<String, Shard>, newest: Option<u64>, parts: usize) -> String {
+fn describe(shards: &BTreeMap<String, Shard>, absent: Option<(u64, u64)>, parts: usize) -> String {
     let rows: u64 = shards.values().map(|shard| shard.rows).sum();
     let until = |shard: &Shard| shard.last as f64 / 1e9;
     let mut text = match (shards.values().map(until).reduce(f64::min), shards.values().map(until).reduce(f64::max)) {
@@ -75,8 +82,8 @@ fn describe(shards: &BTreeMap<String, Shard>, newest: Option<u64>, parts: usize)
         }
         _ => "no row is there".to_owned(),
     };
-    if let Some(newest) = newest.filter(|&newest| newest >= rows) {
-        text += &format!("; up to {} of the first {} rows of the trace have none", newest + 1 - rows, newest + 1);
+    if let Some((absent, of)) = absent.filter(|&(absent, _)| absent > 0) {
+        text += &format!("; {absent} of the first {of} rows of the trace have none: not saved, or not sent at all");
     }
     for (file, missing) in shards.values().flat_map(|shard| &shard.gaps).take(NAMED) {
         text += &format!("; {missing} rows before {file} are lost");
@@ -85,6 +92,33 @@ fn describe(shards: &BTreeMap<String, Shard>, newest: Option<u64>, parts: usize)
         text += &format!("; {parts} files were not finished");
     }
     text
+}
+
+/// How many rows of the trace up to the newest one that is known have no row in these files, and how many they are. Rules leave
+/// rows of the trace out and copy others, so that only a count of the different ones tells.
+fn absent(files: &[PathBuf], newest: u64) -> Option<(u64, u64)> {
+    if newest >= COUNTED {
+        return None;
+    }
+    let mut seen = vec![0_u64; newest as usize / 64 + 1];
+    files.iter().try_for_each(|path| mark(path, &mut seen))?;
+    let present: u64 = seen.iter().map(|word| u64::from(word.count_ones())).sum();
+    Some((newest + 1 - present.min(newest + 1), newest + 1))
+}
+
+/// Marks the rows of the trace that a file has a row of; `None` where it cannot be read.
+fn mark(path: &Path, seen: &mut [u64]) -> Option<()> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).ok()?).ok()?;
+    let column = ProjectionMask::columns(builder.parquet_schema(), ["index"]);
+    for batch in builder.with_projection(column).build().ok()? {
+        let batch = batch.ok()?;
+        for index in batch.column(0).as_primitive_opt::<UInt64Type>()?.iter().flatten() {
+            if let Some(word) = usize::try_from(index / 64).ok().and_then(|at| seen.get_mut(at)) {
+                *word |= 1 << (index % 64);
+            }
+        }
+    }
+    Some(())
 }
 
 fn directory(path: &Path) -> Option<ParquetMetaData> {

@@ -316,6 +316,28 @@ fn rows_that_come_slowly_do_not_make_many_files() {
     assert_eq!(indices(&place.run()).len(), 199);
 }
 
+/// Rules copy rows of the trace and leave others out: how many rows there are does not tell how many are missing.
+#[test]
+fn rows_of_the_trace_that_have_none_are_counted_by_their_index() {
+    for (indices, said) in [
+        (vec![0, 1, 2, 3], None),
+        (vec![0, 0, 1, 1, 2, 2, 9], Some("; 6 of the first 10 rows of the trace have none")),
+        (vec![7, 5, 64, 0, 128, 5], Some("; 124 of the first 129 rows of the trace have none")),
+    ] {
+        let place = Place::new();
+        let mut recorder = recorder(&place.run());
+        recorder.record(0, &indices.iter().map(|&index| common::outcome(index, 0)).collect::<Vec<_>>()).unwrap();
+        recorder.tick(RunTime(3 * NS_PER_S)).unwrap();
+        drop(recorder);
+        let report = read_run(&place.run()).unwrap();
+        let missing = text_of(&report, "rows_missing");
+        match said {
+            Some(said) => assert!(missing.contains(said), "{missing}"),
+            None => assert!(!missing.contains("of the trace"), "{missing}"),
+        }
+    }
+}
+
 /// What a power cut can leave: the file of before, and as much of the next version as had reached the disk.
 #[test]
 fn a_power_cut_leaves_every_row_that_was_saved() {

@@ -24,6 +24,7 @@ fn transaction(row: u64) -> Transaction {
     parts.compose(&mut wire);
     let client = 0x0a00_0000 + (random >> 40) as u32 % 20_000;
     Transaction {
+        index: 0,
         time: TraceTime((row * 25_000 + random % 20_000) as i64),
         client: (std::net::Ipv4Addr::from_bits(client), random as u16).into(),
         server: "192.0.2.53:53".parse().unwrap_or_else(|_| unreachable!("a constant")),

@@ -307,6 +307,7 @@ mod tests {
     ) -> Transaction {
         let question = Some(Question { name, qtype: 28, qclass: 1 });
         Transaction {
+            index: 0,
             time: TraceTime(ms * 1_000_000),
             client: client.parse().unwrap(),
             server: "192.0.2.53:53".parse().unwrap(),

@@ -298,7 +298,7 @@ impl Waiting {
 
 fn transaction(seen: &Seen<'_>, client: SocketAddr, server: SocketAddr) -> Transaction {
     let Seen { time, transport, stream, .. } = *seen;
-    Transaction { time, client, server, transport, stream, query: None, response: None, response_delay: None }
+    Transaction { index: 0, time, client, server, transport, stream, query: None, response: None, response_delay: None }
 }
 
 fn size(transaction: &Transaction) -> usize {

@@ -56,6 +56,7 @@ fn transactions(rows: &[Row]) -> Vec<Transaction> {
         time += gap;
         let (client_end, server) = ends(client, tcp);
         Transaction {
+            index: 0,
             time: TraceTime(time),
             client: client_end,
             server,

@@ -145,6 +145,7 @@ impl Generator {
         let query = self.composer.compose(&columns, bits as u16);
         let port = 1_024 + (random(5) % (65_536 - 1_024)) as u16;
         Some(Transaction {
+            index: 0,
             time: self.start + elapsed,
             client: SocketAddr::new(client.address, port),
             server: SocketAddr::new(unknown_server(client.address), DNS_PORT),

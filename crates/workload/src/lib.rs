@@ -18,6 +18,7 @@
 //! - Draws that depend on the order of the trace (shares of rules, classes of clients, random gaps) are made **before** queries
 //!   are split over workers and hosts: each host reads the whole trace and leaves out what is not its own. Behind the split they
 //!   would be others; the tests in `tests/feed.rs` show both.
+//! - The index of a query is its row in the inputs, whatever rules do: what they drop leaves a gap, copies share a row.
 //! - Memory does not grow with the trace. It grows with clients: eight octets for each client of a share `per = "client"` or of
 //!   classes. Rules that move transactions in time hold back 128 k of them at most.
 //! - Nothing here sends, waits or looks at a clock.
@@ -58,6 +59,7 @@ mod classes;
 mod feed;
 pub mod generate;
 pub mod mutate;
+mod numbered;
 mod open;
 mod plan;
 mod recorded;

@@ -180,7 +180,8 @@ impl Mutator {
         let (response, response_delay) =
             if is_other_question { (None, None) } else { (row.response, row.response_delay) };
         let time = TraceTime(time);
-        let changed = Transaction { time, client, server, transport, stream, query, response, response_delay };
+        let index = row.index;
+        let changed = Transaction { index, time, client, server, transport, stream, query, response, response_delay };
         self.give(changed, copies, out);
     }
 

@@ -7,6 +7,7 @@ use ldplayer_trace::{Input, OpenOptions, Source, TraceError, open};
 use serde::{Deserialize, Serialize};
 
 use crate::mutate::{Overlay, OverlayError, Rules};
+use crate::numbered::Numbered;
 use crate::spec::BadSpec;
 
 /// Why there is nothing to work on.
@@ -126,16 +127,17 @@ fn parse(rules: &RulesFile) -> Result<Rules, WorkloadError> {
     Rules::parse(&rules.text()?).map_err(|source| WorkloadError::Rules { path: rules.file.clone(), source })
 }
 
-/// The inputs, or, where the rules have a `[population]`, slices of them laid upon each other.
+/// The inputs with their rows numbered, or, where the rules have a `[population]`, slices of them laid upon each other.
 ///
 /// # Errors
 /// An input cannot be opened; or slices are wanted of what is too short or can be read only once.
 pub fn open_source(inputs: &[Input], options: &OpenOptions, rules: &Rules) -> Result<Box<dyn Source>, WorkloadError> {
-    let Some(population) = rules.population else { return Ok(open(inputs, options)?) };
+    let reopen = || Ok(Box::new(Numbered::new(open(inputs, options)?)) as Box<dyn Source>);
+    let Some(population) = rules.population else { return Ok(reopen()?) };
     if !inputs.iter().all(|input| matches!(input, Input::File(_))) {
         return Err(WorkloadError::ReadOnce);
     }
-    let overlay = Overlay::open(&|| open(inputs, options), population);
+    let overlay = Overlay::open(&reopen, population);
     let overlay = overlay.map_err(|source| WorkloadError::Population { inputs: names(inputs), source })?;
     Ok(Box::new(overlay))
 }

@@ -26,7 +26,6 @@ pub struct PlanOptions {
 pub struct Planner {
     options: PlanOptions,
     first: Option<TraceTime>,
-    rows: u64,
     schedule: Schedule,
     finished: bool,
 }
@@ -34,14 +33,12 @@ pub struct Planner {
 impl Planner {
     /// A planner at the start of a trace; random gaps come from `seed`.
     pub fn new(options: PlanOptions, seed: u64) -> Self {
-        Self { options, first: None, rows: 0, schedule: Schedule::new(options.timing, seed), finished: false }
+        Self { options, first: None, schedule: Schedule::new(options.timing, seed), finished: false }
     }
 
     /// The query of a transaction, whose message is taken out of it; `None` when it has none, or lies outside the part to
     /// be planned.
     pub fn plan(&mut self, transaction: &mut Transaction) -> Option<Query> {
-        let index = self.rows;
-        self.rows += 1;
         let wire = transaction.query.take()?;
         let first = *self.first.get_or_insert(transaction.time);
         let elapsed = transaction.time - first;
@@ -52,7 +49,7 @@ impl Planner {
             return None;
         }
         let due = self.schedule.next(elapsed - self.options.start);
-        Some(self.query(index, due, transaction, wire))
+        Some(self.query(due, transaction, wire))
     }
 
     /// Whether all that follows lies behind the part to be planned.
@@ -65,9 +62,9 @@ impl Planner {
         self.first
     }
 
-    fn query(&self, index: u64, due: RunTime, transaction: &Transaction, wire: Bytes) -> Query {
+    fn query(&self, due: RunTime, transaction: &Transaction, wire: Bytes) -> Query {
         Query {
-            index,
+            index: transaction.index,
             due,
             client: transaction.client.ip(),
             client_port: transaction.client.port(),
@@ -85,6 +82,7 @@ mod tests {
 
     fn transaction(time: i64) -> Transaction {
         Transaction {
+            index: 0,
             time: TraceTime(time),
             client: "192.0.2.1:1024".parse().unwrap(),
             server: "192.0.2.2:53".parse().unwrap(),
@@ -102,7 +100,8 @@ mod tests {
 
     fn dues(options: PlanOptions, times: &[i64]) -> Vec<(u64, i64)> {
         let mut planner = Planner::new(options, 1);
-        let planned = times.iter().filter_map(|&time| planner.plan(&mut transaction(time)));
+        let planned =
+            (0..).zip(times).filter_map(|(index, &time)| planner.plan(&mut Transaction { index, ..transaction(time) }));
         planned.map(|query| (query.index, query.due.0)).collect()
     }
 
@@ -132,10 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn a_response_alone_plans_nothing_but_keeps_its_row() {
+    fn a_response_alone_plans_nothing() {
         let mut planner = Planner::new(options(Timing::ORIGINAL), 1);
         assert_eq!(planner.plan(&mut Transaction { query: None, ..transaction(0) }), None);
-        assert_eq!(planner.plan(&mut transaction(9)).unwrap().index, 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The queries of a run out of a real capture: what they become does not depend on who sends them, and recorded answers are counted.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::shard::shard;
@@ -101,4 +102,34 @@ fn a_trace_of_queries_alone_has_no_recorded_answers() {
     let options = FeedOptions { inputs, open, rules: Vec::new(), plan, classes: Vec::new(), seed: 1 };
     let (planned, feed) = queries(&options);
     assert_eq!((planned.len(), feed.recorded()), (2, None));
+}
+
+/// What rules leave of a trace joins with the trace by `index`: the message is that of the row, once for each copy.
+#[test]
+fn the_index_of_a_query_is_its_row_in_the_inputs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path(), Timing::ORIGINAL);
+    let (mut source, mut rows) = (open(&options.inputs, &options.open).unwrap(), Vec::new());
+    while source.read(&mut rows).unwrap() {}
+    let dropped = "[[rule]]\nshare = '40 %'\ndrop = true\n";
+    let copied = "[[rule]]\nshare = '10 %'\nduplicate = 1\ngap = '2s'\n";
+    let moved = "[[rule]]\ntime-jitter = '1s'\n";
+    let laid = "[population]\ntimes = 2\nslice = '10s'\n";
+    for (text, gaps, copies, in_order) in [
+        ("", false, false, true),
+        (dropped, true, false, true),
+        (copied, false, true, false),
+        (moved, false, false, false),
+        (laid, true, false, false),
+        (&[laid, dropped, copied, moved].concat(), true, true, false),
+    ] {
+        std::fs::write(folder.path().join("rules.toml"), text).unwrap();
+        options.rules = vec![folder.path().join("rules.toml").into()];
+        let planned = queries(&options).0;
+        assert!(planned.iter().all(|query| rows[query.index as usize].query.as_ref() == Some(&query.wire)), "{text}");
+        let different: HashSet<u64> = planned.iter().map(|query| query.index).collect();
+        let asked = rows.iter().filter(|row| row.query.is_some()).count();
+        assert_eq!((different.len() < asked, different.len() < planned.len()), (gaps, copies), "{text}");
+        assert_eq!(planned.is_sorted_by_key(|query| query.index), in_order, "{text}");
+    }
 }

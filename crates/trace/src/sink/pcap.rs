@@ -351,6 +351,7 @@ mod tests {
             false => ("192.0.2.1:1024", "198.51.100.53:53"),
         };
         Transaction {
+            index: 0,
             time: TraceTime(time),
             client: client.parse().unwrap(),
             server: server.parse().unwrap(),

@@ -33,6 +33,7 @@ impl LineParser for Queries {
         let time = TraceTime(self.read * GAP);
         self.read += 1;
         Ok(Some(Transaction {
+            index: 0,
             time,
             client: SocketAddr::new(CLIENT, 0),
             server: SocketAddr::new(unknown_server(CLIENT), DNS_PORT),

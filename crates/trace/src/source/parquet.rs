@@ -376,6 +376,7 @@ impl Rows {
             None => self.build_query(at, response.as_ref())?,
         };
         Ok(Transaction {
+            index: 0,
             time,
             client: SocketAddr::new(client, port(&self.src_port, at, 0)?),
             server: SocketAddr::new(server, port(&self.dst_port, at, DNS_PORT)?),
@@ -686,6 +687,7 @@ mod tests {
     fn transaction(time: TraceTime, name: &[u8], qtype: u16, flags: u16, edns: Option<(u16, bool)>) -> Transaction {
         let columns = Columns { question: Some(Question { name, qtype, qclass: 1 }), flags, edns };
         Transaction {
+            index: 0,
             time,
             client: "192.0.2.1:1024".parse().unwrap(),
             server: "192.0.2.2:53".parse().unwrap(),
@@ -711,6 +713,7 @@ mod tests {
             let columns = Columns { question, flags: bits & 0x7ff0, edns };
             let plain = |address: SocketAddr| SocketAddr::new(address.ip(), address.port());
             Transaction {
+                index: 0,
                 time: TraceTime(time),
                 client: plain(ends.0),
                 server: plain(ends.1),

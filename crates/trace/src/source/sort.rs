@@ -197,6 +197,7 @@ mod tests {
 
     fn row(time: i64) -> Transaction {
         Transaction {
+            index: 0,
             time: TraceTime(time),
             client: "192.0.2.1:1".parse().unwrap(),
             server: "192.0.2.2:53".parse().unwrap(),

@@ -142,6 +142,7 @@ impl Rows {
         let query = self.composer.compose(&columns, self.rows as u16);
         self.rows += 1;
         Ok(Transaction {
+            index: 0,
             time,
             client: SocketAddr::new(client, fields.port(Column::SrcPort, 0)?),
             server: SocketAddr::new(server, fields.port(Column::DstPort, DNS_PORT)?),

@@ -153,6 +153,7 @@ impl Work<'_> {
     pub fn so_far(&self) -> Transaction {
         let query = self.editor.current().map(bytes::Bytes::copy_from_slice).or_else(|| self.row.query.clone());
         Transaction {
+            index: self.row.index,
             time: ldplayer_core::TraceTime(self.time),
             client: self.client,
             server: self.server,

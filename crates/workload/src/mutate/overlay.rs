@@ -182,6 +182,7 @@ mod tests {
     impl Source for Made {
         fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
             let row = |number: i64| Transaction {
+                index: 0,
                 time: TraceTime(5_000_000_000 + number * 100_000_000),
                 client: ([if number % 10 < 9 { 192 } else { 10 }, 0, 2, (number % 10) as u8], 99).into(),
                 server: "198.51.100.1:53".parse().unwrap(),

@@ -26,6 +26,7 @@ fn row(number: u64) -> Transaction {
     let mut response = wire.clone();
     response[2] |= 0x80;
     Transaction {
+        index: number,
         time: TraceTime(number as i64 * SECOND / 10),
         client: ([192, 0, 2, (number % 50) as u8], 1024 + number as u16).into(),
         server: "198.51.100.53:53".parse().unwrap(),
@@ -275,4 +276,19 @@ proptest! {
         }
         prop_assert_eq!(out.len(), 2);
     }
+}
+
+#[test]
+fn a_transaction_keeps_its_row_whatever_becomes_of_it() {
+    let found = run(
+        "[[rule]]\nwhere = 'do'\nshare = '50 %'\ndrop = true\n\n[[rule]]\nduplicate = 2\ngap = '3s'\n\n[[rule]]\ntime-jitter = '2s'\n",
+        200,
+    );
+    assert!(!found.is_sorted_by_key(|row| row.index), "rules put them in another order");
+    let mut times: HashMap<u64, u32> = HashMap::new();
+    for row in &found {
+        assert_eq!(row.client, self::row(row.index).client);
+        *times.entry(row.index).or_default() += 1;
+    }
+    assert!(times.len() < 200 && times.values().all(|&times| times == 3), "{} rows", times.len());
 }

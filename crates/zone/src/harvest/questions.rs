@@ -79,6 +79,7 @@ mod tests {
             QueryParts { id: 1, flags, name: &name(text), qtype, qclass, edns: None }.compose(&mut wire);
             let ends = ("192.0.2.1:1".parse().unwrap(), "192.0.2.2:53".parse().unwrap());
             questions.take(&Transaction {
+                index: 0,
                 time: Default::default(),
                 client: ends.0,
                 server: ends.1,

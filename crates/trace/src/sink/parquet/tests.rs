@@ -45,6 +45,7 @@ fn row(number: u64) -> Transaction {
         _ => Ipv4Addr::from_bits(random as u32 % 70_000).into(),
     };
     Transaction {
+        index: 0,
         time: TraceTime(1_000 * number as i64),
         client: (address, random as u16).into(),
         server: ([192, 0, 2, (number % 2) as u8], 53).into(),

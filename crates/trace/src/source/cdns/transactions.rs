@@ -170,7 +170,7 @@ impl Transactions {
         }
         self.lost.add(losses);
         let Ends { client, server, transport } = ends;
-        Ok(Transaction { time, client, server, transport, stream: None, query, response, response_delay })
+        Ok(Transaction { index: 0, time, client, server, transport, stream: None, query, response, response_delay })
     }
 
     /// A message that the writer of the file could not read, if its octets were kept: it was really sent.
@@ -191,6 +191,7 @@ impl Transactions {
         let time = self.time(block, offset).ok_or(Refused::Damaged(Flaw::BadTime))?;
         self.lost.add(losses);
         let mut row = Transaction {
+            index: 0,
             time,
             client,
             server,

@@ -14,6 +14,7 @@ fn row() -> Transaction {
     response[2] |= 0x80;
     response[3] |= 3;
     Transaction {
+        index: 0,
         time: TraceTime(90_000_000_000),
         client: "192.0.2.7:4000".parse().unwrap(),
         server: "[2001:db8::53]:53".parse().unwrap(),
