@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use ldplayer_core::damage::Flaw;
 use ldplayer_core::shard::shard;
 use ldplayer_core::{Message, Query, Transport};
 use ldplayer_trace::{Input, OpenOptions, open};
@@ -131,5 +132,28 @@ fn the_index_of_a_query_is_its_row_in_the_inputs() {
         let asked = rows.iter().filter(|row| row.query.is_some()).count();
         assert_eq!((different.len() < asked, different.len() < planned.len()), (gaps, copies), "{text}");
         assert_eq!(planned.is_sorted_by_key(|query| query.index), in_order, "{text}");
+    }
+}
+
+/// A run that stops early has read the layers to different places, and what ends a trace is behind all of them.
+#[test]
+fn damage_of_a_trace_in_slices_is_in_the_accounts_wherever_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.tsv");
+    for damaged in [None, Some(15), Some(39)] {
+        let line = |second: u32| match damaged == Some(second) {
+            true => format!("{second}\tnobody\texample.\tA\n"),
+            false => format!("{second}\t192.0.2.1\texample.\tA\n"),
+        };
+        let lines: String = (0..42).map(line).collect();
+        std::fs::write(&trace, format!("time\tsrc\tqname\tqtype\n{lines}")).unwrap();
+        let mut options = options(folder.path(), Timing::ORIGINAL);
+        std::fs::write(folder.path().join("rules.toml"), "[population]\ntimes = 2\nslice = '10s'\n").unwrap();
+        options.inputs = vec![Input::File(trace.clone())];
+        options.plan.stop = Some(7_000_000_000);
+        let (planned, feed) = queries(&options);
+        assert!(!planned.is_empty());
+        assert_eq!(feed.tally().damage_count(Flaw::BadAddress), u64::from(damaged.is_some()), "{damaged:?}");
+        assert_eq!((feed.tally().is_whole(), feed.tally().inputs.len()), (damaged.is_none(), 1));
     }
 }

@@ -42,6 +42,8 @@ pub struct Overlay {
     layers: Vec<Layer>,
     numbers: Numbers,
     population: Population,
+    /// The accounts of the whole trace: layers leave it when their last slice is over, each at a place of its own.
+    tally: Tally,
 }
 
 /// A reader of every n-th slice.
@@ -70,10 +72,12 @@ impl Overlay {
     /// # Errors
     /// When it cannot be read or is too short.
     pub fn open(reopen: Reopen<'_>, population: Population) -> Result<Self, OverlayError> {
-        let (first, last) = span(&mut *reopen()?)?;
+        let mut whole = reopen()?;
+        let (first, last) = span(&mut *whole)?;
+        let tally = whole.tally().clone();
         let times = i64::from(population.times);
-        let whole = (last - first) / population.slice;
-        let used = whole - whole % times;
+        let slices = (last - first) / population.slice;
+        let used = slices - slices % times;
         if used == 0 {
             return Err(OverlayError::Short {
                 span_s: (last - first) as f64 / 1e9,
@@ -87,7 +91,7 @@ impl Overlay {
             Ok(Layer { source: reopen()?, number, place, incoming, waiting, ended: false })
         });
         let layers = layers.collect::<Result<_, TraceError>>()?;
-        Ok(Self { layers, numbers: Numbers::new(population.pools), population })
+        Ok(Self { layers, numbers: Numbers::new(population.pools), population, tally })
     }
 
     /// Gives the clients of all layers but the first addresses of their own, and those that have one of the pool already.
@@ -166,7 +170,7 @@ impl Source for Overlay {
     }
 
     fn tally(&self) -> &Tally {
-        self.layers[0].source.tally()
+        &self.tally
     }
 }
 
