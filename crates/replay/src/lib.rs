@@ -35,7 +35,6 @@
 //!
 //! - The time of an answer over TCP is that of the last segment in its read: answers that the kernel puts together before
 //!   they are read have one time.
-//! - A client has one session cache for all its servers, so a ticket of one may be shown to another, which refuses it.
 //! - A reader that waits for input when a run is interrupted is left behind until that input comes or the process ends.
 //! - Only Linux, as `ldplayer_net` is.
 //!

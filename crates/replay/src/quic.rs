@@ -309,7 +309,7 @@ impl Quic {
     fn begin(&self, at: Slot) {
         let Some(connection) = self.table.connection(at) else { return };
         if let Some(tls) = tls_of(&self.doq, &self.doh3, connection.transport) {
-            tls.begin(connection.client, self.table.policy(connection.class).resumption);
+            tls.begin(connection.key(), self.table.policy(connection.class).resumption);
         }
     }
 
@@ -372,11 +372,10 @@ impl Machine for Quic {
     }
 
     fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, route: &Route) -> Result<Slot, Reason> {
-        let Key { client, transport, .. } = key;
         let instant = self.instant(now);
-        let tls = tls_of(&self.doq, &self.doh3, transport).ok_or(Reason::Transport)?;
+        let tls = tls_of(&self.doq, &self.doh3, key.transport).ok_or(Reason::Transport)?;
         let Policy { resumption, early_data, .. } = *self.table.policy(class);
-        let opened = tls.connect(&mut self.endpoint, instant, client, route.server, resumption);
+        let opened = tls.connect(&mut self.endpoint, instant, key, route.server, resumption);
         let (handle, session, initial) = opened.map_err(|_| Reason::SendError)?;
         let own = Own {
             may_be_early: early_data,
@@ -391,7 +390,7 @@ impl Machine for Quic {
             initial,
             handle,
             session: Box::new(session),
-            http3: (transport == Transport::Doh3).then(Box::default),
+            http3: (key.transport == Transport::Doh3).then(Box::default),
         };
         let at = self.table.open(now, key, class, route.source, own);
         if self.by_handle.len() <= handle.0 {

@@ -1,18 +1,16 @@
 //! Connections whose stream is inside TLS: handshakes, records in and out.
 
-use std::net::IpAddr;
-
 use ldplayer_core::{Reason, RunTime, Transport};
 
 use super::Connections;
 use super::connection::Connection;
 use super::tls::{self, Handshake};
 use crate::slab::Slot;
-use crate::table::{End, Machine, State};
+use crate::table::{End, Key, Machine, State};
 
 impl Connections {
     pub(super) fn start_tls(&mut self, at: Slot, now: RunTime) {
-        let resuming_client = self.resuming_client(at);
+        let resuming_key = self.resuming_key(at);
         self.table.begin_handshake(at, now);
         let Some(connection) = self.table.connection(at) else { return };
         let transport = connection.transport;
@@ -24,7 +22,7 @@ impl Connections {
             (false, true) if transport == Transport::Dot => Handshake::Tls13Early,
             (false, _) => Handshake::Tls13,
         };
-        let session = self.tls_of(transport).and_then(|tls| tls.start(resuming_client, server, now, handshake).ok());
+        let session = self.tls_of(transport).and_then(|tls| tls.start(resuming_key, server, now, handshake).ok());
         let Some(connection) = self.table.connection_mut(at) else { return };
         match session {
             Some(session) => {
@@ -35,21 +33,21 @@ impl Connections {
         }
     }
 
-    /// The client of a connection, where it remembers sessions to resume them.
-    fn resuming_client(&self, at: Slot) -> Option<IpAddr> {
+    /// The client and the server of a connection, where the client remembers sessions to resume them.
+    fn resuming_key(&self, at: Slot) -> Option<Key> {
         let connection = self.table.connection(at)?;
-        self.table.policy(connection.class).resumption.then_some(connection.client)
+        self.table.policy(connection.class).resumption.then(|| connection.key())
     }
 
     /// Takes TLS records: the handshake, and the content of the stream.
     pub(super) fn handle_records(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
-        let resuming_client = self.resuming_client(at);
+        let resuming_key = self.resuming_key(at);
         let Some(connection) = self.table.connection(at) else { return };
         let number = connection.number;
         if let Some(tls) = self.tls_of(connection.transport) {
-            tls.set_client(resuming_client);
+            tls.set_key(resuming_key);
         }
         let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(session) = &mut connection.own.tls else { return };

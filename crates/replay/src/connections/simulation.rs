@@ -61,6 +61,8 @@ pub struct Network {
     pub machine: Connections,
     pub now: i64,
     pub accept: Accept,
+    /// Where the queries go that come next.
+    pub route: Route,
     /// Octets that the kernel takes at once.
     pub room: usize,
     /// How long it takes to have room again.
@@ -148,6 +150,7 @@ impl Network {
             machine: Connections::new(config, None),
             now: 0,
             accept: Accept::Yes,
+            route: route(),
             room: usize::MAX,
             pause: 1,
             seen: Vec::new(),
@@ -239,7 +242,7 @@ impl Network {
     fn happen(&mut self, event: Event) {
         let now = RunTime(self.now);
         match event {
-            Event::Query(query) => self.machine.handle_query(now, query, route()),
+            Event::Query(query) => self.machine.handle_query(now, query, self.route),
             Event::Up(at, number) if self.is_up(at, number) => self.machine.handle_opened(at, now, 4_000),
             Event::Refused(at, number) if self.is_up(at, number) => {
                 self.machine.handle_failed(at, Reason::ConnectionRefused);

@@ -191,3 +191,19 @@ fn an_idle_session_is_closed_with_a_word() {
     assert!(network.machine.take_close_notify(0).is_some_and(|words| words.len() > 5));
     assert_eq!(network.machine.connection_counts().closed_idle, 1);
 }
+
+#[test]
+fn a_ticket_is_shown_to_no_server_but_the_one_that_gave_it() {
+    // The server of the simulation has one set of keys for both addresses, and so would take any ticket.
+    let mut network = network(&settings());
+    let mut resumed = Vec::new();
+    for (number, port) in [853, 854, 853, 854].into_iter().enumerate() {
+        network.route.server.set_port(port);
+        let rows = network.replay([dot_query(number as u64, 1, network.now + 100)]);
+        assert_eq!((rows.len(), rows[0].status, rows[0].server.port()), (1, Status::Answered, port));
+        resumed.push(rows[0].resumed);
+        network.pass(network.now + 10 * policy().idle_timeout);
+    }
+    assert_eq!(resumed, [false, false, true, true]);
+    assert_eq!(network.machine.connection_counts().opened, 4);
+}

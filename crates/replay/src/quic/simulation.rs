@@ -93,6 +93,8 @@ pub struct Network {
     pub now: i64,
     pub accept: Accept,
     pub faults: Faults,
+    /// The server that is there, and that the queries go to.
+    pub address: SocketAddr,
     /// Every message that reached the server, with its connection.
     pub seen: Vec<(u64, Vec<u8>)>,
     /// Datagrams that reached the server.
@@ -211,6 +213,7 @@ impl Network {
             now: 0,
             accept: Accept::Yes,
             faults: Faults::default(),
+            address: SERVER.parse().unwrap(),
             seen: Vec::new(),
             datagrams: 0,
             control: Vec::new(),
@@ -303,13 +306,12 @@ impl Network {
         match self.events.first_entry().filter(|entry| entry.key().0 <= self.now) {
             Some(entry) => match entry.remove() {
                 Happening::Query(query) => {
-                    let server = SERVER.parse().unwrap();
-                    let route = Route { socket: SocketKey::Own(0), source: None, server };
+                    let route = Route { socket: SocketKey::Own(0), source: None, server: self.address };
                     self.machine.handle_query(RunTime(self.now), query, route);
                 }
                 Happening::ToServer(octets) => self.serve(&octets),
                 Happening::ToClient(octets) => {
-                    let (peer, at) = (SERVER.parse().unwrap(), RunTime(self.now));
+                    let (peer, at) = (self.address, RunTime(self.now));
                     let arrival = Arrival { socket: SocketKey::Own(0), peer, local: None, at, octets: &octets };
                     self.machine.handle_datagram(&arrival);
                 }
@@ -352,7 +354,7 @@ impl Network {
     fn transmit(&mut self) {
         let now = RunTime(self.now);
         while let Some(outgoing) = self.machine.poll_transmit(now) {
-            assert_eq!(outgoing.server.to_string(), SERVER);
+            assert_eq!(outgoing.server, self.address);
             let octets = outgoing.octets.clone();
             self.machine.handle_sent(outgoing, now, 4_000);
             if self.accept == Accept::Closed {

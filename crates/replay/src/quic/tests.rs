@@ -444,3 +444,18 @@ fn an_interrupt_accounts_for_everything_and_the_end_tells_the_servers() {
     assert!(network.machine.poll_transmit(ldplayer_core::RunTime(network.now)).is_some());
     assert_eq!(network.machine.connection_counts().open, 1, "it is open at the end of the run");
 }
+
+#[test]
+fn a_ticket_is_shown_to_no_server_but_the_one_that_gave_it() {
+    let mut network = Network::honest(Policy { idle_timeout: 50 * MS, ..policy() });
+    let mut resumed = Vec::new();
+    for (number, port) in [853, 854, 853, 854].into_iter().enumerate() {
+        network.address.set_port(port);
+        let rows = network.replay([doq_query(number as u64, 1, network.now / MS + 100)]);
+        assert!(all_answered(&rows) && rows[0].server.port() == port, "{rows:?}");
+        resumed.push(rows[0].resumed);
+        network.pass(5_000 * MS);
+    }
+    assert_eq!(resumed, [false, false, true, true]);
+    assert_eq!(network.machine.connection_counts().opened, 4);
+}

@@ -1,7 +1,7 @@
 //! What the QUIC connections of all clients of a worker have in common: TLS inside QUIC, tickets, tokens, parameters.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -21,6 +21,7 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme, version};
 
 use crate::connections::TlsSettings;
 use crate::connections::tls::{Tickets, reason};
+use crate::table::Key;
 
 /// Octets of the ID that a client makes up for the server; it must have eight (RFC 9000 §7.2).
 const INITIAL_ID: usize = 8;
@@ -107,7 +108,7 @@ impl QuicTls {
         Ok(Self { config, tickets, tokens, checks, initial, name })
     }
 
-    /// A connection of `client` to `server`, and the ID to which its first packets go.
+    /// A connection of the client in `key` to its server, whose address is `server`, and the ID to which its first packets go.
     ///
     /// # Errors
     /// When the server's address or name allows none.
@@ -115,11 +116,11 @@ impl QuicTls {
         &self,
         endpoint: &mut Endpoint,
         now: Instant,
-        client: IpAddr,
+        key: Key,
         server: SocketAddr,
         resumption: bool,
     ) -> Result<(ConnectionHandle, Connection, u64), ConnectError> {
-        self.begin(client, resumption);
+        self.begin(key, resumption);
         let of_address;
         let name = match &self.name {
             Some(name) => name,
@@ -132,11 +133,12 @@ impl QuicTls {
         Ok((handle, connection, u64::from_be_bytes(*lock(&self.initial))))
     }
 
-    /// The calls into connections that follow are of this client, which keeps tickets for resumption or does not.
-    pub fn begin(&self, client: IpAddr, resumption: bool) {
-        let client = resumption.then_some(client);
-        self.tickets.set_client(client);
-        self.tokens.set_client(client);
+    /// The calls into connections that follow are for this client and server; the client keeps tickets for resumption or does
+    /// not.
+    pub fn begin(&self, key: Key, resumption: bool) {
+        let key = resumption.then_some(key);
+        self.tickets.set_key(key);
+        self.tokens.set_key(key);
         *lock(&self.checks.0) = Check::default();
     }
 
@@ -170,35 +172,35 @@ fn transport(uni_streams: u32) -> TransportConfig {
     transport
 }
 
-/// The address validation tokens of the clients (RFC 9000 §8.1.3), one each; no client uses another one's.
+/// The address validation tokens of the clients (RFC 9000 §8.1.3), one for each server; no client uses another one's.
 #[derive(Debug, Default)]
 struct Tokens(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    client: Option<IpAddr>,
-    tokens: HashMap<IpAddr, Bytes, foldhash::fast::FixedState>,
+    key: Option<Key>,
+    tokens: HashMap<Key, Bytes, foldhash::fast::FixedState>,
 }
 
 impl Tokens {
-    fn set_client(&self, client: Option<IpAddr>) {
-        lock(&self.0).client = client;
+    fn set_key(&self, key: Option<Key>) {
+        lock(&self.0).key = key;
     }
 }
 
-// A worker's clients have one server, so its name tells nothing that the client does not.
+// The key tells more than the server's name.
 impl TokenStore for Tokens {
     fn insert(&self, _: &str, token: Bytes) {
         let mut kept = lock(&self.0);
-        if let Some(client) = kept.client {
-            kept.tokens.insert(client, token);
+        if let Some(key) = kept.key {
+            kept.tokens.insert(key, token);
         }
     }
 
     fn take(&self, _: &str) -> Option<Bytes> {
         let mut kept = lock(&self.0);
-        let client = kept.client?;
-        kept.tokens.remove(&client)
+        let key = kept.key?;
+        kept.tokens.remove(&key)
     }
 }
 

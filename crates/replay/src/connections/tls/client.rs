@@ -1,7 +1,7 @@
 //! What the TLS sessions of all clients of a worker have in common: whom they trust, what they ask for.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use rustls::{ClientConfig, Error, SupportedProtocolVersion, version};
 use super::Tls;
 use super::tickets::Tickets;
 use super::trust::TlsTrust;
+use crate::table::Key;
 
 /// The protocol that clients of DNS over TLS offer (the registry of ALPN identifiers of RFC 7301).
 pub const ALPN_DOT: &[u8] = b"dot";
@@ -107,27 +108,27 @@ impl TlsClient {
         Ok(Self { configs: [tls12, tls13, early].map(Arc::new), tickets, name: settings.name.clone() })
     }
 
-    /// A session of `client` with `server`; `None` is a client that resumes no sessions.
+    /// A session with `server`, for which the tickets under `key` are used; with `None` no session is resumed.
     ///
     /// # Errors
     /// When the configuration allows no handshake.
     pub fn start(
         &self,
-        client: Option<IpAddr>,
+        key: Option<Key>,
         server: SocketAddr,
         now: RunTime,
         handshake: Handshake,
     ) -> Result<Tls, Error> {
-        self.set_client(client);
+        self.set_key(key);
         let name = self.name.clone().unwrap_or_else(|| ServerName::from(server.ip()));
         let mut session = Tls::start(&self.configs[handshake as usize], name, now)?;
         session.allow_early(self.tickets.early());
         Ok(session)
     }
 
-    /// The calls into sessions that follow are of this client; of `None` nothing is remembered.
-    pub fn set_client(&self, client: Option<IpAddr>) {
-        self.tickets.set_client(client);
+    /// The calls into sessions that follow are for this client and server; of `None` nothing is remembered.
+    pub fn set_key(&self, key: Option<Key>) {
+        self.tickets.set_key(key);
     }
 }
 

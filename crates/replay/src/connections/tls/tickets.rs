@@ -1,6 +1,5 @@
-//! Session tickets, kept for each client apart: no client ever uses another one's.
+//! Session tickets, kept for each client and server apart: no client ever uses another one's, nor shows one server those of another.
 
-use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
@@ -8,23 +7,25 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Tickets kept of one client at most; servers give two with each handshake (RFC 8446 §4.6.1 leaves it to them).
+use crate::table::Key;
+
+/// Tickets kept of one client for one server at most; servers give two with each handshake (RFC 8446 §4.6.1 leaves it to them).
 const TICKETS: usize = 2;
 
-/// The tickets of a worker's clients. Which client is meant is set before each call into a session: rustls asks for tickets
-/// by the server's name only.
+/// The tickets of a worker's clients. Whose are meant is set before each call into a session: rustls asks for tickets by the
+/// server's name only, which several servers may have.
 #[derive(Debug, Default)]
 pub struct Tickets(Mutex<Store>);
 
 #[derive(Debug, Default)]
 struct Store {
-    client: Option<IpAddr>,
+    key: Option<Key>,
     /// Octets of early data that the ticket taken last allows.
     early: u32,
-    kept: HashMap<IpAddr, Kept, foldhash::fast::FixedState>,
+    kept: HashMap<Key, Kept, foldhash::fast::FixedState>,
 }
 
-/// What one client knows of its server.
+/// What one client knows of one server.
 #[derive(Debug, Default)]
 struct Kept {
     group: Option<NamedGroup>,
@@ -33,9 +34,9 @@ struct Kept {
 }
 
 impl Tickets {
-    /// The calls that follow are of this client; of `None` nothing is remembered.
-    pub fn set_client(&self, client: Option<IpAddr>) {
-        self.store().client = client;
+    /// The calls that follow are for this client and server; of `None` nothing is remembered.
+    pub fn set_key(&self, key: Option<Key>) {
+        self.store().key = key;
     }
 
     /// Octets of early data that the ticket allows that was taken last.
@@ -50,12 +51,12 @@ impl Tickets {
 
     fn with<T>(&self, act: impl FnOnce(&mut Kept) -> T) -> Option<T> {
         let mut store = self.store();
-        let client = store.client?;
-        Some(act(store.kept.entry(client).or_default()))
+        let key = store.key?;
+        Some(act(store.kept.entry(key).or_default()))
     }
 }
 
-// A worker's clients have one server, so its name tells nothing that the client does not.
+// The key tells more than the server's name.
 impl ClientSessionStore for Tickets {
     fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
         self.with(|kept| kept.group = Some(group));
