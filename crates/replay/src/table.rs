@@ -202,6 +202,9 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.taken -= 1;
         self.requests.unlink(&mut connection.queue, slot);
+        if let Some(request) = self.requests.get_mut(slot) {
+            request.leave_connection();
+        }
     }
 
     /// Takes a request that is written off its connection. It keeps its ID or stream until it is released or requeued.

@@ -1,12 +1,13 @@
 //! The machine of DNS over QUIC against a server on a network with a clock of its own.
 
-use ldplayer_core::{Outcome, Reason, Status, Transport};
+use ldplayer_core::{Outcome, Reason, RunTime, Status, Transport};
 
 use super::simulation::{
     Accept, DELAY, Faults, MS, Network, Reply, TIMEOUT, answer, doq_query, framed, policy, server, settings, usual,
 };
 use super::{ALPN_DOQ, doq};
 use crate::connections::{TlsSettings, TlsTrust};
+use crate::route::{Route, SocketKey};
 use crate::table::{Machine, Policy};
 
 type MakeOctets = fn(&[u8]) -> Vec<u8>;
@@ -458,4 +459,24 @@ fn a_ticket_is_shown_to_no_server_but_the_one_that_gave_it() {
     }
     assert_eq!(resumed, [false, false, true, true]);
     assert_eq!(network.machine.connection_counts().opened, 4);
+}
+
+#[test]
+fn a_query_moved_to_another_connection_claims_no_handshake_of_the_first() {
+    // A server that admits no stream has done the handshake, and the query waits.
+    let mut network = Network::new(policy(), &settings(), server("server.pem", ALPN_DOQ, 0, false), |_, m| answer(m));
+    let route = Route { socket: SocketKey::Own(0), source: None, server: network.address };
+    network.machine.handle_query(RunTime(0), doq_query(0, 1, 0), route);
+    network.inject(Vec::new());
+    network.pass(3 * DELAY);
+    let row = |network: &Network, slot| network.machine.table.request(slot).unwrap().row.clone();
+    let slot = network.machine.table.connection(0).unwrap().first_queued().unwrap();
+    assert_eq!(row(&network, slot).handshake_ns, Some(2 * DELAY));
+    // The other connection never comes up.
+    network.accept = Accept::Never;
+    network.machine.move_queue(0, RunTime(network.now));
+    assert_eq!(network.machine.table.connection(1).unwrap().first_queued(), Some(slot));
+    assert_eq!(row(&network, slot).handshake_ns, None);
+    let rows = network.replay([]);
+    assert_eq!((rows.len(), rows[0].handshake_ns, rows[0].connect_ns), (1, None, None));
 }

@@ -204,11 +204,7 @@ pub trait Machine: Sized {
         request.rewind();
         table.connection_counts.resent += u64::from(is_resent && !request.row.resent);
         request.row.resent |= is_resent;
-        request.row.connect_ns = None;
-        request.row.handshake_ns = None;
-        request.row.early_data = false;
-        request.row.resumed = false;
-        request.is_opener = false;
+        request.leave_connection();
         self.assign(now, slot);
     }
 

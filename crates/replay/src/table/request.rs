@@ -86,6 +86,15 @@ impl<R: Default> Request<R> {
         self.own = R::default();
     }
 
+    /// Forgets what its row says of the connection that it leaves for another: that is not what its answer took.
+    pub fn leave_connection(&mut self) {
+        self.row.connect_ns = None;
+        self.row.handshake_ns = None;
+        self.row.early_data = false;
+        self.row.resumed = false;
+        self.is_opener = false;
+    }
+
     /// Its connection, and the ID or stream there, once it is written.
     pub fn written(&self) -> Option<(u64, u64)> {
         Some((self.row.connection?, self.id?))
