@@ -40,7 +40,8 @@ use crate::route::Route;
 use crate::slab::Slot;
 use crate::table::{self, Config, ConnectionTable, End, Key, Machine, Policy, Stage, State, Terms};
 
-/// Octets composed for one write, beyond which the next message has to wait for another.
+/// Octets on their way to the kernel at once, beyond which the next message waits for another write. With one message and the
+/// frames around it, this is what a connection keeps at most while the kernel has no room.
 const WRITE_AT_ONCE: usize = 64 << 10;
 
 /// One query on its way.
@@ -156,17 +157,20 @@ impl Connections {
         self.fail(at, reason, Status::NotSent);
     }
 
-    /// Appends to `out` what is to be written on a connection, in a call that begins at `now`.
+    /// Appends to `out` what is to be written on a connection, in a call that begins at `now`; nothing while the kernel has no
+    /// room.
     pub fn compose(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_called = false;
-        connection.own.is_blocked = false;
+        if connection.own.is_blocked {
+            return;
+        }
         let is_open = connection.is_open();
         out.append(&mut connection.take_output());
         if connection.own.tls.is_some() {
             self.compose_tls(at, now, out);
         } else if is_open {
-            self.compose_queue(at, now, out);
+            self.compose_queue(at, now, 0, out);
         }
         let Some(connection) = self.table.connection(at).filter(|connection| connection.is_open()) else { return };
         if connection.queued() > 0 {
@@ -174,11 +178,17 @@ impl Connections {
         }
     }
 
-    /// The kernel took all but the `rest` of what was composed, and will tell when it has room.
-    pub fn handle_blocked(&mut self, at: Slot, rest: &[u8]) {
+    /// The kernel took all but the `rest` of what was composed at `now`, and will tell when it has room. Queries that wait for
+    /// that have waited since.
+    pub fn handle_blocked(&mut self, at: Slot, now: RunTime, rest: &[u8]) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_blocked = true;
         connection.keep_output(rest);
+        let mut next = connection.first_queued();
+        while let Some(slot) = next {
+            self.table.submit(slot, now);
+            next = self.table.next(slot);
+        }
     }
 
     /// The kernel has room again.
@@ -251,12 +261,16 @@ impl Connections {
         self.settle(at, now);
     }
 
-    /// Appends queued queries, as many as one write takes.
-    fn compose_queue(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
+    /// Appends queued queries, as many as one write takes beside the octets that are `waiting`.
+    fn compose_queue(&mut self, at: Slot, now: RunTime, waiting: usize, out: &mut Vec<u8>) {
+        let room = WRITE_AT_ONCE.saturating_sub(waiting);
+        if out.len() >= room {
+            return;
+        }
         if let Some(http2) = self.table.connection_mut(at).and_then(|connection| connection.own.http2.as_mut()) {
             http2.take_output(out);
         }
-        while out.len() < WRITE_AT_ONCE {
+        while out.len() < room {
             let connection = self.table.connection(at).filter(|connection| connection.takes_messages());
             let Some(slot) = connection.and_then(|connection| connection.first_queued()) else { return };
             self.compose_one(at, slot, now, out);

@@ -152,8 +152,8 @@ impl Streams {
             let mut stream: &TcpStream = stream;
             match stream.write(&output) {
                 Ok(count) if count == output.len() => {}
-                Ok(count) => self.machine.handle_blocked(at, &output[count..]),
-                Err(error) if is_passing(&error) => self.machine.handle_blocked(at, &output),
+                Ok(count) => self.machine.handle_blocked(at, now, &output[count..]),
+                Err(error) if is_passing(&error) => self.machine.handle_blocked(at, now, &output),
                 Err(_) => self.read_the_last(at),
             }
         }

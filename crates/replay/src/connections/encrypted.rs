@@ -90,7 +90,7 @@ impl Connections {
         content.clear();
         let is_open = self.table.connection(at).is_some_and(Connection::is_open);
         if is_open {
-            self.compose_queue(at, now, &mut content);
+            self.compose_queue(at, now, out.len(), &mut content);
         } else {
             self.compose_early(at, now, &mut content);
         }

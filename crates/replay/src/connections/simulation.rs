@@ -360,7 +360,7 @@ impl Network {
             self.schedule(DELAY, Event::Arrives(number, out[..taken].to_vec()));
         }
         if taken < out.len() {
-            self.machine.handle_blocked(at, &out[taken..]);
+            self.machine.handle_blocked(at, RunTime(self.now), &out[taken..]);
             self.schedule(self.pause, Event::Writable(at, number));
         }
     }

@@ -6,10 +6,10 @@ use ldplayer_core::{Outcome, Reason, RunTime, Status};
 use proptest::prelude::*;
 
 use super::connection::Connection;
-use super::framing;
 use super::simulation::{
     Accept, DELAY, Network, Reply, TIMEOUT, accounts_hold, answer, config, framed, number, policy, route, tcp_query,
 };
+use super::{Action, Connections, WRITE_AT_ONCE, framing};
 use crate::slab::Slot;
 use crate::table::{Config, ConnectionCounts, Machine, Policy};
 
@@ -411,5 +411,54 @@ proptest! {
         });
         let rows = network.replay((0..3).map(|number| tcp_query(number, 1, 10 * number as i64)));
         accounts_hold(&network, &rows, 3);
+    }
+}
+
+#[test]
+fn a_blocked_connection_keeps_no_more_than_one_write_takes_and_is_not_asked_in_vain() {
+    let mut machine = Connections::new(config(Policy { pipeline: 10_000, ..policy() }), None);
+    (0..6_000).for_each(|number| machine.handle_query(RunTime(0), tcp_query(number, 1, 0), route()));
+    assert_eq!(machine.poll_action(), Some(Action::Open(0)));
+    machine.handle_opening(0, RunTime(0));
+    machine.handle_opened(0, RunTime(10), 4_000);
+    for time in 20..30 {
+        let mut out = Vec::new();
+        assert_eq!(machine.poll_action(), Some(Action::Write(0)));
+        machine.compose(0, RunTime(time), &mut out);
+        assert!((WRITE_AT_ONCE..WRITE_AT_ONCE + 100).contains(&out.len()), "{}", out.len());
+        machine.handle_blocked(0, RunTime(time), &out[1..]);
+        // What was to be written next is not, until the kernel has room.
+        let mut more = Vec::new();
+        while let Some(Action::Write(at)) = machine.poll_action() {
+            machine.compose(at, RunTime(time), &mut more);
+        }
+        assert!(more.is_empty());
+        machine.handle_writable(0);
+    }
+    // Those that were not written wait no longer than the others.
+    machine.handle_timeout(RunTime(30 + TIMEOUT));
+    assert_eq!(machine.counts().timed_out, 6_000);
+}
+
+/// The times are those of the segments, whatever the precision with which a worker then wakes up and reads them.
+#[test]
+fn answers_of_two_reads_keep_their_own_times_however_late_they_are_read() {
+    for woken in [16, 400, 900] {
+        let mut machine = Connections::new(config(policy()), None);
+        (0..2).for_each(|number| machine.handle_query(RunTime(0), tcp_query(number, 1, 0), route()));
+        machine.handle_opening(0, RunTime(0));
+        machine.handle_opened(0, RunTime(5), 4_000);
+        let mut written = Vec::new();
+        machine.compose(0, RunTime(6), &mut written);
+        machine.handle_timeout(RunTime(woken));
+        let mut rest = written.as_slice();
+        for time in [10, 13] {
+            let answer = framed(framing::split(&mut rest).unwrap());
+            machine.handle_input(0, RunTime(time), &answer);
+        }
+        let mut rows = std::mem::take(machine.outcomes());
+        rows.sort_by_key(|row| row.index);
+        assert_eq!(rows.iter().map(|row| row.answered).collect::<Vec<_>>(), [10, 13].map(|time| Some(RunTime(time))));
+        assert_eq!(rows.iter().map(|row| row.first_byte).collect::<Vec<_>>(), [10, 13].map(|time| Some(RunTime(time))));
     }
 }

@@ -10,7 +10,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::simulation::{DELAY, Network, Reply, answer, framed, policy, tcp_query};
+use super::simulation::{DELAY, Network, Reply, TIMEOUT, answer, framed, policy, tcp_query};
 use super::{TlsSettings, TlsTrust};
 use crate::table::{Machine, Policy};
 
@@ -206,4 +206,23 @@ fn a_ticket_is_shown_to_no_server_but_the_one_that_gave_it() {
     }
     assert_eq!(resumed, [false, false, true, true]);
     assert_eq!(network.machine.connection_counts().opened, 4);
+}
+
+#[test]
+fn a_blocked_session_keeps_no_more_than_one_write_takes() {
+    let mut network =
+        Network::encrypted(Policy { pipeline: 10_000, ..policy() }, &settings(), server("server.pem"), |_, message| {
+            vec![answer(message)]
+        });
+    network.replay([dot_query(0, 1, 0)]);
+    // From now on the kernel has room for nothing, and is asked again and again.
+    (network.room, network.pause) = (0, DELAY);
+    network.schedule_all((1..6_000).map(|number| dot_query(number, 1, 200)));
+    network.pass(200 + 2 * TIMEOUT);
+    let rows = std::mem::take(network.machine.outcomes());
+    assert!(rows.len() == 5_999 && rows.iter().all(|row| row.status == Status::Timeout));
+    let connection = network.machine.table.connection(0).unwrap();
+    let kept = connection.own.buffers.as_ref().unwrap().output.len();
+    let most = super::WRITE_AT_ONCE + 1_000;
+    assert!((super::WRITE_AT_ONCE / 2..most).contains(&kept), "{kept}");
 }
