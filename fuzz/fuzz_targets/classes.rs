@@ -6,5 +6,5 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| match read_classes(text) {
     Ok(classes) => assert!(!classes.is_empty()),
-    Err(error) => ldplayer_fuzz::check_error(&error, text),
+    Err(error) => ldplayer_fuzz::check_error((error.line, &error.what), text),
 });

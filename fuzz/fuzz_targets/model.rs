@@ -8,6 +8,6 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     if let Err(error) = Model::parse(text, Path::new("/nowhere")) {
-        ldplayer_fuzz::check_error(&error, text);
+        ldplayer_fuzz::check_error((error.line, &error.what), text);
     }
 });

@@ -6,6 +6,6 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     if let Err(error) = Rules::parse(text) {
-        ldplayer_fuzz::check_error(&error, text);
+        ldplayer_fuzz::check_error((error.line, &error.what), text);
     }
 });

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use ldplayer_trace::{Input, OpenOptions, open};
-use ldplayer_workload::BadSpec;
 
 /// The file that inputs are read from, since Parquet is read by its end.
 static SCRATCH: LazyLock<PathBuf> =
@@ -39,8 +38,8 @@ pub fn read(head: &[u8], data: &[u8]) {
 ///
 /// # Panics
 /// When it does not.
-pub fn check_error(error: &BadSpec, text: &str) {
-    assert!(!error.what.contains('\n'), "{error:?}");
+pub fn check_error((line, what): (usize, &str), text: &str) {
+    assert!(!what.contains('\n'), "line {line}: {what}");
     let lines = text.bytes().filter(|&octet| octet == b'\n').count() + 1;
-    assert!((1..=lines).contains(&error.line), "{error:?} of {lines}");
+    assert!((1..=lines).contains(&line), "line {line} of {lines}: {what}");
 }
