@@ -41,7 +41,8 @@ pub fn expectation(text: &str) -> Result<Expectation, ExpectError> {
     text.skip_spaces();
     match text.rest() {
         "" => Ok(Expectation { quantity, relation, bound }),
-        rest => text.fail(format!("`{rest}` is too much here")),
+        // As one line, whatever it is.
+        rest => text.fail(format!("`{}` is too much here", rest.escape_debug())),
     }
 }
 

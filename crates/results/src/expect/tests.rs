@@ -168,3 +168,12 @@ proptest! {
         }
     }
 }
+
+/// Found by fuzzing: what stood behind the bound was quoted with its line breaks.
+#[test]
+fn an_error_is_one_line_although_the_text_has_many() {
+    let error = "qps = 1 k\nand\tmore".parse::<Expectation>().unwrap_err().to_string();
+    assert!(!error.contains(char::is_control), "{error}");
+    let error = "qps = .8 [\n \u{b0} \n".parse::<Expectation>().unwrap_err().to_string();
+    assert!(error.contains("too much here") && !error.contains(char::is_control), "{error}");
+}
