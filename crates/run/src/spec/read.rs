@@ -68,7 +68,7 @@ impl RunSpec {
 }
 
 fn explain(text: &str, error: &toml::de::Error) -> BadSpec {
-    let message = error.message();
+    let message = &one_line(error.message());
     let unknown = message.strip_prefix("unknown key `").and_then(|rest| rest.split('`').next());
     if let Some(key) = unknown {
         let known = RunSpec::keys();
@@ -77,7 +77,12 @@ fn explain(text: &str, error: &toml::de::Error) -> BadSpec {
     }
     let named = message.strip_prefix('`').and_then(|rest| rest.split('`').next());
     let line = error.span().map_or(0, |span| line_at(text, span.start));
-    BadSpec { line: named.map_or(line, |key| line_of_key(text, key)).max(1), what: message.trim_end().to_owned() }
+    BadSpec { line: named.map_or(line, |key| line_of_key(text, key)).max(1), what: message.clone() }
+}
+
+/// A message on one line: the library's may have several, and quote what has.
+fn one_line(message: &str) -> String {
+    message.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(": ")
 }
 
 fn line_at(text: &str, at: usize) -> usize {
@@ -150,6 +155,9 @@ mod tests {
         assert!(refusal("transport = 'sctp'").contains("sctp"));
         assert!(refusal("trace = 'a'\nseed = 'x'").starts_with("line "));
         assert!(refusal("trace = ").starts_with("line 1: "));
+        for text in ["trace = 'a", "server = \"a\\nb\"", "\"a\\nb\" = 1", "pipeline = \"1\\n2\""] {
+            assert!(!refusal(text).contains('\n'), "{text}: {}", refusal(text));
+        }
     }
 
     #[test]
