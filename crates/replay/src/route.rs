@@ -11,9 +11,9 @@ use ldplayer_net::udp::is_local;
 
 use crate::targets::{Directory, Ports, Targets};
 
-/// Sockets that the clients of one family share in a worker, each client always the same one. A server that parts its clients
-/// by address and port (SO_REUSEPORT) sees so many of them at least, even where all have one address. Each socket has 65,536
-/// query IDs, so this bounds what can be outstanding, too. A power of two.
+/// Sockets that the clients of one family may share in a worker. A server that parts its clients by address and port
+/// (SO_REUSEPORT) sees so many pairs of them at least ([`Sources::spread`]). Each socket has 65,536 query IDs, so this bounds what
+/// can be outstanding, too.
 pub const SHARED_SOCKETS: u32 = 32;
 
 /// How emulated clients get their addresses.
@@ -72,6 +72,16 @@ impl Sources {
         ends.into_iter().find(|&address| !is_local(address).unwrap_or(true))
     }
 
+    /// Over how many shared sockets the clients of a family are spread, each always on the same one: over so many that there are
+    /// [`SHARED_SOCKETS`] pairs of address and port. Clients that have addresses enough share one socket, since each further one
+    /// makes the batches smaller that one call sends.
+    pub fn spread(&self, v6: bool) -> u32 {
+        let Self::Pool(pool) = self else { return 1 };
+        let blocks = pool.iter().filter(|block| block.is_ipv4() != v6);
+        let addresses = blocks.fold(0_u64, |sum, block| sum.saturating_add(block.size()));
+        u64::from(SHARED_SOCKETS).div_ceil(addresses.max(1)) as u32
+    }
+
     /// The one address that all clients of a family have, if there is just one: its sockets need nothing set for each
     /// datagram.
     pub fn only(&self, v6: bool) -> Option<IpAddr> {
@@ -97,9 +107,10 @@ pub enum SocketKey {
 }
 
 impl SocketKey {
-    /// The shared socket of a client for servers of this one's family.
-    fn shared(client: IpAddr, server: SocketAddr) -> Self {
-        Self::Shared { v6: server.is_ipv6(), number: client_hash(client) as u32 % SHARED_SOCKETS }
+    /// The shared socket of a client for servers of this one's family, of so many. The lowest bits of the hash choose its
+    /// address in a pool and the highest its worker, so others do here.
+    fn shared(client: IpAddr, server: SocketAddr, spread: u32) -> Self {
+        Self::Shared { v6: server.is_ipv6(), number: (client_hash(client) >> 20) as u32 % spread }
     }
 
     /// The socket of a client alone, by its number among the clients, for servers of this one's family.
@@ -132,6 +143,8 @@ pub struct Route {
 pub struct Router {
     sources: Sources,
     directory: Directory,
+    /// Shared sockets that clients are spread over, for servers of IPv4 and of IPv6.
+    spread: [u32; 2],
     max_sockets: u32,
     clients: HashMap<IpAddr, u32, foldhash::fast::FixedState>,
 }
@@ -140,7 +153,8 @@ impl Router {
     /// A router for one worker. Clients beyond `max_sockets` share a socket each with an earlier one, always the same.
     pub fn new(sources: Sources, targets: &Targets, ports: Ports, max_sockets: u32) -> Self {
         let directory = Directory::new(targets, ports);
-        Self { sources, directory, max_sockets: max_sockets.max(1), clients: HashMap::default() }
+        let spread = [false, true].map(|v6| sources.spread(v6));
+        Self { sources, directory, spread, max_sockets: max_sockets.max(1), clients: HashMap::default() }
     }
 
     /// The route of a query.
@@ -149,7 +163,8 @@ impl Router {
     /// Why there is none: no server, or none of the family, or no source address.
     pub fn route(&mut self, query: &Query) -> Result<Route, Reason> {
         let server = self.directory.server(query)?;
-        let shared = |source| Route { socket: SocketKey::shared(query.client, server), source, server };
+        let spread = self.spread[usize::from(server.is_ipv6())];
+        let shared = |source| Route { socket: SocketKey::shared(query.client, server, spread), source, server };
         match &self.sources {
             Sources::Original => original(query.client, server).map(shared),
             Sources::Pool(pool) => {
@@ -302,6 +317,16 @@ mod tests {
         }
         assert_eq!(counts.len(), SHARED_SOCKETS as usize);
         assert!(counts.values().all(|count| (50..150).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn clients_with_addresses_enough_share_one_socket() {
+        let pool = |blocks: &[&str]| Sources::Pool(blocks.iter().map(|block| block.parse().unwrap()).collect());
+        let spread = |sources: Sources| [false, true].map(|v6| sources.spread(v6));
+        assert_eq!(spread(Sources::Original), [1, 1]);
+        assert_eq!(spread(pool(&["127.0.0.0/8", "::1"])), [1, SHARED_SOCKETS]);
+        assert_eq!(spread(pool(&["127.0.0.8/30", "127.0.1.1"])), [7, SHARED_SOCKETS]);
+        assert_eq!(spread(pool(&["127.0.0.32/27"]))[0], 1);
     }
 
     #[test]

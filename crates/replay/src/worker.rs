@@ -22,7 +22,7 @@ use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
 use self::transports::{Transports, policies};
 use crate::monitor::Monitor;
 use crate::quic::Outgoing;
-use crate::route::{Router, SHARED_SOCKETS, SocketKey, Sources};
+use crate::route::{Router, SocketKey, Sources};
 use crate::settings::Settings;
 use crate::slab::Slot;
 use crate::sockets::{Carries, Sockets};
@@ -256,7 +256,7 @@ fn open_shared(sockets: &mut Sockets, settings: &Settings) {
     let any = |v6| if v6 { (Ipv6Addr::UNSPECIFIED, 0).into() } else { (Ipv4Addr::UNSPECIFIED, 0).into() };
     for v6 in [false, true].into_iter().filter(|&v6| settings.targets.has_family(v6)) {
         let server = settings.targets.only(v6).unwrap_or_else(|| any(v6));
-        let mut keys = (0..SHARED_SOCKETS).map(|number| SocketKey::Shared { v6, number });
+        let mut keys = (0..settings.sources.spread(v6)).map(|number| SocketKey::Shared { v6, number });
         // Where one cannot be opened, the next ones cannot either.
         let _ = keys.try_for_each(|key| sockets.get(key, Carries::Dns, server).map(|_| ()));
     }
