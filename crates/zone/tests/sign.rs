@@ -1,16 +1,19 @@
-//! Signed zones as BIND's `dnssec-verify` sees them.
+//! Signed zones as BIND's `dnssec-verify` and NLnet Labs' `ldns-verify-zone` see them.
 
-use std::collections::BTreeMap;
+mod random;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ldplayer_core::name::Presentation;
+use ldplayer_zone::sign::check::check;
 use ldplayer_zone::sign::{self, Algorithm, Denial, Key, Policy, Role, Signed, Validity};
-use ldplayer_zone::{Records, load, rtype};
+use ldplayer_zone::{Records, Scratch, Transport, Zone, load, respond, rtype};
 
-/// 2020 to 2070.
-const VALIDITY: Validity = Validity { inception: 1_577_836_800, expiration: 3_155_760_000 };
+/// 2020 to 2038; `ldns-verify-zone` takes later times for ones before 1970.
+const VALIDITY: Validity = Validity { inception: 1_577_836_800, expiration: 2_145_916_800 };
 
 fn zone(name: &str) -> Records {
     load::file(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/zones").join(name), None).unwrap()
@@ -49,13 +52,19 @@ fn text(records: &Records) -> String {
     })
 }
 
-/// Has `dnssec-verify` check a zone; what it says when it does not like it.
+/// Has both programs check a zone; what they say when they do not like it.
 fn verify(origin: &str, records: &Records) -> Result<(), String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text(records)).unwrap();
-    let output = Command::new("dnssec-verify").args(["-o", origin]).arg(file.path()).output().expect("bind9-utils");
+    run(Command::new("dnssec-verify").args(["-o", origin]).arg(file.path()))?;
+    run(Command::new("ldns-verify-zone").arg(file.path()))
+}
+
+/// What a program says when it ends in failure.
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().expect("bind9-utils and ldnsutils: scripts/need.sh bind-utils ldns");
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
-    if output.status.success() { Ok(()) } else { Err(said) }
+    if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {said:.2000}")) }
 }
 
 fn denials() -> [Denial; 5] {
@@ -233,6 +242,109 @@ fn opt_out_leaves_insecure_delegations_out_of_the_chain() {
         [1, 0, 0, 0, 0],
         "the flag is for NSEC3 alone (RFC 5155 4.1.2)"
     );
+}
+
+/// The zone of a text.
+fn of_text(text: &str) -> Records {
+    load::text_of(text.as_bytes(), Path::new("z"), Some(b"\x07example\0"), &mut |_| unreachable!()).unwrap()
+}
+
+/// A wildcard, and an empty non-terminal below it that is there for an insecure delegation alone.
+const OPT_OUT_GAP: &str =
+    "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n* A 192.0.2.2\ndeep.optent.only NS ns\n";
+
+/// Whether a zone has the NSEC3 record of a name, without iterations and salt.
+fn has_nsec3(records: &Records, name: &str) -> bool {
+    let output = Command::new("nsec3hash").args(["-", "1", "0", name]).output().expect("bind9-utils");
+    let said = String::from_utf8(output.stdout).unwrap().to_ascii_lowercase();
+    let hash = said.split(' ').next().unwrap();
+    of_type(records, rtype::NSEC3).iter().any(|(owner, _)| owner.starts_with(hash))
+}
+
+#[test]
+fn opt_out_keeps_the_nsec3_of_an_empty_non_terminal_below_a_wildcard() {
+    let keys = keys(Algorithm::Ed25519, 1);
+    let made = signed(&of_text(OPT_OUT_GAP), &keys, 1, nsec3(0, b"", true));
+    verify("example", &made.records).unwrap();
+    let has = |name| has_nsec3(&made.records, name);
+    assert!(has("only.example"), "names below it are denied by it");
+    assert!(!has("optent.only.example") && !has("deep.optent.only.example"), "`only` has no wildcard below it");
+    let without = OPT_OUT_GAP.replace("* A 192.0.2.2\n", "");
+    let made = signed(&of_text(&without), &keys, 1, nsec3(0, b"", true));
+    assert!(!has_nsec3(&made.records, "only.example"), "nothing needs it");
+}
+
+/// The zone as `dnssec-signzone` signs it with opt-out: without that record.
+fn signed_by_bind(text: &str) -> Records {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::write(scratch.path().join("z"), text).unwrap();
+    let in_scratch =
+        |program: &str, options: &[&str]| run(Command::new(program).current_dir(scratch.path()).args(options));
+    for role in [&["-f", "KSK"][..], &[]] {
+        in_scratch("dnssec-keygen", &[&["-q", "-a", "ED25519"], role, &["example"]].concat()).unwrap();
+    }
+    in_scratch(
+        "dnssec-signzone",
+        &["-q", "-S", "-3", "-", "-A", "-o", "example", "-e", "now+3600", "-f", "signed", "z"],
+    )
+    .unwrap();
+    load::file(&scratch.path().join("signed"), Some(b"\x07example\0")).unwrap()
+}
+
+#[test]
+fn a_zone_with_the_opt_out_gap_is_warned_of_and_denies_what_it_can() {
+    let others: String = ('a'..'r').map(|name| format!("{name} A 192.0.2.3\n")).collect();
+    let records = signed_by_bind(&(OPT_OUT_GAP.to_owned() + &others));
+    assert!(!has_nsec3(&records, "only.example"), "the gap is there");
+    let now = records.iter().find(|record| record.rtype == rtype::RRSIG).unwrap();
+    let inception = u32::from_be_bytes(*now.data[12..].first_chunk().unwrap());
+    let checked = check(&records, inception, 1).unwrap();
+    let faults: Vec<String> = checked.faults.iter().map(ToString::to_string).collect();
+    assert!(
+        faults.len() == 1 && faults[0].contains("`only.example.` is there for opted-out delegations alone"),
+        "{faults:?}"
+    );
+    assert!(!checked.is_broken(), "all else is validated");
+
+    let (zone, _) = Zone::from_records(&records).unwrap();
+    // x.only.example A, with EDNS and DO.
+    let query = b"\0\x07\0\0\0\x01\0\0\0\0\0\x01\x01x\x04only\x07example\0\0\x01\0\x01\0\0\x29\x04\xd0\0\0\x80\0\0\0";
+    let (mut scratch, mut answer) = (Scratch::default(), Vec::new());
+    let reply = respond(&zone, query, Transport::Udp, &mut scratch, &mut answer);
+    assert_eq!(reply.rcode, 3);
+    let hash = |at: &u32| String::from_utf8(zone.rrset(*at as usize).owner[1..5].to_vec()).unwrap();
+    let shown: BTreeSet<String> = scratch.asked().iter().map(hash).collect();
+    // The closest provable encloser, example, and what covers only.example (c3sg…). The record before *.example (99ja…) does not
+    // cover what is there.
+    assert_eq!(shown, BTreeSet::from(["3mse".to_owned(), "c0og".to_owned()]));
+}
+
+#[test]
+fn zones_made_at_random_are_verified_by_bind_and_ldns() {
+    const SEED: u64 = 15;
+    println!("seed {SEED}");
+    let (keys, mut draw) = (keys(Algorithm::Ed25519, 1), random::Draw(SEED));
+    for round in 0..8 {
+        for denial in denials() {
+            let made = random::Made::draw(&mut draw, 40);
+            let text = made.text(&mut draw, "example.", "ns.test.", &["www.example.", "nothing.test."]);
+            let name = |text: &String| {
+                let mut wire = Vec::new();
+                ldplayer_core::name::parse(text, &mut wire).map(|()| wire).unwrap()
+            };
+            let ds = |name: Vec<u8>| (name.clone(), vec![sign::ds(&name, keys[0].data(), 2).unwrap()]);
+            let secure = made.of_role("example.", random::Role::Secure);
+            let delegations: BTreeMap<_, _> = secure.iter().map(name).map(ds).collect();
+            let validity = VALIDITY;
+            let policy =
+                Policy { keys: &keys, active_zsks: 1, denial, validity, delegations: &delegations, threads: 2 };
+            let signed = sign::zone(&of_text(&text), &policy).unwrap().records;
+            verify("example", &signed)
+                .unwrap_or_else(|said| panic!("round {round} {:?}\n{text}\n{said}", policy.denial));
+            let checked = check(&signed, 1_767_225_600, 2).unwrap();
+            assert_eq!(checked.faults, [], "round {round} {:?}\n{text}", policy.denial);
+        }
+    }
 }
 
 #[test]

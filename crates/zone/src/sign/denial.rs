@@ -1,5 +1,7 @@
 //! The records that prove what is not there: the NSEC chain (RFC 4034 §4, RFC 4035 §2.3) and the NSEC3 chain (RFC 5155 §7.1).
 
+use std::collections::HashSet;
+
 use domain::utils::base32;
 use ldplayer_core::name::{MAX_NAME, Presentation};
 
@@ -29,7 +31,7 @@ pub enum Denial {
         iterations: u16,
         /// What is hashed with the name, at most [`MAX_SALT`] octets. None is best practice.
         salt: Vec<u8>,
-        /// Whether insecure delegations have no NSEC3 record.
+        /// Whether insecure delegations have no NSEC3 record, nor the names above them where nothing needs one.
         opt_out: bool,
     },
 }
@@ -98,7 +100,13 @@ fn hashed(tree: &Tree<'_>, iterations: u16, salt: &[u8], opt_out: bool) -> Resul
     if tree.apex().len() + 33 > MAX_NAME {
         return Err(SignError::LongApex);
     }
-    let all = hashes(tree, &Parameters::sha1(iterations, salt), opt_out);
+    let parameters = Parameters::sha1(iterations, salt);
+    let mut all = hashes(tree, &parameters, opt_out);
+    if opt_out {
+        let needed = needed(tree, all.iter().map(|one| one.name).collect()).into_iter();
+        all.extend(needed.map(|name| Hashed { hash: parameters.hash(name), name, types: Vec::new() }));
+        all.sort_unstable_by_key(|one| one.hash);
+    }
     ensure_distinct(&all)?;
     let next = all.iter().skip(1).chain(all.first());
     let head = head(if opt_out { OPT_OUT } else { 0 }, iterations, salt);
@@ -126,13 +134,55 @@ pub(super) fn hashes<'a>(tree: &Tree<'a>, parameters: &Parameters, opt_out: bool
     all
 }
 
+/// Empty non-terminals above opted-out delegations only that must have an NSEC3 record all the same, which RFC 5155 §7.1 allows: without
+/// it the closest provable encloser of a name below is further up, and where that one has a child `*`, nothing proves that the
+/// name is not there (§8.4): what would deny the wildcard does not exist.
+///
+/// `known` are the names that have a record.
+pub(super) fn needed<'a>(tree: &Tree<'a>, mut known: HashSet<&'a [u8]>) -> Vec<&'a [u8]> {
+    let wildcards = above_wildcards(tree);
+    let mut needed = Vec::new();
+    for name in visible(tree).filter(|name| name.place == Place::Cut) {
+        let owner = tree.owner_of(name);
+        if known.contains(owner) {
+            continue;
+        }
+        let mut provable = tree.apex();
+        for ancestor in ancestors(owner, tree.apex()).rev() {
+            let is_known = known.contains(ancestor);
+            if !is_known && (ancestor.starts_with(STAR) || wildcards.contains(provable)) {
+                known.insert(ancestor);
+                needed.push(ancestor);
+            }
+            if known.contains(ancestor) {
+                provable = ancestor;
+            }
+        }
+    }
+    needed
+}
+
+/// The label `*` (RFC 4592 §2.1.1).
+pub(super) const STAR: &[u8] = b"\x01*";
+
+/// The names that have a child `*`, if only because there is a name below that.
+fn above_wildcards<'a>(tree: &Tree<'a>) -> HashSet<&'a [u8]> {
+    let owners = visible(tree).map(|name| tree.owner_of(name));
+    let itself_and_above = owners.flat_map(|owner| std::iter::once(owner).chain(ancestors(owner, tree.apex())));
+    itself_and_above.filter(|name| name.len() > tree.apex().len()).filter_map(|name| name.strip_prefix(STAR)).collect()
+}
+
 /// The names between `owner` and the apex that have no records: all ancestors but those of the name before, or the name
 /// itself, which have had their turn in canonical order.
 fn between<'a>(owner: &'a [u8], before: &'a [u8], apex: &[u8]) -> impl Iterator<Item = &'a [u8]> {
+    ancestors(owner, apex).filter(move |ancestor| !crate::store::is_within(before, ancestor))
+}
+
+/// The names between `owner` and the apex, from below.
+fn ancestors<'a>(owner: &'a [u8], apex: &[u8]) -> impl DoubleEndedIterator<Item = &'a [u8]> {
     let labels = Labels::of(owner);
     let above = labels.count() - Labels::of(apex).count();
-    let ancestors = (1..above).map(move |label| &owner[labels.at(label)..]);
-    ancestors.filter(move |ancestor| !crate::store::is_within(before, ancestor))
+    (1..above).map(move |label| &owner[labels.at(label)..])
 }
 
 fn ensure_distinct(all: &[Hashed<'_>]) -> Result<(), SignError> {

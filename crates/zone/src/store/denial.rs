@@ -126,9 +126,14 @@ impl Denial {
         (hashing.hashes.get(at)? == hash).then_some(at as u32)
     }
 
-    /// The NSEC3 record whose span covers a hash that no record has: the one before it, or the last for the first span.
+    /// The NSEC3 record whose span covers a hash: the one before it, or the last for the first span. `None` for a hash that a
+    /// record has: what is there is covered by nothing.
     pub fn covering(&self, hash: &[u8; HASH]) -> Option<u32> {
-        let before = self.before(hash).checked_sub(1).or_else(|| self.entries.len().checked_sub(1));
+        let at = self.before(hash);
+        if self.hashing.as_ref()?.hashes.get(at) == Some(hash) {
+            return None;
+        }
+        let before = at.checked_sub(1).or_else(|| self.entries.len().checked_sub(1));
         before.map(|at| at as u32)
     }
 
@@ -183,5 +188,10 @@ mod tests {
         assert_eq!([1, 4, 8, 10].map(covering), [9, 3, 6, 9]);
         assert_eq!(denial.matching(&hash(6)).map(|at| denial.entry(at).name), Some(6));
         assert_eq!(denial.matching(&hash(5)), None);
+        assert_eq!(
+            [3, 6, 9].map(|first| denial.covering(&hash(first))),
+            [None; 3],
+            "a hash that exists is not covered"
+        );
     }
 }

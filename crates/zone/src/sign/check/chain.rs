@@ -139,6 +139,7 @@ fn check_hashed(names: &Tree<'_>, found: &BTreeMap<&[u8], Record<'_>>) -> Vec<Fo
     faults.extend(check_links(&links, &wanted));
     let required = denial::hashes(names, parameters, true);
     faults.extend(missing(&links, &wanted, &required));
+    faults.extend(gaps(names, &links, &wanted));
     faults
 }
 
@@ -164,6 +165,18 @@ fn check_links(links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<Found> {
         }
     }
     faults
+}
+
+/// Empty non-terminals above opted-out delegations whose record is missed below them.
+fn gaps(names: &Tree<'_>, links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<Found> {
+    if !links.iter().any(|link| link.is_opt_out) {
+        return Vec::new();
+    }
+    let is_there = |one: &&Hashed<'_>| links.binary_search_by_key(&one.hash, |link| link.hash).is_ok();
+    let known = wanted.iter().filter(is_there).map(|one| one.name).collect();
+    // A wildcard without a record makes an answer insecure, not bogus.
+    let needed = denial::needed(names, known).into_iter().filter(|name| !name.starts_with(denial::STAR));
+    needed.map(|name| Found::at(name, Fault::OptOutGap)).map(|found| Found { breaks: false, ..found }).collect()
 }
 
 /// Names without a record: insecure delegations may do without where the record before them has opted out (RFC 5155 §7.1).

@@ -81,6 +81,10 @@ impl fmt::Display for Found {
             }
             Fault::NoDenial => write!(f, "the zone has neither NSEC nor NSEC3 records"),
             Fault::NoProof(kind) => write!(f, "`{owner}` has no {kind} record"),
+            Fault::OptOutGap => write!(
+                f,
+                "`{owner}` is there for opted-out delegations alone and has no NSEC3 record, and a wildcard above it has: names below it cannot be denied, validating resolvers say SERVFAIL (RFC 5155 8.4); zones sign keeps the record"
+            ),
             Fault::StrayProof(kind) => write!(f, "`{owner}` has an {kind} record, and is no name that has one"),
             Fault::Next { kind, found, wanted } => {
                 write!(f, "the {kind} record of `{owner}` says that `{found}` is next; it is `{wanted}`")
@@ -138,6 +142,8 @@ pub enum Fault {
     NoDenial,
     /// A name without its NSEC or NSEC3 record.
     NoProof(&'static str),
+    /// An empty non-terminal without an NSEC3 record where a wildcard above makes it needed (RFC 5155 §8.4).
+    OptOutGap,
     /// A record of the chain for a name that has none.
     StrayProof(&'static str),
     /// A chain that goes elsewhere.
