@@ -304,3 +304,41 @@ fn a_testbed_serves_its_zones_and_any_other_destination_is_a_leak() {
     assert_eq!(report["levels"]["root"]["NOERROR"], 1);
     assert!(report["levels"]["tld"]["NOERROR"].as_u64().unwrap() >= 2, "{report}");
 }
+
+/// What a packet to a server that is no more, and a question to one that is new, come to.
+#[test]
+#[ignore = "runs on the resolver of a testbed, started by the test below"]
+fn probe_moved() {
+    assert_eq!(ask("203.0.113.9:53".parse().unwrap()), (0, Some([192, 0, 2, 80])));
+    UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"leak", "192.0.2.53:53").unwrap();
+}
+
+#[test]
+fn a_reload_of_a_testbed_moves_the_addresses_of_the_internet() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = set(&[("root.zone", ROOT), ("example.zone", EXAMPLE)]);
+    let testbed = |arguments: &[&str]| {
+        let mut command = ldplayer();
+        command.env("XDG_RUNTIME_DIR", scratch.path()).arg("testbed").args(arguments);
+        command
+    };
+    let _down = Down(scratch.path().to_owned());
+    let mut up = testbed(&["up", "--foreground", "--zones", directory.path().to_str().unwrap()]);
+    let mut holder = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(holder.stdout.take().unwrap()).lines().map(Result::unwrap);
+    stdout.find(|line| line.contains("is up")).unwrap();
+    for (file, text) in [("root.zone", ROOT), ("example.zone", EXAMPLE)] {
+        fs::write(directory.path().join(file), text.replace("192.0.2.53", "203.0.113.9")).unwrap();
+    }
+    kill_process(Pid::from_child(&holder), Signal::HUP).unwrap();
+    let mut stderr = BufReader::new(holder.stderr.take().unwrap()).lines().map(Result::unwrap);
+    stderr.find(|line| line.contains("read anew, 2 zones")).unwrap();
+    let own = std::env::current_exe().unwrap();
+    let probe = ["exec", "resolver", "--", own.to_str().unwrap(), "--exact", "probe_moved", "--ignored"];
+    assert!(testbed(&probe).output().unwrap().status.success());
+    kill_process(Pid::from_child(&holder), Signal::TERM).unwrap();
+    let said: Vec<String> = stdout.collect();
+    let leaks: Vec<&String> = said.iter().filter(|line| line.starts_with("leak: ")).collect();
+    assert!(leaks.len() == 1 && leaks[0].starts_with("leak: resolver to 192.0.2.53 "), "{said:?}");
+    assert!(holder.wait().unwrap().success());
+}

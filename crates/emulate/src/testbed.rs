@@ -18,8 +18,8 @@ use ldplayer_net::wiring::{Wiring, WiringError};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{
-    Counts, Forwarder, Host, HostId, MAX_HOSTS, MTU, Path, Precision, ProxyKind, ProxySettings, Running, Settings, Tap,
-    Wire,
+    Counts, Forwarder, Host, HostId, MAX_HOSTS, MTU, Owners, Path, Precision, ProxyKind, ProxySettings, Running,
+    Settings, Tap, Wire,
 };
 
 pub use state::{Claim, Down, HostState, State, StateError, Was, folder};
@@ -260,6 +260,16 @@ impl Testbed {
         let peers = internet.addresses.clone();
         self.running.switch_proxy(ProxySettings { resolver: RESOLVER, server: INTERNET, peers, port: 53 }, kind, is_on);
         Ok(())
+    }
+
+    /// Lets the hosts own what they own in this plan, which has the same hosts, instead of what they did: new addresses are
+    /// reached, and packets to those that are no longer there are leaks. All else of the plan is left out.
+    ///
+    /// # Errors
+    /// When the wire has stopped.
+    pub fn replace_owners(&self, plan: &Plan) -> Result<(), TestbedError> {
+        let is_replaced = self.running.replace_owners(Owners::of(&plan.settings().hosts));
+        if is_replaced { Ok(()) } else { Err(TestbedError::Wire(io::ErrorKind::BrokenPipe.into())) }
     }
 
     /// What was done so far.

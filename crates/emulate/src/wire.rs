@@ -44,6 +44,7 @@ pub use link::LinkSpec;
 pub use prefixes::LONGEST;
 pub use prefixes::{BadPrefixes, Blocks, Prefixes};
 pub use proxy::{ProxyKind, ProxySettings};
+pub use routes::Owners;
 pub use schedule::Due;
 pub use spec::{Distribution, Jitter, Loss, Rate, Rtt, SpecError};
 pub use tap::Tap;
@@ -146,12 +147,8 @@ impl Wire {
     pub fn new(settings: &Settings) -> Self {
         let hosts = &settings.hosts[..settings.hosts.len().min(MAX_HOSTS)];
         let mut routes = Routes::new(hosts.len());
-        for (host, number) in hosts.iter().zip(0..) {
-            host.owns.iter().for_each(|&block| routes.own(HostId(number), block));
-            if host.learns {
-                routes.learn(HostId(number));
-            }
-        }
+        routes.replace_owners(Owners::of(hosts));
+        hosts.iter().zip(0..).filter(|(host, _)| host.learns).for_each(|(_, number)| routes.learn(HostId(number)));
         let is_there = |host: HostId| host.index() < hosts.len();
         let mut between = vec![None; hosts.len() * hosts.len()];
         for (number, path) in
@@ -181,6 +178,12 @@ impl Wire {
             proxies
         });
         proxies.switch(kind, is_on);
+    }
+
+    /// Packets to these addresses, and to no others, are no leaks from now on; what is on its way still arrives. The hosts are
+    /// the same, in the same order. Returns the owners before.
+    pub const fn replace_owners(&mut self, owners: Owners) -> Owners {
+        self.routes.replace_owners(owners)
     }
 
     /// How many hosts there are.

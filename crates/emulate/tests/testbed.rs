@@ -2,8 +2,12 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path as FilePath;
 use std::time::Duration;
 
+use ldplayer_emulate::serve::set::ZoneSet;
+use ldplayer_emulate::serve::{Options, Server};
+use ldplayer_emulate::stock::{Stock, Unbound};
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, Plan, RESOLVER, Testbed, TestbedError};
 use ldplayer_emulate::wire::{Forwarder, Host, HostId, LinkSpec, Path, Precision, ProxySettings, Settings, Wire};
 use ldplayer_net::namespace::Namespace;
@@ -231,4 +235,63 @@ fn an_unknown_host_is_told_with_those_there_are() {
     assert_eq!(error, "no host `root` in the testbed: it has clients, resolver, internet");
     let said = testbed.command("resolver", "cat").unwrap().arg("/proc/net/dev").output().unwrap();
     assert!(String::from_utf8_lossy(&said.stdout).contains("wire0"));
+}
+
+/// A zone set of a root and of zones below it, each with one name server and `www`.
+fn zones(directory: &FilePath, children: &[(&str, &str)]) -> ZoneSet {
+    let mut root =
+        ". 60 SOA a. b. 1 2 3 4 60\n. 60 NS a.root-servers.net.\na.root-servers.net. 60 A 198.41.0.4\n".to_owned();
+    for (child, address) in children {
+        root += &format!("{child}. 60 NS ns.{child}.\nns.{child}. 60 A {address}\n");
+        let text = format!("$TTL 60\n@ SOA ns h 1 2 3 4 60\n@ NS ns\nns A {address}\nwww A 192.0.2.80\n");
+        std::fs::write(directory.join(format!("{child}.zone")), text).unwrap();
+    }
+    std::fs::write(directory.join("root.zone"), root).unwrap();
+    ZoneSet::load(directory).unwrap()
+}
+
+/// What the Internet owns is what the zones' name servers have.
+fn owning(set: &ZoneSet) -> Plan {
+    let mut plan = Plan::default();
+    plan.hosts[usize::from(INTERNET.0)].owns =
+        set.addresses().iter().map(|address| address.to_string().parse().unwrap()).collect();
+    plan
+}
+
+/// Response code and number of answers that the resolver gives a client for an address record.
+fn resolve(testbed: &Testbed, name: &str) -> (u8, u8) {
+    let asker = udp(testbed, "clients", "0.0.0.0:0");
+    let mut query = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    ldplayer_core::name::parse(name, &mut query).unwrap();
+    query.extend_from_slice(&[0, 1, 0, 1]);
+    asker.send_to(&query, "10.53.0.2:53").unwrap();
+    let (answer, _) = receive(&asker);
+    (answer[3] & 0x0f, answer[7])
+}
+
+#[test]
+fn a_reload_makes_new_name_servers_reachable_and_lets_go_of_old_ones() {
+    let (folder, [old, new]) = (tempfile::tempdir().unwrap(), ["203.0.113.1", "203.0.113.2"]);
+    let set = zones(folder.path(), &[("first", old)]);
+    let testbed = Testbed::up(&owning(&set)).unwrap();
+    let server = testbed.run("internet", || Server::start(set, &Options::default())).unwrap().unwrap();
+    let work = || {
+        let unbound = Unbound { qname_minimisation: false, ..Unbound::default() };
+        let running = unbound.start(&["10.53.0.2:53".parse().unwrap()]).unwrap();
+        assert_eq!(resolve(&testbed, "www.first."), (0, 1));
+        std::fs::remove_file(folder.path().join("first.zone")).unwrap();
+        let set = zones(folder.path(), &[("second", new)]);
+        let plan = owning(&set);
+        server.replace(set);
+        testbed.replace_owners(&plan).unwrap();
+        assert_eq!(resolve(&testbed, "www.second."), (0, 1));
+        drop(running);
+    };
+    testbed.run("resolver", work).unwrap();
+    // Nobody has heard of this server, however often the resolver asked it before.
+    udp(&testbed, "resolver", "0.0.0.0:0").send_to(b"anybody there?", (old, 53)).unwrap();
+    let wire = testbed.down().unwrap().wire;
+    let leaks: Vec<String> = wire.leaks.iter().map(|leak| leak.destination.to_string()).collect();
+    assert_eq!((leaks, wire.dropped.leaked), (vec![old.to_owned()], 1));
+    server.stop();
 }

@@ -72,7 +72,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut stdout = io::stdout().lock();
     let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
     writeln!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
-    watch(&server, &args.directory, &signals)?;
+    watch(Some(&server), &args.directory, &signals, |set| {
+        server.replace(set);
+        Ok(())
+    })?;
     finish(server.stop(), args.coverage.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -102,26 +105,37 @@ pub fn load(directory: &Path) -> Result<ZoneSet, Failure> {
     Ok(set)
 }
 
-/// Sees to signals until one says to stop. Zones that cannot be read leave those that are served in place.
-pub fn watch(server: &Server, directory: &Path, signals: &Signals) -> Result<(), Failure> {
+/// Sees to signals until one says to stop. Zones that are read anew go to `replace`; what cannot be read leaves those that are
+/// served in place. Without a server, the signals alone are seen to.
+pub fn watch(
+    server: Option<&Server>,
+    directory: &Path,
+    signals: &Signals,
+    replace: impl Fn(ZoneSet) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     while !signals.is_stopped() {
         if signals.take_reload() {
-            match load(directory) {
-                Ok(set) => {
-                    let zones = set.zones().len();
-                    server.replace(set);
-                    eprintln!("ldplayer: {}: read anew, {zones} zones", directory.display());
-                }
-                Err(failure) => {
-                    failure.report();
-                    eprintln!("ldplayer: going on with the zones as they were");
-                }
-            }
+            reload(directory, &replace)?;
         }
-        if let Some(failure) = server.failure() {
+        if let Some(failure) = server.and_then(Server::failure) {
             return Err(Failure::environment(anyhow::anyhow!("a worker has stopped: {failure}")));
         }
         thread::park_timeout(LOOK);
+    }
+    Ok(())
+}
+
+fn reload(directory: &Path, replace: impl Fn(ZoneSet) -> Result<(), Failure>) -> Result<(), Failure> {
+    match load(directory) {
+        Ok(set) => {
+            let zones = set.zones().len();
+            replace(set)?;
+            eprintln!("ldplayer: {}: read anew, {zones} zones", directory.display());
+        }
+        Err(failure) => {
+            failure.report();
+            eprintln!("ldplayer: going on with the zones as they were");
+        }
     }
     Ok(())
 }

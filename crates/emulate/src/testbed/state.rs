@@ -194,23 +194,22 @@ impl Claim {
     }
 
     /// Holds a testbed: writes its state, calls `ready`, then tells whoever asks what the wire has done, until `stop` is set.
-    /// Takes the testbed down and removes the files in the end.
+    /// Removes the files in the end; the testbed is still up then.
     ///
     /// # Errors
     /// When the files cannot be written, or the wire fails.
-    pub fn hold(&self, testbed: Testbed, stop: &AtomicBool, ready: impl FnOnce()) -> Result<Report, StateError> {
+    pub fn hold(&self, testbed: &Testbed, stop: &AtomicBool, ready: impl FnOnce()) -> Result<(), StateError> {
         let socket = self.files.with("sock");
         let failed = |source| StateError::File { path: socket.clone(), source };
         // Nobody listens there: the lock is ours.
         let _ = fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        self.files.write(&State::of(&self.files.name, &testbed)?)?;
+        self.files.write(&State::of(&self.files.name, testbed)?)?;
         ready();
-        let served = serve(&testbed, &listener, stop);
+        let served = serve(testbed, &listener, stop);
         self.files.remove();
-        served.map_err(failed)?;
-        Ok(testbed.down()?)
+        served.map_err(failed)
     }
 }
 

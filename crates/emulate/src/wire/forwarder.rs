@@ -10,7 +10,7 @@ use ldplayer_net::poll::Poll;
 use ldplayer_net::tun::Tun;
 use ldplayer_net::{clock, pin};
 
-use super::{Counts, Fate, HostId, Precision, ProxyKind, ProxySettings, Tap, Wire};
+use super::{Counts, Fate, HostId, Owners, Precision, ProxyKind, ProxySettings, Tap, Wire};
 
 /// Packets read from one device before the next has its turn.
 const BATCH: usize = 64;
@@ -51,6 +51,7 @@ pub struct Running {
 enum Ask {
     Counts(Sender<Counts>),
     Proxy(ProxySettings, ProxyKind, bool),
+    Owners(Owners, Sender<Owners>),
     Stop,
 }
 
@@ -165,6 +166,8 @@ impl Forwarder {
                 // Who asked may have gone in the meantime.
                 Ok(Ask::Counts(answer)) => drop(answer.send(self.counts())),
                 Ok(Ask::Proxy(settings, kind, is_on)) => self.wire.switch_proxy(settings, kind, is_on),
+                // Who asked frees the table, which may be large.
+                Ok(Ask::Owners(owners, before)) => drop(before.send(self.wire.replace_owners(owners))),
                 Ok(Ask::Stop) | Err(_) => return Ok(()),
             }
         }
@@ -220,6 +223,14 @@ impl Running {
     /// Lets one of the proxies work, or rest, before anything that is asked later.
     pub fn switch_proxy(&self, settings: ProxySettings, kind: ProxyKind, is_on: bool) {
         self.ask(Ask::Proxy(settings, kind, is_on));
+    }
+
+    /// Changes who owns what, as [`Wire::replace_owners`] says, for all packets that are sent after this returned. False when
+    /// the thread has ended with an error, which [`Running::stop`] tells.
+    pub fn replace_owners(&self, owners: Owners) -> bool {
+        let (sender, before) = channel();
+        self.ask(Ask::Owners(owners, sender));
+        before.recv().is_ok()
     }
 
     /// Ends the work; the counts of all of it, and the number of packets in the capture.

@@ -10,9 +10,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use ldplayer_core::Cidr;
 
-use super::HostId;
 use super::packet::Headers;
 use super::prefixes::Blocks;
+use super::{Host, HostId};
 
 /// Source addresses of clients that are kept at most.
 const CLIENTS: usize = 1 << 20;
@@ -22,10 +22,14 @@ const FRAGMENTS: usize = 64;
 /// A set of hosts, one bit each.
 type Hosts = u32;
 
-/// The owners of addresses.
+/// The blocks of addresses that hosts own. An address may have several owners.
+#[derive(Debug, Default)]
+pub struct Owners(Blocks<Hosts>);
+
+/// The ways of packets.
 #[derive(Debug)]
 pub struct Routes {
-    blocks: Blocks<Hosts>,
+    owners: Owners,
     /// Hosts of clients.
     learning: Hosts,
     clients: HashMap<IpAddr, Hosts, FixedState>,
@@ -45,7 +49,7 @@ impl Routes {
     /// No routes yet, between so many hosts (at most 32).
     pub fn new(hosts: usize) -> Self {
         Self {
-            blocks: Blocks::default(),
+            owners: Owners::default(),
             learning: 0,
             clients: HashMap::default(),
             asked: vec![Ports(Box::new([0; 1_024])); hosts],
@@ -55,12 +59,9 @@ impl Routes {
         }
     }
 
-    /// Gives a block to a host, beside others that may have it.
-    pub fn own(&mut self, host: HostId, block: Cidr) {
-        let before = self.blocks.insert(block, host.bit());
-        if let Some(before) = before {
-            self.blocks.insert(block, before | host.bit());
-        }
+    /// From now on these own the blocks. Returns those that did.
+    pub const fn replace_owners(&mut self, owners: Owners) -> Owners {
+        std::mem::replace(&mut self.owners, owners)
     }
 
     /// Makes each address that `host` sends from its own.
@@ -83,7 +84,7 @@ impl Routes {
     /// the packet, or of the answer that an ICMP error is given for.
     pub fn find(&mut self, from: HostId, headers: &Headers, source_port: Option<u16>) -> Option<HostId> {
         let others = !from.bit();
-        let by_block = self.blocks.of(headers.destination).find(|&hosts| hosts & others != 0);
+        let by_block = self.owners.0.of(headers.destination).find(|&hosts| hosts & others != 0);
         let by_block = by_block.and_then(|hosts| first(hosts & others));
         let client = self.clients.get(&headers.destination).and_then(|hosts| first(hosts & others));
         let to = match (client, by_block) {
@@ -127,6 +128,23 @@ impl Routes {
     }
 }
 
+impl Owners {
+    /// What these hosts own, which are at most 32.
+    pub fn of(hosts: &[Host]) -> Self {
+        let mut owners = Self::default();
+        for (host, number) in hosts.iter().zip(0..) {
+            host.owns.iter().for_each(|&block| owners.own(HostId(number), block));
+        }
+        owners
+    }
+
+    fn own(&mut self, host: HostId, block: Cidr) {
+        if let Some(before) = self.0.insert(block, host.bit()) {
+            self.0.insert(block, before | host.bit());
+        }
+    }
+}
+
 impl Ports {
     fn insert(&mut self, port: u16) {
         self.0[usize::from(port) / 64] |= 1 << (port % 64);
@@ -162,10 +180,12 @@ mod tests {
     fn routes() -> Routes {
         let mut routes = Routes::new(3);
         routes.learn(CLIENTS);
-        routes.own(RESOLVER, "10.53.0.2".parse().unwrap());
+        let mut owners = Owners::default();
+        owners.own(RESOLVER, "10.53.0.2".parse().unwrap());
         for block in ["198.41.0.0/24", "192.0.2.0/24"] {
-            routes.own(INTERNET, block.parse().unwrap());
+            owners.own(INTERNET, block.parse().unwrap());
         }
+        routes.replace_owners(owners);
         routes
     }
 

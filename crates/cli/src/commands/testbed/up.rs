@@ -10,7 +10,7 @@ use std::thread;
 use anyhow::Context;
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options as ServeOptions, Server};
-use ldplayer_emulate::testbed::{Claim, Report, State, Testbed, folder};
+use ldplayer_emulate::testbed::{Claim, State, Testbed, folder};
 use ldplayer_net::signals::Signals;
 
 use super::options::Options;
@@ -36,8 +36,9 @@ Nothing leads out. A packet to an address that no host owns is dropped, counted 
 
 With --zones, `internet` owns the addresses of all name servers of the zone set and answers at each
 of them from its zones, as `ldplayer serve` does: a recursive server with ordinary root hints
-resolves against it. SIGHUP to the holder reads the zones anew. With --proxies nothing is served:
-that is for BIND with the configuration of `ldplayer zones views`.
+resolves against it. SIGHUP to the holder reads the zones anew: new name servers are reached from then
+on, and packets to those that are gone are leaks. With --proxies nothing is served: that is for BIND
+with the configuration of `ldplayer zones views`.
 
 Example: 40 ms between clients and resolver, a hundredth of the packets lost
   ldplayer testbed up --rtt 40ms --loss 1%
@@ -83,45 +84,63 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let set = args.zones.as_deref().map(serve::load).transpose()?;
     let addresses = set.as_ref().map(ZoneSet::addresses);
     let testbed = Testbed::up(&args.options.plan(addresses.as_deref())).map_err(Failure::environment)?;
-    let report = match (set, &args.zones) {
-        (Some(set), Some(directory)) if !args.options.has_proxies() => {
-            let options = ServeOptions { marks: args.coverage.is_some(), ..ServeOptions::default() };
-            let server = testbed.run(INTERNET, || Server::start(set, &options)).map_err(Failure::environment)?;
-            let server = server.map_err(Failure::environment)?;
-            let report = hold(args, &claim, testbed, &signals, Some((&server, directory)))?;
-            serve::finish(server.stop(), args.coverage.as_deref())?;
-            report
-        }
-        _ => hold(args, &claim, testbed, &signals, None)?,
-    };
+    let set = set.filter(|_| !args.options.has_proxies());
+    let server = set.map(|set| start_server(&testbed, set, args)).transpose()?;
+    let held = Held { testbed: &testbed, server: server.as_ref(), args };
+    held.hold(&claim, &signals)?;
+    let report = testbed.down().map_err(Failure::environment)?;
+    if let Some(server) = server {
+        serve::finish(server.stop(), args.coverage.as_deref())?;
+    }
     if args.foreground {
         print::report(&mut std::io::stdout().lock(), &report)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Holds the testbed until a signal ends it, and sees to the server's signals meanwhile.
-fn hold(
-    args: &Args,
-    claim: &Claim,
-    testbed: Testbed,
-    signals: &Signals,
-    served: Option<(&Server, &Path)>,
-) -> Result<Report, Failure> {
-    let stop = signals.stop();
-    thread::scope(|scope| {
-        if let Some((server, directory)) = served {
-            scope.spawn(move || {
-                if let Err(failure) = serve::watch(server, directory, signals) {
-                    failure.report();
-                    stop.store(true, Ordering::Relaxed);
-                }
-            });
+/// Serves the zone set on the Internet's host.
+fn start_server(testbed: &Testbed, set: ZoneSet, args: &Args) -> Result<Server, Failure> {
+    let options = ServeOptions { marks: args.coverage.is_some(), ..ServeOptions::default() };
+    let started = testbed.run(INTERNET, || Server::start(set, &options)).map_err(Failure::environment)?;
+    started.map_err(Failure::environment)
+}
+
+/// A testbed that is up, and what is served in it.
+struct Held<'a> {
+    testbed: &'a Testbed,
+    server: Option<&'a Server>,
+    args: &'a Args,
+}
+
+impl Held<'_> {
+    /// Holds the testbed until a signal ends it, and sees to signals that ask for a reload meanwhile.
+    fn hold(&self, claim: &Claim, signals: &Signals) -> Result<(), Failure> {
+        let stop = signals.stop();
+        thread::scope(|scope| {
+            if let Some(directory) = &self.args.zones {
+                scope.spawn(move || {
+                    let watched = serve::watch(self.server, directory, signals, |set| self.replace(set));
+                    if let Err(failure) = watched {
+                        failure.report();
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                });
+            }
+            let held = claim.hold(self.testbed, stop, || tell_ready(self.args)).map_err(failure);
+            stop.store(true, Ordering::Relaxed);
+            held
+        })
+    }
+
+    /// Serves other zones, on the addresses of their name servers.
+    fn replace(&self, set: ZoneSet) -> Result<(), Failure> {
+        let plan = self.args.options.plan(Some(&set.addresses()));
+        if let Some(server) = self.server {
+            server.replace(set);
         }
-        let held = claim.hold(testbed, stop, || tell_ready(args)).map_err(failure);
-        stop.store(true, Ordering::Relaxed);
-        held
-    })
+        // Behind the server, so that a new address answers from the first query on.
+        self.testbed.replace_owners(&plan).map_err(Failure::environment)
+    }
 }
 
 /// Says that the testbed is made. Who started this and is gone need not know.
