@@ -34,7 +34,7 @@ use flows::Flows;
 use link::{Crossing, Link, Passage};
 use packet::Headers;
 use proxy::{Proxied, Proxies};
-use routes::Routes;
+use routes::{Reply, Routes};
 use schedule::Schedule;
 
 pub use counts::{Counts, Dropped, HostCounts, Leak, Reason, Traffic};
@@ -249,11 +249,11 @@ impl Wire {
         let mut headers = Headers::parse(packet).map_err(|_| Reason::Malformed)?;
         self.counts.fragments += u64::from(headers.fragment.is_some());
         let asked = headers.destination;
-        let port = source_port(&headers, packet);
-        if self.proxy(now, from, packet, &headers, port)? {
+        let reply = Reply::of(&headers, packet);
+        if self.proxy(now, from, packet, &headers, reply)? {
             headers = Headers::parse(packet).map_err(|_| Reason::Malformed)?;
         }
-        let Some(to) = self.routes.find(from, &headers, port) else {
+        let Some(to) = self.routes.find(from, &headers, reply) else {
             return Err(self.refuse(from, &headers));
         };
         let hosts = self.hosts();
@@ -268,10 +268,10 @@ impl Wire {
         from: HostId,
         packet: &mut [u8],
         headers: &Headers,
-        port: Option<u16>,
+        reply: Reply,
     ) -> Result<bool, Reason> {
         let Some(proxies) = &mut self.proxies else { return Ok(false) };
-        if self.routes.is_response(from, headers, port) {
+        if self.routes.is_response(from, headers, reply) {
             return Ok(false);
         }
         match proxies.rewrite(now, from, packet, headers) {
@@ -325,15 +325,6 @@ impl Wire {
         flow.last_due = flow.last_due.max(due);
         Ok(flow.last_due)
     }
-}
-
-/// The port that tells a response from a question: the source port, or, of an ICMP error, the port that was asked.
-fn source_port(headers: &Headers, packet: &[u8]) -> Option<u16> {
-    if let Some((source, _)) = headers.ports {
-        return Some(source);
-    }
-    let quoted = Headers::parse_quoted(packet.get(headers.quote(packet)?..)?).ok()?;
-    quoted.ports.map(|(_, asked)| asked)
 }
 
 #[cfg(test)]

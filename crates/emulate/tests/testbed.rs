@@ -161,6 +161,30 @@ fn what_is_sent_outside_is_counted_as_a_leak_and_goes_nowhere() {
 }
 
 #[test]
+fn a_leak_to_an_address_that_a_client_had_is_a_leak() {
+    let testbed = Testbed::up(&Plan::default()).unwrap();
+    // A recorded client that is a public resolver in the world outside.
+    let recorded = udp(&testbed, "clients", "8.8.8.8:53");
+    let resolver = udp(&testbed, "resolver", "10.53.0.2:53");
+    recorded.send_to(b"question", "10.53.0.2:53").unwrap();
+    let (question, client) = receive(&resolver);
+    let response = [&[0, 0, 0x80], &question[..]].concat();
+    let forwards = |from: &str| udp(&testbed, "resolver", from).send_to(&[0; 20], "8.8.8.8:53").unwrap();
+    forwards("10.53.0.2:4000");
+    drop(resolver);
+    forwards("10.53.0.2:53");
+    let connect = || TcpStream::connect_timeout(&"8.8.8.8:53".parse().unwrap(), Duration::from_millis(1));
+    assert!(testbed.run("resolver", connect).unwrap().is_err());
+    udp(&testbed, "resolver", "10.53.0.2:53").send_to(&response, client).unwrap();
+    assert_eq!(receive(&recorded).0, response);
+    let wire = testbed.down().unwrap().wire;
+    let leaks: Vec<(String, u8, Option<u16>)> =
+        wire.leaks.iter().map(|leak| (leak.destination.to_string(), leak.protocol, leak.port)).collect();
+    assert_eq!(leaks, [17, 6].map(|protocol| ("8.8.8.8".to_owned(), protocol, Some(53))));
+    assert_eq!((wire.leaks[0].count, wire.hosts[0].delivered.packets), (2, 1));
+}
+
+#[test]
 fn two_resolvers_reach_one_server_through_the_proxies() {
     let mut plan = Plan::default();
     plan.hosts[1].addresses.extend(["10.53.0.22", "fd53::22"].map(|address| address.parse::<IpAddr>().unwrap()));

@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn what_was_sent_before_is_told() {
         let mut way = Direction::new(0, 0);
-        let segment = |sequence, length, syn| Segment { sequence, length, syn };
+        let segment = |sequence, length, syn| Segment { sequence, length, syn, opens: syn };
         let first = u32::MAX - 10;
         assert!(!way.repeats(segment(first, 1, true)));
         assert!(way.repeats(segment(first, 1, true)), "a SYN once more");

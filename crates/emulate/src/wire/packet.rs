@@ -59,8 +59,10 @@ pub struct Segment {
     pub sequence: u32,
     /// Sequence numbers it takes: its octets, and one each for SYN and FIN.
     pub length: u32,
-    /// Whether it opens a connection.
+    /// Whether it begins the sequence.
     pub syn: bool,
+    /// Whether it opens a connection, and answers none that was opened.
+    pub opens: bool,
 }
 
 impl Headers {
@@ -156,8 +158,21 @@ impl Headers {
         let tcp = packet.get(self.transport..self.length)?;
         let (flags, header) = (*tcp.get(13)?, usize::from(*tcp.get(12)? >> 4) * 4);
         let octets = tcp.len().checked_sub(header.max(20))?;
-        let (fin, syn) = (u32::from(flags & 1), u32::from(flags >> 1 & 1));
-        Some(Segment { sequence: long(tcp, 4).ok()?, length: octets as u32 + fin + syn, syn: syn == 1 })
+        let (fin, syn, ack) = (u32::from(flags & 1), u32::from(flags >> 1 & 1), flags & 0x10 != 0);
+        let length = octets as u32 + fin + syn;
+        Some(Segment { sequence: long(tcp, 4).ok()?, length, syn: syn == 1, opens: syn == 1 && !ack })
+    }
+
+    /// Whether this is a UDP datagram with a DNS message, or its beginning, that is no response (RFC 1035 §4.1.1).
+    pub fn is_dns_query(&self, packet: &[u8]) -> bool {
+        let flags = packet.get(self.transport + 8 + 2);
+        self.protocol == UDP && !self.is_later_fragment() && flags.is_some_and(|flags| flags & 0x80 == 0)
+    }
+
+    /// Whether this answers an ICMP echo request (RFC 792, RFC 4443 §4.2).
+    pub fn is_echo_reply(&self, packet: &[u8]) -> bool {
+        let kind = if self.is_later_fragment() { None } else { packet.get(self.transport) };
+        matches!((self.protocol, kind), (ICMP, Some(0)) | (ICMP_V6, Some(129)))
     }
 
     /// Where the packet begins that an ICMP error quotes (RFC 792, RFC 4443 §2.1); `None` when it quotes none.
@@ -246,8 +261,8 @@ mod tests {
     fn syn_and_fin_take_a_sequence_number_each() {
         let mut made = Made::tcp("192.0.2.1:5", "192.0.2.2:53", 100, 0x02, b"");
         let segment = |made: &Made| Headers::parse(&made.packet()).unwrap().segment(&made.packet()).unwrap();
-        assert_eq!(segment(&made), Segment { sequence: 100, length: 1, syn: true });
+        assert_eq!(segment(&made), Segment { sequence: 100, length: 1, syn: true, opens: true });
         (made.flags, made.payload) = (0x11, vec![0; 7]);
-        assert_eq!(segment(&made), Segment { sequence: 100, length: 8, syn: false });
+        assert_eq!(segment(&made), Segment { sequence: 100, length: 8, syn: false, opens: false });
     }
 }

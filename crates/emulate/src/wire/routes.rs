@@ -1,13 +1,14 @@
 //! Which host a destination belongs to.
 //!
-//! A host owns blocks of addresses; a host of clients also owns each address that it has sent from. Where both give different
-//! answers, as when a recorded client is a name server too, the source port tells: what comes from a port that clients
-//! have asked is a response to them.
+//! A host owns blocks of addresses. A host of clients also gets what is a reply to an address that it has sent from: from a port
+//! that clients have asked on the replying host, to a port that this client may have asked from, and no question by itself. All
+//! else to that address is the owner's of its block, as when a recorded client is a name server too, and a leak without one.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use ldplayer_core::Cidr;
 
 use super::packet::Headers;
@@ -16,7 +17,9 @@ use super::{Host, HostId};
 
 /// Source addresses of clients that are kept at most.
 const CLIENTS: usize = 1 << 20;
-/// First fragments whose way is kept for those that follow, where the destination has two owners.
+/// The port of DNS.
+const DNS: u16 = 53;
+/// First fragments whose way is kept for those that follow, where the destination is a client's.
 const FRAGMENTS: usize = 64;
 
 /// A set of hosts, one bit each.
@@ -32,18 +35,42 @@ pub struct Routes {
     owners: Owners,
     /// Hosts of clients.
     learning: Hosts,
-    clients: HashMap<IpAddr, Hosts, FixedState>,
+    clients: HashMap<IpAddr, Client, FixedState>,
     /// For each host, the ports that clients have asked there.
     asked: Vec<Ports>,
-    fragments: Vec<(FragmentKey, HostId)>,
+    fragments: Vec<(FragmentKey, Option<HostId>)>,
     next_fragment: usize,
     unlearned: u64,
 }
 
 type FragmentKey = (IpAddr, IpAddr, u32, u8);
 
+/// An address that clients have sent from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Client {
+    hosts: Hosts,
+    /// Of the ports that it has sent from, one bit for each remainder by 64: who uses many ports may have used any.
+    ports: u64,
+}
+
 #[derive(Clone, Debug)]
 struct Ports(Box<[u64; 1_024]>);
+
+/// What a packet is a reply to, if it is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To what was sent from the port `client` to the port `server`.
+    To {
+        /// The port that was asked.
+        server: u16,
+        /// The port that asked.
+        client: u16,
+    },
+    /// To an ICMP echo request.
+    Echo,
+    /// It is none.
+    No,
+}
 
 impl Routes {
     /// No routes yet, between so many hosts (at most 32).
@@ -75,32 +102,45 @@ impl Routes {
     }
 
     /// Whether a packet that `from` sends is a response to a client that has asked there.
-    pub fn is_response(&self, from: HostId, headers: &Headers, source_port: Option<u16>) -> bool {
-        let is_client = self.clients.get(&headers.destination).is_some_and(|hosts| hosts & !from.bit() != 0);
-        is_client && source_port.is_some_and(|port| self.asked[from.index()].contains(port))
+    pub fn is_response(&self, from: HostId, headers: &Headers, reply: Reply) -> bool {
+        let client = self.clients.get(&headers.destination).filter(|client| client.hosts & !from.bit() != 0);
+        client.is_some_and(|known| match reply {
+            Reply::To { server, client } => known.may_have_used(client) && self.asked[from.index()].contains(server),
+            Reply::Echo => true,
+            Reply::No => false,
+        })
     }
 
-    /// The host that a packet from `from` goes to; `None` when no other host owns its destination. `source_port` is that of
-    /// the packet, or of the answer that an ICMP error is given for.
-    pub fn find(&mut self, from: HostId, headers: &Headers, source_port: Option<u16>) -> Option<HostId> {
+    /// The host that a packet from `from` goes to; `None` when no other host owns its destination, and it is no reply.
+    pub fn find(&mut self, from: HostId, headers: &Headers, reply: Reply) -> Option<HostId> {
         let others = !from.bit();
         let by_block = self.owners.0.of(headers.destination).find(|&hosts| hosts & others != 0);
         let by_block = by_block.and_then(|hosts| first(hosts & others));
-        let client = self.clients.get(&headers.destination).and_then(|hosts| first(hosts & others));
-        let to = match (client, by_block) {
-            (Some(client), Some(owner)) if client != owner => self.choose(from, headers, source_port, client, owner),
-            (client, owner) => client.or(owner)?,
-        };
+        let client = self.clients.get(&headers.destination).and_then(|client| first(client.hosts & others));
+        let to = match client.filter(|&client| by_block != Some(client)) {
+            Some(client) => self.choose(from, headers, reply, client, by_block),
+            None => by_block,
+        }?;
         self.note(from, to, headers);
         Some(to)
     }
 
-    fn choose(&mut self, from: HostId, headers: &Headers, port: Option<u16>, client: HostId, owner: HostId) -> HostId {
+    /// Between a client's host and the owner, if there is one.
+    fn choose(
+        &mut self,
+        from: HostId,
+        headers: &Headers,
+        reply: Reply,
+        client: HostId,
+        owner: Option<HostId>,
+    ) -> Option<HostId> {
         let key = headers.fragment.map(|fragment| (headers.source, headers.destination, fragment.id, headers.protocol));
         if let Some(key) = key.filter(|_| headers.is_later_fragment()) {
-            return self.fragments.iter().find(|(known, _)| *known == key).map_or(owner, |&(_, to)| to);
+            // One whose beginning was forgotten tells nothing: where that is a leak, it was counted.
+            let begun = self.fragments.iter().find(|(known, _)| *known == key);
+            return begun.map_or(owner.or(Some(client)), |&(_, to)| to);
         }
-        let to = if self.is_response(from, headers, port) { client } else { owner };
+        let to = if self.is_response(from, headers, reply) { Some(client) } else { owner };
         if let Some(key) = key {
             match self.fragments.get_mut(self.next_fragment) {
                 Some(place) => *place = (key, to),
@@ -119,11 +159,44 @@ impl Routes {
         if let Some((_, port)) = headers.ports {
             self.asked[to.index()].insert(port);
         }
-        let known = self.clients.get(&headers.source).is_some_and(|hosts| hosts & from.bit() != 0);
-        if !known && self.clients.len() >= CLIENTS {
-            self.unlearned += 1;
-        } else if !known {
-            *self.clients.entry(headers.source).or_default() |= from.bit();
+        let is_full = self.clients.len() >= CLIENTS;
+        let client = match self.clients.entry(headers.source) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(_) if is_full => {
+                self.unlearned += 1;
+                return;
+            }
+            Entry::Vacant(new) => new.insert(Client::default()),
+        };
+        client.hosts |= from.bit();
+        client.ports |= headers.ports.map_or(0, |(port, _)| port_bit(port));
+    }
+}
+
+impl Client {
+    const fn may_have_used(self, port: u16) -> bool {
+        self.ports & port_bit(port) != 0
+    }
+}
+
+const fn port_bit(port: u16) -> u64 {
+    1 << (port % 64)
+}
+
+impl Reply {
+    /// What a packet is a reply to, as far as it tells by itself. A SYN opens a connection; a message to the port of DNS without
+    /// QR is a question, wherever it comes from.
+    pub fn of(headers: &Headers, packet: &[u8]) -> Self {
+        if let Some((server, client)) = headers.ports {
+            let is_question = client == DNS && headers.is_dns_query(packet);
+            let is_none = is_question || headers.segment(packet).is_some_and(|segment| segment.opens);
+            return if is_none { Self::No } else { Self::To { server, client } };
+        }
+        let quoted = headers.quote(packet).and_then(|at| Headers::parse_quoted(packet.get(at..)?).ok());
+        match quoted.and_then(|quoted| quoted.ports) {
+            Some((client, server)) => Self::To { server, client },
+            None if headers.is_echo_reply(packet) => Self::Echo,
+            None => Self::No,
         }
     }
 }
@@ -191,7 +264,7 @@ mod tests {
 
     fn find(routes: &mut Routes, from: HostId, packet: &[u8]) -> Option<HostId> {
         let headers = Headers::parse(packet).unwrap();
-        routes.find(from, &headers, headers.ports.map(|(source, _)| source))
+        routes.find(from, &headers, Reply::of(&headers, packet))
     }
 
     fn udp(source: &str, destination: &str) -> Vec<u8> {
@@ -203,9 +276,42 @@ mod tests {
         let mut routes = routes();
         let answer = udp("10.53.0.2:53", "203.0.113.5:4000");
         assert_eq!(find(&mut routes, RESOLVER, &answer), None);
-        assert_eq!(find(&mut routes, CLIENTS, &udp("203.0.113.5:4000", "10.53.0.2:53")), Some(RESOLVER));
+        let question = udp("203.0.113.5:4000", "10.53.0.2:53");
+        assert_eq!(find(&mut routes, CLIENTS, &question), Some(RESOLVER));
         assert_eq!(find(&mut routes, RESOLVER, &answer), Some(CLIENTS));
-        assert_eq!(find(&mut routes, INTERNET, &udp("198.41.0.4:53", "203.0.113.5:4000")), Some(CLIENTS));
+        let late = made::unreachable("10.53.0.2".parse().unwrap(), "203.0.113.5".parse().unwrap(), &question);
+        assert_eq!(find(&mut routes, RESOLVER, &late), Some(CLIENTS), "an error about its question");
+        for fragment in made::fragments(&answer, 9, 24) {
+            assert_eq!(find(&mut routes, RESOLVER, &fragment), Some(CLIENTS));
+        }
+    }
+
+    #[test]
+    fn what_is_no_reply_to_a_client_is_nobodys() {
+        let mut routes = routes();
+        for client in ["203.0.113.5:4000", "203.0.113.5:53"] {
+            for syn in [udp(client, "10.53.0.2:53"), Made::tcp(client, "10.53.0.2:53", 1, 2, b"").packet()] {
+                find(&mut routes, CLIENTS, &syn);
+            }
+        }
+        let tcp = |flags, to: &str| Made::tcp("10.53.0.2:53", to, 1, flags, b"").packet();
+        for (leak, what) in [
+            (udp("10.53.0.2:4001", "203.0.113.5:53"), "a question, from a port that nobody asked"),
+            (udp("10.53.0.2:53", "203.0.113.5:53"), "a question, from a port that clients ask"),
+            (udp("10.53.0.2:53", "203.0.113.5:4001"), "to a port that never asked"),
+            (udp("198.41.0.4:53", "203.0.113.5:4000"), "from a host that was not asked"),
+            (tcp(2, "203.0.113.5:53"), "a connection of its own"),
+        ] {
+            let from = if leak[12] == 198 { INTERNET } else { RESOLVER };
+            assert_eq!(find(&mut routes, from, &leak), None, "{what}");
+            for (fragment, number) in made::fragments(&leak, 3, 24).iter().zip(0..) {
+                assert_eq!(find(&mut routes, from, fragment), None, "{what}, fragment {number}");
+            }
+        }
+        let response = Made::udp("10.53.0.2:53", "203.0.113.5:53", &[0, 1, 0x80, 0]).packet();
+        for reply in [response, tcp(0x12, "203.0.113.5:53"), tcp(0x10, "203.0.113.5:4000")] {
+            assert_eq!(find(&mut routes, RESOLVER, &reply), Some(CLIENTS));
+        }
     }
 
     #[test]
@@ -219,11 +325,13 @@ mod tests {
     fn a_client_that_is_a_name_server_too_gets_its_answers_and_its_questions() {
         let mut routes = routes();
         find(&mut routes, CLIENTS, &udp("192.0.2.7:53", "10.53.0.2:53"));
-        assert_eq!(find(&mut routes, RESOLVER, &udp("10.53.0.2:53", "192.0.2.7:53")), Some(CLIENTS));
+        let response = |port| Made::udp(&format!("10.53.0.2:{port}"), "192.0.2.7:53", &[0x80; 40]).packet();
+        assert_eq!(find(&mut routes, RESOLVER, &response(53)), Some(CLIENTS));
+        assert_eq!(find(&mut routes, RESOLVER, &udp("10.53.0.2:53", "192.0.2.7:53")), Some(INTERNET));
         assert_eq!(find(&mut routes, RESOLVER, &udp("10.53.0.2:4000", "192.0.2.7:53")), Some(INTERNET));
         // Fragments go where the first of them went.
         for (port, to, id) in [(53, CLIENTS, 7), (4_000, INTERNET, 8)] {
-            for fragment in made::fragments(&udp(&format!("10.53.0.2:{port}"), "192.0.2.7:53"), id, 24) {
+            for fragment in made::fragments(&response(port), id, 24) {
                 assert_eq!(find(&mut routes, RESOLVER, &fragment), Some(to));
             }
         }
