@@ -19,6 +19,7 @@ use std::net::IpAddr;
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use ldplayer_core::message::{HEADER, Message};
+use ldplayer_core::name::Presentation;
 
 pub use choose::Policy;
 pub use report::{Conflict, Made, MadeKind, Reason, Report, Version};
@@ -100,6 +101,8 @@ struct Facts {
     claims: HashMap<(Name, Server), u32, FixedState>,
     /// What was said not to be there.
     absent: HashMap<(Name, Absent), Denied, FixedState>,
+    /// Names without a zone cut between them and a zone above, the zone, and who denied something of them with its SOA record.
+    undivided: HashSet<(Name, Name, Server), FixedState>,
 }
 
 /// What a name was said to lack.
@@ -177,6 +180,9 @@ impl Builder {
         let placed = place::place(&self.facts, &authority, &mut self.report);
         let chosen = choose::choose(&self.facts, placed, options.policy, &mut self.report);
         let zones = complete::zones(&mut self.facts, &authority, chosen, &mut self.report)?;
+        let shown = |zone: &BuiltZone| Presentation(&zone.apex).to_string();
+        let names: HashSet<String, FixedState> = zones.iter().map(shown).collect();
+        self.report.unverified.retain(|zone| names.contains(zone));
         Ok(Built { zones, report: self.report })
     }
 }

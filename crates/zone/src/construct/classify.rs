@@ -30,6 +30,8 @@ pub(super) struct Outcome {
     pub referral: Option<Name>,
     /// What is denied of the name at the end of the aliases.
     pub denied: Option<(Name, Absent)>,
+    /// The zone that denies it: the owner of the SOA record (RFC 2308 §3).
+    pub denied_by: Option<Name>,
 }
 
 /// Sorts out what is no response that could be used.
@@ -60,13 +62,16 @@ pub(super) fn outcome(
     let is_answered = parsed
         .section(Section::Answer)
         .any(|record| record.owner == end && (record.rtype == parsed.qtype || parsed.qtype == rtype::ANY));
-    let soa = parsed.section(Section::Authority).any(|record| record.rtype == rtype::SOA && !record.is_signature);
+    let soa = parsed
+        .section(Section::Authority)
+        .find(|record| record.rtype == rtype::SOA && !record.is_signature)
+        .map(|record| record.owner);
     let nxdomain = flags as u8 & 0xf == NXDOMAIN;
     let referral = parsed
         .section(Section::Authority)
         .find(|record| record.rtype == rtype::NS && !record.is_signature)
         .map(|record| record.owner)
-        .filter(|_| !is_answered && !nxdomain && !soa);
+        .filter(|_| !is_answered && !nxdomain && soa.is_none());
     if !is_authoritative && referral.is_none() {
         return Err(Reason::NotAuthoritative);
     }
@@ -76,12 +81,12 @@ pub(super) fn outcome(
         return Err(Reason::SidewaysReferral);
     }
     // An alias that leads out of the server's zones ends without an answer or a SOA record: nothing is denied.
-    let denied = match (nxdomain, is_answered, soa || chain.len() == 1 && referral.is_none()) {
+    let denied = match (nxdomain, is_answered, soa.is_some() || chain.len() == 1 && referral.is_none()) {
         (true, _, true) => Some((end, Absent::Name)),
         (false, false, true) if parsed.qtype != rtype::ANY => Some((end, Absent::Data(parsed.qtype))),
         _ => None,
     };
-    Ok(Outcome { is_authoritative, referral, denied })
+    Ok(Outcome { is_authoritative, referral, denied, denied_by: soa })
 }
 
 /// Follows aliases from the question. A loop ends where it began.
@@ -140,6 +145,18 @@ impl Intake<'_> {
         let denied = self.facts.absent.entry(key).or_insert(Denied { server, first: time, last: time, count: 0 });
         denied.count = denied.count.saturating_add(1);
         (denied.first, denied.last) = (denied.first.min(time), denied.last.max(time));
+        if let Some(zone) = outcome.denied_by {
+            self.undivided(key, zone);
+        }
+    }
+
+    /// Notes that there is no zone cut between a zone and a name that it denies something of. It denies DS records of its children, too.
+    fn undivided(&mut self, (name, what): (Name, Absent), zone: Name) {
+        let names = &self.facts.names;
+        let lowest = if what == Absent::Data(rtype::DS) { names.parent(name) } else { name };
+        if lowest != zone && names.is_within(lowest, zone) {
+            self.facts.undivided.insert((lowest, zone, self.server));
+        }
     }
 
     /// Notes all record sets of a response whose records are sorted. `None` when there is no room.

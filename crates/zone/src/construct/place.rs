@@ -1,7 +1,7 @@
 //! Which zone a record set belongs to, and how far it is believed (RFC 2181 §5.4.1).
 
 use super::Facts;
-use super::names::Name;
+use super::names::{Name, ROOT};
 use super::report::{Reason, Report};
 use super::seen::{Kind, Sighting, Version, VersionId};
 use super::servers::Authority;
@@ -96,7 +96,11 @@ fn name_servers(
     if seen.kind.is_authoritative() && authority.serves(owner, seen.server) {
         return Ok((owner, Side::Own, level(seen.kind)));
     }
-    let parent = authority.parent_of(facts, owner).ok_or(Reason::NotResponsible)?;
+    let parent = authority.parent_of(facts, owner);
+    if authority.is_referrer(owner, seen.server) {
+        return Ok((parent.unwrap_or(ROOT), Side::Delegation, ABOVE));
+    }
+    let parent = parent.ok_or(Reason::NotResponsible)?;
     if authority.serves(parent, seen.server) {
         Ok((parent, Side::Delegation, ANSWER))
     } else if authority.is_above(facts, parent, seen.server) {
@@ -130,7 +134,7 @@ fn glue(facts: &Facts, authority: &Authority, owner: Name, seen: Sighting) -> Re
     let zone = authority.zone_of(facts, owner).ok_or(Reason::NotResponsible)?;
     if authority.serves(zone, seen.server) {
         Ok((zone, Side::Own, ADDITIONAL))
-    } else if authority.is_above(facts, zone, seen.server) {
+    } else if authority.is_above(facts, zone, seen.server) || authority.refers_around(facts, owner, seen.server) {
         Ok((zone, Side::Glue, ADDITIONAL))
     } else {
         Err(Reason::NotResponsible)

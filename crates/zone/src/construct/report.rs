@@ -94,7 +94,7 @@ pub struct Report {
     pub conflicts: Vec<Conflict>,
     /// What was made up so that the zones load and lead to one another.
     pub made: Vec<Made>,
-    /// Zones whose servers no delegation names: their own word was taken.
+    /// Zones taken at the word of servers that no believed delegation leads to.
     pub unverified: Vec<String>,
 }
 

@@ -1,8 +1,11 @@
 //! Which servers are responsible for which zones, from the root down.
 //!
 //! A delegation is believed from servers responsible for a zone above it, an address from servers responsible for a zone around the host, and a
-//! server's own word from servers responsible for a zone above. That is repeated until nothing new comes of it. A zone that only its own servers
-//! speak of, as when the capture began with a full cache, is taken at their word where no delegation says otherwise.
+//! server's own word from servers responsible for a zone above. That is repeated until nothing new comes of it. Where the capture began with a
+//! full cache, some zones are taken at the word of whoever speaks of them ([`word`]).
+
+mod lists;
+mod word;
 
 use std::net::IpAddr;
 
@@ -13,8 +16,9 @@ use ldplayer_core::name::Presentation;
 use super::Facts;
 use super::names::{Name, ROOT};
 use super::report::Report;
-use super::seen::{Kind, Server, VersionId};
-use crate::{hints, rtype};
+use super::seen::{Server, VersionId};
+use crate::hints;
+use lists::Lists;
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 type Set<T> = HashSet<T, FixedState>;
@@ -30,6 +34,8 @@ pub(super) struct Authority {
     addresses: Map<Name, Set<IpAddr>>,
     /// Address sets that were believed.
     believed: Set<VersionId>,
+    /// Zones that were taken at the word of somebody who refers to them, and who did.
+    referred: Set<(Name, Server)>,
 }
 
 impl Authority {
@@ -40,17 +46,19 @@ impl Authority {
         for server in hints::addresses().filter_map(|address| facts.numbers.get(&address)) {
             authority.make_responsible(ROOT, *server);
         }
+        let mut taken = Vec::new();
         loop {
             while authority.learn(facts, &lists) {}
-            let taken = authority.take_at_their_word(facts, &lists);
-            if taken.is_empty() {
+            let more = authority.take_at_their_word(facts, &lists);
+            if more.is_empty() {
                 break;
             }
-            // The first zone of all is nobody's child.
-            let is_start = |zone: &Name| *zone == ROOT;
-            let unverified = taken.into_iter().filter(|zone| !is_start(zone));
-            report.unverified.extend(unverified.map(|zone| Presentation(facts.names.wire(zone)).to_string()));
+            taken.extend(more);
         }
+        // The first zone of all is nobody's child.
+        taken.retain(|&zone| zone != ROOT && !authority.is_led_to(facts, &lists, zone));
+        let shown = |zone: &Name| Presentation(facts.names.wire(*zone)).to_string();
+        report.unverified = taken.iter().map(shown).collect();
         authority.servers.values_mut().for_each(|servers| servers.sort_unstable());
         report.unverified.sort_unstable();
         authority
@@ -86,6 +94,24 @@ impl Authority {
         self.servers.get(&zone).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether the server's own word was taken that it refers to the zone.
+    pub fn is_referrer(&self, zone: Name, server: Server) -> bool {
+        self.referred.contains(&(zone, server))
+    }
+
+    /// Whether the server's word was taken for a zone around the host.
+    pub fn refers_around(&self, facts: &Facts, host: Name, server: Server) -> bool {
+        !self.referred.is_empty() && facts.names.upward(host).any(|zone| self.is_referrer(zone, server))
+    }
+
+    /// Servers whose word was taken that they refer to zones.
+    pub fn referrers(&self) -> Vec<Server> {
+        let mut servers: Vec<Server> = self.referred.iter().map(|&(_, server)| server).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        servers
+    }
+
     fn learn(&mut self, facts: &Facts, lists: &Lists) -> bool {
         let before = self.size();
         for &version in &lists.name_servers {
@@ -115,9 +141,14 @@ impl Authority {
             let is_own = seen.kind.is_authoritative() && self.serves(zone, seen.server);
             is_own || zone != ROOT && self.is_above(facts, facts.names.parent(zone), seen.server)
         });
-        if !believed {
-            return;
+        if believed {
+            self.delegated(facts, version);
         }
+    }
+
+    /// There is a zone with these NS records.
+    fn delegated(&mut self, facts: &Facts, version: VersionId) {
+        let zone = facts.versions.get(version).owner;
         self.cuts.insert(zone);
         let targets = facts.versions.records(version).filter_map(|data| facts.names.find(data));
         self.hosts.entry(zone).or_default().extend(targets);
@@ -128,7 +159,8 @@ impl Authority {
             return;
         }
         let host = facts.versions.get(version).owner;
-        if facts.versions.sightings(version).any(|seen| self.is_above(facts, host, seen.server)) {
+        let is_believed = |server| self.is_above(facts, host, server) || self.refers_around(facts, host, server);
+        if facts.versions.sightings(version).any(|seen| is_believed(seen.server)) {
             self.believed.insert(version);
             let addresses = facts.versions.records(version).filter_map(address);
             self.addresses.entry(host).or_default().extend(addresses);
@@ -137,12 +169,18 @@ impl Authority {
 
     fn learn_servers(&mut self, facts: &Facts) {
         let mut found = Vec::new();
-        for (&zone, hosts) in &self.hosts {
-            let addresses = hosts.iter().filter_map(|host| self.addresses.get(host)).flatten();
-            let servers = addresses.filter_map(|address| facts.numbers.get(address));
-            found.extend(servers.map(|&server| (zone, server)).filter(|pair| !self.responsible.contains(pair)));
+        for &zone in self.hosts.keys() {
+            let servers = self.delegated_servers(facts, zone).map(|server| (zone, server));
+            found.extend(servers.filter(|pair| !self.responsible.contains(pair)));
         }
         found.into_iter().for_each(|(zone, server)| self.make_responsible(zone, server));
+    }
+
+    /// Servers that the zone's NS records lead to and that responded.
+    fn delegated_servers(&self, facts: &Facts, zone: Name) -> impl Iterator<Item = Server> {
+        let hosts = self.hosts.get(&zone).into_iter().flatten();
+        let addresses = hosts.filter_map(|host| self.addresses.get(host)).flatten();
+        addresses.filter_map(|address| facts.numbers.get(address)).copied()
     }
 
     fn make_responsible(&mut self, zone: Name, server: Server) {
@@ -151,99 +189,6 @@ impl Authority {
             self.servers.entry(zone).or_default().push(server);
         }
     }
-
-    /// Takes the zones nearest to the root that have no server yet and that servers claim, and says which.
-    fn take_at_their_word(&mut self, facts: &Facts, lists: &Lists) -> Vec<Name> {
-        let is_open = |&&(zone, server): &&(Name, Server)| {
-            !self.servers.contains_key(&zone) && !self.is_above(facts, zone, server)
-        };
-        let open: Vec<(Name, Server)> = lists.claims.iter().filter(is_open).copied().collect();
-        let Some(depth) = open.iter().map(|&(zone, _)| facts.names.depth(zone)).min() else { return Vec::new() };
-        let mut claims: Map<Name, Vec<Server>> = Map::default();
-        for (zone, server) in open.into_iter().filter(|&(zone, _)| facts.names.depth(zone) == depth) {
-            claims.entry(zone).or_default().push(server);
-        }
-        let mut taken: Vec<Name> = claims.keys().copied().collect();
-        taken.sort_unstable();
-        for &zone in &taken {
-            let claimants = &claims[&zone];
-            let named = self.named_by_themselves(facts, lists, zone, claimants);
-            let accepted = if named.is_empty() { claimants } else { &named };
-            accepted.iter().for_each(|&server| self.make_responsible(zone, server));
-        }
-        taken
-    }
-
-    /// Of servers that claim a zone, those that they name as its servers, with addresses, in their own responses.
-    fn named_by_themselves(&self, facts: &Facts, lists: &Lists, zone: Name, claimants: &[Server]) -> Vec<Server> {
-        let by_claimant = |version: VersionId| {
-            facts.versions.sightings(version).any(|seen| seen.kind != Kind::Glue && claimants.contains(&seen.server))
-        };
-        let known = self.hosts.get(&zone).into_iter().flatten().copied();
-        let mut hosts: Set<Name> = known.collect();
-        for &version in lists.of_owner(&lists.name_servers, facts, zone) {
-            if by_claimant(version) {
-                hosts.extend(facts.versions.records(version).filter_map(|data| facts.names.find(data)));
-            }
-        }
-        let mut addresses: Set<IpAddr> = Set::default();
-        for host in hosts {
-            addresses.extend(self.addresses.get(&host).into_iter().flatten());
-            for &version in lists.of_owner(&lists.addresses, facts, host) {
-                if by_claimant(version) {
-                    addresses.extend(facts.versions.records(version).filter_map(address));
-                }
-            }
-        }
-        claimants.iter().copied().filter(|&server| addresses.contains(&facts.servers[server as usize])).collect()
-    }
-}
-
-/// What the search goes through again and again, in an order that does not depend on hashes.
-struct Lists {
-    /// NS record sets by owner.
-    name_servers: Vec<VersionId>,
-    /// A and AAAA record sets by owner.
-    addresses: Vec<VersionId>,
-    claims: Vec<(Name, Server)>,
-}
-
-impl Lists {
-    fn of(facts: &Facts) -> Self {
-        let of_types = |types: &[u16]| {
-            let wanted = facts.versions.iter().filter(|(_, version)| types.contains(&version.rtype));
-            let mut ids: Vec<VersionId> = wanted.map(|(id, _)| id).collect();
-            ids.sort_unstable_by_key(|&id| (facts.versions.get(id).owner, id));
-            ids
-        };
-        let mut claims: Vec<(Name, Server)> = facts.claims.keys().copied().collect();
-        claims.extend(referring(facts));
-        claims.sort_unstable();
-        claims.dedup();
-        let hosts: Set<Name> = of_types(&[rtype::NS])
-            .iter()
-            .flat_map(|&id| facts.versions.records(id))
-            .filter_map(|data| facts.names.find(data))
-            .collect();
-        let mut addresses = of_types(&[rtype::A, rtype::AAAA]);
-        addresses.retain(|&id| hosts.contains(&facts.versions.get(id).owner));
-        Self { name_servers: of_types(&[rtype::NS]), addresses, claims }
-    }
-
-    fn of_owner<'a>(&self, ids: &'a [VersionId], facts: &Facts, owner: Name) -> &'a [VersionId] {
-        let start = ids.partition_point(|&id| facts.versions.get(id).owner < owner);
-        let count = ids[start..].partition_point(|&id| facts.versions.get(id).owner == owner);
-        &ids[start..start + count]
-    }
-}
-
-/// Servers that refer to a zone, with the name above it: what a referral's sender serves is at least that, where nothing better is known.
-fn referring(facts: &Facts) -> impl Iterator<Item = (Name, Server)> {
-    let name_servers = facts.versions.iter().filter(|(_, version)| version.rtype == rtype::NS && version.owner != ROOT);
-    name_servers.flat_map(|(id, version)| {
-        let referrals = facts.versions.sightings(id).filter(|seen| seen.kind == Kind::Referral);
-        referrals.map(|seen| (facts.names.parent(version.owner), seen.server))
-    })
 }
 
 /// The address in the data of an A or AAAA record.

@@ -1,5 +1,8 @@
 //! Responses as text, and the zones that come of them: what is believed, what is refused, what is made up.
 
+mod cuts;
+mod poison;
+
 use std::net::IpAddr;
 use std::path::Path;
 

@@ -6,9 +6,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::Plan;
 use super::draft::{self, Draft};
 use crate::construct::choose::Chosen;
-use crate::construct::names::Name;
+use crate::construct::names::{Name, ROOT};
 use crate::construct::place::Side;
 use crate::construct::report::MadeKind;
+use crate::construct::seen::Server;
 use crate::construct::servers::address;
 use crate::rtype;
 
@@ -132,9 +133,7 @@ impl Plan<'_> {
 
     /// Makes name servers of the addresses that responded for a zone: their names were never seen.
     pub(super) fn name_servers_of_addresses(&mut self, zone: Name) {
-        let addresses: Vec<IpAddr> =
-            self.authority.servers(zone).iter().map(|&server| self.facts.servers[server as usize]).collect();
-        let addresses = if addresses.is_empty() && zone == 0 { crate::hints::addresses().collect() } else { addresses };
+        let addresses = self.addresses_for(zone);
         let apex = self.facts.names.wire(zone).to_vec();
         for (number, address) in (1..).zip(addresses) {
             let label = format!("ldplayer-ns{number}");
@@ -155,6 +154,17 @@ impl Plan<'_> {
             }
             let line = self.line(host, address, MADE_TTL);
             self.made(MadeKind::Address, zone, line);
+        }
+    }
+
+    /// Addresses that responded for a zone; for a root of which nothing was seen, those where resolvers begin, or of who refers from there.
+    fn addresses_for(&self, zone: Name) -> Vec<IpAddr> {
+        let of = |servers: &[Server]| servers.iter().map(|&server| self.facts.servers[server as usize]).collect();
+        match self.authority.servers(zone) {
+            [] if zone != ROOT => Vec::new(),
+            [] if self.report.resolver_side => crate::hints::addresses().collect(),
+            [] => of(&self.authority.referrers()),
+            servers => of(servers),
         }
     }
 

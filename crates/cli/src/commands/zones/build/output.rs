@@ -199,7 +199,11 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     let made: Vec<String> = made.map(|(kind, count)| format!("{kind} {count}")).collect();
     writeln!(out, "made up    {}", if made.is_empty() { "nothing".to_owned() } else { made.join(", ") })?;
     if !summary.unverified.is_empty() {
-        writeln!(out, "unverified {} zones that no delegation in the capture leads to", summary.unverified.len())?;
+        writeln!(
+            out,
+            "unverified {} zones, at the word of servers that no believed delegation leads to",
+            summary.unverified.len()
+        )?;
     }
     writeln!(out, "details    {}", args.output.join(REPORT).display())?;
     Ok(out.flush()?)

@@ -1,0 +1,95 @@
+//! What the search for servers goes through again and again, in an order that does not depend on hashes.
+
+use super::{Map, Set};
+use crate::construct::Facts;
+use crate::construct::names::Name;
+use crate::construct::seen::{Kind, Server, Version, VersionId};
+use crate::rtype;
+
+/// Everything that the search looks at.
+pub(super) struct Lists {
+    /// NS record sets by owner.
+    pub name_servers: Vec<VersionId>,
+    /// A and AAAA record sets of name servers by owner.
+    pub addresses: Vec<VersionId>,
+    /// Zones that servers said, with authority, to serve.
+    pub claims: Vec<(Name, Server)>,
+    /// Zones that servers refer to. Such a server says nothing of the names above: jp refers to example.co.jp, and there is no zone co.jp.
+    pub referrals: Vec<(Name, Server)>,
+    /// By names in the two lists above: who answered for them or for names below, with authority.
+    pub answered: Map<Name, Vec<Server>>,
+    /// By the same names: the zones that a denial says they belong to, and who said so (RFC 2308 §3: its SOA record is the zone's).
+    pub undivided: Map<Name, Vec<(Name, Server)>>,
+}
+
+impl Lists {
+    pub fn of(facts: &Facts) -> Self {
+        let name_servers = of_types(facts, &[rtype::NS]);
+        let targets = name_servers.iter().flat_map(|&id| facts.versions.records(id));
+        let hosts: Set<Name> = targets.filter_map(|data| facts.names.find(data)).collect();
+        let mut addresses = of_types(facts, &[rtype::A, rtype::AAAA]);
+        addresses.retain(|&id| hosts.contains(&facts.versions.get(id).owner));
+        let mut claims: Vec<(Name, Server)> = facts.claims.keys().copied().collect();
+        claims.sort_unstable();
+        let referrals = referrals(facts, &name_servers);
+        let spoken_of: Set<Name> = claims.iter().chain(&referrals).map(|&(zone, _)| zone).collect();
+        let (answered, undivided) = (answered(facts, &spoken_of), undivided(facts, &spoken_of));
+        Self { name_servers, addresses, claims, referrals, answered, undivided }
+    }
+
+    /// The sets of one owner in one of the lists.
+    pub fn of_owner<'a>(&self, ids: &'a [VersionId], facts: &Facts, owner: Name) -> &'a [VersionId] {
+        let start = ids.partition_point(|&id| facts.versions.get(id).owner < owner);
+        let count = ids[start..].partition_point(|&id| facts.versions.get(id).owner == owner);
+        &ids[start..start + count]
+    }
+}
+
+fn of_types(facts: &Facts, types: &[u16]) -> Vec<VersionId> {
+    let wanted = facts.versions.iter().filter(|(_, version)| types.contains(&version.rtype));
+    let mut ids: Vec<VersionId> = wanted.map(|(id, _)| id).collect();
+    ids.sort_unstable_by_key(|&id| (facts.versions.get(id).owner, id));
+    ids
+}
+
+fn referrals(facts: &Facts, name_servers: &[VersionId]) -> Vec<(Name, Server)> {
+    let of_one = |&id: &VersionId| {
+        let senders = facts.versions.sightings(id).filter(|seen| seen.kind == Kind::Referral);
+        senders.map(move |seen| (facts.versions.get(id).owner, seen.server))
+    };
+    let mut referrals: Vec<(Name, Server)> = name_servers.iter().flat_map(of_one).collect();
+    referrals.sort_unstable();
+    referrals.dedup();
+    referrals
+}
+
+/// Who answered for names of `zones` or below. DS and NS records of a zone are its parent's to give, too.
+fn answered(facts: &Facts, zones: &Set<Name>) -> Map<Name, Vec<Server>> {
+    let mut answered: Map<Name, Vec<Server>> = Map::default();
+    let is_parents = |version: &Version, zone| version.owner == zone && matches!(version.rtype, rtype::DS | rtype::NS);
+    for (id, version) in facts.versions.iter() {
+        for zone in facts.names.upward(version.owner).filter(|zone| zones.contains(zone)) {
+            let answers = facts.versions.sightings(id).filter(|seen| seen.kind == Kind::Answer);
+            let servers = answers.map(|seen| seen.server).filter(|_| !is_parents(version, zone));
+            for server in servers {
+                let known = answered.entry(zone).or_default();
+                if !known.contains(&server) {
+                    known.push(server);
+                }
+            }
+        }
+    }
+    answered
+}
+
+fn undivided(facts: &Facts, zones: &Set<Name>) -> Map<Name, Vec<(Name, Server)>> {
+    let mut undivided: Map<Name, Vec<(Name, Server)>> = Map::default();
+    for &(lowest, apex, server) in &facts.undivided {
+        let depth = facts.names.depth(apex);
+        let names = facts.names.upward(lowest).take_while(|&name| facts.names.depth(name) > depth);
+        for zone in names.filter(|zone| zones.contains(zone)) {
+            undivided.entry(zone).or_default().push((apex, server));
+        }
+    }
+    undivided
+}
