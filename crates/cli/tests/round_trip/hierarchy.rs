@@ -1,9 +1,9 @@
 //! A made-up Internet of more than 300 zones with what real ones have.
 //!
-//! Root, top-level domains (one on IPv6 alone, one whose second level is on the same servers), in-addr.arpa, providers whose name servers are
+//! Root, top-level domains (one on IPv6 alone, one whose second level is on the same servers, one that delegates names of the third level), in-addr.arpa, providers whose name servers are
 //! those of many unrelated zones and out of their bailiwick, chains of aliases through two content networks, wildcards, empty non-terminals, and zones below zones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,8 @@ use std::path::Path;
 const SITES: usize = 300;
 /// Providers of name service.
 const PROVIDERS: usize = 6;
-/// Top-level domains of the sites; the last but one has its zones at the third level, the last has IPv6 only.
-const TOPS: [&str; 8] = ["com", "net", "org", "de", "nl", "info", "co.uk", "six"];
+/// What sites are below: co.uk is a zone of its own, or.jp is a name in the zone jp, and six has IPv6 only.
+const TOPS: [&str; 9] = ["com", "net", "org", "de", "nl", "info", "co.uk", "or.jp", "six"];
 /// TXT, MX, NS, SOA, DS, DNSKEY, PTR.
 const OTHERS: [u16; 6] = [16, 15, 2, 6, 43, 48];
 
@@ -47,6 +47,17 @@ impl Hierarchy {
             let name = if apex == "." { "root" } else { apex };
             fs::write(directory.join(format!("{name}.zone")), text).unwrap();
         }
+    }
+
+    /// Whether there is a zone of this name, which ends in a dot.
+    pub fn has(&self, apex: &str) -> bool {
+        self.zones.contains_key(if apex == "." { apex } else { apex.trim_end_matches('.') })
+    }
+
+    /// Names of all name servers, without the last dot.
+    pub fn name_servers(&self) -> BTreeSet<&str> {
+        let lines = self.zones.values().flat_map(|text| text.lines());
+        lines.filter_map(|line| Some(line.split_once(" NS ")?.1.trim_end_matches('.'))).collect()
     }
 
     /// How many zones there are.
@@ -88,7 +99,7 @@ impl Hierarchy {
             self.add(".", &format!("@ NS {host}.root-servers.net.\n{addresses}"));
             self.add("root-servers.net", &format!("@ NS {host}.root-servers.net.\n{addresses}"));
         }
-        for (number, top) in ["com", "net", "org", "de", "nl", "info", "uk", "six", "arpa"].iter().enumerate() {
+        for (number, top) in ["com", "net", "org", "de", "nl", "info", "uk", "six", "jp", "arpa"].iter().enumerate() {
             self.zone(top, number % 4 != 3);
             // com and net are on the same servers, which are below net.
             let home = if *top == "com" { "net" } else { top };
@@ -143,7 +154,11 @@ impl Hierarchy {
     }
 
     fn site(&mut self, number: usize) {
-        let (apex, parent) = (apex_of(number), TOPS[number % TOPS.len()]);
+        let apex = apex_of(number);
+        let parent = match TOPS[number % TOPS.len()] {
+            "or.jp" => "jp",
+            top => top,
+        };
         self.zone(&apex, number.is_multiple_of(3));
         let lines = servers_of(number, &apex);
         self.add(&apex, &lines);
@@ -234,7 +249,7 @@ pub fn questions() -> Vec<Question> {
         (0..14).for_each(|host| ask(&format!("n{host}."), 1));
     }
     (0..255).for_each(|host| questions.push((format!("{host}.113.0.203.in-addr.arpa"), 12)));
-    for top in ["com", "net", "uk", "co.uk", "six", "arpa", "nothing"] {
+    for top in ["com", "net", "uk", "co.uk", "jp", "or.jp", "six", "arpa", "nothing"] {
         OTHERS.iter().for_each(|&qtype| questions.push((top.to_owned(), qtype)));
     }
     // A stride without a common divisor visits each once.

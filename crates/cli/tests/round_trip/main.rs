@@ -2,17 +2,20 @@
 
 mod client;
 mod hierarchy;
+mod upstream;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use domain::base::iana::Rtype;
 use hierarchy::{Hierarchy, Question};
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
 use ldplayer_emulate::stock::{Stock, Unbound};
 use ldplayer_emulate::testbed::{INTERNET, Plan, Testbed};
 use serde_json::Value;
+use upstream::{Asked, Upstream};
 
 /// Where the resolver listens.
 const LISTEN: &str = "10.53.0.2:53";
@@ -81,6 +84,32 @@ impl Scratch {
     }
 }
 
+/// Compares what the resolver asked of authoritative servers, and what those said to questions of both times.
+fn compare_upstream(first: &Path, second: &Path, hierarchy: &Hierarchy) {
+    let (before, after) = (Upstream::of(first), Upstream::of(second));
+    let new_or_gone: Vec<&Asked> = before.questions.symmetric_difference(&after.questions).collect();
+    // Unbound looks for more addresses of name servers when it pleases.
+    let hosts = hierarchy.name_servers();
+    let is_choice = |(name, qtype): &Asked| {
+        matches!(*qtype, Rtype::A | Rtype::AAAA) && hosts.iter().any(|host| host.ends_with(name.as_str()))
+    };
+    let unlike: Vec<_> = new_or_gone.iter().filter(|asked| !is_choice(asked)).collect();
+    let both = before.answers.iter().filter_map(|(asked, said)| Some((asked, said, after.answers.get(asked)?)));
+    let both: Vec<_> = both.collect();
+    let differing: Vec<_> = both.iter().filter(|(_, before, after)| before != after).collect();
+    println!(
+        "upstream: {} different questions, {} of them but once, {} not for addresses of name servers; {} answers of both times, {} differ",
+        before.questions.union(&after.questions).count(),
+        new_or_gone.len(),
+        unlike.len(),
+        both.len(),
+        differing.len()
+    );
+    assert!(before.questions.len() > 20_000 && both.len() > 20_000);
+    assert!(unlike.is_empty(), "asked of one of the two: {:?}", &unlike[..unlike.len().min(20)]);
+    assert!(differing.is_empty(), "answered in two ways: {:?}", &differing[..differing.len().min(20)]);
+}
+
 /// How many answers have each code.
 fn codes(answers: &[String]) -> BTreeMap<String, usize> {
     let mut codes = BTreeMap::new();
@@ -130,6 +159,10 @@ fn a_resolver_finds_the_same_in_rebuilt_zones() {
         codes(&before),
         codes(&after)
     );
+    compare_upstream(&first, &second, &hierarchy);
+    let zones = report["zones"].as_array().unwrap().iter().map(|zone| zone["zone"].as_str().unwrap());
+    let made_up: Vec<&str> = zones.filter(|zone| !hierarchy.has(zone)).collect();
+    assert_eq!(made_up, [""; 0], "zones that nobody delegated");
     // A comparison of failures would find no difference, either.
     let failed = before.iter().filter(|answer| answer.is_empty() || answer.starts_with("SERVFAIL")).count();
     assert_eq!(failed, 0);

@@ -61,12 +61,13 @@ impl Plan<'_> {
                 self.drafts.entry(zone).or_default();
             }
         }
-        let delegations = chosen.iter().filter(|one| one.side == Side::Delegation);
         if self.report.resolver_side && !self.drafts.is_empty() {
             self.drafts.entry(ROOT).or_default();
-        } else if self.drafts.is_empty() {
+        }
+        if self.drafts.is_empty() {
             // A server that did nothing but refer: of which zone it is, it did not say.
-            delegations.for_each(|one| drop(self.drafts.entry(one.zone).or_default()));
+            let referring = chosen.iter().filter(|one| one.side == Side::Delegation);
+            self.drafts = referring.map(|one| (one.zone, Draft::default())).collect();
         }
     }
 
