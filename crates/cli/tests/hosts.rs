@@ -4,11 +4,15 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use ldplayer_net::namespace::Namespace;
+use ldplayer_net::rights;
+use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -223,4 +227,95 @@ fn what_cannot_be_is_told_in_one_line() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(status) && said.contains(told), "{arguments:?}: {output:?}");
     }
+}
+
+/// Name services whose sockets are files: the first is asked by every program of the C library before anything else.
+const SERVICES: [&str; 4] =
+    ["nscd/socket", "systemd/resolve/io.systemd.Resolve", "dbus/system_bus_socket", "a-resolver-of-its-own.sock"];
+/// What the host knows and nobody else.
+const KNOWN: &str = "192.0.2.99 only-on-the-host\n";
+/// What programs ask for when they resolve a name.
+const GETENT: [&str; 3] = ["getent", "hosts", "only-on-the-host"];
+
+/// A host of its own, as far as files go, on which name services listen.
+struct Host {
+    services: Vec<UnixListener>,
+}
+
+impl Host {
+    /// To be made in a mount namespace of its own.
+    fn new(folder: &std::path::Path) -> Self {
+        mount(c"host", c"/run", c"tmpfs", MountFlags::empty(), c"mode=0755").unwrap();
+        for (file, text) in [("hosts", KNOWN), ("resolv.conf", "nameserver 192.0.2.53\n")] {
+            fs::write(folder.join(file), text).unwrap();
+            fs::set_permissions(folder.join(file), fs::Permissions::from_mode(0o644)).unwrap();
+            mount_bind(folder.join(file), format!("/etc/{file}")).unwrap();
+        }
+        let listen = |service: &str| {
+            let path = std::path::Path::new("/run").join(service);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let listener = UnixListener::bind(&path).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+            listener
+        };
+        Self { services: SERVICES.map(listen).into() }
+    }
+
+    /// How many have come to the services since this was asked last; they are turned away.
+    fn seen(&self) -> usize {
+        self.services.iter().map(|service| std::iter::from_fn(|| service.accept().ok()).count()).sum()
+    }
+}
+
+/// What a program, in namespaces of its own, finds of the host: what it prints.
+const LOOK: &str = "getent hosts only-on-the-host; cat /etc/resolv.conf; ls /run/systemd/resolve /run/nscd /run/dbus; \
+    for socket in /run/a-*; do test -S $socket && echo socket; done; true";
+
+#[test]
+#[ignore = "runs in a mount namespace, started by the test below"]
+fn on_a_host_with_resolvers() {
+    let scratch = tempfile::tempdir().unwrap();
+    let host = Host::new(scratch.path());
+    rights::ensure_rights().unwrap();
+    // No network is enough not to send, but not to be told: the daemon that caches names for all programs is asked.
+    let namespace = Namespace::create().unwrap();
+    let mut asks = Command::new(GETENT[0]);
+    namespace.start_in(asks.args(&GETENT[1..])).unwrap();
+    let mut asks = asks.stdout(Stdio::piped()).spawn().unwrap();
+    let mut seen = 0;
+    while asks.try_wait().unwrap().is_none() {
+        seen += host.seen();
+        std::thread::yield_now();
+    }
+    let told = String::from_utf8(asks.wait_with_output().unwrap().stdout).unwrap();
+    assert!(told.starts_with("192.0.2.99") && seen > 0, "this test can fail: {told}");
+    for is_plain in [false, true] {
+        let user = User::new("resolvers", is_plain);
+        user.say(&["up"]);
+        for on in ["clients", "resolver", "internet"] {
+            let said = user.say(&["exec", on, "--", "sh", "-c", LOOK]);
+            assert_eq!(
+                said,
+                "nameserver 10.53.0.2\nnameserver fd53::2\n/run/dbus:\n\n/run/nscd:\n\n/run/systemd/resolve:\n"
+            );
+            assert!(user.say(&["exec", on, "--", "getent", "hosts", "resolver"]).starts_with("fd53::2"));
+        }
+        let alone = user.say(&["run", "--", "sh", "-c", LOOK]);
+        assert!(alone.starts_with("nameserver 127.0.0.1\n/run/dbus:"), "{alone}");
+        assert_eq!(host.seen(), 0, "plain user {is_plain}");
+    }
+    // For everybody else the host is as it was.
+    assert!(fs::exists("/run/nscd/socket").unwrap() && fs::read_to_string("/etc/hosts").unwrap() == KNOWN);
+}
+
+#[test]
+fn nothing_in_a_testbed_sees_the_resolvers_of_the_host() {
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let mut unshare = Command::new("unshare");
+    unshare.arg("--mount").args((!is_root).then_some("--map-root-user"));
+    unshare.arg(std::env::current_exe().unwrap()).args(["--exact", "on_a_host_with_resolvers", "--ignored"]);
+    let output = unshare.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -8,10 +8,12 @@ use std::io::{self, BufWriter};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use ldplayer_core::Cidr;
 use ldplayer_net::clock;
 use ldplayer_net::interfaces;
+use ldplayer_net::names::{Names, OwnNames};
 use ldplayer_net::namespace::Namespace;
 use ldplayer_net::rights::{self, NetError};
 use ldplayer_net::wiring::{Wiring, WiringError};
@@ -34,6 +36,8 @@ pub const INTERNET: HostId = HostId(2);
 /// What the Internet owns unless told otherwise: the blocks for documentation and for benchmarks (RFC 5737, 3849, 2544, 5180).
 const INTERNET_OWNS: [&str; 6] =
     ["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "2001:db8::/32", "2001:2::/48"];
+/// The mark of processes on hosts whose testbed has no name.
+const MARK: &str = "ldplayer";
 /// Octets of a capture written at once.
 const CAPTURE_BUFFER: usize = 1 << 20;
 
@@ -144,6 +148,7 @@ pub struct Testbed {
     hosts: Vec<(HostPlan, Namespace)>,
     running: Running,
     is_rootless: bool,
+    names: Arc<OwnNames>,
 }
 
 /// What a testbed has done.
@@ -156,6 +161,18 @@ pub struct Report {
     pub unread: Vec<u64>,
     /// Packets in the capture, once it is finished.
     pub captured: Option<u64>,
+}
+
+/// How names are resolved on hosts with these names and addresses: by the host at the place of [`RESOLVER`].
+fn names<'a>(hosts: impl Iterator<Item = (&'a str, &'a [IpAddr])>, mark: String) -> Names {
+    let (mut servers, mut named) = (Vec::new(), Vec::new());
+    for (number, (name, addresses)) in hosts.enumerate() {
+        if number == usize::from(RESOLVER.0) {
+            servers = addresses.to_vec();
+        }
+        named.extend(addresses.iter().map(|&address| (address, name.to_owned())));
+    }
+    Names { servers, hosts: named, mark, kept: None }
 }
 
 impl Plan {
@@ -173,6 +190,12 @@ impl Plan {
             mtu: self.mtu,
             ..Settings::default()
         }
+    }
+
+    /// How names are resolved on the hosts.
+    fn names(&self) -> Names {
+        let hosts = self.hosts.iter().map(|host| (host.name.as_str(), host.addresses.as_slice()));
+        names(hosts, MARK.to_owned())
     }
 
     fn tap(&self) -> Result<Option<Tap>, TestbedError> {
@@ -201,6 +224,8 @@ impl Testbed {
         if plan.hosts.len() > MAX_HOSTS {
             return Err(TestbedError::TooManyHosts(plan.hosts.len()));
         }
+        // As long as this process sees what the host has.
+        let names = Arc::new(plan.names().prepare());
         let is_rootless = rights::ensure_rights()?;
         let (mut hosts, mut devices) = (Vec::new(), Vec::new());
         for host in &plan.hosts {
@@ -210,7 +235,7 @@ impl Testbed {
         }
         let forwarder = Forwarder::new(Wire::new(&plan.settings()), devices, plan.precision, plan.tap()?);
         let running = forwarder.start(plan.core).map_err(TestbedError::Wire)?;
-        Ok(Self { hosts, running, is_rootless })
+        Ok(Self { hosts, running, is_rootless, names })
     }
 
     /// Whether it was made without privileges, in a user namespace.
@@ -230,13 +255,14 @@ impl Testbed {
         })
     }
 
-    /// A command that will run on a host.
+    /// A command that will run on a host, where names are resolved by the testbed's resolver and by nothing of this machine.
     ///
     /// # Errors
     /// When there is no host of that name.
     pub fn command(&self, host: &str, program: &str) -> Result<Command, TestbedError> {
         let mut command = Command::new(program);
         self.namespace(host)?.start_in(&mut command).map_err(NetError::Namespace)?;
+        self.names.start_with(&mut command);
         Ok(command)
     }
 

@@ -4,6 +4,7 @@
 //!  time       clock  pace (sleep, then spin)          a run      signals  limits  pin  awake
 //!  packets    udp  tcp  poll (epoll_pwait2)           looked at  machine  process  watched
 //!  networks   namespace  rights  netns (AnyIP)  wiring (a TUN device as the only way out)  tun  interfaces
+//!             names (nothing of how the host resolves them)
 //! ```
 //!
 //! # Contract
@@ -44,6 +45,7 @@ pub mod clock;
 pub mod interfaces;
 pub mod limits;
 pub mod machine;
+pub mod names;
 pub mod namespace;
 mod netlink;
 pub mod netns;

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
+use std::sync::Arc;
 
 use ldplayer_emulate::stock::{Output, Process};
+use ldplayer_net::names::Names;
 use ldplayer_net::netns::{self, Shortfall, Testbed};
 
 use crate::error::RunError;
@@ -18,9 +20,12 @@ pub struct Server {
 /// Makes the namespace and starts the server, where the user asked for it.
 pub fn start(spec: &RunSpec) -> Result<Option<Server>, RunError> {
     let Some(command) = &spec.start_server else { return Ok(None) };
+    let names = Arc::new(Names::of_loopback().prepare());
     let testbed = Testbed::enter().map_err(RunError::environment)?;
     let name = format!("--start-server `{command}`");
-    let process = Process::start(name, &mut shell(command), Output::Stderr).map_err(RunError::environment)?;
+    let mut shell = shell(command);
+    names.start_with(&mut shell);
+    let process = Process::start(name, &mut shell, Output::Stderr).map_err(RunError::environment)?;
     Ok(Some(Server { process, testbed }))
 }
 

@@ -11,6 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use ldplayer_emulate::testbed::{StateError, TestbedError};
+use ldplayer_net::names::Names;
 use ldplayer_net::netns::Testbed;
 
 use crate::failure::Failure;
@@ -26,7 +27,9 @@ pub struct Args {
 enum Verb {
     /// Run a command in a new namespace; it ends with the command
     #[command(after_help = "\
-Every IPv4 and IPv6 address is local in the namespace, and nothing leads out of it. Root is not needed.
+Every IPv4 and IPv6 address is local in the namespace, and nothing leads out of it. Nor are names
+resolved as the host does: /etc/resolv.conf names 127.0.0.1, and there is no nscd or systemd-resolved.
+Root is not needed.
 
 Example: a server and a replay in which each client keeps its own address
   ldplayer testbed run -- sh -c 'nsd -d -c nsd.conf & ldplayer replay capture.pcap --server 127.0.0.1:5300; kill %1'")]
@@ -74,7 +77,9 @@ pub fn failure(error: StateError) -> Failure {
 
 /// Runs a command in a namespace of its own.
 fn run_alone(command: &[String]) -> Result<ExitCode, Failure> {
+    let names = Names::of_loopback().prepare();
     let testbed = Testbed::enter().map_err(Failure::environment)?;
+    names.enter().map_err(Failure::environment)?;
     testbed.shortfalls().iter().for_each(|shortfall| eprintln!("ldplayer: {shortfall}"));
     let Some((program, arguments)) = command.split_first() else {
         return Err(anyhow::anyhow!("testbed run: no command given").into());

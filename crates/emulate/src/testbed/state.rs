@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ldplayer_net::names::{Names, NamesError};
 use ldplayer_net::namespace::Namespace;
 use ldplayer_net::poll::Poll;
 use ldplayer_net::rights::enter_user_of;
@@ -86,6 +87,9 @@ pub enum StateError {
     /// A process does not end.
     #[error("process {0} in the testbed does not end; look at it with ps -p {0}")]
     Stuck(u32),
+    /// What the machine has is still to be seen.
+    #[error(transparent)]
+    Names(#[from] NamesError),
     /// Of the testbed itself.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
@@ -291,17 +295,20 @@ impl State {
         ask(&path, Request::Proxy { kind, is_on }).map_err(|source| StateError::File { path, source })
     }
 
-    /// Moves this process, which must have no other thread, to a host of the testbed; what it starts belongs there, too.
+    /// Moves this process, which must have no other thread, to a host of the testbed, and hides from it how this machine resolves
+    /// names; what it starts belongs there, too. The folder of state files is the one that this was loaded from.
     ///
     /// # Errors
     /// When there is no such host, or this user may not.
-    pub fn enter(&self, host: &str) -> Result<(), StateError> {
+    pub fn enter(&self, folder: &Path, host: &str) -> Result<(), StateError> {
         let Some(state) = self.hosts.iter().find(|state| state.name == host) else {
             let names: Vec<&str> = self.hosts.iter().map(|state| state.name.as_str()).collect();
             return Err(TestbedError::UnknownHost { name: host.to_owned(), hosts: names.join(", ") }.into());
         };
         let failed = |source| StateError::Enter { name: self.name.clone(), host: host.to_owned(), source };
         let pid = self.holder.pid;
+        // As long as this process sees what the machine has.
+        let names = self.own_names(folder).prepare();
         if self.rootless {
             enter_user_of(pid).map_err(failed)?;
         }
@@ -309,12 +316,18 @@ impl State {
         if namespace.inode().map_err(failed)? != state.inode {
             return Err(StateError::Crashed(self.name.clone()));
         }
-        namespace.enter().map_err(failed)
+        namespace.enter().map_err(failed)?;
+        Ok(names.enter()?)
+    }
+
+    fn own_names(&self, folder: &Path) -> Names {
+        let hosts = self.hosts.iter().map(|host| (host.name.as_str(), host.addresses.as_slice()));
+        Names { kept: Some(folder.to_owned()), ..super::names(hosts, self.mark().1) }
     }
 
     /// The environment variable, and its value, that a process in the testbed must have to be ended with it.
     pub fn mark(&self) -> (&'static str, String) {
-        (MARK, format!("{}:{}:{}", self.name, self.holder.pid, self.holder.start))
+        (MARK, format!("ldplayer:{}:{}:{}", self.name, self.holder.pid, self.holder.start))
     }
 
     /// Takes a testbed down, whatever is left of it, with the processes that were started in it by `testbed exec`.

@@ -12,7 +12,9 @@ use crate::failure::Failure;
 /// Options of `testbed exec`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The command takes the place of this process: signals and its exit status are its own. --fake-time
+The command takes the place of this process: signals and its exit status are its own. It resolves
+names by the host `resolver` and by nothing of this machine: /etc/resolv.conf and /etc/hosts are the
+testbed's, and sockets of name services, such as that of nscd, are not there. --fake-time
 lets the program `faketime` give it another time of day, as validating resolvers need for the
 signatures of recorded zones.
 
@@ -34,7 +36,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let state = State::load(&folder().map_err(failure)?, &args.name.name).map_err(failure)?;
+    let folder = folder().map_err(failure)?;
+    let state = State::load(&folder, &args.name.name).map_err(failure)?;
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(anyhow::anyhow!("testbed exec: no command given").into());
     };
@@ -46,7 +49,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             faketime
         }
     };
-    state.enter(&args.host).map_err(failure)?;
+    state.enter(&folder, &args.host).map_err(failure)?;
     let (variable, value) = state.mark();
     let error = command.args(arguments).env(variable, value).exec();
     Err(Failure::environment(anyhow::anyhow!("testbed exec: {program}: {error}; give the path of a program")))
