@@ -38,7 +38,7 @@ fn complaints(directory: &Path, zone: &Value) -> Option<String> {
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         (!output.status.success()).then_some(format!("{program}: {text}"))
     };
-    check("nsd-checkzone", &[]).or_else(|| check("named-checkzone", &["-i", "none", "-k", "ignore"]))
+    check("nsd-checkzone", &[]).or_else(|| check("named-checkzone", &["-i", "local", "-k", "ignore"]))
 }
 
 #[test]
@@ -53,6 +53,7 @@ fn a_capture_at_the_root_becomes_a_root_zone() {
         assert_eq!(complaints(&zones, zone), None);
     }
     let text = fs::read_to_string(zones.join("root.zone")).unwrap();
+    assert!(text.starts_with("$ORIGIN .\n; made: "), "{}", &text[..80]);
     assert!(text.contains("\ncom. 172800 NS a.gtld-servers.net.\n"));
     assert_eq!(serde_json::from_slice::<Value>(&fs::read(zones.join("build.json")).unwrap()).unwrap(), report);
     // Once more, into the same directory: the same files.
@@ -103,6 +104,18 @@ fn a_directory_with_other_files_is_not_touched() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("is not empty"), "{}", stderr(&output));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_zone_file_of_no_earlier_build_is_not_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    // The report of an earlier build, which says nothing of the file.
+    fs::write(directory.path().join("build.json"), "{}").unwrap();
+    fs::write(directory.path().join("root.zone"), "mine").unwrap();
+    let output = build(&[&bundled(), "-o", &directory.path().display().to_string()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("root.zone: is there already"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(directory.path().join("root.zone")).unwrap(), "mine");
 }
 
 #[test]

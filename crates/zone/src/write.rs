@@ -16,12 +16,23 @@ use crate::records::{Record, Records};
 use crate::rtype;
 use crate::scan::Scanner;
 
-/// Writes records in their order, one a line, names absolute.
+/// Writes a zone: `$ORIGIN` first, so that whoever reads the file alone knows which zone it is; then its records in their order, one a line, names
+/// absolute.
 ///
 /// # Errors
 /// What the system says of `out`.
-pub fn zone(records: &Records, out: &mut impl io::Write) -> io::Result<()> {
+pub fn zone(apex: &[u8], records: &Records, out: &mut impl io::Write) -> io::Result<()> {
+    zone_with_notes(apex, &[], records, out)
+}
+
+/// The same with notes about the zone, a comment each.
+///
+/// # Errors
+/// What the system says of `out`.
+pub fn zone_with_notes(apex: &[u8], notes: &[String], records: &Records, out: &mut impl io::Write) -> io::Result<()> {
     let mut line = Line::default();
+    writeln!(out, "$ORIGIN {}", Presentation(apex))?;
+    notes.iter().try_for_each(|note| writeln!(out, "; {}", note.escape_debug()))?;
     records.iter().try_for_each(|record| out.write_all(line.of(&record).as_bytes()))
 }
 
@@ -103,8 +114,9 @@ mod tests {
 
     fn lines(records: &Records) -> String {
         let mut text = Vec::new();
-        zone(records, &mut text).unwrap();
-        String::from_utf8(text).unwrap()
+        zone(b"\x07example\0", records, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        text.strip_prefix("$ORIGIN example.\n").unwrap().to_owned()
     }
 
     fn plain(records: &Records) -> Vec<(Vec<u8>, u16, u32, Vec<u8>)> {
@@ -123,6 +135,16 @@ mod tests {
         ] {
             assert_eq!(lines(&read(line)), line);
         }
+    }
+
+    #[test]
+    fn zone_files_begin_with_their_origin() {
+        let (records, mut text) = (read("a\\;b. 60 SOA a. b. 1 2 3 4 5\n"), Vec::new());
+        let notes = ["made: this\nx A 192.0.2.1".to_owned()];
+        zone_with_notes(b"\x03a;b\0", &notes, &records, &mut text).unwrap();
+        let wanted = "$ORIGIN a\\;b.\n; made: this\\nx A 192.0.2.1\na\\;b. 60 SOA a. b. 1 2 3 4 5\n";
+        assert_eq!(String::from_utf8(text).unwrap(), wanted);
+        assert_eq!(plain(&read(wanted)), plain(&records));
     }
 
     #[test]

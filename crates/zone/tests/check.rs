@@ -18,7 +18,7 @@ fn zone(name: &str) -> Records {
 fn damaged(name: &str, from: &str, to: &str) -> Records {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/zones").join(name);
     let mut text = Vec::new();
-    write::zone(&load::file(&file, None).unwrap(), &mut text).unwrap();
+    write::zone(b"\x07example\0", &load::file(&file, None).unwrap(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains(from), "{from} is not in {text}");
     load::text_of(text.replacen(from, to, 1).as_bytes(), Path::new("z"), None, &mut |_| unreachable!()).unwrap()

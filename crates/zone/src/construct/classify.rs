@@ -1,6 +1,7 @@
 //! What a response says: an answer, a referral, a denial, and which of its record sets bear on the question.
 
 use ldplayer_core::message::{Message, flag};
+use ldplayer_core::name;
 
 use super::message::{Parsed, Record, Section};
 use super::names::{Name, Names};
@@ -194,7 +195,7 @@ impl Intake<'_> {
         };
         data.iter_mut().zip(set).for_each(|(data, record)| *data = parsed.data(record));
         let (records_data, signatures_data) = data.split_at(records.len());
-        let owner = self.owner(first.owner, signatures_data);
+        let owner = self.owner(first, signatures_data);
         let ttl = records.iter().map(|record| record.ttl).max().unwrap_or(0);
         debug_assert_eq!(signatures.len(), signatures_data.len());
         let set = Set { owner, rtype: first.rtype, ttl, records: records_data, signatures: signatures_data };
@@ -202,10 +203,13 @@ impl Intake<'_> {
     }
 
     /// The owner, or the wildcard that it was made of: a signature says how many labels that had (RFC 4034 §3.1.3).
-    fn owner(&mut self, owner: Name, signatures: &[&[u8]]) -> Name {
-        let names = &mut self.facts.names;
-        let labels = signatures.first().map_or(u8::MAX, |data| data[LABELS_AT]);
-        if labels >= names.depth(owner) || names.is_wildcard(owner) {
+    fn owner(&mut self, record: &Record, signatures: &[&[u8]]) -> Name {
+        let (owner, names) = (record.owner, &mut self.facts.names);
+        let Some(signature) = signatures.first().filter(|_| can_expand(record.rtype)) else { return owner };
+        let (labels, signer) = (signature[LABELS_AT], rdata_name(&signature[SIGNER_AT..]));
+        // A wildcard is in the zone that signs, whatever the labels field says: no apex is made of one.
+        let zone_labels = name::labels(signer).count();
+        if labels >= names.depth(owner) || usize::from(labels) < zone_labels || names.is_wildcard(owner) {
             return owner;
         }
         let encloser = names.cut_to(owner, labels);
@@ -213,6 +217,11 @@ impl Intake<'_> {
         // One more label than the encloser, and no more octets than the name that was below it by one label or more.
         names.intern(&wildcard)
     }
+}
+
+/// Whether a wildcard can stand for records of the type: those that begin a zone or tell which names are there are never made (RFC 4592 §4).
+const fn can_expand(rtype: u16) -> bool {
+    !matches!(rtype, rtype::NSEC | rtype::NSEC3 | rtype::NS | rtype::SOA | rtype::DS)
 }
 
 /// The name at the start of data that were read as a signature's.

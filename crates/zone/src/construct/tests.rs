@@ -300,6 +300,29 @@ fn wildcards_are_told_by_their_signatures() {
 }
 
 #[test]
+fn proofs_and_what_an_apex_has_are_never_made_of_wildcards() {
+    let signed = |owner: &str, rtype: &str, data: &str, labels: u8| {
+        let signature = format!("{labels} 60 20300101000000 20200101000000 1 example.com. AAAA");
+        format!("{owner} 60 {rtype} {data}\n{owner} 60 RRSIG {rtype} 13 {signature}\n")
+    };
+    let hash = "2vptu5timamqttgl4luu9kg21e0aor3s";
+    let soa = "ns1.example.com. h.example.com. 7 1 1 1 60";
+    let mut upstream = Upstream::new();
+    let authority = signed("example.com.", "SOA", soa, 1)
+        + &signed("a.b.example.com.", "NSEC", "z.example.com. A", 2)
+        + &signed(&format!("{hash}.example.com."), "NSEC3", &format!("1 0 0 - {hash} A"), 2);
+    upstream.says(EXAMPLE_SERVER, AA | 3, "gone.example.com A", ["", &authority, ""]);
+    // The labels of no name in the zone.
+    upstream.answers("x.example.com A", &signed("x.example.com.", "A", "192.0.2.1", 1));
+    let lines = zone(&upstream.first(), "example.com.");
+    assert!(!lines.iter().any(|line| line.starts_with('*')), "{lines:?}");
+    for wanted in ["example.com. 60 SOA ", "a.b.example.com. 60 NSEC ", "x.example.com. 60 A "] {
+        assert!(lines.iter().any(|line| line.starts_with(wanted)), "{wanted} {lines:?}");
+    }
+    assert!(lines.iter().any(|line| line.starts_with(hash) && line.contains(" NSEC3 ")), "{lines:?}");
+}
+
+#[test]
 fn records_that_a_dname_makes_are_left_out() {
     let mut upstream = Upstream::new();
     let answer = "tree.example.com. 60 DNAME other.example.com.\nx.tree.example.com. 60 CNAME x.other.example.com.\n\

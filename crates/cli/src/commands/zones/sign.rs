@@ -240,7 +240,7 @@ fn save(args: &Args, source: &Source, records: &Records) -> anyhow::Result<()> {
     let file = args.output.join(source.file.file_name().unwrap_or_default());
     let written = File::create(&file).and_then(|out| {
         let mut out = BufWriter::new(out);
-        write::zone(records, &mut out).and_then(|()| out.flush())
+        write::zone(&source.apex, records, &mut out).and_then(|()| out.flush())
     });
     written.with_context(|| format!("{}: cannot be written", file.display()))
 }

@@ -1,21 +1,27 @@
 //! What `zones build` writes: zone files, build.json, and a few lines about both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use jiff::Timestamp;
 use ldplayer_core::name::labels;
 use ldplayer_zone::construct::{Built, BuiltZone, Conflict, MadeKind, Version};
-use ldplayer_zone::write::Line;
+use ldplayer_zone::write;
 use serde::Serialize;
 
 use super::Args;
 
 /// The report's name in the output directory; its ending says that it is no zone file.
 const REPORT: &str = "build.json";
+/// The ending of zone files.
+const ENDING: &str = ".zone";
+/// What the file of the root zone is called, without the ending.
+const ROOT: &str = "root";
+/// Octets of a name that a file keeps: file systems have names of up to 255.
+const MOST_OCTETS: usize = 200;
 
 /// build.json, and what `--json` prints.
 #[derive(Serialize)]
@@ -74,18 +80,24 @@ pub(in crate::commands::zones) fn prepare(directory: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// Writes all files.
+/// Writes all files. The report is the first: where writing ends early, the next build knows what this one wrote.
 pub(super) fn write(directory: &Path, built: &Built) -> anyhow::Result<Summary> {
     let failed = |file: &Path| format!("{}: cannot be written; is there room?", file.display());
     remove_former(directory)?;
     let summary = summary(built);
-    for (zone, entry) in built.zones.iter().zip(&summary.zones) {
-        let file = directory.join(&entry.file);
-        write_zone(&file, zone).with_context(|| failed(&file))?;
-    }
     let file = directory.join(REPORT);
     let text = serde_json::to_vec_pretty(&summary)?;
     fs::write(&file, text).with_context(|| failed(&file))?;
+    for (zone, entry) in built.zones.iter().zip(&summary.zones) {
+        let file = directory.join(&entry.file);
+        write_zone(&file, zone).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => anyhow!(
+                "{}: is there already, and is of no earlier build; move it away, or choose another directory with -o",
+                file.display()
+            ),
+            _ => anyhow::Error::from(error).context(failed(&file)),
+        })?;
+    }
     Ok(summary)
 }
 
@@ -95,7 +107,7 @@ fn remove_former(directory: &Path) -> anyhow::Result<()> {
     let Ok(text) = fs::read(&report) else { return Ok(()) };
     let former: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
     let files = former["zones"].as_array().into_iter().flatten().filter_map(|zone| zone["file"].as_str());
-    for file in files.filter(|file| !file.contains('/')) {
+    for file in files.filter(|file| file.ends_with(ENDING) && !file.contains('/')) {
         match fs::remove_file(directory.join(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error).with_context(|| format!("{}: cannot be replaced", directory.join(file).display()));
@@ -106,41 +118,56 @@ fn remove_former(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Writes a zone to a file that is not there yet.
 fn write_zone(file: &Path, zone: &BuiltZone) -> io::Result<()> {
-    let (mut out, mut line) = (BufWriter::new(File::create(file)?), Line::default());
-    for note in &zone.notes {
-        writeln!(out, "; made: {note}")?;
-    }
-    for record in zone.records.iter() {
-        out.write_all(line.of(&record).as_bytes())?;
-    }
+    let mut out = BufWriter::new(File::create_new(file)?);
+    let notes: Vec<String> = zone.notes.iter().map(|note| format!("made: {note}")).collect();
+    write::zone_with_notes(&zone.apex, &notes, &zone.records, &mut out)?;
     out.flush()
 }
 
-/// The name of a zone's file: letters, digits, `-` and `_` as they are, all else as `%` and two digits.
-fn file_name(apex: &[u8]) -> String {
-    let label = |label: &[u8]| -> String {
-        label
-            .iter()
-            .map(|&octet| match octet {
-                b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => char::from(octet).to_string(),
-                _ => format!("%{octet:02x}"),
-            })
-            .collect()
+/// Names of the files of zones, each once.
+#[derive(Default)]
+struct FileNames {
+    taken: HashSet<String>,
+}
+
+impl FileNames {
+    /// The name of a zone's file: letters, digits, `-` and `_` as they are, all else as `%` and two digits. Long names are cut, and numbered.
+    fn of(&mut self, apex: &[u8]) -> String {
+        let stem = stem(apex);
+        let name = match stem.len() {
+            0..=MOST_OCTETS => stem + ENDING,
+            _ => {
+                let numbered = |number: u32| format!("{}%{number}{ENDING}", &stem[..MOST_OCTETS]);
+                // There are fewer zones than numbers.
+                (1..).map(numbered).find(|name| !self.taken.contains(name)).unwrap_or_default()
+            }
+        };
+        self.taken.insert(name.clone());
+        name
+    }
+}
+
+fn stem(apex: &[u8]) -> String {
+    let octet = |octet: &u8| match octet {
+        b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => char::from(*octet).to_string(),
+        _ => format!("%{octet:02x}"),
     };
-    let name: Vec<String> = labels(apex).map(label).collect();
-    let stem = if name.is_empty() { "root".to_owned() } else { name.join(".") };
-    // File systems have names of up to 255 octets.
-    let kept = stem.len().min(200);
-    let cut = if kept < stem.len() { format!("{}%{}", &stem[..kept], stem.len()) } else { stem };
-    format!("{cut}.zone")
+    let name: Vec<String> = labels(apex).map(|label| label.iter().map(octet).collect()).collect();
+    match name.join(".") {
+        root if root.is_empty() => ROOT.to_owned(),
+        // The top-level domain of that name is not the root.
+        top if top == ROOT => top.replacen('r', "%72", 1),
+        other => other,
+    }
 }
 
 fn summary(built: &Built) -> Summary {
-    let report = &built.report;
+    let (report, mut files) = (&built.report, FileNames::default());
     let zone = |zone: &BuiltZone| ZoneFile {
         zone: ldplayer_core::name::Presentation(&zone.apex).to_string(),
-        file: file_name(&zone.apex),
+        file: files.of(&zone.apex),
         records: zone.records.len(),
     };
     let mut made: BTreeMap<&'static str, Vec<MadeEntry>> = BTreeMap::new();
@@ -215,8 +242,21 @@ mod tests {
 
     #[test]
     fn files_are_named_after_zones() {
-        assert_eq!(file_name(b"\0"), "root.zone");
-        assert_eq!(file_name(b"\x07example\x03com\0"), "example.com.zone");
-        assert_eq!(file_name(b"\x04a/.b\0"), "a%2f%2eb.zone");
+        let mut files = FileNames::default();
+        assert_eq!(files.of(b"\0"), "root.zone");
+        assert_eq!(files.of(b"\x07example\x03com\0"), "example.com.zone");
+        assert_eq!(files.of(b"\x04a/.b\0"), "a%2f%2eb.zone");
+    }
+
+    #[test]
+    fn the_file_of_one_zone_is_never_that_of_another() {
+        let long = |last: u8| [&[63; 64][..], &[63; 64][..], &[63; 64][..], &[1, last, 0]].concat();
+        let short: Vec<u8> = [&[60][..], &[b'%'; 60], &[0]].concat();
+        let apexes =
+            [b"\0".to_vec(), b"\x04root\0".to_vec(), b"\x01r\x03oot\0".to_vec(), long(b'a'), long(b'b'), short];
+        let mut files = FileNames::default();
+        let names: HashSet<String> = apexes.iter().map(|apex| files.of(apex)).collect();
+        assert_eq!(names.len(), apexes.len(), "{names:?}");
+        assert!(names.iter().all(|name| name.len() <= 255 && name.ends_with(ENDING)));
     }
 }
