@@ -50,11 +50,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for number in 0..args.responses {
         batch.push(transaction(number, &response(number, args)));
         if batch.len() == batch.capacity() {
-            sink.write(&batch)?;
-            batch.clear();
+            sink.write(&mut batch)?;
         }
     }
-    sink.write(&batch)?;
+    sink.write(&mut batch)?;
     sink.finish()?;
     Ok(())
 }

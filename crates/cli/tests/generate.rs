@@ -33,6 +33,22 @@ fn number(summary: &serde_json::Value, key: &str) -> f64 {
     summary[key].as_f64().unwrap_or_else(|| panic!("{key}: {}", summary[key]))
 }
 
+/// The writer fails while other threads still make row groups; none of them may wait for it.
+#[test]
+fn a_parquet_file_that_cannot_grow_ends_with_one_line_and_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    // A file larger than the limit (in kilobytes) is an error where the signal is ignored.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 500; exec '{}' generate resolver -o a.parquet --queries 900000 --seed 5",
+        env!("CARGO_BIN_EXE_ldplayer")
+    );
+    let output = Command::new("bash").args(["-c", &script]).current_dir(directory.path()).output().unwrap();
+    let line = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), line.trim_end().lines().count()), (Some(2), 1), "{line}");
+    assert!(line.contains("a.parquet") && line.contains("File too large"), "{line}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn a_preset_is_written_in_every_format_and_is_repeatable() {
     let directory = tempfile::tempdir().unwrap();

@@ -65,15 +65,13 @@ impl Pages {
         Ok(Self { raw: Vec::new(), packed: Vec::new(), compressor, pages, sizes: Sizes::default() })
     }
 
-    /// Encodes a column of `rows` rows, in the memory of an earlier chunk.
+    /// Encodes a column of `rows` rows.
     pub(crate) fn chunk(
         &mut self,
         description: ColumnDescPtr,
         column: &dyn Encode,
         rows: usize,
-        memory: Vec<u8>,
     ) -> Result<EncodedChunk> {
-        self.pages = TrackedWrite::new(memory);
         self.sizes = Sizes::default();
         self.raw.clear();
         let statistics = column.encode(rows, self)?;

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!   values ──► Column ──► Pages ──► chunk ─┐
-//!   values ──► Column ──► Pages ──► chunk ─┼──► row group ──► FileWriter ──► directory
+//!   values ──► Column ──► Pages ──► chunk ─┼──► EncodedGroup ──► FileWriter ──► directory
 //!   values ──► Column ──► Pages ──► chunk ─┘
-//!              gathered   encoded and compressed, columns side by side on several threads
+//!              gathered   encoded and compressed; row groups side by side on several threads
 //! ```
 //!
 //! # Contract
 //!
 //! - A [`Column`] gathers the values of one column of a row group. [`FileWriter::write_group`] encodes all columns and
 //!   appends them; the caller then empties the columns and fills them again, in the same memory.
+//! - Who has several cores gives each thread a [`GroupEncoder`] and whole row groups to encode, and appends them in their
+//!   order ([`FileWriter::append`]). Threads that share the columns of one group would wait for its largest column.
 //! - The octets of a file depend on its values and on the library's version, never on the number of threads.
 //! - Nothing is written that stock readers do not read: DuckDB, pyarrow and the Parquet library are asked in tests.
 //! - Row groups of one file can be copied into another ([`FileWriter::copy_groups`]) without being decoded.
@@ -52,7 +54,7 @@
 //!     Field::new("time", DataType::Int64, false),
 //!     Field::new("transport", DataType::Utf8, true),
 //! ]);
-//! let options = FileOptions { compression: Compression::Zstd, threads: 2, sorted_by: Some(0) };
+//! let options = FileOptions { compression: Compression::Zstd, sorted_by: Some(0) };
 //! let mut file = FileWriter::new(Vec::new(), &schema, options)?;
 //!
 //! let mut times = Column::required(Integers::new(IntegerType::I64));
@@ -72,16 +74,18 @@ mod chunk;
 mod column;
 mod encoding;
 mod file;
+mod group;
 mod values;
 
 pub use bits::Bits;
 pub use chunk::{Compression, Pages};
 pub use column::{Column, Encode, Values};
 pub use file::{FileOptions, FileWriter};
+pub use group::{EncodedGroup, GroupEncoder};
 pub use values::{Binary, Booleans, Dictionary, IntegerType, Integers};
 
-/// Threads that encode columns where nothing is said of them: one a core, four at most, beyond which the largest column of a
-/// row group decides how long it takes.
+/// Threads that encode row groups where nothing is said of them: one a core, four at most, beyond which one thread reads too
+/// slowly for them.
 pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4))
 }

@@ -81,8 +81,8 @@ fn columns(rows: &[Row]) -> Vec<Box<dyn Encode>> {
     ]
 }
 
-fn write(groups: &[&[Row]], compression: Compression, threads: usize) -> Vec<u8> {
-    let options = FileOptions { compression, threads, sorted_by: None };
+fn write(groups: &[&[Row]], compression: Compression) -> Vec<u8> {
+    let options = FileOptions { compression, sorted_by: None };
     let mut file = FileWriter::new(Vec::new(), &schema(), options).unwrap();
     for rows in groups {
         let columns = columns(rows);
@@ -147,7 +147,7 @@ proptest! {
     #[test]
     fn any_rows_come_back(rows in rows(), more in rows(), is_packed: bool) {
         let compression = if is_packed { Compression::Zstd } else { Compression::None };
-        let written = write(&[&rows, &more], compression, 1);
+        let written = write(&[&rows, &more], compression);
         prop_assert_eq!(read(written), [rows, more].concat());
     }
 }
@@ -165,21 +165,32 @@ fn row(number: u64) -> Row {
 }
 
 #[test]
-fn the_number_of_threads_does_not_show() {
+fn groups_encoded_elsewhere_make_the_same_file() {
     let rows: Vec<Row> = (0..40_000).map(row).collect();
     let (first, second) = rows.split_at(25_001);
-    let alone = write(&[first, second], Compression::Zstd, 1);
-    assert!((2..6).all(|threads| write(&[first, second], Compression::Zstd, threads) == alone));
-    assert_eq!(read(alone), rows);
+    let options = FileOptions { compression: Compression::Zstd, sorted_by: None };
+    let mut file = FileWriter::new(Vec::new(), &schema(), options).unwrap();
+    let encode = |rows: &[Row]| {
+        let (columns, mut encoder) = (columns(rows), file.encoder().unwrap());
+        encoder.encode(rows.len(), &columns.iter().map(|column| &**column).collect::<Vec<_>>()).unwrap()
+    };
+    let groups = std::thread::scope(|scope| {
+        // The later one is begun first.
+        let later = scope.spawn(|| encode(second));
+        [encode(first), later.join().unwrap()]
+    });
+    groups.into_iter().for_each(|group| file.append(group).unwrap());
+    assert_eq!(file.finish().unwrap(), write(&[first, second], Compression::Zstd));
+    assert_eq!(read(write(&[first, second], Compression::Zstd)), rows);
 }
 
 #[test]
 fn row_groups_are_copied_as_they_are() {
     let rows: Vec<Row> = (0..9_000).map(row).collect();
     let groups: Vec<&[Row]> = rows.chunks(3_000).collect();
-    let whole = Bytes::from(write(&groups, Compression::None, 1));
+    let whole = Bytes::from(write(&groups, Compression::None));
     let directory = ParquetRecordBatchReaderBuilder::try_new(whole.clone()).unwrap().metadata().clone();
-    let options = FileOptions { compression: Compression::None, threads: 1, sorted_by: None };
+    let options = FileOptions { compression: Compression::None, sorted_by: None };
     let mut copy = FileWriter::new(Vec::new(), &schema(), options).unwrap();
     copy.copy_groups(&whole, &directory.row_groups()[..2]).unwrap();
     let columns = columns(groups[2]);
@@ -190,14 +201,14 @@ fn row_groups_are_copied_as_they_are() {
 #[test]
 fn a_file_and_its_columns_must_fit() {
     let columns = columns(&[row(1)]);
-    let options = FileOptions { compression: Compression::None, threads: 2, sorted_by: None };
+    let options = FileOptions { compression: Compression::None, sorted_by: None };
     let mut file = FileWriter::new(Vec::new(), &schema(), options).unwrap();
     assert!(file.write_group(1, &[&*columns[0]]).unwrap_err().to_string().contains("1 columns for a file of 7"));
 }
 
 #[test]
 fn an_output_that_is_full_is_an_error() {
-    let options = FileOptions { compression: Compression::None, threads: 2, sorted_by: None };
+    let options = FileOptions { compression: Compression::None, sorted_by: None };
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let written = FileWriter::new(full, &schema(), options).and_then(|mut file| {
         let columns = columns(&(0..5_000).map(row).collect::<Vec<_>>());

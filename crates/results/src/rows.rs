@@ -160,7 +160,7 @@ impl OpenFile {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.map_err(ResultsError::file(&path))?;
         let begin = || -> Result<_, ParquetError> {
-            let options = FileOptions { compression: Compression::None, threads: 1, sorted_by: None };
+            let options = FileOptions { compression: Compression::None, sorted_by: None };
             let mut writer = FileWriter::new(file, &schema::schema(), options)?;
             if let Some((last, groups)) = full.filter(|(_, groups)| *groups > 0) {
                 let directory = ParquetMetaDataReader::new().parse_and_finish(last)?;

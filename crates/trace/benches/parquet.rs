@@ -39,8 +39,8 @@ fn transaction(row: u64) -> Transaction {
 fn make(path: &Path) {
     let mut sink = create(path, Format::Parquet, true).unwrap();
     for start in (0..ROWS).step_by(10_000) {
-        let batch: Vec<Transaction> = (start..start + 10_000).map(transaction).collect();
-        sink.write(&batch).unwrap();
+        let mut batch: Vec<Transaction> = (start..start + 10_000).map(transaction).collect();
+        sink.write(&mut batch).unwrap();
     }
     sink.finish().unwrap();
 }

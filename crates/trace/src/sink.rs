@@ -24,11 +24,11 @@ const BUFFER: usize = 256 * 1024;
 
 /// Takes transactions, in the order of their times.
 pub trait Sink: Send {
-    /// Writes a batch.
+    /// Writes a batch, which is empty afterwards. It may get other memory: that of a batch before, whose rows another thread had.
     ///
     /// # Errors
     /// When the system refuses, or a value does not fit the format.
-    fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError>;
+    fn write(&mut self, batch: &mut Vec<Transaction>) -> Result<(), TraceError>;
 
     /// Completes the output; a file stands under its name only from here on.
     ///

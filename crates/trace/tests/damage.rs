@@ -272,7 +272,7 @@ fn parquet(tsv: &str) -> Vec<u8> {
     let mut sink = ldplayer_trace::create(&path, ldplayer_trace::Format::Parquet, false).unwrap();
     let mut batch = Vec::new();
     while source.read(&mut batch).unwrap() {}
-    sink.write(&batch).unwrap();
+    sink.write(&mut batch).unwrap();
     sink.finish().unwrap();
     std::fs::read(path).unwrap()
 }

@@ -83,7 +83,7 @@ fn write_and_read(rows: &[Transaction]) -> Vec<Transaction> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.pcap");
     let mut sink = create(&path, Format::Pcap, false).unwrap();
-    rows.chunks(7).for_each(|batch| sink.write(batch).unwrap());
+    rows.chunks(7).for_each(|batch| sink.write(&mut batch.to_vec()).unwrap());
     assert_eq!(sink.finish().unwrap().transactions, rows.len() as u64);
     let mut source = open(&[Input::File(path)], &OpenOptions::default()).unwrap();
     let mut all = Vec::new();

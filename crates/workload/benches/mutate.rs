@@ -73,7 +73,7 @@ fn generate(criterion: &mut Criterion) {
             let (mut generator, mut batch) = (Generator::new(&model).unwrap(), Vec::new());
             loop {
                 let more = generator.read(&mut batch).unwrap();
-                sink.iter_mut().for_each(|sink| sink.write(&batch).unwrap());
+                sink.iter_mut().for_each(|sink| sink.write(&mut batch).unwrap());
                 batch.clear();
                 if !more {
                     break;

@@ -98,8 +98,7 @@ pub(super) fn copy(
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             written += batch.len();
-            sink.write(&batch)?;
-            batch.clear();
+            sink.write(&mut batch)?;
             // A reader that has ended needs no more memory.
             let _ = done.send(batch);
         }

@@ -44,8 +44,8 @@ impl DnsperfSink {
 }
 
 impl Sink for DnsperfSink {
-    fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError> {
-        batch.iter().for_each(|row| self.write_row(row));
+    fn write(&mut self, batch: &mut Vec<Transaction>) -> Result<(), TraceError> {
+        batch.drain(..).for_each(|row| self.write_row(&row));
         self.drain()
     }
 

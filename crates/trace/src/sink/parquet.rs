@@ -1,27 +1,26 @@
 //! Writes the Parquet trace: one row a transaction, with its messages and their readable columns.
 //!
-//! Rows become columns in the thread that writes, columns become pages on others (`ldplayer-columnar`).
+//! Rows become columns and columns become pages on several threads, each with a row group of its own (`ldplayer-columnar`).
 
 mod group;
 mod texts;
+mod threads;
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread::{self, JoinHandle};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use ldplayer_columnar::{Compression, FileOptions, FileWriter, default_threads};
 use ldplayer_core::Transaction;
 use parquet::errors::ParquetError;
 
-use self::group::Group;
+use self::threads::Threads;
 use super::{Output, Sink, Written};
 use crate::TraceError;
 
-/// Row groups that are full and wait for the thread that writes them.
-const WAITING: usize = 1;
+/// Rows of a row group, unless it grows too large before.
+const ROWS: usize = 128 * 1024;
+/// Octets of messages in a row group at which it is closed.
+const OCTETS: usize = 32 * 1024 * 1024;
 
 /// The columns of the trace, in order.
 pub(crate) fn schema() -> SchemaRef {
@@ -53,102 +52,74 @@ pub(crate) fn schema() -> SchemaRef {
     ]))
 }
 
-/// A Parquet file being written: rows become columns here, and columns become pages on threads of their own.
+/// A Parquet file being written: what is decided here is where row groups end.
 pub(crate) struct ParquetSink {
-    group: Box<Group>,
     /// `None` once it has failed.
-    encoder: Option<Encoder>,
+    threads: Option<Threads>,
+    group: Extent,
     path: PathBuf,
     written: Written,
 }
 
-/// The thread that writes.
-struct Encoder {
-    full: SyncSender<Box<Group>>,
-    /// What comes back to be filled again.
-    empty: Receiver<Box<Group>>,
-    thread: JoinHandle<Result<Output, ParquetError>>,
+/// How large the row group is that is being filled.
+#[derive(Default)]
+struct Extent {
+    rows: usize,
+    octets: usize,
 }
 
-impl Encoder {
-    fn start(output: Output) -> io::Result<Self> {
-        let (full, waiting) = sync_channel(WAITING);
-        let (done, empty) = channel();
-        // A channel whose other end is here takes it.
-        let _ = done.send(Box::new(Group::new()));
-        let thread = thread::Builder::new().name("parquet".to_owned());
-        Ok(Self { full, empty, thread: thread.spawn(move || encode(output, &waiting, &done))? })
+impl Extent {
+    /// Counts rows in, up to the end of the row group: how many that were, if it ends with one of them.
+    fn fill(&mut self, rows: &[Transaction]) -> Option<usize> {
+        let ends = |row: &Transaction| {
+            self.rows += 1;
+            self.octets += row.message_octets();
+            self.rows >= ROWS || self.octets >= OCTETS
+        };
+        let last = rows.iter().position(ends)?;
+        *self = Self::default();
+        Some(last + 1)
     }
-
-    /// Gives away what is full for what is empty; `None` where the thread has ended.
-    fn exchange(&self, full: Box<Group>) -> Option<Box<Group>> {
-        self.full.send(full).ok()?;
-        self.empty.recv().ok()
-    }
-
-    /// Waits until all is written.
-    fn end(self) -> Result<Output, ParquetError> {
-        drop(self.full);
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
-}
-
-fn encode(output: Output, full: &Receiver<Box<Group>>, empty: &Sender<Box<Group>>) -> Result<Output, ParquetError> {
-    let options = FileOptions { compression: Compression::Zstd, threads: default_threads(), sorted_by: Some(0) };
-    let mut file = FileWriter::new(output, &schema(), options)?;
-    for mut group in full {
-        file.write_group(group.rows(), &group.columns())?;
-        group.clear();
-        // Nobody needs it once all rows are here.
-        let _ = empty.send(group);
-    }
-    file.finish()
 }
 
 impl ParquetSink {
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system gives no thread, or refuses the first octets.
     pub fn new(output: Output) -> Result<Self, TraceError> {
         let path = output.path().to_owned();
-        let encoder = Encoder::start(output).map_err(|error| super::write_error(&path, error))?;
-        Ok(Self { group: Box::new(Group::new()), encoder: Some(encoder), path, written: Written::default() })
+        let threads = Threads::start(output).map_err(|error| refusal(&path, error))?;
+        Ok(Self { threads: Some(threads), group: Extent::default(), path, written: Written::default() })
     }
 
-    /// Has the rows so far written.
-    fn flush(&mut self) -> Result<(), TraceError> {
-        let full = std::mem::replace(&mut self.group, Box::new(Group::new()));
-        match self.encoder.as_ref().and_then(|encoder| encoder.exchange(full)) {
-            Some(empty) => self.group = empty,
-            // The thread ends before it is told to for an error only, which is told here.
-            None => drop(self.end()?),
+    /// Does something with the threads, or says why they have ended.
+    fn with(&mut self, act: impl FnOnce(&mut Threads) -> bool) -> Result<(), TraceError> {
+        if self.threads.as_mut().is_some_and(act) {
+            return Ok(());
         }
-        Ok(())
+        // They end before they are told to for an error only.
+        Err(self.end().err().unwrap_or_else(|| refusal(&self.path, failed_before())))
     }
 
     fn end(&mut self) -> Result<Output, TraceError> {
-        let failed_before = || ParquetError::General("writing has failed before".to_owned());
-        let ended = self.encoder.take().ok_or_else(failed_before).and_then(Encoder::end);
+        let ended = self.threads.take().ok_or_else(failed_before).and_then(Threads::end);
         ended.map_err(|error| refusal(&self.path, error))
     }
 }
 
 impl Sink for ParquetSink {
-    fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError> {
-        let mut left = batch;
-        while let (rows @ [_, ..], behind) = left.split_at(left.len().min(self.group.room())) {
-            self.group.push(rows);
-            if self.group.is_full() {
-                self.flush()?;
-            }
-            left = behind;
-        }
+    fn write(&mut self, batch: &mut Vec<Transaction>) -> Result<(), TraceError> {
         self.written.transactions += batch.len() as u64;
-        Ok(())
+        while let Some(end) = self.group.fill(batch) {
+            let mut behind = batch.split_off(end);
+            self.with(|threads| threads.give(batch) && threads.end_group())?;
+            batch.append(&mut behind);
+        }
+        if batch.is_empty() { Ok(()) } else { self.with(|threads| threads.give(batch)) }
     }
 
     fn finish(mut self: Box<Self>) -> Result<Written, TraceError> {
-        if self.group.rows() > 0 {
-            self.flush()?;
+        if self.group.rows > 0 {
+            self.with(Threads::end_group)?;
         }
         self.end()?.finish()?;
         Ok(std::mem::take(&mut self.written))
@@ -161,6 +132,10 @@ impl Drop for ParquetSink {
         // Nobody is left to tell.
         let _ = self.end();
     }
+}
+
+fn failed_before() -> ParquetError {
+    ParquetError::General("writing has failed before".to_owned())
 }
 
 /// The system's error inside that of the library, which is what the user can act upon.

@@ -222,8 +222,8 @@ impl PcapSink {
 }
 
 impl Sink for PcapSink {
-    fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError> {
-        batch.iter().for_each(|row| self.write_row(row));
+    fn write(&mut self, batch: &mut Vec<Transaction>) -> Result<(), TraceError> {
+        batch.drain(..).for_each(|row| self.write_row(&row));
         self.drain()
     }
 
@@ -368,7 +368,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.pcap");
         let mut sink = create(&path, Format::Pcap, false).unwrap();
-        sink.write(rows).unwrap();
+        sink.write(&mut rows.to_vec()).unwrap();
         let written = sink.finish().unwrap();
         let octets = std::fs::read(path).unwrap();
         assert_eq!(octets[..4], [0x4d, 0x3c, 0xb2, 0xa1]);

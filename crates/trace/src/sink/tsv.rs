@@ -56,8 +56,8 @@ impl TsvSink {
 }
 
 impl Sink for TsvSink {
-    fn write(&mut self, batch: &[Transaction]) -> Result<(), TraceError> {
-        batch.iter().for_each(|row| self.write_row(row));
+    fn write(&mut self, batch: &mut Vec<Transaction>) -> Result<(), TraceError> {
+        batch.drain(..).for_each(|row| self.write_row(&row));
         self.drain()
     }
 

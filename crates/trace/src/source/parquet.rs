@@ -472,7 +472,7 @@ mod tests {
 
     fn write(rows: &[Transaction], path: &Path) {
         let mut sink = create(path, Format::of_path(path).unwrap(), true).unwrap();
-        sink.write(rows).unwrap();
+        sink.write(&mut rows.to_vec()).unwrap();
         sink.finish().unwrap();
     }
 

@@ -12,11 +12,6 @@ use ldplayer_core::{Message, Transaction};
 use super::texts::{Key, Texts};
 use crate::columns::{Columns, class_name, opcode_name, opcode_of, rcode_name, type_name};
 
-/// Rows of a row group, unless it grows too large before.
-const ROWS: usize = 128 * 1024;
-/// Binary of a row group at which it is closed.
-const OCTETS: usize = 32 * 1024 * 1024;
-
 /// Rows that are appended together: few enough to stay in the nearest cache.
 const STEP: usize = 64;
 
@@ -85,20 +80,18 @@ impl Group {
         self.rows
     }
 
-    /// Rows that can be pushed at once: up to the next place where a page or the group may end, which is the same however the rows come.
-    pub const fn room(&self) -> usize {
-        STEP - self.rows % STEP
+    /// Appends rows.
+    pub fn extend(&mut self, mut rows: &[Transaction]) {
+        // Steps end at the same rows however these come, for pages end there, too.
+        while let (step @ [_, ..], behind) = rows.split_at(rows.len().min(STEP - self.rows % STEP)) {
+            self.push(step);
+            rows = behind;
+        }
     }
 
-    /// Whether it is time to write it.
-    pub const fn is_full(&self) -> bool {
-        let octets = self.query.gathered() + self.response.gathered() + self.asked.qname.gathered();
-        self.rows.is_multiple_of(STEP) && (self.rows >= ROWS || octets >= OCTETS)
-    }
-
-    /// Appends rows, not more than there is room for. Column after column, since processors look up several addresses at once if nothing
+    /// Appends rows, not more than to the end of a step. Column after column, since processors look up several addresses at once if nothing
     /// else is between.
-    pub fn push(&mut self, rows: &[Transaction]) {
+    fn push(&mut self, rows: &[Transaction]) {
         self.time.extend(rows.iter().map(|row| row.time.0), Integers::push);
         self.src.extend(rows.iter().map(|row| row.client.ip()), push_address);
         self.src_port.extend(rows.iter().map(|row| row.client.port().into()), Integers::push);

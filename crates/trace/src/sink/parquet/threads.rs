@@ -1,0 +1,144 @@
+//! The threads that make row groups of rows, each a whole group at a time, and the one that puts the groups into the file.
+
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use ldplayer_columnar::{Compression, EncodedGroup, FileOptions, FileWriter, GroupEncoder, default_threads};
+use ldplayer_core::Transaction;
+use parquet::errors::{ParquetError, Result};
+
+use super::group::Group;
+use super::schema;
+use crate::sink::Output;
+
+/// Batches that wait for a thread to gather them.
+const WAITING_BATCHES: usize = 4;
+/// Encoded row groups of a thread that wait to be put into the file.
+const WAITING_GROUPS: usize = 1;
+
+/// Rows, in the order of the file.
+type Rows = Vec<Transaction>;
+
+/// What a packer is given.
+enum Work {
+    Rows(Rows),
+    /// The row group has all its rows.
+    End,
+}
+
+/// All threads of one file. Packers take row groups in turns, and the writer takes these from them in the same turns.
+pub(super) struct Threads {
+    packers: Vec<Packer>,
+    /// Which packer has the row group that is being filled.
+    turn: usize,
+    /// Batches that come back empty.
+    empty: Receiver<Rows>,
+    writer: JoinHandle<Result<Output>>,
+}
+
+/// A thread that gathers rows in columns and encodes these.
+struct Packer {
+    work: SyncSender<Work>,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl Threads {
+    /// # Errors
+    /// When the output refuses the first octets or the system gives no thread.
+    pub fn start(output: Output) -> Result<Self> {
+        let options = FileOptions { compression: Compression::Zstd, sorted_by: Some(0) };
+        let file = FileWriter::new(output, &schema(), options)?;
+        let (done, empty) = channel();
+        let start = |_| Packer::start(file.encoder()?, done.clone());
+        let (packers, groups) = (0..default_threads()).map(start).collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let writer = spawn("parquet", move || put(file, &groups))?;
+        Ok(Self { packers, turn: 0, empty, writer })
+    }
+
+    /// Gives rows to the row group that is being filled, and an empty batch for them. Whether they were taken: they are not once a
+    /// thread has ended with an error.
+    pub fn give(&mut self, rows: &mut Rows) -> bool {
+        let empty = self.empty.try_recv().unwrap_or_default();
+        self.send(Work::Rows(std::mem::replace(rows, empty)))
+    }
+
+    /// Ends the row group. Whether a thread was there to be told so.
+    pub fn end_group(&mut self) -> bool {
+        let is_told = self.send(Work::End);
+        self.turn = (self.turn + 1) % self.packers.len();
+        is_told
+    }
+
+    fn send(&self, work: Work) -> bool {
+        self.packers[self.turn].work.send(work).is_ok()
+    }
+
+    /// Waits until all ended row groups are written.
+    ///
+    /// # Errors
+    /// The one that a thread ended with.
+    pub fn end(self) -> Result<Output> {
+        let threads: Vec<_> = self.packers.into_iter().map(|Packer { thread, .. }| thread).collect();
+        let packed: Vec<Result<()>> = threads.into_iter().map(join).collect();
+        let output = join(self.writer)?;
+        // A packer that failed ended the file early.
+        packed.into_iter().collect::<Result<()>>()?;
+        Ok(output)
+    }
+}
+
+impl Packer {
+    fn start(encoder: GroupEncoder, done: Sender<Rows>) -> Result<(Self, Receiver<EncodedGroup>)> {
+        let (work, waiting) = sync_channel(WAITING_BATCHES);
+        let (encoded, groups) = sync_channel(WAITING_GROUPS);
+        let thread = spawn("pack", move || pack(encoder, &waiting, &done, &encoded))?;
+        Ok((Self { work, thread }, groups))
+    }
+}
+
+/// Makes row groups until there are no more rows, or nobody takes the groups.
+fn pack(
+    mut encoder: GroupEncoder,
+    work: &Receiver<Work>,
+    done: &Sender<Rows>,
+    encoded: &SyncSender<EncodedGroup>,
+) -> Result<()> {
+    let mut group = Group::new();
+    for work in work {
+        match work {
+            Work::Rows(mut rows) => {
+                group.extend(&rows);
+                rows.clear();
+                // Nobody needs it once all rows are here.
+                let _ = done.send(rows);
+            }
+            Work::End => {
+                let pages = encoder.encode(group.rows(), &group.columns())?;
+                group.clear();
+                if encoded.send(pages).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts the row groups of all packers into the file, by turns.
+fn put(mut file: FileWriter<Output>, packers: &Vec<Receiver<EncodedGroup>>) -> Result<Output> {
+    for packer in packers.iter().cycle() {
+        match packer.recv() {
+            Ok(group) => file.append(group)?,
+            Err(_) => break,
+        }
+    }
+    file.finish()
+}
+
+fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|error| ParquetError::External(error.into()))
+}
+
+fn join<T>(thread: JoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
