@@ -85,6 +85,22 @@ fn zones_of_real_upstream_captures_load_in_nsd_and_bind() {
 }
 
 #[test]
+fn what_was_made_up_is_counted_and_listed_where_that_is_wanted() {
+    let directory = tempfile::tempdir().unwrap();
+    let zones = directory.path().join("zones").display().to_string();
+    let said = |options: &[&str]| {
+        let output = build(&[&[bundled().as_str(), "-o", &zones], options].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (counted, listed) = (said(&[]), said(&["--verbose"]));
+    assert!(counted.contains("\nmade up    soa 1,") && !counted.contains("\n  made "), "{counted}");
+    let made = listed.lines().filter(|line| line.starts_with("  made ")).count();
+    assert!(listed.contains("\n  made soa in ") && made > 10, "{listed}");
+    assert_eq!(listed.lines().count(), counted.lines().count() + made);
+}
+
+#[test]
 fn queries_alone_are_no_source_of_zones() {
     let directory = tempfile::tempdir().unwrap();
     let (trace, zones) = (directory.path().join("queries.txt"), directory.path().join("zones"));

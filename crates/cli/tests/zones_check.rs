@@ -118,6 +118,23 @@ fn trust(said: &Value) -> Vec<String> {
 const QUICK: [&str; 2] = ["--without", "nsd,bind"];
 
 #[test]
+fn findings_of_one_kind_are_summed_unless_all_are_wanted() {
+    let directory = signed(&["--inception", "2020-01-01", "--expiration", "2030-01-01"]);
+    let options = [&QUICK[..], &["--now", "2031-01-01"]].concat();
+    let (status, said) = check(directory.path(), &options);
+    let is_about = |line: &&str| line.contains("no signature that is valid now");
+    let lines: Vec<&str> = said.lines().filter(is_about).collect();
+    assert_eq!((status, lines.len()), (1, 1), "{said}");
+    assert!(lines[0].starts_with("error: signatures expired or not yet valid: 3 of 3 zones, first "), "{said}");
+    assert!(said.trim_end().ends_with("warnings; --verbose lists all"), "{said}");
+    let (_, said) = check(directory.path(), &[&options[..], &["--verbose"]].concat());
+    assert_eq!(said.lines().filter(is_about).count(), 3, "{said}");
+    assert!(!said.contains("--verbose"), "{said}");
+    let all = json(directory.path(), &options).1["findings"].as_array().unwrap().len();
+    assert_eq!(all, said.lines().filter(|line| line.contains(": error: ") || line.contains(": warning: ")).count());
+}
+
+#[test]
 fn the_chain_of_trust_is_followed_from_the_top() {
     let directory = signed(&[]);
     let (status, said) = json(directory.path(), &[]);

@@ -47,6 +47,9 @@ pub struct Args {
     side: String,
     #[command(flatten)]
     reading: Reading,
+    /// List what was made up, where responses disagreed and which zones are unverified; otherwise these are counted
+    #[arg(long)]
+    verbose: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -61,7 +64,7 @@ impl Args {
         reading: Reading,
         json: bool,
     ) -> Self {
-        Self { captures, output, conflict, side: "resolver".to_owned(), reading, json }
+        Self { captures, output, conflict, side: "resolver".to_owned(), reading, verbose: false, json }
     }
 }
 

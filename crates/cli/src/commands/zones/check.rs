@@ -1,6 +1,7 @@
 //! `ldplayer zones check`: whether a set can be served, reached and validated, and what a trace would be answered with.
 
 mod print;
+mod sum;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +24,8 @@ use crate::failure::{Failure, VERDICT_FAILED};
 Checks that every zone loads here, in NSD (nsd-checkzone) and in BIND (named-checkzone); that each
 delegation has a name server with an address in the set; that signatures verify and chains of NSEC or
 NSEC3 records close, from the topmost signed zones down; and with --trace, what its questions would
-be answered with. Findings are one line each, with file and line. Exit status 1 when there are errors.
+be answered with. Findings are one line each, with file and line, or one a kind where there are several;
+--verbose lists all. Exit status 1 when there are errors.
 
 Example:
   ldplayer zones check zones/ --trace clients.pcap.xz
@@ -48,6 +50,9 @@ pub struct Args {
     /// Checkers to do without
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = ["nsd", "bind"])]
     without: Vec<String>,
+    /// List every finding; otherwise those of one kind are summed on one line, with the first of them
+    #[arg(long)]
+    verbose: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -62,7 +67,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if !args.traces.is_empty() {
         report.coverage = Some(coverage(args, &set)?);
     }
-    print::print(&report, args.json)?;
+    print::print(&report, args.json, args.verbose)?;
     Ok(if report.errors() == 0 { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })
 }
 

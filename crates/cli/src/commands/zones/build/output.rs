@@ -232,8 +232,25 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
             summary.unverified.len()
         )?;
     }
+    if args.verbose {
+        print_all(summary, &mut out)?;
+    }
     writeln!(out, "details    {}", args.output.join(REPORT).display())?;
     Ok(out.flush()?)
+}
+
+/// Lists what the lines above count.
+fn print_all(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
+    for (kind, entry) in summary.made.iter().flat_map(|(kind, all)| all.iter().map(move |entry| (kind, entry))) {
+        writeln!(out, "  made {kind} in {}: {}", entry.zone, entry.record)?;
+    }
+    for ConflictEntry { zone, name, what, versions } in &summary.conflicts {
+        let taken = versions.iter().filter(|version| version.taken).flat_map(|version| &version.records);
+        let taken: Vec<&str> = taken.map(String::as_str).collect();
+        let (versions, taken) = (versions.len(), taken.join("; "));
+        writeln!(out, "  conflict in {zone}: {what} at {name}, {versions} versions, taken: {taken}")?;
+    }
+    summary.unverified.iter().try_for_each(|zone| writeln!(out, "  unverified {zone}"))
 }
 
 #[cfg(test)]

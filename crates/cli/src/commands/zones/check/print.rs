@@ -6,17 +6,23 @@ use std::io::{self, Write};
 use ldplayer_emulate::check::coverage::Coverage;
 use ldplayer_emulate::check::{Delegations, Finding, Report, Severity};
 
+use super::sum::{self, Sum};
+
 /// Questions without an answer that are shown; the JSON has more.
 const SHOWN: usize = 20;
 
-/// Writes the report to standard output.
-pub fn print(report: &Report, json: bool) -> anyhow::Result<()> {
+/// Writes the report to standard output; findings of one kind on one line unless all are wanted.
+pub fn print(report: &Report, json: bool, verbose: bool) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
         return Ok(());
     }
-    report.findings.iter().try_for_each(|finding| writeln!(out, "{}", line(finding)))?;
+    let sums = sum::sum(&report.findings);
+    match verbose {
+        true => report.findings.iter().try_for_each(|finding| writeln!(out, "{}", line(finding)))?,
+        false => sums.iter().flat_map(|sum| lines(sum, report.files)).try_for_each(|line| writeln!(out, "{line}"))?,
+    }
     let loaded: Vec<String> = report.loaded.iter().map(|(program, zones)| format!("{program} {zones}")).collect();
     writeln!(out, "zones: {}; loaded by {}", report.files, loaded.join(", "))?;
     let Delegations { total, within, unreachable } = report.delegations;
@@ -26,7 +32,8 @@ pub fn print(report: &Report, json: bool) -> anyhow::Result<()> {
         print_coverage(coverage, &mut out)?;
     }
     let (errors, all) = (report.errors(), report.findings.len());
-    writeln!(out, "{errors} errors, {} warnings", all - errors)?;
+    let hint = if !verbose && sums.iter().any(|sum| sum.findings.len() > 2) { "; --verbose lists all" } else { "" };
+    writeln!(out, "{errors} errors, {} warnings{hint}", all - errors)?;
     Ok(())
 }
 
@@ -55,12 +62,33 @@ fn print_coverage(coverage: &Coverage, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
+/// A few findings of one kind as they are; of more, `error: KIND: COUNT of ZONES zones, first FILE:LINE: TEXT`.
+fn lines(sum: &Sum<'_>, zones: usize) -> Vec<String> {
+    let Sum { title, findings, files } = sum;
+    let (count, first) = match findings[..] {
+        [first, _, _, ..] => (findings.len(), first),
+        _ => return findings.iter().map(|finding| line(finding)).collect(),
+    };
+    let all = if count == *files { String::new() } else { format!(", {count} in all") };
+    let (word, place) = (word(first), place(first));
+    vec![format!("{word}: {title}: {files} of {zones} zones{all}, first {place}: {}", first.text)]
+}
+
 /// `FILE:LINE: error: TEXT`.
 fn line(finding: &Finding) -> String {
-    let word = if finding.severity == Severity::Error { "error" } else { "warning" };
-    let file = finding.file.display();
-    match finding.line {
-        0 => format!("{file}: {word}: {}", finding.text),
-        line => format!("{file}:{line}: {word}: {}", finding.text),
+    format!("{}: {}: {}", place(finding), word(finding), finding.text)
+}
+
+const fn word(finding: &Finding) -> &'static str {
+    match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    }
+}
+
+fn place(finding: &Finding) -> String {
+    match (finding.file.display(), finding.line) {
+        (file, 0) => file.to_string(),
+        (file, line) => format!("{file}:{line}"),
     }
 }
