@@ -327,7 +327,7 @@ fn zones_made_at_random_are_verified_by_bind_and_ldns() {
     for round in 0..8 {
         for denial in denials() {
             let made = random::Made::draw(&mut draw, 40);
-            let text = made.text(&mut draw, "example.", "ns.test.", &["www.example.", "nothing.test."]);
+            let text = made.text(&mut draw, "example.", ["ns.test."; 2], &["www.example.", "nothing.test."]);
             let name = |text: &String| {
                 let mut wire = Vec::new();
                 ldplayer_core::name::parse(text, &mut wire).map(|()| wire).unwrap()

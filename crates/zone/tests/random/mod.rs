@@ -88,8 +88,16 @@ impl Made {
         self.0.iter().filter(|(_, role)| **role == wanted).map(|(name, _)| absolute(name, apex)).collect()
     }
 
-    /// The zone file: `server` is the host of its name servers, and aliases lead to one of `targets`.
-    pub fn text(&self, draw: &mut Draw, apex: &str, server: &str, targets: &[&str]) -> String {
+    /// The names `*`, absolute, that have no records and are there for names below them.
+    #[allow(dead_code, reason = "one of the tests that share this needs it")]
+    pub fn empty_wildcards(&self, apex: &str) -> Vec<String> {
+        let above = self.0.keys().flat_map(|name| (1..name.len()).map(|length| &name[..length]));
+        let empty = above.filter(|name| name.last() == Some(&"*") && !self.0.contains_key(*name));
+        empty.map(|name| absolute(name, apex)).collect()
+    }
+
+    /// The zone file: `server` is its name server and `below` that of the zones that it delegates to; aliases lead to one of `targets`.
+    pub fn text(&self, draw: &mut Draw, apex: &str, [server, below]: [&str; 2], targets: &[&str]) -> String {
         let mut text = head(apex, server);
         for (name, role) in &self.0 {
             let owner = absolute(name, apex);
@@ -98,7 +106,7 @@ impl Made {
                 Role::Data => data(draw, &owner, &mut text),
                 Role::Alias => writeln!(text, "{owner} CNAME {}", draw.of(targets)),
                 Role::Redirect => writeln!(text, "{owner} DNAME {}", draw.of(targets)),
-                Role::Insecure | Role::Secure => writeln!(text, "{owner} NS {server}"),
+                Role::Insecure | Role::Secure => writeln!(text, "{owner} NS {below}"),
                 Role::Lame => writeln!(text, "{owner} NS ns.nowhere.test."),
                 Role::Glue => writeln!(text, "{owner} A 192.0.2.99"),
             };
