@@ -53,6 +53,11 @@ pub enum Oddity {
     /// Data below a delegation or a DNAME that is no glue.
     #[error("`{0}` is below `{1}`, which is delegated or has a DNAME: it is not served")]
     Occluded(String, String),
+    /// A DS record where nothing is delegated (RFC 4035 §2.4).
+    #[error(
+        "`{0}` has a DS record and is no delegation: it vouches for nothing, and zones sign refuses it (RFC 4035 2.4)"
+    )]
+    LoneDs(String),
     /// No NS records at the apex (RFC 1034 §4.2.1).
     #[error("the zone `{0}` has no NS record at its apex (RFC 1034 4.2.1)")]
     NoApexNs(String),
@@ -171,6 +176,10 @@ mod tests {
             (
                 "@ NS a.other.\nx NSEC3 1 0 0 - 2vptu5timamqttgl4luu9kg21e0aor3s A\n",
                 "z:4: `x.example.` does not begin with a hash: its NSEC3 record is left out (RFC 5155 3)",
+            ),
+            (
+                "@ NS a.other.\nx DS 1 8 2 00\n",
+                "z:4: `x.example.` has a DS record and is no delegation: it vouches for nothing, and zones sign refuses it (RFC 4035 2.4)",
             ),
             ("", "z: the zone `example.` has no NS record at its apex (RFC 1034 4.2.1)"),
         ] {

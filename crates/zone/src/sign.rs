@@ -16,6 +16,8 @@ mod tree;
 
 use std::collections::BTreeMap;
 
+use ldplayer_core::name::Presentation;
+
 pub use algorithm::Algorithm;
 pub use denial::{Denial, MAX_ITERATIONS, MAX_SALT};
 pub use error::{KeyError, SignError};
@@ -68,13 +70,15 @@ pub struct Signed {
 /// The same input gives the same output: RSA and Ed25519 have no chance in them, ECDSA signs by RFC 6979.
 ///
 /// # Errors
-/// When there is no SOA record, a key fails, or two names have one NSEC3 hash.
+/// When there is no SOA record, a key fails, two names have one NSEC3 hash, or a DS record stands where nothing is delegated.
 pub fn zone(records: &Records, policy: &Policy<'_>) -> Result<Signed, SignError> {
     let apex = tree::apex(records)?;
     let ttls = Ttls::of(records, apex);
     let mut plain = stripped(records, apex, policy)?;
     add_keys(&mut plain, apex, &ttls, policy)?;
-    let denials = denial::chain(&Tree::new(&plain, apex), &policy.denial)?;
+    let bare = Tree::new(&plain, apex);
+    ensure_delegated(&bare)?;
+    let denials = denial::chain(&bare, &policy.denial)?;
     denials.iter().try_for_each(|one| plain.push(&one.owner, one.rtype, ttls.negative, &one.data))?;
     let tree = Tree::new(&plain, apex);
     let sets: Vec<&[u32]> = tree.names().flat_map(|name| signed_sets(&tree, name)).collect();
@@ -123,6 +127,15 @@ fn stripped(records: &Records, apex: &[u8], policy: &Policy<'_>) -> Result<Recor
         all.into_iter().try_for_each(|data| plain.push(delegation.owner, rtype::DS, delegation.ttl, data))?;
     }
     Ok(plain)
+}
+
+/// DS records are for delegations only: signed elsewhere, they would vouch for a zone that nobody finds.
+fn ensure_delegated(tree: &Tree<'_>) -> Result<(), SignError> {
+    let mut own = tree.names().filter(|name| name.place == Place::Inside);
+    match own.find(|name| tree.has(name, rtype::DS)) {
+        Some(name) => Err(SignError::LoneDs(Presentation(tree.owner_of(name)).to_string())),
+        None => Ok(()),
+    }
 }
 
 /// Whether a record is one of those that signing makes, or spoils.

@@ -1,8 +1,10 @@
 //! Signed zones as ldplayer checks them: those that others signed, and those with a fault.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ldplayer_zone::sign::check::{Checked, check};
+use ldplayer_zone::sign::check::{Checked, Trust, ZoneChecked, check, trust};
+use ldplayer_zone::sign::{self, Algorithm, Denial, Key, Policy, Role, Validity};
 use ldplayer_zone::{Records, load, rtype, write};
 
 /// 2026-01-01, within the validity of the zones for tests.
@@ -117,6 +119,117 @@ fn a_chain_with_a_hole_is_broken() {
     let records = without(&zone("nsec.zone"), 16, b"\x01z\x04test\0");
     let found = lines(&check(&records, NOW, 1).unwrap());
     assert!(found.iter().any(|line| line == "`z.test.` has an NSEC record, and is no name that has one"), "{found:?}");
+}
+
+/// The zone with one record more.
+fn with(records: &Records, owner: &[u8], rtype: u16, ttl: u32, data: &[u8]) -> Records {
+    let mut more = without(records, 0, b"");
+    more.push(owner, rtype, ttl, data).unwrap();
+    more
+}
+
+#[test]
+fn every_record_of_an_nsec_or_nsec3_set_is_looked_at() {
+    for (file, rtype) in [("nsec.zone", rtype::NSEC), ("nsec3.zone", rtype::NSEC3)] {
+        let records = zone(file);
+        let all: Vec<(Vec<u8>, Vec<u8>)> = records
+            .iter()
+            .filter(|record| record.rtype == rtype)
+            .map(|record| (record.owner.to_vec(), record.data.to_vec()))
+            .collect();
+        // Beside the right one that of another name, which sorts before it or behind it.
+        for (owner, data) in [&all[1], &all[all.len() / 2]] {
+            for other in [&all[0].1, &all[all.len() - 1].1].into_iter().filter(|other| *other != data) {
+                let found = lines(&check(&with(&records, owner, rtype, 600, other), NOW, 1).unwrap());
+                let is_told = |line: &String| line.contains(" says that ") || line.contains(" says other types than ");
+                assert!(found.iter().any(is_told), "{file}: {found:?}");
+            }
+        }
+        assert_eq!(
+            lines(&check(&with(&records, &all[0].0, rtype, 600, &all[0].1), NOW, 1).unwrap()),
+            [""; 0],
+            "the same twice"
+        );
+    }
+}
+
+/// The zone signed anew, with keys of these algorithms: one KSK, and ZSKs of which so many sign.
+fn signed(zsks: &[Algorithm], active_zsks: usize, delegations: &BTreeMap<Vec<u8>, Vec<Vec<u8>>>) -> Records {
+    let key = |role, algorithm| Key::generate(role, algorithm, 1024, &[7; 32]).unwrap();
+    let mut keys = vec![key(Role::Ksk, Algorithm::EcdsaP256Sha256)];
+    keys.extend(zsks.iter().map(|&algorithm| key(Role::Zsk, algorithm)));
+    let validity = Validity { inception: NOW - 1, expiration: NOW + 1 };
+    let policy = Policy { keys: &keys, active_zsks, denial: Denial::Nsec, validity, delegations, threads: 1 };
+    sign::zone(&zone("plain.zone"), &policy).unwrap().records
+}
+
+#[test]
+fn sets_without_a_signature_of_each_algorithm_are_warned_of() {
+    let none = BTreeMap::new();
+    let two = [Algorithm::EcdsaP256Sha256, Algorithm::Ed25519];
+    for active in [1, 2] {
+        let checked = check(&signed(&two, active, &none), NOW, 1).unwrap();
+        let found = lines(&checked);
+        // With one ZSK no set has both; with two all but the keys, which the KSK signs.
+        let total = if active == 1 { checked.signatures } else { checked.signatures.div_ceil(2) };
+        let count = if active == 1 { total } else { 1 };
+        let wanted =
+            format!("{count} of {total} sets have no signature of algorithm 15, of which the zone has a key, such as ");
+        assert!(found.len() == 1 && found[0].starts_with(&wanted), "{found:?}");
+        assert!(!checked.is_broken(), "resolvers must not ask for it (RFC 6840 5.11)");
+    }
+    assert_eq!(lines(&check(&signed(&two[..1], 1, &none), NOW, 1).unwrap()), [""; 0]);
+}
+
+#[test]
+fn a_ds_record_of_an_algorithm_that_signs_no_keys_is_warned_of() {
+    let (child, none) = (b"\x03sub\x04test\0".to_vec(), BTreeMap::new());
+    let key = Key::generate(Role::Ksk, Algorithm::EcdsaP256Sha256, 0, &[7; 32]).unwrap();
+    let right = sign::ds(&child, key.data(), 2).unwrap();
+    let other = [&right[..2], &[8], &right[3..]].concat();
+    for (ds, is_told) in [(vec![right.clone()], false), (vec![right, other], true)] {
+        let parent = signed(&[Algorithm::EcdsaP256Sha256], 1, &BTreeMap::from([(child.clone(), ds)]));
+        // The same keys, another name.
+        let mut below = Records::default();
+        for record in zone("rfc4592.zone").iter() {
+            let renamed = |name: &[u8]| [name.strip_suffix(b"\x07example\0").unwrap(), &child].concat();
+            let is_plain = matches!(record.rtype, rtype::A | rtype::TXT | rtype::SOA);
+            if is_plain {
+                below.push(&renamed(record.owner), record.rtype, record.ttl, record.data).unwrap();
+            }
+        }
+        let validity = Validity { inception: NOW - 1, expiration: NOW + 1 };
+        let zsk = Key::generate(Role::Zsk, Algorithm::EcdsaP256Sha256, 0, &[8; 32]).unwrap();
+        let keys = [key.clone(), zsk];
+        let policy =
+            Policy { keys: &keys, active_zsks: 1, denial: Denial::Nsec, validity, delegations: &none, threads: 1 };
+        let below = sign::zone(&below, &policy).unwrap().records;
+        let checked = [&parent, &below].map(|records| check(records, NOW, 1).unwrap());
+        let zones = [
+            ZoneChecked { apex: b"\x04test\0", records: &parent, checked: &checked[0] },
+            ZoneChecked { apex: &child, records: &below, checked: &checked[1] },
+        ];
+        let trusted = trust(&zones).pop().unwrap();
+        assert_eq!(trusted.trust, Trust::Secure);
+        let told = trusted.fault.map(|(zone, found)| (zone, found.to_string(), found.breaks));
+        let wanted = "`sub.test.` has a DS record of algorithm 8, and no key of that algorithm signs its zone's keys (RFC 4035 2.2)";
+        assert_eq!(told, is_told.then(|| (0, wanted.to_owned(), false)));
+    }
+}
+
+#[test]
+fn ttls_other_than_those_that_were_signed_are_warned_of() {
+    let records = damaged("nsec.zone", "www.test. 3600 A 192.0.2.10", "www.test. 600 A 192.0.2.10");
+    let checked = check(&records, NOW, 1).unwrap();
+    let found = lines(&checked);
+    let wanted =
+        "sets have another TTL than was signed, such as A at `www.test.`: 600, signed with 3600 (RFC 4034 3.1.4)";
+    assert!(found.len() == 1 && found[0].starts_with("1 of ") && found[0].ends_with(wanted), "{found:?}");
+    assert!(!checked.is_broken());
+    // The TTL of a signature alone.
+    let records = damaged("nsec.zone", "www.test. 3600 RRSIG A ", "www.test. 60 RRSIG A ");
+    let found = lines(&check(&records, NOW, 1).unwrap());
+    assert!(found.len() == 1 && found[0].contains("A at `www.test.`: 60, signed with 3600"), "{found:?}");
 }
 
 #[test]

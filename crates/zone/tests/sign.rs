@@ -320,6 +320,23 @@ fn a_zone_with_the_opt_out_gap_is_warned_of_and_denies_what_it_can() {
 }
 
 #[test]
+fn a_ds_record_that_belongs_to_no_delegation_is_refused_as_by_dnssec_signzone() {
+    let keys = keys(Algorithm::Ed25519, 1);
+    let delegations = BTreeMap::new();
+    for (owner, shown) in [("x", "x.example."), ("@", "example.")] {
+        let text =
+            format!("$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n{owner} DS 1 8 2 {}\n", "00".repeat(32));
+        let theirs = std::panic::catch_unwind(|| signed_by_bind(&text)).is_err();
+        assert!(theirs, "dnssec-signzone refuses it");
+        let denial = Denial::Nsec;
+        let policy =
+            Policy { keys: &keys, active_zsks: 1, denial, validity: VALIDITY, delegations: &delegations, threads: 1 };
+        let error = sign::zone(&of_text(&text), &policy).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("`{shown}` has a DS record and is no delegation: ")), "{error}");
+    }
+}
+
+#[test]
 fn zones_made_at_random_are_verified_by_bind_and_ldns() {
     const SEED: u64 = 15;
     println!("seed {SEED}");

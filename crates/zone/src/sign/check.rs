@@ -4,6 +4,7 @@ mod chain;
 mod fault;
 mod trust;
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::canonical;
@@ -58,6 +59,7 @@ pub fn check(records: &Records, now: u32, threads: usize) -> Result<Checked, Pro
     }
     let jobs: Vec<(&Name, &[u32])> =
         tree.names().flat_map(|name| signed_sets(&tree, name).map(move |set| (name, set))).collect();
+    let algorithms: BTreeSet<u8> = keys.iter().filter(|key| key.is_of_zone()).map(Public::algorithm).collect();
     let entries = Mutex::new(Vec::new());
     let checked = parallel::each(&jobs, threads, |&(name, set)| {
         let checked = check_set(&tree, name, set, &keys, now);
@@ -70,8 +72,8 @@ pub fn check(records: &Records, now: u32, threads: usize) -> Result<Checked, Pro
     let mut result = Checked { is_signed: true, ..Checked::default() };
     result.entries = entries.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     result.signatures = checked.iter().map(|set| set.verified).sum();
-    let times = fault::times(&tree, &jobs, &checked);
-    let faults = times.into_iter().chain(checked.into_iter().flat_map(|set| set.faults)).chain(chain::check(&tree)?);
+    let summed = fault::summed(&tree, &jobs, &checked, &algorithms);
+    let faults = summed.into_iter().chain(checked.into_iter().flat_map(|set| set.faults)).chain(chain::check(&tree)?);
     for found in faults {
         if result.faults.len() < LISTED { result.faults.push(found) } else { result.more += 1 }
     }
@@ -98,6 +100,10 @@ struct SetChecked {
     signers: Vec<usize>,
     /// The validity of a good signature where none is valid now: from, to.
     outside: Option<(u32, u32)>,
+    /// Algorithms of its signatures, but for those that are wrong.
+    algorithms: Vec<u8>,
+    /// A TTL of the set, or of a signature, and the original TTL that this signature has, where they differ.
+    other_ttl: Option<(u32, u32)>,
 }
 
 fn check_set(tree: &Tree<'_>, name: &Name, set: &[u32], keys: &[Public<'_>], now: u32) -> SetChecked {
@@ -114,9 +120,15 @@ fn check_set(tree: &Tree<'_>, name: &Name, set: &[u32], keys: &[Public<'_>], now
                     checked.verified += 1;
                     checked.signers.push(key);
                     is_current |= signature.holds(now);
+                    checked.algorithms.push(signature.algorithm);
+                    checked.other_ttl = checked.other_ttl.or(signature.other_ttl(tree, set, record.ttl));
                     checked.outside = Some((signature.inception, signature.expiration));
                 }
-                Err(fault) => bad.push(Found::of(&record, fault)),
+                Err(fault) => {
+                    let is_unknown = matches!(fault, Fault::Algorithm(..));
+                    checked.algorithms.extend(is_unknown.then_some(signature.algorithm));
+                    bad.push(Found::of(&record, fault));
+                }
             },
         }
     }
@@ -170,6 +182,12 @@ impl<'a> Signature<'a> {
     /// Times are compared modulo 2^32 (RFC 4034 §3.1.5).
     const fn holds(&self, now: u32) -> bool {
         now.wrapping_sub(self.inception) as i32 >= 0 && self.expiration.wrapping_sub(now) as i32 >= 0
+    }
+
+    /// A TTL of the set, or `own`, that is not the one which was signed.
+    fn other_ttl(&self, tree: &Tree<'_>, set: &[u32], own: u32) -> Option<(u32, u32)> {
+        let mut all = set.iter().map(|&at| tree.record(at).ttl).chain([own]);
+        all.find(|&ttl| ttl != self.ttl).map(|ttl| (ttl, self.ttl))
     }
 
     /// The place of the key that it was made with.

@@ -17,6 +17,11 @@ pub enum SignError {
     /// Two names with one hash (RFC 5155 §7.1).
     #[error("`{0}` and `{1}` have one NSEC3 hash: choose another salt (RFC 5155 7.1)")]
     Collision(String, String),
+    /// A DS record that belongs to no delegation (RFC 4035 §2.4); the name.
+    #[error(
+        "`{0}` has a DS record and is no delegation: remove the record, or add the NS records of the zone that it is for (RFC 4035 2.4)"
+    )]
+    LoneDs(String),
     /// No room for a hash before the name of the zone (RFC 1035 §3.1).
     #[error("the name of the zone is too long for names of NSEC3 records: sign it with NSEC")]
     LongApex,

@@ -49,6 +49,16 @@ pub(super) enum Verdict {
 }
 
 impl<'a> Public<'a> {
+    /// Whether it is a zone's key, and not revoked.
+    pub fn is_of_zone(&self) -> bool {
+        matches!(self.data, [high, low, ..] if high & ZONE_KEY != 0 && low & REVOKED == 0)
+    }
+
+    /// The number of its algorithm; 0 of a key that is none.
+    pub fn algorithm(&self) -> u8 {
+        self.data.get(3).copied().unwrap_or(0)
+    }
+
     /// From the data of a DNSKEY record.
     pub fn read(data: &'a [u8]) -> Self {
         let kind = match data {
@@ -65,7 +75,7 @@ impl<'a> Public<'a> {
 
     /// Whether it may have signed with this tag and algorithm (RFC 4035 §5.3.1).
     pub fn may_have_signed(&self, tag: u16, algorithm: u8) -> bool {
-        let is_zone_key = matches!(self.data, [flags, more, _, own, ..] if flags & ZONE_KEY != 0 && more & REVOKED == 0 && *own == algorithm);
+        let is_zone_key = self.is_of_zone() && self.algorithm() == algorithm;
         is_zone_key && key_tag(self.data) == tag
     }
 

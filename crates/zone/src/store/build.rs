@@ -104,6 +104,9 @@ impl<'a> Builder<'a> {
         self.set_flags(node);
         let (sets, origins) = (&self.sets[first..], &self.origins[first..]);
         self.oddities.of_name(owner, sets, origins);
+        if self.nodes[node as usize].flags & (CUT | OCCLUDED) == 0 {
+            self.oddities.lone_ds(owner, sets, origins);
+        }
         if self.nodes[node as usize].flags & OCCLUDED != 0 {
             let cover = self.cover(node).to_vec();
             self.oddities.of_occluded(owner, &self.sets[first..], &self.origins[first..], &cover);

@@ -1,6 +1,6 @@
 //! Whether the chain of NSEC or NSEC3 records has all names, in order, with their types, and comes back to its start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::utils::base32;
 use ldplayer_core::name::Presentation;
@@ -60,35 +60,41 @@ fn bare(tree: &Tree<'_>) -> Result<Records, Problem> {
     Ok(bare)
 }
 
-/// The records of a type by owner.
-fn of_type<'a>(tree: &Tree<'a>, rtype: u16) -> BTreeMap<&'a [u8], Record<'a>> {
+/// The records of a type by owner. There should be one at a name.
+type OfType<'a> = BTreeMap<&'a [u8], Vec<Record<'a>>>;
+
+fn of_type<'a>(tree: &Tree<'a>, rtype: u16) -> OfType<'a> {
     let names = tree.names().filter(|name| name.place != Place::Hidden);
     let sets = names.flat_map(|name| tree.sets(name).filter(|set| tree.rtype(set) == rtype));
-    sets.map(|set| tree.record(set[0])).map(|record| (record.owner, record)).collect()
+    sets.map(|set| (tree.owner(set), set.iter().map(|&at| tree.record(at)).collect())).collect()
 }
 
-fn check_plain(names: &Tree<'_>, found: &BTreeMap<&[u8], Record<'_>>) -> Vec<Found> {
+fn check_plain(names: &Tree<'_>, found: &OfType<'_>) -> Vec<Found> {
     let mut faults = Vec::new();
     let wanted = denial::plain(names);
     for link in &wanted {
-        let Some(record) = found.get(link.owner.as_slice()) else {
-            faults.push(Found::at(&link.owner, Fault::NoProof(NSEC)));
-            continue;
-        };
-        let ((next, types), (right, right_types)) = (split(record.data), split(&link.data));
-        if !next.eq_ignore_ascii_case(right) {
-            let (found, wanted) = (Presentation(next).to_string(), Presentation(right).to_string());
-            faults.push(Found::of(record, Fault::Next { kind: NSEC, found, wanted }));
-        }
-        if types != right_types {
-            let name = Presentation(record.owner).to_string();
-            faults.push(Found::of(record, Fault::Types { kind: NSEC, name }));
+        match found.get(link.owner.as_slice()) {
+            Some(records) => records.iter().for_each(|record| check_span(record, &link.data, &mut faults)),
+            None => faults.push(Found::at(&link.owner, Fault::NoProof(NSEC))),
         }
     }
-    let owners: BTreeMap<&[u8], ()> = wanted.iter().map(|link| (link.owner.as_slice(), ())).collect();
-    let stray = found.values().filter(|record| !owners.contains_key(record.owner));
+    let owners: BTreeSet<&[u8]> = wanted.iter().map(|link| link.owner.as_slice()).collect();
+    let stray = found.values().flatten().filter(|record| !owners.contains(record.owner));
     faults.extend(stray.map(|record| Found::of(record, Fault::StrayProof(NSEC))));
     faults
+}
+
+/// An NSEC record against the data that it should have.
+fn check_span(record: &Record<'_>, wanted: &[u8], faults: &mut Vec<Found>) {
+    let ((next, types), (right, right_types)) = (split(record.data), split(wanted));
+    if !next.eq_ignore_ascii_case(right) {
+        let (found, wanted) = (Presentation(next).to_string(), Presentation(right).to_string());
+        faults.push(Found::of(record, Fault::Next { kind: NSEC, found, wanted }));
+    }
+    if types != right_types {
+        let name = Presentation(record.owner).to_string();
+        faults.push(Found::of(record, Fault::Types { kind: NSEC, name }));
+    }
 }
 
 /// Next name and types of NSEC data.
@@ -116,14 +122,14 @@ impl<'a> Link<'a> {
     }
 }
 
-fn check_hashed(names: &Tree<'_>, found: &BTreeMap<&[u8], Record<'_>>) -> Vec<Found> {
+fn check_hashed(names: &Tree<'_>, found: &OfType<'_>) -> Vec<Found> {
     let apex = names.apex();
     let set = names.names().next().and_then(|name| names.sets(name).find(|set| names.rtype(set) == rtype::NSEC3PARAM));
     let all: Vec<Parameters> = set.into_iter().flat_map(|set| names.data(set)).filter_map(Parameters::read).collect();
     let Some(parameters) = all.first() else { return vec![Found::at(apex, Fault::NoParameters)] };
     let mut faults = Vec::new();
     let mut links = Vec::with_capacity(found.len());
-    for record in found.values() {
+    for record in found.values().flatten() {
         match Parameters::read(record.data) {
             Some(own) if own == *parameters => match Link::read(record) {
                 Some(link) => links.push(link),
@@ -146,11 +152,13 @@ fn check_hashed(names: &Tree<'_>, found: &BTreeMap<&[u8], Record<'_>>) -> Vec<Fo
 /// Each record: its name, the next one, its types.
 fn check_links(links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<Found> {
     let mut faults = Vec::new();
-    let next = links.iter().skip(1).chain(links.first());
-    for (link, next) in links.iter().zip(next) {
-        if link.next != next.hash {
+    for link in links {
+        // Several records of one hash have the same next one.
+        let after = links.partition_point(|other| other.hash <= link.hash);
+        let next = links.get(after).or(links.first()).map_or(link.hash, |next| next.hash);
+        if link.next != next {
             let hash = |hash: &[u8]| base32::encode_string_hex(hash).to_ascii_lowercase();
-            let (found, wanted) = (hash(link.next), hash(&next.hash));
+            let (found, wanted) = (hash(link.next), hash(&next));
             faults.push(Found::of(link.record, Fault::Next { kind: NSEC3, found, wanted }));
         }
         let Ok(at) = wanted.binary_search_by_key(&link.hash, |one| one.hash) else {

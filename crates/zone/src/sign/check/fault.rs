@@ -1,5 +1,6 @@
 //! What can be wrong with the signatures of a zone, in words.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -26,7 +27,11 @@ pub struct Found {
 
 impl Found {
     pub(super) fn of(record: &Record<'_>, fault: Fault) -> Self {
-        let breaks = !matches!(fault, Fault::Algorithm(..));
+        // What RFC 4035 §2.2 asks of signers, validators must not ask for (RFC 6840 §5.11); a TTL that is too long is cut (§5.3.3 of the former).
+        let breaks = !matches!(
+            fault,
+            Fault::Algorithm(..) | Fault::Incomplete { .. } | Fault::OtherTtl { .. } | Fault::DsAlgorithm(..)
+        );
         Self { place: record.place, owner: record.owner.to_vec(), fault, breaks }
     }
 
@@ -68,6 +73,26 @@ impl fmt::Display for Found {
                 write!(
                     f,
                     "{count} of {total} sets have no signature that is valid now, such as {rtype} at `{owner}`, valid from {from} to {to}: sign the zone anew (zones sign), or check it at another time (--now)"
+                )
+            }
+            Fault::Incomplete { count, total, rtype, algorithm } => {
+                let rtype = name_of(*rtype);
+                write!(
+                    f,
+                    "{count} of {total} sets have no signature of algorithm {algorithm}, of which the zone has a key, such as {rtype} at `{owner}` (RFC 4035 2.2)"
+                )
+            }
+            Fault::OtherTtl { count, total, rtype, ttl, original } => {
+                let rtype = name_of(*rtype);
+                write!(
+                    f,
+                    "{count} of {total} sets have another TTL than was signed, such as {rtype} at `{owner}`: {ttl}, signed with {original} (RFC 4034 3.1.4)"
+                )
+            }
+            Fault::DsAlgorithm(algorithm) => {
+                write!(
+                    f,
+                    "`{owner}` has a DS record of algorithm {algorithm}, and no key of that algorithm signs its zone's keys (RFC 4035 2.2)"
                 )
             }
             Fault::DsOfUnsigned => {
@@ -134,6 +159,32 @@ pub enum Fault {
         /// When it ends to be.
         to: u32,
     },
+    /// Sets without a signature of an algorithm among the keys (RFC 4035 §2.2); the type is that of the first.
+    Incomplete {
+        /// How many sets.
+        count: usize,
+        /// Of how many.
+        total: usize,
+        /// The type of the first of them.
+        rtype: u16,
+        /// The algorithm.
+        algorithm: u8,
+    },
+    /// Sets whose TTL is not the original TTL of their signatures (RFC 4034 §3.1.4); type and TTLs are those of the first.
+    OtherTtl {
+        /// How many sets.
+        count: usize,
+        /// Of how many.
+        total: usize,
+        /// The type of the first of them.
+        rtype: u16,
+        /// Its TTL, or that of its signature, in seconds.
+        ttl: u32,
+        /// The one that was signed.
+        original: u32,
+    },
+    /// An algorithm of DS records that no key has which signs the keys (RFC 4035 §2.2).
+    DsAlgorithm(u8),
     /// A DS record of a zone that is not signed.
     DsOfUnsigned,
     /// DS records none of which is of a key that signs the keys of the zone (RFC 4035 §5.2).
@@ -168,10 +219,46 @@ pub enum Fault {
     OtherParameters,
 }
 
-/// The sets whose signatures are outside of their time, as one fault.
-pub(super) fn times(tree: &Tree<'_>, jobs: &[(&Name, &[u32])], checked: &[SetChecked]) -> Option<Found> {
-    let mut outside = jobs.iter().zip(checked).filter_map(|((_, set), checked)| Some((set, checked.outside?)));
-    let (first, (from, to)) = outside.next()?;
-    let (count, total, rtype) = (1 + outside.count(), jobs.len(), tree.rtype(first));
-    Some(Found::of(&tree.record(first[0]), Fault::Times { count, total, rtype, from, to }))
+/// What holds for many sets alike, as one fault of each kind: signatures outside of their time, without an algorithm of `algorithms`, with another TTL.
+pub(super) fn summed(
+    tree: &Tree<'_>,
+    jobs: &[(&Name, &[u32])],
+    checked: &[SetChecked],
+    algorithms: &BTreeSet<u8>,
+) -> Vec<Found> {
+    let total = jobs.len();
+    let times = sum(
+        tree,
+        jobs,
+        checked,
+        |set| set.outside,
+        |count, rtype, (from, to)| Fault::Times { count, total, rtype, from, to },
+    );
+    let ttls = sum(
+        tree,
+        jobs,
+        checked,
+        |set| set.other_ttl,
+        |count, rtype, (ttl, original)| Fault::OtherTtl { count, total, rtype, ttl, original },
+    );
+    let incomplete = algorithms.iter().filter_map(|&algorithm| {
+        // A set without any good signature is told by itself.
+        let lacks = |set: &SetChecked| (set.verified > 0 && !set.algorithms.contains(&algorithm)).then_some(());
+        sum(tree, jobs, checked, lacks, |count, rtype, ()| Fault::Incomplete { count, total, rtype, algorithm })
+    });
+    times.into_iter().chain(ttls).chain(incomplete).collect()
+}
+
+/// One fault for all sets of which `pick` says something, told of the first.
+fn sum<T>(
+    tree: &Tree<'_>,
+    jobs: &[(&Name, &[u32])],
+    checked: &[SetChecked],
+    pick: impl Fn(&SetChecked) -> Option<T>,
+    fault: impl Fn(usize, u16, T) -> Fault,
+) -> Option<Found> {
+    let mut of_kind = jobs.iter().zip(checked).filter_map(|((_, set), checked)| Some((set, pick(checked)?)));
+    let (first, what) = of_kind.next()?;
+    let count = 1 + of_kind.count();
+    Some(Found::of(&tree.record(first[0]), fault(count, tree.rtype(first), what)))
 }

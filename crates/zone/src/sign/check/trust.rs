@@ -91,7 +91,10 @@ fn one(zone: &ZoneChecked<'_>, above: Option<(usize, Trust)>, delegations: &[Del
         Some((number, Trust::Anchor | Trust::Secure)) => {
             let ds = delegations[number].ds(zone.apex);
             match linked(zone, ds) {
-                Ok(true) => own(Trust::Secure),
+                Ok(true) => {
+                    let fault = unsigned_algorithm(zone, ds).map(|found| (number, found));
+                    Trusted { fault, ..own(Trust::Secure) }
+                }
                 Ok(false) => own(alone),
                 Err(fault) => Trusted { trust: Trust::Broken, fault: Some((number, fault)) },
             }
@@ -113,6 +116,13 @@ fn linked(zone: &ZoneChecked<'_>, ds: &[Record<'_>]) -> Result<bool, Found> {
         return Ok(true);
     }
     Err(Found::of(first, Fault::DsOfNoKey))
+}
+
+/// A DS record of an algorithm by which the keys of the zone are not signed.
+fn unsigned_algorithm(zone: &ZoneChecked<'_>, ds: &[Record<'_>]) -> Option<Found> {
+    let signs = |algorithm| zone.checked.entries.iter().any(|key| key.get(3) == Some(&algorithm));
+    let lost = ds.iter().filter(|record| is_known(record.data)).find(|record| !signs(record.data[2]));
+    lost.map(|record| Found::of(record, Fault::DsAlgorithm(record.data[2])))
 }
 
 fn is_known(ds: &[u8]) -> bool {

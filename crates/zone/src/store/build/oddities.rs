@@ -60,6 +60,13 @@ impl<'a> Oddities<'a> {
         }
     }
 
+    /// A DS record of a name that is delegated to nobody.
+    pub fn lone_ds(&mut self, owner: &[u8], sets: &[Set], origins: &[u32]) {
+        if let Some(at) = sets.iter().position(|set| set.rtype == rtype::DS && set.count > 0) {
+            self.add(Some(origins[at]), || Oddity::LoneDs(shown(owner)));
+        }
+    }
+
     /// Data below a cut or a DNAME; addresses are glue. What proves that a name is not there is not data.
     pub fn of_occluded(&mut self, owner: &[u8], sets: &[Set], origins: &[u32], cover: &[u8]) {
         let is_data = |set: &Set| !matches!(set.rtype, rtype::A | rtype::AAAA | rtype::NSEC) && set.count > 0;
