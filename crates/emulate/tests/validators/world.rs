@@ -135,7 +135,7 @@ impl World {
             records = self.signed(&records, denial, &secure);
         }
         let mut octets = Vec::new();
-        write::zone(&records, &mut octets).unwrap();
+        write::zone(&wire(apex), &records, &mut octets).unwrap();
         fs::write(self.set().join(format!("z{}.zone", self.files)), octets).unwrap();
         self.files += 1;
     }
