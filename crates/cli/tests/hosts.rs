@@ -214,6 +214,51 @@ fn what_a_crash_leaves_is_cleared() {
     }
 }
 
+/// Processes with a session and an environment of their own, one of which has left for another network: their numbers.
+const DAEMONS: &str = "for how in '' 'unshare --net'; do \
+    setsid env -i $how sh -c 'trap \"\" HUP; exec sleep 1000' >/dev/null 2>&1 </dev/null & echo $!; done";
+
+#[test]
+fn no_process_is_left_of_a_testbed_whatever_it_has_become() {
+    for (is_plain, is_killed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let user = User::new("daemons", is_plain);
+        let holder = {
+            user.say(&["up"]);
+            user.status()["holder"].as_i64().unwrap()
+        };
+        let mut left: Vec<String> =
+            user.say(&["exec", "clients", "--", "sh", "-c", DAEMONS]).lines().map(str::to_owned).collect();
+        assert_eq!(left.len(), 2);
+        // One that somebody has put there from outside.
+        let mut guest = (!is_plain && fs::metadata("/proc/self").unwrap().uid() == 0).then(|| {
+            let network = format!("--net=/proc/{}/ns/net", left[0]);
+            Command::new("nsenter").args([&network, "sleep", "1000"]).spawn().unwrap()
+        });
+        if let Some(guest) = &guest {
+            let network = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).unwrap();
+            while network(&guest.id().to_string()) != network(&left[0]) {
+                std::thread::yield_now();
+            }
+            left.push(guest.id().to_string());
+        }
+        if is_killed {
+            kill_process(Pid::from_raw(holder as i32).unwrap(), Signal::KILL).unwrap();
+            while fs::read_to_string(format!("/proc/{holder}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+                std::thread::yield_now();
+            }
+        }
+        let said = user.say(&["down"]);
+        let stats = left.iter().map(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default());
+        assert!(
+            stats.clone().all(|stat| stat.is_empty() || stat.contains(") Z ")),
+            "{said}{:?}",
+            stats.collect::<Vec<_>>()
+        );
+        assert!(said.ends_with(&format!("; {} processes in it were ended\n", left.len())), "{said}");
+        let _ = guest.as_mut().map(std::process::Child::wait);
+    }
+}
+
 #[test]
 fn what_cannot_be_is_told_in_one_line() {
     let user = User::new("bad", false);

@@ -1,12 +1,15 @@
-//! A testbed as root and as a plain user: every address is local in it, and nothing leaves it.
+//! A testbed as root and as a plain user: every address is local in it, nothing leaves it, and nothing is left of it.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::UdpSocket;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The user `nobody` of Debian.
 const NOBODY: u32 = 65_534;
@@ -25,13 +28,17 @@ impl Copies {
     }
 
     fn run(&self, plain_user: bool, arguments: &[&str]) -> Output {
+        self.command(plain_user, &[&["--"], arguments].concat()).output().unwrap()
+    }
+
+    fn command(&self, plain_user: bool, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.0.join("ldplayer"));
-        command.current_dir(&self.0).args(["testbed", "run", "--"]).args(arguments);
+        command.current_dir(&self.0).args(["testbed", "run"]).args(arguments);
         // Only root may become another user; anybody else is a plain user already.
         if plain_user && fs::metadata("/proc/self").unwrap().uid() == 0 {
             command.uid(NOBODY).gid(NOBODY);
         }
-        command.output().unwrap()
+        command
     }
 }
 
@@ -76,4 +83,84 @@ fn the_exit_status_is_that_of_the_command() {
         assert_eq!(copies.run(plain_user, &["sh", "-c", "exit 7"]).status.code(), Some(7));
     }
     assert_eq!(copies.run(false, &["./missing"]).status.code(), Some(3));
+}
+
+/// Whether a process runs: one that was killed may wait for its new parent to reap it.
+fn runs(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
+}
+
+#[test]
+fn what_a_command_leaves_is_ended_with_its_testbed() {
+    let copies = Copies::new("left");
+    for plain_user in [false, true] {
+        // A session and an environment of its own, and no parent any more.
+        let script = "setsid env -i sleep 1000 >/dev/null 2>&1 </dev/null & echo $!";
+        let output = copies.run(plain_user, &["sh", "-c", script]);
+        let pid = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && pid.trim().parse::<u32>().is_ok(), "{pid}");
+        assert!(!runs(pid.trim()), "plain user {plain_user}");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_testbed_that_is_killed() {
+    let copies = Copies::new("killed");
+    for plain_user in [false, true] {
+        let script = "(setsid env -i sh -c 'echo $$; exec sleep 1000' &); exec cat";
+        let mut command = copies.command(plain_user, &["--", "sh", "-c", script]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut pid = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+        assert!(runs(pid.trim()));
+        kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+        child.wait().unwrap();
+        while runs(pid.trim()) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn signals_reach_the_command_and_its_end_is_told_as_shells_do() {
+    let copies = Copies::new("signals");
+    let script = "trap 'exit 9' TERM; echo ready; while :; do read line || :; done";
+    let mut command = copies.command(false, &["--", "sh", "-c", script]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let stdin = child.stdin.take();
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+    drop(stdin);
+    assert_eq!(copies.run(false, &["sh", "-c", "kill -9 $$"]).status.code(), Some(128 + 9));
+}
+
+#[test]
+#[ignore = "runs inside a testbed, started by a_command_waits_for_the_server_that_it_needs"]
+fn asks_once() {
+    let socket = UdpSocket::bind("192.0.2.7:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.connect("198.51.100.53:53").unwrap();
+    socket.send(b"\0\x01\0\0\0\x01\0\0\0\0\0\0\x07example\0\0\x06\0\x01").unwrap();
+    let mut answer = [0; 512];
+    assert!(socket.recv(&mut answer).unwrap() > 12 && answer[7] == 1);
+}
+
+#[test]
+fn a_command_waits_for_the_server_that_it_needs() {
+    let copies = Copies::new("server");
+    fs::create_dir(copies.0.join("zones")).unwrap();
+    // Enough to be read for a while.
+    let hosts: String = (0..50_000).map(|number| format!("host-{number} A 192.0.2.1\n")).collect();
+    fs::write(copies.0.join("zones/example.zone"), format!("$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n{hosts}")).unwrap();
+    let server = "./ldplayer serve zones --all-zones-everywhere >/dev/null";
+    let wait = ["--start-server", server, "--wait-for", "198.51.100.53", "--"];
+    let probe = ["./probe", "--exact", "asks_once", "--ignored"];
+    let output = copies.command(true, &[&wait[..], &probe].concat()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+    let never = ["--start-server", "false", "--wait-for", "198.51.100.53", "--", "true"];
+    let output = copies.command(true, &never).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && said.contains("--start-server `false` ended"), "{said}");
 }

@@ -1,5 +1,7 @@
 //! A testbed: hosts in network namespaces of their own, joined by the wire and by nothing else.
 
+mod alone;
+mod inside;
 mod process;
 mod state;
 
@@ -24,6 +26,7 @@ use crate::wire::{
     Settings, Tap, Wire,
 };
 
+pub use alone::{Alone, AloneError, wait_and_end};
 pub use state::{Claim, Down, HostState, State, StateError, Was, folder};
 
 /// The host of clients in [`Plan::default`].

@@ -1,6 +1,7 @@
 //! The interfaces of the network namespace that the calling thread is in, as `/proc` lists them.
 
 use std::fs;
+use std::net::Ipv4Addr;
 
 /// The name of the wire's device in each namespace.
 pub const DEVICE: &str = "wire0";
@@ -21,6 +22,18 @@ pub fn dropped_here() -> u64 {
     parse_dropped(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default())
 }
 
+/// Whether an address is loopback's, or any interface's, in the network namespace of a process.
+pub fn has_loopback(pid: u32, address: Ipv4Addr) -> bool {
+    let routes = fs::read_to_string(format!("/proc/{pid}/net/fib_trie")).unwrap_or_default();
+    has_leaf(&routes, address)
+}
+
+/// Whether an address has a route of its own, a line with a leaf of the kernel's tree.
+fn has_leaf(routes: &str, address: Ipv4Addr) -> bool {
+    let leaf = format!("|-- {address}");
+    routes.lines().any(|line| line.trim() == leaf)
+}
+
 /// The column of packets dropped on sending (proc_pid_net(5)): eight columns of receiving, then octets, packets, errors, drops.
 fn parse_dropped(text: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.trim().split_once(':'));
@@ -31,6 +44,14 @@ fn parse_dropped(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_loopback_is_a_leaf() {
+        let text =
+            "Local:\n  +-- 127.0.0.0/8 2 0 2\n     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 127.200.3.41\n";
+        assert!(has_leaf(text, Ipv4Addr::new(127, 200, 3, 41)) && !has_leaf(text, Ipv4Addr::new(127, 200, 3, 4)));
+        assert!(!has_leaf(text, Ipv4Addr::new(127, 0, 0, 0)));
+    }
 
     #[test]
     fn drops_are_read_from_their_column() {

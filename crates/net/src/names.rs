@@ -266,7 +266,7 @@ mod tests {
             000000002a830a34: 00000002 00000000 00000000 0002 01    47 /run/systemd/journal/dev-log\n\
             000000002a830a35: 00000002 00000000 00010000 0001 01    48 /run/user/1000/bus\n\
             000000002a830a36: 00000002 00000000 00010000 0001 01    49 /run/ldplayer/default.sock\n\
-            000000002a830a37: 00000002 00000000 00010000 0001 01    50 /tmp/other\n\
+            000000002a830a37: 00000002 00000000 00010000 0001 01    50 /srv/other\n\
             000000002a830a38: 00000002 00000000 00010000 0001 01    51 /var/run/with a space\n";
         let folders = [PathBuf::from("/run/nscd")].into();
         let found = sockets(list, &folders, Some(Path::new("/run/ldplayer")));

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -11,6 +12,7 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
+use crate::netlink::{LOOPBACK, Netlink};
 use crate::rights::{NetError, unshare};
 
 /// The network namespace of the calling thread.
@@ -73,6 +75,14 @@ impl Namespace {
         Ok(())
     }
 
+    /// Gives loopback one more address in the namespace.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace.
+    pub fn add_loopback(&self, address: Ipv4Addr) -> io::Result<()> {
+        self.run(|| Netlink::open()?.add_address(LOOPBACK, address.into()))?
+    }
+
     /// The number that tells namespaces of one kernel apart while they exist.
     ///
     /// # Errors
@@ -85,6 +95,14 @@ impl Namespace {
     pub fn number(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
+}
+
+/// The number of the network namespace that the calling thread is in.
+///
+/// # Errors
+/// Without `/proc`.
+pub fn own_number() -> io::Result<u64> {
+    Ok(File::open(OWN)?.metadata()?.ino())
 }
 
 impl AsFd for Namespace {

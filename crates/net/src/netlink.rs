@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
 
 /// Index of the loopback interface, the first of every namespace.
-const LOOPBACK: u32 = 1;
+pub const LOOPBACK: u32 = 1;
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;

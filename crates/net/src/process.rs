@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, set_parent_process_death_signal, waitid};
 
 use crate::machine::{self, ProcessSample};
+use crate::signals;
 
 /// A tree deeper or wider than this is not followed further: more than any server has.
 const MOST: usize = 4_096;
@@ -24,6 +26,30 @@ pub fn end_with_parent(command: &mut Command) {
     };
     // SAFETY: between fork and exec, the closure makes two system calls and neither allocates nor takes a lock.
     unsafe { command.pre_exec(ask) };
+}
+
+/// Runs a command in the place of this process, as far as that can be while this one waits: what somebody sends to it reaches the
+/// command ([`signals::pass_on`]), and it takes the command's end as its own.
+///
+/// # Errors
+/// When the program cannot be started.
+pub fn run_in_place(command: &mut Command) -> io::Result<ExitStatus> {
+    signals::pass_on()?;
+    let mut child = command.spawn()?;
+    signals::pass_on_to(child.id());
+    if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
+        // Not reaped yet, so that its number is nobody else's as long as signals are passed on.
+        let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(pid), end), Err(Errno::INTR)) {}
+    }
+    signals::pass_on_to(0);
+    child.wait()
+}
+
+/// The status that tells of an end as shells do: 128 and the number of the signal that ended the process.
+pub fn exit_status(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
 /// The process and all its descendants now, the process first; empty when there is none.

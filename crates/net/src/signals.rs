@@ -5,9 +5,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::{flag, low_level};
 
 /// Exit status of who was interrupted and has kept what there was: 128 and the number of SIGINT, as shells count.
@@ -32,6 +33,36 @@ pub fn end_unless_caught() -> io::Result<()> {
         unsafe { low_level::register(signal, end) }?;
     }
     Ok(())
+}
+
+/// The child that signals are passed on to, if there is one.
+static CHILD: AtomicI32 = AtomicI32::new(NOBODY);
+const NOBODY: i32 = 0;
+
+/// Catches what ends processes, for a process that does no more than wait for a child. A signal that somebody sends is passed on to
+/// the child; what the kernel sends for a key of the terminal goes to all processes in front, and the child has it already.
+///
+/// # Errors
+/// Never in practice.
+pub fn pass_on() -> io::Result<()> {
+    UNCAUGHT.store(false, Ordering::Relaxed);
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
+        let pass = move |info: &libc::siginfo_t| {
+            let is_sent = info.si_code <= 0;
+            if let (true, Some(child)) = (is_sent, Pid::from_raw(CHILD.load(Ordering::Relaxed))) {
+                // The child may have gone; nobody else has its number before it is waited for.
+                let _ = Signal::from_named_raw(signal).map(|signal| kill_process(child, signal));
+            }
+        };
+        // SAFETY: the action reads an atomic and calls kill(2), both of which a signal handler may do.
+        unsafe { signal_hook_registry::register_sigaction(signal, pass) }?;
+    }
+    Ok(())
+}
+
+/// The child from now on; nobody's number is 0.
+pub(crate) fn pass_on_to(child: u32) {
+    CHILD.store(child.cast_signed(), Ordering::Relaxed);
 }
 
 /// What signals have asked for so far.

@@ -4,15 +4,13 @@ mod down;
 mod exec;
 mod options;
 mod print;
+mod run;
 mod status;
 mod up;
 
-use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use ldplayer_emulate::testbed::{StateError, TestbedError};
-use ldplayer_net::names::Names;
-use ldplayer_net::netns::Testbed;
 
 use crate::failure::Failure;
 
@@ -25,19 +23,11 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Run a command in a new namespace; it ends with the command
-    #[command(after_help = "\
-Every IPv4 and IPv6 address is local in the namespace, and nothing leads out of it. Nor are names
-resolved as the host does: /etc/resolv.conf names 127.0.0.1, and there is no nscd or systemd-resolved.
-Root is not needed.
-
-Example: a server and a replay in which each client keeps its own address
-  ldplayer testbed run -- sh -c 'nsd -d -c nsd.conf & ldplayer replay capture.pcap --server 127.0.0.1:5300; kill %1'")]
-    Run {
-        /// The command and its arguments
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        command: Vec<String>,
-    },
+    /// Run a command in a new namespace, which ends with it
+    Run(run::Args),
+    /// End what `run` has left when it was killed
+    #[command(hide = true)]
+    Guard(run::Guard),
     /// Make hosts for clients, a resolver and the Internet, joined by the wire
     Up(Box<up::Args>),
     /// Take them down, also after a crash
@@ -59,7 +49,8 @@ pub struct Name {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
-        Verb::Run { command } => run_alone(&command),
+        Verb::Run(args) => run::run(&args),
+        Verb::Guard(args) => run::guard(&args),
         Verb::Up(args) => up::run(&args),
         Verb::Down(args) => down::run(&args),
         Verb::Status(args) => status::run(&args),
@@ -73,18 +64,4 @@ pub fn failure(error: StateError) -> Failure {
         StateError::Name(_) | StateError::Testbed(TestbedError::UnknownHost { .. }) => error.into(),
         error => Failure::environment(error),
     }
-}
-
-/// Runs a command in a namespace of its own.
-fn run_alone(command: &[String]) -> Result<ExitCode, Failure> {
-    let names = Names::of_loopback().prepare();
-    let testbed = Testbed::enter().map_err(Failure::environment)?;
-    names.enter().map_err(Failure::environment)?;
-    testbed.shortfalls().iter().for_each(|shortfall| eprintln!("ldplayer: {shortfall}"));
-    let Some((program, arguments)) = command.split_first() else {
-        return Err(anyhow::anyhow!("testbed run: no command given").into());
-    };
-    // The command takes the place of this process, so that signals and its exit status need no passing on.
-    let error = std::process::Command::new(program).args(arguments).exec();
-    Err(Failure::environment(anyhow::anyhow!("testbed run: {program}: {error}; give the path of a program")))
 }

@@ -2,15 +2,15 @@
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 
-/// How long a process may take to end when it is asked to, in seconds; then it is killed.
-const PATIENCE: i64 = 5;
+/// How long a process may take to end when it is asked to; then it is killed.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A process by its number and the time that it was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,21 +38,68 @@ impl Identity {
         Self::of(self.pid) == Some(*self)
     }
 
+    /// A hold on it, whatever its number is used for later; `None` when it is gone.
+    pub fn open(&self) -> Option<Ending> {
+        let pid = Pid::from_raw(i32::try_from(self.pid).ok()?)?;
+        let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        // Looked at after it was opened: from here on the handle stands for this process and no other.
+        let (start, has_exited) = stat(self.pid)?;
+        (start == self.start).then_some(Ending { handle, pid: self.pid, has_exited })
+    }
+
     /// Asks it to end, and kills it when it does not. Returns whether it is gone.
     pub fn end(&self) -> bool {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        let Some(Ok(handle)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return !self.is_alive() };
-        // Looked at after it was opened: from here on the handle stands for this process and no other.
-        match stat(self.pid) {
-            Some((start, has_exited)) if start == self.start => {
-                // Of a process that has exited, other threads may be about to.
-                let signals: &[Signal] = if has_exited { &[] } else { &[Signal::TERM, Signal::KILL] };
-                let mut ends =
-                    signals.iter().map(|&signal| pidfd_send_signal(&handle, signal).is_ok() && has_ended(&handle));
-                ends.any(|ended| ended) || has_ended(&handle)
-            }
-            _ => true,
+        let Some(ending) = self.open() else { return !self.is_alive() };
+        ending.ask();
+        if !ending.has_ended(PATIENCE) {
+            ending.kill();
         }
+        ending.has_ended(PATIENCE)
+    }
+}
+
+/// A process that is to end.
+#[derive(Debug)]
+pub struct Ending {
+    handle: OwnedFd,
+    pid: u32,
+    /// Whether its first thread was gone when it was opened: others may be about to go.
+    has_exited: bool,
+}
+
+impl Ending {
+    /// Its number.
+    pub const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Asks it to end.
+    pub fn ask(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Kills it.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if !self.has_exited {
+            // One that has gone in the meantime is what was wanted.
+            let _ = pidfd_send_signal(&self.handle, signal);
+        }
+    }
+
+    /// Waits for it to end.
+    pub fn wait(&self) {
+        while !self.has_ended(PATIENCE) {}
+    }
+
+    /// Waits for it to end, but no longer than this.
+    pub fn has_ended(&self, patience: Duration) -> bool {
+        let patience = Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
+        let mut waited = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
+        poll(&mut waited, Some(&patience)).is_ok_and(|ready| ready > 0)
     }
 }
 
@@ -65,30 +112,6 @@ fn stat(pid: u32) -> Option<(u64, bool)> {
     Some((fields.nth(18)?.parse().ok()?, has_exited))
 }
 
-/// Waits for a process to end, but not for ever.
-fn has_ended(handle: &OwnedFd) -> bool {
-    let patience = Timespec { tv_sec: PATIENCE, tv_nsec: 0 };
-    let mut waited = [PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)];
-    poll(&mut waited, Some(&patience)).is_ok_and(|ready| ready > 0)
-}
-
-/// The processes in one of these network namespaces that have `mark` in their environment, this one left out.
-pub fn marked(namespaces: &[u64], mark: &str) -> Vec<Identity> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let others = pids.filter(|&pid| pid != std::process::id());
-    others.filter(|&pid| is_in(pid, namespaces) && is_marked(pid, mark)).filter_map(Identity::of).collect()
-}
-
-fn is_in(pid: u32, namespaces: &[u64]) -> bool {
-    fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|file| namespaces.contains(&file.ino()))
-}
-
-fn is_marked(pid: u32, mark: &str) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|&octet| octet == 0).any(|variable| variable == mark.as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,9 +119,9 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     /// A process that runs its program already, and ends with the test at the latest, when its input does.
-    fn running(variable: &str) -> Child {
+    fn running() -> Child {
         let mut command = Command::new("cat");
-        command.env("LDPLAYER_TEST_MARK", variable).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
@@ -107,24 +130,12 @@ mod tests {
 
     #[test]
     fn a_process_is_ended_and_a_number_used_again_is_not() {
-        let mut child = running("end");
+        let mut child = running();
         let identity = Identity::of(child.id()).unwrap();
         let other = Identity { start: identity.start + 1, ..identity };
         assert!(identity.is_alive() && !other.is_alive());
         assert!(other.end() && identity.is_alive(), "another process is left alone");
         assert!(identity.end() && !identity.is_alive());
         assert!(!child.wait().unwrap().success());
-    }
-
-    #[test]
-    fn processes_are_found_by_namespace_and_mark() {
-        let own = fs::metadata("/proc/self/ns/net").unwrap().ino();
-        let mut child = running("find");
-        let mark = "LDPLAYER_TEST_MARK=find";
-        let found: Vec<u32> = marked(&[own], mark).iter().map(|process| process.pid).collect();
-        assert_eq!(found, [child.id()]);
-        assert_eq!(marked(&[own + 1_000_000], mark), []);
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
     }
 }

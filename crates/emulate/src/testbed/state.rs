@@ -7,13 +7,14 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ldplayer_core::random::subkey;
 use ldplayer_net::names::{Names, NamesError};
 use ldplayer_net::namespace::Namespace;
 use ldplayer_net::poll::Poll;
@@ -22,20 +23,17 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 
-use super::process::{Identity, marked};
+use super::inside::{Inside, PATIENCE as ENDS_WITHIN, Stuck};
+use super::process::Identity;
 use super::{Report, Testbed, TestbedError};
 use crate::wire::ProxyKind;
 
-/// The environment variable that every process in a testbed has.
-const MARK: &str = "LDPLAYER_TESTBED";
 /// The version of the state file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// How often the holder looks whether it shall stop, in nanoseconds.
 const LOOK: i64 = 100_000_000;
 /// How long an answer of the holder, or a slow asker, is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the processes of a testbed are looked for, as they may start others while they are ended.
-const ROUNDS: usize = 10;
 /// Octets of a request at most.
 const REQUEST: u64 = 1_024;
 /// Longest name: a socket's path has little room.
@@ -111,6 +109,8 @@ pub struct State {
     holder: Identity,
     /// Whether it was made without privileges.
     pub rootless: bool,
+    /// An address that loopback has on its hosts and nowhere else.
+    loopback: Ipv4Addr,
     /// Its hosts.
     pub hosts: Vec<HostState>,
 }
@@ -322,46 +322,49 @@ impl State {
 
     fn own_names(&self, folder: &Path) -> Names {
         let hosts = self.hosts.iter().map(|host| (host.name.as_str(), host.addresses.as_slice()));
-        Names { kept: Some(folder.to_owned()), ..super::names(hosts, self.mark().1) }
+        Names { kept: Some(folder.to_owned()), ..super::names(hosts, self.mark()) }
     }
 
-    /// The environment variable, and its value, that a process in the testbed must have to be ended with it.
-    pub fn mark(&self) -> (&'static str, String) {
-        (MARK, format!("ldplayer:{}:{}:{}", self.name, self.holder.pid, self.holder.start))
+    /// A word by which the processes of this testbed, and of no other before or after it, are told.
+    fn mark(&self) -> String {
+        format!("ldplayer:{}:{}:{}", self.name, self.holder.pid, self.holder.start)
     }
 
-    /// Takes a testbed down, whatever is left of it, with the processes that were started in it by `testbed exec`.
+    /// Takes a testbed down, whatever is left of it, with all processes in its namespaces.
     ///
     /// # Errors
     /// When a process does not end or a file cannot be removed.
     pub fn down(folder: &Path, name: &str) -> Result<Down, StateError> {
         let files = Files::new(folder, name)?;
         let Some(state) = files.read()? else { return Ok(Down { was: Was::Absent, ended: 0 }) };
+        // As long as these are open, no other namespaces have their numbers.
+        let kept = state.open();
         let was = if state.holder.is_alive() { Was::Up } else { Was::Crashed };
-        let ended = state.end_marked()?;
+        let inside = Inside {
+            namespaces: state.hosts.iter().map(|host| host.inode).collect(),
+            loopback: kept.is_none().then_some(state.loopback),
+            mark: state.mark(),
+        };
+        let stuck = |Stuck(pid)| StateError::Stuck(pid);
+        let ended = inside.end(ENDS_WITHIN).map_err(stuck)?;
         if !state.holder.end() {
             return Err(StateError::Stuck(state.holder.pid));
         }
+        // What came in as long as there was a holder.
+        let ended = ended + inside.end(ENDS_WITHIN).map_err(stuck)?;
+        drop(kept);
         files.remove();
         Ok(Down { was, ended })
     }
 
-    /// Ends the processes in the testbed, also those that they start meanwhile.
-    fn end_marked(&self) -> Result<usize, StateError> {
-        let inodes: Vec<u64> = self.hosts.iter().map(|host| host.inode).collect();
-        let (variable, value) = self.mark();
-        let mut ended = 0;
-        for _ in 0..ROUNDS {
-            let processes = marked(&inodes, &format!("{variable}={value}"));
-            if processes.is_empty() {
-                break;
-            }
-            if let Some(stuck) = processes.iter().find(|process| !process.end()) {
-                return Err(StateError::Stuck(stuck.pid));
-            }
-            ended += processes.len();
-        }
-        Ok(ended)
+    /// The namespaces of a testbed whose holder is alive.
+    fn open(&self) -> Option<Vec<Namespace>> {
+        let path = |fd| format!("/proc/{}/fd/{fd}", self.holder.pid);
+        let open = |host: &HostState| {
+            let namespace = Namespace::open(Path::new(&path(host.fd))).ok()?;
+            (namespace.inode().ok()? == host.inode).then_some(namespace)
+        };
+        self.hosts.iter().map(open).collect::<Option<_>>().filter(|_| self.holder.is_alive())
     }
 
     fn of(name: &str, testbed: &Testbed) -> Result<Self, StateError> {
@@ -371,14 +374,24 @@ impl State {
             Ok(HostState { name, addresses, fd: namespace.number(), inode: namespace.inode()? })
         };
         let hosts: io::Result<Vec<HostState>> = testbed.hosts.iter().map(host).collect();
+        let holder = Identity::own().ok_or_else(|| unknown(io::ErrorKind::NotFound.into()))?;
+        let loopback = loopback(holder);
+        testbed.hosts.iter().try_for_each(|(_, namespace)| namespace.add_loopback(loopback)).map_err(unknown)?;
         Ok(Self {
             version: VERSION,
             name: name.to_owned(),
-            holder: Identity::own().ok_or_else(|| unknown(io::ErrorKind::NotFound.into()))?,
+            holder,
             rootless: testbed.is_rootless,
+            loopback,
             hosts: hosts.map_err(unknown)?,
         })
     }
+}
+
+/// An address of loopback that other testbeds do not have: of 2^23, by who holds it.
+fn loopback(holder: Identity) -> Ipv4Addr {
+    let [a, b, c, ..] = subkey(holder.start, holder.pid.into()).to_be_bytes();
+    Ipv4Addr::new(127, a | 0x80, b, c)
 }
 
 fn ask(path: &Path, request: Request) -> io::Result<Report> {
@@ -460,7 +473,14 @@ mod tests {
     fn what_a_crash_left_is_cleared_once() {
         let folder = tempfile::tempdir().unwrap();
         let holder = Identity { pid: std::process::id(), start: 1 };
-        let state = State { version: VERSION, name: "x".into(), holder, rootless: false, hosts: Vec::new() };
+        let state = State {
+            version: VERSION,
+            name: "x".into(),
+            holder,
+            rootless: false,
+            loopback: loopback(holder),
+            hosts: Vec::new(),
+        };
         Files::new(folder.path(), "x").unwrap().write(&state).unwrap();
         assert_eq!(State::names(folder.path()), ["x"]);
         assert!(matches!(State::load(folder.path(), "x"), Err(StateError::Crashed(_))));

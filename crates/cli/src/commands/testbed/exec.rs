@@ -50,7 +50,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
     };
     state.enter(&folder, &args.host).map_err(failure)?;
-    let (variable, value) = state.mark();
-    let error = command.args(arguments).env(variable, value).exec();
+    let error = command.args(arguments).exec();
     Err(Failure::environment(anyhow::anyhow!("testbed exec: {program}: {error}; give the path of a program")))
 }
