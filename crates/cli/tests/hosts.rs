@@ -158,6 +158,9 @@ fn a_testbed_is_used_told_of_and_taken_down() {
         assert_eq!(status["wire"]["hosts"][2]["delivered"]["packets"], 1);
         assert_eq!(user.run(&["exec", "root", "--", "true"]).status.code(), Some(2));
         assert_eq!(user.run(&["exec", "clients", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+        // System programs are not on every user's PATH.
+        let mut unbound = user.command(&["exec", "resolver", "--", "unbound", "-V"]);
+        assert!(unbound.env("PATH", "/usr/bin:/bin").output().unwrap().status.success());
         assert_eq!(user.say(&["down"]), "testbed default is down; 1 process in it was ended\n");
         assert!(!server.wait().unwrap().success());
         assert_eq!(user.say(&["down"]), "testbed default was not up\n");

@@ -164,3 +164,20 @@ fn a_command_waits_for_the_server_that_it_needs() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(3) && said.contains("--start-server `false` ended"), "{said}");
 }
+
+#[test]
+fn servers_are_found_where_ordinary_users_do_not_look() {
+    let copies = Copies::new("sbin");
+    let users = |mut command: Command| command.env("PATH", "/usr/bin:/bin").output().unwrap();
+    for program in [&["nsd", "-v"][..], &["named", "-v"], &["sh", "-c", "unbound -V"]] {
+        let output = users(copies.command(true, &[&["--"], program].concat()));
+        assert!(output.status.success(), "{program:?}: {output:?}");
+    }
+    let server = ["--start-server", "knotd -V", "--wait-for", "127.0.0.1:5300", "--", "true"];
+    let said = String::from_utf8(users(copies.command(true, &server)).stderr).unwrap();
+    assert!(said.contains("ended (exit status: 0)"), "{said}");
+    let mut doctor = Command::new(copies.0.join("ldplayer"));
+    doctor.args(["doctor", "--json"]);
+    let found: serde_json::Value = serde_json::from_slice(&users(doctor).stdout).unwrap();
+    assert!(found.to_string().contains("sbin/nsd"), "{found}");
+}

@@ -17,6 +17,7 @@ use ldplayer_net::clock;
 use ldplayer_net::interfaces;
 use ldplayer_net::names::{Names, OwnNames};
 use ldplayer_net::namespace::Namespace;
+use ldplayer_net::programs;
 use ldplayer_net::rights::{self, NetError};
 use ldplayer_net::wiring::{Wiring, WiringError};
 use serde::{Deserialize, Serialize};
@@ -264,6 +265,7 @@ impl Testbed {
     /// When there is no host of that name.
     pub fn command(&self, host: &str, program: &str) -> Result<Command, TestbedError> {
         let mut command = Command::new(program);
+        command.env("PATH", programs::search_path());
         self.namespace(host)?.start_in(&mut command).map_err(NetError::Namespace)?;
         self.names.start_with(&mut command);
         Ok(command)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  time       clock  pace (sleep, then spin)          a run      signals  limits  pin  awake
-//!  packets    udp  tcp  poll (epoll_pwait2)           looked at  machine  process  watched
+//!  packets    udp  tcp  poll (epoll_pwait2)           looked at  machine  process  watched  programs (where they are)
 //!  networks   namespace  rights  netns (AnyIP)  wiring (a TUN device as the only way out)  tun  interfaces
 //!             names (nothing of how the host resolves them)
 //! ```
@@ -53,6 +53,7 @@ pub mod pace;
 pub mod pin;
 pub mod poll;
 pub mod process;
+pub mod programs;
 pub mod refusal;
 pub mod rights;
 pub mod signals;

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ldplayer_net::{clock, process};
+use ldplayer_net::{clock, process, programs};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
 };
@@ -27,8 +27,6 @@ const STOP_STEP: Duration = Duration::from_millis(10);
 const LOG_SHOWN: usize = 600;
 /// The environment variable by which all processes of one server are known, also those that left its process group.
 const MARK: &str = "LDPLAYER_SERVER";
-/// Folders of server programs that are often not on a user's PATH.
-const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 
 /// Where what a server prints goes.
 #[derive(Clone, Debug)]
@@ -64,6 +62,7 @@ impl Process {
         process::end_with_parent(command);
         let child = command
             .env(MARK, &mark)
+            .env("PATH", programs::search_path())
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(out)
@@ -260,10 +259,7 @@ fn streams(output: &Output) -> Result<(Stdio, Stdio), StockError> {
 /// # Errors
 /// [`StockError::Missing`], which names the package that has it.
 pub fn find(program: &'static str, package: &'static str) -> Result<PathBuf, StockError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    let mut files = folders.map(|folder| folder.join(program));
-    files.find(|file| file.is_file()).ok_or(StockError::Missing { program, package })
+    programs::find(program).ok_or(StockError::Missing { program, package })
 }
 
 #[cfg(test)]

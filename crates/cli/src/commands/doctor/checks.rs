@@ -2,14 +2,13 @@
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
-use std::path::Path;
 
 use super::finding::Finding;
 use super::noise::Noise;
 use super::{noise, precision, probes};
 use ldplayer_net::awake::Awake;
 use ldplayer_net::machine::Facts;
-use ldplayer_net::{limits, machine};
+use ldplayer_net::{limits, machine, programs};
 use ldplayer_results::VerdictLimits;
 
 /// All checks, in the order of the answer.
@@ -206,9 +205,7 @@ const PROGRAMS: [(&str, &str, &str); 6] = [
 ];
 
 fn program(&(program, package, needed): &(&'static str, &str, &'static str)) -> Finding {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let folders = path.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
-    let found = folders.map(|folder| Path::new(folder).join(program)).find(|file| file.is_file());
+    let found = programs::find(program);
     let said = found.as_ref().map_or("not installed".to_owned(), |file| file.display().to_string());
     Finding::new(program, said, needed, found.is_some(), format!("apt-get install {package}"))
 }

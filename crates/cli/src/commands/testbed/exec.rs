@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode};
 
 use ldplayer_emulate::stock::find;
 use ldplayer_emulate::testbed::{State, folder};
+use ldplayer_net::programs::search_path;
 
 use super::{Name, failure};
 use crate::failure::Failure;
@@ -50,6 +51,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
     };
     state.enter(&folder, &args.host).map_err(failure)?;
-    let error = command.args(arguments).exec();
+    let error = command.args(arguments).env("PATH", search_path()).exec();
     Err(Failure::environment(anyhow::anyhow!("testbed exec: {program}: {error}; give the path of a program")))
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use ldplayer_emulate::stock::{Output, Process};
 use ldplayer_emulate::testbed::{Alone, wait_and_end};
 use ldplayer_net::process::{exit_status, run_in_place};
+use ldplayer_net::programs::search_path;
 
 use crate::commands::serve::parse_listen;
 use crate::failure::Failure;
@@ -60,7 +61,7 @@ fn run_with_server(args: &Args) -> Result<ExitCode, Failure> {
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(anyhow!("testbed run: no command given").into());
     };
-    let ended = run_in_place(Command::new(program).args(arguments));
+    let ended = run_in_place(Command::new(program).args(arguments).env("PATH", search_path()));
     let status = ended.map_err(|error| {
         Failure::environment(anyhow!("testbed run: {program}: {error}; give the path of a program"))
     })?;
