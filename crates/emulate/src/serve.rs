@@ -11,6 +11,7 @@ pub mod forecast;
 pub mod index;
 mod marks;
 mod responder;
+mod room;
 pub mod set;
 mod shared;
 mod signatures;
@@ -28,11 +29,13 @@ use std::thread::{self, JoinHandle};
 use ldplayer_net::poll::Wake;
 use ldplayer_net::udp::UdpSocket;
 use ldplayer_net::{limits, netns, pin, tcp as net_tcp};
+pub use ldplayer_zone::UDP_SIZE;
 
 use crate::stock::{StockError, probe};
 use coverage::Coverage;
 use marks::Marks;
 use responder::Responder;
+use room::Room;
 use set::ZoneSet;
 use shared::{Current, Shared};
 use worker::{Sockets, Worker};
@@ -57,6 +60,9 @@ pub struct Options {
     pub connections: usize,
     /// How long a connection may be idle, in nanoseconds.
     pub idle_ns: i64,
+    /// Octets of the longest UDP answer, at least 512. What the interface does not take leaves in fragments where this is more
+    /// than [`UDP_SIZE`].
+    pub udp_size: u16,
     /// Whether it is noted which records are never asked for.
     pub marks: bool,
 }
@@ -71,6 +77,7 @@ impl Default for Options {
             workers,
             connections: tcp::CONNECTIONS,
             idle_ns: tcp::IDLE_NS,
+            udp_size: UDP_SIZE,
             marks: false,
         }
     }
@@ -115,6 +122,8 @@ fn advice(error: &io::Error, address: SocketAddr) -> &'static str {
 pub struct Server {
     shared: Arc<Shared>,
     everywhere: bool,
+    udp_size: u16,
+    room: Arc<Room>,
     wakes: Vec<Arc<Wake>>,
     threads: Vec<JoinHandle<()>>,
     listening: Vec<SocketAddr>,
@@ -130,21 +139,22 @@ impl Server {
         let _ = limits::raise_nofile();
         let marks = options.marks.then(|| Arc::new(Marks::new(&set)));
         let workers = options.workers.max(1);
-        let (sockets, listening) = open(&options.listen, workers)?;
+        let (sockets, listening) = open(options, workers)?;
         let current = Current { set: Arc::new(set), marks };
         let shared = Arc::new(Shared::new(current));
-        let mut server =
-            Self { shared, everywhere: options.everywhere, wakes: Vec::new(), threads: Vec::new(), listening };
+        let Options { everywhere, udp_size, .. } = *options;
+        let room = Arc::new(Room::new(options.connections));
+        let mut server = Self { shared, everywhere, udp_size, room, wakes: Vec::new(), threads: Vec::new(), listening };
         for sockets in sockets {
-            server.start_worker(sockets, options.connections / workers, options.idle_ns).map_err(ServeError::Worker)?;
+            server.start_worker(sockets, options.idle_ns).map_err(ServeError::Worker)?;
         }
         Ok(server)
     }
 
-    fn start_worker(&mut self, sockets: Sockets, connections: usize, idle_ns: i64) -> io::Result<()> {
+    fn start_worker(&mut self, sockets: Sockets, idle_ns: i64) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let responder = Responder::new(shared.current(), self.everywhere);
-        let (mut worker, wake) = Worker::new(sockets, connections, idle_ns, responder, Arc::clone(&shared))?;
+        let responder = Responder::new(shared.current(), self.everywhere, self.udp_size);
+        let (mut worker, wake) = Worker::new(sockets, &self.room, idle_ns, responder, Arc::clone(&shared))?;
         shared.begin();
         let run = move || {
             let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker.run()));
@@ -224,7 +234,8 @@ impl Drop for Server {
 }
 
 /// Sockets for each worker, all on the same addresses.
-fn open(listen: &[SocketAddr], workers: usize) -> Result<(Vec<Sockets>, Vec<SocketAddr>), ServeError> {
+fn open(options: &Options, workers: usize) -> Result<(Vec<Sockets>, Vec<SocketAddr>), ServeError> {
+    let listen = &options.listen;
     let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets { udp: Vec::new(), tcp: Vec::new() }).collect();
     let mut listening = Vec::new();
     // Who else shares its ports would take a part of our queries without a word. Before ours are open: those of all IPv6
@@ -235,6 +246,9 @@ fn open(listen: &[SocketAddr], workers: usize) -> Result<(Vec<Sockets>, Vec<Sock
         for sockets in &mut all {
             let failed = |source| ServeError::Listen { address, source };
             let udp = UdpSocket::serve(bind, BUFFER).map_err(failed)?;
+            if options.udp_size > UDP_SIZE {
+                udp.allow_fragments().map_err(failed)?;
+            }
             // With port 0, the kernel chooses for the first, and the others follow.
             bind = udp.local();
             sockets.tcp.push(net_tcp::listen(bind, BACKLOG).map_err(failed)?);

@@ -62,7 +62,8 @@ impl UdpSocket {
     }
 
     /// Opens a socket to serve from. Others of this user may share its address, whose clients the kernel deals out among
-    /// them; the address need not be one that an interface has. Nothing leaves in fragments (RFC 9715 §3.1).
+    /// them; the address need not be one that an interface has. Nothing leaves in fragments (RFC 9715 §3.1), unless
+    /// [`Self::allow_fragments`] says otherwise.
     ///
     /// # Errors
     /// What the kernel refused, such as an address in use.
@@ -86,6 +87,19 @@ impl UdpSocket {
         socket.bind(&bind.into())?;
         let local = socket.local_addr()?.as_socket().unwrap_or(bind);
         Ok(Self { socket, local, connected: false })
+    }
+
+    /// Lets what is longer than the interface takes leave in fragments, whatever path MTUs packets from outside claim.
+    ///
+    /// # Errors
+    /// Never in practice.
+    pub fn allow_fragments(&self) -> io::Result<()> {
+        match self.local {
+            SocketAddr::V4(_) => set_int(&self.socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT),
+            SocketAddr::V6(_) => {
+                set_int(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT)
+            }
+        }
     }
 
     /// Fixes the peer, so that the kernel tells of its refusals and filters other senders.

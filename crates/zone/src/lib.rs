@@ -58,7 +58,7 @@ pub mod sign;
 pub mod store;
 pub mod write;
 
-pub use answer::{Choose, Kind, Reply, Scratch, Transport, respond};
+pub use answer::{Choose, Kind, Reply, Scratch, Transport, UDP_SIZE, respond};
 pub use error::LoadError;
 pub use finding::{Finding, Oddity, signatures};
 pub use records::Records;

@@ -13,7 +13,7 @@ use anyhow::Context;
 use ldplayer_core::time::Span;
 use ldplayer_emulate::serve::coverage::Coverage;
 use ldplayer_emulate::serve::set::ZoneSet;
-use ldplayer_emulate::serve::{Options, PORT, Server, everything};
+use ldplayer_emulate::serve::{Options, PORT, Server, UDP_SIZE, everything};
 use ldplayer_net::signals::Signals;
 
 use crate::failure::Failure;
@@ -52,12 +52,15 @@ pub struct Args {
     /// Threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
-    /// TCP connections at most; the one that has been idle for longest makes room
+    /// TCP connections at most, of all threads together; one that is idle makes room
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..))]
     connections: u32,
     /// How long a TCP connection may be idle, in seconds or with a unit
     #[arg(long, value_name = "TIME", default_value = "10s")]
     idle_timeout: Span,
+    /// Octets of the longest UDP answer; what the interface does not take at once leaves in fragments if this is above 1232
+    #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..))]
+    udp_size: u16,
     /// Write the coverage report (JSON) at the end: queries by zone, questions without a zone, records never asked for
     #[arg(long, value_name = "FILE")]
     coverage: Option<PathBuf>,
@@ -89,6 +92,7 @@ impl Args {
             workers: self.workers.map_or(default.workers, usize::from),
             connections: self.connections as usize,
             idle_ns: self.idle_timeout.ns(),
+            udp_size: self.udp_size,
             marks: self.coverage.is_some(),
         }
     }

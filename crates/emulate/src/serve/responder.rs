@@ -44,10 +44,11 @@ impl Choose for At<'_> {
 }
 
 impl Responder {
-    /// For one worker of a server; `everywhere` when each address serves all zones.
-    pub fn new(current: Current, everywhere: bool) -> Self {
+    /// For one worker of a server; `everywhere` when each address serves all zones. No UDP answer has more octets than `udp_size`.
+    pub fn new(current: Current, everywhere: bool, udp_size: u16) -> Self {
         let counters = Counters::new(current.set.apexes());
-        Self { current, everywhere, scratch: Scratch::default(), counters, unknown: UnknownList::new(LISTED) }
+        let scratch = Scratch::with_udp_size(udp_size);
+        Self { current, everywhere, scratch, counters, unknown: UnknownList::new(LISTED) }
     }
 
     /// Appends the answer to a query that was sent to a local address; false where there is none.

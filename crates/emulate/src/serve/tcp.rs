@@ -9,7 +9,9 @@ use std::net::{IpAddr, TcpStream};
 
 use ldplayer_net::poll::{Interest, Poll};
 
-/// Connections of one worker at most, unless told otherwise: the one that has been idle for longest makes room.
+use super::room::Place;
+
+/// Connections of all workers at most, unless told otherwise: one that is idle makes room.
 pub const CONNECTIONS: usize = 10_000;
 /// How long a connection may be idle, unless told otherwise, in nanoseconds (RFC 7766 §6.2.3: a few seconds).
 pub const IDLE_NS: i64 = 10_000_000_000;
@@ -71,7 +73,7 @@ pub struct Connections {
     /// The connection that has been idle for longest, and the one that was active last.
     oldest: u32,
     newest: u32,
-    most: usize,
+    place: Place,
     idle_ns: i64,
     first_token: u64,
     input: Box<[u8]>,
@@ -103,13 +105,13 @@ struct Connection {
 
 impl Connections {
     /// No connections. Their tokens in the poll begin with `first_token`.
-    pub fn new(most: usize, idle_ns: i64, first_token: u64) -> Self {
+    pub fn new(place: Place, idle_ns: i64, first_token: u64) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             oldest: NONE,
             newest: NONE,
-            most: most.clamp(1, NONE as usize - 1),
+            place,
             idle_ns,
             first_token,
             input: vec![0; INPUT].into(),
@@ -119,12 +121,9 @@ impl Connections {
         }
     }
 
-    /// Takes a connection that was accepted.
+    /// Takes a connection that was accepted. Where that is one too many, another one ends.
     pub fn handle_accepted(&mut self, now: i64, stream: TcpStream, poll: &Poll) {
         self.counts.accepted += 1;
-        while self.slots.len() - self.free.len() >= self.most {
-            self.evict();
-        }
         let Ok(connection) = Connection::new(stream) else {
             self.counts.failed += 1;
             return;
@@ -141,6 +140,21 @@ impl Connections {
         let slot = &mut self.slots[at as usize];
         (slot.connection, slot.last) = (Some(connection), now);
         self.link(at);
+        self.place.take();
+        // Of this worker, but for the one that came; or of another one.
+        while self.oldest != self.newest && self.place.give_back_excess() {
+            self.remove(self.oldest, End::Evicted);
+        }
+        self.place.ask_others();
+    }
+
+    /// Ends the connections that are too many, if another worker asks for that, those first that have been idle for longest.
+    pub fn make_room(&mut self) {
+        if self.place.take_asked() {
+            while self.oldest != NONE && self.place.give_back_excess() {
+                self.remove(self.oldest, End::Evicted);
+            }
+        }
     }
 
     /// Ends the connection that has been idle for longest, so that its descriptor is free; whether there was one.
@@ -188,6 +202,11 @@ impl Connections {
     }
 
     fn end(&mut self, at: u32, end: End) {
+        self.place.give_back();
+        self.remove(at, end);
+    }
+
+    fn remove(&mut self, at: u32, end: End) {
         self.unlink(at);
         // Closing the only descriptor takes it out of the poll, too.
         self.slots[at as usize].connection = None;
@@ -339,8 +358,12 @@ fn message(stream: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::room::Room;
     use super::*;
     use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use ldplayer_net::poll::Wake;
 
     const SECOND: i64 = 1_000_000_000;
 
@@ -363,8 +386,14 @@ mod tests {
 
     impl Bed {
         fn new(most: usize) -> Self {
+            Self::of(&Arc::new(Room::new(most)))
+        }
+
+        /// One worker of several.
+        fn of(room: &Arc<Room>) -> Self {
             let listener = ldplayer_net::tcp::listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-            Self { poll: Poll::new().unwrap(), listener, connections: Connections::new(most, 10 * SECOND, 100) }
+            let place = Room::join(room, Arc::new(Wake::new().unwrap()));
+            Self { poll: Poll::new().unwrap(), listener, connections: Connections::new(place, 10 * SECOND, 100) }
         }
 
         fn connect(&mut self, now: i64) -> TcpStream {
@@ -510,9 +539,32 @@ mod tests {
         bed.turn(2);
         let _third = bed.connect(3);
         assert_eq!((second.read(&mut [0]).unwrap(), bed.connections.counts.evicted), (0, 1));
-        assert_eq!((bed.connections.slots.len(), bed.connections.free.len()), (2, 0));
+        assert_eq!((bed.connections.slots.len(), bed.connections.free.len()), (3, 1));
         assert!(bed.connections.evict() && bed.connections.evict() && !bed.connections.evict());
         assert_eq!(bed.connections.poll_timeout(), None);
+    }
+
+    #[test]
+    fn workers_share_the_bound_and_none_ends_a_connection_that_fits() {
+        let room = Arc::new(Room::new(3));
+        let (mut busy, mut quiet) = (Bed::of(&room), Bed::of(&room));
+        // All on one worker, as the kernel may deal them out.
+        let held: Vec<TcpStream> = (0..3).map(|now| busy.connect(now)).collect();
+        assert_eq!(busy.connections.take_counts(), TcpCounts { accepted: 3, ..TcpCounts::default() });
+        // The other worker has none to end but the one that came, so it asks.
+        let _client = quiet.connect(3);
+        quiet.connections.make_room();
+        assert_eq!(quiet.connections.take_counts(), TcpCounts { accepted: 1, ..TcpCounts::default() });
+        busy.connections.make_room();
+        busy.connections.make_room();
+        assert_eq!(busy.connections.take_counts(), TcpCounts { evicted: 1, ..TcpCounts::default() });
+        assert_eq!((&held[0]).read(&mut [0]).unwrap(), 0, "the one that was idle for longest");
+        // With one gone, there is room again.
+        drop(held);
+        busy.turn_until(4, |counts| counts.closed == 2);
+        let _more: Vec<TcpStream> = (4..6).map(|now| quiet.connect(now)).collect();
+        quiet.connections.make_room();
+        assert_eq!(quiet.connections.take_counts(), TcpCounts { accepted: 2, ..TcpCounts::default() });
     }
 
     #[test]

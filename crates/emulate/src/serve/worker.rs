@@ -11,6 +11,7 @@ use ldplayer_net::udp::UdpSocket;
 
 use super::counters::Way;
 use super::responder::Responder;
+use super::room::Room;
 use super::shared::Shared;
 use super::sums::Counted;
 use super::tcp::{Answer, Connections};
@@ -71,7 +72,7 @@ impl Worker {
     /// When the process is out of file descriptors.
     pub fn new(
         sockets: Sockets,
-        most_connections: usize,
+        room: &Arc<Room>,
         idle_ns: i64,
         responder: Responder,
         shared: Arc<Shared>,
@@ -86,7 +87,7 @@ impl Worker {
             poll.add(listener, token)?;
         }
         let first = WAKE + 1 + (sockets.udp.len() + sockets.tcp.len()) as u64;
-        let connections = Connections::new(most_connections, idle_ns, first);
+        let connections = Connections::new(Room::join(room, Arc::clone(&wake)), idle_ns, first);
         let (datagrams, epoch, ready) = (Datagrams::new(), shared.epoch(), Vec::new());
         let woken = Arc::clone(&wake);
         let resting = Resting::default();
@@ -115,6 +116,7 @@ impl Worker {
         ready.drain(..).for_each(|token| self.handle_ready(now, token));
         self.ready = ready;
         self.connections.handle_timeout(now);
+        self.connections.make_room();
         self.end_rest(now)?;
         self.hand_over();
         Ok(count)
@@ -210,8 +212,8 @@ mod tests {
         let tcp = vec![ldplayer_net::tcp::listen(address, 16).unwrap()];
         let sockets = Sockets { udp: vec![UdpSocket::serve(address, 1 << 16).unwrap()], tcp };
         let current = Current { set: Arc::new(ZoneSet::new(Vec::new(), Vec::new()).unwrap()), marks: None };
-        let responder = Responder::new(current.clone(), false);
-        Worker::new(sockets, 10, i64::MAX, responder, Arc::new(Shared::new(current))).unwrap().0
+        let responder = Responder::new(current.clone(), false, ldplayer_zone::UDP_SIZE);
+        Worker::new(sockets, &Arc::new(Room::new(10)), i64::MAX, responder, Arc::new(Shared::new(current))).unwrap().0
     }
 
     #[test]

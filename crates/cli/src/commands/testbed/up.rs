@@ -9,7 +9,7 @@ use std::thread;
 
 use anyhow::Context;
 use ldplayer_emulate::serve::set::ZoneSet;
-use ldplayer_emulate::serve::{Options as ServeOptions, Server};
+use ldplayer_emulate::serve::{Options as ServeOptions, Server, UDP_SIZE};
 use ldplayer_emulate::testbed::{Claim, State, Testbed, folder};
 use ldplayer_net::signals::Signals;
 
@@ -56,6 +56,9 @@ pub struct Args {
     /// Serve a zone set on the addresses of its name servers
     #[arg(long, value_name = "DIR")]
     zones: Option<PathBuf>,
+    /// Octets of the longest UDP answer of that server, which leaves in fragments if it is above 1232
+    #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..))]
+    udp_size: u16,
     /// Write the coverage report of the zone set (JSON) at the end
     #[arg(long, value_name = "FILE", requires = "zones")]
     coverage: Option<PathBuf>,
@@ -100,7 +103,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// Serves the zone set on the Internet's host.
 fn start_server(testbed: &Testbed, set: ZoneSet, args: &Args) -> Result<Server, Failure> {
-    let options = ServeOptions { marks: args.coverage.is_some(), ..ServeOptions::default() };
+    let options = ServeOptions { marks: args.coverage.is_some(), udp_size: args.udp_size, ..ServeOptions::default() };
     let started = testbed.run(INTERNET, || Server::start(set, &options)).map_err(Failure::environment)?;
     started.map_err(Failure::environment)
 }

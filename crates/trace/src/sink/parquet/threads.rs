@@ -50,7 +50,8 @@ impl Threads {
         let file = FileWriter::new(output, &schema(), options)?;
         let (done, empty) = channel();
         let start = |_| Packer::start(file.encoder()?, done.clone());
-        let (packers, groups) = (0..default_threads()).map(start).collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let (packers, groups): (_, Vec<_>) =
+            (0..default_threads()).map(start).collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let writer = spawn("parquet", move || put(file, &groups))?;
         Ok(Self { packers, turn: 0, empty, writer })
     }
@@ -125,7 +126,7 @@ fn pack(
 }
 
 /// Puts the row groups of all packers into the file, by turns.
-fn put(mut file: FileWriter<Output>, packers: &Vec<Receiver<EncodedGroup>>) -> Result<Output> {
+fn put(mut file: FileWriter<Output>, packers: &[Receiver<EncodedGroup>]) -> Result<Output> {
     for packer in packers.iter().cycle() {
         match packer.recv() {
             Ok(group) => file.append(group)?,
