@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use ldplayer_zone::error::{LoadError, Problem};
-use ldplayer_zone::{Records, rtype};
+use ldplayer_zone::Records;
+use ldplayer_zone::error::LoadError;
 
 use crate::serve::set::{self, SetError};
 
@@ -34,11 +34,11 @@ pub fn read(directory: &Path) -> Result<Vec<Source>, SetError> {
 /// Reads one zone.
 ///
 /// # Errors
-/// When the file cannot be read, has an error, or no SOA record.
+/// When the file cannot be read, has an error, no SOA record, or several.
 pub fn read_one(file: &Path) -> Result<Source, SetError> {
     let records = set::records(file)?;
-    let soa = records.iter().find(|record| record.rtype == rtype::SOA).map(|record| record.owner.to_vec());
-    let apex = soa.ok_or_else(|| LoadError::Zone { file: file.to_owned(), problem: Problem::NoSoa })?;
+    let no_zone = |problem| LoadError::Zone { file: file.to_owned(), problem };
+    let apex = records.apex().map_err(no_zone)?.to_vec();
     Ok(Source { file: file.to_owned(), records, apex })
 }
 

@@ -156,6 +156,8 @@ const CHAOS: Listed<'_> = ("class CH", 5, 0, "there is no zone of that class");
 
 const AXFR: &str = "it is not defined (RFC 5936 4.2)";
 
+const OPCODE: &str = "what follows the header of an unknown opcode is not known (RFC 6895 2.2)";
+
 #[test]
 fn nsd_takes_odd_queries_the_same() {
     odd_against("nsd", |zones| Box::new(Nsd { zones }), rules::NSD, &[CHAOS, ("AXFR over UDP", 5, 4, AXFR)]);
@@ -167,7 +169,12 @@ fn knot_takes_odd_queries_the_same() {
         "knot",
         |zones| Box::new(Knot { zones }),
         rules::KNOT,
-        &[CHAOS, ("AXFR over UDP", 5, 4, AXFR), ("two questions", 1, SILENT, "RFC 9619 has FORMERR")],
+        &[
+            CHAOS,
+            ("AXFR over UDP", 5, 4, AXFR),
+            ("two questions", 1, SILENT, "RFC 9619 has FORMERR"),
+            ("opcode 7 with two questions", 4, SILENT, OPCODE),
+        ],
     );
 }
 
@@ -177,7 +184,12 @@ fn bind_takes_odd_queries_the_same() {
         "bind",
         |zones| Box::new(Bind::new(zones)),
         rules::BIND,
-        &[CHAOS, ("AXFR over UDP", 5, 1, AXFR), ("class 65280", 5, 4, "no RFC says")],
+        &[
+            CHAOS,
+            ("AXFR over UDP", 5, 1, AXFR),
+            ("class 65280", 5, 4, "no RFC says"),
+            ("opcode 7 with two questions", 4, 1, OPCODE),
+        ],
     );
 }
 

@@ -114,6 +114,9 @@ pub enum Problem {
     /// SOA records at two names.
     #[error("SOA records at `{0}` and at `{1}`: one file is one zone")]
     TwoApexes(String, String),
+    /// Two different SOA records at one name (RFC 1035 §5.2).
+    #[error("two SOA records at `{0}`: a zone has one (RFC 1035 5.2)")]
+    TwoSoas(String),
     /// A zone of more than the store can number.
     #[error("the zone is larger than 4 GiB")]
     TooLarge,

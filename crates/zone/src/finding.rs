@@ -29,6 +29,9 @@ impl fmt::Display for Finding {
     }
 }
 
+/// More iterations of NSEC3 than this are told of: what resolvers take at most is between 50 and 150 (RFC 9276 §3.2).
+pub const MAX_ITERATIONS: u16 = 100;
+
 /// What can be odd. Names are in presentation form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Oddity {
@@ -58,6 +61,12 @@ pub enum Oddity {
         "`{0}` has a DS record and is no delegation: it vouches for nothing, and zones sign refuses it (RFC 4035 2.4)"
     )]
     LoneDs(String),
+    /// More iterations of NSEC3 than resolvers take (RFC 9276 §3.2).
+    #[error(
+        "NSEC3 with {0} iterations: each denial takes {0} hashes more than it needs, here for one name and at resolvers for three or more; they take a \
+         zone with more than {MAX_ITERATIONS} for insecure or answer SERVFAIL (RFC 9276 3.2): sign the zone with none (zones sign --nsec3)"
+    )]
+    Iterations(u16),
     /// No NS records at the apex (RFC 1034 §4.2.1).
     #[error("the zone `{0}` has no NS record at its apex (RFC 1034 4.2.1)")]
     NoApexNs(String),
@@ -181,11 +190,21 @@ mod tests {
                 "@ NS a.other.\nx DS 1 8 2 00\n",
                 "z:4: `x.example.` has a DS record and is no delegation: it vouches for nothing, and zones sign refuses it (RFC 4035 2.4)",
             ),
+            (
+                "@ NS a.other.\n@ NSEC3PARAM 1 0 101 -\n",
+                "z:4: NSEC3 with 101 iterations: each denial takes 101 hashes more than it needs, here for one name and at resolvers for three or more; \
+                 they take a zone with more than 100 for insecure or answer SERVFAIL (RFC 9276 3.2): sign the zone with none (zones sign --nsec3)",
+            ),
             ("", "z: the zone `example.` has no NS record at its apex (RFC 1034 4.2.1)"),
         ] {
             assert_eq!(findings(text), [wanted], "{text}");
         }
         assert_eq!(findings("@ NS a\na A 192.0.2.1\nx NS a.x\na.x AAAA 2001:db8::1\n"), [""; 0]);
+    }
+
+    #[test]
+    fn nsec3_iterations_up_to_a_hundred_are_not_told() {
+        assert_eq!(findings("@ NS a.other.\n@ NSEC3PARAM 1 0 100 -\n"), [""; 0]);
     }
 
     #[test]

@@ -85,6 +85,22 @@ impl Records {
         self.class = Some(class);
     }
 
+    /// The name of the zone: the owner of the SOA record, which there must be, and one only (RFC 1035 §5.2). The same record
+    /// twice is one (RFC 2181 §5).
+    ///
+    /// # Errors
+    /// When there is none, or another one.
+    pub fn apex(&self) -> Result<&[u8], Problem> {
+        let mut all = self.iter().filter(|record| record.rtype == rtype::SOA);
+        let first = all.next().ok_or(Problem::NoSoa)?;
+        let shown = |name| Presentation(name).to_string();
+        match all.find(|other| (other.owner, other.data) != (first.owner, first.data)) {
+            Some(other) if other.owner == first.owner => Err(Problem::TwoSoas(shown(first.owner))),
+            Some(other) => Err(Problem::TwoApexes(shown(first.owner), shown(other.owner))),
+            None => Ok(first.owner),
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.records.len()
@@ -163,5 +179,29 @@ impl Records {
         let data = u32::try_from(start).map_err(|_| Problem::TooLarge)?;
         self.records.push(Stored { owner, data, length, rtype, ttl, line, file });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Zone, load};
+
+    #[test]
+    fn two_soa_records_at_an_apex_are_a_load_error() {
+        let of = |second: &str| {
+            let text = format!("$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS a.other.\n{second}\n");
+            let records = load::text_of(text.as_bytes(), Path::new("z"), Some(b"\x01x\0"), &mut |_| unreachable!());
+            Zone::from_records(&records.unwrap()).map(|(zone, _)| zone.records()).map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            of("@ SOA a b 2 2 3 4 5"),
+            Err("z: two SOA records at `x.`: a zone has one (RFC 1035 5.2)".to_owned())
+        );
+        assert_eq!(
+            of("y SOA a b 1 2 3 4 5"),
+            Err("z: SOA records at `x.` and at `y.x.`: one file is one zone".to_owned())
+        );
+        assert_eq!(of("@ SOA a b 1 2 3 4 5"), Ok(2), "the same record twice is one");
     }
 }

@@ -72,7 +72,7 @@ pub struct Signed {
 /// # Errors
 /// When there is no SOA record, a key fails, two names have one NSEC3 hash, or a DS record stands where nothing is delegated.
 pub fn zone(records: &Records, policy: &Policy<'_>) -> Result<Signed, SignError> {
-    let apex = tree::apex(records)?;
+    let apex = records.apex()?;
     let ttls = Ttls::of(records, apex);
     let mut plain = stripped(records, apex, policy)?;
     add_keys(&mut plain, apex, &ttls, policy)?;

@@ -27,6 +27,26 @@ pub fn all() -> Vec<(&'static str, Question)> {
     add("opcode IQUERY", NAME, in_a, &|query| query[2] |= 1 << 3);
     add("opcode STATUS", NAME, in_a, &|query| query[2] |= 2 << 3);
     add("opcode 7", NAME, in_a, &|query| query[2] |= 7 << 3);
+    for (what, opcode) in [("opcode 7 without a question", 7), ("opcode DSO without a question", 6)] {
+        add(what, NAME, in_a, &|query| {
+            query[2] |= opcode << 3;
+            query.drain(12..opt);
+            query[5] = 0;
+        });
+    }
+    add("opcode 7 with two questions", NAME, in_a, &|query| {
+        query[2] |= 7 << 3;
+        query[5] = 2;
+        query.splice(opt..opt, [0xc0, 12, 0, 1, 0, 1]);
+    });
+    add("an EDNS option that overruns", NAME, in_a, &|query| {
+        query[opt + 10] = 6;
+        query.extend_from_slice(&[0xff, 0xf0, 0, 3, 1, 2]);
+    });
+    add("half an EDNS option", NAME, in_a, &|query| {
+        query[opt + 10] = 3;
+        query.extend_from_slice(&[0xff, 0xf0, 0]);
+    });
     add("two questions", NAME, in_a, &|query| query[5] = 2);
     add("an answer in a query", NAME, in_a, &|query| query[7] = 1);
     add("a cut OPT record", NAME, in_a, &|query| query.truncate(query.len() - 4));

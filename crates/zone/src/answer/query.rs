@@ -59,12 +59,16 @@ impl<'q> Query<'q> {
         if questions == 1 {
             self.question = message.question();
         }
-        let question = self.question.ok_or(rcode::FORMERR)?;
         if message.opcode() != 0 {
-            // What such a message holds is not known, but for EDNS, which is the same for all of them.
-            let _ = self.read_edns(question.len(), u32::from(answers) + u32::from(authorities), additionals);
+            // What such a message holds is not known, but for EDNS, which is the same for all of them, and follows one question or
+            // none, as in DSO messages (RFC 8490 §5.4).
+            let length = self.question.map_or(0, |question| question.len());
+            if questions == u16::from(self.question.is_some()) {
+                let _ = self.read_edns(length, u32::from(answers) + u32::from(authorities), additionals);
+            }
             return Err(rcode::NOTIMP);
         }
+        let question = self.question.ok_or(rcode::FORMERR)?;
         // An incremental transfer has the SOA of the asker's version there (RFC 1995 §3).
         let is_clean = answers == 0 && (authorities == 0 || question.qtype == rtype::IXFR) && !message.has(flag::TC);
         if !is_clean {
@@ -83,7 +87,8 @@ impl<'q> Query<'q> {
         for number in 0..skipped + u32::from(additionals) {
             let record = Fixed::read(self.octets, at).ok_or(rcode::FORMERR)?;
             if number >= skipped && record.rtype == OPT {
-                if self.edns.is_some() || !record.is_of_root {
+                let options = &self.octets[record.data..record.end];
+                if self.edns.is_some() || !record.is_of_root || !are_options(options) {
                     return Err(rcode::FORMERR);
                 }
                 self.edns = Some(record.edns());
@@ -100,6 +105,7 @@ struct Fixed {
     rtype: u16,
     class: u16,
     ttl: u32,
+    data: usize,
     end: usize,
 }
 
@@ -113,6 +119,7 @@ impl Fixed {
             rtype: u16::from_be_bytes([t, u]),
             class: u16::from_be_bytes([c, d]),
             ttl: u32::from_be_bytes([a, b, e, f]),
+            data: fixed + 10,
             end,
         })
     }
@@ -120,6 +127,17 @@ impl Fixed {
     const fn edns(&self) -> Edns {
         Edns { udp_size: self.class, version: (self.ttl >> 16) as u8, dnssec_ok: self.ttl & flag::DO as u32 != 0 }
     }
+}
+
+/// Whether the data of an OPT record is options up to its end: code, length, and so many octets (RFC 6891 §6.1.2).
+fn are_options(mut data: &[u8]) -> bool {
+    while let &[_, _, high, low, ref rest @ ..] = data {
+        match rest.get(usize::from(u16::from_be_bytes([high, low]))..) {
+            Some(next) => data = next,
+            None => return false,
+        }
+    }
+    data.is_empty()
 }
 
 fn skip_name(octets: &[u8], mut at: usize) -> Option<usize> {

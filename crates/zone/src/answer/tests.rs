@@ -211,6 +211,35 @@ fn what_is_no_query_for_the_zone_is_told_by_its_code() {
     for opcode in [1, 2, 4, 5, 6] {
         assert_eq!(of(&|query| query[2] = opcode << 3), (Kind::NotImplemented, 4, all), "opcode {opcode}");
     }
+    // Whatever QDCOUNT is.
+    let opt_record = [0, 0, 41, 16, 0, 0, 0, 0, 0, 0, 0];
+    let without_question = |query: &mut Vec<u8>| {
+        query.splice(12.., opt_record);
+        query[5] = 0;
+    };
+    for opcode in [6, 7, 15] {
+        let told = of(&|query| {
+            query[2] = opcode << 3;
+            without_question(query);
+        });
+        assert_eq!(told, (Kind::NotImplemented, 4, 12 + 11), "opcode {opcode} without a question");
+        let told = of(&|query| (query[2], query[5]) = (opcode << 3, 2));
+        assert_eq!(told, (Kind::NotImplemented, 4, 12), "opcode {opcode} with two questions");
+    }
+    assert_eq!(of(&without_question), (Kind::FormErr, 1, 12), "opcode 0 must have one");
+    // Options of an OPT record: whole ones, and those that overrun it.
+    let with_options = |options: &'static [u8]| {
+        of(&|query| {
+            query[opt + 10] = options.len() as u8;
+            query.extend_from_slice(options);
+        })
+    };
+    for whole in [&[][..], &[0, 9, 0, 0], &[0, 9, 0, 2, 1, 1], &[0, 9, 0, 1, 1, 0, 3, 0, 0]] {
+        assert_eq!(with_options(whole).1, 0, "{whole:?}");
+    }
+    for overrun in [&[0][..], &[0, 9, 0], &[0, 9, 0, 1], &[0, 9, 0, 2, 1], &[0, 9, 0, 0, 1], &[0, 9, 0xff, 0xff, 0]] {
+        assert_eq!(with_options(overrun), (Kind::FormErr, 1, bare), "{overrun:?}");
+    }
     for class in [3, 4, 254, 255] {
         assert_eq!(of(&|query| query[28] = class), (Kind::Refused, 5, all), "class {class}");
     }

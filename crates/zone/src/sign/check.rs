@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use super::canonical;
 use super::public::{Public, Verdict};
-use super::tree::{self, Name, Tree};
+use super::tree::{Name, Tree};
 use super::{parallel, signed_sets};
 use crate::error::Problem;
 use crate::records::Records;
@@ -49,7 +49,7 @@ impl Checked {
 /// # Errors
 /// When the records are no zone.
 pub fn check(records: &Records, now: u32, threads: usize) -> Result<Checked, Problem> {
-    let apex = tree::apex(records)?;
+    let apex = records.apex()?;
     let tree = Tree::new(records, apex);
     let keys: Vec<Public<'_>> = keys(&tree).map(Public::read).collect();
     if keys.is_empty() {

@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use ldplayer_core::name::Presentation;
-
 use super::canonical;
-use crate::error::Problem;
 use crate::records::{Record, Records};
 use crate::rtype;
 use crate::store::{Labels, is_within, push_key};
@@ -36,17 +33,6 @@ pub(crate) enum Place {
     Cut,
     /// Below a delegation or a DNAME: glue, or what nobody sees.
     Hidden,
-}
-
-/// The owner of the SOA record, which there must be, and of one name only.
-pub(crate) fn apex(records: &Records) -> Result<&[u8], Problem> {
-    let mut apexes = records.iter().filter(|record| record.rtype == rtype::SOA).map(|record| record.owner);
-    let apex = apexes.next().ok_or(Problem::NoSoa)?;
-    let shown = |name| Presentation(name).to_string();
-    match apexes.find(|&other| other != apex) {
-        Some(other) => Err(Problem::TwoApexes(shown(apex), shown(other))),
-        None => Ok(apex),
-    }
 }
 
 impl<'a> Tree<'a> {

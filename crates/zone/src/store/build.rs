@@ -4,8 +4,6 @@ mod finish;
 mod oddities;
 mod owners;
 
-use ldplayer_core::name::Presentation;
-
 use super::order::{Labels, is_within};
 use super::{BuildError, CUT, HEAD, NONE, Node, OCCLUDED, PARENT, REDIRECTS, Set, Zone};
 use crate::error::{LoadError, Problem};
@@ -21,21 +19,10 @@ const MANY: usize = 32;
 /// See [`Zone::from_records`].
 pub(super) fn zone(records: &Records) -> Result<(Zone, Vec<Finding>), BuildError> {
     let zone_error = |problem| LoadError::Zone { file: records.file(0).to_owned(), problem };
-    let apex = apex(records).map_err(zone_error)?;
+    let apex = records.apex().map_err(zone_error)?;
     let mut builder = Builder::new(records, apex);
     builder.add_all().map_err(zone_error)?;
     Ok(finish::finish(builder))
-}
-
-/// The owner of the SOA record, which there must be, and of one name only.
-fn apex(records: &Records) -> Result<&[u8], Problem> {
-    let mut apexes = records.iter().filter(|record| record.rtype == rtype::SOA).map(|record| record.owner);
-    let apex = apexes.next().ok_or(Problem::NoSoa)?;
-    let shown = |name| Presentation(name).to_string();
-    match apexes.find(|&other| other != apex) {
-        Some(other) => Err(Problem::TwoApexes(shown(apex), shown(other))),
-        None => Ok(apex),
-    }
 }
 
 /// A zone in the making.
@@ -102,6 +89,9 @@ impl<'a> Builder<'a> {
         let first = self.nodes[node as usize].first_set as usize;
         self.nodes[node as usize].sets = u16::try_from(self.sets.len() - first).map_err(|_| Problem::TooLarge)?;
         self.set_flags(node);
+        if node == 0 {
+            self.oddities.iterations(members);
+        }
         let (sets, origins) = (&self.sets[first..], &self.origins[first..]);
         self.oddities.of_name(owner, sets, origins);
         if self.nodes[node as usize].flags & (CUT | OCCLUDED) == 0 {

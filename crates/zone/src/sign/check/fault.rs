@@ -104,22 +104,38 @@ impl fmt::Display for Found {
                     "no DS record of `{owner}` is of a key that signs its zone's keys: validating resolvers refuse it"
                 )
             }
-            Fault::NoDenial => write!(f, "the zone has neither NSEC nor NSEC3 records"),
-            Fault::NoProof(kind) => write!(f, "`{owner}` has no {kind} record"),
-            Fault::OptOutGap => write!(
-                f,
-                "`{owner}` is there for opted-out delegations alone and has no NSEC3 record, and a wildcard above it has: names below it cannot be denied, validating resolvers say SERVFAIL (RFC 5155 8.4); zones sign keeps the record"
-            ),
-            Fault::StrayProof(kind) => write!(f, "`{owner}` has an {kind} record, and is no name that has one"),
-            Fault::Next { kind, found, wanted } => {
-                write!(f, "the {kind} record of `{owner}` says that `{found}` is next; it is `{wanted}`")
-            }
-            Fault::Types { kind, name } => write!(f, "the {kind} record of `{name}` says other types than there are"),
-            Fault::NoParameters => {
-                write!(f, "the zone has NSEC3 records and no NSEC3PARAM record of SHA-1 (RFC 5155 4)")
-            }
-            Fault::OtherParameters => write!(f, "`{owner}`: its NSEC3 record has other parameters than NSEC3PARAM has"),
+            of_chain @ (Fault::NoDenial
+            | Fault::NoProof(_)
+            | Fault::OptOutGap
+            | Fault::StrayProof(_)
+            | Fault::Next { .. }
+            | Fault::Types { .. }
+            | Fault::NoParameters
+            | Fault::OtherParameters) => write_of_chain(of_chain, &owner, f),
         }
+    }
+}
+
+/// Words for a fault of the chain of NSEC or NSEC3 records.
+fn write_of_chain(fault: &Fault, owner: &Presentation<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match fault {
+        Fault::NoDenial => write!(f, "the zone has neither NSEC nor NSEC3 records"),
+        Fault::NoProof(kind) => write!(f, "`{owner}` has no {kind} record"),
+        Fault::OptOutGap => write!(
+            f,
+            "`{owner}` is there for opted-out delegations alone and has no NSEC3 record, and a wildcard above it has: names below it cannot be denied, validating resolvers say SERVFAIL (RFC 5155 8.4); zones sign keeps the record"
+        ),
+        Fault::StrayProof(kind) => write!(f, "`{owner}` has an {kind} record, and is no name that has one"),
+        Fault::Next { kind, found, wanted } => {
+            write!(f, "the {kind} record of `{owner}` says that `{found}` is next; it is `{wanted}`")
+        }
+        Fault::Types { kind, name } => write!(f, "the {kind} record of `{name}` says other types than there are"),
+        Fault::NoParameters => {
+            write!(f, "the zone has NSEC3 records and no NSEC3PARAM record of SHA-1 (RFC 5155 4)")
+        }
+        Fault::OtherParameters => write!(f, "`{owner}`: its NSEC3 record has other parameters than NSEC3PARAM has"),
+        // The caller has words for the others.
+        _ => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ldplayer_core::name::Presentation;
 
-use crate::finding::{Finding, Oddity};
+use crate::finding::{Finding, MAX_ITERATIONS, Oddity};
 use crate::records::Records;
 use crate::rtype;
 use crate::store::Set;
@@ -64,6 +64,18 @@ impl<'a> Oddities<'a> {
     pub fn lone_ds(&mut self, owner: &[u8], sets: &[Set], origins: &[u32]) {
         if let Some(at) = sets.iter().position(|set| set.rtype == rtype::DS && set.count > 0) {
             self.add(Some(origins[at]), || Oddity::LoneDs(shown(owner)));
+        }
+    }
+
+    /// Chains of NSEC3 records whose hashes are costly, as the apex tells of them.
+    pub fn iterations(&mut self, members: &[u32]) {
+        let records = self.records;
+        for &at in members.iter().filter(|&&at| records.get(at as usize).rtype == rtype::NSEC3PARAM) {
+            let iterations =
+                records.get(at as usize).data.get(2..4).map_or(0, |field| u16::from_be_bytes([field[0], field[1]]));
+            if iterations > MAX_ITERATIONS {
+                self.add(Some(at), || Oddity::Iterations(iterations));
+            }
         }
     }
 
