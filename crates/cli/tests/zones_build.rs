@@ -140,3 +140,75 @@ fn an_unknown_policy_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("none of first, last, majority, union"), "{}", stderr(&output));
 }
+
+/// A name in wire format.
+fn wire(name: &str) -> Vec<u8> {
+    let mut wire = Vec::new();
+    ldplayer_core::name::parse(name, &mut wire).unwrap();
+    wire
+}
+
+/// A message with one question for an A record, and records as name, type, data: answers, authority, additional.
+fn message(flags: u16, qname: &str, sections: [&[(&str, u16, Vec<u8>)]; 3]) -> Vec<u8> {
+    let counts = sections.map(|section| section.len() as u16);
+    let header = [7, flags, 1, counts[0], counts[1], counts[2]];
+    let mut octets: Vec<u8> = header.into_iter().flat_map(u16::to_be_bytes).collect();
+    octets.extend([wire(qname), vec![0, 1, 0, 1]].concat());
+    for (owner, rtype, data) in sections.into_iter().flatten() {
+        octets.extend([wire(owner), rtype.to_be_bytes().to_vec(), vec![0, 1, 0, 0, 0, 60]].concat());
+        octets.extend((data.len() as u16).to_be_bytes());
+        octets.extend(data);
+    }
+    octets
+}
+
+/// A capture of queries for www.example.com to some servers, and what they said: none of them, nothing.
+fn upstream(file: &Path, exchanges: &[([u8; 4], Option<Vec<u8>>)]) {
+    const CLIENT: [u8; 4] = [10, 0, 0, 1];
+    let packet = |ports: [u16; 2], [from, to]: [[u8; 4]; 2], payload: &[u8]| {
+        let length = |more: usize| ((payload.len() + more) as u16).to_be_bytes();
+        let ip = [&[0x45, 0][..], &length(28), &[0, 0, 0, 0, 64, 17, 0, 0], &from, &to].concat();
+        let udp = [&ports[0].to_be_bytes()[..], &ports[1].to_be_bytes(), &length(8), &[0, 0]].concat();
+        [&ip, &udp, payload].concat()
+    };
+    // A pcap file of raw IP packets.
+    let mut octets =
+        [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101].into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>();
+    for (number, (server, response)) in (1_u16..).zip(exchanges) {
+        let query = message(0, "www.example.com", [&[]; 3]);
+        let asked = packet([5_000 + number, 53], [CLIENT, *server], &query);
+        let said = response.iter().map(|said| packet([53, 5_000 + number], [*server, CLIENT], said));
+        for packet in std::iter::once(asked).chain(said) {
+            let length = packet.len() as u32;
+            octets.extend([u32::from(number), 0, length, length].into_iter().flat_map(u32::to_le_bytes));
+            octets.extend(packet);
+        }
+    }
+    fs::write(file, octets).unwrap();
+}
+
+#[test]
+fn lame_delegations_stay_lame_where_that_is_wanted() {
+    const A: u16 = 1;
+    const NS: u16 = 2;
+    let host = |last: u8| vec![192, 0, 2, last];
+    let name_servers = [("example.com", NS, wire("ns1.example.com")), ("example.com", NS, wire("ns2.example.com"))];
+    let glue = [("ns1.example.com", A, host(11)), ("ns2.example.com", A, host(12))];
+    let top = [("com", NS, wire("a.gtld.com"))];
+    let exchanges = [
+        ([198, 41, 0, 4], Some(message(0x8000, "www.example.com", [&[], &top, &[("a.gtld.com", A, host(1))]]))),
+        ([192, 0, 2, 1], Some(message(0x8000, "www.example.com", [&[], &name_servers, &glue]))),
+        ([192, 0, 2, 11], Some(message(0x8400, "www.example.com", [&[("www.example.com", A, host(80))], &[], &[]]))),
+        ([192, 0, 2, 12], None),
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let (capture, zones) = (directory.path().join("up.pcap"), directory.path().join("zones"));
+    upstream(&capture, &exchanges);
+    let report = built(&[capture.to_str().unwrap(), "--keep-lame"], &zones);
+    let wanted = serde_json::json!([{ "zone": "example.com.", "addresses": ["192.0.2.12"] }]);
+    let listed = || serde_json::from_slice::<Value>(&fs::read(zones.join("lame.json")).unwrap()).unwrap();
+    assert_eq!((&report["lame"], listed()), (&wanted, wanted.clone()));
+    // A second server that is as good as the first, unless told otherwise; and the list is gone.
+    assert_eq!(built(&[capture.to_str().unwrap()], &zones)["lame"], serde_json::json!([]));
+    assert!(!zones.join("lame.json").exists());
+}

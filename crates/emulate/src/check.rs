@@ -17,6 +17,7 @@ use ldplayer_core::name::{self, Presentation};
 use ldplayer_zone::Zone;
 use ldplayer_zone::error::{LoadError, Problem};
 
+use crate::serve::lame::Lame;
 use crate::serve::set::{self, SetError, ZoneSet};
 use crate::sources::{self, Source, on_all_cores};
 use crate::stock::StockError;
@@ -60,7 +61,7 @@ pub fn check(directory: &Path, checkers: &[Program], now: u32) -> Result<(ZoneSe
     let sources = load(&files, &mut report);
     stock::check(checkers, directory, &sources, &mut report)?;
     let (zones, sources) = build(sources, &mut report);
-    let set = ZoneSet::new(zones, Vec::new())?;
+    let set = ZoneSet::with_lame(zones, Vec::new(), &Lame::read(directory)?)?;
     links::check(&set, &sources, &mut report);
     dnssec::check(&sources, now, &mut report)?;
     Ok((set, report))

@@ -9,6 +9,7 @@ pub mod counters;
 pub mod coverage;
 pub mod forecast;
 pub mod index;
+pub mod lame;
 mod marks;
 mod responder;
 mod room;

@@ -7,6 +7,7 @@
 mod choose;
 mod classify;
 mod complete;
+mod lame;
 mod message;
 mod names;
 mod place;
@@ -22,10 +23,12 @@ use ldplayer_core::message::{HEADER, Message};
 use ldplayer_core::name::Presentation;
 
 pub use choose::Policy;
-pub use report::{Conflict, Made, MadeKind, Reason, Report, Version};
+pub use report::{Conflict, Lame, Made, MadeKind, Reason, Report, Version};
 
 use crate::records::Records;
+use crate::rtype;
 use classify::Outcome;
+use lame::Tries;
 use message::Parsed;
 use names::{Name, Names};
 use seen::{Server, Versions};
@@ -88,6 +91,8 @@ pub struct Builder {
     chain: Vec<Name>,
     report: Report,
     clients: HashSet<IpAddr, FixedState>,
+    /// What was asked in vain, where lame delegations are to stay lame.
+    tries: Option<Tries>,
 }
 
 /// All that was learned from responses.
@@ -124,6 +129,19 @@ struct Denied {
 }
 
 impl Builder {
+    /// One that keeps lame delegations lame: no address is made up for name servers that have none, and [`Report::lame`] tells which servers gave no
+    /// answer of a zone that is delegated to them.
+    pub fn keeping_lame() -> Self {
+        Self { tries: Some(Tries::default()), ..Self::default() }
+    }
+
+    /// Takes a query that nobody answered, which matters where lame delegations are to stay lame.
+    pub fn unanswered(&mut self, server: IpAddr, query: &[u8]) {
+        if let Some(tries) = &mut self.tries {
+            tries.failed(&mut self.facts.names, server, query);
+        }
+    }
+
     /// Takes a response. What cannot be used is counted by reason.
     ///
     /// # Errors
@@ -131,6 +149,7 @@ impl Builder {
     pub fn add(&mut self, response: &Response<'_>) -> Result<(), TooMuch> {
         self.report.responses += 1;
         if let Err(reason) = self.read(response) {
+            self.unanswered(response.server, response.message);
             self.report.ignore(reason);
             return Ok(());
         }
@@ -139,8 +158,15 @@ impl Builder {
             self.clients.insert(response.client);
         }
         match classify::outcome(&self.parsed, response.message, &mut self.facts.names, &mut self.chain) {
-            Ok(outcome) => self.take(&outcome, server, response.time_ns),
+            Ok(outcome) => {
+                if let Some(tries) = &mut self.tries {
+                    let question = (self.parsed.qname, self.parsed.qtype);
+                    tries.answered(&self.facts.names, response.server, question, &outcome);
+                }
+                self.take(&outcome, server, response.time_ns)
+            }
             Err(reason) => {
+                self.unanswered(response.server, response.message);
                 self.report.ignore(reason);
                 Ok(())
             }
@@ -179,12 +205,27 @@ impl Builder {
         let authority = servers::Authority::find(&self.facts, &mut self.report);
         let placed = place::place(&self.facts, &authority, &mut self.report);
         let chosen = choose::choose(&self.facts, placed, options.policy, &mut self.report);
+        self.report.keeps_lame = self.tries.is_some();
         let zones = complete::zones(&mut self.facts, &authority, chosen, &mut self.report)?;
+        if let Some(tries) = &self.tries {
+            self.report.lame = lame(&self.facts, tries, &authority, &zones);
+        }
         let shown = |zone: &BuiltZone| Presentation(&zone.apex).to_string();
         let names: HashSet<String, FixedState> = zones.iter().map(shown).collect();
         self.report.unverified.retain(|zone| names.contains(zone));
         Ok(Built { zones, report: self.report })
     }
+}
+
+/// The servers that are lame for the zones that were built.
+fn lame(facts: &Facts, tries: &Tries, authority: &servers::Authority, zones: &[BuiltZone]) -> Vec<Lame> {
+    let names: Vec<Name> = zones.iter().filter_map(|zone| facts.names.find(&zone.apex)).collect();
+    let lame = tries.lame(facts, authority, &names);
+    let of_zone = |(zone, servers): (Name, std::collections::BTreeSet<IpAddr>)| Lame {
+        zone: Presentation(facts.names.wire(zone)).to_string(),
+        servers: servers.into_iter().collect(),
+    };
+    lame.into_iter().map(of_zone).collect()
 }
 
 impl Facts {

@@ -10,6 +10,8 @@ use hashbrown::{HashMap, HashTable};
 use ldplayer_core::name::{self, MAX_NAME};
 use ldplayer_zone::{Zone, hints, rtype};
 
+use super::lame::Lame;
+
 /// Labels of a name at most, the root label left out (RFC 1035 §3.1: 255 octets).
 const MAX_LABELS: usize = 127;
 
@@ -50,8 +52,9 @@ pub struct Unreachable {
 }
 
 impl Index {
-    /// Finds the name servers of all zones and their addresses: glue and host records, wherever in the set they are.
-    pub fn new(zones: &[Zone]) -> (Self, Unreachable) {
+    /// Finds the name servers of all zones and their addresses: glue and host records, wherever in the set they are. Those that are lame for a zone
+    /// do not serve it.
+    pub fn new(zones: &[Zone], lame: &Lame) -> (Self, Unreachable) {
         let apexes: Vec<Box<[u8]>> = zones.iter().map(|zone| zone.apex().into()).collect();
         let servers = Servers::of(zones);
         let hosts = servers.hosts(zones);
@@ -64,7 +67,10 @@ impl Index {
                 unreachable.zones.push(zone);
             }
             for address in addresses {
-                zones_of.entry(address).or_default().insert(zone);
+                let served = zones_of.entry(address).or_default();
+                if !lame.is_lame(&apexes[zone as usize], address) {
+                    served.insert(zone);
+                }
             }
         }
         // Name servers of zones that are not in the set are there, too: they refuse, and what they are asked is told.
@@ -278,7 +284,7 @@ mod tests {
                 ldplayer_zone::load::text_of(text.as_bytes(), Path::new("x"), Some(&wire(apex)), &mut none).unwrap();
             Zone::from_records(&records).unwrap().0
         };
-        Index::new(&zones.iter().map(&mut load).collect::<Vec<_>>())
+        Index::new(&zones.iter().map(&mut load).collect::<Vec<_>>(), &Lame::default())
     }
 
     fn find(index: &Index, address: &str, name: &str, qtype: u16) -> Option<u32> {

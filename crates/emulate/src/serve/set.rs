@@ -16,6 +16,7 @@ use ldplayer_zone::load;
 use ldplayer_zone::{Records, Zone};
 
 use super::index::{Index, Unreachable};
+use super::lame::Lame;
 use super::signatures;
 
 /// Endings of files in a zone set that are no zone files: keys, reports, configuration, notes.
@@ -59,6 +60,14 @@ pub enum SetError {
         /// The class.
         class: u16,
     },
+    /// The list of lame delegations is none.
+    #[error("{}: {problem}; it lists zones and addresses: [{{\"zone\": \"example.\", \"addresses\": [\"192.0.2.1\"]}}]", file.display())]
+    Lame {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 /// The zones of a set. Their numbers ([`Zone::number`]) are their places.
@@ -95,18 +104,26 @@ impl ZoneSet {
             zones.push(zone);
             findings.extend(found);
         }
-        Self::new(zones, findings)
+        Self::with_lame(zones, findings, &Lame::read(directory)?)
     }
 
     /// A set of these zones.
     ///
     /// # Errors
     /// When two of them are the same.
-    pub fn new(mut zones: Vec<Zone>, findings: Vec<Finding>) -> Result<Self, SetError> {
+    pub fn new(zones: Vec<Zone>, findings: Vec<Finding>) -> Result<Self, SetError> {
+        Self::with_lame(zones, findings, &Lame::default())
+    }
+
+    /// A set of these zones, some of which are not served by all of their name servers.
+    ///
+    /// # Errors
+    /// When two of them are the same.
+    pub fn with_lame(mut zones: Vec<Zone>, findings: Vec<Finding>, lame: &Lame) -> Result<Self, SetError> {
         ensure_distinct(&zones)?;
         zones.sort_by_key(|zone| canonical(zone.apex()));
         zones.iter_mut().zip(0..).for_each(|(zone, number)| zone.set_number(number));
-        let (index, unreachable) = Index::new(&zones);
+        let (index, unreachable) = Index::new(&zones, lame);
         Ok(Self { zones, index, unreachable, findings })
     }
 
@@ -264,6 +281,32 @@ mod tests {
         assert_eq!(set.zones().iter().map(Zone::number).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!(set.addresses().len(), 2 + 26);
         assert_eq!(set.warnings(), [""; 0]);
+    }
+
+    #[test]
+    fn a_lame_server_has_its_address_and_not_the_zone() {
+        let com = ". 60 SOA a b 1 2 3 4 5\n. 60 NS a.\na. 60 A 192.0.2.1\nnet. 60 NS ns.net.\nnet. 60 NS a.\n";
+        let net = "$TTL 60\n@ SOA ns x 1 2 3 4 5\n@ NS ns\n@ NS a.\nns A 192.0.2.2\n";
+        let [first, second]: [IpAddr; 2] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().unwrap());
+        let served = |lame: &str| {
+            let set = set(&[("root.zone", com), ("net.zone", net), ("lame.json", lame)]).unwrap();
+            let of = |address| set.index().find(set.index().group(address).unwrap(), b"\x03net\0", 1);
+            (of(first), of(second))
+        };
+        assert_eq!(served("[]"), (Some(1), Some(1)));
+        let lame = |zone: &str, address| format!(r#"[{{"zone": "{zone}", "addresses": ["{address}"]}}]"#);
+        assert_eq!(served(&lame("NET.", second)), (Some(1), None));
+        // The root's server is left with the root.
+        assert_eq!(served(&lame("net", first)), (Some(0), Some(1)));
+        assert_eq!(served(&lame("org", first)), (Some(1), Some(1)));
+    }
+
+    #[test]
+    fn a_list_of_lame_servers_that_is_none_is_an_error() {
+        for text in ["{", "[{\"zone\": \"net.\"}]", r#"[{"zone": "a..b", "addresses": []}]"#] {
+            let error = set(&[("root.zone", ROOT), ("lame.json", text)]).unwrap_err().to_string();
+            assert!(error.contains("lame.json: ") && error.contains("it lists zones and addresses"), "{error}");
+        }
     }
 
     #[test]

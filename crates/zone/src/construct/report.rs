@@ -96,6 +96,19 @@ pub struct Report {
     pub made: Vec<Made>,
     /// Zones taken at the word of servers that no believed delegation leads to.
     pub unverified: Vec<String>,
+    /// Whether lame delegations were to stay lame.
+    pub keeps_lame: bool,
+    /// Servers of zones that gave no answer of them; empty where lame delegations were not to stay lame.
+    pub lame: Vec<Lame>,
+}
+
+/// A zone, and the servers it is delegated to in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lame {
+    /// The zone, in presentation form.
+    pub zone: String,
+    /// The servers' addresses, in order.
+    pub servers: Vec<IpAddr>,
 }
 
 /// Responses that disagreed, and what was taken.

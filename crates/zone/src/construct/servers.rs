@@ -178,9 +178,13 @@ impl Authority {
 
     /// Servers that the zone's NS records lead to and that responded.
     fn delegated_servers(&self, facts: &Facts, zone: Name) -> impl Iterator<Item = Server> {
+        self.delegated_addresses(zone).filter_map(|address| facts.numbers.get(&address)).copied()
+    }
+
+    /// Addresses that the zone's NS records lead to, whether or not they responded.
+    pub fn delegated_addresses(&self, zone: Name) -> impl Iterator<Item = IpAddr> {
         let hosts = self.hosts.get(&zone).into_iter().flatten();
-        let addresses = hosts.filter_map(|host| self.addresses.get(host)).flatten();
-        addresses.filter_map(|address| facts.numbers.get(address)).copied()
+        hosts.filter_map(|host| self.addresses.get(host)).flatten().copied()
     }
 
     fn make_responsible(&mut self, zone: Name, server: Server) {

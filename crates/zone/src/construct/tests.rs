@@ -1,6 +1,7 @@
 //! Responses as text, and the zones that come of them: what is believed, what is refused, what is made up.
 
 mod cuts;
+mod lame;
 mod poison;
 
 use std::net::IpAddr;

@@ -45,6 +45,10 @@ pub struct Args {
     /// `server` makes the zones of that server; `auto` takes the former when clients are no more than servers
     #[arg(long, value_name = "auto|resolver|server", default_value = "auto", value_parser = ["auto", "resolver", "server"])]
     side: String,
+    /// Keep lame delegations lame: name servers that were asked for a zone and never answered of it do not serve it, and
+    /// those without an address get none
+    #[arg(long)]
+    keep_lame: bool,
     #[command(flatten)]
     reading: Reading,
     /// List what was made up, where responses disagreed and which zones are unverified; otherwise these are counted
@@ -64,7 +68,16 @@ impl Args {
         reading: Reading,
         json: bool,
     ) -> Self {
-        Self { captures, output, conflict, side: "resolver".to_owned(), reading, verbose: false, json }
+        Self {
+            captures,
+            output,
+            conflict,
+            side: "resolver".to_owned(),
+            keep_lame: false,
+            reading,
+            verbose: false,
+            json,
+        }
     }
 }
 
@@ -93,7 +106,7 @@ pub(super) fn finish(args: &Args, built: &Built) -> Result<(), Failure> {
 pub(super) fn build(args: &Args) -> Result<Built, Failure> {
     let (inputs, options) = args.reading.of(&args.captures);
     let mut source = open(&inputs, &options)?;
-    let mut builder = Builder::default();
+    let mut builder = if args.keep_lame { Builder::keeping_lame() } else { Builder::default() };
     let transactions = take_all(&mut *source, &mut builder)?;
     if builder.responses() == 0 {
         return Err(without_responses(args, &*source, transactions).into());
@@ -123,7 +136,11 @@ fn take_all(source: &mut dyn Source, builder: &mut Builder) -> Result<u64, Failu
 }
 
 fn take(transaction: &Transaction, builder: &mut Builder) -> Result<(), Failure> {
-    let Some(message) = &transaction.response else { return Ok(()) };
+    let Some(message) = &transaction.response else {
+        let query = transaction.query.iter();
+        query.for_each(|query| builder.unanswered(transaction.server.ip(), query));
+        return Ok(());
+    };
     let delay = transaction.response_delay.unwrap_or(0);
     Ok(builder.add(&Response {
         time_ns: transaction.time.0.saturating_add(delay),

@@ -12,6 +12,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use ldplayer_core::name::{self, Presentation};
 use ldplayer_core::time::NS_PER_S;
+use ldplayer_emulate::serve::lame::Lame;
 use ldplayer_emulate::serve::set;
 use ldplayer_emulate::sources::{self, Source, on_all_cores, threads};
 use ldplayer_net::clock;
@@ -125,6 +126,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let links = sign::links(&members)?;
     let outcomes = sign_all(args, &sources, &keys, &links)?;
     anchors::write(&args.output, &links.anchors)?;
+    Lame::copy(&args.directory, &args.output).with_context(|| format!("-o {}", args.output.display()))?;
     if let Some(directory) = &args.keys {
         sources.iter().zip(&keys).try_for_each(|(source, keys)| keys::write(directory, &source.apex, keys))?;
     }

@@ -8,7 +8,8 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use jiff::Timestamp;
 use ldplayer_core::name::labels;
-use ldplayer_zone::construct::{Built, BuiltZone, Conflict, MadeKind, Version};
+use ldplayer_emulate::serve::lame;
+use ldplayer_zone::construct::{Built, BuiltZone, Conflict, Lame, MadeKind, Version};
 use ldplayer_zone::write;
 use serde::Serialize;
 
@@ -35,6 +36,7 @@ pub(super) struct Summary {
     made: BTreeMap<&'static str, Vec<MadeEntry>>,
     conflicts: Vec<ConflictEntry>,
     unverified: Vec<String>,
+    lame: Vec<lame::Entry>,
 }
 
 #[derive(Serialize)]
@@ -88,6 +90,10 @@ pub(super) fn write(directory: &Path, built: &Built) -> anyhow::Result<Summary> 
     let file = directory.join(REPORT);
     let text = serde_json::to_vec_pretty(&summary)?;
     fs::write(&file, text).with_context(|| failed(&file))?;
+    if !summary.lame.is_empty() {
+        let file = directory.join(lame::FILE);
+        fs::write(&file, serde_json::to_vec_pretty(&summary.lame)?).with_context(|| failed(&file))?;
+    }
     for (zone, entry) in built.zones.iter().zip(&summary.zones) {
         let file = directory.join(&entry.file);
         write_zone(&file, zone).map_err(|error| match error.kind() {
@@ -107,7 +113,8 @@ fn remove_former(directory: &Path) -> anyhow::Result<()> {
     let Ok(text) = fs::read(&report) else { return Ok(()) };
     let former: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
     let files = former["zones"].as_array().into_iter().flatten().filter_map(|zone| zone["file"].as_str());
-    for file in files.filter(|file| file.ends_with(ENDING) && !file.contains('/')) {
+    let is_ours = |file: &&str| file.ends_with(ENDING) && !file.contains('/');
+    for file in files.filter(is_ours).chain([lame::FILE]) {
         match fs::remove_file(directory.join(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error).with_context(|| format!("{}: cannot be replaced", directory.join(file).display()));
@@ -184,7 +191,12 @@ fn summary(built: &Built) -> Summary {
         made,
         conflicts: report.conflicts.iter().map(conflict).collect(),
         unverified: report.unverified.clone(),
+        lame: report.lame.iter().map(lame_entry).collect(),
     }
+}
+
+fn lame_entry(lame: &Lame) -> lame::Entry {
+    lame::Entry { zone: lame.zone.clone(), addresses: lame.servers.clone() }
 }
 
 fn conflict(conflict: &Conflict) -> ConflictEntry {
@@ -232,6 +244,11 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
             summary.unverified.len()
         )?;
     }
+    if !summary.lame.is_empty() {
+        let servers: usize = summary.lame.iter().map(|entry| entry.addresses.len()).sum();
+        let zones = summary.lame.len();
+        writeln!(out, "lame       {servers} servers of {zones} zones stay so, by {}", lame::FILE)?;
+    }
     if args.verbose {
         print_all(summary, &mut out)?;
     }
@@ -249,6 +266,10 @@ fn print_all(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
         let taken: Vec<&str> = taken.map(String::as_str).collect();
         let (versions, taken) = (versions.len(), taken.join("; "));
         writeln!(out, "  conflict in {zone}: {what} at {name}, {versions} versions, taken: {taken}")?;
+    }
+    for lame::Entry { zone, addresses } in &summary.lame {
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        writeln!(out, "  lame for {zone}: {}", addresses.join(", "))?;
     }
     summary.unverified.iter().try_for_each(|zone| writeln!(out, "  unverified {zone}"))
 }
