@@ -100,11 +100,14 @@ pub enum Problem {
     #[error("a quoted string is not closed")]
     Quote,
     /// An unknown directive.
-    #[error("unknown directive `{0}`: there are $ORIGIN, $TTL and $INCLUDE")]
+    #[error("unknown directive `{0}`: there are $ORIGIN, $TTL, $INCLUDE and $GENERATE")]
     Directive(String),
     /// A file that includes itself, directly or through others.
     #[error("`{0}` includes itself")]
     IncludeCycle(String),
+    /// More records than `$GENERATE` may make.
+    #[error("$GENERATE makes more than {0} records of this zone: write a zone file of them")]
+    Generated(u64),
     /// Files included too deeply.
     #[error("more than {0} files include one another")]
     IncludeDepth(usize),

@@ -1,5 +1,7 @@
 //! Zone files to records: directives, owners, TTLs, classes, included files (RFC 1035 §5, RFC 2308 §4, RFC 3597 §5).
 
+mod generate;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use crate::rdata;
 use crate::records::Records;
 use crate::rtype;
 use crate::scan::{Field, Scanner};
+use generate::{Generate, MAX_GENERATED};
 
 /// Most files that may be open within one another through `$INCLUDE`.
 pub const MAX_INCLUDE_DEPTH: usize = 16;
@@ -38,7 +41,8 @@ pub fn text_of(
     open: &mut dyn FnMut(&Path) -> io::Result<Vec<u8>>,
 ) -> Result<Records, LoadError> {
     let origin = origin.map(<[u8]>::to_ascii_lowercase);
-    let mut loader = Loader { records: Records::with_capacity(text.len()), class: None, default_ttl: None, open };
+    let mut loader =
+        Loader { records: Records::with_capacity(text.len()), class: None, default_ttl: None, generated: 0, open };
     loader.read(text, &mut File { path: path.to_owned(), outer: Vec::new(), origin, owner: None, last_ttl: None })?;
     Ok(loader.records)
 }
@@ -48,6 +52,8 @@ struct Loader<'a> {
     records: Records,
     class: Option<u16>,
     default_ttl: Option<u32>,
+    /// Records of `$GENERATE` so far.
+    generated: u64,
     open: &'a mut dyn FnMut(&Path) -> io::Result<Vec<u8>>,
 }
 
@@ -71,6 +77,7 @@ impl File {
 enum Entry<'a> {
     Done,
     Include { path: Field<'a>, origin: Option<Vec<u8>> },
+    Generate(Generate),
 }
 
 impl Loader<'_> {
@@ -82,6 +89,10 @@ impl Loader<'_> {
             match entry.map_err(|problem| file.error(&scanner, problem))? {
                 Entry::Done => {}
                 Entry::Include { path, origin } => self.include(path, origin, &scanner, file)?,
+                Entry::Generate(generate) => {
+                    let generated = self.generate(&generate, scanner.line(), file, number);
+                    generated.map_err(|problem| file.error(&scanner, problem))?;
+                }
             }
         }
         Ok(())
@@ -120,10 +131,30 @@ impl Loader<'_> {
             let path = scanner.need("the path of a file")?;
             let origin = scanner.field()?.map(|origin| name(origin, file)).transpose()?;
             entry = Entry::Include { path, origin };
+        } else if field.raw.eq_ignore_ascii_case(b"$GENERATE") {
+            entry = Entry::Generate(Generate::read(scanner)?);
         } else {
             return Err(Problem::Directive(field.show()));
         }
         scanner.end_entry().map(|()| entry)
+    }
+
+    /// Reads the lines that a `$GENERATE` makes, all of which stand at `line`.
+    fn generate(&mut self, generate: &Generate, line: u32, file: &mut File, number: u16) -> Result<(), Problem> {
+        self.generated += generate.count();
+        if self.generated > MAX_GENERATED {
+            return Err(Problem::Generated(MAX_GENERATED));
+        }
+        let mut text = Vec::new();
+        for value in generate.numbers() {
+            generate.line(value, &mut text)?;
+            let mut scanner = Scanner::at_line(&text, line);
+            if scanner.next_entry().is_some() {
+                set_owner(scanner.need("an owner name")?, file)?;
+                self.record(&mut scanner, file, number)?;
+            }
+        }
+        Ok(())
     }
 
     fn include(
@@ -308,7 +339,7 @@ mod tests {
             (" A 192.0.2.1\n", "zones/main:1: the entry starts with a blank, and no owner name stands before it"),
             ("$TTL 1\nx FOO 1\n", "zones/main:2: expected a TTL, a class or a record type, found `FOO`"),
             ("x 1 IN A 192.0.2.1\nx 1 CH A 192.0.2.1\n", "zones/main:2: class 3 in a zone of class 1 (RFC 1035 5.2)"),
-            ("$FOO\n", "zones/main:1: unknown directive `$FOO`: there are $ORIGIN, $TTL and $INCLUDE"),
+            ("$FOO\n", "zones/main:1: unknown directive `$FOO`: there are $ORIGIN, $TTL, $INCLUDE and $GENERATE"),
             ("\n$INCLUDE loop\n", "zones/loop:1: `main` includes itself"),
             ("$TTL 1\n$INCLUDE bad\n", "zones/bad:3: expected an IPv4 address, found `nothing`"),
             ("x 1 ANY a\n", "zones/main:1: ANY is no type for a zone"),

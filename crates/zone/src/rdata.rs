@@ -1,6 +1,7 @@
 //! Record data from the fields of a zone file: which fields a type has.
 
 mod fields;
+mod historic;
 mod special;
 
 use std::ops::Range;
@@ -65,6 +66,12 @@ enum Kind {
     Host,
     /// All of SVCB and HTTPS (RFC 9460 §2.1).
     Service,
+    /// All of WKS (RFC 1035 §3.4.2).
+    Ports,
+    /// All of NSAP (RFC 1706 §5).
+    Nsap,
+    /// All of AMTRELAY (RFC 8777 §4).
+    Relay,
 }
 
 /// The fields of a type's data, or `None` for a type that can only be written in generic form.
@@ -76,13 +83,17 @@ fn grammar(rtype: u16) -> Option<&'static [Kind]> {
         // MD, MF, MB, MG, MR, PTR, NSAP-PTR, DNAME.
         rtype::NS | 3 | 4 | rtype::CNAME | 7 | 8 | 9 | 12 | 23 | rtype::DNAME => &[Name],
         rtype::SOA => &[Name, Name, U32, Ttl, Ttl, Ttl, Ttl],
+        11 => &[Ports],
+        22 => &[Nsap],
+        // GPOS (RFC 1712).
+        27 => &[Text, Text, Text],
         // HINFO, MINFO, RP, TALINK.
         13 => &[Text, Text],
         14 | 17 | 58 => &[Name, Name],
         // MX, AFSDB, RT, KX, LP.
         rtype::MX | 18 | rtype::RT | rtype::KX | 107 => &[U16, Name],
-        // TXT, ISDN, SPF, AVC, RESINFO.
-        16 | 20 | 99 | 258 | 261 => &[Texts],
+        // TXT, ISDN, NINFO, SPF, AVC, RESINFO, WALLET.
+        16 | 20 | 56 | 99 | 258 | 261 | 262 => &[Texts],
         rtype::X25 => &[Text],
         26 => &[U16, Name, Name],
         29 => &[Location],
@@ -114,6 +125,7 @@ fn grammar(rtype: u16) -> Option<&'static [Kind]> {
         109 => &[Eui64],
         256 => &[U16, U16, LongText],
         257 => &[U8, Text, LongText],
+        260 => &[Relay],
         _ => return None,
     })
 }
@@ -172,6 +184,9 @@ fn field(kind: Kind, scanner: &mut Scanner<'_>, origin: Option<&[u8]>, data: &mu
         Kind::Gateway => special::gateway(scanner, origin, data),
         Kind::Host => special::host(scanner, origin, data),
         Kind::Service => special::service(scanner, origin, data),
+        Kind::Ports => historic::services(scanner, data),
+        Kind::Nsap => historic::nsap(scanner, data),
+        Kind::Relay => historic::relay(scanner, origin, data),
     }
 }
 

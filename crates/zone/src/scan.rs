@@ -50,6 +50,11 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0, current_line: 1, parentheses: 0, line: 1 }
     }
 
+    /// The same of a text that stands at one line of a file.
+    pub fn at_line(text: &'a [u8], line: u32) -> Self {
+        Self { current_line: line, line, ..Self::new(text) }
+    }
+
     /// The line of the last field.
     pub fn line(&self) -> u32 {
         self.line

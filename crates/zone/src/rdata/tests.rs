@@ -75,6 +75,23 @@ fn types_that_domain_lacks_are_read() {
 }
 
 #[test]
+fn types_without_a_form_for_people_are_those_that_the_docs_name() {
+    let docs = include_str!("../../../../docs/answers.md");
+    let named =
+        docs.split_once("GPOS and AMTRELAY among them").unwrap().1.split_once(" have no such form here").unwrap().0;
+    let (_, list) = named.split_once("their port.").unwrap();
+    let list: Vec<&str> = list.split([',', ' ', '\n']).filter(|word| !word.is_empty() && *word != "and").collect();
+    let is_data = |rtype: &u16| !matches!(*rtype, rtype::OPT | 128..=255);
+    let has_none = |rtype: &u16| grammar(*rtype).is_none() && !rtype::name_of(*rtype).starts_with("TYPE");
+    let found: Vec<String> = (1..=u16::MAX).filter(is_data).filter(has_none).map(rtype::name_of).collect();
+    assert_eq!(found, list);
+    assert_eq!(
+        data("DOA x").unwrap_err().to_string(),
+        "DOA is known by its number only: write its data as \\# LENGTH HEX (RFC 3597)"
+    );
+}
+
+#[test]
 fn times_have_units() {
     assert_eq!(fields::seconds(b"1w2d3h4m5s"), Some(604_800 + 2 * 86_400 + 3 * 3_600 + 4 * 60 + 5));
     assert_eq!(fields::seconds(b"1H"), Some(3600));

@@ -68,26 +68,8 @@ impl fmt::Display for Found {
                 let rtype = name_of(*rtype);
                 write!(f, "the signature of {rtype} at `{owner}` has algorithm {algorithm}, which is not checked here")
             }
-            Fault::Times { count, total, rtype, from, to } => {
-                let (rtype, from, to) = (name_of(*rtype), shown(*from), shown(*to));
-                write!(
-                    f,
-                    "{count} of {total} sets have no signature that is valid now, such as {rtype} at `{owner}`, valid from {from} to {to}: sign the zone anew (zones sign), or check it at another time (--now)"
-                )
-            }
-            Fault::Incomplete { count, total, rtype, algorithm } => {
-                let rtype = name_of(*rtype);
-                write!(
-                    f,
-                    "{count} of {total} sets have no signature of algorithm {algorithm}, of which the zone has a key, such as {rtype} at `{owner}` (RFC 4035 2.2)"
-                )
-            }
-            Fault::OtherTtl { count, total, rtype, ttl, original } => {
-                let rtype = name_of(*rtype);
-                write!(
-                    f,
-                    "{count} of {total} sets have another TTL than was signed, such as {rtype} at `{owner}`: {ttl}, signed with {original} (RFC 4034 3.1.4)"
-                )
+            summed @ (Fault::Times { .. } | Fault::Incomplete { .. } | Fault::OtherTtl { .. }) => {
+                write_summed(summed, &owner, f)
             }
             Fault::DsAlgorithm(algorithm) => {
                 write!(
@@ -113,6 +95,35 @@ impl fmt::Display for Found {
             | Fault::NoParameters
             | Fault::OtherParameters) => write_of_chain(of_chain, &owner, f),
         }
+    }
+}
+
+/// Words for what holds for many sets alike.
+fn write_summed(fault: &Fault, owner: &Presentation<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match fault {
+        Fault::Times { count, total, rtype, from, to } => {
+            let (rtype, from, to) = (name_of(*rtype), shown(*from), shown(*to));
+            write!(
+                f,
+                "{count} of {total} sets have no signature that is valid now, such as {rtype} at `{owner}`, valid from {from} to {to}: sign the zone anew (zones sign), or check it at another time (--now)"
+            )
+        }
+        Fault::Incomplete { count, total, rtype, algorithm } => {
+            let rtype = name_of(*rtype);
+            write!(
+                f,
+                "{count} of {total} sets have no signature of algorithm {algorithm}, of which the zone has a key, such as {rtype} at `{owner}` (RFC 4035 2.2)"
+            )
+        }
+        Fault::OtherTtl { count, total, rtype, ttl, original } => {
+            let rtype = name_of(*rtype);
+            write!(
+                f,
+                "{count} of {total} sets have another TTL than was signed, such as {rtype} at `{owner}`: {ttl}, signed with {original} (RFC 4034 3.1.4)"
+            )
+        }
+        // The caller has words for the others.
+        _ => Ok(()),
     }
 }
 
