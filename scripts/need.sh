@@ -22,6 +22,8 @@ programs_of() {
         bind-utils) echo dnssec-verify ;;
         ldns) echo ldns-verify-zone ;;
         unbound) echo unbound ;;
+        knot-resolver) echo kresd ;;
+        pdns-recursor) echo pdns_recursor ;;
         haproxy) echo haproxy ;;
         dnsperf) echo dnsperf ;;
         dnsdist) echo dnsdist ;;
@@ -31,7 +33,7 @@ programs_of() {
         openssl) echo openssl ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, ldns, unbound, haproxy, dnsperf, dnsdist, ip, tun, python, openssl, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, ldns, unbound, knot-resolver, pdns-recursor, haproxy, dnsperf, dnsdist, ip, tun, python, openssl, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -39,7 +41,7 @@ programs_of() {
 packages_of() {
     case $1 in
         cc) echo gcc libc6-dev ;;
-        nsd | knot | unbound | haproxy | dnsperf | dnsdist | openssl) echo "$1" ;;
+        nsd | knot | unbound | knot-resolver | pdns-recursor | haproxy | dnsperf | dnsdist | openssl) echo "$1" ;;
         bind) echo bind9 ;;
         bind-utils) echo bind9-utils ;;
         ldns) echo ldnsutils ;;
@@ -53,9 +55,10 @@ packages_of() {
 # The services that these packages would start.
 services_of() {
     case $1 in
-        nsd | knot | haproxy | dnsdist) echo "$1" ;;
+        nsd | knot | haproxy | dnsdist | pdns-recursor) echo "$1" ;;
         bind) echo named ;;
         unbound) echo unbound unbound-resolvconf ;;
+        knot-resolver) echo kresd.target kres-cache-gc ;;
     esac
 }
 

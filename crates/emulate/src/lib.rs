@@ -5,7 +5,8 @@
 //!        │                                             clients ──┐
 //!        └─► serve: set ─► index ─► workers            resolver ─┼─ wire: delay, loss, rates, the paper's proxies
 //!            (which zone answers is told by            internet ─┘
-//!             the address that was asked)              stock: NSD, Knot DNS, BIND, Unbound, each with its configuration
+//!             the address that was asked)              stock: NSD, Knot DNS, BIND; Unbound, Knot Resolver,
+//!                                                              PowerDNS Recursor, each with its configuration
 //!        └─► views: the same as a BIND configuration   harvest: a resolver asked for what zones are made of
 //! ```
 //!

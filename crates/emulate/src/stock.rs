@@ -3,9 +3,12 @@
 mod bind;
 mod error;
 mod knot;
+mod knot_resolver;
 mod nsd;
 pub mod probe;
 mod process;
+mod recursor;
+mod resolver;
 mod unbound;
 
 use std::fs;
@@ -16,9 +19,12 @@ use std::process::Command;
 pub use bind::Bind;
 pub use error::StockError;
 pub use knot::Knot;
+pub use knot_resolver::KnotResolver;
 use ldplayer_core::name;
 pub use nsd::Nsd;
 pub use process::{Output, Process, find};
+pub use recursor::Recursor;
+pub use resolver::{ResolverKind, Resolving, UnknownResolver};
 pub use unbound::Unbound;
 
 /// RCODE of a server that cannot answer, as while it loads the zone (RFC 1035, section 4.1.1).
@@ -51,8 +57,19 @@ pub struct Program {
     pub name: &'static str,
     /// Debian's package with it.
     pub package: &'static str,
-    /// Options that keep it in the foreground, with the log on stderr; `-c` and the configuration follow.
+    /// Options that keep it in the foreground, with the log on stderr.
     pub options: &'static [&'static str],
+    /// How it finds its configuration.
+    pub configured: Configured,
+}
+
+/// How a program finds its configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Configured {
+    /// This option, and the file's path behind it, follow the others.
+    ByOption(&'static str),
+    /// It has this name in the work directory, where the options make the program look.
+    ByName(&'static str),
 }
 
 /// A stock server, described: what it serves, and how it is told to.
@@ -68,6 +85,14 @@ pub trait Stock {
     /// # Errors
     /// When that cannot hold a path or name.
     fn configuration(&self, work: &Path, listen: &[SocketAddr]) -> Result<String, StockError>;
+
+    /// Files that it needs beside its configuration, by their names in the work directory.
+    ///
+    /// # Errors
+    /// As [`configuration`](Self::configuration).
+    fn more_files(&self) -> Result<Vec<(&'static str, String)>, StockError> {
+        Ok(Vec::new())
+    }
 
     /// The zones that it must answer for to be ready; none for a resolver.
     fn zones(&self) -> &[Zone];
@@ -101,10 +126,17 @@ pub trait Stock {
         listen.iter().try_for_each(|&address| probe::ensure_free(address))?;
         let failed = |source| StockError::Scratch { directory: work.to_owned(), source };
         let work = std::path::absolute(work).map_err(failed)?;
-        let file = work.join(CONFIGURATION);
-        fs::write(&file, self.configuration(&work, listen)?).map_err(failed)?;
         let mut command = Command::new(path);
-        command.args(program.options).arg("-c").arg(file).current_dir(&work);
+        command.args(program.options).current_dir(&work);
+        let name = match program.configured {
+            Configured::ByName(name) => name,
+            Configured::ByOption(option) => {
+                command.arg(option).arg(work.join(CONFIGURATION));
+                CONFIGURATION
+            }
+        };
+        let mut own = std::iter::once((name, self.configuration(&work, listen)?)).chain(self.more_files()?);
+        own.try_for_each(|(name, text)| fs::write(work.join(name), text)).map_err(failed)?;
         let mut process = Process::start(program.name, &mut command, Output::Log(work.join(LOG)))?;
         for &address in listen {
             process.wait_for(address)?;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{QUESTION, SERIAL, ask_tcp, ask_udp, ask_udp_from, end, free, free_v4, root_zone, runs, write};
-use ldplayer_emulate::stock::{Bind, Knot, Nsd, Stock, StockError, Unbound, Zone};
+use ldplayer_emulate::stock::{Bind, Knot, Nsd, ResolverKind, Resolving, Stock, StockError, Unbound, Zone};
 
 /// Tells a test of this file to start this server and wait to be killed.
 const ROLE: &str = "LDPLAYER_TEST_SERVER";
@@ -100,7 +100,9 @@ fn ends_with_a_killed_parent(name: &str) {
 fn a_server_for_a_process_that_is_killed() {
     let Ok(name) = std::env::var(ROLE) else { return };
     let server = match name.as_str() {
-        "unbound" => Unbound::default().start(&free_addresses()),
+        name if name.parse::<ResolverKind>().is_ok() => {
+            name.parse::<ResolverKind>().unwrap().told(Resolving::default()).start(&free_addresses())
+        }
         name => authoritative(name, Vec::new()).start(&free_addresses()),
     };
     let pids: Vec<_> = server.as_ref().unwrap().ids().iter().map(u32::to_string).collect();
@@ -158,13 +160,25 @@ fn bind_takes_views() {
 }
 
 #[test]
-fn unbound_refuses_a_taken_port() {
-    refuses_a_taken_port(&Unbound::default());
+fn resolvers_refuse_a_taken_port() {
+    for kind in ResolverKind::ALL {
+        refuses_a_taken_port(&*kind.told(Resolving::default()));
+    }
 }
 
 #[test]
-fn unbound_ends_with_a_killed_parent() {
-    ends_with_a_killed_parent("unbound");
+fn resolvers_end_with_a_killed_parent() {
+    ResolverKind::ALL.iter().for_each(|kind| ends_with_a_killed_parent(kind.name()));
+}
+
+#[test]
+fn resolvers_whose_configuration_is_nonsense_are_quoted() {
+    for kind in [ResolverKind::KnotResolver, ResolverKind::Recursor] {
+        let told = Resolving { extra: "no-such-option = 1 +".to_owned(), ..Resolving::default() };
+        let error = kind.told(told).start(&free_addresses()).unwrap_err().to_string();
+        assert!(error.contains("ended (exit status: 1)") && !error.contains('\n'), "{error}");
+        assert!(error.contains("no-such-option") || error.contains("configuration"), "{error}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::Context;
 use clap::ValueEnum;
 use ldplayer_core::Transport;
-use ldplayer_emulate::stock::{Nsd, Output, Process, Stock, Zone};
+use ldplayer_emulate::stock::{Nsd, Output, Process, ResolverKind, Stock, Zone};
 use ldplayer_net::netns::{Testbed, has_ipv6};
 use ldplayer_replay::Sources;
 use ldplayer_run::{RunSpec, Server, TransportChoice};
@@ -37,15 +37,15 @@ Replays a minute of real root server traffic (2,491 clients, each from its own a
 server with the root zone of that week, in a namespace of its own: ldplayer's own server, or NSD.
 Root is not needed.
 
-With --recursive, 999 real questions of clients go to a stock unbound with an empty cache and its
-ordinary root hints, which resolves them in an emulated Internet: the real root zone, and below it a
-made-up zone for each top-level and second-level domain asked for (their data is made up, too), 20 ms
-away. Needs unbound.
+With --recursive, 999 real questions of clients go to a stock resolver (unbound, or --resolver) with
+an empty cache and its ordinary root hints, which resolves them in an emulated Internet: the real root
+zone, and below it a made-up zone for each top-level and second-level domain asked for (their data is
+made up, too), 20 ms away.
 
 Examples:
   ldplayer demo --open
   ldplayer demo --server nsd
-  ldplayer demo --recursive")]
+  ldplayer demo --recursive --resolver knot-resolver")]
 pub struct Args {
     /// The server to replay against
     #[arg(long, value_enum, default_value = "ldplayer", conflicts_with = "recursive")]
@@ -53,6 +53,9 @@ pub struct Args {
     /// Ask a recursive server, which resolves in an emulated Internet
     #[arg(long)]
     recursive: bool,
+    /// The recursive server: unbound, knot-resolver or pdns-recursor, as its package is called
+    #[arg(long, value_name = "NAME", default_value = "unbound", requires = "recursive")]
+    resolver: ResolverKind,
     /// Show the report in a browser at the end
     #[arg(long)]
     open: bool,
@@ -229,7 +232,15 @@ mod tests {
     use ldplayer_workload::Timing;
 
     fn args(output: Option<PathBuf>) -> Args {
-        Args { server: ServerKind::Ldplayer, recursive: false, open: false, output, force: false, speed: 10.0 }
+        Args {
+            server: ServerKind::Ldplayer,
+            recursive: false,
+            resolver: ResolverKind::Unbound,
+            open: false,
+            output,
+            force: false,
+            speed: 10.0,
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::{Program, Stock, StockError, Zone, quoted, quoted_path};
+use super::{Configured, Program, Stock, StockError, Zone, quoted, quoted_path};
 
 /// What the log line has that says that a zone is not served.
 const REFUSALS: [&str; 2] = [" failed: ", "not loaded due to errors"];
@@ -57,7 +57,7 @@ impl Bind {
 
 impl Stock for Bind {
     fn program(&self) -> Program {
-        Program { name: "named", package: "bind9", options: &["-g", "-n", "1"] }
+        Program { name: "named", package: "bind9", options: &["-g", "-n", "1"], configured: Configured::ByOption("-c") }
     }
 
     fn configuration(&self, _work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {

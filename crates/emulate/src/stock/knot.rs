@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::{Program, Stock, StockError, Zone, quoted, quoted_path};
+use super::{Configured, Program, Stock, StockError, Zone, quoted, quoted_path};
 
 /// Knot DNS with one worker each for UDP and TCP.
 ///
@@ -17,7 +17,7 @@ pub struct Knot {
 
 impl Stock for Knot {
     fn program(&self) -> Program {
-        Program { name: "knotd", package: "knot", options: &[] }
+        Program { name: "knotd", package: "knot", options: &[], configured: Configured::ByOption("-c") }
     }
 
     fn configuration(&self, work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::{Program, Stock, StockError, Zone, quoted, quoted_path};
+use super::{Configured, Program, Stock, StockError, Zone, quoted, quoted_path};
 
 /// NSD with one server process, which is a child of the main one.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct Nsd {
 
 impl Stock for Nsd {
     fn program(&self) -> Program {
-        Program { name: "nsd", package: "nsd", options: &["-d"] }
+        Program { name: "nsd", package: "nsd", options: &["-d"], configured: Configured::ByOption("-c") }
     }
 
     fn configuration(&self, work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{Program, Stock, StockError, Zone, quoted_path};
+use super::{Configured, Program, Stock, StockError, Zone, quoted_path};
 
 /// Unbound with one thread, open to all clients, with an empty cache.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Default for Unbound {
 
 impl Stock for Unbound {
     fn program(&self) -> Program {
-        Program { name: "unbound", package: "unbound", options: &["-d", "-p"] }
+        Program { name: "unbound", package: "unbound", options: &["-d", "-p"], configured: Configured::ByOption("-c") }
     }
 
     fn configuration(&self, work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {

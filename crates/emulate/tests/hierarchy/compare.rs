@@ -147,3 +147,21 @@ fn sequence(followed: &Followed) -> Vec<&str> {
     };
     followed.upstream.iter().map(String::as_str).filter(|exchange| !is_aside(exchange)).collect()
 }
+
+/// Where the answers to the client differ: in the response code, in whether it is validated, or in what is answered. What stands
+/// beside the answer is the resolver's affair.
+pub fn different_answers(reference: &[Followed], other: &[Followed]) -> Vec<String> {
+    let differ = reference.iter().zip(other).filter(|(one, other)| answered(&one.answer) != answered(&other.answer));
+    let told = differ.map(|(one, other)| format!("{}\n{}\nbut\n{}", one.question, one.answer, other.answer));
+    told.collect()
+}
+
+/// Response code, flags and the answer section.
+fn answered(answer: &str) -> Vec<&str> {
+    answer
+        .lines()
+        .enumerate()
+        .filter(|(at, line)| *at == 0 || line.starts_with("  answer:"))
+        .map(|(_, line)| line)
+        .collect()
+}

@@ -7,7 +7,7 @@ use anyhow::Context;
 use ldplayer_emulate::serve::coverage::Coverage;
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
-use ldplayer_emulate::stock::{Stock, Unbound};
+use ldplayer_emulate::stock::{ResolverKind, Resolving};
 use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Report, Testbed};
 use ldplayer_emulate::wire::{LinkSpec, Path as WirePath};
 use ldplayer_run::RunSpec;
@@ -34,10 +34,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let made = hierarchy::write(&zone(&scratch)?, &capture)?;
     let set = ZoneSet::load(&scratch.path().join("zones"))?;
     let opener = args.open.then(Opener::start).transpose()?;
-    tell(&made, args.speed);
+    tell(&made, args.speed, args.resolver);
     let testbed = Testbed::up(&plan(&set)?).map_err(Failure::environment)?;
     let server = on(&testbed, "internet", || Server::start(set, &Options::default()).map_err(Failure::environment))?;
-    let status = on(&testbed, "resolver", || resolve(&testbed, spec, &output, replaces(args)))?;
+    let status = on(&testbed, "resolver", || resolve(&testbed, spec, &output, args))?;
     let report = testbed.down().map_err(Failure::environment)?;
     tell_upstream(&server.stop(), &report);
     tell_report(&output, opener)?;
@@ -50,11 +50,11 @@ fn on<T: Send>(testbed: &Testbed, host: &str, work: impl FnOnce() -> Result<T, F
 }
 
 /// Starts the resolver on this thread's host, with the root hints that it has built in, and replays on the clients'.
-fn resolve(testbed: &Testbed, mut spec: RunSpec, output: &Path, force: bool) -> Result<ExitCode, Failure> {
+fn resolve(testbed: &Testbed, mut spec: RunSpec, output: &Path, args: &Args) -> Result<ExitCode, Failure> {
     let listen = [SERVER.parse().context("the resolver's address")?];
-    let unbound = Unbound::default().start(&listen).map_err(Failure::environment)?;
-    spec.watch_pid = Some(unbound.id());
-    on(testbed, "clients", || replay::execute(spec, output, force, replay::Print::Report))
+    let resolver = args.resolver.told(Resolving::default()).start(&listen).map_err(Failure::environment)?;
+    spec.watch_pid = Some(resolver.id());
+    on(testbed, "clients", || replay::execute(spec, output, replaces(args), replay::Print::Report))
 }
 
 /// Hosts as usual; the Internet owns the addresses of all name servers.
@@ -67,10 +67,11 @@ fn plan(set: &ZoneSet) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-fn tell(made: &Made, speed: f64) {
+fn tell(made: &Made, speed: f64, resolver: ResolverKind) {
     eprintln!(
         "ldplayer: 10 s of client questions of 2016-06-29 (ICANN, by way of DNS-STATS compactor, MPL-2.0), at speed {speed}, to \
-         unbound with an empty cache and its own root hints"
+         {} with an empty cache and its own root hints",
+        resolver.name()
     );
     eprintln!(
         "ldplayer: the Internet is the root zone 2016100801 and, made up, {} top-level and {} second-level zones with the \

@@ -195,11 +195,13 @@ fn steal(noise: &Noise) -> Finding {
 }
 
 /// Programs that commands, tests and benches start, with their Debian packages. None is essential: only what names it needs it.
-const PROGRAMS: [(&str, &str, &str); 6] = [
+const PROGRAMS: [(&str, &str, &str); 8] = [
     ("nsd", "nsd", "for demo --server nsd, make test"),
     ("knotd", "knot", "to compare with, for make test"),
     ("named", "bind9", "to compare with, for make test"),
     ("unbound", "unbound", "to resolve with, for make test"),
+    ("kresd", "knot-resolver", "to resolve with, for make test"),
+    ("pdns_recursor", "pdns-recursor", "to resolve with, for make test"),
     ("dnsperf", "dnsperf", "for make bench"),
     ("chromium-headless-shell", "chromium-headless-shell", "for make test"),
 ];
