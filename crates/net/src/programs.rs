@@ -22,9 +22,15 @@ pub fn find(program: &str) -> Option<PathBuf> {
 
 /// The PATH with the folders of system programs behind it, for commands that start programs themselves.
 pub fn search_path() -> OsString {
-    let path = std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or_else(|| USUAL.into());
-    SYSTEM.iter().fold(path, |mut path, folder| {
-        path.push(":");
+    with_system(std::env::var_os("PATH"))
+}
+
+/// An empty PATH names no folder; where there is none at all, the usual ones are meant.
+fn with_system(path: Option<OsString>) -> OsString {
+    SYSTEM.iter().fold(path.unwrap_or_else(|| USUAL.into()), |mut path, folder| {
+        if !path.is_empty() {
+            path.push(":");
+        }
         path.push(folder);
         path
     })
@@ -40,6 +46,13 @@ mod tests {
         assert!(shell.is_absolute() && shell.ends_with("sh"));
         assert_eq!(find(shell.to_str().unwrap()), Some(shell));
         assert_eq!((find("no-such-program"), find("/etc"), find("/etc/passwd")), (None, None, None));
+    }
+
+    #[test]
+    fn an_empty_path_is_not_a_path_that_is_missing() {
+        assert_eq!(with_system(Some("".into())), "/usr/local/sbin:/usr/sbin:/sbin");
+        assert_eq!(with_system(Some("/opt".into())), "/opt:/usr/local/sbin:/usr/sbin:/sbin");
+        assert!(with_system(None).to_str().unwrap().starts_with("/usr/local/bin:/usr/bin:/bin:"));
     }
 
     #[test]
