@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod fit;
 mod generate;
+mod including;
 mod inspect;
 mod mutate;
 mod proxy;

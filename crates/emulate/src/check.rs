@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use ldplayer_core::name::{self, Presentation};
 use ldplayer_zone::Zone;
 use ldplayer_zone::error::{LoadError, Problem};
+use ldplayer_zone::load::Includes;
 
 use crate::serve::lame::Lame;
 use crate::serve::set::{self, SetError, ZoneSet};
@@ -55,10 +56,15 @@ pub enum CheckError {
 ///
 /// # Errors
 /// What keeps it from being checked. What is wrong with the zones is in the report.
-pub fn check(directory: &Path, checkers: &[Program], now: u32) -> Result<(ZoneSet, Report), CheckError> {
+pub fn check(
+    directory: &Path,
+    checkers: &[Program],
+    includes: Includes,
+    now: u32,
+) -> Result<(ZoneSet, Report), CheckError> {
     let files = set::files(directory)?;
     let mut report = Report::new(files.len());
-    let sources = load(&files, &mut report);
+    let sources = load(&files, includes, &mut report);
     stock::check(checkers, directory, &sources, &mut report)?;
     let (zones, sources) = build(sources, &mut report);
     let set = ZoneSet::with_lame(zones, Vec::new(), &Lame::read(directory)?)?;
@@ -68,9 +74,9 @@ pub fn check(directory: &Path, checkers: &[Program], now: u32) -> Result<(ZoneSe
 }
 
 /// Reads all zones, parents before their children; those that cannot be read are told and left out.
-fn load(files: &[PathBuf], report: &mut Report) -> Vec<Source> {
+fn load(files: &[PathBuf], includes: Includes, report: &mut Report) -> Vec<Source> {
     let mut sources: BTreeMap<Vec<u8>, Source> = BTreeMap::new();
-    for (file, read) in files.iter().zip(on_all_cores(files, |file| sources::read_one(file))) {
+    for (file, read) in files.iter().zip(on_all_cores(files, |file| sources::read_one(file, includes))) {
         match read {
             Err(error) => report.add(of_error(file.clone(), &error)),
             Ok(source) => match sources.get(&source.apex) {

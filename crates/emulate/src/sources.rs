@@ -7,6 +7,7 @@ use std::thread;
 
 use ldplayer_zone::Records;
 use ldplayer_zone::error::LoadError;
+use ldplayer_zone::load::Includes;
 
 use crate::serve::set::{self, SetError};
 
@@ -24,9 +25,10 @@ pub struct Source {
 ///
 /// # Errors
 /// The first file that cannot be read or is no zone, and a zone that two files have.
-pub fn read(directory: &Path) -> Result<Vec<Source>, SetError> {
+pub fn read(directory: &Path, includes: Includes) -> Result<Vec<Source>, SetError> {
     let files = set::files(directory)?;
-    let sources: Vec<Source> = on_all_cores(&files, |file| read_one(file)).into_iter().collect::<Result<_, _>>()?;
+    let sources: Vec<Source> =
+        on_all_cores(&files, |file| read_one(file, includes)).into_iter().collect::<Result<_, _>>()?;
     ensure_distinct(&sources)?;
     Ok(sources)
 }
@@ -35,8 +37,8 @@ pub fn read(directory: &Path) -> Result<Vec<Source>, SetError> {
 ///
 /// # Errors
 /// When the file cannot be read, has an error, no SOA record, or several.
-pub fn read_one(file: &Path) -> Result<Source, SetError> {
-    let records = set::records(file)?;
+pub fn read_one(file: &Path, includes: Includes) -> Result<Source, SetError> {
+    let records = set::records(file, includes)?;
     let no_zone = |problem| LoadError::Zone { file: file.to_owned(), problem };
     let apex = records.apex().map_err(no_zone)?.to_vec();
     Ok(Source { file: file.to_owned(), records, apex })

@@ -108,6 +108,23 @@ pub enum Problem {
     /// More records than `$GENERATE` may make.
     #[error("$GENERATE makes more than {0} records of this zone: write a zone file of them")]
     Generated(u64),
+    /// An included file that is out of the folder of the zone file; the path as it is written.
+    #[error(
+        "`{0}` is out of the folder of the zone file: only files below it are included (serve, zones check, zones sign and zones views have --include-anywhere)"
+    )]
+    IncludeOutside(String),
+    /// An included device, folder or pipe.
+    #[error("`{0}` is no regular file: it is not included")]
+    IncludeKind(String),
+    /// More included files than are read.
+    #[error("more than {0} files are included: put their records into fewer")]
+    IncludeFiles(usize),
+    /// More octets of included files than are read.
+    #[error("included files have more than {0} octets together")]
+    IncludeOctets(u64),
+    /// Something that is wrong in a file out of the zone's folder, which is not quoted.
+    #[error("something is wrong here, and nothing of a file out of the zone's folder is shown")]
+    Hidden,
     /// Files included too deeply.
     #[error("more than {0} files include one another")]
     IncludeDepth(usize),

@@ -1,6 +1,7 @@
 //! Zone files to records: directives, owners, TTLs, classes, included files (RFC 1035 §5, RFC 2308 §4, RFC 3597 §5).
 
 mod generate;
+mod include;
 
 use std::fs;
 use std::io;
@@ -14,11 +15,13 @@ use crate::records::Records;
 use crate::rtype;
 use crate::scan::{Field, Scanner};
 use generate::{Generate, MAX_GENERATED};
+use include::{Included, Refusal};
+pub use include::{Includes, MAX_INCLUDED_FILES, MAX_INCLUDED_OCTETS};
 
 /// Most files that may be open within one another through `$INCLUDE`.
 pub const MAX_INCLUDE_DEPTH: usize = 16;
 
-/// Reads a zone file and what it includes.
+/// Reads a zone file and what it includes, which must be below its folder.
 ///
 /// Relative names are completed by `origin` (wire format) until `$ORIGIN` gives another. Included files are looked for
 /// beside the file that includes them.
@@ -26,8 +29,17 @@ pub const MAX_INCLUDE_DEPTH: usize = 16;
 /// # Errors
 /// The first thing that is wrong, with its file and line.
 pub fn file(path: &Path, origin: Option<&[u8]>) -> Result<Records, LoadError> {
+    file_with(path, origin, Includes::Below)
+}
+
+/// The same with the files that may be included.
+///
+/// # Errors
+/// As [`file`].
+pub fn file_with(path: &Path, origin: Option<&[u8]>, includes: Includes) -> Result<Records, LoadError> {
     let text = fs::read(path).map_err(|source| LoadError::Read { file: path.to_owned(), source })?;
-    text_of(&text, path, origin, &mut |path| fs::read(path))
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    read(&text, path, origin, &mut |path, shown, room| include::open(folder, path, shown, includes, room))
 }
 
 /// Reads the text of a zone file. `path` names it in errors; `open` gives the text of included files.
@@ -40,10 +52,27 @@ pub fn text_of(
     origin: Option<&[u8]>,
     open: &mut dyn FnMut(&Path) -> io::Result<Vec<u8>>,
 ) -> Result<Records, LoadError> {
+    read(text, path, origin, &mut |path, _, _| Ok(Included { text: open(path)?, is_outside: false }))
+}
+
+/// Opens an included file: its path, how errors name it, and how many octets it may have.
+type Open<'a> = dyn FnMut(&Path, &str, u64) -> Result<Included, Refusal> + 'a;
+
+fn read(text: &[u8], path: &Path, origin: Option<&[u8]>, open: &mut Open<'_>) -> Result<Records, LoadError> {
     let origin = origin.map(<[u8]>::to_ascii_lowercase);
-    let mut loader =
-        Loader { records: Records::with_capacity(text.len()), class: None, default_ttl: None, generated: 0, open };
-    loader.read(text, &mut File { path: path.to_owned(), outer: Vec::new(), origin, owner: None, last_ttl: None })?;
+    let mut loader = Loader {
+        records: Records::with_capacity(text.len()),
+        class: None,
+        default_ttl: None,
+        generated: 0,
+        included: 0,
+        room: MAX_INCLUDED_OCTETS,
+        open,
+    };
+    loader.read(
+        text,
+        &mut File { path: path.to_owned(), outer: Vec::new(), origin, owner: None, last_ttl: None, is_outside: false },
+    )?;
     Ok(loader.records)
 }
 
@@ -54,7 +83,10 @@ struct Loader<'a> {
     default_ttl: Option<u32>,
     /// Records of `$GENERATE` so far.
     generated: u64,
-    open: &'a mut dyn FnMut(&Path) -> io::Result<Vec<u8>>,
+    /// Files included so far, and octets that others may have.
+    included: usize,
+    room: u64,
+    open: &'a mut Open<'a>,
 }
 
 /// What holds within a file.
@@ -65,10 +97,13 @@ struct File {
     origin: Option<Vec<u8>>,
     owner: Option<Vec<u8>>,
     last_ttl: Option<u32>,
+    /// Whether nothing of it is shown in errors.
+    is_outside: bool,
 }
 
 impl File {
     fn error(&self, scanner: &Scanner<'_>, problem: Problem) -> LoadError {
+        let problem = if self.is_outside { Problem::Hidden } else { problem };
         LoadError::Entry { file: self.path.clone(), line: scanner.line(), problem }
     }
 }
@@ -175,10 +210,21 @@ impl Loader<'_> {
         if outer.len() >= MAX_INCLUDE_DEPTH {
             return Err(file.error(scanner, Problem::IncludeDepth(MAX_INCLUDE_DEPTH)));
         }
-        let text = (self.open)(&inner).map_err(|source| LoadError::Read { file: inner.clone(), source })?;
+        self.included += 1;
+        if self.included > MAX_INCLUDED_FILES {
+            return Err(file.error(scanner, Problem::IncludeFiles(MAX_INCLUDED_FILES)));
+        }
+        let Included { text, is_outside } =
+            (self.open)(&inner, &shown, self.room).map_err(|refusal| match refusal {
+                Refusal::Read(source) if !file.is_outside => LoadError::Read { file: inner.clone(), source },
+                Refusal::Read(_) => file.error(scanner, Problem::Hidden),
+                Refusal::Problem(problem) => file.error(scanner, problem),
+            })?;
+        self.room = self.room.saturating_sub(text.len() as u64);
         // The including file's origin and owner are as before when the included one ends (RFC 1035 §5.1).
         let origin = origin.or_else(|| file.origin.clone());
-        self.read(&text, &mut File { path: inner, outer, origin, owner: file.owner.clone(), last_ttl: file.last_ttl })
+        let (owner, last_ttl) = (file.owner.clone(), file.last_ttl);
+        self.read(&text, &mut File { path: inner, outer, origin, owner, last_ttl, is_outside })
     }
 
     #[inline]

@@ -15,7 +15,9 @@ use ldplayer_emulate::serve::coverage::Coverage;
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, PORT, Server, UDP_SIZE, everything};
 use ldplayer_net::signals::Signals;
+use ldplayer_zone::load::Includes;
 
+use super::including::Including;
 use crate::failure::Failure;
 
 /// How often signals are looked for.
@@ -43,6 +45,8 @@ pub struct Args {
     /// The zone set: a directory in which every plain file is a zone file
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    #[command(flatten)]
+    including: Including,
     /// Addresses to listen on [default: all of this host, port 53]
     #[arg(long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen)]
     listen: Vec<SocketAddr>,
@@ -69,13 +73,13 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch_or_end(Arc::default()).and_then(Signals::and_reload).context("serve: signals")?;
-    let set = load(&args.directory)?;
+    let set = load(&args.directory, args.including.includes())?;
     let told = format!("{} zones", set.zones().len());
     let server = Server::start(set, &args.options()).map_err(Failure::environment)?;
     let mut stdout = io::stdout().lock();
     let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
     writeln!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
-    watch(Some(&server), &args.directory, &signals, |set| {
+    watch(Some(&server), &args.directory, args.including.includes(), &signals, |set| {
         server.replace(set);
         Ok(())
     })?;
@@ -99,8 +103,8 @@ impl Args {
 }
 
 /// Reads a zone set and says what is odd about it.
-pub fn load(directory: &Path) -> Result<ZoneSet, Failure> {
-    let set = ZoneSet::load(directory)?;
+pub fn load(directory: &Path, includes: Includes) -> Result<ZoneSet, Failure> {
+    let set = ZoneSet::load_with(directory, includes)?;
     let warnings = set.warnings();
     warnings.iter().take(WARNINGS).for_each(|warning| eprintln!("ldplayer: {warning}"));
     if let Some(more @ 1..) = warnings.len().checked_sub(WARNINGS) {
@@ -114,12 +118,13 @@ pub fn load(directory: &Path) -> Result<ZoneSet, Failure> {
 pub fn watch(
     server: Option<&Server>,
     directory: &Path,
+    includes: Includes,
     signals: &Signals,
     replace: impl Fn(ZoneSet) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     while !signals.is_stopped() {
         if signals.take_reload() {
-            reload(directory, &replace)?;
+            reload(directory, includes, &replace)?;
         }
         if let Some(failure) = server.and_then(Server::failure) {
             return Err(Failure::environment(anyhow::anyhow!("a worker has stopped: {failure}")));
@@ -129,8 +134,12 @@ pub fn watch(
     Ok(())
 }
 
-fn reload(directory: &Path, replace: impl Fn(ZoneSet) -> Result<(), Failure>) -> Result<(), Failure> {
-    match load(directory) {
+fn reload(
+    directory: &Path,
+    includes: Includes,
+    replace: impl Fn(ZoneSet) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    match load(directory, includes) {
         Ok(set) => {
             let zones = set.zones().len();
             replace(set)?;

@@ -12,7 +12,7 @@ use ldplayer_core::time::NS_PER_S;
 use ldplayer_net::clock;
 use ldplayer_zone::error::{LoadError, Problem};
 use ldplayer_zone::finding::Finding;
-use ldplayer_zone::load;
+use ldplayer_zone::load::{self, Includes};
 use ldplayer_zone::{Records, Zone};
 
 use super::index::{Index, Unreachable};
@@ -86,6 +86,14 @@ impl ZoneSet {
     /// # Errors
     /// The first file (by name) that has an error, or two of the same zone.
     pub fn load(directory: &Path) -> Result<Self, SetError> {
+        Self::load_with(directory, Includes::Below)
+    }
+
+    /// The same with the files that zone files may include.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_with(directory: &Path, includes: Includes) -> Result<Self, SetError> {
         let files = files(directory)?;
         let workers = thread::available_parallelism().map_or(1, usize::from).min(files.len());
         let now = clock::realtime_ns() / NS_PER_S;
@@ -93,7 +101,7 @@ impl ZoneSet {
         let loaded: Vec<Result<(Zone, Vec<Finding>), SetError>> = thread::scope(|scope| {
             let parts: Vec<_> = files
                 .chunks(each)
-                .map(|part| scope.spawn(|| part.iter().map(|file| read(file, now)).collect()))
+                .map(|part| scope.spawn(|| part.iter().map(|file| read(file, includes, now)).collect()))
                 .collect();
             let joined = parts.into_iter().map(|part: thread::ScopedJoinHandle<'_, Vec<_>>| part.join());
             joined.flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
@@ -194,10 +202,10 @@ fn is_zone_file(path: &Path) -> bool {
 ///
 /// # Errors
 /// The first error in the file, and another class than IN.
-pub fn records(file: &Path) -> Result<Records, SetError> {
-    let records = match load::file(file, None) {
+pub fn records(file: &Path, includes: Includes) -> Result<Records, SetError> {
+    let records = match load::file_with(file, None, includes) {
         Err(LoadError::Entry { problem: Problem::NoOrigin(_) | Problem::NoOwner, .. }) => {
-            load::file(file, origin_of(file).as_deref())?
+            load::file_with(file, origin_of(file).as_deref(), includes)?
         }
         other => other?,
     };
@@ -208,8 +216,8 @@ pub fn records(file: &Path) -> Result<Records, SetError> {
 }
 
 /// Reads a zone, and says whether its signatures hold now.
-fn read(file: &Path, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
-    let records = records(file)?;
+fn read(file: &Path, includes: Includes, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
+    let records = records(file, includes)?;
     let (zone, mut findings) = Zone::from_records(&records)?;
     findings.extend(signatures::finding(&records, now));
     Ok((zone, findings))

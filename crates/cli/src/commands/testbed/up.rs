@@ -12,6 +12,7 @@ use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options as ServeOptions, Server, UDP_SIZE};
 use ldplayer_emulate::testbed::{Claim, State, Testbed, folder};
 use ldplayer_net::signals::Signals;
+use ldplayer_zone::load::Includes;
 
 use super::options::Options;
 use super::{Name, failure, print};
@@ -84,7 +85,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let with_hang_up = if args.zones.is_some() { Signals::and_reload } else { Signals::and_hang_up };
     let signals = Signals::catch().and_then(with_hang_up).context("testbed up: signals")?;
     let claim = Claim::new(&folder, &args.name.name).map_err(failure)?;
-    let set = args.zones.as_deref().map(serve::load).transpose()?;
+    let set = args.zones.as_deref().map(|zones| serve::load(zones, Includes::Below)).transpose()?;
     let addresses = set.as_ref().map(ZoneSet::addresses);
     let testbed = Testbed::up(&args.options.plan(addresses.as_deref())).map_err(Failure::environment)?;
     let set = set.filter(|_| !args.options.has_proxies());
@@ -122,7 +123,8 @@ impl Held<'_> {
         thread::scope(|scope| {
             if let Some(directory) = &self.args.zones {
                 scope.spawn(move || {
-                    let watched = serve::watch(self.server, directory, signals, |set| self.replace(set));
+                    let watched =
+                        serve::watch(self.server, directory, Includes::Below, signals, |set| self.replace(set));
                     if let Err(failure) = watched {
                         failure.report();
                         stop.store(true, Ordering::Relaxed);

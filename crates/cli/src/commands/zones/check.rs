@@ -15,6 +15,7 @@ use ldplayer_net::clock;
 use ldplayer_trace::open;
 
 use super::when::When;
+use crate::commands::including::Including;
 use crate::commands::reading::Reading;
 use crate::failure::{Failure, VERDICT_FAILED};
 
@@ -36,6 +37,8 @@ pub struct Args {
     /// The zone set
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    #[command(flatten)]
+    including: Including,
     /// Tell what the questions of this trace would be answered with; may be given several times
     #[arg(long = "trace", value_name = "TRACE")]
     traces: Vec<String>,
@@ -63,7 +66,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let wanted = Checker::ALL.into_iter().filter(|checker| !args.without.iter().any(|name| name == checker.name()));
     let checkers = wanted.map(Program::find).collect::<Result<Vec<_>, _>>().map_err(failure)?;
     let now = args.now.unwrap_or(When::FromNow(0)).seconds(clock::realtime_ns() / NS_PER_S);
-    let (set, mut report) = check(&args.directory, &checkers, now).map_err(failure)?;
+    let (set, mut report) = check(&args.directory, &checkers, args.including.includes(), now).map_err(failure)?;
     if !args.traces.is_empty() {
         report.coverage = Some(coverage(args, &set)?);
     }

@@ -21,6 +21,7 @@ use ldplayer_zone::{Records, write};
 use serde_json::{Value, json};
 
 use super::when::When;
+use crate::commands::including::Including;
 use crate::failure::Failure;
 
 /// Zones with so many records are signed by all threads, one after the other; smaller ones side by side.
@@ -46,6 +47,8 @@ pub struct Args {
     /// The zone set
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    #[command(flatten)]
+    including: Including,
     /// Directory to write
     #[arg(short, long, value_name = "DIR2")]
     output: PathBuf,
@@ -114,7 +117,7 @@ struct Outcome {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
-    let sources = sources::read(&args.directory)?;
+    let sources = sources::read(&args.directory, args.including.includes())?;
     let is_chosen = chosen(args, &sources)?;
     ensure_separate(args, &sources)?;
     let keys = all_keys(args, &sources, &is_chosen)?;

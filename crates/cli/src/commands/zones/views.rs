@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use ldplayer_emulate::views;
 
+use crate::commands::including::Including;
 use crate::commands::serve::{load, parse_listen};
 use crate::failure::Failure;
 
@@ -30,6 +31,8 @@ pub struct Args {
     /// The zone set
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    #[command(flatten)]
+    including: Including,
     /// Directory to write
     #[arg(short, long, value_name = "DIR2")]
     output: PathBuf,
@@ -43,7 +46,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let set = load(&args.directory)?;
+    let set = load(&args.directory, args.including.includes())?;
     let text = views::configuration(&set, &args.listen)?;
     let file = args.output.join(CONFIGURATION);
     fs::create_dir_all(&args.output)
