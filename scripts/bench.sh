@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
-# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|tcp|tcp_servers|tls|https|quic|serve|wire|timing ...]   (all of them without an argument)
+# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|tcp|tcp_servers|tls|https|quic|serve|zones|wire|timing ...]   (all of them without an argument)
 # RUNS=5 SECONDS_EACH=10 are the defaults. Needs a quiet machine with two cores; generator on core 0, server on core 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ dnsproxy=${dnsproxy:-}
 case " $* " in *" quic "* | "  ") [ -n "$dnsproxy" ] || dnsproxy=$(scripts/dnsproxy.sh) || true ;; esac
 export dnsproxy
 
-if [ $# -eq 0 ]; then set -- decode mutate construct send answer tcp tcp_servers tls https quic serve wire timing; fi
+if [ $# -eq 0 ]; then set -- decode mutate construct send answer tcp tcp_servers tls https quic serve zones wire timing; fi
 
 # Everything but decoding runs inside one namespace in which all addresses are local; nothing can be fetched there.
 if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
@@ -209,6 +209,11 @@ bench_serve() {
       done
     done
   done
+}
+
+# Sets of 10 to 100,000 zones beside NSD and BIND; SIZES=10,100 for fewer.
+bench_zones() {
+  python3 scripts/zones.py --ldplayer "$ldplayer" --bench "$bench" --runs "$RUNS" --sizes "${SIZES:-10,100,1000,10000,100000}"
 }
 
 bench_wire() {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Memory of `ldplayer serve` beside that of BIND with a view for each set of name server addresses.
+# Memory and load time of `ldplayer serve` beside those of BIND with a view for each set of name server addresses.
 #
-# Zones of ten records, each on two addresses of its own; resident memory once all are loaded and one answer was given.
+# Zones of nine records, each on two addresses of its own; resident memory once all are loaded and one answer was given, and
+# the seconds until then.
 # BIND is left out (-) where, by what the size before took, it would need more than half of the memory that is available:
 #   scripts/memory.sh target/release/ldplayer [ZONES...]
 set -euo pipefail
@@ -28,45 +29,49 @@ make_zones() {
     }'
 }
 
-# Waits for the answer of a server on a port of loopback, then prints the resident memory of the process in MB.
+# Waits for the answer of a server on a port of loopback, then prints the resident memory of the process in MB and the seconds that took.
 measure() {
-    python3 - "$1" "$server" <<'PYTHON'
+    python3 - "$1" "$server" "$started" <<'PYTHON'
 import socket, sys, time
 port, pid = int(sys.argv[1]), sys.argv[2]
 query = b"\0\1\0\0\0\1\0\0\0\0\0\0\7example\0\0\6\0\1"
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
     asker.settimeout(0.5)
-    for _ in range(600):
+    for _ in range(6000):
         try:
-            asker.sendto(query, ("127.0.0.1", port))
+            asker.connect(("127.0.0.1", port))
+            asker.send(query)
             asker.recv(512)
             break
         except OSError:
-            time.sleep(0.1)
+            time.sleep(0.01)
     else:
         sys.exit("no answer")
+seconds = time.time() - float(sys.argv[3])
 for line in open(f"/proc/{pid}/status"):
     if line.startswith("VmRSS"):
-        print(int(line.split()[1]) // 1024)
+        print(int(line.split()[1]) // 1024, f"{seconds:.2f}")
 PYTHON
 }
 
-printf '%8s %12s %16s\n' zones 'serve MB' 'BIND views MB'
+printf '%8s %16s %16s\n' zones 'serve MB, s' 'BIND views MB, s'
 each=0 # kB a view
 for count in "$@"; do
     rm -rf "$work"/*
     make_zones "$count"
+    started=$(date +%s.%N)
     "$ldplayer" serve "$work/zones" --listen 127.0.0.1:5398 --workers 1 >/dev/null 2>&1 &
     server=$!
     ours=$(measure 5398)
     stop
     available=$(awk '/MemAvailable/ {print $2}' /proc/meminfo)
-    if [ $((each * count * 2)) -gt "$available" ]; then printf '%8d %12s %16s\n' "$count" "$ours" -; continue; fi
+    if [ $((each * count * 2)) -gt "$available" ]; then printf '%8d %16s %16s\n' "$count" "$ours" -; continue; fi
     "$ldplayer" zones views "$work/zones" -o "$work/bind" --listen 127.0.0.1:5399 >/dev/null 2>&1
+    started=$(date +%s.%N)
     (cd "$work/bind" && exec named -g -n 1 -c named.conf >named.log 2>&1) &
     server=$!
     theirs=$(measure 5399) || { tail -3 "$work/bind/named.log" >&2; theirs=failed; }
     stop
-    [ "$theirs" = failed ] || each=$((theirs * 1024 / count))
-    printf '%8d %12s %16s\n' "$count" "$ours" "$theirs"
+    [ "$theirs" = failed ] || each=$((${theirs% *} * 1024 / count))
+    printf '%8d %16s %16s\n' "$count" "$ours" "$theirs"
 done
