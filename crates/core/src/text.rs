@@ -1,4 +1,5 @@
-//! Values that files hold as they are written on the command line: serde by `Display` and `FromStr`.
+//! Words for values: numbers of times, and values that files hold as they are written on the command line (serde by `Display` and
+//! `FromStr`).
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -24,6 +25,11 @@ macro_rules! serde_as_text {
             }
         }
     )*};
+}
+
+/// How often something happened: `once`, or `7 times`.
+pub fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 /// Reads a value from a text, a number, or true or false, as `FromStr` does from its text.
@@ -76,6 +82,11 @@ where
 mod tests {
     use crate::time::Span;
     use crate::{Cidr, Transport};
+
+    #[test]
+    fn one_time_is_once() {
+        assert_eq!([0, 1, 2].map(super::times), ["0 times", "once", "2 times"]);
+    }
 
     #[test]
     fn values_are_written_as_on_the_command_line() {

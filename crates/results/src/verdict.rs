@@ -5,6 +5,7 @@ mod server;
 
 use ldplayer_core::Stalls;
 use ldplayer_core::damage::Tally;
+use ldplayer_core::text::times;
 
 use crate::analysis::Analysis;
 use crate::model::{Check, RunReport, ServerVerdict, State, Summary, Verdict};
@@ -75,8 +76,8 @@ fn blame(stalls: &Stalls) -> Option<String> {
     let (total, longest) = (stalls.total_ns as f64 / 1e6, stalls.longest_ns as f64 / 1e6);
     (stalls.count > 0).then(|| {
         format!(
-            "the host kept the core from a spinning worker {} times, {total:.1} ms in all, {longest:.1} ms at the longest",
-            stalls.count
+            "the host kept the core from a spinning worker {}, {total:.1} ms in all, {longest:.1} ms at the longest",
+            times(stalls.count)
         )
     })
 }

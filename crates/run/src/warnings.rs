@@ -1,6 +1,7 @@
 //! What the engine and the kernel tell of a run that its user should know, with a remedy each.
 
 use ldplayer_core::Stalls;
+use ldplayer_core::text::times;
 use ldplayer_replay::Ended;
 use ldplayer_results::Warning;
 
@@ -67,22 +68,22 @@ fn fed_late(ended: &Ended) -> Option<Warning> {
 }
 
 fn recorder_full(ended: &Ended) -> Option<Warning> {
-    let times: u64 = ended.workers.iter().map(|worker| worker.recorder_full).sum();
-    (times > 0).then(|| {
+    let count: u64 = ended.workers.iter().map(|worker| worker.recorder_full).sum();
+    (count > 0).then(|| {
         Warning::new(
             "slow_recorder",
-            format!("workers had to wait {times} times for results to be written"),
+            format!("workers had to wait {} for results to be written", times(count)),
             "write the run to a faster disk with -o, or leave a core free with --workers",
         )
     })
 }
 
 fn postponed(ended: &Ended) -> Option<Warning> {
-    let times: u64 = ended.workers.iter().map(|worker| worker.postponed).sum();
-    (times > 0).then(|| {
+    let count: u64 = ended.workers.iter().map(|worker| worker.postponed).sum();
+    (count > 0).then(|| {
         Warning::new(
             "send_buffer_full",
-            format!("the kernel had no room for a query {times} times"),
+            format!("the kernel had no room for a query {}", times(count)),
             "lower the rate, or raise net.core.wmem_max: sysctl -w net.core.wmem_max=33554432",
         )
     })

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use ldplayer_core::name::{self, Presentation};
+use ldplayer_core::text::times;
 use ldplayer_zone::{Zone, rtype};
 use serde::Serialize;
 
@@ -145,7 +146,7 @@ impl fmt::Display for Coverage {
         let unlisted = if self.unknown_unlisted > 0 { ", and more" } else { "" };
         write!(f, "\n{} questions have no zone here{unlisted}", self.unknown.len())?;
         for unknown in self.unknown.iter().take(SHOWN) {
-            write!(f, "\n  {} {}, {} times, at {}", unknown.name, unknown.qtype, unknown.count, unknown.address)?;
+            write!(f, "\n  {} {}, {}, at {}", unknown.name, unknown.qtype, times(unknown.count), unknown.address)?;
         }
         Ok(())
     }
