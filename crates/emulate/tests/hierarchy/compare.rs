@@ -103,12 +103,17 @@ fn line(record: &ParsedRecord<'_, &[u8]>, with_ttl: bool) -> String {
     format!("{} {ttl} {} {}", record.owner(), record.rtype(), data.data()).to_ascii_lowercase()
 }
 
-/// A run with its upstream answers left out: another program may add more, or less, in the additional section.
-pub fn questions_only(run: Vec<Followed>) -> Vec<Followed> {
-    let first = |exchange: String| exchange.lines().next().unwrap().to_owned();
-    let cut =
-        |followed: Followed| Followed { upstream: followed.upstream.into_iter().map(first).collect(), ..followed };
-    run.into_iter().map(cut).collect()
+/// A run in which the exchanges that begin like this have nothing in their additional section.
+pub fn without_additional(run: Vec<Followed>, exchange: &str) -> Vec<Followed> {
+    let cut = |text: String| {
+        if !text.starts_with(exchange) {
+            return text;
+        }
+        let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("  additional:")).collect();
+        kept.join("\n")
+    };
+    let of = |followed: Followed| Followed { upstream: followed.upstream.into_iter().map(cut).collect(), ..followed };
+    run.into_iter().map(of).collect()
 }
 
 /// Where two runs differ, in words: in the answers to the client, in the exchanges upstream as a whole, and in their

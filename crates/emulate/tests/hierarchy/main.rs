@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use compare::{Followed, differences, questions_only, read};
+use compare::{Followed, differences, read};
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
 use ldplayer_emulate::stock::{Bind, Nsd, ResolverKind, Resolving, Stock, Zone};
@@ -208,6 +208,10 @@ fn one_server_answers_like_many() {
     }
 }
 
+/// The one response to which BIND adds no addresses of the name servers in its authority section: it has them in another zone of the
+/// view. NSD adds them, as we do.
+const BARE_AT_BIND: &str = " soa over udp at the servers of . root-servers.net.\n";
+
 #[test]
 fn serve_and_bind_with_views_behind_the_proxies_resolve_alike() {
     let (zones, questions) = (Zones::new(), zones::many_questions());
@@ -218,7 +222,8 @@ fn serve_and_bind_with_views_behind_the_proxies_resolve_alike() {
     // Proofs of absence, once cached, answer for many names without a question.
     assert!(exchanges > 300, "{exchanges}");
     let views = run.with(Internet::Views);
-    assert_same(&questions_only(views), &questions_only(serve));
+    let [views, serve] = [views, serve].map(|run| compare::without_additional(run, BARE_AT_BIND));
+    assert_same(&views, &serve);
     println!("{} questions, {exchanges} exchanges", questions.len());
 }
 
