@@ -3,7 +3,7 @@
 #
 # What is missing is installed from the distribution's packages when the caller may (root, or sudo without a password);
 # otherwise the command that installs it is printed and the exit status is 3. No service is started by an installation,
-# nor at the next boot.
+# nor at the next boot. The device /dev/net/tun is opened to all users only with OPEN_TUN=1 or CI=true.
 set -euo pipefail
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 policy=/usr/sbin/policy-rc.d
@@ -66,7 +66,7 @@ services_of() {
 advice_for() {
     case $1 in
         cargo) echo "install Rust as https://rustup.rs says" ;;
-        tun) echo "testbeds without root need it open to all users: modprobe tun, and chmod 666 /dev/net/tun" ;;
+        tun) echo "testbeds without root need /dev/net/tun open to all users, as udev has it: modprobe tun; chmod 666 /dev/net/tun; or let this script do so: OPEN_TUN=1 make test" ;;
         chromium) echo "no package here has it: install Google Chrome from its maker's .deb, or set CHROMIUM to a Chromium" ;;
         *) echo "install the program $(programs_of "$1") with your system's package manager" ;;
     esac
@@ -75,9 +75,12 @@ advice_for() {
 # Whether every user may open the TUN device, as udev has it (mode 666) and testbeds without root need it.
 tun_is_open() { [ "$(stat -c %A /dev/net/tun 2>/dev/null | cut -c8-9)" = rw ]; }
 
+# Who else uses this machine is the caller's to know.
+may_open_tun() { [ "${OPEN_TUN:-}" = 1 ] || [ "${CI:-}" = true ]; }
+
 # A machine without udev leaves the device to root, or has none.
 open_tun() {
-    say "opening /dev/net/tun to all users, as udev does"
+    say "opening /dev/net/tun to all users (mode 666, was $(stat -c %a /dev/net/tun 2>/dev/null || echo missing)), as udev does; it stays so until the next boot"
     if [ ! -e /dev/net/tun ]; then as_root mkdir -p /dev/net && as_root mknod /dev/net/tun c 10 200 || return 1; fi
     as_root chmod 666 /dev/net/tun
 }
@@ -162,13 +165,22 @@ missing=()
 for need in "$@"; do
     programs_of "$need" >/dev/null
     if is_there "$need"; then continue; fi
-    if [ "$need" = tun ] && may_be_root && open_tun && tun_is_open; then continue; fi
+    if [ "$need" = tun ] && may_open_tun && may_be_root && open_tun && tun_is_open; then continue; fi
     missing+=("$need")
 done
 if [ ${#missing[@]} = 0 ]; then exit 0; fi
 
+# Whether any package may bring what is missing: a device, or Rust as its own installer has it, comes by none.
+have_packages() {
+    local need
+    for need in "$@"; do
+        case $need in tun | cargo) ;; *) return 0 ;; esac
+    done
+    return 1
+}
+
 # A list that cannot be fetched is no reason to stop: the packages may be known from before.
-if may_install && ! as_root apt-get update -q >&2; then say "apt-get update failed; going on with the lists there are"; fi
+if have_packages "${missing[@]}" && may_install && ! as_root apt-get update -q >&2; then say "apt-get update failed; going on with the lists there are"; fi
 
 packages=() services=() without=()
 for need in "${missing[@]}"; do

@@ -181,3 +181,32 @@ fn servers_are_found_where_ordinary_users_do_not_look() {
     let found: serde_json::Value = serde_json::from_slice(&users(doctor).stdout).unwrap();
     assert!(found.to_string().contains("sbin/nsd"), "{found}");
 }
+
+/// `scripts/need.sh tun` where the device is another, for root alone: status, what it says, and the mode afterwards.
+fn need_tun(variable: &str) -> (Option<i32>, String, String) {
+    let script = "mount -t tmpfs dev /dev/net && touch /dev/net/tun && chmod 600 /dev/net/tun && \
+        { \"$0\" tun; status=$?; stat -c %a /dev/net/tun; exit $status; }";
+    let need = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/need.sh");
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let mut unshare = Command::new("unshare");
+    unshare.arg("--mount").args((!is_root).then_some("--map-root-user")).args(["sh", "-c", script, need]);
+    unshare.env_remove("CI").env_remove("OPEN_TUN");
+    if let Some((name, value)) = variable.split_once('=') {
+        unshare.env(name, value);
+    }
+    let output = unshare.output().unwrap();
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).trim().to_owned();
+    (output.status.code(), text(&output.stderr), text(&output.stdout))
+}
+
+#[test]
+fn the_device_of_testbeds_is_opened_only_where_the_caller_says_so() {
+    let (status, said, mode) = need_tun("OPEN_TUN=no");
+    assert_eq!((status, mode.as_str()), (Some(3), "600"), "{said}");
+    assert!(said.contains("chmod 666 /dev/net/tun") && said.contains("OPEN_TUN=1 make test"), "{said}");
+    for told in ["OPEN_TUN=1", "CI=true"] {
+        let (status, said, mode) = need_tun(told);
+        assert_eq!((status, mode.as_str()), (Some(0), "666"), "{said}");
+        assert!(said.contains("opening /dev/net/tun to all users (mode 666, was 600)"), "{said}");
+    }
+}

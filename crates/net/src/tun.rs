@@ -19,7 +19,7 @@ const MORE_QUEUES: libc::c_int = ONE_QUEUE | libc::IFF_MULTI_QUEUE;
 pub enum TunError {
     /// The device file cannot be opened.
     #[error(
-        "cannot open {DEVICE}: {0}; load the driver (modprobe tun), or in a container give it the device (--device {DEVICE})"
+        "cannot open {DEVICE}: {0}; load the driver (modprobe tun) and let this user have it (chmod 666 {DEVICE}, as udev does), or in a container give it the device (--device {DEVICE})"
     )]
     Open(io::Error),
     /// The name does not fit an interface.
