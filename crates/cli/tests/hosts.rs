@@ -367,3 +367,38 @@ fn nothing_in_a_testbed_sees_the_resolvers_of_the_host() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn the_page_about_testbeds_works_as_it_stands() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/testbed.md")).unwrap();
+    let blocks = page.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let script: String = blocks.collect();
+    for is_plain in [false, true] {
+        let user = User::new("page", is_plain);
+        let mut shell = Command::new("sh");
+        shell.current_dir(&user.folder).env("XDG_RUNTIME_DIR", user.folder.join("run")).args(["-c", &script]);
+        // As an ordinary user has it.
+        shell.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", user.folder.display()));
+        if user.changes() {
+            shell.uid(NOBODY).gid(NOBODY);
+        }
+        let output = shell.output().unwrap();
+        let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        for wanted in [
+            "testbed default is up",
+            "192.0.2.80      www.example",
+            "\ndropped ",
+            "testbed default is down; 1 process in it was ended",
+        ] {
+            assert!(said.contains(wanted), "plain user {is_plain}: {wanted} is not in {said}{errors}");
+        }
+        // The wire of the second loses a hundredth.
+        for (run, least) in [("alone", 2), ("resolved", 0)] {
+            let text = fs::read(user.folder.join("runs").join(run).join("run.json")).unwrap();
+            let run: Value = serde_json::from_slice(&text).unwrap();
+            let queries = &run["summary"]["queries"];
+            assert!(queries["sent"] == 2 && queries["answered"].as_u64().unwrap() >= least, "{queries}");
+        }
+        assert_eq!(said.matches("leak:").count(), 0, "{said}");
+    }
+}

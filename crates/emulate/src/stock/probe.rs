@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::StockError;
 
@@ -50,6 +50,20 @@ pub fn rcode(server: SocketAddr, name: &[u8]) -> io::Result<Option<u8>> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Asks until the server answers; whether it does within this time.
+///
+/// # Errors
+/// When this host cannot send to that address at all.
+pub fn answers_within(server: SocketAddr, patience: Duration) -> io::Result<bool> {
+    let begun = Instant::now();
+    while !answers(server)? {
+        if begun.elapsed() > patience {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether it takes TCP connections now.
@@ -134,6 +148,12 @@ mod tests {
         assert!(!answers(replying(|question| question.to_vec())).unwrap());
         assert!(!answers(replying(|_| vec![0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0])).unwrap());
         assert!(!answers(replying(|_| Vec::new())).unwrap());
+    }
+
+    #[test]
+    fn a_server_that_does_not_come_is_not_waited_for_for_ever() {
+        let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(!answers_within(nobody, Duration::ZERO).unwrap());
     }
 
     #[test]

@@ -1,14 +1,21 @@
 //! `ldplayer testbed exec`: runs a command on a host of a testbed.
 
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
-use ldplayer_emulate::stock::find;
+use anyhow::{Context, anyhow};
+use ldplayer_emulate::stock::{find, probe};
 use ldplayer_emulate::testbed::{State, folder};
 use ldplayer_net::programs::search_path;
 
 use super::{Name, failure};
+use crate::commands::serve::parse_listen;
 use crate::failure::Failure;
+
+/// How long a server may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Options of `testbed exec`.
 #[derive(clap::Args)]
@@ -20,11 +27,15 @@ lets the program `faketime` give it another time of day, as validating resolvers
 signatures of recorded zones.
 
 Examples:
-  ldplayer testbed exec clients -- dig @10.53.0.2 example.com
+  ldplayer testbed exec resolver -- unbound -d -c unbound.conf &
+  ldplayer testbed exec --wait-for 10.53.0.2 clients -- dig example.com
   ldplayer testbed exec --fake-time '2016-10-08 12:00:00' resolver -- unbound -d -c unbound.conf")]
 pub struct Args {
     #[command(flatten)]
     name: Name,
+    /// Run the command when a server answers at these addresses, asked from this host over UDP
+    #[arg(long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen)]
+    wait_for: Vec<SocketAddr>,
     /// Time of day that the command sees, as faketime(1) takes it: it goes on from there
     #[arg(long, value_name = "TIME")]
     fake_time: Option<String>,
@@ -40,7 +51,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let folder = folder().map_err(failure)?;
     let state = State::load(&folder, &args.name.name).map_err(failure)?;
     let Some((program, arguments)) = args.command.split_first() else {
-        return Err(anyhow::anyhow!("testbed exec: no command given").into());
+        return Err(anyhow!("testbed exec: no command given").into());
     };
     let mut command = match &args.fake_time {
         None => Command::new(program),
@@ -51,6 +62,18 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
     };
     state.enter(&folder, &args.host).map_err(failure)?;
+    args.wait_for.iter().try_for_each(|&address| wait_for(address))?;
     let error = command.args(arguments).env("PATH", search_path()).exec();
-    Err(Failure::environment(anyhow::anyhow!("testbed exec: {program}: {error}; give the path of a program")))
+    Err(Failure::environment(anyhow!("testbed exec: {program}: {error}; give the path of a program")))
+}
+
+fn wait_for(address: SocketAddr) -> Result<(), Failure> {
+    let asked = probe::answers_within(address, PATIENCE).with_context(|| format!("testbed exec: --wait-for {address}"));
+    if asked.map_err(Failure::environment)? {
+        return Ok(());
+    }
+    let seconds = PATIENCE.as_secs();
+    Err(Failure::environment(anyhow!(
+        "testbed exec: nothing answers at {address} within {seconds} s; is a server started there, and does it listen on that address?"
+    )))
 }

@@ -44,7 +44,7 @@ with the configuration of `ldplayer zones views`.
 Example: 40 ms between clients and resolver, a hundredth of the packets lost
   ldplayer testbed up --rtt 40ms --loss 1%
   ldplayer testbed exec resolver -- unbound -d -c unbound.conf &
-  ldplayer testbed exec clients -- ldplayer replay capture.pcap --server 10.53.0.2
+  ldplayer testbed exec --wait-for 10.53.0.2 clients -- ldplayer replay capture.pcap --server 10.53.0.2
   ldplayer testbed down
 
 Example: the DNS hierarchy of a zone set, 20 ms away from the resolver
