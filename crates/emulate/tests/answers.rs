@@ -26,11 +26,12 @@ use questions::{Question, Questions};
 use rules::{Case, Rule};
 
 /// Zones of the crate that answers, by file name.
-const ZONES: [(&str, &str); 4] = [
+const ZONES: [(&str, &str); 5] = [
     ("plain", include_str!("../../zone/tests/zones/plain.zone")),
     ("nsec", include_str!("../../zone/tests/zones/nsec.zone")),
     ("nsec3", include_str!("../../zone/tests/zones/nsec3.zone")),
     ("nsec3-opt-out", include_str!("../../zone/tests/zones/nsec3-opt-out.zone")),
+    ("nsec3-gap", include_str!("../../zone/tests/zones/nsec3-gap.zone")),
 ];
 /// Queries of the root zone, and of each of the others.
 const QUERIES: [usize; 2] = [12_000, 3_000];
