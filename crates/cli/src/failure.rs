@@ -26,7 +26,7 @@ impl Failure {
         if is_broken_pipe(&self.error) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("ldplayer: {}", one_line(&self.error));
+        tell!("ldplayer: {}", one_line(&self.error));
         ExitCode::from(self.status)
     }
 }

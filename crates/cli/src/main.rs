@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod printing;
 mod commands;
 mod failure;
 

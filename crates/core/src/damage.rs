@@ -10,6 +10,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::printable::Printable;
+
 /// What a flaw means for whoever wants all of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
@@ -178,7 +180,7 @@ pub struct Place {
 /// As a sentence has it: `packet or line 11 at octet 824 of a.pcap`.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "packet or line {} at octet {} of {}", self.packet, self.offset, self.file)
+        write!(f, "packet or line {} at octet {} of {}", self.packet, self.offset, Printable(&self.file))
     }
 }
 

@@ -51,6 +51,7 @@ pub mod name;
 pub mod nearest;
 pub mod outcome;
 pub mod policy;
+pub mod printable;
 pub mod query;
 pub mod random;
 pub mod shard;

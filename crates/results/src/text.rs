@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use ldplayer_core::printable::Printable;
+
 use crate::model::{Check, RunReport, ServerVerdict, Spread, State, Tail};
 use crate::setup::Warning;
 
@@ -178,8 +180,8 @@ impl fmt::Display for Check {
 fn first_of(names: &[String]) -> String {
     match names {
         [] => String::new(),
-        [only] => file_name(only).to_owned(),
-        [first, rest @ ..] => format!("{} and {} more", file_name(first), rest.len()),
+        [only] => Printable(file_name(only)).to_string(),
+        [first, rest @ ..] => format!("{} and {} more", Printable(file_name(first)), rest.len()),
     }
 }
 

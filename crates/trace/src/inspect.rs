@@ -5,6 +5,7 @@ use std::fmt;
 
 use ldplayer_core::damage::Counts;
 use ldplayer_core::message::Edns;
+use ldplayer_core::printable::Printable;
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 use serde::Serialize;
@@ -287,7 +288,7 @@ fn table(f: &mut fmt::Formatter<'_>, label: &str, counts: &BTreeMap<String, u64>
 
 fn damage_line(f: &mut fmt::Formatter<'_>, damage: &Damage) -> fmt::Result {
     let Damage { reason, count, first, .. } = damage;
-    let place = format_args!("{}, packet or line {}, offset {}", first.file, first.packet, first.offset);
+    let place = format_args!("{}, packet or line {}, offset {}", Printable(&first.file), first.packet, first.offset);
     line(f, "damaged", format_args!("{reason} {count}, first in {place}"))
 }
 

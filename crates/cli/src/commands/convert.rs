@@ -118,7 +118,7 @@ pub(super) fn catch(gives_up: bool) -> anyhow::Result<Option<Signals>> {
 /// Ends the process, whatever the reader waits for; what was written goes with its temporary file.
 fn give_up(sink: Box<dyn Sink>) -> ! {
     drop(sink);
-    eprintln!("ldplayer: interrupted; nothing is kept");
+    tell!("ldplayer: interrupted; nothing is kept");
     std::process::exit(INTERRUPTED.into())
 }
 
@@ -135,15 +135,15 @@ fn read_all(source: &mut dyn Source, sender: &Sender<Batch>, empty: &Receiver<Ba
 
 /// Says on stderr what was written and everything that was not.
 pub(super) fn account(format: Format, tally: &Tally, written: &Written) {
-    eprintln!("{} transactions written as {format}", written.transactions);
+    tell!("{} transactions written as {format}", written.transactions);
     for (reason, count) in &written.left_out {
-        eprintln!("left out: {reason} {count}, which {format} cannot hold");
+        tell!("left out: {reason} {count}, which {format} cannot hold");
     }
     for (what, count) in &tally.lost {
-        eprintln!("not kept in the input: {what} {count} times, so that a default stands there");
+        tell!("not kept in the input: {what} {count} times, so that a default stands there");
     }
     for Damage { reason, count, first, .. } in &tally.damaged {
         let (file, packet, offset) = (&first.file, first.packet, first.offset);
-        eprintln!("damaged: {reason} {count}, first in {file}, packet or line {packet}, offset {offset}");
+        tell!("damaged: {reason} {count}, first in {file}, packet or line {packet}, offset {offset}");
     }
 }

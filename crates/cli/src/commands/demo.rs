@@ -122,10 +122,10 @@ fn against_root(args: &Args) -> Result<ExitCode, Failure> {
     // The browser must not be in the namespace: who opens it is started before.
     let opener = args.open.then(Opener::start).transpose()?;
     let testbed = Testbed::enter().map_err(Failure::environment)?;
-    testbed.shortfalls().iter().for_each(|shortfall| eprintln!("ldplayer: {shortfall}"));
+    testbed.shortfalls().iter().for_each(|shortfall| tell!("ldplayer: {shortfall}"));
     let server = args.server.start(&zone)?;
     spec.watch_pid = Some(server.id());
-    eprintln!(
+    tell!(
         "ldplayer: 60 s of L-root traffic of 2016-10-06 (ICANN, by way of DNS-STATS compactor, MPL-2.0), against {} \
          with the root zone 2016100801, at speed {}",
         args.server.name(),
@@ -140,7 +140,7 @@ fn against_root(args: &Args) -> Result<ExitCode, Failure> {
 /// Says where the report is, and shows it if asked to.
 fn tell_report(output: &Path, opener: Option<Opener>) -> Result<(), Failure> {
     let report = fs::canonicalize(output.join("report.html")).context("the run has no report.html")?;
-    println!("report: {}", file_url(&report));
+    say!("report: {}", file_url(&report));
     opener.map_or(Ok(()), |opener| opener.open(&report))
 }
 

@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let Fitted { model, names } = fit.finish(&args.traces.join(", "), &list_name);
     write(&list, &names)?;
     write(&args.output, &model)?;
-    eprintln!("{} queries fitted; names are in {}", fit.queries(), list.display());
+    tell!("{} queries fitted; names are in {}", fit.queries(), list.display());
     Ok(ExitCode::SUCCESS)
 }
 

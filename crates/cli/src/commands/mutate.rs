@@ -139,10 +139,10 @@ fn refuse_nothing(args: &Args, source: &Mutated) -> Result<(), Failure> {
 pub(super) fn warn(accounts: &[RuleAccount]) {
     for account in accounts {
         if account.matched == 0 {
-            eprintln!("warning: `{}` matched none of {} transactions; see its `where`", account.name, account.of);
+            tell!("warning: `{}` matched none of {} transactions; see its `where`", account.name, account.of);
         }
         for (reason, count) in &account.kept {
-            eprintln!("kept as it was by `{}`: {reason} {count}", account.name);
+            tell!("kept as it was by `{}`: {reason} {count}", account.name);
         }
     }
 }

@@ -7,6 +7,7 @@ mod progress;
 use std::path::Path;
 use std::process::ExitCode;
 
+use ldplayer_core::printable::Printable;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_results::State;
 use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, prepare};
@@ -50,7 +51,7 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
     progress.end();
     let RunReport { document, rules } = made.map_err(failure)?;
     match print {
-        Print::Report => println!("{}\nrun directory: {}", document.report, output.display()),
+        Print::Report => println!("{}\nrun directory: {}", document.report, Printable(output.display())),
         Print::Json => println!("{}", serde_json::to_string_pretty(&document)?),
         Print::Nothing => {}
     }
@@ -66,7 +67,7 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
 
 /// Says what names mean, and what is about to be sent to public addresses, before the first packet.
 fn announce(prepared: &Prepared) -> Result<(), Failure> {
-    prepared.resolved().for_each(|line| eprintln!("ldplayer: {line}"));
+    prepared.resolved().for_each(|line| tell!("ldplayer: {line}"));
     if prepared.public_targets().is_empty() {
         return Ok(());
     }
@@ -75,7 +76,7 @@ fn announce(prepared: &Prepared) -> Result<(), Failure> {
         None => "the queries of its input, as they come,".to_owned(),
     };
     for server in prepared.public_targets() {
-        eprintln!("ldplayer: about to send {load} to the public address {server}");
+        tell!("ldplayer: about to send {load} to the public address {server}");
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let server = Server::start(set, &args.options()).map_err(Failure::environment)?;
     let mut stdout = io::stdout().lock();
     let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
-    writeln!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
+    write_line!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
     watch(Some(&server), &args.directory, args.including.includes(), &signals, |set| {
         server.replace(set);
         Ok(())
@@ -106,9 +106,9 @@ impl Args {
 pub fn load(directory: &Path, includes: Includes) -> Result<ZoneSet, Failure> {
     let set = ZoneSet::load_with(directory, includes)?;
     let warnings = set.warnings();
-    warnings.iter().take(WARNINGS).for_each(|warning| eprintln!("ldplayer: {warning}"));
+    warnings.iter().take(WARNINGS).for_each(|warning| tell!("ldplayer: {warning}"));
     if let Some(more @ 1..) = warnings.len().checked_sub(WARNINGS) {
-        eprintln!("ldplayer: and {more} more like these; the coverage report has all of them");
+        tell!("ldplayer: and {more} more like these; the coverage report has all of them");
     }
     Ok(set)
 }
@@ -143,11 +143,11 @@ fn reload(
         Ok(set) => {
             let zones = set.zones().len();
             replace(set)?;
-            eprintln!("ldplayer: {}: read anew, {zones} zones", directory.display());
+            tell!("ldplayer: {}: read anew, {zones} zones", directory.display());
         }
         Err(failure) => {
             failure.report();
-            eprintln!("ldplayer: going on with the zones as they were");
+            tell!("ldplayer: going on with the zones as they were");
         }
     }
     Ok(())

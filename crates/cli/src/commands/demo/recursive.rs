@@ -68,19 +68,21 @@ fn plan(set: &ZoneSet) -> anyhow::Result<Plan> {
 }
 
 fn tell(made: &Made, speed: f64, resolver: ResolverKind) {
-    eprintln!(
+    tell!(
         "ldplayer: 10 s of client questions of 2016-06-29 (ICANN, by way of DNS-STATS compactor, MPL-2.0), at speed {speed}, to \
          {} with an empty cache and its own root hints",
         resolver.name()
     );
-    eprintln!(
+    tell!(
         "ldplayer: the Internet is the root zone 2016100801 and, made up, {} top-level and {} second-level zones with the \
          {} names asked for, {UPSTREAM_RTT} away",
-        made.top, made.second, made.names
+        made.top,
+        made.second,
+        made.names
     );
 }
 
 fn tell_upstream(coverage: &Coverage, report: &Report) {
     eprintln!("ldplayer: the emulated Internet was asked: {coverage}");
-    eprintln!("ldplayer: packets that tried to leave: {}", report.wire.dropped.leaked);
+    tell!("ldplayer: packets that tried to leave: {}", report.wire.dropped.leaked);
 }

@@ -20,18 +20,18 @@ pub fn print(accounts: &[RuleAccount], seed: u64, json: bool, to_stderr: bool) -
 fn print_one(out: &mut dyn Write, account: &RuleAccount) -> std::io::Result<()> {
     let RuleAccount { name, of, matched, changed, share, dropped, .. } = account;
     let percent = share * 100.0;
-    writeln!(out, "{name}: changes {changed} of {of} transactions ({percent:.2} %), {matched} match")?;
+    write_line!(out, "{name}: changes {changed} of {of} transactions ({percent:.2} %), {matched} match")?;
     if *dropped > 0 {
-        writeln!(out, "  dropped   {dropped}")?;
+        write_line!(out, "  dropped   {dropped}")?;
     }
     if let Some([all, drawn]) = account.draws {
-        writeln!(out, "  drawn     {drawn} of {all} {}", account.per)?;
+        write_line!(out, "  drawn     {drawn} of {all} {}", account.per)?;
     }
     for (reason, count) in &account.kept {
-        writeln!(out, "  kept      {reason} {count}")?;
+        write_line!(out, "  kept      {reason} {count}")?;
     }
     for example in &account.examples {
-        writeln!(out, "  row {:<6}{}", example.index, example.text)?;
+        write_line!(out, "  row {:<6}{}", example.index, example.text)?;
     }
     Ok(())
 }
@@ -43,20 +43,24 @@ pub fn print_difference(found: &Difference, a: &str, b: &str, json: bool) -> any
         writeln!(out, "{}", serde_json::to_string_pretty(found)?)?;
         return Ok(out.flush()?);
     }
-    writeln!(out, "{} transactions in {a}, {} in {b}", found.a, found.b)?;
+    write_line!(out, "{} transactions in {a}, {} in {b}", found.a, found.b)?;
     writeln!(
         out,
         "{} are the same, {} differ, {} only in {a}, {} only in {b}",
         found.same, found.differing, found.only_a, found.only_b
     )?;
     for (field, count) in &found.fields {
-        writeln!(out, "  {field:<10}{count} ({:.2} %)", *count as f64 * 100.0 / (found.same + found.differing) as f64)?;
+        write_line!(
+            out,
+            "  {field:<10}{count} ({:.2} %)",
+            *count as f64 * 100.0 / (found.same + found.differing) as f64
+        )?;
     }
     for example in &found.examples {
-        writeln!(out, "  row {:<6}{}", example.index, example.text)?;
+        write_line!(out, "  row {:<6}{}", example.index, example.text)?;
     }
     if found.same + found.differing == 0 && found.a > 0 && found.b > 0 {
-        writeln!(out, "no transaction of one has the time of one of the other: --by-row compares them row by row")?;
+        write_line!(out, "no transaction of one has the time of one of the other: --by-row compares them row by row")?;
     }
     Ok(out.flush()?)
 }

@@ -46,7 +46,7 @@ pub struct Guard {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let alone = Alone::enter().map_err(Failure::environment)?;
-    alone.shortfalls().iter().for_each(|shortfall| eprintln!("ldplayer: {shortfall}"));
+    alone.shortfalls().iter().for_each(|shortfall| tell!("ldplayer: {shortfall}"));
     let mut guard = start_guard(&alone).map_err(Failure::environment)?;
     let status = run_with_server(args);
     let ended = alone.end();

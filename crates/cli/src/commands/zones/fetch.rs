@@ -123,14 +123,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 fn interrupted() -> ExitCode {
-    eprintln!("ldplayer: interrupted; the same command goes on where this one was");
+    tell!("ldplayer: interrupted; the same command goes on where this one was");
     ExitCode::from(INTERRUPTED)
 }
 
 fn without_record() -> ExitCode {
-    eprintln!(
-        "ldplayer: all questions were asked; build the zones of a capture at the resolver: `ldplayer zones build`"
-    );
+    tell!("ldplayer: all questions were asked; build the zones of a capture at the resolver: `ldplayer zones build`");
     ExitCode::SUCCESS
 }
 
@@ -189,7 +187,7 @@ fn read(source: &mut dyn Source) -> Result<Questions, TraceError> {
 
 fn tell(questions: &Questions, asked: &Asked) {
     let codes: Vec<String> = asked.codes.iter().map(|(code, count)| format!("rcode {code}: {count}")).collect();
-    eprintln!(
+    tell!(
         "ldplayer: {} different questions, {} settled before, {} asked now; {}; without answer: {}",
         questions.all.len(),
         asked.before,
@@ -198,7 +196,7 @@ fn tell(questions: &Questions, asked: &Asked) {
         asked.silent
     );
     for (reason, count) in &questions.skipped {
-        eprintln!("ldplayer: not asked: {reason} {count}");
+        tell!("ldplayer: not asked: {reason} {count}");
     }
 }
 

@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         sources.iter().zip(&keys).try_for_each(|(source, keys)| keys::write(directory, &source.apex, keys))?;
     }
     for (source, _) in sources.iter().zip(&outcomes).filter(|(_, outcome)| outcome.had_digest) {
-        eprintln!(
+        tell!(
             "ldplayer: {}: its ZONEMD record is left out: it was of the zone as it was before",
             source.file.display()
         );
@@ -299,13 +299,13 @@ fn tell(
     for ((source, keys), outcome) in all.filter(|((_, keys), _)| !keys.is_empty()) {
         let shown: Vec<String> = keys.iter().map(|key| format!("{} {}", key.role(), key.tag())).collect();
         let (zone, Outcome { records, signatures, .. }) = (Presentation(&source.apex), outcome);
-        writeln!(out, "{zone} {} {}: {records} records, {signatures} signatures", args.algorithm, shown.join(" "))?;
+        write_line!(out, "{zone} {} {}: {records} records, {signatures} signatures", args.algorithm, shown.join(" "))?;
     }
     let signed = keys.iter().filter(|keys| !keys.is_empty()).count();
     let (output, anchor) = (args.output.display(), args.output.join(anchors::RECORDS));
     let (total, anchor) = (sources.len(), anchor.display());
     let trusted = if anchored.is_empty() { "none".to_owned() } else { anchored.join(" ") };
-    writeln!(
+    write_line!(
         out,
         "{output}: {signed} of {total} zones signed in {elapsed_s:.1} s; trust anchors in {anchor}: {trusted}"
     )?;

@@ -54,6 +54,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         .with_context(|| format!("{}: cannot be written; choose another directory with -o", file.display()))?;
     let views = set.index().views().iter().filter(|(_, zones)| !zones.is_empty()).count();
     let zones = set.zones().len();
-    writeln!(std::io::stdout().lock(), "{}: {views} views of {zones} zones", file.display())?;
+    write_line!(std::io::stdout().lock(), "{}: {views} views of {zones} zones", file.display())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -229,16 +229,16 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     }
     let side = if summary.resolver_side { "upstream of a resolver" } else { "at an authoritative server" };
     let (zones, records) = (summary.zones.len(), summary.records);
-    writeln!(out, "responses  {} of {} servers, captured {side}", summary.responses, summary.servers)?;
-    writeln!(out, "zones      {zones} with {records} records, in {}", args.output.display())?;
+    write_line!(out, "responses  {} of {} servers, captured {side}", summary.responses, summary.servers)?;
+    write_line!(out, "zones      {zones} with {records} records, in {}", args.output.display())?;
     let ignored: Vec<String> = summary.ignored.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-    writeln!(out, "ignored    {}", if ignored.is_empty() { "none".to_owned() } else { ignored.join(", ") })?;
-    writeln!(out, "conflicts  {} (the {} taken)", summary.conflicts.len(), args.conflict)?;
+    write_line!(out, "ignored    {}", if ignored.is_empty() { "none".to_owned() } else { ignored.join(", ") })?;
+    write_line!(out, "conflicts  {} (the {} taken)", summary.conflicts.len(), args.conflict)?;
     let made = MadeKind::ALL.into_iter().filter_map(|kind| Some((kind.word(), summary.made.get(kind.word())?.len())));
     let made: Vec<String> = made.map(|(kind, count)| format!("{kind} {count}")).collect();
-    writeln!(out, "made up    {}", if made.is_empty() { "nothing".to_owned() } else { made.join(", ") })?;
+    write_line!(out, "made up    {}", if made.is_empty() { "nothing".to_owned() } else { made.join(", ") })?;
     if !summary.unverified.is_empty() {
-        writeln!(
+        write_line!(
             out,
             "unverified {} zones, at the word of servers that no believed delegation leads to",
             summary.unverified.len()
@@ -247,31 +247,31 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     if !summary.lame.is_empty() {
         let servers: usize = summary.lame.iter().map(|entry| entry.addresses.len()).sum();
         let zones = summary.lame.len();
-        writeln!(out, "lame       {servers} servers of {zones} zones stay so, by {}", lame::FILE)?;
+        write_line!(out, "lame       {servers} servers of {zones} zones stay so, by {}", lame::FILE)?;
     }
     if args.verbose {
         print_all(summary, &mut out)?;
     }
-    writeln!(out, "details    {}", args.output.join(REPORT).display())?;
+    write_line!(out, "details    {}", args.output.join(REPORT).display())?;
     Ok(out.flush()?)
 }
 
 /// Lists what the lines above count.
 fn print_all(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
     for (kind, entry) in summary.made.iter().flat_map(|(kind, all)| all.iter().map(move |entry| (kind, entry))) {
-        writeln!(out, "  made {kind} in {}: {}", entry.zone, entry.record)?;
+        write_line!(out, "  made {kind} in {}: {}", entry.zone, entry.record)?;
     }
     for ConflictEntry { zone, name, what, versions } in &summary.conflicts {
         let taken = versions.iter().filter(|version| version.taken).flat_map(|version| &version.records);
         let taken: Vec<&str> = taken.map(String::as_str).collect();
         let (versions, taken) = (versions.len(), taken.join("; "));
-        writeln!(out, "  conflict in {zone}: {what} at {name}, {versions} versions, taken: {taken}")?;
+        write_line!(out, "  conflict in {zone}: {what} at {name}, {versions} versions, taken: {taken}")?;
     }
     for lame::Entry { zone, addresses } in &summary.lame {
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        writeln!(out, "  lame for {zone}: {}", addresses.join(", "))?;
+        write_line!(out, "  lame for {zone}: {}", addresses.join(", "))?;
     }
-    summary.unverified.iter().try_for_each(|zone| writeln!(out, "  unverified {zone}"))
+    summary.unverified.iter().try_for_each(|zone| write_line!(out, "  unverified {zone}"))
 }
 
 #[cfg(test)]

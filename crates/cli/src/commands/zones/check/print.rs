@@ -20,8 +20,10 @@ pub fn print(report: &Report, json: bool, verbose: bool) -> anyhow::Result<()> {
     }
     let sums = sum::sum(&report.findings);
     match verbose {
-        true => report.findings.iter().try_for_each(|finding| writeln!(out, "{}", line(finding)))?,
-        false => sums.iter().flat_map(|sum| lines(sum, report.files)).try_for_each(|line| writeln!(out, "{line}"))?,
+        true => report.findings.iter().try_for_each(|finding| write_line!(out, "{}", line(finding)))?,
+        false => {
+            sums.iter().flat_map(|sum| lines(sum, report.files)).try_for_each(|line| write_line!(out, "{line}"))?
+        }
     }
     let loaded: Vec<String> = report.loaded.iter().map(|(program, zones)| format!("{program} {zones}")).collect();
     writeln!(out, "zones: {}; loaded by {}", report.files, loaded.join(", "))?;

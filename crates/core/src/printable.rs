@@ -1,0 +1,55 @@
+//! Text as a terminal may have it.
+
+use std::fmt::{self, Write};
+
+/// Shows a value on one line, its control characters escaped (`\n`, `\u{1b}`): names of files, and what is quoted of them, are
+/// somebody else's, and a terminal would obey them. Everything that is printed for people goes through this at its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Printable<T>(pub T);
+
+impl<T: fmt::Display> fmt::Display for Printable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escape(f), "{}", self.0)
+    }
+}
+
+struct Escape<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl Write for Escape<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut start = 0;
+        for (place, one) in text.char_indices().filter(|&(_, one)| is_control(one)) {
+            self.0.write_str(&text[start..place])?;
+            write!(self.0, "{}", one.escape_default())?;
+            start = place + one.len_utf8();
+        }
+        self.0.write_str(&text[start..])
+    }
+}
+
+/// Control characters, those that end lines, and those that change the direction of text (UAX #9, 3.1).
+fn is_control(one: char) -> bool {
+    one.is_control() || matches!(one, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_and_nothing_else() {
+        for (text, wanted) in [
+            ("zönes/a b\\.zone", "zönes/a b\\.zone"),
+            ("a\nb\r\tc", "a\\nb\\r\\tc"),
+            ("\u{1b}[31mred\u{7}", "\\u{1b}[31mred\\u{7}"),
+            ("\u{9b}2J\u{7f}", "\\u{9b}2J\\u{7f}"),
+            ("a\u{202e}b\u{2028}", "a\\u{202e}b\\u{2028}"),
+            ("", ""),
+        ] {
+            assert_eq!(Printable(text).to_string(), wanted);
+        }
+        assert_eq!(Printable(Path::new("x\u{1b}.zone").display()).to_string(), "x\\u{1b}.zone");
+    }
+}
