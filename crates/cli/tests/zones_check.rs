@@ -248,6 +248,31 @@ fn a_checker_that_is_missing_is_the_environments() {
 }
 
 #[test]
+fn a_file_out_of_the_set_is_included_where_an_option_says_so() {
+    let (directory, outside) = (hierarchy(), set(&[("more", "more A 192.0.2.9\n"), ("secret", "topsecret:x:0\n")]));
+    for (file, is_zone) in [("more", true), ("secret", false)] {
+        let line = format!("$INCLUDE {}\n", outside.path().join(file).display());
+        fs::write(directory.path().join("sub.example.zone"), SUB.to_owned() + &line).unwrap();
+        let (status, said) = check(directory.path(), &[]);
+        assert!(status == 1 && said.contains("is out of the folder of the zone file"), "{said}");
+        let (status, said) = check(directory.path(), &["--include-anywhere"]);
+        assert!((status == 0) == is_zone && !said.contains("topsecret"), "{said}");
+    }
+}
+
+#[test]
+fn a_ds_record_of_no_delegation_is_told() {
+    let directory = hierarchy();
+    let ds = format!("lone DS 1 8 2 {}\n", "00".repeat(32));
+    fs::write(directory.path().join("sub.example.zone"), SUB.to_owned() + &ds).unwrap();
+    let (_, said) = check(directory.path(), &["--without", "nsd,bind"]);
+    assert!(
+        said.contains("sub.example.zone:5: warning: `lone.sub.example.` has a DS record and is no delegation"),
+        "{said}"
+    );
+}
+
+#[test]
 fn bad_input_is_told_on_one_line() {
     let directory = hierarchy();
     for (options, status, message) in [

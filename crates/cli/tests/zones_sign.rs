@@ -214,6 +214,32 @@ fn a_seed_or_kept_keys_give_the_same_set_again() {
 }
 
 #[test]
+fn many_iterations_are_told_when_a_zone_is_signed_and_when_it_is_loaded() {
+    let scratch = scratch();
+    let (zones, signed) = (scratch.path().join("zones"), scratch.path().join("signed"));
+    for (iterations, is_told) in [("100", false), ("101", true)] {
+        let mut sign = ldplayer();
+        sign.args([
+            "zones",
+            "sign",
+            "--zone",
+            "example",
+            "--zone",
+            "sub.example",
+            "--nsec3",
+            "--iterations",
+            iterations,
+        ]);
+        let signing = sign.arg(&zones).arg("-o").arg(&signed).output().unwrap();
+        let loading = ldplayer().args(["zones", "check", "--without", "nsd,bind"]).arg(&signed).output().unwrap();
+        let wanted =
+            format!("NSEC3 with {iterations} iterations: each denial takes {iterations} hashes more than it needs, ");
+        assert_eq!(String::from_utf8(signing.stderr).unwrap().contains(&wanted), is_told);
+        assert_eq!(String::from_utf8(loading.stdout).unwrap().contains(&wanted), is_told);
+    }
+}
+
+#[test]
 fn trust_anchors_are_read_by_bind() {
     let scratch = scratch();
     sign(scratch.path(), "zones", "signed", &["--zone", "example", "--zone", "sub.example"]);

@@ -403,6 +403,14 @@ mod tests {
         }
 
         #[test]
+        fn any_generate_line_ends_in_records_or_an_error(
+            range in "[0-9]{1,2}-[0-9]{1,3}(/[0-9])?", template in "[a-zA $1{},.\\\\\"xoXnN-]{0,30}",
+        ) {
+            let _ = load(&format!("$TTL 1\n$GENERATE {range} {template}\n"));
+            let _ = load(&format!("$TTL 1\n$GENERATE {range} x$ TXT {template}\n"));
+        }
+
+        #[test]
         fn any_fields_of_any_type_end_in_data_or_an_error(rtype in 0_u16..300, fields in "([0-9a-zA-Z:./=,\"\\\\#-]{0,12} ){0,8}") {
             let _ = load(&format!("x 1 TYPE{rtype} {fields}\n"));
         }

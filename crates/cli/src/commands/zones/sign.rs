@@ -17,7 +17,7 @@ use ldplayer_emulate::serve::set;
 use ldplayer_emulate::sources::{self, Source, on_all_cores, threads};
 use ldplayer_net::clock;
 use ldplayer_zone::sign::{self, Algorithm, Denial, Key, KeySpec, Links, Member, Policy, Seed, Validity};
-use ldplayer_zone::{Records, write};
+use ldplayer_zone::{Oddity, Records, finding, write};
 use serde_json::{Value, json};
 
 use super::when::When;
@@ -117,6 +117,9 @@ struct Outcome {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
+    if args.iterations > finding::MAX_ITERATIONS {
+        eprintln!("ldplayer: {}", Oddity::Iterations(args.iterations));
+    }
     let sources = sources::read(&args.directory, args.including.includes())?;
     let is_chosen = chosen(args, &sources)?;
     ensure_separate(args, &sources)?;
