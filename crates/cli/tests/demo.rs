@@ -1,8 +1,9 @@
-//! `ldplayer demo` as a user runs it: the bundled captures against our server and a real NSD in a namespace, and a real unbound.
+//! `ldplayer demo` as a user runs it: the bundled captures against our server and a real NSD in a namespace, and real resolvers.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
+use ldplayer_emulate::stock::ResolverKind;
 use serde_json::Value;
 
 /// Queries of the bundled capture, and the clients that sent them.
@@ -54,17 +55,20 @@ fn it_replays_the_root_server_traffic_and_names_the_report() {
 #[test]
 fn a_stock_resolver_resolves_real_questions_in_the_emulated_internet() {
     let scratch = tempfile::tempdir().unwrap();
-    let output = demo(scratch.path(), &["--recursive", "--speed", "10"]);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{errors}");
-    assert!(
-        errors.contains("packets that tried to leave: 0") && errors.contains("0 questions have no zone here"),
-        "{errors}"
-    );
-    let summary = summary(&scratch.path().join("runs/demo-recursive"));
-    assert_eq!(count(&summary, "queries", "trace"), 999);
-    assert_eq!(count(&summary, "queries", "answered"), count(&summary, "queries", "sent"));
-    assert!(count(&summary, "rcodes", "NOERROR") > 900 && summary["rcodes"]["SERVFAIL"].is_null(), "{summary}");
+    for resolver in ResolverKind::ALL.into_iter() {
+        let output = demo(scratch.path(), &["--recursive", "--speed", "10", "--resolver", resolver.name()]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{errors}");
+        assert!(
+            errors.contains("packets that tried to leave: 0") && errors.contains("0 questions have no zone here"),
+            "{resolver:?}: {errors}"
+        );
+        let summary = summary(&scratch.path().join("runs/demo-recursive"));
+        assert_eq!(count(&summary, "queries", "trace"), 999);
+        assert_eq!(count(&summary, "queries", "answered"), count(&summary, "queries", "sent"), "{resolver:?}");
+        let is_well = count(&summary, "rcodes", "NOERROR") > 900 && summary["rcodes"]["SERVFAIL"].is_null();
+        assert!(is_well, "{resolver:?}: {summary}");
+    }
 }
 
 #[test]

@@ -271,7 +271,9 @@ impl Wire {
         reply: Reply,
     ) -> Result<bool, Reason> {
         let Some(proxies) = &mut self.proxies else { return Ok(false) };
-        if self.routes.is_response(from, headers, reply) {
+        // A query to an address that is no name server's is a leak: the server that answers for all would hide it.
+        let is_elsewhere = proxies.is_asked_from(from) && !self.routes.owns(proxies.server(), headers.destination);
+        if is_elsewhere || self.routes.is_response(from, headers, reply) {
             return Ok(false);
         }
         match proxies.rewrite(now, from, packet, headers) {

@@ -189,6 +189,9 @@ fn two_resolvers_reach_one_server_through_the_proxies() {
     let mut plan = Plan::default();
     plan.hosts[1].addresses.extend(["10.53.0.22", "fd53::22"].map(|address| address.parse::<IpAddr>().unwrap()));
     let peers = vec!["10.53.0.3".parse().unwrap(), "fd53::3".parse().unwrap()];
+    // Root servers are the Internet's.
+    let roots = ["198.41.0.4", "192.33.4.12", "2001:503:ba3e::2:30"];
+    plan.hosts[2].owns.extend(roots.map(|root| root.parse::<ldplayer_core::Cidr>().unwrap()));
     plan.proxies = Some(ProxySettings { resolver: RESOLVER, server: INTERNET, peers, port: 53 });
     let testbed = Testbed::up(&plan).unwrap();
     for (server, root, resolvers) in [

@@ -105,6 +105,16 @@ impl Proxies {
         }
     }
 
+    /// Whether this is the host of the resolvers.
+    pub fn is_asked_from(&self, host: HostId) -> bool {
+        host == self.settings.resolver
+    }
+
+    /// The host of the server.
+    pub const fn server(&self) -> HostId {
+        self.settings.server
+    }
+
     /// Rewrites a packet that comes from a host, if it is one for the proxies.
     pub fn rewrite(&mut self, now: i64, from: HostId, packet: &mut [u8], headers: &Headers) -> Proxied {
         let ends = if from == self.settings.resolver && self.recursive {

@@ -101,6 +101,11 @@ impl Routes {
         self.unlearned
     }
 
+    /// Whether an address is in a block of this host.
+    pub fn owns(&self, host: HostId, address: IpAddr) -> bool {
+        self.owners.0.of(address).any(|hosts| hosts & host.bit() != 0)
+    }
+
     /// Whether a packet that `from` sends is a response to a client that has asked there.
     pub fn is_response(&self, from: HostId, headers: &Headers, reply: Reply) -> bool {
         let client = self.clients.get(&headers.destination).filter(|client| client.hosts & !from.bit() != 0);

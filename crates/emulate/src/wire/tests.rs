@@ -220,6 +220,21 @@ fn two_resolvers_ask_a_root_server_through_the_proxies_at_its_distance() {
     balance(&wire);
 }
 
+#[test]
+fn the_proxies_hide_no_leak() {
+    let proxies =
+        ProxySettings { resolver: RESOLVER, server: INTERNET, peers: vec!["10.53.0.3".parse().unwrap()], port: 53 };
+    let mut wire = Wire::new(&Settings { proxies: Some(proxies), ..settings(rtt("0")) });
+    send(&mut wire, 0, CLIENTS, &Made::udp("9.9.9.9:53", "10.53.0.2:53", b"x").packet());
+    for outside in ["8.8.8.8:53", "9.9.9.9:53"] {
+        let query = Made::udp("10.53.0.2:4000", outside, &[0; 12]).packet();
+        assert_eq!(send(&mut wire, 0, RESOLVER, &query), Fate::Drop(Reason::Leaked), "{outside}");
+    }
+    let query = Made::udp("10.53.0.2:4000", "198.41.0.4:53", &[0; 12]).packet();
+    assert_eq!(send(&mut wire, 0, RESOLVER, &query), Fate::Deliver(INTERNET));
+    assert_eq!((wire.counts().dropped.leaked, wire.counts().rewritten), (2, 1));
+}
+
 proptest! {
     #[test]
     fn any_octets_are_carried_or_dropped(
