@@ -55,7 +55,7 @@ fn it_replays_the_root_server_traffic_and_names_the_report() {
 #[test]
 fn a_stock_resolver_resolves_real_questions_in_the_emulated_internet() {
     let scratch = tempfile::tempdir().unwrap();
-    for resolver in ResolverKind::ALL.into_iter() {
+    for resolver in ResolverKind::ALL.into_iter().filter(|kind| kind.is_installed()) {
         let output = demo(scratch.path(), &["--recursive", "--speed", "10", "--resolver", resolver.name()]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{errors}");

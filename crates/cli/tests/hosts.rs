@@ -320,6 +320,21 @@ impl Host {
 const LOOK: &str = "getent hosts only-on-the-host; cat /etc/resolv.conf; ls /run/systemd/resolve /run/nscd /run/dbus; \
     for socket in /run/a-*; do test -S $socket && echo socket; done; true";
 
+/// What a server that a replay starts finds in the host's file of names.
+fn server_sees(user: &User) -> String {
+    let (queries, seen) = (user.folder.join("queries"), user.folder.join("seen"));
+    fs::write(&queries, "example. A\n").unwrap();
+    let server = format!("sh -c 'cat /etc/hosts >{0}.new && mv {0}.new {0}'", seen.display());
+    let mut replay = Command::new(user.folder.join("ldplayer"));
+    let arguments = ["--server", "127.0.0.1:5300", "--start-server", &server, "-o", "run"];
+    replay.current_dir(&user.folder).arg("replay").arg(&queries).args(arguments);
+    if user.changes() {
+        replay.uid(NOBODY).gid(NOBODY);
+    }
+    assert_eq!(replay.output().unwrap().status.code(), Some(3), "it is no server");
+    fs::read_to_string(seen).unwrap()
+}
+
 #[test]
 #[ignore = "runs in a mount namespace, started by the test below"]
 fn on_a_host_with_resolvers() {
@@ -351,6 +366,7 @@ fn on_a_host_with_resolvers() {
         }
         let alone = user.say(&["run", "--", "sh", "-c", LOOK]);
         assert!(alone.starts_with("nameserver 127.0.0.1\n/run/dbus:"), "{alone}");
+        assert_eq!(server_sees(&user), "127.0.0.1 localhost\n::1 localhost\n");
         assert_eq!(host.seen(), 0, "plain user {is_plain}");
     }
     // For everybody else the host is as it was.

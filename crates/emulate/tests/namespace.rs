@@ -1,6 +1,7 @@
 //! Stock servers in a namespace, where the root servers have their own addresses and nothing can leave. Without the
 //! test harness: it runs tests in threads, and only a process with one thread may make a user namespace.
 
+#[allow(dead_code, reason = "this test needs a part of it")]
 mod common;
 
 use std::net::{IpAddr, SocketAddr};

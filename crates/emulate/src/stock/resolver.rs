@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{KnotResolver, Recursor, Stock, Unbound};
+use super::{KnotResolver, Recursor, Stock, Unbound, find};
 
 /// What a resolver is told.
 #[derive(Clone, Debug)]
@@ -54,6 +54,12 @@ impl ResolverKind {
             Self::KnotResolver => "knot-resolver",
             Self::Recursor => "pdns-recursor",
         }
+    }
+
+    /// Whether its program is on this machine.
+    pub fn is_installed(self) -> bool {
+        let program = self.told(Resolving::default()).program();
+        find(program.name, program.package).is_ok()
     }
 
     /// The resolver, told this.

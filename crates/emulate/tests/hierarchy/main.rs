@@ -1,6 +1,9 @@
 //! The proof that one server answers like many: a stock resolver finds the same, and asks the same, at `serve`, at a server
 //! process for each zone's addresses, and at BIND with views behind the paper's proxies.
 
+#[path = "../common/mod.rs"]
+#[allow(dead_code, reason = "this test needs a part of it")]
+mod common;
 mod compare;
 mod zones;
 
@@ -240,7 +243,7 @@ fn other_resolvers_find_what_unbound_finds() {
     for validates in [true, false] {
         let at = |internet, resolver| Run { resolver, validates, ..Run::of_unbound(&zones, &questions) }.with(internet);
         let unbound = at(Internet::Serve, ResolverKind::Unbound);
-        for resolver in [ResolverKind::KnotResolver, ResolverKind::Recursor] {
+        for resolver in common::resolvers().into_iter().filter(|&kind| kind != ResolverKind::Unbound) {
             let serve = at(Internet::Serve, resolver);
             assert_same_answers(&at(Internet::Many, resolver), &serve, "");
             let is_excused = validates && resolver == ResolverKind::KnotResolver;
