@@ -6,12 +6,16 @@ use std::path::Path;
 use ldplayer_emulate::check::{Finding, Severity};
 
 /// What kinds of findings are called, by words that all of a kind have. Others go by the words that they have in common.
-const TITLES: [(&str, &str); 5] = [
+const TITLES: [(&str, &str); 9] = [
     ("no signature that is valid now", "signatures expired or not yet valid"),
     ("signatures are outside of their time", "signatures expired or not yet valid"),
     ("leads nowhere: none of its name servers", "delegations that lead nowhere"),
     ("does not delegate it", "zones that the zone above does not delegate"),
     ("has an address in the set: nobody can ask it", "zones without a name server in the set"),
+    ("` is not signed", "record sets without a signature"),
+    ("has a signature, and the zone has no keys", "signatures in zones without keys"),
+    ("has neither NSEC nor NSEC3 records", "signed zones without NSEC and NSEC3 records"),
+    ("since a zone above it is broken", "zones below a broken one"),
 ];
 /// What stands for names, types and numbers, which differ within a kind.
 const ANY: &str = "…";
