@@ -1,4 +1,4 @@
-//! Zone files with what few have, as BIND's `named-checkzone` reads them: rare types, and `$GENERATE`.
+//! Zone files with what few have, as BIND's `named-checkzone` reads them: rare types, `$GENERATE`, and two SOA records.
 
 use std::path::Path;
 use std::process::Command;
@@ -69,6 +69,23 @@ fn wks_nsap_gpos_and_amtrelay_are_read_as_bind_reads_them() {
         ("AMTRELAY 10 1 1 2001:db8::1", "z:6: expected a relay of the type given, found `2001:db8::1`"),
     ] {
         assert_eq!(read(&format!("{HEAD}x {record}\n")).unwrap_err(), message);
+    }
+}
+
+#[test]
+fn two_soa_records_at_an_apex_are_refused_as_by_bind_and_nsd() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("z");
+    for (second, is_zone) in [("@ SOA ns h 2 2 3 4 5\n", false), ("@ SOA ns h 1 2 3 4 5\n", true)] {
+        let text = format!("{HEAD}{second}");
+        std::fs::write(&file, &text).unwrap();
+        let by_nsd = Command::new("nsd-checkzone").arg("example").arg(&file).output().expect("nsd");
+        let ours = ldplayer_zone::Zone::from_records(&read(&text).unwrap());
+        assert_eq!(
+            (ours.is_ok(), by_bind(&text).is_ok(), by_nsd.status.success()),
+            (is_zone, is_zone, is_zone),
+            "{second}"
+        );
     }
 }
 
