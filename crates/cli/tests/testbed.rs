@@ -210,3 +210,25 @@ fn the_device_of_testbeds_is_opened_only_where_the_caller_says_so() {
         assert!(said.contains("opening /dev/net/tun to all users (mode 666, was 600)"), "{said}");
     }
 }
+
+#[test]
+fn where_mounts_are_refused_a_command_ends_and_a_server_is_warned_of() {
+    let copies = Copies::new("mounts");
+    fs::create_dir(copies.0.join("zones")).unwrap();
+    fs::write(copies.0.join("zones/example.zone"), "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n").unwrap();
+    fs::write(copies.0.join("queries"), "example A\n").unwrap();
+    let refused = |script: &str| {
+        let mut unshare = Command::new("unshare");
+        let script = format!("echo 0 >/proc/sys/user/max_mnt_namespaces && exec ./ldplayer {script}");
+        unshare.current_dir(&copies.0).args(["--user", "--map-root-user", "sh", "-c", &script]).output().unwrap()
+    };
+    let output = refused("testbed run -- true");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && said.contains("cannot hide how this host resolves names"), "{said}");
+    let server = "./ldplayer serve zones --all-zones-everywhere --listen 127.0.0.1:5300 >&2";
+    let output = refused(&format!("replay queries --server 127.0.0.1:5300 --start-server '{server}' -o run"));
+    let text = fs::read(copies.0.join("run/run.json")).unwrap_or_else(|_| panic!("{output:?}"));
+    let run: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(run["summary"]["queries"]["answered"], 1);
+    assert!(run.to_string().contains("the server may be told addresses by this host"), "{run}");
+}

@@ -155,6 +155,15 @@ impl OwnNames {
         unmount(&*self.stage, UnmountFlags::DETACH).map_err(failed("taking away a folder in memory"))
     }
 
+    /// Whether [`enter`](Self::enter) works here, tried on a thread that ends.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter).
+    pub fn try_enter(&self) -> Result<(), NamesError> {
+        let panicked = || NamesError { what: "a thread to try it", source: io::ErrorKind::Other.into() };
+        std::thread::scope(|scope| scope.spawn(|| self.enter()).join().unwrap_or_else(|_| Err(panicked())))
+    }
+
     /// Makes `command` start with these names, in the namespaces that it is given before.
     pub fn start_with(self: &Arc<Self>, command: &mut Command) {
         let own = Arc::clone(self);
@@ -271,6 +280,17 @@ mod tests {
         let folders = [PathBuf::from("/run/nscd")].into();
         let found = sockets(list, &folders, Some(Path::new("/run/ldplayer")));
         assert_eq!(found.into_iter().collect::<Vec<_>>(), ["/run/resolver/socket", "/var/run/with a space"]);
+    }
+
+    #[test]
+    fn trying_changes_nothing_for_the_caller() {
+        let hosts = || fs::read_to_string("/etc/hosts").unwrap_or_default();
+        let before = hosts();
+        let names = Names { hosts: vec![([192, 0, 2, 1].into(), "only-inside".into())], ..Names::of_loopback() };
+        // Who may not mount is told so, and nothing else.
+        let tried = names.prepare().try_enter();
+        assert!(tried.is_ok() || tried.unwrap_err().to_string().contains("the right to mount"));
+        assert_eq!(hosts(), before);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use ldplayer_emulate::stock::{Output, Process};
-use ldplayer_net::names::Names;
+use ldplayer_net::names::{Names, NamesError};
 use ldplayer_net::netns::{self, Shortfall, Testbed};
 
 use crate::error::RunError;
@@ -14,7 +14,7 @@ use crate::spec::RunSpec;
 /// A running server; dropping it ends it.
 pub struct Server {
     process: Process,
-    testbed: Testbed,
+    shortfalls: Vec<Shortfall>,
 }
 
 /// Makes the namespace and starts the server, where the user asked for it.
@@ -24,9 +24,19 @@ pub fn start(spec: &RunSpec) -> Result<Option<Server>, RunError> {
     let testbed = Testbed::enter().map_err(RunError::environment)?;
     let name = format!("--start-server `{command}`");
     let mut shell = shell(command);
-    names.start_with(&mut shell);
+    let mut shortfalls = testbed.shortfalls().to_vec();
+    match names.try_enter() {
+        Ok(()) => names.start_with(&mut shell),
+        Err(error) => shortfalls.push(names_are_seen(&error)),
+    }
     let process = Process::start(name, &mut shell, Output::Stderr).map_err(RunError::environment)?;
-    Ok(Some(Server { process, testbed }))
+    Ok(Some(Server { process, shortfalls }))
+}
+
+/// Where mounts are refused, as in many containers, a server is still of use.
+fn names_are_seen(error: &NamesError) -> Shortfall {
+    let effect = "the server may be told addresses by this host";
+    Shortfall { name: "/etc/resolv.conf", value: "one of its own", why: error.source.to_string(), effect }
 }
 
 fn shell(command: &str) -> Command {
@@ -44,7 +54,7 @@ impl Server {
 
     /// What its namespace lacks.
     pub fn shortfalls(&self) -> &[Shortfall] {
-        self.testbed.shortfalls()
+        &self.shortfalls
     }
 
     /// The id of its main process.

@@ -3,6 +3,7 @@
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
+use ldplayer_net::names::Names;
 use ldplayer_net::netns::{Testbed, has_any_ip, has_ipv6};
 use ldplayer_net::{limits, machine, rights};
 
@@ -34,6 +35,7 @@ pub fn run(probe: Probe) -> Result<ExitCode, Failure> {
 }
 
 fn testbed_here() -> Result<String, Failure> {
+    let names = Names::of_loopback().prepare();
     let testbed = Testbed::enter().map_err(Failure::environment)?;
     if !has_any_ip() {
         return Err(Failure::environment(anyhow::anyhow!("addresses are not local in the namespace")));
@@ -44,6 +46,9 @@ fn testbed_here() -> Result<String, Failure> {
     }
     if let [first, ..] = testbed.shortfalls() {
         said.push_str(&format!(", but {} settings such as {} cannot be made", testbed.shortfalls().len(), first.name));
+    }
+    if let Err(error) = names.try_enter() {
+        said.push_str(&format!(", but mounts are refused ({}), which `testbed run` and `exec` need", error.source));
     }
     Ok(said)
 }
