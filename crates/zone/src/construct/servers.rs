@@ -34,6 +34,8 @@ pub(super) struct Authority {
     addresses: Map<Name, Set<IpAddr>>,
     /// Address sets that were believed.
     believed: Set<VersionId>,
+    /// Servers that were taken at their word for a zone, and that no NS record of it leads to.
+    unnamed: Set<(Name, Server)>,
     /// Zones that were taken at the word of somebody who refers to them, and who did.
     referred: Set<(Name, Server)>,
 }

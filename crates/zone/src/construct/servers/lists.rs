@@ -2,7 +2,7 @@
 
 use super::{Map, Set};
 use crate::construct::Facts;
-use crate::construct::names::Name;
+use crate::construct::names::{Name, ROOT};
 use crate::construct::seen::{Kind, Server, Version, VersionId};
 use crate::rtype;
 
@@ -57,7 +57,9 @@ fn referrals(facts: &Facts, name_servers: &[VersionId]) -> Vec<(Name, Server)> {
         let senders = facts.versions.sightings(id).filter(|seen| seen.kind == Kind::Referral);
         senders.map(move |seen| (facts.versions.get(id).owner, seen.server))
     };
-    let mut referrals: Vec<(Name, Server)> = name_servers.iter().flat_map(of_one).collect();
+    // Who refers to the root knows of nothing better.
+    let is_downward = |&(zone, _): &(Name, Server)| zone != ROOT;
+    let mut referrals: Vec<(Name, Server)> = name_servers.iter().flat_map(of_one).filter(is_downward).collect();
     referrals.sort_unstable();
     referrals.dedup();
     referrals

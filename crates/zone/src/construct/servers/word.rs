@@ -8,30 +8,31 @@ use crate::construct::Facts;
 use crate::construct::names::{Name, ROOT};
 use crate::construct::seen::{Kind, Server, VersionId};
 
+/// The zones of a list that have the fewest labels, with their servers.
+fn nearest(facts: &Facts, list: Vec<(Name, Server)>) -> Map<Name, Vec<Server>> {
+    let depth_of = |&(zone, _): &(Name, Server)| facts.names.depth(zone);
+    let least = list.iter().map(depth_of).min();
+    let mut zones: Map<Name, Vec<Server>> = Map::default();
+    for (zone, server) in list.into_iter().filter(|one| Some(depth_of(one)) == least) {
+        zones.entry(zone).or_default().push(server);
+    }
+    zones
+}
+
 impl Authority {
     /// Takes the zones nearest to the root that servers speak of and that nobody else is responsible for, and says which. Who refers to a zone is
-    /// asked before who claims to serve it.
+    /// heard where nobody claims one any more: caches that are asked for what is not theirs refer, too.
     pub(super) fn take_at_their_word(&mut self, facts: &Facts, lists: &Lists) -> Vec<Name> {
         let open = |list: &[(Name, Server)]| -> Vec<(Name, Server)> {
             list.iter().copied().filter(|&(zone, server)| self.is_open(facts, lists, zone, server)).collect()
         };
         let claims = open(&lists.claims);
+        if !claims.is_empty() {
+            return self.take_claims(facts, lists, &nearest(facts, claims));
+        }
         let mut referrals = open(&lists.referrals);
         referrals.retain(|&(zone, _)| self.zone_of(facts, zone).is_none());
-        let depth_of = |&(zone, _): &(Name, Server)| facts.names.depth(zone);
-        let Some(depth) = claims.iter().chain(&referrals).map(depth_of).min() else { return Vec::new() };
-        let at_depth = |list: Vec<(Name, Server)>| {
-            let mut zones: Map<Name, Vec<Server>> = Map::default();
-            for (zone, server) in list.into_iter().filter(|one| depth_of(one) == depth) {
-                zones.entry(zone).or_default().push(server);
-            }
-            zones
-        };
-        let (claims, referrals) = (at_depth(claims), at_depth(referrals));
-        if !referrals.is_empty() {
-            return self.take_referrals(facts, lists, &referrals);
-        }
-        self.take_claims(facts, lists, &claims)
+        self.take_referrals(facts, lists, &nearest(facts, referrals))
     }
 
     /// Whether a server's word can be taken for a zone: it has no other servers, and nobody else is responsible for its name.
@@ -40,6 +41,15 @@ impl Authority {
             && !self.is_above(facts, zone, server)
             && !facts.names.upward(zone).any(|name| self.is_silent(facts, lists, name))
             && !self.is_refuted(facts, lists, zone)
+            && (zone != ROOT || self.may_be_root(facts, lists, server))
+    }
+
+    /// Whether a server that speaks for the root may be one of its servers. Some that are asked for what is not theirs deny it in the name of the root: a
+    /// root server refers, or names itself, or nobody speaks for anything else.
+    fn may_be_root(&self, facts: &Facts, lists: &Lists, server: Server) -> bool {
+        lists.referrals.iter().any(|&(_, sender)| sender == server)
+            || lists.claims.iter().all(|&(zone, _)| zone == ROOT)
+            || !self.named_by_themselves(facts, lists, ROOT, &[server]).is_empty()
     }
 
     /// Whether a delegation leads to servers that did not respond: whoever else responded is not responsible. Where none of the name servers had an
@@ -50,12 +60,14 @@ impl Authority {
             && hosts.any(|&host| !lists.of_owner(&lists.addresses, facts, host).is_empty())
     }
 
-    /// Whether a responsible server answered for the zone's names itself, or denied with the SOA record of a zone above that there is a cut.
+    /// Whether a responsible server answered for the zone's names itself, or denied with the SOA record of a zone above that there is a cut. Of servers
+    /// that were taken at their word, those count that NS records of the zone lead to.
     fn is_refuted(&self, facts: &Facts, lists: &Lists, zone: Name) -> bool {
+        let is_named = |name, server| self.serves(name, server) && !self.unnamed.contains(&(name, server));
         let answered = lists.answered.get(&zone).into_iter().flatten();
         let undivided = lists.undivided.get(&zone).into_iter().flatten();
-        answered.copied().any(|server| self.is_above(facts, zone, server))
-            || undivided.copied().any(|(apex, server)| self.serves(apex, server))
+        answered.copied().any(|server| facts.names.upward(zone).any(|name| is_named(name, server)))
+            || undivided.copied().any(|(apex, server)| is_named(apex, server))
     }
 
     fn take_claims(&mut self, facts: &Facts, lists: &Lists, claims: &Map<Name, Vec<Server>>) -> Vec<Name> {
@@ -65,7 +77,12 @@ impl Authority {
             let claimants = &claims[&zone];
             let named = self.named_by_themselves(facts, lists, zone, claimants);
             let accepted = if named.is_empty() { claimants } else { &named };
-            accepted.iter().for_each(|&server| self.make_responsible(zone, server));
+            for &server in accepted {
+                self.make_responsible(zone, server);
+            }
+            if named.is_empty() {
+                self.unnamed.extend(accepted.iter().map(|&server| (zone, server)));
+            }
         }
         taken
     }

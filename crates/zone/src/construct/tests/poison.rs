@@ -92,3 +92,56 @@ fn servers_of_a_zone_that_is_led_to_in_the_end_are_not_taken_at_their_word() {
     assert!(data(&built, "b.test.").contains(&"ns1.b.test. 60 A 192.0.2.42".into()));
     assert!(!text(&built).contains("203.0.113.66"));
 }
+
+/// A capture that begins with a full cache: servers of com and of example.com speak for themselves.
+fn without_root() -> Upstream {
+    let mut upstream = Upstream::default();
+    claim(&mut upstream, COM_SERVER, "com.");
+    upstream.says(EXAMPLE_SERVER, AA, "example.com SOA", ["example.com. 60 SOA a. b. 1 2 3 4 5\n", "", ""]);
+    upstream.answers("www.example.com A", "www.example.com. 60 A 192.0.2.80\n");
+    upstream
+}
+
+#[test]
+fn who_denies_in_the_name_of_the_root_is_no_root_server() {
+    let root = ". 60 SOA a. b. 1 2 3 4 5\n";
+    let mut upstream = without_root();
+    upstream.says(LIAR, AA | 3, "www.example.com A", ["", root, ""]);
+    upstream.says(LIAR, AA | 3, "example.com A", ["", root, ""]);
+    upstream.says(LIAR, AA, "mail.example.com A", ["mail.example.com. 60 A 203.0.113.1\n", "", ""]);
+    let built = upstream.first();
+    assert!(!text(&built).contains("203.0.113.1\nmail"), "{}", text(&built));
+    assert!(!text(&built).contains("mail.example.com."), "{}", text(&built));
+    assert!(data(&built, "example.com.").contains(&"www.example.com. 60 A 192.0.2.80".into()));
+    assert_eq!(built.report.unverified, ["com.", "example.com."]);
+    // One that refers is.
+    let mut upstream = without_root();
+    upstream.says("192.0.2.50", AA | 3, "nothing A", ["", root, ""]);
+    upstream.says("192.0.2.50", QR, "x.net A", ["", "net. 60 NS a.net.\n", "a.net. 60 A 192.0.2.51\n"]);
+    assert!(zone(&upstream.first(), ".").contains(&root.trim_end().into()));
+}
+
+#[test]
+fn caches_that_refer_upward_are_not_believed() {
+    let glue = "a.gtld.com. 60 A 203.0.113.9\nns1.example.com. 60 A 203.0.113.9\n";
+    for cut in [". 60 NS a.gtld.com.\n", "com. 60 NS a.gtld.com.\n"] {
+        let mut upstream = without_root();
+        upstream.says(LIAR, QR, "www.example.com A", ["", cut, glue]);
+        let built = upstream.first();
+        assert!(!text(&built).contains("203.0.113.9"), "{cut}: {}", text(&built));
+        assert!(data(&built, "example.com.").contains(&"www.example.com. 60 A 192.0.2.80".into()), "{cut}");
+    }
+}
+
+#[test]
+fn a_zone_at_its_word_denies_cuts_where_its_name_servers_are_those_that_speak() {
+    let soa = "com. 60 SOA ns1.com. h.com. 7 1 1 1 60\n";
+    for (server, unverified) in
+        [(COM_SERVER, &["com.", "example.com."][..]), (LIAR, &["bank.com.", "com.", "example.com."])]
+    {
+        let mut upstream = without_root();
+        claim(&mut upstream, "192.0.2.66", "bank.com.");
+        upstream.says(server, AA | 3, "bank.com A", ["", soa, ""]);
+        assert_eq!(upstream.first().report.unverified, unverified, "{server}");
+    }
+}
