@@ -81,8 +81,8 @@ fn fault(question: &Question, said: [Said; 2]) -> Option<&'static str> {
     question.rcode.is_some_and(|wanted| wanted != unbound.rcode).then_some("another code")
 }
 
-/// What unbound makes of right answers, whoever gives them, and BIND finds secure: it does not see that an NSEC record of a wildcard
-/// has a next name below a `*`, which is empty then; and its cache denies DS and CNAME records that it has been told of.
+/// What unbound refuses and BIND finds secure: it does not see that an NSEC record of a wildcard has a next name below a `*`, which
+/// is empty then; and it denies names of DS and CNAME records that it finds when it is asked for them alone, perhaps by its cache.
 fn is_of_unbound(question: &Question, [unbound, bind]: [Said; 2]) -> bool {
     let is_of_cache = matches!(question.qtype, rtype::DS | rtype::CNAME) && unbound.rcode == 3;
     bind == Said { rcode: 0, is_secure: true } && (is_of_cache || (question.is_of_empty_wildcard && unbound.rcode == 2))
