@@ -38,6 +38,8 @@ pub fn end_unless_caught() -> io::Result<()> {
 /// The child that signals are passed on to, if there is one.
 static CHILD: AtomicI32 = AtomicI32::new(NOBODY);
 const NOBODY: i32 = 0;
+/// A signal that came before there was a child.
+static EARLY: AtomicI32 = AtomicI32::new(0);
 
 /// Catches what ends processes, for a process that does no more than wait for a child. A signal that somebody sends is passed on to
 /// the child; what the kernel sends for a key of the terminal goes to all processes in front, and the child has it already.
@@ -48,21 +50,31 @@ pub fn pass_on() -> io::Result<()> {
     UNCAUGHT.store(false, Ordering::Relaxed);
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
         let pass = move |info: &libc::siginfo_t| {
-            let is_sent = info.si_code <= 0;
-            if let (true, Some(child)) = (is_sent, Pid::from_raw(CHILD.load(Ordering::Relaxed))) {
-                // The child may have gone; nobody else has its number before it is waited for.
-                let _ = Signal::from_named_raw(signal).map(|signal| kill_process(child, signal));
+            if info.si_code > 0 {
+                return;
             }
+            EARLY.store(signal, Ordering::SeqCst);
+            pass_early();
         };
-        // SAFETY: the action reads an atomic and calls kill(2), both of which a signal handler may do.
+        // SAFETY: the action uses atomics and calls kill(2), both of which a signal handler may do.
         unsafe { signal_hook_registry::register_sigaction(signal, pass) }?;
     }
     Ok(())
 }
 
-/// The child from now on; nobody's number is 0.
+/// The child from now on, which gets what came before; nobody's number is 0.
 pub(crate) fn pass_on_to(child: u32) {
-    CHILD.store(child.cast_signed(), Ordering::Relaxed);
+    CHILD.store(child.cast_signed(), Ordering::SeqCst);
+    pass_early();
+}
+
+/// Passes on what came, if there is a child; otherwise it waits for one.
+fn pass_early() {
+    let Some(child) = Pid::from_raw(CHILD.load(Ordering::SeqCst)) else { return };
+    if let Some(signal) = Signal::from_named_raw(EARLY.swap(0, Ordering::SeqCst)) {
+        // The child may have gone; nobody else has its number before it is waited for.
+        let _ = kill_process(child, signal);
+    }
 }
 
 /// What signals have asked for so far.
