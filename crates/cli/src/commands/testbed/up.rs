@@ -12,10 +12,10 @@ use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options as ServeOptions, Server, UDP_SIZE};
 use ldplayer_emulate::testbed::{Claim, State, Testbed, folder};
 use ldplayer_net::signals::Signals;
-use ldplayer_zone::load::Includes;
 
 use super::options::Options;
 use super::{Name, failure, print};
+use crate::commands::including::Including;
 use crate::commands::serve;
 use crate::failure::Failure;
 
@@ -57,6 +57,8 @@ pub struct Args {
     /// Serve a zone set on the addresses of its name servers
     #[arg(long, value_name = "DIR")]
     zones: Option<PathBuf>,
+    #[command(flatten)]
+    including: Including,
     /// Octets of the longest UDP answer of that server, which leaves in fragments if it is above 1232
     #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..))]
     udp_size: u16,
@@ -85,7 +87,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let with_hang_up = if args.zones.is_some() { Signals::and_reload } else { Signals::and_hang_up };
     let signals = Signals::catch().and_then(with_hang_up).context("testbed up: signals")?;
     let claim = Claim::new(&folder, &args.name.name).map_err(failure)?;
-    let set = args.zones.as_deref().map(|zones| serve::load(zones, Includes::Below)).transpose()?;
+    let set = args.zones.as_deref().map(|zones| serve::load(zones, args.including.includes())).transpose()?;
     let addresses = set.as_ref().map(ZoneSet::addresses);
     let testbed = Testbed::up(&args.options.plan(addresses.as_deref())).map_err(Failure::environment)?;
     let set = set.filter(|_| !args.options.has_proxies());
@@ -124,7 +126,9 @@ impl Held<'_> {
             if let Some(directory) = &self.args.zones {
                 scope.spawn(move || {
                     let watched =
-                        serve::watch(self.server, directory, Includes::Below, signals, |set| self.replace(set));
+                        serve::watch(self.server, directory, self.args.including.includes(), signals, |set| {
+                            self.replace(set)
+                        });
                     if let Err(failure) = watched {
                         failure.report();
                         stop.store(true, Ordering::Relaxed);
