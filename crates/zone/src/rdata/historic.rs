@@ -1,8 +1,7 @@
 //! Types that few zones have, in forms of their own: WKS (RFC 1035), NSAP (RFC 1706) and AMTRELAY (RFC 8777).
 
-use std::net::IpAddr;
-
-use super::fields::{decimal, expected, hex_digit, ipv4, name, number};
+use super::fields::{decimal, expected, hex_digit, ipv4, number};
+use super::special;
 use crate::error::Problem;
 use crate::scan::{Field, Scanner};
 
@@ -105,14 +104,5 @@ pub(super) fn relay(scanner: &mut Scanner<'_>, origin: Option<&[u8]>, data: &mut
     };
     let kind = number(scanner, 255)? as u8;
     data.push(optional | kind);
-    let field = scanner.need("a relay")?;
-    let address = || std::str::from_utf8(field.raw).ok().and_then(|text| text.parse::<IpAddr>().ok());
-    match (kind, address()) {
-        (0, _) if field.raw == b"." => {}
-        (1, Some(IpAddr::V4(address))) => data.extend(address.octets()),
-        (2, Some(IpAddr::V6(address))) => data.extend(address.octets()),
-        (3, _) => name(field, origin, data)?,
-        _ => return Err(expected("a relay of the type given", field)),
-    }
-    Ok(())
+    special::gateway_host(kind, "a relay of the type given", scanner, origin, data)
 }

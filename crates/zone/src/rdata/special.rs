@@ -63,16 +63,28 @@ pub(super) fn gateway(scanner: &mut Scanner<'_>, origin: Option<&[u8]>, data: &m
     let kind = number(scanner, 255)? as u8;
     let algorithm = number(scanner, 255)? as u8;
     data.extend([kind, algorithm]);
-    let field = scanner.need("a gateway")?;
+    gateway_host(kind, "a gateway of the type given", scanner, origin, data)?;
+    base64(scanner, data)
+}
+
+/// The host of IPSECKEY and AMTRELAY: none, an address or a name, as `kind` (0 to 3) says (RFC 4025 §2.3, RFC 8777 §4.2.3).
+pub(super) fn gateway_host(
+    kind: u8,
+    what: &'static str,
+    scanner: &mut Scanner<'_>,
+    origin: Option<&[u8]>,
+    data: &mut Vec<u8>,
+) -> Result<(), Problem> {
+    let field = scanner.need(what)?;
     let address = || std::str::from_utf8(field.raw).ok().and_then(|text| text.parse::<IpAddr>().ok());
     match (kind, address()) {
         (0, _) if field.raw == b"." => {}
         (1, Some(IpAddr::V4(address))) => data.extend(address.octets()),
         (2, Some(IpAddr::V6(address))) => data.extend(address.octets()),
         (3, _) => name(field, origin, data)?,
-        _ => return Err(expected("a gateway of the type given", field)),
+        _ => return Err(expected(what, field)),
     }
-    base64(scanner, data)
+    Ok(())
 }
 
 /// HIP: algorithm, identity tag, key, rendezvous servers (RFC 8005 §6).
