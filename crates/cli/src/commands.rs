@@ -3,6 +3,7 @@
 mod convert;
 mod demo;
 mod doctor;
+mod experiment;
 mod fit;
 mod generate;
 mod including;
@@ -37,6 +38,8 @@ pub enum Command {
     Mutate(mutate::Args),
     /// Replay a trace against a server
     Replay(Box<replay::Args>),
+    /// Make a matrix of runs from one file: servers, what-ifs, repeats
+    Experiment(experiment::Args),
     /// Write or print the report of a run
     Report(report::Args),
     /// Work on zone sets
@@ -62,6 +65,7 @@ impl Command {
             Self::Fit(args) => fit::run(&args),
             Self::Mutate(args) => mutate::run(&args),
             Self::Replay(args) => replay::run(&args),
+            Self::Experiment(args) => experiment::run(&args),
             Self::Report(args) => report::run(args),
             Self::Zones(args) => zones::run(&args),
             Self::Serve(args) => serve::run(&args),

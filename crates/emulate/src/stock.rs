@@ -63,6 +63,15 @@ pub struct Program {
     pub configured: Configured,
 }
 
+/// How a server is started, where that differs from what its description says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Launch {
+    /// Another build of the program, in place of the one that is found by its name.
+    pub program: Option<PathBuf>,
+    /// Arguments behind the program's own options.
+    pub arguments: Vec<String>,
+}
+
 /// How a program finds its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Configured {
@@ -119,15 +128,26 @@ pub trait Stock {
     /// # Errors
     /// As [`start`](Self::start).
     fn start_in(&self, listen: &[SocketAddr], work: &Path) -> Result<Process, StockError> {
+        self.start_with(listen, work, &Launch::default())
+    }
+
+    /// The same with another build of the program, or more arguments.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    fn start_with(&self, listen: &[SocketAddr], work: &Path, launch: &Launch) -> Result<Process, StockError> {
         let program = self.program();
-        let path = process::find(program.name, program.package)?;
+        let path = match &launch.program {
+            Some(path) => path.clone(),
+            None => process::find(program.name, program.package)?,
+        };
         self.zones().iter().try_for_each(|zone| ensure_readable(&zone.file))?;
         let apexes = self.zones().iter().map(wire_apex).collect::<Result<Vec<_>, _>>()?;
         listen.iter().try_for_each(|&address| probe::ensure_free(address))?;
         let failed = |source| StockError::Scratch { directory: work.to_owned(), source };
         let work = std::path::absolute(work).map_err(failed)?;
         let mut command = Command::new(path);
-        command.args(program.options).current_dir(&work);
+        command.args(program.options).args(&launch.arguments).current_dir(&work);
         let name = match program.configured {
             Configured::ByName(name) => name,
             Configured::ByOption(option) => {

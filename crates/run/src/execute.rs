@@ -14,12 +14,12 @@ use ldplayer_net::watched::{CGROUPS, Unit, Watched};
 use ldplayer_replay::{Drain, Ended, Feed, LinkError, Monitor, RunStart, Targets};
 use ldplayer_results::metrics::{Latencies, Listener};
 use ldplayer_results::{Document, Environment, Recorded, Recorder, RunConfig, RunEnd, RunSetup, Warning};
-use ldplayer_trace::Input;
+use ldplayer_workload::PlanFeed;
 use ldplayer_workload::mutate::RuleAccount;
-use ldplayer_workload::{FeedOptions, PlanFeed, WorkloadError};
 
 use crate::embed::embed;
 use crate::error::RunError;
+use crate::load::{self, Load};
 use crate::resolve::Plan;
 use crate::server::Server;
 use crate::spec::{DNS_PORT, RunSpec};
@@ -81,13 +81,13 @@ impl Prepared {
         self.plan.resolved.iter().map(|(name, address)| format!("{name} is {address}"))
     }
 
-    /// The queries of the trace and their octets, where it can be read twice.
+    /// What will be sent, where the trace can be read twice.
     ///
     /// # Errors
     /// The trace cannot be read.
-    pub fn load(&self) -> Result<Option<(u64, u64)>, RunError> {
-        let can_be_read_twice = self.plan.feed.inputs.iter().all(|input| matches!(input, Input::File(_)));
-        if can_be_read_twice { Ok(Some(count(&self.plan.feed)?)) } else { Ok(None) }
+    pub fn load(&self) -> Result<Option<Load>, RunError> {
+        let can_be_read_twice = load::can_be_read_twice(&self.plan.feed);
+        if can_be_read_twice { Ok(Some(load::count(&self.plan.feed)?)) } else { Ok(None) }
     }
 
     /// Makes the run in the directory `output`, which may replace an earlier run there where `replace` says so.
@@ -212,18 +212,6 @@ fn environment(awake: Option<&std::io::Result<Option<Awake>>>) -> Environment {
         Some(Err(error)) => format!("refused: {error}"),
     };
     Environment { machine: ldplayer_net::machine::facts(), cpu_dma_latency }
-}
-
-fn count(options: &FeedOptions) -> Result<(u64, u64), WorkloadError> {
-    let mut feed = PlanFeed::open(options)?;
-    let (mut batch, mut more) = (Vec::new(), true);
-    let (mut queries, mut octets) = (0, 0);
-    while more {
-        more = feed.next(&mut batch)?;
-        queries += batch.len() as u64;
-        octets += batch.drain(..).map(|query: Query| query.wire.len() as u64).sum::<u64>();
-    }
-    Ok((queries, octets))
 }
 
 /// The trace as the engine sees it.

@@ -41,6 +41,7 @@ mod describe;
 mod embed;
 mod error;
 mod execute;
+mod load;
 mod metrics;
 mod permission;
 mod resolve;
@@ -57,6 +58,7 @@ use ldplayer_results::{ResultsError, read_document};
 pub use embed::embed;
 pub use error::RunError;
 pub use execute::{Prepared, RunReport, prepare};
+pub use load::{Load, load};
 pub use spec::{BadServer, BadSpec, RunSpec, Server, TransportChoice, VERSION};
 pub use watch::{Observer, Progress, Wish};
 

@@ -87,6 +87,11 @@ fn transport_of_all(spec: &RunSpec) -> Option<Transport> {
     }
 }
 
+/// What is replayed of a specification whose files have been read into it, wherever that may be sent.
+pub fn feed_of(spec: &RunSpec) -> FeedOptions {
+    feed(spec, client_classes(spec))
+}
+
 fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
     FeedOptions {
         inputs: spec.trace.iter().map(|word| Input::from(word.as_str())).collect(),

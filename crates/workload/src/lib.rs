@@ -63,7 +63,7 @@ mod numbered;
 mod open;
 mod plan;
 mod recorded;
-mod spec;
+pub mod spec;
 mod timing;
 
 pub use classes::{ClassDraws, ClientClass, check_shares, read_classes};

@@ -1,12 +1,15 @@
 //! Reading TOML that a user wrote: every value with its type, every unknown key with the nearest known one, every error with its line.
+//!
+//! Rules, models and classes are read so, and files of experiments.
 
 use ldplayer_core::time::Span;
+use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use ldplayer_core::nearest::suggest;
 
-/// What is wrong with a file of rules or a model.
+/// What is wrong with a file of rules, a model, or an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct BadSpec {
@@ -18,7 +21,7 @@ pub struct BadSpec {
 
 /// A table of the file, and the text that it came from.
 #[derive(Clone, Copy)]
-pub(crate) struct Table<'a> {
+pub struct Table<'a> {
     text: &'a str,
     at: usize,
     table: &'a DeTable<'a>,
@@ -26,7 +29,7 @@ pub(crate) struct Table<'a> {
 
 /// A key with its value.
 #[derive(Clone, Copy)]
-pub(crate) struct Item<'a> {
+pub struct Item<'a> {
     text: &'a str,
     /// The key.
     pub key: &'a str,
@@ -34,7 +37,10 @@ pub(crate) struct Item<'a> {
 }
 
 /// Parses `text` and gives its root table to `read`.
-pub(crate) fn read<T>(text: &str, read: impl FnOnce(Table<'_>) -> Result<T, BadSpec>) -> Result<T, BadSpec> {
+///
+/// # Errors
+/// The text is no TOML, or what `read` finds wrong.
+pub fn read<T>(text: &str, read: impl FnOnce(Table<'_>) -> Result<T, BadSpec>) -> Result<T, BadSpec> {
     let parsed = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         BadSpec { line: line_of(text, at), what: error.message().to_owned() }
@@ -48,6 +54,9 @@ fn line_of(text: &str, at: usize) -> usize {
 
 impl<'a> Table<'a> {
     /// All keys with their values, which must be among `known`.
+    ///
+    /// # Errors
+    /// A key that is not.
     pub fn items(&self, known: &[&str]) -> Result<Vec<Item<'a>>, BadSpec> {
         let items = self.table.iter().map(|(key, value)| {
             if !known.contains(&key.get_ref().as_ref()) {
@@ -80,6 +89,35 @@ impl<'a> Table<'a> {
 }
 
 impl<'a> Item<'a> {
+    /// Where its value begins in the text, in octets: keys in the order of the file are in the order of these.
+    pub fn at(&self) -> usize {
+        self.value.span().start
+    }
+
+    /// The line of its value, from 1.
+    pub fn line(&self) -> usize {
+        line_of(self.text, self.at())
+    }
+
+    /// The value as it is, whatever its type.
+    ///
+    /// # Errors
+    /// A number or a date that TOML has and nobody can hold.
+    pub fn value(&self) -> Result<toml::Value, BadSpec> {
+        let value = toml::de::ValueDeserializer::from(self.value.clone());
+        toml::Value::deserialize(value).map_err(|error| self.bad(error.message()))
+    }
+
+    /// Whether it is a list.
+    pub fn is_list(&self) -> bool {
+        matches!(self.value.get_ref(), DeValue::Array(_))
+    }
+
+    /// Whether it is a table.
+    pub fn is_table(&self) -> bool {
+        matches!(self.value.get_ref(), DeValue::Table(_))
+    }
+
     /// An error of this value.
     pub fn bad(&self, what: impl std::fmt::Display) -> BadSpec {
         BadSpec { line: line_of(self.text, self.value.span().start), what: format!("`{}`: {what}", self.key) }
@@ -91,6 +129,9 @@ impl<'a> Item<'a> {
     }
 
     /// `true` or `false`.
+    ///
+    /// # Errors
+    /// It is something else.
     pub fn truth(&self) -> Result<bool, BadSpec> {
         match self.value.get_ref() {
             DeValue::Boolean(value) => Ok(*value),
@@ -104,6 +145,9 @@ impl<'a> Item<'a> {
     }
 
     /// A text in quotes.
+    ///
+    /// # Errors
+    /// It is something else.
     pub fn text(&self) -> Result<&'a str, BadSpec> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text),
@@ -112,6 +156,9 @@ impl<'a> Item<'a> {
     }
 
     /// A text in quotes or a number, as it stands there.
+    ///
+    /// # Errors
+    /// It is something else.
     pub fn word(&self) -> Result<String, BadSpec> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
@@ -122,11 +169,17 @@ impl<'a> Item<'a> {
     }
 
     /// What `parse` makes of a text or a number.
+    ///
+    /// # Errors
+    /// It is something else, or `parse` refuses it.
     pub fn parsed<T, E: std::fmt::Display>(&self, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, BadSpec> {
         parse(&self.word()?).map_err(|error| self.bad(error))
     }
 
     /// A whole number in a range.
+    ///
+    /// # Errors
+    /// It is something else.
     pub fn integer(&self, range: std::ops::RangeInclusive<u64>) -> Result<u64, BadSpec> {
         let number = match self.value.get_ref() {
             DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
@@ -139,6 +192,9 @@ impl<'a> Item<'a> {
     }
 
     /// A number above 0.
+    ///
+    /// # Errors
+    /// It is something else.
     pub fn positive(&self) -> Result<f64, BadSpec> {
         let number: Option<f64> = match self.value.get_ref() {
             DeValue::Integer(number) => number.as_str().parse().ok(),
@@ -149,11 +205,17 @@ impl<'a> Item<'a> {
     }
 
     /// A duration in nanoseconds.
+    ///
+    /// # Errors
+    /// It is something else.
     pub fn span(&self) -> Result<i64, BadSpec> {
         self.parsed(|word| word.parse::<Span>().map(Span::ns))
     }
 
     /// A duration in nanoseconds that may be negative.
+    ///
+    /// # Errors
+    /// It is something else.
     pub fn signed_span(&self) -> Result<i64, BadSpec> {
         self.parsed(|word| match word.strip_prefix('-') {
             Some(rest) => rest.parse::<Span>().map(|span| -span.ns()),
@@ -162,6 +224,9 @@ impl<'a> Item<'a> {
     }
 
     /// The values of a list; each has the list's key.
+    ///
+    /// # Errors
+    /// It is something else.
     pub fn list(&self) -> Result<Vec<Item<'a>>, BadSpec> {
         match self.value.get_ref() {
             DeValue::Array(values) => {
@@ -172,6 +237,9 @@ impl<'a> Item<'a> {
     }
 
     /// A table.
+    ///
+    /// # Errors
+    /// It is something else.
     pub fn table(&self) -> Result<Table<'a>, BadSpec> {
         match self.value.get_ref() {
             DeValue::Table(table) => Ok(Table { text: self.text, at: self.value.span().start, table }),
@@ -180,6 +248,9 @@ impl<'a> Item<'a> {
     }
 
     /// A table whose keys are the user's own.
+    ///
+    /// # Errors
+    /// It is something else.
     pub fn entries(&self) -> Result<Vec<Item<'a>>, BadSpec> {
         let Table { text, table, .. } = self.table()?;
         Ok(table.iter().map(|(key, value)| Item { text, key: key.get_ref(), value }).collect())

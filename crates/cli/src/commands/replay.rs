@@ -72,7 +72,7 @@ fn announce(prepared: &Prepared) -> Result<(), Failure> {
         return Ok(());
     }
     let load = match prepared.load().map_err(failure)? {
-        Some((queries, bytes)) => format!("up to {queries} queries ({bytes} bytes)"),
+        Some(load) => format!("up to {} queries ({} bytes)", load.queries, load.octets),
         None => "the queries of its input, as they come,".to_owned(),
     };
     for server in prepared.public_targets() {

@@ -125,6 +125,15 @@ impl Process {
         if let Output::Log(file) = &self.output { Some(file.clone()) } else { None }
     }
 
+    /// How it ended, if it did by itself, and what it said last.
+    pub fn fallen(&mut self) -> Option<String> {
+        if self.has_ended() == Some(false) {
+            return None;
+        }
+        let status = self.end();
+        Some(format!("{} ended ({status}); it said: {}", self.name, self.log_end()))
+    }
+
     fn ensure_alive(&mut self) -> Result<(), StockError> {
         if self.has_ended() == Some(false) {
             return Ok(());

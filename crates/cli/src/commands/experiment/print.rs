@@ -1,0 +1,98 @@
+//! What an experiment will do and has done, as tables and as JSON.
+
+use std::io::{self, Write};
+
+use ldplayer_experiment::{Estimate, Plan};
+use serde_json::{Map, Value, json};
+
+/// Prints the plan.
+pub fn plan(plan: &Plan) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let experiment = &plan.experiment;
+    let (cells, repeats, runs) = (experiment.cells.len(), experiment.repeats, plan.slots.len());
+    write_line!(
+        out,
+        "{}: {cells} cells x {repeats} repeats = {runs} runs in {}",
+        experiment.name,
+        plan.directory.display()
+    )?;
+    for (key, values) in &experiment.axes {
+        write_line!(out, "  {key}: {}", values.join(", "))?;
+    }
+    if let Some(warm_up) = experiment.warm_up {
+        write_line!(out, "  the first {warm_up} of the trace warm each server up and are not counted")?;
+    }
+    writeln!(out, "runs, in this order:")?;
+    for (number, slot) in plan.slots.iter().enumerate() {
+        let (cell, estimate) = (&experiment.cells[slot.cell], &plan.estimates[slot.cell]);
+        let (number, time) = (number + 1, seconds(estimate.seconds));
+        write_line!(out, "{number:5}  {}  repeat {}  {} queries  {time}", cell.name, slot.repeat, estimate.queries)?;
+    }
+    let total = plan.total(plan.slots.iter().copied());
+    let (disk, memory) = (octets(total.disk), octets(total.memory));
+    write_line!(out, "estimate: {}, {disk} on disk, {memory} of memory beside the servers'", seconds(total.seconds))
+}
+
+/// The plan as one object.
+pub fn plan_json(plan: &Plan) -> Value {
+    let experiment = &plan.experiment;
+    let axes: Vec<Value> =
+        experiment.axes.iter().map(|(key, values)| json!({ "key": key, "values": values })).collect();
+    let cells = experiment.cells.iter().zip(&plan.digests).zip(&plan.estimates);
+    let cells: Vec<Value> = cells
+        .map(|((cell, digest), estimate)| {
+            json!({
+                "name": cell.name, "keys": keys(&cell.keys), "digest": digest, "estimate": estimate_json(estimate),
+                "spec": cell.spec, "stage": cell.stage,
+            })
+        })
+        .collect();
+    let runs = plan.slots.iter().map(|slot| json!({ "cell": experiment.cells[slot.cell].name, "repeat": slot.repeat }));
+    json!({
+        "name": experiment.name, "directory": plan.directory, "repeats": experiment.repeats,
+        "warm_up_s": experiment.warm_up.map(|span| span.ns() as f64 / 1e9), "max_retries": experiment.max_retries,
+        "axes": axes, "cells": cells, "runs": runs.collect::<Vec<_>>(),
+        "estimate": estimate_json(&plan.total(plan.slots.iter().copied())),
+    })
+}
+
+fn keys(keys: &[(String, String)]) -> Map<String, Value> {
+    keys.iter().map(|(key, value)| (key.clone(), Value::from(value.clone()))).collect()
+}
+
+fn estimate_json(estimate: &Estimate) -> Value {
+    json!({
+        "queries": estimate.queries, "seconds": estimate.seconds, "disk_bytes": estimate.disk,
+        "memory_bytes": estimate.memory,
+    })
+}
+
+/// A length of time for people.
+pub fn seconds(seconds: Option<f64>) -> String {
+    match seconds {
+        None => "as long as the server takes".to_owned(),
+        Some(short) if short < 120.0 => format!("{short:.0} s"),
+        Some(long) if long < 7_200.0 => format!("{:.0} min", long / 60.0),
+        Some(long) => format!("{:.1} h", long / 3_600.0),
+    }
+}
+
+fn octets(octets: u64) -> String {
+    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let (unit, size) = units.into_iter().find(|(_, size)| octets as f64 >= *size).unwrap_or(("B", 1.0));
+    format!("{:.1} {unit}", octets as f64 / size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_and_sizes_are_told_in_the_unit_that_fits() {
+        assert_eq!(
+            [Some(61.0), Some(600.0), Some(9_000.0), None].map(seconds),
+            ["61 s", "10 min", "2.5 h", "as long as the server takes"]
+        );
+        assert_eq!([999, 1_500, 2_000_000, 3_100_000_000].map(octets), ["999.0 B", "1.5 kB", "2.0 MB", "3.1 GB"]);
+    }
+}

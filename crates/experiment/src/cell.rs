@@ -1,0 +1,96 @@
+//! A cell of the matrix: a run, what is around it, and the keys and values that make it differ from the others.
+
+use ldplayer_run::RunSpec;
+use ldplayer_trace::Input;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::file::Experiment;
+use crate::stage::Stage;
+
+/// Octets of a directory's name at most.
+const LONGEST_NAME: usize = 120;
+/// Hexadecimal digits of a digest that are kept.
+const DIGITS: usize = 16;
+
+/// A cell of the matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Its name, which is also that of its directory.
+    pub name: String,
+    /// Keys of the matrix with its values.
+    pub keys: Vec<(String, String)>,
+    /// The run. Whom it asks is filled in when the server is there.
+    pub spec: RunSpec,
+    /// What is around the run.
+    pub stage: Stage,
+}
+
+/// What makes a run another one.
+#[derive(Serialize)]
+struct Meaning<'a> {
+    spec: &'a RunSpec,
+    stage: &'a Stage,
+    warm_up_ns: i64,
+    model: Option<&'a str>,
+    files: Vec<(&'a str, u64)>,
+}
+
+impl Cell {
+    /// A digest of all that the cell means in its experiment. Files that it names count by name and length.
+    pub fn digest(&self, experiment: &Experiment) -> String {
+        let zones = self.stage.zones().and_then(|path| path.to_str());
+        let files = self.spec.trace.iter().map(String::as_str).chain(zones);
+        let meaning = Meaning {
+            spec: &self.spec,
+            stage: &self.stage,
+            warm_up_ns: experiment.warm_up.map_or(0, |span| span.ns()),
+            model: experiment.generate.as_ref().map(|generate| generate.text.as_str()),
+            files: files.map(|word| (word, length(word))).collect(),
+        };
+        // Types of ours, with text for keys: they are JSON.
+        let text = serde_json::to_vec(&meaning).unwrap_or_default();
+        hex(&Sha256::digest(&text))
+    }
+}
+
+/// The first digits of a hash.
+pub(crate) fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect::<String>()[..DIGITS].to_owned()
+}
+
+fn length(word: &str) -> u64 {
+    let Input::File(path) = Input::from(word) else { return 0 };
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+/// The name of a cell's directory: its keys and values, as far as they can stand in one.
+pub(crate) fn directory_name(keys: &[(String, String)]) -> String {
+    if keys.is_empty() {
+        return "all".to_owned();
+    }
+    let full: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let full = full.join(",");
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "=,.-_+%:".contains(c);
+    let plain: String = full.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    if plain == full && plain.len() <= LONGEST_NAME {
+        return plain;
+    }
+    let digest = hex(&Sha256::digest(full.as_bytes()));
+    format!("{}-{}", &plain[..plain.len().min(LONGEST_NAME)], &digest[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_named_after_what_differs_and_never_collide() {
+        let name = |value: &str| directory_name(&[("server".into(), "nsd".into()), ("rules".into(), value.into())]);
+        assert_eq!(name("do.toml"), "server=nsd,rules=do.toml");
+        let (one, other) = (name("a/b"), name("a_b"));
+        assert!(one.starts_with("server=nsd,rules=a_b-") && other == "server=nsd,rules=a_b", "{one} {other}");
+        assert!(name(&"x".repeat(500)).len() < 140);
+        assert_eq!(directory_name(&[]), "all");
+    }
+}

@@ -1,0 +1,223 @@
+//! The experiment file: TOML with the keys of a run, of what is around it, and of the plan.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ldplayer_core::time::Span;
+use ldplayer_results::Expectation;
+use ldplayer_run::RunSpec;
+use ldplayer_workload::spec::{BadSpec, Item, Table, read};
+
+use crate::cell::Cell;
+use crate::error::ExperimentError;
+use crate::generate::Generate;
+use crate::kind::Role;
+use crate::later::{Find, Gate, expectations};
+use crate::matrix::{self, Axis};
+use crate::servers::ServerTable;
+use crate::stage;
+
+/// The version of the file that this release reads.
+const VERSION: u64 = 1;
+/// Repeats at most.
+const MAX_REPEATS: u64 = 10_000;
+/// How often a run that the host disturbed is made again, unless the file says otherwise.
+const RETRIES: u32 = 2;
+/// Keys of the plan.
+const OF_PLANS: [&str; 11] =
+    ["version", "name", "repeats", "warm_up", "max_retries", "generate", "server", "matrix", "exclude", "gate", "find"];
+/// The key of expectations, which a run has, too.
+const EXPECT: &str = "expect";
+/// The key by which cells differ in their server.
+pub(crate) const SERVER: &str = "server";
+
+/// An experiment as its file says.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Its name.
+    pub name: String,
+    /// What the file says.
+    pub text: String,
+    /// How often each cell is run.
+    pub repeats: u32,
+    /// How much of the trace warms the server up before each run; it is not counted.
+    pub warm_up: Option<Span>,
+    /// How often a run that the host disturbed is made again.
+    pub max_retries: u32,
+    /// The model that the trace is made from.
+    pub generate: Option<Generate>,
+    /// Keys of the matrix with their values, in the order of the file.
+    pub axes: Vec<(String, Vec<String>)>,
+    /// The cells, in the order of their values; the first key changes slowest.
+    pub cells: Vec<Cell>,
+}
+
+/// What is read of a file before its cells are made.
+pub(crate) struct Parts<'a> {
+    /// Keys of a run, and of what is around it, that hold for all cells.
+    pub common: Vec<Item<'a>>,
+    pub servers: Vec<(ServerTable, Item<'a>)>,
+    pub axes: Vec<Axis<'a>>,
+    pub exclude: Vec<Table<'a>>,
+    pub expect: Vec<Expectation>,
+    pub is_generated: bool,
+    /// Paths are looked for here.
+    pub folder: &'a Path,
+}
+
+impl Experiment {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It cannot be read; or what is wrong with it, with its line.
+    pub fn load(file: &Path) -> Result<Self, ExperimentError> {
+        let failed = |source| ExperimentError::Read { file: file.to_owned(), source };
+        let text = fs::read_to_string(file).map_err(failed)?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let name = file.file_stem().map_or_else(|| "experiment".to_owned(), |stem| stem.to_string_lossy().into_owned());
+        Self::parse(&text, folder, &name).map_err(|source| ExperimentError::File { file: file.to_owned(), source })
+    }
+
+    /// Reads the text of a file. Relative paths in it are looked for in `folder`, and then where this process is.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its line.
+    pub fn parse(text: &str, folder: &Path, name: &str) -> Result<Self, BadSpec> {
+        read(text, |root| Self::of(root, text, folder, name))
+    }
+
+    fn of(root: Table<'_>, text: &str, folder: &Path, name: &str) -> Result<Self, BadSpec> {
+        let mut experiment = Self {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            repeats: 1,
+            warm_up: None,
+            max_retries: RETRIES,
+            generate: None,
+            axes: Vec::new(),
+            cells: Vec::new(),
+        };
+        let mut parts = Parts {
+            common: Vec::new(),
+            servers: Vec::new(),
+            axes: Vec::new(),
+            exclude: Vec::new(),
+            expect: Vec::new(),
+            is_generated: false,
+            folder,
+        };
+        let run_keys = RunSpec::keys();
+        let known: Vec<&str> = known_keys(&run_keys);
+        for item in root.items(&known)? {
+            match item.key {
+                key if OF_PLANS.contains(&key) && (key != SERVER || item.is_table()) => {
+                    experiment.take(&item, &mut parts)?;
+                }
+                EXPECT if item.is_table() => parts.expect = expected(&item)?,
+                _ => parts.common.push(item),
+            }
+        }
+        parts.is_generated = experiment.generate.is_some();
+        parts.check(&run_keys)?;
+        parts.add_server_axis(&root)?;
+        experiment.axes = parts.axes.iter().map(|axis| (axis.key.to_owned(), axis.labels.clone())).collect();
+        experiment.cells = matrix::cells(&parts, &root)?;
+        Ok(experiment)
+    }
+
+    /// Takes a key of the plan.
+    fn take<'a>(&mut self, item: &Item<'a>, parts: &mut Parts<'a>) -> Result<(), BadSpec> {
+        match item.key {
+            "version" => drop(item.integer(VERSION..=VERSION)?),
+            "name" => self.name = name(item)?,
+            "repeats" => self.repeats = item.integer(1..=MAX_REPEATS)? as u32,
+            "warm_up" => self.warm_up = Some(Span::from_ns(item.span()?)).filter(|span| span.ns() > 0),
+            "max_retries" => self.max_retries = item.integer(0..=100)? as u32,
+            "generate" => self.generate = Some(Generate::read(item, &|word| place(parts.folder, word))?),
+            SERVER => parts.servers = servers(item, parts.folder)?,
+            "matrix" => parts.axes = matrix::axes(item)?,
+            "exclude" => parts.exclude = item.list()?.iter().map(Item::table).collect::<Result<_, _>>()?,
+            "gate" => return Err(not_yet(item, "gates", &Gate::read(item)?)),
+            _ => return Err(not_yet(item, "searches for a load", &Find::read(item)?)),
+        }
+        Ok(())
+    }
+}
+
+/// Tables that are read and checked, for whom nobody works yet: to leave them out silently would be to pass them.
+fn not_yet<T>(item: &Item<'_>, what: &str, _read: &T) -> BadSpec {
+    item.bad(format!("this release makes the runs, but has no {what} yet: take [{}] out of the file", item.key))
+}
+
+/// A name that can be that of a directory.
+fn name(item: &Item<'_>) -> Result<String, BadSpec> {
+    let name = item.text()?;
+    let is_plain = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) || name.len() > 100 {
+        return Err(item.bad("the name is that of a directory: letters, digits, hyphens, dots and spaces"));
+    }
+    Ok(name.to_owned())
+}
+
+fn expected(item: &Item<'_>) -> Result<Vec<Expectation>, BadSpec> {
+    let table = item.table()?;
+    table.items(&["all"])?;
+    table.get("all").map_or(Ok(Vec::new()), |all| expectations(&all))
+}
+
+/// The servers, in the order of the file.
+fn servers<'a>(item: &Item<'a>, folder: &Path) -> Result<Vec<(ServerTable, Item<'a>)>, BadSpec> {
+    let mut tables = item.entries()?;
+    tables.sort_by_key(Item::at);
+    let servers = tables.iter().map(|table| Ok((ServerTable::read(table, &|word| place(folder, word))?, *table)));
+    let servers: Vec<(ServerTable, Item<'a>)> = servers.collect::<Result<_, BadSpec>>()?;
+    for (server, table) in &servers {
+        let Some(backend) = &server.backend else { continue };
+        let found = servers.iter().find(|(other, _)| other.name == *backend);
+        match found.map(|(other, _)| other.kind.role()) {
+            None => return Err(table.bad(format!("backend: there is no [server.{backend}]"))),
+            Some(Role::Authoritative | Role::Resolver) => {}
+            Some(_) => return Err(table.bad(format!("backend: server.{backend} is not started by the experiment"))),
+        }
+    }
+    Ok(servers)
+}
+
+/// All keys that a file may have at its top.
+fn known_keys(run_keys: &[String]) -> Vec<&str> {
+    let mut known: BTreeSet<&str> = run_keys.iter().map(String::as_str).collect();
+    known.extend(OF_PLANS);
+    known.extend(stage::keys());
+    known.into_iter().collect()
+}
+
+/// Where a file that is named in the experiment is: beside the experiment's, or else where this process is.
+pub(crate) fn place(folder: &Path, word: &str) -> PathBuf {
+    let beside = folder.join(word);
+    let path = if beside.exists() || !Path::new(word).exists() { beside } else { PathBuf::from(word) };
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+impl Parts<'_> {
+    /// Refuses what is given twice, and keys whose values mean nothing.
+    fn check(&self, run_keys: &[String]) -> Result<(), BadSpec> {
+        let is_common = |key: &str| self.common.iter().any(|item| item.key == key);
+        for axis in &self.axes {
+            if is_common(axis.key) {
+                return Err(axis.item.bad("stands at the top, too: give it in one of the two places"));
+            }
+            if axis.key != SERVER || self.servers.is_empty() {
+                axis.ensure_known(run_keys)?;
+            }
+        }
+        let values = self.axes.iter().flat_map(|axis| axis.values.iter()).chain(&self.common);
+        let of_runs = values.filter(|item| run_keys.iter().any(|key| key == item.key));
+        of_runs.filter(|item| item.key != SERVER || self.servers.is_empty()).try_for_each(matrix::check_run_key)?;
+        let trace = self.axes.iter().map(|axis| axis.item).chain(self.common.iter().copied());
+        match trace.into_iter().find(|item| item.key == "trace") {
+            Some(trace) if self.is_generated => Err(trace.bad("the trace is generated: take out this or [generate]")),
+            _ => Ok(()),
+        }
+    }
+}

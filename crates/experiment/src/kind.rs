@@ -1,0 +1,261 @@
+//! The kinds of servers that an experiment can start: their programs, what they speak, and what they can be told.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ldplayer_core::Transport;
+use ldplayer_core::nearest::suggest;
+use ldplayer_core::serde_as_text;
+use ldplayer_emulate::stock::{Configured, Program};
+
+/// A kind of server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they are called what they are")]
+pub enum Kind {
+    Nsd,
+    Bind,
+    Knot,
+    Unbound,
+    KnotResolver,
+    Powerdns,
+    PowerdnsRecursor,
+    /// A proxy for DNS, before another server of the experiment.
+    Dnsdist,
+    /// `ldplayer serve`.
+    Meta,
+    /// A server that runs already, somewhere.
+    Address,
+}
+
+/// The word of no kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{word}` is no kind of server{hint}")]
+pub struct UnknownKind {
+    word: String,
+    hint: String,
+}
+
+/// What a server does with zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It serves them.
+    Authoritative,
+    /// It resolves in an Internet that serves them.
+    Resolver,
+    /// It asks another server of the experiment.
+    Proxy,
+    /// It is not ours to say.
+    Foreign,
+}
+
+/// What a server may be told in its table or by keys of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// `threads`
+    Threads,
+    /// `cache`
+    Cache,
+    /// `idle_timeout`
+    IdleTimeout,
+}
+
+impl Told {
+    /// The key in a server's table.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Threads => "threads",
+            Self::Cache => "cache",
+            Self::IdleTimeout => "idle_timeout",
+        }
+    }
+}
+
+/// The template of each kind's configuration, its program, and the option that makes it tell its version.
+struct Facts {
+    name: &'static str,
+    template: &'static str,
+    program: Program,
+    version: &'static str,
+}
+
+const fn program(
+    name: &'static str,
+    package: &'static str,
+    options: &'static [&'static str],
+    configured: Configured,
+) -> Program {
+    Program { name, package, options, configured }
+}
+
+const fn facts(name: &'static str, template: &'static str, program: Program, version: &'static str) -> Facts {
+    Facts { name, template, program, version }
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Nsd,
+        Self::Bind,
+        Self::Knot,
+        Self::Unbound,
+        Self::KnotResolver,
+        Self::Powerdns,
+        Self::PowerdnsRecursor,
+        Self::Dnsdist,
+        Self::Meta,
+        Self::Address,
+    ];
+
+    const fn facts(self) -> Facts {
+        use Configured::{ByName, ByOption};
+        match self {
+            Self::Nsd => facts(
+                "nsd",
+                include_str!("../templates/nsd.conf"),
+                program("nsd", "nsd", &["-d"], ByOption("-c")),
+                "-v",
+            ),
+            Self::Bind => facts(
+                "bind",
+                include_str!("../templates/bind.conf"),
+                program("named", "bind9", &["-g"], ByOption("-c")),
+                "-v",
+            ),
+            Self::Knot => facts(
+                "knot",
+                include_str!("../templates/knot.conf"),
+                program("knotd", "knot", &[], ByOption("-c")),
+                "-V",
+            ),
+            Self::Unbound => facts(
+                "unbound",
+                include_str!("../templates/unbound.conf"),
+                program("unbound", "unbound", &["-d", "-p"], ByOption("-c")),
+                "-V",
+            ),
+            Self::KnotResolver => facts(
+                "knot-resolver",
+                include_str!("../templates/knot-resolver.lua"),
+                program("kresd", "knot-resolver", &["-n"], ByOption("-c")),
+                "-V",
+            ),
+            Self::Powerdns => facts(
+                "powerdns",
+                include_str!("../templates/powerdns.conf"),
+                program(
+                    "pdns_server",
+                    "pdns-server pdns-backend-bind",
+                    &["--config-dir=.", "--daemon=no", "--guardian=no"],
+                    ByName("pdns.conf"),
+                ),
+                "--version",
+            ),
+            Self::PowerdnsRecursor => facts(
+                "powerdns-recursor",
+                include_str!("../templates/powerdns-recursor.conf"),
+                program("pdns_recursor", "pdns-recursor", &["--config-dir=.", "--daemon=no"], ByName("recursor.conf")),
+                "--version",
+            ),
+            Self::Dnsdist => facts(
+                "dnsdist",
+                include_str!("../templates/dnsdist.lua"),
+                program("dnsdist", "dnsdist", &["--supervised", "--disable-syslog"], ByOption("-C")),
+                "--version",
+            ),
+            Self::Meta => facts("meta", "", program("ldplayer", "ldplayer", &[], ByOption("")), "--version"),
+            Self::Address => facts("address", "", program("", "", &[], ByOption("")), ""),
+        }
+    }
+
+    /// The word for it in files.
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Its program. That of [`Kind::Meta`] is this one, and [`Kind::Address`] has none.
+    pub const fn program(self) -> Program {
+        self.facts().program
+    }
+
+    /// The option that makes the program tell its version.
+    pub const fn version_option(self) -> &'static str {
+        self.facts().version
+    }
+
+    /// The template of its configuration; empty where it is told by arguments.
+    pub const fn template(self) -> &'static str {
+        self.facts().template
+    }
+
+    /// What it does with zones.
+    pub const fn role(self) -> Role {
+        match self {
+            Self::Nsd | Self::Bind | Self::Knot | Self::Powerdns | Self::Meta => Role::Authoritative,
+            Self::Unbound | Self::KnotResolver | Self::PowerdnsRecursor => Role::Resolver,
+            Self::Dnsdist => Role::Proxy,
+            Self::Address => Role::Foreign,
+        }
+    }
+
+    /// What the releases of Debian speak with our configuration.
+    pub const fn speaks(self) -> &'static [Transport] {
+        use Transport::{Doh2, Doh3, Doq, Dot, Tcp, Udp};
+        match self {
+            Self::Knot | Self::Powerdns | Self::PowerdnsRecursor | Self::Meta => &[Udp, Tcp],
+            Self::Nsd | Self::Bind | Self::Unbound | Self::KnotResolver | Self::Dnsdist => &[Udp, Tcp, Dot],
+            Self::Address => &[Udp, Tcp, Dot, Doh2, Doh3, Doq],
+        }
+    }
+
+    /// Whether our configuration of it can say this.
+    pub const fn can_be_told(self, what: Told) -> bool {
+        match what {
+            Told::Threads => !matches!(self, Self::KnotResolver | Self::Dnsdist | Self::Address),
+            Told::Cache => matches!(self, Self::Unbound | Self::KnotResolver | Self::Bind),
+            Told::IdleTimeout => !matches!(self, Self::KnotResolver | Self::Dnsdist | Self::Address),
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(word: &str) -> Result<Self, UnknownKind> {
+        Self::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name);
+            UnknownKind { word: word.to_owned(), hint: suggest(word, &known) }
+        })
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+serde_as_text!(Kind);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_read_back_and_the_nearest_is_named() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        assert_eq!(
+            "knott".parse::<Kind>().unwrap_err().to_string(),
+            "`knott` is no kind of server: did you mean `knot`?"
+        );
+    }
+
+    #[test]
+    fn each_that_is_configured_has_a_template() {
+        for kind in Kind::ALL {
+            let is_bare = matches!(kind, Kind::Meta | Kind::Address);
+            assert_eq!(kind.template().is_empty(), is_bare, "{kind}");
+        }
+    }
+}

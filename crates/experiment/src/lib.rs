@@ -1,0 +1,56 @@
+//! Experiments as code: from one file to a matrix of runs, made in turn, kept, and summed up.
+//!
+//! ```text
+//! file ──► Experiment ──► Plan ──► for each slot, in turn (A B A B …):
+//!          (cells: a       (order,    stage (namespace or testbed, servers) ──► run::prepare ──► run::execute
+//!           RunSpec and     what it                                                                │
+//!           its stage)      takes)                        experiment.json after each run ◄─────────┘
+//! ```
+//!
+//! # The contract
+//!
+//! - A cell of the matrix is a [`ldplayer_run::RunSpec`] and what is around it ([`Stage`]): nothing that a run means is anywhere else.
+//! - A finished run is never made again nor written over as long as its cell means the same ([`Cell::digest`]); runs that were
+//!   disturbed, interrupted or left by their server are kept beside the one that takes their place.
+//! - What is started for a run ends with it, however it ends.
+//!
+//! # Limitations
+//!
+//! Runs of one experiment are made one after the other, on this machine. A trace must be a file.
+//!
+//! # Example
+//!
+//! ```
+//! use ldplayer_experiment::Experiment;
+//!
+//! let text = "trace = 'broot.parquet'\nserver = '127.0.0.1:5300'\nrepeats = 3\n[matrix]\ntransport = ['udp', 'tcp']";
+//! let experiment = Experiment::parse(text, std::path::Path::new("."), "all-tcp")?;
+//! let names: Vec<&str> = experiment.cells.iter().map(|cell| cell.name.as_str()).collect();
+//! assert_eq!(names, ["transport=udp", "transport=tcp"]);
+//! # Ok::<(), ldplayer_workload::BadSpec>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod cell;
+mod error;
+mod file;
+mod generate;
+mod kind;
+pub mod later;
+mod matrix;
+mod plan;
+mod servers;
+mod stage;
+
+pub use cell::Cell;
+pub use error::ExperimentError;
+pub use file::Experiment;
+pub use generate::Generate;
+pub use kind::{Kind, Role, Told, UnknownKind};
+pub use plan::{Estimate, MANY_RUNS, Plan, Slot, order};
+pub use servers::ServerTable;
+pub use stage::{Link, Signing, Stage};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! The plan: which runs are made in which order, and what they will take.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use ldplayer_core::Transport;
+use ldplayer_run::{Load, RunSpec, TransportChoice, load};
+use sha2::{Digest, Sha256};
+
+use crate::cell::{Cell, hex};
+use crate::error::ExperimentError;
+use crate::file::Experiment;
+
+/// More runs than this are asked about.
+pub const MANY_RUNS: usize = 1_000;
+/// Seconds that a run takes beside its trace: the server's start, the wait for the last answers, figures and report.
+const OVERHEAD_S: f64 = 3.0;
+/// Octets of the rows of a query on disk, measured on captures of root servers.
+const ROW_OCTETS: u64 = 40;
+/// Octets of a run's other files: report, telemetry, run.json.
+const REST_OCTETS: u64 = 700_000;
+/// Octets of memory that a replay takes for itself.
+const MEMORY_BASE: u64 = 60 << 20;
+/// Octets of memory for each client without connections, and with them.
+const MEMORY_CLIENT: (u64, u64) = (400, 6_000);
+
+/// A run that is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The cell's place among the cells.
+    pub cell: usize,
+    /// Which repeat it is, from 1.
+    pub repeat: u32,
+}
+
+/// What something takes, as far as it can be told beforehand.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Queries that are sent.
+    pub queries: u64,
+    /// Seconds; `None` where queries have no times, so that the server says how long it takes.
+    pub seconds: Option<f64>,
+    /// Octets on disk.
+    pub disk: u64,
+    /// Octets of memory at most at a time, without those of servers.
+    pub memory: u64,
+}
+
+/// An experiment with the order of its runs and what they take.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// The directory that all is written to.
+    pub directory: PathBuf,
+    /// What each cell means, as a digest.
+    pub digests: Vec<String>,
+    /// What one run of each cell takes.
+    pub estimates: Vec<Estimate>,
+    /// The runs, in their order.
+    pub slots: Vec<Slot>,
+}
+
+impl Plan {
+    /// Makes the plan: writes the trace into the folder `traces` if there is a model of it, and reads each trace once.
+    ///
+    /// # Errors
+    /// A trace cannot be made or read.
+    pub fn make(mut experiment: Experiment, directory: &Path, traces: &Path) -> Result<Self, ExperimentError> {
+        let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+        // Before the trace of a model has a place: that is no part of what a cell means.
+        let digests = experiment.cells.iter().map(|cell| cell.digest(&experiment)).collect();
+        generate(&mut experiment, traces)?;
+        let mut known: HashMap<String, Load> = HashMap::new();
+        let mut estimates = Vec::with_capacity(experiment.cells.len());
+        for cell in &experiment.cells {
+            let key = without_server(&cell.spec).to_toml();
+            let read = known.get(&key).copied().map_or_else(|| read_load(cell), Ok)?;
+            estimates.push(estimate(cell, &read, &experiment));
+            known.insert(key, read);
+        }
+        let slots = order(experiment.cells.len(), experiment.repeats);
+        Ok(Self { experiment, directory, digests, estimates, slots })
+    }
+
+    /// What the runs at these places of the order take together.
+    pub fn total(&self, slots: impl Iterator<Item = Slot>) -> Estimate {
+        slots.map(|slot| self.estimates[slot.cell]).fold(
+            Estimate { seconds: Some(0.0), ..Estimate::default() },
+            |sum, one| Estimate {
+                queries: sum.queries + one.queries,
+                seconds: sum.seconds.zip(one.seconds).map(|(sum, one)| sum + one),
+                disk: sum.disk + one.disk,
+                memory: sum.memory.max(one.memory),
+            },
+        )
+    }
+}
+
+/// Writes the trace of a model, for all cells.
+fn generate(experiment: &mut Experiment, traces: &Path) -> Result<(), ExperimentError> {
+    let Some(generate) = &experiment.generate else { return Ok(()) };
+    let failed = |source| ExperimentError::Output { path: traces.to_owned(), source };
+    std::fs::create_dir_all(traces).map_err(failed)?;
+    let file = traces.join(format!("{}.parquet", hex(&Sha256::digest(generate.text.as_bytes()))));
+    generate.write(&file)?;
+    let word = std::path::absolute(&file).unwrap_or(file).to_string_lossy().into_owned();
+    experiment.cells.iter_mut().for_each(|cell| cell.spec.trace = vec![word.clone()]);
+    Ok(())
+}
+
+fn read_load(cell: &Cell) -> Result<Load, ExperimentError> {
+    let failed = |source| ExperimentError::Cell { cell: cell.name.clone(), source };
+    Ok(load(cell.spec.clone()).map_err(failed)?.unwrap_or_default())
+}
+
+/// The order of the runs: each cell once, then each once more, so that a change of the machine does not look like one of the server.
+pub fn order(cells: usize, repeats: u32) -> Vec<Slot> {
+    (1..=repeats).flat_map(|repeat| (0..cells).map(move |cell| Slot { cell, repeat })).collect()
+}
+
+/// What of a specification says how long its trace is.
+fn without_server(spec: &RunSpec) -> RunSpec {
+    RunSpec {
+        server: Vec::new(),
+        transport: TransportChoice::AsRecorded,
+        policy: Default::default(),
+        class: Vec::new(),
+        expect: Vec::new(),
+        tls_port: None,
+        tls_ca: None,
+        tls_insecure: false,
+        tls_name: None,
+        ..spec.clone()
+    }
+}
+
+fn estimate(cell: &Cell, load: &Load, experiment: &Experiment) -> Estimate {
+    let span = load.span_ns.map(|span| span as f64 / 1e9);
+    let has_connections = crate::matrix::transports(&cell.spec).iter().any(|transport| *transport != Transport::Udp);
+    let of_client = if has_connections { MEMORY_CLIENT.1 } else { MEMORY_CLIENT.0 };
+    // Warming up takes its time out of the trace, so that it is within the span already.
+    let warm_up = experiment.warm_up.map_or(0.0, |_| OVERHEAD_S);
+    Estimate {
+        queries: load.queries,
+        seconds: span.map(|span| span + warm_up + OVERHEAD_S),
+        disk: load.queries * ROW_OCTETS + REST_OCTETS,
+        memory: MEMORY_BASE + load.clients * of_client,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_are_interleaved() {
+        let order: Vec<(usize, u32)> = order(2, 3).iter().map(|slot| (slot.cell, slot.repeat)).collect();
+        assert_eq!(order, [(0, 1), (1, 1), (0, 2), (1, 2), (0, 3), (1, 3)]);
+    }
+}

@@ -1,0 +1,203 @@
+//! What is around a run: the server that it asks, the link to it, and how its zones are signed.
+
+use std::path::{Path, PathBuf};
+
+use ldplayer_emulate::testbed::{CLIENTS, INTERNET, RESOLVER};
+use ldplayer_emulate::wire::{Jitter, LinkSpec, Loss, Path as WirePath, Rate, Rtt};
+use ldplayer_workload::spec::{BadSpec, Item};
+use ldplayer_zone::sign::{Algorithm, MAX_RSA_BITS, MIN_RSA_BITS};
+use serde::{Deserialize, Serialize};
+
+use crate::kind::Role;
+use crate::servers::ServerTable;
+
+/// Keys of links, which may stand at the top or in the matrix.
+const OF_LINKS: [&str; 7] = ["rtt", "jitter", "loss", "bandwidth", "upstream_rtt", "upstream_jitter", "upstream_loss"];
+/// Keys of signing.
+const OF_SIGNING: [&str; 4] = ["sign_algorithm", "sign_ksk_bits", "sign_zsk_bits", "sign_nsec3"];
+/// Keys of the server.
+const OF_SERVERS: [&str; 4] = ["zones", "server_threads", "server_cache", "server_idle_timeout"];
+/// Bits of RSA keys unless they are given, as `zones sign` has it.
+const RSA_BITS: usize = 2_048;
+/// The word for zones that stay as they are.
+const UNSIGNED: &str = "none";
+
+/// What is around a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// The server that is started or asked; none where the run's own keys say whom to ask.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server: Option<ServerTable>,
+    /// The server behind it, where it is a proxy.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub backend: Option<ServerTable>,
+    /// The wire between clients and server; none for loopback.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub link: Option<Link>,
+    /// How the zones are signed first.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sign: Option<Signing>,
+}
+
+/// Links of a testbed as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Link {
+    /// Round-trip time of each client.
+    pub rtt: Option<String>,
+    /// Its change from packet to packet.
+    pub jitter: Option<String>,
+    /// Packets lost in each direction.
+    pub loss: Option<String>,
+    /// Rate of each client in each direction.
+    pub bandwidth: Option<String>,
+    /// Round-trip time between resolver and Internet.
+    pub upstream_rtt: Option<String>,
+    /// Its change.
+    pub upstream_jitter: Option<String>,
+    /// Packets lost there.
+    pub upstream_loss: Option<String>,
+}
+
+/// How zones are signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signing {
+    /// The algorithm's mnemonic.
+    pub algorithm: String,
+    /// Bits of key-signing keys; counts for RSA only.
+    pub ksk_bits: usize,
+    /// Bits of zone-signing keys; counts for RSA only.
+    pub zsk_bits: usize,
+    /// NSEC3 in place of NSEC.
+    pub nsec3: bool,
+}
+
+/// Keys that are about what is around a run, beside those of a run.
+pub fn keys<'a>() -> impl Iterator<Item = &'a str> {
+    OF_LINKS.into_iter().chain(OF_SIGNING).chain(OF_SERVERS)
+}
+
+impl Stage {
+    /// Takes the keys that are about what is around a run; whoever calls gives no others. The server must be there before.
+    pub(crate) fn take(&mut self, given: &[Item<'_>], place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
+        let of = |keys: &'static [&'static str]| given.iter().filter(move |item| keys.contains(&item.key));
+        for item in of(&OF_LINKS) {
+            self.ensure_ours(item)?;
+            self.link.get_or_insert_default().give(item, place)?;
+        }
+        for item in of(&OF_SERVERS) {
+            self.tell_server(item, place)?;
+        }
+        self.sign = signing(of(&OF_SIGNING))?;
+        match (&self.sign, self.zones()) {
+            (Some(_), None) => Err(given[0].bad("there are no zones to sign: give the server zones = \"DIR\"")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses keys that need a server of ours.
+    fn ensure_ours(&self, item: &Item<'_>) -> Result<(), BadSpec> {
+        match &self.server {
+            Some(server) if server.kind.role() != Role::Foreign => Ok(()),
+            _ => Err(item.bad("needs a server that the experiment starts: add a [server.NAME] table with its kind")),
+        }
+    }
+
+    fn tell_server(&mut self, item: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
+        self.ensure_ours(item)?;
+        let Some(server) = self.backend.as_mut().or(self.server.as_mut()) else { return Ok(()) };
+        match item.key {
+            "zones" => server.zones = Some(place(item.text()?)),
+            "server_threads" => server.set_threads(item)?,
+            "server_cache" => server.set_cache(item)?,
+            _ => server.set_idle_timeout(item)?,
+        }
+        Ok(())
+    }
+
+    /// The zones that are served, to the clients or to a resolver.
+    pub fn zones(&self) -> Option<&Path> {
+        self.backend.iter().chain(&self.server).find_map(|server| server.zones.as_deref())
+    }
+
+    /// Whether something resolves in an Internet of ours.
+    pub fn resolves(&self) -> bool {
+        self.backend.iter().chain(&self.server).any(|server| server.kind.role() == Role::Resolver)
+    }
+
+    /// Whether anything is started for it.
+    pub fn is_ours(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.kind.role() != Role::Foreign)
+    }
+}
+
+impl Link {
+    fn give(&mut self, item: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
+        let mut word = item.word()?;
+        if Path::new(&word).extension().is_some_and(|ending| ending == "csv") {
+            word = place(&word).to_string_lossy().into_owned();
+        }
+        let (field, checked) = match item.key {
+            "rtt" => (&mut self.rtt, is::<Rtt>(&word)),
+            "upstream_rtt" => (&mut self.upstream_rtt, is::<Rtt>(&word)),
+            "jitter" => (&mut self.jitter, is::<Jitter>(&word)),
+            "upstream_jitter" => (&mut self.upstream_jitter, is::<Jitter>(&word)),
+            "loss" => (&mut self.loss, is::<Loss>(&word)),
+            "upstream_loss" => (&mut self.upstream_loss, is::<Loss>(&word)),
+            _ => (&mut self.bandwidth, is::<Rate>(&word)),
+        };
+        checked.map_err(|error| item.bad(error))?;
+        *field = Some(word);
+        Ok(())
+    }
+
+    /// The paths of the wire that they make.
+    ///
+    /// # Errors
+    /// A text that is no link any more: a file of round-trip times that has gone.
+    pub fn paths(&self) -> Result<Vec<WirePath>, String> {
+        let clients = LinkSpec {
+            rtt: read(self.rtt.as_deref().or(Some("0ms")))?.unwrap_or(Rtt::Constant(0)),
+            jitter: read(self.jitter.as_deref())?,
+            loss: read(self.loss.as_deref())?,
+            rate: read(self.bandwidth.as_deref())?,
+        };
+        let upstream = LinkSpec {
+            rtt: read(self.upstream_rtt.as_deref())?.unwrap_or(Rtt::Constant(0)),
+            jitter: read(self.upstream_jitter.as_deref())?,
+            loss: read(self.upstream_loss.as_deref())?,
+            rate: None,
+        };
+        Ok(vec![
+            WirePath { far: CLIENTS, near: RESOLVER, link: clients },
+            WirePath { far: INTERNET, near: RESOLVER, link: upstream },
+        ])
+    }
+}
+
+fn is<T: std::str::FromStr<Err: std::fmt::Display>>(word: &str) -> Result<(), String> {
+    word.parse::<T>().map(drop).map_err(|error| error.to_string())
+}
+
+fn read<T: std::str::FromStr<Err: std::fmt::Display>>(word: Option<&str>) -> Result<Option<T>, String> {
+    word.map(|word| word.parse::<T>().map_err(|error| error.to_string())).transpose()
+}
+
+/// How zones are signed; not at all without a key of it, or with `sign_algorithm = "none"`.
+fn signing<'a, 'b: 'a>(given: impl Iterator<Item = &'a Item<'b>>) -> Result<Option<Signing>, BadSpec> {
+    let usual = Algorithm::EcdsaP256Sha256.to_string();
+    let mut signing = Signing { algorithm: usual, ksk_bits: RSA_BITS, zsk_bits: RSA_BITS, nsec3: false };
+    let (mut is_given, mut is_none) = (false, false);
+    let bits = MIN_RSA_BITS as u64..=MAX_RSA_BITS as u64;
+    for item in given {
+        is_given = true;
+        match item.key {
+            "sign_algorithm" if item.text()? == UNSIGNED => is_none = true,
+            "sign_algorithm" => signing.algorithm = item.parsed(str::parse::<Algorithm>)?.to_string(),
+            "sign_ksk_bits" => signing.ksk_bits = item.integer(bits.clone())? as usize,
+            "sign_zsk_bits" => signing.zsk_bits = item.integer(bits.clone())? as usize,
+            _ => signing.nsec3 = item.truth()?,
+        }
+    }
+    Ok((is_given && !is_none).then_some(signing))
+}

@@ -1,0 +1,149 @@
+//! Files of experiments: what they mean, and what is wrong with them.
+
+use std::path::Path;
+
+use ldplayer_core::Transport;
+use ldplayer_run::TransportChoice;
+
+use crate::Experiment;
+
+const ROOT: &str = "trace = 'Cargo.toml'\n";
+const NSD: &str = "[server.nsd]\nkind = 'nsd'\nzones = 'src'\n";
+
+fn read(text: &str) -> Result<Experiment, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Experiment::parse(text, folder, "test").map_err(|error| error.to_string())
+}
+
+fn refusal(text: &str) -> String {
+    read(text).expect_err("it was accepted")
+}
+
+fn names(experiment: &Experiment) -> Vec<&str> {
+    experiment.cells.iter().map(|cell| cell.name.as_str()).collect()
+}
+
+#[test]
+fn the_matrix_is_a_cross_product_in_the_order_of_the_file() {
+    let text = format!(
+        "{ROOT}repeats = 2\n{NSD}[server.knot]\nkind = 'knot'\nzones = 'src'\n[matrix]\ntransport = ['udp', 'tcp']\nidle_timeout = '5s'\n"
+    );
+    let experiment = read(&text).unwrap();
+    // Servers come first where the matrix does not have them.
+    assert_eq!(
+        names(&experiment),
+        [
+            "server=nsd,transport=udp,idle_timeout=5s",
+            "server=nsd,transport=tcp,idle_timeout=5s",
+            "server=knot,transport=udp,idle_timeout=5s",
+            "server=knot,transport=tcp,idle_timeout=5s",
+        ]
+    );
+    let last = &experiment.cells[3];
+    assert_eq!(last.spec.transport, TransportChoice::All(Transport::Tcp));
+    assert_eq!(last.spec.policy.idle_timeout, Some(5_000_000_000));
+    assert_eq!(last.stage.server.as_ref().unwrap().name, "knot");
+    let chosen = read(&format!("{text}server = ['knot']\n")).unwrap();
+    assert_eq!(names(&chosen)[0], "transport=udp,idle_timeout=5s,server=knot");
+}
+
+#[test]
+fn cells_that_are_excluded_are_left_out() {
+    let exclude = "exclude = [{ server = 'meta', transport = 'dot' }]\n";
+    let text = format!(
+        "{ROOT}{exclude}{NSD}[server.meta]\nkind = 'meta'\nzones = 'src'\n[matrix]\ntransport = ['udp', 'dot']\n"
+    );
+    assert_eq!(
+        names(&read(&text).unwrap()),
+        ["server=nsd,transport=udp", "server=nsd,transport=dot", "server=meta,transport=udp"]
+    );
+    let silent = refusal(&text.replace(exclude, ""));
+    assert!(silent.starts_with("line 5: `meta`: kind meta does not speak dot: add front = \"dnsdist\""), "{silent}");
+    let wrong = refusal(&text.replace("'meta', t", "'metta', t"));
+    assert!(wrong.contains("`metta` is no value of it in the matrix: did you mean `meta`?"), "{wrong}");
+    let none = refusal(&format!("{ROOT}exclude = [{{ server = 'nsd' }}]\n{NSD}"));
+    assert!(none.contains("leaves no cell"), "{none}");
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line_and_the_nearest_word() {
+    for (text, wanted) in [
+        ("transprt = 'tcp'", "line 2: unknown key `transprt`: did you mean `transport`?"),
+        (
+            "server = '::1'\n[matrix]\nidle_timout = ['5s']",
+            "line 4: unknown key `idle_timout`: did you mean `idle_timeout`?",
+        ),
+        ("server = '::1'\n[matrix]\nidle_timeout = []", "line 4: `idle_timeout`: no value, so the matrix has no cells"),
+        ("server = '::1'\n[matrix]\nidle_timeout = ['5s',\n'soon']", "line 5: `idle_timeout`"),
+        ("server = '::1'\n[matrix]\ntransport = ['udp', 'udp']", "line 4: `transport`: `udp` is given twice"),
+        (
+            "server = '::1'\ntransport = 'udp'\n[matrix]\ntransport = ['tcp']",
+            "line 5: `transport`: stands at the top, too",
+        ),
+        ("[server.a]\nkind = 'nsdd'", "line 3: `kind`: `nsdd` is no kind of server: did you mean `nsd`?"),
+        ("[server.a]\nkind = 'nsd'", "line 2: `a`: no zones"),
+        ("", "no server: add a [server.NAME] table"),
+        ("server = '::1'\nrtt = '20ms'", "line 3: `rtt`: needs a server that the experiment starts"),
+        ("server = '::1'\nversion = 2", "line 3: `version`"),
+        ("server = '::1'\nname = '../up'", "line 3: `name`"),
+        ("server = '::1'\n[expect]\nall = ['answred >= 1 %']", "line 4: `all`: column 1: `answred` is no quantity"),
+        (
+            "server = '::1'\n[gate]\nbaseline = 'server=old'\nkeep = 'p99 <= 1.1 x'",
+            "line 3: `gate`: this release makes the runs, but has no gates yet",
+        ),
+        ("server = '::1'\n[find]\nwhat = 'qps'", "has no searches for a load yet"),
+    ] {
+        let told = refusal(&format!("{ROOT}{text}"));
+        assert!(told.contains(wanted), "{text}: {told}");
+        assert!(!told.contains('\n'), "{told}");
+    }
+    assert!(refusal("server = '::1'").contains("no trace"));
+    assert!(refusal("trace = '-'\nserver = '::1'").contains("read only once"));
+    assert!(refusal("trace = 'a'\nserver = '::1'\n[generate]\nspec = 'syn-3'").contains("take out this or [generate]"));
+}
+
+#[test]
+fn a_matrix_of_absurd_size_is_refused_before_it_is_made() {
+    let axis = |key: &str| format!("{key} = [{}]\n", (1..=400).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
+    let text =
+        format!("{ROOT}server = '::1'\n[matrix]\n{}{}{}", axis("seed"), axis("pipeline"), axis("max_outstanding"));
+    assert!(refusal(&text).contains("400 x 400 x 400 cells"));
+}
+
+#[test]
+fn what_is_around_a_run_comes_from_its_keys() {
+    let text = format!(
+        "{ROOT}{NSD}[matrix]\nrtt = ['0ms', '20ms']\nsign_algorithm = ['none', 'rsasha256']\nserver_threads = 2\n[expect]\nall = 'answered >= 99 %'\n"
+    );
+    let experiment = read(&text).unwrap();
+    assert_eq!(experiment.cells.len(), 4);
+    // One wire for all cells, so that they differ in nothing but its delay.
+    assert!(experiment.cells.iter().all(|cell| cell.stage.link.is_some() && cell.spec.expect.len() == 1));
+    let signed = |at: usize| experiment.cells[at].stage.sign.as_ref().map(|sign| sign.zsk_bits);
+    assert_eq!((signed(0), signed(1)), (None, Some(2_048)));
+    assert_eq!(experiment.cells[0].stage.server.as_ref().unwrap().threads, 2);
+}
+
+#[test]
+fn a_digest_tells_what_a_cell_means_and_nothing_else() {
+    let digest = |text: &str| {
+        let experiment = read(text).unwrap();
+        experiment.cells[0].digest(&experiment)
+    };
+    let plain = format!("{ROOT}server = '::1'\n");
+    assert_eq!(digest(&plain), digest(&format!("# a note\nrepeats = 9\nname = 'other'\n{plain}")));
+    for other in ["seed = 2", "warm_up = '1s'", "transport = 'tcp'"] {
+        assert_ne!(digest(&plain), digest(&format!("{plain}{other}\n")), "{other}");
+    }
+    let generated = |qps: u32| digest(&format!("server = '::1'\n[generate]\nspec = 'syn-3'\nqps = {qps}\n"));
+    assert_ne!(generated(100), generated(200));
+}
+
+#[test]
+fn a_proxy_asks_a_server_that_is_not_run_by_itself() {
+    let text = format!("{ROOT}{NSD}[server.front]\nkind = 'dnsdist'\nbackend = 'nsd'\n");
+    let experiment = read(&text).unwrap();
+    assert_eq!(names(&experiment), ["server=front"]);
+    assert_eq!(experiment.cells[0].stage.backend.as_ref().unwrap().name, "nsd");
+    assert!(refusal(&text.replace("backend = 'nsd'", "backend = 'nds'")).contains("no [server.nds]"));
+}

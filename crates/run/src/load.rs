@@ -1,0 +1,84 @@
+//! How much a run will send, and for how long: its trace read and planned once, and nothing sent.
+
+use ldplayer_core::Query;
+use ldplayer_trace::Input;
+use ldplayer_workload::{FeedOptions, PlanFeed, Timing, WorkloadError};
+
+use crate::embed::embed;
+use crate::error::RunError;
+use crate::resolve;
+use crate::spec::RunSpec;
+
+/// What a run will send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Queries.
+    pub queries: u64,
+    /// Octets of their messages.
+    pub octets: u64,
+    /// Clients that ask, by address.
+    pub clients: u64,
+    /// From the first query to the last, in nanoseconds; `None` where queries have no times.
+    pub span_ns: Option<i64>,
+}
+
+/// Reads the trace of a specification as a run would; `None` where it can be read only once.
+///
+/// # Errors
+/// What of the specification's files cannot be read.
+pub fn load(spec: RunSpec) -> Result<Option<Load>, RunError> {
+    let spec = embed(spec)?;
+    let feed = resolve::feed_of(&spec);
+    if !can_be_read_twice(&feed) {
+        return Ok(None);
+    }
+    let has_times = spec.timing() != Timing::Fast;
+    let load = count(&feed)?;
+    Ok(Some(Load { span_ns: load.span_ns.filter(|_| has_times), ..load }))
+}
+
+/// Whether all of the trace is in files.
+pub fn can_be_read_twice(feed: &FeedOptions) -> bool {
+    feed.inputs.iter().all(|input| matches!(input, Input::File(_)))
+}
+
+/// Reads the trace of a plan.
+pub fn count(options: &FeedOptions) -> Result<Load, WorkloadError> {
+    let mut feed = PlanFeed::open(options)?;
+    let (mut batch, mut more, mut load): (Vec<Query>, _, _) = (Vec::new(), true, Load::default());
+    let mut clients = std::collections::HashSet::new();
+    let mut span = 0;
+    while more {
+        more = feed.next(&mut batch)?;
+        load.queries += batch.len() as u64;
+        for query in batch.drain(..) {
+            load.octets += query.wire.len() as u64;
+            span = span.max(query.due.0);
+            clients.insert(query.client);
+        }
+    }
+    Ok(Load { clients: clients.len() as u64, span_ns: Some(span), ..load })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_will_be_sent_is_told_without_sending_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("a.tsv");
+        std::fs::write(
+            &trace,
+            "time\tsrc\tqname\tqtype\n1\t192.0.2.1\texample.\tNS\n3\t192.0.2.2\texample.\tA\n4\t192.0.2.1\texample.\tA\n",
+        )
+        .unwrap();
+        let trace = trace.to_str().unwrap();
+        let of = |more: &str| load(RunSpec::parse(&format!("trace = '{trace}'\n{more}")).unwrap()).unwrap().unwrap();
+        let all = of("");
+        assert_eq!((all.queries, all.clients, all.span_ns), (3, 2, Some(3_000_000_000)));
+        assert_eq!(of("speed = 3").span_ns, Some(1_000_000_000));
+        assert_eq!((of("stop = 1").queries, of("timing = 'fast'").span_ns), (1, None));
+        assert_eq!(load(RunSpec::parse("trace = '-'").unwrap()).unwrap(), None);
+    }
+}
