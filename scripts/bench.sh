@@ -211,9 +211,10 @@ bench_serve() {
   done
 }
 
-# Sets of 10 to 100,000 zones beside NSD and BIND; SIZES=10,100 for fewer.
+# Sets of 10 to 100,000 zones beside NSD and BIND; SIZES=10,100 for fewer, TURNS=serve for what an answer costs and nothing else.
 bench_zones() {
-  python3 scripts/zones.py --ldplayer "$ldplayer" --bench "$bench" --runs "$RUNS" --sizes "${SIZES:-10,100,1000,10000,100000}"
+  python3 scripts/zones.py --ldplayer "$ldplayer" --bench "$bench" --runs "$RUNS" --sizes "${SIZES:-10,100,1000,10000,100000}" \
+    ${TURNS:+--turns-only --turns "$TURNS"}
 }
 
 bench_wire() {
