@@ -5,6 +5,7 @@
 //!  packets    udp  tcp  poll (epoll_pwait2)           looked at  machine  process  watched  programs (where they are)
 //!  networks   namespace  rights  netns (AnyIP)  wiring (a TUN device as the only way out)  tun  interfaces
 //!             names (nothing of how the host resolves them)
+//!  memory     ahead (hints of what is read next)
 //! ```
 //!
 //! # Contract
@@ -40,6 +41,7 @@
 //! # }
 //! ```
 
+pub mod ahead;
 pub mod awake;
 pub mod clock;
 pub mod interfaces;

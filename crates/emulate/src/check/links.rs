@@ -41,7 +41,7 @@ fn count<'a>(set: &'a ZoneSet, report: &mut Report) -> BTreeSet<&'a [u8]> {
     for zone in set.zones() {
         let owners: BTreeSet<&[u8]> = zone.delegations().map(|(owner, _)| owner).collect();
         counts.total += owners.len();
-        let within = owners.into_iter().filter(|owner| set.index().zone(owner).is_some());
+        let within = owners.into_iter().filter(|owner| set.zone(owner).is_some());
         let before = delegated.len();
         delegated.extend(within);
         counts.within += delegated.len() - before;
@@ -55,7 +55,7 @@ fn parent<'a>(set: &'a ZoneSet, apex: &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = apex;
     while let Some((&length @ 1.., behind)) = rest.split_first() {
         rest = behind.get(usize::from(length)..)?;
-        if set.index().zone(rest).is_some() {
+        if set.zone(rest).is_some() {
             return Some(rest);
         }
     }
@@ -76,7 +76,7 @@ fn lost(set: &ZoneSet, by_name: &HashMap<&[u8], &Source>, report: &mut Report) {
             let (file, line) = (source.file.clone(), place(source, &one.owner));
             let text =
                 format!("the delegation of {owner} leads nowhere: none of its name servers has an address in the set");
-            report.add(match set.index().zone(&one.owner) {
+            report.add(match set.zone(&one.owner) {
                 Some(_) => Finding::error("delegation", file, line, text),
                 None => Finding::warning("delegation", file, line, text),
             });

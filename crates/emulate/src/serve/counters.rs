@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::base::iana::OptRcode;
 use ldplayer_core::name;
+use ldplayer_net::ahead;
 
 /// Response codes counted by themselves (RFC 6895 §2.3); others count as the last one.
 const RCODES: usize = 25;
@@ -55,6 +56,12 @@ impl Counters {
             None => NO_ZONE,
         };
         self.answered[level][way as usize][rcode.min(RCODES - 1)] += 1;
+    }
+
+    /// Begins to fetch a zone's counters into the processor's caches.
+    #[inline]
+    pub fn fetch(&self, zone: u32) {
+        self.zones.get(zone as usize).into_iter().for_each(|counts| ahead::fetch(counts, usize::MAX));
     }
 
     /// Counts what got no response.

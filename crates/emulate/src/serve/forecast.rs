@@ -54,7 +54,7 @@ struct At<'a> {
 
 impl Choose for At<'_> {
     fn choose(&self, qname: &[u8], qtype: u16) -> Option<&Zone> {
-        let found = self.set.index().find(self.group, qname, qtype);
+        let found = self.group.find(self.set.zones(), qname, qtype);
         self.chosen.set(found);
         found.map(|number| &self.set.zones()[number as usize])
     }

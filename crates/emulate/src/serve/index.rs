@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashTable};
-use ldplayer_core::name::{self, MAX_NAME};
+use hashbrown::HashMap;
+use ldplayer_core::name::MAX_NAME;
+use ldplayer_zone::store::table::{SEED, Table, extend};
 use ldplayer_zone::{Zone, hints, rtype};
 
 use super::lame::Lame;
@@ -18,7 +18,6 @@ const MAX_LABELS: usize = 127;
 /// Addresses and the zones that each of them serves.
 #[derive(Debug, Default)]
 pub struct Index {
-    apexes: Vec<Box<[u8]>>,
     groups: Vec<Group>,
     addresses: HashMap<IpAddr, u32, FixedState>,
     all: Group,
@@ -28,7 +27,8 @@ pub struct Index {
 #[derive(Debug, Default)]
 pub struct Group {
     zones: Vec<u32>,
-    table: HashTable<u32>,
+    /// By apex.
+    table: Table,
     /// Bit n: one of the zones has an apex of n labels.
     depths: u128,
 }
@@ -55,21 +55,20 @@ impl Index {
     /// Finds the name servers of all zones and their addresses: glue and host records, wherever in the set they are. Those that are lame for a zone
     /// do not serve it.
     pub fn new(zones: &[Zone], lame: &Lame) -> (Self, Unreachable) {
-        let apexes: Vec<Box<[u8]>> = zones.iter().map(|zone| zone.apex().into()).collect();
         let servers = Servers::of(zones);
         let hosts = servers.hosts(zones);
         let mut zones_of: HashMap<IpAddr, BTreeSet<u32>, FixedState> = HashMap::default();
         let mut unreachable = Unreachable { delegations: servers.unreachable(&hosts), zones: Vec::new() };
-        for (zone, targets) in (0..).zip(&servers.of_zones) {
+        for ((number, zone), targets) in (0..).zip(zones).zip(&servers.of_zones) {
             let known = targets.iter().flat_map(|&target| &hosts[target as usize]).copied();
-            let addresses: BTreeSet<IpAddr> = known.chain(root_hints(&apexes[zone as usize])).collect();
+            let addresses: BTreeSet<IpAddr> = known.chain(root_hints(zone.apex())).collect();
             if addresses.is_empty() {
-                unreachable.zones.push(zone);
+                unreachable.zones.push(number);
             }
             for address in addresses {
                 let served = zones_of.entry(address).or_default();
-                if !lame.is_lame(&apexes[zone as usize], address) {
-                    served.insert(zone);
+                if !lame.is_lame(zone.apex(), address) {
+                    served.insert(number);
                 }
             }
         }
@@ -77,10 +76,10 @@ impl Index {
         for &address in hosts.iter().flatten() {
             zones_of.entry(address).or_default();
         }
-        (Self::of_groups(apexes, zones_of), unreachable)
+        (Self::of_groups(zones, zones_of), unreachable)
     }
 
-    fn of_groups(apexes: Vec<Box<[u8]>>, zones_of: HashMap<IpAddr, BTreeSet<u32>, FixedState>) -> Self {
+    fn of_groups(all: &[Zone], zones_of: HashMap<IpAddr, BTreeSet<u32>, FixedState>) -> Self {
         let mut numbers: HashMap<Vec<u32>, u32, FixedState> = HashMap::default();
         let (mut groups, mut addresses) = (Vec::new(), HashMap::default());
         let mut sorted: Vec<_> = zones_of.into_iter().collect();
@@ -88,13 +87,13 @@ impl Index {
         for (address, zones) in sorted {
             let zones: Vec<u32> = zones.into_iter().collect();
             let number = *numbers.entry(zones).or_insert_with_key(|zones| {
-                groups.push(Group::new(zones.clone(), &apexes));
+                groups.push(Group::new(zones.clone(), all));
                 groups.len() as u32 - 1
             });
             addresses.insert(address, number);
         }
-        let all = Group::new((0..apexes.len() as u32).collect(), &apexes);
-        Self { apexes, groups, addresses, all }
+        let all = Group::new((0..all.len() as u32).collect(), all);
+        Self { groups, addresses, all }
     }
 
     /// The zones that an address serves; `None` where it is no name server's.
@@ -106,29 +105,6 @@ impl Index {
     /// All zones.
     pub const fn all(&self) -> &Group {
         &self.all
-    }
-
-    /// The deepest zone of a group that encloses the name (wire format, lower case) and answers for the type: a DS record
-    /// is the parent's (RFC 4035 §3.1.4.1), unless the group has the child alone.
-    #[inline]
-    pub fn find(&self, group: &Group, name: &[u8], qtype: u16) -> Option<u32> {
-        if group.depths == 1 {
-            // The root zone alone encloses every name.
-            return group.zones.first().copied();
-        }
-        let mut starts = [0_u8; MAX_LABELS + 1];
-        let labels = label_starts(name, &mut starts);
-        let own = labels.saturating_sub(usize::from(qtype == rtype::DS));
-        let mut depths = (0..=own).rev().chain((own < labels).then_some(labels));
-        depths.find_map(|depth| {
-            let suffix = &name[usize::from(starts[labels - depth])..];
-            ((group.depths >> depth) & 1 == 1).then(|| group.get(suffix, &self.apexes))?
-        })
-    }
-
-    /// The zone of this apex (wire format, lower case).
-    pub fn zone(&self, apex: &[u8]) -> Option<u32> {
-        self.all.get(apex, &self.apexes)
     }
 
     /// All name server addresses, in order.
@@ -150,20 +126,70 @@ impl Index {
 }
 
 impl Group {
-    fn new(zones: Vec<u32>, apexes: &[Box<[u8]>]) -> Self {
-        let mut group = Self { zones, table: HashTable::new(), depths: 0 };
-        let hasher = |&zone: &u32| hash(&apexes[zone as usize]);
-        group.table.reserve(group.zones.len(), hasher);
-        for &zone in &group.zones {
-            group.depths |= 1 << name::labels(&apexes[zone as usize]).count();
-            group.table.insert_unique(hasher(&zone), zone, hasher);
+    fn new(zones: Vec<u32>, all: &[Zone]) -> Self {
+        let (mut table, mut depths) = (Table::with_capacity(zones.len()), 0);
+        for &zone in &zones {
+            let starts = Starts::of(all[zone as usize].apex());
+            depths |= 1 << starts.labels;
+            table.insert(starts.hash(all[zone as usize].apex()), zone);
         }
-        group
+        Self { zones, table, depths }
+    }
+
+    /// The deepest of the zones that encloses the name (wire format, lower case) and answers for the type: a DS record
+    /// is the parent's (RFC 4035 §3.1.4.1), unless the group has the child alone. `all` are the zones of the set.
+    #[inline]
+    pub fn find(&self, all: &[Zone], name: &[u8], qtype: u16) -> Option<u32> {
+        if self.depths == 1 {
+            // The root zone alone encloses every name.
+            return self.zones.first().copied();
+        }
+        let starts = Starts::of(name);
+        let (mut above, mut own) = (None, None);
+        for (depth, hash) in self.hashes(name, &starts) {
+            let Some(found) = self.get(all, hash, starts.suffix(name, depth)) else { continue };
+            *if depth == starts.labels { &mut own } else { &mut above } = Some(found);
+        }
+        if qtype == rtype::DS { above.or(own) } else { own.or(above) }
+    }
+
+    /// The zone of this apex (wire format, lower case).
+    pub fn zone(&self, all: &[Zone], apex: &[u8]) -> Option<u32> {
+        self.get(all, Starts::of(apex).hash(apex), apex)
+    }
+
+    /// Where a name's zone is to be looked for. The processor begins to fetch these places.
+    #[inline]
+    pub fn clue(&self, name: &[u8]) -> Clue {
+        let mut clue = Clue::default();
+        for (_, hash) in self.hashes(name, &Starts::of(name)) {
+            self.table.fetch(hash);
+            clue.add(hash);
+        }
+        clue
+    }
+
+    /// The zone that [`Self::find`] will most probably find.
+    #[inline]
+    pub fn guess(&self, clue: &Clue) -> Option<u32> {
+        clue.deepest_first().find_map(|hash| self.table.find(hash, |_| true))
     }
 
     #[inline]
-    fn get(&self, apex: &[u8], apexes: &[Box<[u8]>]) -> Option<u32> {
-        self.table.find(hash(apex), |&zone| *apexes[zone as usize] == *apex).copied()
+    fn get(&self, all: &[Zone], hash: u64, apex: &[u8]) -> Option<u32> {
+        self.table.find(hash, |zone| *all[zone as usize].apex() == *apex)
+    }
+
+    /// The hashes of those suffixes of a name that are as long as apexes of the zones, the shortest first, and their labels.
+    #[inline]
+    fn hashes(&self, name: &[u8], starts: &Starts) -> impl Iterator<Item = (usize, u64)> {
+        let deepest = (u128::BITS - self.depths.leading_zeros()) as usize;
+        let mut hash = SEED;
+        let each = (0..deepest.min(starts.labels + 1)).map(move |depth| {
+            hash = if depth == 0 { SEED } else { extend(hash, starts.label(name, depth)) };
+            (depth, hash)
+        });
+        each.filter(|&(depth, _)| (self.depths >> depth) & 1 == 1)
     }
 
     /// The zones, by their places.
@@ -172,22 +198,67 @@ impl Group {
     }
 }
 
-/// Where the labels of a name begin, the root label included; returns how many there are without it.
-#[inline]
-fn label_starts(name: &[u8], starts: &mut [u8; MAX_LABELS + 1]) -> usize {
-    let (mut at, mut count) = (0, 0);
-    while let Some(&length @ 1..) = name.get(at).filter(|_| at < MAX_NAME && count < MAX_LABELS) {
-        starts[count] = at as u8;
-        count += 1;
-        at += usize::from(length) + 1;
-    }
-    starts[count] = at.min(name.len().saturating_sub(1)) as u8;
-    count
+/// Depths at which a name's zone is looked for ahead of the answer.
+const CLUES: usize = 4;
+
+/// Hashes of a name's suffixes, the deepest that a group may have zones for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clue {
+    hashes: [u64; CLUES],
+    count: usize,
 }
 
-#[inline]
-fn hash(name: &[u8]) -> u64 {
-    FixedState::default().hash_one(name)
+impl Clue {
+    #[inline]
+    const fn add(&mut self, hash: u64) {
+        self.hashes[self.count % CLUES] = hash;
+        self.count += 1;
+    }
+
+    #[inline]
+    fn deepest_first(&self) -> impl Iterator<Item = u64> {
+        (0..self.count).rev().take(CLUES).map(|at| self.hashes[at % CLUES])
+    }
+}
+
+/// Where the labels of a name begin.
+struct Starts {
+    /// That of the root label behind the others.
+    offsets: [u8; MAX_LABELS + 1],
+    /// How many labels there are without the root label.
+    labels: usize,
+}
+
+impl Starts {
+    #[inline]
+    fn of(name: &[u8]) -> Self {
+        let (mut offsets, mut labels, mut at) = ([0; MAX_LABELS + 1], 0, 0);
+        while let Some(&length @ 1..) = name.get(at).filter(|_| at < MAX_NAME && labels < MAX_LABELS) {
+            offsets[labels] = at as u8;
+            labels += 1;
+            at += usize::from(length) + 1;
+        }
+        // What is no name ends somewhere, too.
+        offsets[labels] = at.min(name.len().saturating_sub(1)).min(MAX_NAME) as u8;
+        Self { offsets, labels }
+    }
+
+    /// The last labels of the name, so many.
+    #[inline]
+    fn suffix<'a>(&self, name: &'a [u8], depth: usize) -> &'a [u8] {
+        &name[usize::from(self.offsets[self.labels - depth])..]
+    }
+
+    /// The first of so many last labels, with its length octet.
+    #[inline]
+    fn label<'a>(&self, name: &'a [u8], depth: usize) -> &'a [u8] {
+        let at = self.labels - depth;
+        &name[usize::from(self.offsets[at])..usize::from(self.offsets[at + 1])]
+    }
+
+    fn hash(&self, name: &[u8]) -> u64 {
+        (1..=self.labels).fold(SEED, |hash, depth| extend(hash, self.label(name, depth)))
+    }
 }
 
 /// What root hints say beyond the root zone: a resolver asks there first.
@@ -268,6 +339,8 @@ fn address(rtype: u16, data: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ldplayer_core::name;
+    use proptest::strategy::Strategy as _;
     use std::path::Path;
 
     fn wire(text: &str) -> Vec<u8> {
@@ -276,7 +349,7 @@ mod tests {
         wire
     }
 
-    fn index(zones: &[(&str, &str)]) -> (Index, Unreachable) {
+    fn zones(zones: &[(&str, &str)]) -> Vec<Zone> {
         let mut none = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
         let mut load = |(apex, text): &(&str, &str)| {
             let text = format!("$TTL 60\n@ SOA a b 1 2 3 4 5\n{text}");
@@ -284,11 +357,19 @@ mod tests {
                 ldplayer_zone::load::text_of(text.as_bytes(), Path::new("x"), Some(&wire(apex)), &mut none).unwrap();
             Zone::from_records(&records).unwrap().0
         };
-        Index::new(&zones.iter().map(&mut load).collect::<Vec<_>>(), &Lame::default())
+        zones.iter().map(&mut load).collect()
     }
 
+    fn index(of: &[(&str, &str)]) -> (Index, Unreachable) {
+        Index::new(&zones(of), &Lame::default())
+    }
+
+    /// What is found, which is what is guessed before.
     fn find(index: &Index, address: &str, name: &str, qtype: u16) -> Option<u32> {
-        index.find(index.group(address.parse().unwrap())?, &wire(name), qtype)
+        let (group, all, name) = (index.group(address.parse().unwrap())?, zones(&ZONES), wire(name));
+        let found = group.find(&all, &name, qtype);
+        assert!(qtype == rtype::DS || group.guess(&group.clue(&name)) == found, "{name:?}");
+        found
     }
 
     /// Root, com and example.com, with a server that com and example.com share, one out of bailiwick, and dead ends.
@@ -323,8 +404,9 @@ mod tests {
             assert_eq!(find(&index, address, name, rtype::A), zone, "{name} at {address}");
         }
         assert!(index.group("192.0.2.9".parse().unwrap()).unwrap().zones().is_empty());
-        assert_eq!(index.find(index.all(), &wire("a.other.test"), rtype::A), Some(3));
-        assert_eq!((index.zone(&wire("com")), index.zone(&wire("org"))), (Some(1), None));
+        assert_eq!(index.all().find(&zones(&ZONES), &wire("a.other.test"), rtype::A), Some(3));
+        let zone = |apex| index.all().zone(&zones(&ZONES), &wire(apex));
+        assert_eq!((zone("com"), zone("org"), zone(".")), (Some(1), None, Some(0)));
     }
 
     #[test]
@@ -354,11 +436,33 @@ mod tests {
         assert_eq!(views, [(1, vec![]), (1, vec![1, 2]), (1, vec![2]), (1, vec![2, 3]), (27, vec![0])]);
     }
 
+    /// Names of few labels, so that they enclose one another often.
+    fn names() -> impl proptest::strategy::Strategy<Value = String> {
+        proptest::collection::vec("[ab]", 0..6).prop_map(|labels| format!("{}.", labels.join(".")))
+    }
+
+    /// The zone with the longest apex that encloses the name; of DS records the parent, if it is there.
+    fn enclosing(all: &[Zone], name: &[u8], qtype: u16) -> Option<u32> {
+        let is_within = |apex: &[u8]| name.ends_with(apex) && name::labels(name).count() >= name::labels(apex).count();
+        let enclosing = all.iter().zip(0..).filter(|(zone, _)| is_within(zone.apex()));
+        let is_own = |zone: &Zone| qtype == rtype::DS && *zone.apex() == *name;
+        enclosing.max_by_key(|(zone, _)| (!is_own(zone), zone.apex().len())).map(|(_, number)| number)
+    }
+
     proptest::proptest! {
+        #[test]
+        fn the_deepest_zone_is_found_in_any_set(apexes in proptest::collection::btree_set(names(), 0..12), name in names(), ds: bool) {
+            let of: Vec<_> = apexes.iter().map(|apex| (apex.as_str(), "@ NS ns.elsewhere.\n")).collect();
+            let (all, qtype) = (zones(&of), if ds { rtype::DS } else { rtype::A });
+            let group = Group::new((0..all.len() as u32).collect(), &all);
+            proptest::prop_assert_eq!(group.find(&all, &wire(&name), qtype), enclosing(&all, &wire(&name), qtype));
+        }
+
         #[test]
         fn any_octets_end_in_a_zone_or_none(name in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300), qtype in 0_u16..60) {
             let (index, _) = index(&ZONES);
-            let _ = index.find(index.all(), &name, qtype);
+            let _ = index.all().find(&zones(&ZONES), &name, qtype);
+            let _ = index.all().guess(&index.all().clue(&name));
         }
     }
 }

@@ -40,7 +40,7 @@ impl Marks {
     /// Adds, to these marks of `set`, what `marks` has of another set, where both have the record set.
     pub fn take_over(&self, set: &ZoneSet, marks: &Self, other: &ZoneSet) {
         for zone in set.zones() {
-            let Some(before) = other.index().zone(zone.apex()) else { continue };
+            let Some(before) = other.zone(zone.apex()) else { continue };
             let all = other.zones()[before as usize].iter_rrsets();
             let marked: BTreeSet<(&[u8], u16)> =
                 all.filter(|(at, _)| marks.has(before, *at)).map(|(_, rrset)| (rrset.owner, rrset.rtype)).collect();

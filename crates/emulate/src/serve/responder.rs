@@ -3,12 +3,17 @@
 use std::cell::{Cell, RefCell};
 use std::mem;
 use std::net::IpAddr;
+use std::slice;
 use std::sync::Arc;
 
+use ldplayer_core::Message;
+use ldplayer_core::name::MAX_NAME;
+use ldplayer_net::ahead;
+use ldplayer_net::udp::BATCH;
 use ldplayer_zone::{Choose, Scratch, Transport, Zone, respond};
 
 use super::counters::{Counters, Way};
-use super::index::Group;
+use super::index::{Clue, Group};
 use super::set::ZoneSet;
 use super::shared::Current;
 use super::unknown::{LISTED, Unknown, UnknownList};
@@ -20,6 +25,8 @@ pub struct Responder {
     scratch: Scratch,
     counters: Counters,
     unknown: UnknownList,
+    /// The zones of queries that come next.
+    ahead: Vec<u32>,
 }
 
 /// The zones of one address; it remembers which of them was chosen, and lists what none is there for.
@@ -34,7 +41,7 @@ struct At<'a> {
 impl Choose for At<'_> {
     #[inline]
     fn choose(&self, qname: &[u8], qtype: u16) -> Option<&Zone> {
-        let found = self.group.and_then(|group| self.set.index().find(group, qname, qtype));
+        let found = self.group.and_then(|group| group.find(self.set.zones(), qname, qtype));
         self.chosen.set(found);
         if found.is_none() {
             self.unknown.borrow_mut().add(qname, qtype, self.local);
@@ -48,14 +55,40 @@ impl Responder {
     pub fn new(current: Current, everywhere: bool, udp_size: u16) -> Self {
         let counters = Counters::new(current.set.apexes());
         let scratch = Scratch::with_udp_size(udp_size);
-        Self { current, everywhere, scratch, counters, unknown: UnknownList::new(LISTED) }
+        Self {
+            current,
+            everywhere,
+            scratch,
+            counters,
+            unknown: UnknownList::new(LISTED),
+            ahead: Vec::with_capacity(BATCH),
+        }
+    }
+
+    /// Has the processor fetch what the answers to these queries will be made of. Each of them would wait for memory several times;
+    /// step by step for all of them together they wait about as often as one.
+    ///
+    /// It takes [`BATCH`] queries at most.
+    pub fn look_ahead<'q>(&mut self, queries: impl Iterator<Item = (IpAddr, &'q [u8])>) {
+        let set = &*self.current.set;
+        let mut clues = [const { None }; BATCH];
+        for (clue, (local, query)) in clues.iter_mut().zip(queries) {
+            *clue = group(set, self.everywhere, local).and_then(|group| Some((group, clue_of(group, query)?)));
+        }
+        self.ahead.clear();
+        self.ahead.extend(clues.iter().flatten().filter_map(|(group, clue)| group.guess(clue)));
+        for &zone in &self.ahead {
+            ahead::fetch(slice::from_ref(&set.zones()[zone as usize]), usize::MAX);
+            self.counters.fetch(zone);
+        }
+        self.ahead.iter().for_each(|&zone| set.zones()[zone as usize].fetch());
     }
 
     /// Appends the answer to a query that was sent to a local address; false where there is none.
     #[inline]
     pub fn answer(&mut self, local: IpAddr, way: Way, query: &[u8], out: &mut Vec<u8>) -> bool {
         let set = &*self.current.set;
-        let group = if self.everywhere { Some(set.index().all()) } else { set.index().group(local) };
+        let group = group(set, self.everywhere, local);
         let (chosen, unknown) = (Cell::new(None), RefCell::new(&mut self.unknown));
         let at = At { set, group, local, chosen, unknown };
         let transport = match way {
@@ -90,5 +123,111 @@ impl Responder {
     /// The questions without a zone since this was asked last, and how many more there were.
     pub fn take_unknown(&mut self) -> (Vec<Unknown>, u64) {
         self.unknown.take()
+    }
+}
+
+#[inline]
+fn group(set: &ZoneSet, everywhere: bool, local: IpAddr) -> Option<&Group> {
+    if everywhere { Some(set.index().all()) } else { set.index().group(local) }
+}
+
+/// Where the zone of a query is to be looked for.
+#[inline]
+fn clue_of(group: &Group, query: &[u8]) -> Option<Clue> {
+    let question = Message::new(query)?.question()?;
+    let mut lower = [0; MAX_NAME];
+    let lower = lower.get_mut(..question.name.len())?;
+    lower.copy_from_slice(question.name);
+    lower.make_ascii_lowercase();
+    Some(group.clue(lower))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldplayer_core::message::QueryParts;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    /// The root, `example`, and zones below it, all at one address; a zone of many hosts among them.
+    fn set() -> ZoneSet {
+        let many: String = (0..400).map(|host| format!("h{host} A 192.0.2.9\n")).collect();
+        let below = (0..40).map(|zone| (format!("z{zone}.example"), String::from("h1 A 192.0.2.7\n* TXT any\n")));
+        let named = [(".", "example NS ns.example\n"), ("example", "z1 NS ns\n"), ("many.example", &many)];
+        let named = named.map(|(apex, text)| (apex.to_owned(), text.to_owned()));
+        let zone = |(apex, text): (String, String)| {
+            let text = format!("$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS ns.example.\n{text}");
+            let text = if apex == "example" { text + "ns A 192.0.2.1\n" } else { text };
+            let mut none = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
+            let records =
+                ldplayer_zone::load::text_of(text.as_bytes(), Path::new(&apex), Some(&wire(&apex)), &mut none).unwrap();
+            Zone::from_records(&records).unwrap().0
+        };
+        ZoneSet::new(named.into_iter().chain(below).map(zone).collect(), Vec::new()).unwrap()
+    }
+
+    fn wire(text: &str) -> Vec<u8> {
+        let mut wire = Vec::new();
+        ldplayer_core::name::parse(text, &mut wire).unwrap();
+        wire
+    }
+
+    /// Questions for what is there and for what is not, and messages that are no queries.
+    fn query() -> impl Strategy<Value = Vec<u8>> {
+        let names = prop_oneof![
+            (0..50, 0..3).prop_map(|(zone, host)| format!("H{host}.z{zone}.example")),
+            (0..500).prop_map(|host| format!("h{host}.many.example")),
+            "[a-z]{0,3}".prop_map(|name| format!("{name}.")),
+        ];
+        let question = (names, prop_oneof![Just(1), Just(43), Just(2), any::<u16>()]).prop_map(|(name, qtype)| {
+            let (mut query, name) = (Vec::new(), wire(&name));
+            let edns = Some((1232, qtype % 2 == 0));
+            QueryParts { id: qtype, flags: 0, name: &name, qtype, qclass: 1, edns }.compose(&mut query);
+            query
+        });
+        prop_oneof![9 => question, 1 => prop::collection::vec(any::<u8>(), 0..60)]
+    }
+
+    fn responder(set: &Arc<ZoneSet>, everywhere: bool) -> Responder {
+        Responder::new(Current { set: Arc::clone(set), marks: None }, everywhere, ldplayer_zone::UDP_SIZE)
+    }
+
+    fn answers(responder: &mut Responder, local: IpAddr, queries: &[Vec<u8>]) -> Vec<(bool, Vec<u8>)> {
+        let mut answer = |query: &Vec<u8>| {
+            let mut out = Vec::new();
+            (responder.answer(local, Way::Udp, query, &mut out), out)
+        };
+        queries.iter().map(&mut answer).collect()
+    }
+
+    #[test]
+    fn looking_ahead_finds_the_zone_of_each_query() {
+        let set = Arc::new(set());
+        let mut responder = responder(&set, false);
+        let ask = |name: &str| {
+            let mut query = Vec::new();
+            QueryParts { id: 1, flags: 0, name: &wire(name), qtype: 1, qclass: 1, edns: None }.compose(&mut query);
+            query
+        };
+        let queries = [ask("H1.Z7.example"), ask("www.test"), b"no query".to_vec(), ask("h3.many.example")];
+        responder.look_ahead(queries.iter().map(|query| (SERVER, query.as_slice())));
+        let zone = |name: &str| set.zone(&wire(name)).unwrap();
+        assert_eq!(responder.ahead, [zone("z7.example"), zone("."), zone("many.example")]);
+        responder.look_ahead(queries.iter().map(|query| ("192.0.2.99".parse().unwrap(), query.as_slice())));
+        assert!(responder.ahead.is_empty(), "nothing is served there");
+    }
+
+    proptest! {
+        #[test]
+        fn answers_are_the_same_with_and_without_looking_ahead(
+            queries in prop::collection::vec(query(), 0..BATCH + 3), everywhere: bool,
+        ) {
+            let set = Arc::new(set());
+            let (mut plain, mut ahead) = (responder(&set, everywhere), responder(&set, everywhere));
+            ahead.look_ahead(queries.iter().map(|query| (SERVER, query.as_slice())));
+            prop_assert_eq!(answers(&mut plain, SERVER, &queries), answers(&mut ahead, SERVER, &queries));
+        }
     }
 }

@@ -150,6 +150,11 @@ impl ZoneSet {
         &self.index
     }
 
+    /// The zone of this apex (wire format, lower case), by its place.
+    pub fn zone(&self, apex: &[u8]) -> Option<u32> {
+        self.index.all().zone(&self.zones, apex)
+    }
+
     /// Zones and delegations without an address.
     pub const fn unreachable(&self) -> &Unreachable {
         &self.unreachable
@@ -298,7 +303,7 @@ mod tests {
         let [first, second]: [IpAddr; 2] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().unwrap());
         let served = |lame: &str| {
             let set = set(&[("root.zone", com), ("net.zone", net), ("lame.json", lame)]).unwrap();
-            let of = |address| set.index().find(set.index().group(address).unwrap(), b"\x03net\0", 1);
+            let of = |address| set.index().group(address).unwrap().find(set.zones(), b"\x03net\0", 1);
             (of(first), of(second))
         };
         assert_eq!(served("[]"), (Some(1), Some(1)));

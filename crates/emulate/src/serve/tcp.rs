@@ -27,6 +27,9 @@ const NONE: u32 = u32::MAX;
 /// Answers a query that was sent to a local address: appends the answer, or tells by `false` that there is none, upon which
 /// the connection is closed.
 pub trait Answer {
+    /// Told of queries that will be answered next, each with the local address that it was sent to.
+    fn look_ahead<'q>(&mut self, _queries: impl Iterator<Item = (IpAddr, &'q [u8])>) {}
+
     /// `out` comes empty.
     fn answer(&mut self, local: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool;
 }

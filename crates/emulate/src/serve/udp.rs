@@ -69,6 +69,8 @@ impl Datagrams {
     }
 
     fn answer(&mut self, answer: &mut impl Answer) -> usize {
+        let received = self.receive.iter();
+        answer.look_ahead(received.filter_map(|received| Some((received.local?, received.octets))));
         let mut count = 0;
         for received in self.receive.iter() {
             let (Some(local), Some(peer)) = (received.local, received.peer) else { continue };
@@ -151,6 +153,35 @@ mod tests {
             assert!(client.recv_from(&mut buffer).is_err());
         }
         assert_eq!(datagrams.take_unsent(), 0);
+    }
+
+    /// Notes what it is told of, and what it is asked for.
+    #[derive(Default)]
+    struct Notes(Vec<(&'static str, Vec<u8>)>);
+
+    impl Answer for Notes {
+        fn look_ahead<'q>(&mut self, queries: impl Iterator<Item = (IpAddr, &'q [u8])>) {
+            self.0.extend(queries.map(|(_, query)| ("ahead", query.to_vec())));
+        }
+
+        fn answer(&mut self, _local: IpAddr, query: &[u8], _out: &mut Vec<u8>) -> bool {
+            self.0.push(("answer", query.to_vec()));
+            false
+        }
+    }
+
+    #[test]
+    fn a_whole_batch_is_told_of_before_its_first_query_is_answered() {
+        let socket = UdpSocket::serve("127.0.0.1:0".parse().unwrap(), 1 << 20).unwrap();
+        let client = Plain::bind("127.0.0.1:0").unwrap();
+        let queries = [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()];
+        for query in &queries {
+            client.send_to(query, socket.local()).unwrap();
+        }
+        let mut notes = Notes::default();
+        Datagrams::new().handle_ready(&socket, &mut notes).unwrap();
+        let all = |what| queries.iter().map(move |query| (what, query.clone()));
+        assert_eq!(notes.0, all("ahead").chain(all("answer")).collect::<Vec<_>>());
     }
 
     #[test]

@@ -60,6 +60,11 @@ struct By<'a>(&'a mut Responder, Way);
 
 impl Answer for By<'_> {
     #[inline]
+    fn look_ahead<'q>(&mut self, queries: impl Iterator<Item = (IpAddr, &'q [u8])>) {
+        self.0.look_ahead(queries);
+    }
+
+    #[inline]
     fn answer(&mut self, local: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool {
         self.0.answer(local, self.1, query, out)
     }

@@ -18,7 +18,8 @@ pub(super) fn finish(mut builder: Builder<'_>) -> (Zone, Vec<Finding>) {
     let denial = denial(&mut builder);
     let mut zone = Zone {
         class: builder.records.class(),
-        apex: builder.apex.into(),
+        // The length of a name is below 256.
+        apex_length: builder.apex.len() as u8,
         apex_labels: builder.apex_labels,
         octets: builder.octets.into(),
         nodes: builder.nodes.into(),
@@ -188,7 +189,7 @@ fn has_address(zone: &Zone, node: &Node) -> bool {
 /// Tells of delegations to servers without addresses, and of an apex without servers.
 fn note_delegations(zone: &Zone, origins: &[u32], oddities: &mut Oddities<'_>) {
     if zone.set_of(&zone.nodes[0], rtype::NS).is_none() {
-        oddities.no_apex_ns(&zone.apex);
+        oddities.no_apex_ns(zone.apex());
     }
     for node in zone.nodes.iter().filter(|node| node.flags & CUT != 0) {
         let Some(set) = zone.set_of(node, rtype::NS) else { continue };
