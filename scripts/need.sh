@@ -20,6 +20,7 @@ programs_of() {
         knot) echo knotd ;;
         bind) echo named ;;
         bind-utils) echo dnssec-verify ;;
+        delv) echo delv ;;
         ldns) echo ldns-verify-zone ;;
         unbound) echo unbound ;;
         knot-resolver) echo kresd ;;
@@ -33,7 +34,7 @@ programs_of() {
         openssl) echo openssl ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, ldns, unbound, knot-resolver, pdns-recursor, haproxy, dnsperf, dnsdist, ip, tun, python, openssl, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, haproxy, dnsperf, dnsdist, ip, tun, python, openssl, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -45,6 +46,7 @@ packages_of() {
         nsd | knot | unbound | haproxy | dnsperf | dnsdist | openssl) echo "$1" ;;
         bind) echo bind9 ;;
         bind-utils) echo bind9-utils ;;
+        delv) echo bind9-dnsutils ;;
         ldns) echo ldnsutils ;;
         ip) echo iproute2 ;;
         python) echo python3 python3-venv ;;

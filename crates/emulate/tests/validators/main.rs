@@ -1,15 +1,18 @@
 //! Zones made at random and signed in every way, served, and each answer validated by two resolvers that have nothing but the
-//! root's trust anchor: unbound, and BIND, whose validator is `delv`'s.
+//! root's trust anchor, unbound and BIND, and a part of them by `delv`, which asks the server itself.
 
 #[path = "../common/mod.rs"]
 #[allow(dead_code, reason = "this test needs a part of it")]
 mod common;
+mod delv;
 #[path = "../../../zone/tests/random/mod.rs"]
 mod random;
 mod world;
 
 use std::net::SocketAddr;
+use std::path::Path;
 
+use delv::Found;
 use ldplayer_core::message::{QueryParts, flag};
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
@@ -46,6 +49,56 @@ fn bind(world: &World) -> Bind {
     let hints = world.hints();
     let zone = format!("zone \".\" {{ type hint; file \"{}\"; }};\n", hints.display());
     Bind::with_configuration(text + &zone + &world.anchor_of_bind(), Vec::new())
+}
+
+/// Questions that `delv` is asked, which starts anew for each.
+const DELVED: usize = 150;
+
+/// A server of all zones at one address, which needs no namespace.
+fn serve_everywhere(set: &Path) -> (Server, SocketAddr) {
+    let address = common::free_v4();
+    let options = Options { listen: vec![address], everywhere: true, workers: 1, ..Options::default() };
+    (Server::start(ZoneSet::load(set).unwrap(), &options).unwrap(), address)
+}
+
+#[test]
+fn delv_validates_what_is_served() {
+    let seed = seed();
+    println!("seed {seed}; another with {SEED_VARIABLE}=N");
+    let world = World::draw(&mut Draw(seed));
+    let questions = world.questions(&mut Draw(seed));
+    let (_server, address) = serve_everywhere(&world.set());
+    let anchor = world.anchor_file_of_bind();
+    let found: Vec<_> = questions
+        .iter()
+        .step_by(questions.len() / DELVED)
+        .map(|question| (question, delv::ask(address, &anchor, question)))
+        .collect();
+    let faults: Vec<_> = found.iter().filter_map(|(question, found)| found.fault(question)).collect();
+    assert!(
+        faults.is_empty(),
+        "seed {seed}: {} faults, such as\n{}",
+        faults.len(),
+        faults[..faults.len().min(5)].join("\n")
+    );
+    let count = |wanted: fn(&Found) -> bool| found.iter().filter(|(_, found)| wanted(found)).count();
+    let secure = count(|found| matches!(found, Found::Secure { .. }));
+    let denied = count(|found| *found == Found::Secure { is_denied: true });
+    println!("{} questions, {secure} secure, {denied} of them NXDOMAIN", found.len());
+    assert!(found.len() >= DELVED && secure > DELVED / 2 && denied > DELVED / 10);
+}
+
+#[test]
+fn delv_refuses_what_was_changed_after_it_was_signed() {
+    let world = World::draw(&mut Draw(SEED));
+    let question = world.question_with_address();
+    let asked = |set: &Path| {
+        let (_server, address) = serve_everywhere(set);
+        delv::ask(address, &world.anchor_file_of_bind(), &question)
+    };
+    assert_eq!(asked(&world.set()).fault(&question), None);
+    world.change_address();
+    assert!(asked(&world.set()).fault(&question).unwrap().starts_with("bogus"));
 }
 
 /// What a validator says.

@@ -175,6 +175,24 @@ impl World {
         format!("trust-anchors {{ . static-ds {tag} 13 2 \"{digest}\"; }};\n")
     }
 
+    /// The same as a file, for `delv`.
+    pub fn anchor_file_of_bind(&self) -> PathBuf {
+        self.file("bind.anchor", &self.anchor_of_bind())
+    }
+
+    /// A question that the wildcard of [`GAP`] answers.
+    pub fn question_with_address(&self) -> Question {
+        Question::new("y.example.", 1, Some(0), false)
+    }
+
+    /// Gives the wildcard of [`GAP`] another address, which its signature does not cover.
+    pub fn change_address(&self) {
+        let files = fs::read_dir(self.set()).unwrap().map(|entry| entry.unwrap().path());
+        let holds = |(_, text): &(PathBuf, String)| text.contains("192.0.2.80") && text.contains("deep.optent.only");
+        let (file, text) = files.map(|file| (file.clone(), fs::read_to_string(file).unwrap())).find(holds).unwrap();
+        fs::write(file, text.replace("192.0.2.80", "192.0.2.66")).unwrap();
+    }
+
     fn file(&self, name: &str, text: &str) -> PathBuf {
         let file = self.scratch.path().join(name);
         fs::write(&file, text).unwrap();
