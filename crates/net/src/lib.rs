@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  time       clock  pace (sleep, then spin)          a run      signals  limits  pin  awake
-//!  packets    udp  tcp  poll (epoll_pwait2)           looked at  machine  process  watched  programs (where they are)
+//!  packets    udp  tcp  poll (epoll_pwait2)           looked at  machine  process  programs (where they are)
+//!                                                                watched  processes  usage (of one)  counters  inet_diag
 //!  networks   namespace  rights  netns (AnyIP)  wiring (a TUN device as the only way out)  tun  interfaces
 //!             names (nothing of how the host resolves them)
 //!  memory     ahead (hints of what is read next)
@@ -44,6 +45,8 @@
 pub mod ahead;
 pub mod awake;
 pub mod clock;
+pub mod counters;
+pub mod inet_diag;
 pub mod interfaces;
 pub mod limits;
 pub mod machine;
@@ -55,6 +58,7 @@ pub mod pace;
 pub mod pin;
 pub mod poll;
 pub mod process;
+pub mod processes;
 pub mod programs;
 pub mod refusal;
 pub mod rights;
@@ -62,5 +66,6 @@ pub mod signals;
 pub mod tcp;
 pub mod tun;
 pub mod udp;
+pub mod usage;
 pub mod watched;
 pub mod wiring;

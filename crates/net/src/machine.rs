@@ -1,4 +1,4 @@
-//! Facts of the machine and counters of the kernel, as `/proc` and `/sys` tell them.
+//! Facts of the machine, as `/proc` and `/sys` tell them.
 
 use std::ffi::c_int;
 use std::fs::{self, File};
@@ -58,84 +58,6 @@ fn is_hypervised(cpuinfo: &str) -> bool {
     field(cpuinfo, "flags").split(' ').any(|flag| flag == "hypervisor")
 }
 
-/// The kernel's UDP counters of the current network namespace, IPv4 and IPv6 together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UdpCounters {
-    /// Datagrams dropped because a socket's receive buffer was full.
-    pub receive_buffer_errors: u64,
-    /// Datagrams not sent because a socket's send buffer was full.
-    pub send_buffer_errors: u64,
-    /// Datagrams to a port that nobody listened on.
-    pub no_ports: u64,
-    /// Datagrams with an error, drops included.
-    pub in_errors: u64,
-}
-
-impl UdpCounters {
-    /// What was counted since `earlier`.
-    pub const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            receive_buffer_errors: self.receive_buffer_errors.saturating_sub(earlier.receive_buffer_errors),
-            send_buffer_errors: self.send_buffer_errors.saturating_sub(earlier.send_buffer_errors),
-            no_ports: self.no_ports.saturating_sub(earlier.no_ports),
-            in_errors: self.in_errors.saturating_sub(earlier.in_errors),
-        }
-    }
-}
-
-/// Reads the UDP counters.
-pub fn udp_counters() -> UdpCounters {
-    parse_udp(&read("/proc/thread-self/net/snmp"), &read("/proc/thread-self/net/snmp6"))
-}
-
-fn parse_udp(snmp: &str, snmp6: &str) -> UdpCounters {
-    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let (names, values) = (lines.next().unwrap_or(""), lines.next().unwrap_or(""));
-    let v4 = |name| {
-        names.split(' ').zip(values.split(' ')).find(|(found, _)| *found == name).map_or(0, |(_, value)| number(value))
-    };
-    let v6 = |name: &str| {
-        let mut lines = snmp6.lines().filter_map(|line| line.split_once(char::is_whitespace));
-        lines.find(|(found, _)| *found == name).map_or(0, |(_, value)| number(value))
-    };
-    UdpCounters {
-        receive_buffer_errors: v4("RcvbufErrors") + v6("Udp6RcvbufErrors"),
-        send_buffer_errors: v4("SndbufErrors") + v6("Udp6SndbufErrors"),
-        no_ports: v4("NoPorts") + v6("Udp6NoPorts"),
-        in_errors: v4("InErrors") + v6("Udp6InErrors"),
-    }
-}
-
-/// The kernel's TCP sockets of the current network namespace, IPv4 and IPv6 together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpSockets {
-    /// Connections, and sockets that listen.
-    pub in_use: u64,
-    /// Ends of connections that only keep their ports from being used again (TIME_WAIT, RFC 9293 §3.6.1).
-    pub time_wait: u64,
-    /// Octets of the buffers of all TCP sockets of the machine, in whatever namespace.
-    pub memory_bytes: u64,
-}
-
-/// Reads how many TCP sockets there are.
-pub fn tcp_sockets() -> TcpSockets {
-    parse_sockstat(&read("/proc/thread-self/net/sockstat"), &read("/proc/thread-self/net/sockstat6"))
-}
-
-/// Lines as `TCP: inuse 5 orphan 0 tw 2 alloc 7 mem 1`; the second file has `inuse` alone, the rest is of both families.
-fn parse_sockstat(v4: &str, v6: &str) -> TcpSockets {
-    let value = |text: &str, head: &str, name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(head)).unwrap_or("");
-        let mut words = line.split_whitespace().skip_while(|word| *word != name);
-        words.nth(1).map_or(0, number)
-    };
-    TcpSockets {
-        in_use: value(v4, "TCP:", "inuse") + value(v6, "TCP6:", "inuse"),
-        time_wait: value(v4, "TCP:", "tw"),
-        memory_bytes: value(v4, "TCP:", "mem") * rustix::param::page_size() as u64,
-    }
-}
-
 /// CPU time of all cores since the start of the machine, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
@@ -185,32 +107,6 @@ pub fn tun_probe() -> io::Result<String> {
     Ok(name.collect())
 }
 
-/// CPU time and memory of one process.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProcessSample {
-    /// User and system time since its start, in seconds.
-    pub cpu_s: f64,
-    /// The same of its children that ended and were waited for, in seconds.
-    pub ended_children_cpu_s: f64,
-    /// Resident memory in octets.
-    pub rss_bytes: u64,
-}
-
-/// Reads a process; `None` when there is none (any more).
-pub fn process_sample(pid: u32) -> Option<ProcessSample> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, so count from behind it: state is field 3.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let at = |index: usize| fields.get(index).map(|field| number(field));
-    let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-    let pages = at(21)?;
-    Some(ProcessSample {
-        cpu_s: seconds(at(11)? + at(12)?),
-        ended_children_cpu_s: seconds(at(13)? + at(14)?),
-        rss_bytes: pages * rustix::param::page_size() as u64,
-    })
-}
-
 fn read(path: &str) -> String {
     fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
 }
@@ -231,29 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn udp_counters_are_found_by_name() {
-        let snmp = "Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 10 2 3 4 5 6\nUdpLite: x\nUdpLite: 9";
-        let snmp6 = "Udp6InDatagrams    7\nUdp6NoPorts  \t1\nUdp6RcvbufErrors    10\n";
-        let counters = parse_udp(snmp, snmp6);
-        let expected = UdpCounters { receive_buffer_errors: 15, send_buffer_errors: 6, no_ports: 3, in_errors: 3 };
-        assert_eq!(counters, expected);
-        assert_eq!(counters.since(&counters), UdpCounters::default());
-        assert_eq!(parse_udp("", "nonsense"), UdpCounters::default());
-    }
-
-    #[test]
-    fn tcp_sockets_are_of_both_families() {
-        let v4 = "sockets: used 12\nTCP: inuse 5 orphan 1 tw 7 alloc 9 mem 3\nUDP: inuse 8 mem 2";
-        let sockets = parse_sockstat(v4, "TCP6: inuse 2\nUDP6: inuse 9");
-        let memory_bytes = 3 * rustix::param::page_size() as u64;
-        assert_eq!(sockets, TcpSockets { in_use: 7, time_wait: 7, memory_bytes });
-        assert_eq!(parse_sockstat("", "TCP6: inuse"), TcpSockets::default());
-    }
-
-    #[test]
-    fn this_process_has_memory_and_this_machine_a_kernel() {
-        assert!(process_sample(std::process::id()).unwrap().rss_bytes > 100_000);
-        assert_eq!(process_sample(u32::MAX), None);
+    fn this_machine_has_a_kernel_and_memory() {
         let facts = facts();
         assert!(!facts.kernel.is_empty() && facts.cores > 0 && facts.memory_bytes > 0, "{facts:?}");
     }

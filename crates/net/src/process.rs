@@ -1,5 +1,6 @@
 //! Processes that we start: ended with us, and looked at together with their children.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -8,7 +9,6 @@ use std::process::{Command, ExitStatus};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, set_parent_process_death_signal, waitid};
 
-use crate::machine::{self, ProcessSample};
 use crate::signals;
 
 /// A tree deeper or wider than this is not followed further: more than any server has.
@@ -56,32 +56,19 @@ pub fn exit_status(status: ExitStatus) -> u8 {
 ///
 /// Where the kernel does not list children (`CONFIG_PROC_CHILDREN`), the process alone.
 pub fn tree(pid: u32) -> Vec<u32> {
-    let mut found: Vec<u32> = fs::exists(format!("/proc/{pid}")).unwrap_or(false).then_some(pid).into_iter().collect();
+    descend(fs::exists(format!("/proc/{pid}")).unwrap_or(false).then_some(pid).into_iter().collect())
+}
+
+/// These processes with all their descendants, each once.
+pub(crate) fn descend(mut found: Vec<u32>) -> Vec<u32> {
+    let mut known: HashSet<u32> = found.iter().copied().collect();
     let mut next = 0;
     while next < found.len() && found.len() < MOST {
-        let children = children(found[next]);
         // A process that moves to another parent meanwhile could be seen twice.
-        found.extend(children.into_iter().filter(|child| !found.contains(child)).collect::<Vec<_>>());
+        found.extend(children(found[next]).into_iter().filter(|&child| known.insert(child)));
         next += 1;
     }
     found
-}
-
-/// CPU time and memory of the process and all its descendants; `None` when there is none (any more).
-///
-/// Children that ended and were waited for count with their CPU time. Memory that processes share, as after a fork,
-/// counts in each of them.
-pub fn tree_sample(pid: u32) -> Option<ProcessSample> {
-    sum(tree(pid).into_iter().filter_map(machine::process_sample))
-}
-
-/// The sum of samples; `None` of none.
-pub(crate) fn sum(samples: impl Iterator<Item = ProcessSample>) -> Option<ProcessSample> {
-    samples.reduce(|sum, sample| ProcessSample {
-        cpu_s: sum.cpu_s + sample.cpu_s,
-        ended_children_cpu_s: sum.ended_children_cpu_s + sample.ended_children_cpu_s,
-        rss_bytes: sum.rss_bytes + sample.rss_bytes,
-    })
 }
 
 /// The children of all threads of a process.
@@ -109,14 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_has_the_children_and_sums_them() {
+    fn a_tree_has_the_children() {
         let (mut shell, child) = family();
         assert_eq!(tree(shell.id()), [shell.id(), child]);
-        let alone = machine::process_sample(shell.id()).unwrap();
-        assert!(tree_sample(shell.id()).unwrap().rss_bytes > alone.rss_bytes);
         drop(shell.stdin.take());
         shell.wait().unwrap();
-        assert_eq!((tree(u32::MAX), tree_sample(u32::MAX)), (Vec::new(), None));
+        assert_eq!(tree(u32::MAX), []);
     }
 
     #[test]

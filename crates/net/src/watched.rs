@@ -1,4 +1,4 @@
-//! What is watched while a run lasts: a process with its descendants, or all processes of a systemd unit.
+//! Which processes are watched while a run lasts: one, one with its descendants, or all of a systemd unit.
 //!
 //! systemd has a control group for each unit, which lists the unit's processes in its `cgroup.procs` (cgroups(7)). They are read anew
 //! for each sample, as a server forks and ends workers.
@@ -6,9 +6,6 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-use crate::machine::{self, ProcessSample};
-use crate::process;
 
 /// Where control groups are.
 pub const CGROUPS: &str = "/sys/fs/cgroup";
@@ -46,10 +43,12 @@ pub enum UnitError {
     },
 }
 
-/// A process with its descendants, or a unit.
+/// Which processes are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// A process, by its number.
+    /// A process without its children, by its number.
+    Alone(u32),
+    /// A process and all its descendants, by its number.
     Pid(u32),
     /// The processes of a unit.
     Unit(Unit),
@@ -60,17 +59,6 @@ pub enum Watched {
 pub struct Unit {
     name: String,
     group: PathBuf,
-}
-
-impl Watched {
-    /// CPU time and memory of all processes now; `None` when there is none (any more). The CPU time of processes that have ended is in it
-    /// where another of them has waited for them.
-    pub fn sample(&self) -> Option<ProcessSample> {
-        match self {
-            Self::Pid(pid) => process::tree_sample(*pid),
-            Self::Unit(unit) => process::sum(unit.processes().into_iter().filter_map(machine::process_sample)),
-        }
-    }
 }
 
 impl Unit {
@@ -181,15 +169,12 @@ mod tests {
             let unit = Unit::find("nsd", root.path()).unwrap();
             assert_eq!((unit.name(), unit.processes()), ("nsd.service", vec![first.id()]));
             assert_eq!(Unit::find("nsd.service", root.path()).unwrap(), unit);
-            let alone = Watched::Unit(unit.clone()).sample().unwrap();
             // A group within, as for a unit that delegates.
             group(&slice.join("nsd.service/workers"), &[0, second.id()]);
             assert_eq!(unit.processes(), [first.id(), second.id()]);
-            assert!(Watched::Unit(unit.clone()).sample().unwrap().rss_bytes > alone.rss_bytes);
             fs::remove_dir_all(slice.join("nsd.service")).unwrap();
-            assert_eq!(Watched::Unit(unit).sample(), None);
+            assert_eq!(unit.processes(), []);
         }
-        assert!(Watched::Pid(first.id()).sample().is_some());
         [first, second].into_iter().for_each(end);
     }
 

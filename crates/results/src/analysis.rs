@@ -7,22 +7,26 @@ mod ordered;
 mod phases;
 pub mod rcode;
 mod read;
+mod sampled;
 mod spread;
 mod timeline;
+mod usage;
 
 use std::collections::BTreeMap;
 
 use ldplayer_core::Transport;
+use ldplayer_core::time::NS_PER_S;
 
 pub use self::accounts::UdpAnswers;
 use self::accounts::{Accounts, Activity};
 use self::figures::Figures;
 use self::ordered::CONNECTIONS;
 use self::read::RowFiles;
+use self::sampled::Sampled;
 use self::spread::Censored;
 use self::timeline::Timeline;
 use crate::error::ResultsError;
-use crate::model::{Latency, Rate, RateError, Summary, Tail, Timing};
+use crate::model::{Latency, Rate, RateError, Summary, Tail, Telemetry, Timing};
 use crate::store::RunDir;
 
 /// What the rows say.
@@ -40,6 +44,8 @@ pub struct Analysis {
     pub stray_sources: Vec<(String, u64)>,
     /// Answers over UDP, and what may have been kept from them.
     pub udp: UdpAnswers,
+    /// What was sampled of both ends.
+    sampled: Sampled,
     /// Row files that could not be read.
     pub unreadable: usize,
 }
@@ -62,6 +68,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
         answers: accounts.answers(),
         ..Summary::default()
     };
+    let sampled = Sampled::read(&dir.telemetry())?;
     let mut figures = Figures::default();
     if let Some((first, last)) = accounts.span() {
         let mut timeline = Timeline::new(first, last);
@@ -73,7 +80,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
         let classes: Vec<&str> = classes.0.iter().map(String::as_str).collect();
         summary.latency_ms.by_class = tails(&classes, &mut timeline.by_class);
         figures = figures::draw(&mut timeline, &summary);
-        connections::Sampled::read(&dir.telemetry())?.draw(&mut figures);
+        connections::draw(&sampled, &mut figures);
     }
     let unsent_without_design = accounts.unsent_without_design();
     Ok(Analysis {
@@ -81,10 +88,20 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
         figures,
         unsent_without_design,
         first_due: accounts.span().map(|(first, _)| first),
+        sampled,
         stray_sources: accounts.stray_sources(),
         udp: accounts.udp,
         unreadable: files.unreadable.len(),
     })
+}
+
+impl Analysis {
+    /// What both ends used until the last outcome of a run whose figures are `summary`.
+    pub fn telemetry(&self, summary: &Summary) -> Telemetry {
+        let from = self.first_due.unwrap_or(0);
+        let to = from.saturating_add((summary.elapsed_s * NS_PER_S as f64) as i64);
+        usage::of(&self.sampled, usage::Load { from, to, queries: summary.queries.sent })
+    }
 }
 
 fn timing(timeline: &mut Timeline) -> Timing {

@@ -71,10 +71,10 @@ pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation};
 pub use model::{
     Check, Clients, Connections, Latency, Queries, Rate, RateError, Recorded, Responses, RunReport, ServerVerdict,
-    Spread, State, Summary, Tail, Timing, Verdict,
+    SideUsage, SocketsAtPeak, Spread, State, Summary, Tail, Telemetry, Timing, Verdict,
 };
 pub use open::{read_document, rewrite_page};
 pub use recorder::Recorder;
 pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
 pub use store::Document;
-pub use telemetry::{Side, TelemetrySample};
+pub use telemetry::{Figure, Kind, Side, TelemetrySample};

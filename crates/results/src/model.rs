@@ -1,5 +1,7 @@
 //! What is said about a run: the keys of `run.json`.
 
+mod telemetry;
+
 use std::collections::BTreeMap;
 
 use ldplayer_core::Stalls;
@@ -9,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
 use crate::setup::{VerdictLimits, Warning};
+
+pub use self::telemetry::{SideUsage, SocketsAtPeak, Telemetry};
 
 /// How far a run got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +134,8 @@ pub struct Summary {
     pub answers: BTreeMap<String, u64>,
     /// What the trace recorded for these queries; `null` where it has no answers.
     pub recorded: Option<Recorded>,
+    /// What both ends used.
+    pub telemetry: Telemetry,
 }
 
 /// Answers in the trace to the queries that were replayed.

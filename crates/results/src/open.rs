@@ -43,6 +43,7 @@ pub fn rewrite_page<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Res
 
 fn count_again(dir: &RunDir, report: &mut RunReport, analysis: &Analysis) -> Result<(), ResultsError> {
     report.summary = analysis.summary.clone();
+    report.summary.telemetry = analysis.telemetry(&report.summary);
     report.config.keep_used(&report.summary.queries.sent_by_transport);
     report.warnings.push(Warning::new(
         "incomplete_run",

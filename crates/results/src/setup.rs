@@ -77,6 +77,7 @@ impl RunEnd {
         if let (Some(last), Some(first)) = (self.last_outcome, rows.first_due) {
             report.summary.elapsed_s = last.0.saturating_sub(first).max(0) as f64 / NS_PER_S as f64;
         }
+        report.summary.telemetry = rows.telemetry(&report.summary);
         report.summary.responses.receive_drops = self.receive_drops;
         report.summary.recorded = self.recorded;
         report.summary.queries.trace = Some(self.trace_queries);

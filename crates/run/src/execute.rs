@@ -23,7 +23,7 @@ use crate::load::{self, Load};
 use crate::resolve::Plan;
 use crate::server::Server;
 use crate::spec::{DNS_PORT, RunSpec};
-use crate::watch::{Observer, Telemetry, watch};
+use crate::watch::{Observer, Sampled, Telemetry, watch};
 use crate::{classes, describe, metrics, permission, tls, warnings};
 
 /// A run that is ready to be executed: its server is up, its trace is open, its targets are allowed.
@@ -33,7 +33,7 @@ pub struct Prepared {
     trace: Vec<String>,
     plan: Plan,
     server: Option<Server>,
-    watched: Option<Watched>,
+    sampled: Sampled,
     listener: Option<Listener>,
     feed: PlanFeed,
     public: Vec<SocketAddr>,
@@ -65,9 +65,9 @@ pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
     if let Some(server) = &mut server {
         server.wait_for(first_targets(&plan, &feed))?;
     }
-    let watched = watched(&spec, server.as_ref())?;
+    let sampled = sampled(&spec, &plan, server.as_ref())?;
     let warnings = warnings::of_environment(&plan, server.as_ref());
-    Ok(Prepared { spec, trace, plan, server, watched, listener, feed, public, warnings })
+    Ok(Prepared { spec, trace, plan, server, sampled, listener, feed, public, warnings })
 }
 
 impl Prepared {
@@ -101,7 +101,7 @@ impl Prepared {
         command_line: Vec<String>,
         observer: &mut dyn Observer,
     ) -> Result<RunReport, RunError> {
-        let Self { spec, trace, plan, server, watched, listener, feed, warnings, .. } = self;
+        let Self { spec, trace, plan, server, sampled, listener, feed, warnings, .. } = self;
         let awake = (plan.settings.precision == Precision::High).then(Awake::ask);
         let setup = RunSetup {
             config: RunConfig { command_line, trace, ..describe::config(&spec, &plan) },
@@ -125,12 +125,18 @@ impl Prepared {
         let endpoint = listener.map(serve).transpose()?;
         let mut rows = Rows { recorder: &mut recorder, latencies: endpoint.is_some().then_some(&*latencies) };
         let (ended, telemetry) =
-            watch(&monitor, watched.as_ref(), start.monotonic_ns, observer, || ready.run(start, &mut rows));
+            watch(&monitor, &sampled, start.monotonic_ns, observer, || ready.run(start, &mut rows));
         drop((server, awake));
         let (ended, feed) = ended?;
         let feed = feed.map(|queries| queries.0);
         finish(recorder, &plan, Finished { feed, ended, telemetry, warnings }, &monitor)
     }
+}
+
+/// What telemetry is taken of.
+fn sampled(spec: &RunSpec, plan: &Plan, server: Option<&Server>) -> Result<Sampled, RunError> {
+    let server = watched(spec, server)?;
+    Ok(Sampled { server, ports: plan.ports(&spec.port), interval: spec.telemetry_interval.ns() })
 }
 
 /// Whose processes are watched: those that were named, or those of the server that was started.

@@ -1,6 +1,7 @@
 //! What a specification means on this machine: defaults filled in, names resolved, files read.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
 
 use ldplayer_core::time::Span;
 use ldplayer_core::{Policy, Transport};
@@ -12,11 +13,14 @@ use ldplayer_trace::{Input, OpenOptions};
 use ldplayer_workload::{ClientClass, FeedOptions, PlanOptions, Timing};
 
 use crate::error::RunError;
-use crate::spec::{RunSpec, Server, TransportChoice};
+use crate::spec::{DNS_PORT, RunSpec, Server, TransportChoice};
 use crate::{classes, tls};
 
 /// Descriptors kept free for files, when each client has a socket.
 const SPARE_DESCRIPTORS: u64 = 256;
+
+/// How often telemetry may be taken, in nanoseconds: processor time is told in ticks of 10 ms.
+const INTERVALS: RangeInclusive<i64> = 100_000_000..=1_000_000_000;
 
 /// The name of a server, and an address that it has.
 pub type Resolved = (String, SocketAddr);
@@ -43,6 +47,10 @@ impl Plan {
         if spec.trace.is_empty() {
             return Err(RunError::Spec("no trace: give at least one file, or - for standard input".to_owned()));
         }
+        if !INTERVALS.contains(&spec.telemetry_interval.ns()) {
+            let given = spec.telemetry_interval;
+            return Err(RunError::Spec(format!("--telemetry-interval {given}: give 100ms to 1s")));
+        }
         let (given, resolved) = addresses(&spec.server)?;
         let targets = targets(spec, &given)?;
         let classes = client_classes(spec);
@@ -63,6 +71,22 @@ impl Plan {
             Precision::Normal => VerdictLimits::NORMAL,
             Precision::Low => VerdictLimits::LOW,
         }
+    }
+
+    /// The ports that servers may be asked at, those of the trace being `recorded`.
+    pub fn ports(&self, recorded: &[u16]) -> Vec<u16> {
+        let settings = &self.settings;
+        let mut ports: Vec<u16> = settings.targets.named().iter().map(SocketAddr::port).collect();
+        if let Targets::Recorded(maps) = &settings.targets {
+            ports.extend(recorded.iter().copied().chain([DNS_PORT]));
+            ports.extend(maps.iter().filter_map(|map| map.to_port));
+        }
+        if settings.tls.is_some() {
+            ports.extend([settings.tls_port, settings.doh_port]);
+        }
+        ports.sort_unstable();
+        ports.dedup();
+        ports
     }
 
     /// How the schedule relates to the trace, where it is not the recorded one.

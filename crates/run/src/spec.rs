@@ -101,6 +101,8 @@ pub struct RunSpec {
     /// The systemd unit whose processes are recorded so instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch_unit: Option<String>,
+    /// How often telemetry is taken: 100 ms to 1 s.
+    pub telemetry_interval: Span,
     /// Where figures of the run are served to Prometheus while it lasts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
@@ -163,6 +165,7 @@ impl Default for RunSpec {
             start_server: None,
             watch_pid: None,
             watch_unit: None,
+            telemetry_interval: Span::from_ns(500_000_000),
             metrics: None,
             expect: Vec::new(),
             tls_ca: None,

@@ -22,7 +22,7 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
         postponed(ended),
         refused(ended),
         shared_ports(ended, plan),
-        dropped(telemetry.udp.receive_buffer_errors, own_drops(ended)),
+        dropped(telemetry.udp_drops.unwrap_or(0), own_drops(ended)),
         stolen(ended, telemetry),
         feed_error(ended),
     ]

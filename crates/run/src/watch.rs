@@ -1,20 +1,25 @@
 //! What happens beside the replay: samples of telemetry on the run's clock, and a look at whether it is to end.
 
+mod sampler;
+mod samples;
+
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use ldplayer_core::RunTime;
 use ldplayer_net::clock;
-use ldplayer_net::machine::{self, UdpCounters};
-use ldplayer_net::watched::Watched;
+use ldplayer_net::counters::{self, Place};
+use ldplayer_net::machine;
 use ldplayer_replay::{Counts, Monitor};
-use ldplayer_results::{Side, TelemetrySample};
+use ldplayer_results::TelemetrySample;
+
+pub use self::sampler::Plan as Sampled;
+use self::sampler::Sampler;
 
 /// How often the observer is asked.
 pub const TICK: Duration = Duration::from_millis(50);
-/// Ticks between two samples of telemetry.
-const SAMPLE: u32 = 4;
 
 /// Who looks on while a run lasts.
 pub trait Observer: Send {
@@ -57,111 +62,66 @@ impl Observer for () {
 pub struct Telemetry {
     /// Samples on the run's time axis.
     pub samples: Vec<TelemetrySample>,
-    /// The kernel's UDP counters over the run.
-    pub udp: UdpCounters,
+    /// Datagrams that the kernel dropped in this namespace over the run, for lack of buffer; `None` where it does not say.
+    pub udp_drops: Option<u64>,
     /// Share of the run's CPU time that the host took away, from 0 to 1.
     pub steal: f64,
 }
 
-/// Runs `replay` while an observer looks on, and telemetry is taken, that of the server's processes included. Run time 0 is at `origin` of CLOCK_MONOTONIC.
+/// Runs `replay` while an observer looks on, and telemetry is taken of what `sampled` says. Run time 0 is at `origin` of CLOCK_MONOTONIC.
 pub fn watch<T>(
     monitor: &Monitor,
-    server: Option<&Watched>,
+    sampled: &sampler::Plan,
     origin: i64,
     observer: &mut dyn Observer,
     replay: impl FnOnce() -> T,
 ) -> (T, Telemetry) {
     let done = AtomicBool::new(false);
-    let (udp, steal) = (machine::udp_counters(), machine::cpu_times());
+    let (udp_drops, steal) = (udp_drops(), machine::cpu_times());
     let (result, samples) = thread::scope(|scope| {
-        let watcher = Watcher { monitor, origin, server, samples: Vec::new() };
-        let watcher = scope.spawn(|| watcher.run(observer, &done));
+        let (end, until) = mpsc::channel();
+        let sampler = Sampler::new(monitor, sampled, origin);
+        let sampler = scope.spawn(move || sampler.run(&until));
+        let watcher = Watcher { monitor, origin };
+        scope.spawn(|| watcher.run(observer, &done));
         let result = replay();
         done.store(true, Ordering::Relaxed);
-        // A watcher that panicked has nothing to tell; the replay's result is what counts.
-        (result, watcher.join().unwrap_or_default())
+        drop(end);
+        // A sampler that panicked has nothing to tell; the replay's result is what counts.
+        (result, sampler.join().unwrap_or_default())
     });
     let telemetry = Telemetry {
         samples,
-        udp: machine::udp_counters().since(&udp),
+        udp_drops: self::udp_drops().zip(udp_drops).map(|(after, before)| after.saturating_sub(before)),
         steal: machine::cpu_times().steal_share_since(&steal),
     };
     (result, telemetry)
 }
 
+/// Datagrams that the kernel has dropped in this namespace for lack of buffer.
+fn udp_drops() -> Option<u64> {
+    counters::read(Place::Own).udp_receive_buffer_errors
+}
+
 struct Watcher<'a> {
     monitor: &'a Monitor,
     origin: i64,
-    server: Option<&'a Watched>,
-    samples: Vec<TelemetrySample>,
 }
 
 impl Watcher<'_> {
-    fn run(mut self, observer: &mut dyn Observer, done: &AtomicBool) -> Vec<TelemetrySample> {
-        for tick in 0_u32.. {
-            if done.load(Ordering::Relaxed) {
-                break;
-            }
+    fn run(self, observer: &mut dyn Observer, done: &AtomicBool) {
+        while !done.load(Ordering::Relaxed) {
             match observer.look(&self.progress()) {
                 Wish::GoOn => {}
                 Wish::Stop => self.monitor.stop(),
                 Wish::Abort => self.monitor.abort(),
             }
-            if tick % SAMPLE == 0 {
-                self.sample();
-            }
             thread::sleep(TICK);
         }
-        // The last state of the connections belongs to what is kept, too.
-        self.sample();
-        self.samples
-    }
-
-    fn now(&self) -> RunTime {
-        RunTime(clock::monotonic_ns() - self.origin)
     }
 
     fn progress(&self) -> Progress {
-        Progress { at: self.now(), counts: self.monitor.counts(), lag_ns: self.monitor.lag_ns() }
-    }
-
-    fn sample(&mut self) {
-        let at = self.now();
-        // Without its children: a server that we started is one of them.
-        let client = machine::process_sample(std::process::id()).map(|own| (Side::Client, own.cpu_s, own.rss_bytes));
-        let server = self.server.and_then(Watched::sample);
-        let server = server.map(|all| (Side::Server, all.cpu_s + all.ended_children_cpu_s, all.rss_bytes));
-        for (side, cpu_s, rss_bytes) in client.into_iter().chain(server) {
-            self.add(at, side, "cpu_s", cpu_s);
-            self.add(at, side, "rss_bytes", rss_bytes as f64);
-        }
-        self.sample_connections(at);
-    }
-
-    fn add(&mut self, at: RunTime, side: Side, name: &'static str, value: f64) {
-        self.samples.push(TelemetrySample { at, side, name: name.into(), value });
-    }
-
-    /// Connections so far, once there are any.
-    fn sample_connections(&mut self, at: RunTime) {
-        let counts = self.monitor.connections();
-        if counts.opened + counts.failed == 0 {
-            return;
-        }
-        let sockets = machine::tcp_sockets();
-        for (name, count) in [
-            ("tcp_in_use", sockets.in_use),
-            ("tcp_time_wait", sockets.time_wait),
-            ("tcp_memory_bytes", sockets.memory_bytes),
-            ("connections_open", counts.open),
-            ("connections_opened", counts.opened),
-            ("connections_failed", counts.failed),
-            ("connections_resumed", counts.resumed),
-            ("connections_closed_by_client", counts.closed_idle + counts.closed_spent + counts.closed_for_room),
-            ("connections_closed_by_server", counts.closed_by_server + counts.reset),
-            ("queries_resent", counts.resent),
-        ] {
-            self.add(at, Side::Client, name, count as f64);
-        }
+        let at = RunTime(clock::monotonic_ns() - self.origin);
+        Progress { at, counts: self.monitor.counts(), lag_ns: self.monitor.lag_ns() }
     }
 }

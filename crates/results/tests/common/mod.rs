@@ -10,7 +10,7 @@ use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Outcome, Policy, Reason, RunTime, Stalls, Status, TraceTime, Transport};
 use ldplayer_net::machine::Facts;
 use ldplayer_results::{
-    ConnectionConfig, Connections, Environment, Recorder, RunConfig, RunEnd, RunReport, RunSetup, Side,
+    ConnectionConfig, Connections, Environment, Figure, Recorder, RunConfig, RunEnd, RunReport, RunSetup, Side,
     TelemetrySample, UsedPolicy, VerdictLimits, Warning,
 };
 
@@ -149,7 +149,8 @@ pub fn end_connected(queries: u64, seconds: i64) -> RunEnd {
     for at in 0..seconds * 5 {
         let mut sample = |name: &'static str, value: f64| {
             let at = RunTime(at * NS_PER_S / 5);
-            telemetry.push(TelemetrySample { at, side: Side::Client, name: name.into(), value });
+            let figure = Figure::named(name).unwrap();
+            telemetry.push(TelemetrySample { at, side: Side::Client, figure, value: Some(value) });
         };
         let open = 800.0 * (1.0 - (-at as f64 / 20.0).exp());
         sample("connections_open", open.round());
@@ -211,7 +212,12 @@ pub fn end(queries: u64) -> RunEnd {
         started: TraceTime(1_764_000_000_500_000_000),
         trace_queries: queries,
         warnings: vec![Warning::new("cpu_stolen", "the host took 12 ms of CPU time", "run on a machine of your own")],
-        telemetry: vec![TelemetrySample { at: RunTime(0), side: Side::Client, name: "rss_bytes".into(), value: 1e8 }],
+        telemetry: vec![TelemetrySample {
+            at: RunTime(0),
+            side: Side::Client,
+            figure: Figure::RssBytes,
+            value: Some(1e8),
+        }],
         limits: VerdictLimits::HIGH,
         stalls: Stalls { count: 2, total_ns: 8_000_000, longest_ns: 7_500_000 },
         tally: Tally { packets: 100_000, skipped: [("not_dns_port".into(), 12)].into(), ..Tally::default() },

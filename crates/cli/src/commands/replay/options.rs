@@ -127,12 +127,15 @@ pub struct Args {
     /// Make a namespace in which every address is local, and start this server in it (run by sh, ended with the run)
     #[arg(long, value_name = "COMMAND")]
     pub start_server: Option<String>,
-    /// Record CPU time and memory of this process and its children, the server's [default: that of --start-server]
+    /// Record what this process and its children use, the server's: processor time, memory, sockets, losses [default: that of --start-server]
     #[arg(long, value_name = "PID")]
     pub watch_pid: Option<u32>,
-    /// Record those of all processes of this systemd unit instead
+    /// Record all processes of this systemd unit instead
     #[arg(long, value_name = "NAME", conflicts_with = "watch_pid")]
     pub watch_unit: Option<String>,
+    /// How often to take telemetry, 100ms to 1s [default: 500ms]
+    #[arg(long, value_name = "DURATION")]
+    pub telemetry_interval: Option<Span>,
     /// Serve figures of the run to Prometheus while it lasts, at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<SocketAddr>,
@@ -199,7 +202,7 @@ impl Args {
     pub fn spec(&self) -> Result<RunSpec, Failure> {
         let mut spec = self.base()?;
         give_all!(self => spec; trace, server, map, cores, allow_target, port, role, expect);
-        give!(self => spec; timing, transport, query_timeout, precision, max_lag, max_outstanding, seed);
+        give!(self => spec; timing, transport, query_timeout, precision, max_lag, max_outstanding, telemetry_interval, seed);
         give_some!(self => spec; start, stop, sources, workers, start_server, metrics);
         if !self.rules.is_empty() {
             spec.rules = self.rules.iter().cloned().map(Into::into).collect();
@@ -296,13 +299,13 @@ mod tests {
         let typed = spec(
             "a.pcap --server 127.0.0.1:5300 --server localhost --map 192.0.2.1=::1 --rules do.toml --timing rate:100 --start 1 --stop 2s \
              --transport dot --sources ports --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
-             --max-outstanding 9 --stamp-sends --allow-target 192.0.2.0/24 --seed 3 --port 53,5353 --role client --watch-pid 7 \
+             --max-outstanding 9 --stamp-sends --allow-target 192.0.2.0/24 --seed 3 --port 53,5353 --role client --watch-pid 7 --telemetry-interval 200ms \
              --tls-insecure --tls-name a.example --tls-port 8853 --doh-method get --doh-path /q --nagle on --pipeline 3",
         );
         let file = "trace = 'a.pcap'\nserver = ['127.0.0.1:5300', 'localhost']\nmap = '192.0.2.1=::1'\nrules = 'do.toml'\ntiming = 'rate:100'\n\
             start = 1\nstop = '2s'\ntransport = 'dot'\nsources = 'ports'\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
             precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nstamp_sends = true\nallow_target = '192.0.2.0/24'\nseed = 3\n\
-            port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntls_insecure = true\ntls_name = 'a.example'\n\
+            port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntelemetry_interval = 0.2\ntls_insecure = true\ntls_name = 'a.example'\n\
             tls_port = 8853\ndoh_method = 'get'\ndoh_path = '/q'\nnagle = true\npipeline = 3";
         assert_eq!(typed, RunSpec::parse(file).unwrap());
         assert_eq!(spec("a.pcap --speed 2").timing(), Timing::Scaled(2.0));

@@ -1,0 +1,159 @@
+//! What a run says of both ends: of real processes that use, lose and hold something.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use ldplayer_emulate::stock::{Nsd, Stock};
+use ldplayer_net::namespace::Namespace;
+use serde_json::Value;
+
+/// Where the server of a namespace of its own listens.
+const SERVER: &str = "127.0.0.1:5300";
+
+/// Replays so many queries, 10 ms apart, and returns run.json.
+fn replay(folder: &Path, queries: usize, options: &[&str]) -> Value {
+    let trace = folder.join("queries");
+    let lines: String = (0..queries).map(|at| format!("n{at}.example. A\n")).collect();
+    std::fs::write(&trace, lines).unwrap();
+    let run = folder.join("run");
+    let output = Command::new(env!("CARGO_BIN_EXE_ldplayer"))
+        .args(["replay", "--force", "--timing", "rate:100", "--telemetry-interval", "100ms", "-o"])
+        .args([&run, &trace])
+        .args(options)
+        // Servers are found all the same.
+        .env("PATH", "/usr/bin:/bin")
+        .output()
+        .unwrap();
+    let text = std::fs::read_to_string(run.join("run.json")).unwrap_or_else(|_| panic!("{}", said(&output)));
+    serde_json::from_str(&text).unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn nsd(folder: &Path) -> String {
+    let server: SocketAddr = SERVER.parse().unwrap();
+    let file = folder.join("nsd.conf");
+    std::fs::write(&file, Nsd::default().configuration(folder, &[server]).unwrap()).unwrap();
+    format!("nsd -d -c {}", file.display())
+}
+
+#[test]
+fn a_server_over_tcp_is_told_with_its_children_and_its_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = nsd(folder.path());
+    let json = replay(folder.path(), 100, &["--server", SERVER, "--start-server", &command, "--transport", "tcp"]);
+    let telemetry = &json["summary"]["telemetry"];
+    let (client, server) = (&telemetry["client"], &telemetry["server"]);
+    assert!(server["processes_peak"].as_u64() >= Some(2), "NSD forks: {server}");
+    assert!(
+        server["rss_peak_bytes"].as_u64() > Some(1_000_000) && server["pss_peak_bytes"].as_u64() > Some(100_000),
+        "{server}"
+    );
+    assert!(
+        server["cpu_s"].is_f64() && server["cores_peak"].is_f64() && server["samples"].as_u64() >= Some(8),
+        "{server}"
+    );
+    assert!(server["from_s"].as_f64() <= Some(0.0) && server["to_s"].as_f64() >= Some(0.9), "{server}");
+    assert!(
+        server["in_bytes"].as_u64() > Some(4_000) && server["context_switches_voluntary"].as_u64() > Some(0),
+        "{server}"
+    );
+    for side in [client, server] {
+        assert_eq!(side["sockets_at_peak"]["by_state"]["established"].as_u64(), Some(1), "one client: {side}");
+        assert!(side["rss_peak_bytes"].as_u64() > Some(1_000_000));
+    }
+    assert_eq!((&server["udp_drops"], &server["accept_queue_overflows"]), (&Value::from(0), &Value::from(0)));
+    assert_eq!(client["processes_peak"], 1, "the server is a child of ours, and not counted as ours");
+}
+
+/// A process that waits for us: what has to be watched, and does nothing.
+fn idle(namespace: Option<&Namespace>) -> Child {
+    let mut command = Command::new("/bin/cat");
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    namespace.into_iter().for_each(|namespace| namespace.start_in(&mut command).unwrap());
+    command.spawn().unwrap()
+}
+
+fn end(mut process: Child) {
+    drop(process.stdin.take());
+    process.wait().unwrap();
+}
+
+/// Sockets whose accept queue and receive buffer have room for nearly nothing, and that nobody reads. Not this process is watched,
+/// which has children of other tests.
+#[test]
+fn what_a_server_loses_is_counted_as_its() {
+    let folder = tempfile::tempdir().unwrap();
+    let tcp = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    tcp.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+    tcp.listen(0).unwrap();
+    let tcp = TcpListener::from(tcp);
+    let address = tcp.local_addr().unwrap();
+    let udp = UdpSocket::bind(address).unwrap();
+    socket2::SockRef::from(&udp).set_recv_buffer_size(1).unwrap();
+    let process = idle(None);
+    let (address, pid) = (address.to_string(), process.id().to_string());
+    let watched = ["--server", &address, "--watch-pid", &pid, "--query-timeout", "300ms"];
+    let over_udp = replay(folder.path(), 80, &[&watched[..], &["--transport", "udp"]].concat());
+    let server = &over_udp["summary"]["telemetry"]["server"];
+    assert!(server["udp_drops"].as_u64() >= Some(50) && server["udp_drops"].as_u64() < Some(80), "{server}");
+    assert!(server["udp_receive_buffer_errors"].as_u64() >= Some(50), "{server}");
+    let one_each = ["--transport", "tcp", "--queries-per-connection", "1"];
+    let over_tcp = replay(folder.path(), 40, &[&watched[..], &one_each].concat());
+    let server = &over_tcp["summary"]["telemetry"]["server"];
+    assert!(server["accept_queue_overflows"].as_u64() > Some(0), "{server}");
+    assert!(server["accept_queue_peak"].as_u64() >= Some(1), "{server}");
+    end(process);
+}
+
+/// A number of the client's namespace would be a wrong one.
+#[test]
+fn figures_of_a_server_in_another_namespace_are_of_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let namespace = Namespace::create().unwrap();
+    let other = idle(Some(&namespace));
+    let here = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (address, pid) = (here.local_addr().unwrap().to_string(), other.id().to_string());
+    let options = ["--server", &address, "--watch-pid", &pid, "--query-timeout", "100ms"];
+    let json = replay(folder.path(), 30, &options);
+    end(other);
+    let (client, server) = (&json["summary"]["telemetry"]["client"], &json["summary"]["telemetry"]["server"]);
+    assert!(client["in_bytes"].as_u64() > Some(1_000), "{client}");
+    assert_eq!((&server["in_bytes"], &server["udp_drops"]), (&Value::from(0), &Value::from(0)), "{server}");
+    assert_eq!(server["sockets_at_peak"]["all"], 0, "{server}");
+    assert!(server["rss_peak_bytes"].as_u64() > Some(100_000), "{server}");
+}
+
+#[test]
+fn a_run_without_a_watched_server_has_figures_of_the_client_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = here.local_addr().unwrap().to_string();
+    let json = replay(folder.path(), 5, &["--server", &address, "--query-timeout", "100ms"]);
+    let telemetry = &json["summary"]["telemetry"];
+    assert!(telemetry["server"].is_null() && telemetry["client"]["rss_peak_bytes"].is_u64(), "{telemetry}");
+}
+
+#[test]
+fn an_interval_out_of_range_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("queries"), "example. A\n").unwrap();
+    let refused = |interval: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_ldplayer"))
+            .args(["replay", "--server", "127.0.0.1:9", "--telemetry-interval", interval, "-o"])
+            .args([folder.path().join("run"), folder.path().join("queries")])
+            .output()
+            .unwrap();
+        (output.status.code(), said(&output))
+    };
+    for interval in ["99ms", "2s", "0"] {
+        let (code, said) = refused(interval);
+        assert!(
+            code == Some(2) && said.contains("--telemetry-interval") && said.contains("100ms to 1s"),
+            "{code:?} {said}"
+        );
+    }
+}
