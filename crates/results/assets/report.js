@@ -43,7 +43,7 @@
     if (points.length === 0) {
       const none = document.createElement("p");
       none.className = "none";
-      none.textContent = "Nothing to show: no query of this run has this figure.";
+      none.textContent = figure.dataset.none ?? "Nothing to show: no query of this run has this figure.";
       figure.append(none);
       figure.dataset.marks = 0;
       return;
@@ -175,16 +175,28 @@
   cumulative("latency_connections", data.latency_connections);
 
   // Curves over time, each with a colour of its own.
-  const overTime = (id, points, label) => {
+  const overTime = (id, points, label, tickFormat = count, x = time) => {
     const names = [...new Set(points.map((d) => d.of))];
     draw(id, points, () => ({
-      x: time,
-      y: { label, domain: [0, (d3.max(points, (d) => d.y) || 1) * 1.05], tickFormat: count, ...grid },
+      x,
+      y: { label, domain: [0, (d3.max(points, (d) => d.y) || 1) * 1.05], tickFormat, ...grid },
       marks: names.map((name, at) => Plot.line(points.filter((d) => d.of === name), { x: "x", y: "y", stroke: spare[at % spare.length], strokeWidth: 1.5 })),
     }), names.map((name, at) => [name, spare[at % spare.length]]));
   };
   overTime("connections_time", data.connections_time, "connections");
   overTime("handshakes", data.handshakes, "per second");
+  const bytes = inDecades([[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
+  // One axis of time for all of them, so that they can be compared; what was sampled before the first query is left out.
+  const used = ["cpu_time", "memory_time", "server_sockets", "client_sockets", "losses_time", "traffic_time", "switches_time"];
+  const usedTime = { ...time, domain: [0, d3.max(used.flatMap((id) => data[id]), (d) => d.x) || 1] };
+  const overUsedTime = (id, label, tickFormat) => overTime(id, data[id].filter((d) => d.x >= 0), label, tickFormat, usedTime);
+  overUsedTime("cpu_time", "cores");
+  overUsedTime("memory_time", "memory", bytes);
+  overUsedTime("server_sockets", "sockets");
+  overUsedTime("client_sockets", "sockets");
+  overUsedTime("losses_time", "per second");
+  overUsedTime("traffic_time", "bytes per second", bytes);
+  overUsedTime("switches_time", "per second");
 
   const bars = (id, bars, label) => draw(id, bars, (points) => {
     const total = d3.sum(points, (d) => d.n);

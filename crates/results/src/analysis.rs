@@ -7,6 +7,7 @@ mod ordered;
 mod phases;
 pub mod rcode;
 mod read;
+mod resources;
 mod sampled;
 mod spread;
 mod timeline;
@@ -82,6 +83,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
         figures = figures::draw(&mut timeline, &summary);
         connections::draw(&sampled, &mut figures);
     }
+    resources::draw(&sampled, &mut figures);
     let unsent_without_design = accounts.unsent_without_design();
     Ok(Analysis {
         summary,

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::analysis::{self, Analysis};
 use crate::error::ResultsError;
-use crate::model::{RunReport, State};
+use crate::model::{RunReport, State, Telemetry};
 use crate::setup::Warning;
 use crate::store::{Document, RunDir};
 use crate::{missing, page, verdict};
@@ -36,6 +36,10 @@ pub fn rewrite_page<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Res
     let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns())?;
     if document.report.state == State::Running {
         count_again(&dir, &mut document.report, &analysis)?;
+    }
+    // A run of an earlier version has samples and no sum of them.
+    if document.report.summary.telemetry == Telemetry::default() {
+        document.report.summary.telemetry = analysis.telemetry(&document.report.summary);
     }
     page::write(html.unwrap_or(&dir.page()), &document.report, &analysis)?;
     Ok(document)

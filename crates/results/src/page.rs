@@ -1,5 +1,7 @@
 //! `report.html`: one file with everything in it, that opens by a double click and asks no network.
 
+mod usage;
+
 use std::path::Path;
 
 use minijinja::value::{Serde, Value};
@@ -9,7 +11,7 @@ use serde::Serialize;
 use crate::analysis::Analysis;
 use crate::analysis::figures::{Bar, Figures};
 use crate::error::ResultsError;
-use crate::model::{Connections, RunReport, State};
+use crate::model::{Connections, RunReport, State, Telemetry};
 use crate::store;
 use crate::text::grouped;
 
@@ -46,6 +48,9 @@ fn render(report: &RunReport, figures: &str) -> Result<String, minijinja::Error>
         latency => Value::from(Serde(latency(report))),
         connected => report.summary.connections.opened + report.summary.connections.failed > 0,
         connections => Value::from(Serde(connections(report))),
+        sampled => report.summary.telemetry != Telemetry::default(),
+        watched => report.summary.telemetry.server.is_some(),
+        usage => Value::from(Serde(usage::lines(&report.summary.telemetry))),
         facts => Value::from(Serde(facts(report))),
         config => Value::from(Serde(lines(&report.config))),
         environment => Value::from(Serde(lines(&report.environment))),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ldplayer_core::Outcome;
+use ldplayer_results::{Figure, RunEnd, Side};
 
 /// Every figure of a page.
 const FIGURES: [&str; 10] = [
@@ -22,6 +23,34 @@ const FIGURES: [&str; 10] = [
 ];
 /// What the page of a run over connections has besides.
 const OF_CONNECTIONS: [&str; 4] = ["connections_time", "handshakes", "latency_connections", "closes"];
+
+/// What the page of a run has whose server was watched.
+const OF_USAGE: [&str; 7] =
+    ["cpu_time", "memory_time", "server_sockets", "client_sockets", "losses_time", "traffic_time", "switches_time"];
+
+#[test]
+fn what_both_ends_used_is_drawn_and_what_is_not_known_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let (watched, alone, none) = (dir.path().join("watched"), dir.path().join("alone"), dir.path().join("none"));
+    let run = |folder: &Path, telemetry| {
+        let rows = common::lifelike(20.0, 500.0);
+        let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
+        common::run_to(folder, rows, RunEnd { telemetry, ..common::end(queries) });
+        loaded(&folder.join("report.html"))
+    };
+    let dom = run(&watched, common::usage(20));
+    OF_USAGE.iter().for_each(|figure| assert!(has_svg(&dom, figure), "figure {figure} was not drawn"));
+    assert_eq!((marks(&dom, "cpu_time"), marks(&dom, "server_sockets")), (2, 2), "a curve for each");
+    assert_eq!(marks(&dom, "losses_time"), 4, "what there was");
+    assert!(!dom.contains("id=\"unwatched\"") && dom.contains("shared memory counted once"));
+    let of_client = common::usage(20).into_iter().filter(|sample| sample.side == Side::Client);
+    let dom = run(&alone, of_client.filter(|sample| sample.figure != Figure::TcpRetransmitted).collect());
+    assert!(dom.contains("id=\"unwatched\"") && !dom.contains("id=\"server_sockets\""));
+    assert_eq!((marks(&dom, "cpu_time"), marks(&dom, "losses_time")), (1, 0));
+    assert!(dom.contains(">Nothing was lost, as far as it was read"));
+    let dom = run(&none, Vec::new());
+    assert!(dom.contains("Nothing was sampled of the client either") && !dom.contains("id=\"cpu_time\""));
+}
 
 #[test]
 fn every_figure_of_a_lifelike_run_has_marks() {

@@ -49,6 +49,20 @@ pub struct Figures {
     pub handshakes: Vec<Point>,
     /// Who closed connections, and why.
     pub closes: Vec<Bar>,
+    /// Cores used by both ends.
+    pub cpu_time: Vec<Point>,
+    /// Bytes of memory of both ends and of the kernel.
+    pub memory_time: Vec<Point>,
+    /// TCP sockets of the server by state.
+    pub server_sockets: Vec<Point>,
+    /// TCP sockets of the client by state.
+    pub client_sockets: Vec<Point>,
+    /// Datagrams and connections lost per second, and segments sent again.
+    pub losses_time: Vec<Point>,
+    /// Bytes per second in the namespaces of both ends.
+    pub traffic_time: Vec<Point>,
+    /// Context switches per second.
+    pub switches_time: Vec<Point>,
 }
 
 /// A point of a named curve.

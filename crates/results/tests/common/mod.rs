@@ -143,6 +143,39 @@ pub fn connected(seconds: f64, rate: f64) -> Vec<Outcome> {
     rows
 }
 
+/// What both ends of a run used, twice a second: a server that has not enough of anything in the middle of the run.
+pub fn usage(seconds: i64) -> Vec<TelemetrySample> {
+    let mut samples = Vec::new();
+    let mut numbers = Numbers(9);
+    let (mut cpu, mut lost) = (0.0, 0.0);
+    for half in 0..=seconds * 2 {
+        let (t, at) = (half as f64 / 2.0, RunTime(half * NS_PER_S / 2));
+        let busy = 1.0 + 0.6 * (t / seconds as f64 * 3.1).sin() + 0.1 * numbers.unit();
+        cpu += busy / 2.0;
+        lost += if (0.4..0.5).contains(&(t / seconds as f64)) { (900.0 * numbers.unit()).round() } else { 0.0 };
+        let mut sample =
+            |side, figure, value: f64| samples.push(TelemetrySample { at, side, figure, value: Some(value) });
+        for (side, share) in [(Side::Server, 1.0), (Side::Client, 0.4)] {
+            sample(side, Figure::CpuSeconds, cpu * share);
+            sample(side, Figure::RssBytes, 80e6 * share + 2e6 * t);
+            sample(side, Figure::InBytes, (t * 4e6 * share).round());
+            sample(side, Figure::OutBytes, (t * 9e6 * share).round());
+            sample(side, Figure::VoluntarySwitches, (t * 9_000.0 * share).round());
+            sample(side, Figure::InvoluntarySwitches, (t * 700.0 * share).round());
+            sample(side, Figure::TcpMemoryBytes, 1e6 + 3e5 * busy);
+            sample(side, Figure::SocketsEstablished, (800.0 * busy).round());
+            sample(side, Figure::SocketsListen, 2.0);
+            sample(side, Figure::SocketsTimeWait, (300.0 * (2.0 - busy)).round().max(0.0));
+            sample(side, Figure::SocketsCloseWait, 0.0);
+            sample(side, Figure::TcpRetransmitted, (lost / 50.0).round());
+        }
+        sample(Side::Server, Figure::PssBytes, 61e6 + 2e6 * t);
+        sample(Side::Server, Figure::UdpSocketDrops, lost);
+        sample(Side::Server, Figure::AcceptQueueOverflows, (lost / 9.0).round());
+    }
+    samples
+}
+
 /// The end of a run over connections, as the engine counted and sampled them.
 pub fn end_connected(queries: u64, seconds: i64) -> RunEnd {
     let mut telemetry = Vec::new();
@@ -161,6 +194,7 @@ pub fn end_connected(queries: u64, seconds: i64) -> RunEnd {
         sample("connections_closed_by_client", at as f64 * 30.0);
         sample("connections_closed_by_server", at as f64 * 10.0);
     }
+    telemetry.extend(usage(seconds));
     let closed = [("client_idle", 9_000), ("client_last_query", 40), ("server", 2_800), ("reset", 200)];
     let connections = Connections {
         opened: 12_800,
