@@ -25,6 +25,7 @@ programs_of() {
         unbound) echo unbound ;;
         knot-resolver) echo kresd ;;
         pdns-recursor) echo pdns_recursor ;;
+        powerdns) echo pdns_server ;;
         haproxy) echo haproxy ;;
         dnsperf) echo dnsperf ;;
         dnsdist) echo dnsdist ;;
@@ -34,7 +35,7 @@ programs_of() {
         openssl) echo openssl ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, haproxy, dnsperf, dnsdist, ip, tun, python, openssl, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsperf, dnsdist, ip, tun, python, openssl, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -45,6 +46,7 @@ packages_of() {
         knot-resolver | pdns-recursor) first_known "$1" ;;
         nsd | knot | unbound | haproxy | dnsperf | dnsdist | openssl) echo "$1" ;;
         bind) echo bind9 ;;
+        powerdns) echo pdns-server pdns-backend-bind ;;
         bind-utils) echo bind9-utils ;;
         delv) echo bind9-dnsutils ;;
         ldns) echo ldnsutils ;;
@@ -60,6 +62,7 @@ services_of() {
     case $1 in
         nsd | knot | haproxy | dnsdist | pdns-recursor) echo "$1" ;;
         bind) echo named ;;
+        powerdns) echo pdns ;;
         unbound) echo unbound unbound-resolvconf ;;
         knot-resolver) echo kresd.target kres-cache-gc ;;
     esac

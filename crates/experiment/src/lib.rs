@@ -33,24 +33,35 @@
 #![forbid(unsafe_code)]
 
 mod cell;
+mod certificate;
+mod configured;
 mod error;
+mod execute;
 mod file;
 mod generate;
 mod kind;
 pub mod later;
 mod matrix;
+mod place;
 mod plan;
+mod record;
 mod servers;
 mod stage;
+mod started;
+mod summary;
+mod zones;
 
 pub use cell::Cell;
 pub use error::ExperimentError;
+pub use execute::{Options, Position, Watcher, execute};
 pub use file::Experiment;
 pub use generate::Generate;
 pub use kind::{Kind, Role, Told, UnknownKind};
 pub use plan::{Estimate, MANY_RUNS, Plan, Slot, order};
+pub use record::{AxisRecord, CellRecord, Record, RunRecord, RunState, Verdicts, Workspace};
 pub use servers::ServerTable;
 pub use stage::{Link, Signing, Stage};
+pub use summary::{CellSummary, Figure, Passed, summary};
 
 #[cfg(test)]
 mod tests;

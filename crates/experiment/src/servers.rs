@@ -113,6 +113,11 @@ impl ServerTable {
         }
     }
 
+    /// What ends TLS before a server.
+    pub(crate) fn of_front(kind: Kind, server: &Self) -> Self {
+        Self::new(&format!("{}-front", server.name), kind)
+    }
+
     fn give(&mut self, given: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
         let path = || given.text().map(place);
         match given.key {

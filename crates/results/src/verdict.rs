@@ -71,6 +71,15 @@ fn not_sent(summary: &Summary, analysis: &Analysis) -> Check {
 /// Checks that fail when the host takes the core away.
 const TIMED: [&str; 3] = ["timing_quartiles", "timing_p99", "rate"];
 
+impl RunReport {
+    /// Why the run is worth repeating as it is: it was not on time, and the host had taken the processor away.
+    pub fn disturbance(&self) -> Option<String> {
+        let late = self.verdict.checks.iter().find(|check| !check.ok && TIMED.contains(&&*check.name))?;
+        let blame = blame(&self.stalls)?;
+        Some(format!("{}: {} where {} was allowed; {blame}", late.name, late.value, late.limit))
+    }
+}
+
 /// What the host did to a spinning worker, as the reason why a timing check may have failed.
 fn blame(stalls: &Stalls) -> Option<String> {
     let (total, longest) = (stalls.total_ns as f64 / 1e6, stalls.longest_ns as f64 / 1e6);
@@ -152,4 +161,25 @@ fn rate(summary: &Summary, limits: &VerdictLimits) -> Check {
 
 fn unjudged(name: &str, limit: String, why: &str) -> Check {
     Check { note: Some(why.to_owned()), ..check(name, true, limit, "n/a") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_disturbed_when_it_was_late_and_the_host_had_the_processor() {
+        let stalls = Stalls { count: 1, total_ns: 3_000_000, longest_ns: 3_000_000 };
+        let late = check("timing_p99", false, "1000 µs", "2500.0 µs");
+        let of = |check: Check, stalls| {
+            let verdict = Verdict { checks: vec![check], ..Verdict::default() };
+            RunReport { verdict, stalls, ..RunReport::default() }.disturbance()
+        };
+        assert!(
+            of(late.clone(), stalls).unwrap().starts_with("timing_p99: 2500.0 µs where 1000 µs was allowed; the host")
+        );
+        assert_eq!(of(late.clone(), Stalls::default()), None);
+        assert_eq!(of(Check { ok: true, ..late }, stalls), None);
+        assert_eq!(of(check("receive_drops", false, "0.01 %", "2 %"), stalls), None);
+    }
 }

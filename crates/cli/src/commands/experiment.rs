@@ -1,14 +1,20 @@
 //! `ldplayer experiment`: a matrix of runs from one file.
 
 mod print;
+mod screen;
 
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use ldplayer_experiment::{Experiment, ExperimentError, Plan};
+use ldplayer_experiment::{
+    CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, RunState, Workspace, execute, summary,
+};
+use ldplayer_net::signals::INTERRUPTED;
+use screen::{Screen, Shown};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, VERDICT_FAILED};
 
 /// Options of `experiment`.
 #[derive(clap::Args)]
@@ -49,6 +55,12 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Show how far it is on stderr
+    #[arg(long, value_enum, default_value = "auto")]
+    progress: Shown,
+    /// Print nothing but errors: no progress, no summary
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
 }
 
 /// Runs the command.
@@ -58,7 +70,53 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return dry_run(experiment, &directory, args.json);
     }
-    Err(anyhow!("experiment: only --dry-run is there yet").into())
+    ask_about_many(&experiment, args.yes)?;
+    let shown = if args.quiet { Shown::Off } else { args.progress };
+    let mut screen = Screen::new(shown).map_err(Failure::environment)?;
+    let workspace = Workspace::open(&directory).map_err(failure)?;
+    let plan = Plan::make(experiment, &directory, &directory.join("traces")).map_err(failure)?;
+    let ldplayer = std::env::current_exe().context("experiment: this program's own file")?;
+    let options = Options { ldplayer, command_line: std::env::args().collect() };
+    let record = execute(&plan, workspace, &options, &mut screen).map_err(failure)?;
+    let cells = summary(&plan, &record).map_err(failure)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&print::summary_json(&plan, &record, &cells))?);
+    } else if !args.quiet {
+        print::summary(&plan, &record, &cells)?;
+    }
+    Ok(status(&plan, &record, &cells))
+}
+
+/// The exit status of what became of the runs.
+fn status(plan: &Plan, record: &Record, cells: &[CellSummary]) -> ExitCode {
+    if plan.slots.iter().any(|slot| record.counted(plan, *slot).is_none_or(|run| run.state == RunState::Interrupted)) {
+        return ExitCode::from(INTERRUPTED);
+    }
+    let is_fine = |cell: &CellSummary| {
+        cell.runs == cell.repeats && cell.replay.passed == cell.replay.of && cell.server.passed == cell.server.of
+    };
+    if cells.iter().all(is_fine) { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) }
+}
+
+/// Asks whether so many runs are meant, on a terminal; elsewhere `--yes` says so.
+fn ask_about_many(experiment: &Experiment, yes: bool) -> Result<(), Failure> {
+    let runs = experiment.cells.len() * experiment.repeats as usize;
+    if runs <= MANY_RUNS || yes {
+        return Ok(());
+    }
+    let what =
+        format!("the matrix makes {runs} runs ({} cells x {} repeats)", experiment.cells.len(), experiment.repeats);
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(anyhow!("{what}: add --yes if all of them are meant, or see them with --dry-run").into());
+    }
+    eprint!("{what}: make all of them? [y/N] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(anyhow!("{what}: not made").into()),
+    }
 }
 
 /// Prints the plan. A generated trace is made elsewhere, so that nothing is left.

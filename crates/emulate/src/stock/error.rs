@@ -19,6 +19,14 @@ pub enum StockError {
     /// Its configuration cannot hold this text.
     #[error("{0:?}: text with quotes, backslashes or line ends cannot stand in the server's configuration; rename it")]
     Unquotable(String),
+    /// Its configuration's template is none.
+    #[error("the template of its configuration, {name}: {what}")]
+    Template {
+        /// The file, or the kind whose own it is.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A zone's apex is no domain name.
     #[error("zone {apex:?}: {source}; give its apex as in a zone file, such as \"example.com.\"")]
     Apex {

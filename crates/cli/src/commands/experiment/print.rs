@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use ldplayer_experiment::{Estimate, Plan};
+use ldplayer_experiment::{CellSummary, Estimate, Figure, Passed, Plan, Record, RunState};
 use serde_json::{Map, Value, json};
 
 /// Prints the plan.
@@ -31,6 +31,63 @@ pub fn plan(plan: &Plan) -> io::Result<()> {
     let total = plan.total(plan.slots.iter().copied());
     let (disk, memory) = (octets(total.disk), octets(total.memory));
     write_line!(out, "estimate: {}, {disk} on disk, {memory} of memory beside the servers'", seconds(total.seconds))
+}
+
+/// What became of a run, in a word.
+pub const fn word(state: RunState) -> &'static str {
+    match state {
+        RunState::Planned => "planned",
+        RunState::Done => "done",
+        RunState::Disturbed => "disturbed by the host",
+        RunState::Failed => "failed",
+        RunState::ServerDied => "its server has ended by itself",
+        RunState::Interrupted => "interrupted",
+    }
+}
+
+/// Prints what each cell came to.
+pub fn summary(plan: &Plan, record: &Record, cells: &[CellSummary]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let width = cells.iter().map(|cell| cell.cell.chars().count()).max().unwrap_or(4).max(4);
+    let (p50, p99) = ("p50 ms", "p99 ms");
+    write_line!(out, "{:width$}  runs  {:24}  {p50:24}  {p99:24}  replay  server", "cell", "answered %")?;
+    for cell in cells {
+        let [answered, p50, p99] = [cell.answered_percent, cell.p50_ms, cell.p99_ms].map(figure);
+        let (runs, replay, server) =
+            (format!("{}/{}", cell.runs, cell.repeats), passed(cell.replay), passed(cell.server));
+        write_line!(out, "{:width$}  {runs:4}  {answered:24}  {p50:24}  {p99:24}  {replay:6}  {server}", cell.cell)?;
+    }
+    for cell in cells.iter().filter(|cell| !cell.not_counted.is_empty()) {
+        let counts: Vec<String> = cell.not_counted.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        write_line!(out, "{}: not counted: {}", cell.cell, counts.join(", "))?;
+        cell.reasons.iter().try_for_each(|reason| write_line!(out, "  {reason}"))?;
+    }
+    let versions: Vec<String> = record.versions.iter().map(|(name, version)| format!("{name} is {version}")).collect();
+    versions.iter().try_for_each(|version| write_line!(out, "{version}"))?;
+    record.notes.iter().try_for_each(|note| write_line!(out, "note: {note}"))?;
+    write_line!(out, "experiment: {}", plan.directory.display())
+}
+
+/// A median with its least and most; `none` where it falls among queries without an answer.
+fn figure(figure: Option<Figure>) -> String {
+    let one = |value: f64| if value.is_finite() { format!("{value:.3}") } else { "none".to_owned() };
+    match figure {
+        None => "-".to_owned(),
+        Some(figure) if figure.min == figure.max => one(figure.median),
+        Some(figure) => format!("{} ({} to {})", one(figure.median), one(figure.min), one(figure.max)),
+    }
+}
+
+fn passed(passed: Passed) -> String {
+    if passed.of == 0 { "-".to_owned() } else { format!("{}/{}", passed.passed, passed.of) }
+}
+
+/// What each cell came to, and all runs.
+pub fn summary_json(plan: &Plan, record: &Record, cells: &[CellSummary]) -> Value {
+    json!({
+        "name": record.name, "directory": plan.directory, "versions": record.versions, "notes": record.notes,
+        "cells": cells, "runs": record.runs,
+    })
 }
 
 /// The plan as one object.

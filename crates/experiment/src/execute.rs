@@ -1,0 +1,425 @@
+//! Making the runs of a plan, one after the other: the only place where an experiment does something.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{ErrorKind, Read, Seek};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ldplayer_core::time::Span;
+use ldplayer_emulate::stock::find;
+use ldplayer_net::{clock, programs, rights};
+use ldplayer_results::{ResultsError, State};
+use ldplayer_run::{Observer, Progress, RunError, RunReport, RunSpec, Server, Wish, prepare};
+use rustix::fs::statvfs;
+
+use crate::cell::Cell;
+use crate::certificate::{self, Certificate};
+use crate::error::ExperimentError;
+use crate::kind::{Kind, Role};
+use crate::place::{self, Found, PlaceError};
+use crate::plan::{Plan, Slot};
+use crate::record::{self, Record, RunRecord, RunState, Verdicts, Workspace};
+use crate::servers::ServerTable;
+use crate::started::{Needs, needs_tls};
+use crate::zones::{Ready, Zones};
+
+/// A disk with less than this is full for runs.
+const FULL: u64 = 2 << 20;
+/// The name by which experiments on one machine know of each other; it is gone with its process, however that ends.
+const ALONE: &[u8] = b"ldplayer-experiment";
+/// How long a program may take to tell its version, how often it is looked at meanwhile, and octets of what it says at most.
+const SAYS_WITHIN: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(2);
+const LONGEST_SAID: u64 = 64 << 10;
+/// Characters of a version at most.
+const LONGEST_VERSION: usize = 120;
+
+/// Who looks on while an experiment lasts.
+pub trait Watcher: Send {
+    /// Something is to be told.
+    fn tell(&mut self, line: &str);
+    /// A run begins.
+    fn begin(&mut self, at: &Position);
+    /// A run goes on, some twenty times a second; says whether it is to.
+    fn look(&mut self, at: &Position, progress: &Progress) -> Wish;
+    /// A run has ended.
+    fn end(&mut self, at: &Position, run: &RunRecord);
+    /// Whether no more runs are to be made.
+    fn is_stopped(&self) -> bool;
+}
+
+/// Where in the plan an experiment is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Position {
+    /// Which run it is of those that are made now, from 1.
+    pub number: usize,
+    /// How many that are.
+    pub of: usize,
+    /// The name of its cell.
+    pub cell: String,
+    /// Which repeat it is.
+    pub repeat: u32,
+    /// Seconds that were estimated for it and for those behind it; `None` where nobody knows.
+    pub estimated_s: Option<(f64, f64)>,
+}
+
+/// What is beside the plan.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// This program, for servers that are it.
+    pub ldplayer: PathBuf,
+    /// The command line, for the records of runs.
+    pub command_line: Vec<String>,
+}
+
+/// Makes all runs of a plan that are not made yet, and says what became of them all.
+///
+/// Where the right to make namespaces lacks, this process enters a user namespace of its own, for which it must have no other
+/// thread.
+///
+/// # Errors
+/// What keeps the experiment as a whole from being made or going on; runs that are made stay.
+pub fn execute(
+    plan: &Plan,
+    workspace: Workspace,
+    options: &Options,
+    watcher: &mut dyn Watcher,
+) -> Result<Record, ExperimentError> {
+    // Locked until all is done.
+    let Workspace { directory, before, _lock } = workspace;
+    let alone = alone(watcher);
+    let mut record = Record::new(plan);
+    if let Some(before) = before {
+        let has_changed = before.file != record.file;
+        record = record.going_on(before);
+        record.notes.last().filter(|_| has_changed).into_iter().for_each(|note| watcher.tell(note));
+    }
+    let left: Vec<Slot> = plan.slots.iter().copied().filter(|slot| !record.is_finished(plan, *slot)).collect();
+    if left.is_empty() {
+        record.save(plan, &directory)?;
+        return Ok(record);
+    }
+    if alone.is_none() {
+        record.notes.push("another experiment was running on this machine at the same time".to_owned());
+    }
+    record::reserve(&directory)?;
+    if plan.experiment.cells.iter().any(|cell| cell.stage.is_ours()) {
+        rights::ensure_rights()?;
+    }
+    let servers = servers(plan);
+    record.versions = versions(&servers, options)?;
+    let mut maker = Maker { plan, directory: &directory, options, needs: needs(plan, &directory, options)?, watcher };
+    maker.all(&left, &mut record)?;
+    Ok(record)
+}
+
+/// Says that this machine has an experiment; `None` where it has one already, which is told.
+fn alone(watcher: &mut dyn Watcher) -> Option<UnixListener> {
+    let address = UnixAddress::from_abstract_name(ALONE).ok()?;
+    let listener = UnixListener::bind_addr(&address);
+    if listener.is_err() {
+        watcher.tell("another experiment is running on this machine: the two disturb each other, so their figures are worth less");
+    }
+    listener.ok()
+}
+
+/// All servers that the cells have, each once.
+fn servers(plan: &Plan) -> Vec<&ServerTable> {
+    let mut servers: Vec<&ServerTable> = Vec::new();
+    for cell in &plan.experiment.cells {
+        for server in cell.stage.backend.iter().chain(&cell.stage.server) {
+            if servers.iter().all(|known| known.name != server.name) {
+                servers.push(server);
+            }
+        }
+    }
+    servers
+}
+
+/// Their versions; all programs must be there.
+fn versions(servers: &[&ServerTable], options: &Options) -> Result<BTreeMap<String, String>, ExperimentError> {
+    let mut versions = BTreeMap::new();
+    for server in servers.iter().filter(|server| server.kind.role() != Role::Foreign) {
+        for kind in server.front.into_iter().chain([server.kind]) {
+            let own = (kind == server.kind).then_some(server.program.as_deref()).flatten();
+            let path = program_of(kind, own, &server.name, options)?;
+            let name = if kind == server.kind { server.name.clone() } else { format!("{}-front", server.name) };
+            versions.insert(name, version(&path, kind.version_option()));
+        }
+    }
+    Ok(versions)
+}
+
+fn program_of(kind: Kind, own: Option<&Path>, server: &str, options: &Options) -> Result<PathBuf, ExperimentError> {
+    let program = kind.program();
+    let missing = |program: String, package: &str| ExperimentError::Missing {
+        server: server.to_owned(),
+        program,
+        package: package.to_owned(),
+    };
+    match own {
+        Some(path) if path.is_file() => Ok(path.to_owned()),
+        Some(path) => Err(missing(path.display().to_string(), program.package)),
+        None if kind == Kind::Meta => Ok(options.ldplayer.clone()),
+        None => find(program.name, program.package).map_err(|_| missing(program.name.to_owned(), program.package)),
+    }
+}
+
+/// The first line with a figure in it that a program says of its version.
+fn version(program: &Path, option: &str) -> String {
+    let said = say(program, option).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let line = said.lines().map(str::trim).find(|line| line.chars().any(|c| c.is_ascii_digit()));
+    // PowerDNS says what time it is first, which is no part of its version.
+    let line = line.map(|line| line.find("PowerDNS").map_or(line, |at| &line[at..]));
+    line.map_or_else(|| "unknown".to_owned(), |line| line.chars().take(LONGEST_VERSION).collect())
+}
+
+/// What a program prints that is to say something and end; one that does not end in time is ended.
+fn say(program: &Path, option: &str) -> std::io::Result<Vec<u8>> {
+    let mut out = tempfile::tempfile()?;
+    let mut command = Command::new(program);
+    command.arg(option).env("PATH", programs::search_path()).stdin(Stdio::null());
+    let mut child = command.stdout(out.try_clone()?).stderr(out.try_clone()?).spawn()?;
+    let begun = Instant::now();
+    while child.try_wait()?.is_none() {
+        if begun.elapsed() > SAYS_WITHIN {
+            child.kill()?;
+        }
+        thread::sleep(LOOK);
+    }
+    let mut said = Vec::new();
+    out.rewind()?;
+    out.take(LONGEST_SAID).read_to_end(&mut said)?;
+    Ok(said)
+}
+
+/// What the servers of each cell need: zones and certificates, made once.
+fn needs(plan: &Plan, directory: &Path, options: &Options) -> Result<Vec<Needs>, ExperimentError> {
+    let mut zones = Zones::new(directory.join("zones"));
+    let needs = plan.experiment.cells.iter().map(|cell| {
+        let ready = cell.stage.zones().map(|from| zones.get(from, cell.stage.sign.as_ref(), cell.spec.seed));
+        let wants_certificate = cell.stage.is_ours() && needs_tls(&cell.spec);
+        let certificate = wants_certificate.then(|| Certificate::make(&directory.join("tls"))).transpose()?;
+        let ready = ready.transpose()?.unwrap_or_else(Ready::default);
+        Ok(Needs { zones: ready, certificate, ldplayer: options.ldplayer.clone() })
+    });
+    needs.collect()
+}
+
+/// What a run came to.
+type Ran = Result<RunReport, RunError>;
+
+struct Maker<'a> {
+    plan: &'a Plan,
+    directory: &'a Path,
+    options: &'a Options,
+    /// By cell.
+    needs: Vec<Needs>,
+    watcher: &'a mut dyn Watcher,
+}
+
+impl Maker<'_> {
+    /// Makes these runs. A disturbed one is made again before the next, which the interleaving bears.
+    fn all(&mut self, slots: &[Slot], record: &mut Record) -> Result<(), ExperimentError> {
+        record.save(self.plan, self.directory)?;
+        for (number, &slot) in slots.iter().enumerate() {
+            let behind = self.plan.total(slots[number + 1..].iter().copied()).seconds;
+            let own = self.plan.estimates[slot.cell].seconds;
+            let cell = &self.plan.experiment.cells[slot.cell];
+            let at = Position {
+                number: number + 1,
+                of: slots.len(),
+                cell: cell.name.clone(),
+                repeat: slot.repeat,
+                estimated_s: own.zip(behind),
+            };
+            loop {
+                if self.watcher.is_stopped() {
+                    return Ok(());
+                }
+                let (run, is_full) = self.one(slot, &at, record);
+                let state = run.state;
+                record.runs.push(run);
+                record.save(self.plan, self.directory)?;
+                if is_full {
+                    return Err(ExperimentError::DiskFull(self.directory.to_owned()));
+                }
+                if state != RunState::Disturbed || record.is_finished(self.plan, slot) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a run; and whether it could not be made for lack of room on the disk.
+    fn one(&mut self, slot: Slot, at: &Position, record: &Record) -> (RunRecord, bool) {
+        let began = clock::monotonic_ns();
+        let mut run = record.begun(self.plan, slot);
+        self.watcher.begin(at);
+        let cell = &self.plan.experiment.cells[slot.cell];
+        let directory = free_directory(&self.directory.join(&cell.name), slot.repeat);
+        let logs = with_ending(&directory, "server");
+        let (options, warm_up) = (self.options, self.plan.experiment.warm_up);
+        let needs = &self.needs[slot.cell];
+        let mut look = Look { watcher: &mut *self.watcher, at };
+        let made = place::make(&cell.stage, needs, cell.spec.seed, &logs, |found| {
+            let spec = aimed(cell, found, needs);
+            replay(spec, warm_up, &directory, options, &mut look)
+        });
+        let is_full = made.as_ref().is_ok_and(|(ran, _)| ran.as_ref().is_err_and(|error| fills(error, &directory)));
+        self.settle(&mut run, made, &directory);
+        run.took_s = (clock::monotonic_ns() - began) as f64 / 1e9;
+        self.watcher.end(at, &run);
+        (run, is_full)
+    }
+
+    /// Writes down what became of a run.
+    fn settle(&self, run: &mut RunRecord, made: Result<(Ran, Option<String>), PlaceError>, directory: &Path) {
+        if directory.join("run.json").exists() {
+            run.directory = directory.strip_prefix(self.directory).ok().map(Path::to_owned);
+        } else {
+            // What is there of it is no run, and its room is needed where the disk is full.
+            let _ = fs::remove_dir_all(directory);
+        }
+        let (ran, fallen) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                run.reason = Some(error.to_string());
+                return;
+            }
+        };
+        match ran {
+            Err(error) => {
+                run.reason = Some(fallen.map_or_else(|| error.to_string(), |said| format!("{said}; {error}")))
+            }
+            Ok(report) => {
+                let report = report.document.report;
+                let verdict = &report.verdict;
+                run.verdict = Some(Verdicts { replay: verdict.ok, server: verdict.server.ok });
+                (run.state, run.reason) = match (fallen, report.state) {
+                    (Some(said), _) => (RunState::ServerDied, Some(said)),
+                    (None, State::Complete) => match report.disturbance() {
+                        Some(why) => (RunState::Disturbed, Some(why)),
+                        None => (RunState::Done, None),
+                    },
+                    (None, _) => (RunState::Interrupted, None),
+                };
+            }
+        }
+    }
+}
+
+/// The run of a cell, aimed at the server that was found.
+fn aimed(cell: &Cell, found: &Found, needs: &Needs) -> RunSpec {
+    let mut spec = cell.spec.clone();
+    if found.servers.is_empty() {
+        return spec;
+    }
+    spec.server = found.servers.iter().map(|address| Server::Address(*address)).collect();
+    if spec.watch_pid.is_none() && spec.watch_unit.is_none() {
+        spec.watch_pid = found.watched;
+    }
+    if let Some(made) = needs.certificate.as_ref().filter(|_| spec.tls_ca.is_none() && !spec.tls_insecure) {
+        spec.tls_ca = Some(made.certificate.clone());
+        spec.tls_name.get_or_insert_with(|| certificate::NAME.to_owned());
+    }
+    spec
+}
+
+/// Warms the server up with the beginning of the trace, and replays the rest of it.
+fn replay(mut spec: RunSpec, warm_up: Option<Span>, directory: &Path, options: &Options, look: &mut Look<'_>) -> Ran {
+    if let Some(warm_up) = warm_up {
+        let start = spec.start.map_or(0, Span::ns);
+        let end = Some(Span::from_ns(start + warm_up.ns()));
+        let first = RunSpec { stop: end, expect: Vec::new(), metrics: None, ..spec.clone() };
+        spec.start = end;
+        let scratch = with_ending(directory, "warm-up");
+        let warmed = prepare(first)?.execute(&scratch, true, options.command_line.clone(), look);
+        // What it measured is not to be taken for a run.
+        let _ = fs::remove_dir_all(&scratch);
+        if warmed?.document.report.state != State::Complete {
+            return Err(RunError::CutShort("interrupted while the server was warming up".to_owned()));
+        }
+    }
+    let prepared = prepare(spec)?;
+    prepared.resolved().for_each(|line| look.watcher.tell(&line));
+    if let [public @ .., last] = prepared.public_targets() {
+        let load = prepared.load()?.unwrap_or_default();
+        let each = public.iter().chain([last]).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        look.watcher.tell(&format!(
+            "about to send up to {} queries ({} bytes) to the public address {each}",
+            load.queries, load.octets
+        ));
+    }
+    prepared.execute(directory, false, options.command_line.clone(), look)
+}
+
+/// The watcher of an experiment as that of a run.
+struct Look<'a> {
+    watcher: &'a mut dyn Watcher,
+    at: &'a Position,
+}
+
+impl Observer for Look<'_> {
+    fn look(&mut self, progress: &Progress) -> Wish {
+        self.watcher.look(self.at, progress)
+    }
+}
+
+/// A directory for a run in that of its cell: named by the repeat, and with a number behind it where an attempt is kept already.
+fn free_directory(cell: &Path, repeat: u32) -> PathBuf {
+    let first = cell.join(repeat.to_string());
+    let others = (2_u32..).map(|attempt| cell.join(format!("{repeat}.{attempt}")));
+    std::iter::once(first)
+        .chain(others)
+        .find(|path| !path.exists() && !with_ending(path, "server").exists())
+        .unwrap_or_else(|| cell.join("none"))
+}
+
+fn with_ending(directory: &Path, ending: &str) -> PathBuf {
+    let mut name = directory.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+/// Whether it was the full disk that ended a run.
+fn fills(error: &RunError, directory: &Path) -> bool {
+    match error {
+        RunError::Results(ResultsError::File { source, .. }) => source.kind() == ErrorKind::StorageFull,
+        RunError::CutShort(_) => {
+            statvfs(directory).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < FULL)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_attempt_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let next = || free_directory(folder.path(), 3).file_name().unwrap().to_owned();
+        assert_eq!(next(), "3");
+        fs::create_dir(folder.path().join("3")).unwrap();
+        assert_eq!(next(), "3.2");
+        fs::create_dir(folder.path().join("3.2.server")).unwrap();
+        assert_eq!(next(), "3.3");
+    }
+
+    #[test]
+    fn a_program_tells_its_version_on_its_first_line_with_a_figure() {
+        assert_eq!(version(Path::new("/bin/echo"), "a 1.2"), "a 1.2");
+        assert_eq!(version(Path::new("/bin/echo"), "Nov 22 21:29:09 PowerDNS 4.8"), "PowerDNS 4.8");
+        assert_eq!(version(Path::new("/no/such"), "-v"), "unknown");
+    }
+}

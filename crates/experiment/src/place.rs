@@ -1,0 +1,128 @@
+//! Where a run is made: on this host, in a namespace of its own, or on the hosts of a testbed; and its servers there.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::thread;
+
+use ldplayer_emulate::stock::StockError;
+use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Testbed, TestbedError};
+use ldplayer_net::netns::{self, has_ipv6};
+use ldplayer_net::rights::NetError;
+
+use crate::stage::Stage;
+use crate::started::{Needs, Started};
+
+/// What keeps a run from having its place or its servers.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PlaceError {
+    #[error(transparent)]
+    Net(#[from] NetError),
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    #[error("server.{name}: {source}")]
+    Server { name: String, source: StockError },
+    #[error("{0}")]
+    Link(String),
+    #[error("a thread of the run: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// What a run finds at its place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// Where its server is asked; none where its own keys say that.
+    pub servers: Vec<SocketAddr>,
+    /// The server's main process.
+    pub watched: Option<u32>,
+}
+
+/// What a run was, and what a server said that did not live to its end.
+pub(crate) type Made<T> = Result<(T, Option<String>), PlaceError>;
+
+/// Makes a run at its place. Servers, namespaces and wire are gone when this returns; `logs` is where what the servers said is kept.
+///
+/// This process must have the right to make namespaces, where the stage needs one.
+pub(crate) fn make<T: Send>(
+    stage: &Stage,
+    needs: &Needs,
+    seed: u64,
+    logs: &Path,
+    run: impl FnOnce(&Found) -> T + Send,
+) -> Made<T> {
+    let place = Place { stage, needs, logs };
+    match (&stage.link, stage.is_ours(), stage.resolves()) {
+        (_, false, _) => aside(|| Ok((run(&Found::default()), None))),
+        (None, true, false) => place.alone(run),
+        _ => place.wired(seed, run),
+    }
+}
+
+/// Works on a thread of its own: a namespace that it enters ends with it.
+fn aside<T: Send>(work: impl FnOnce() -> Made<T> + Send) -> Made<T> {
+    thread::scope(|scope| {
+        let aside = scope.spawn(work);
+        aside.join().unwrap_or_else(|_| Err(io::Error::other("it panicked").into()))
+    })
+}
+
+struct Place<'a> {
+    stage: &'a Stage,
+    needs: &'a Needs,
+    logs: &'a Path,
+}
+
+impl Place<'_> {
+    /// On loopback, in a namespace in which every address is local.
+    fn alone<T: Send>(&self, run: impl FnOnce(&Found) -> T + Send) -> Made<T> {
+        aside(|| {
+            let _namespace = netns::Testbed::enter()?;
+            let all: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+            self.with_servers(&all, |found| Ok(run(found)))
+        })
+    }
+
+    /// On the hosts of a testbed: clients, the server, and where it resolves, the Internet.
+    fn wired<T: Send>(&self, seed: u64, run: impl FnOnce(&Found) -> T + Send) -> Made<T> {
+        let mut plan = Plan { seed, ..Plan::default() };
+        if let Some(link) = &self.stage.link {
+            plan.paths = link.paths().map_err(PlaceError::Link)?;
+        }
+        if self.stage.resolves() {
+            let addresses = self.needs.zones.addresses.iter();
+            plan.hosts[usize::from(INTERNET.0)].owns =
+                addresses.filter_map(|address| address.to_string().parse().ok()).collect();
+        }
+        let testbed = Testbed::up(&plan)?;
+        let made = if self.stage.resolves() {
+            let ip = plan.hosts[usize::from(INTERNET.0)].addresses[0];
+            testbed.run("internet", || {
+                let failed = |source| PlaceError::Server { name: "internet".to_owned(), source };
+                let _internet = Started::start_internet(self.needs, ip).map_err(failed)?;
+                self.on_server(&testbed, &plan, run)
+            })?
+        } else {
+            self.on_server(&testbed, &plan, run)
+        };
+        testbed.down()?;
+        made
+    }
+
+    fn on_server<T: Send>(&self, testbed: &Testbed, plan: &Plan, run: impl FnOnce(&Found) -> T + Send) -> Made<T> {
+        let ips = &plan.hosts[usize::from(RESOLVER.0)].addresses;
+        testbed.run("resolver", || self.with_servers(ips, |found| Ok(testbed.run("clients", || run(found))?)))?
+    }
+
+    /// Starts the servers on this thread's host, and ends them behind the run.
+    fn with_servers<T>(&self, ips: &[IpAddr], run: impl FnOnce(&Found) -> Result<T, PlaceError>) -> Made<T> {
+        let ips: Vec<IpAddr> = ips.iter().copied().filter(|ip| ip.is_ipv4() || has_ipv6()).collect();
+        let name = self.stage.server.as_ref().map_or_else(String::new, |server| server.name.clone());
+        let failed = |source| PlaceError::Server { name, source };
+        let mut started = Started::start(self.stage, self.needs, &ips).map_err(failed)?;
+        let servers = ips.iter().map(|ip| SocketAddr::new(*ip, 53)).collect();
+        let made = run(&Found { servers, watched: started.watched(self.stage) });
+        let fallen = started.fallen();
+        started.keep(self.logs);
+        Ok((made?, fallen))
+    }
+}

@@ -1,0 +1,334 @@
+//! What is known of an experiment: `experiment.json` in its directory, written as a whole after each run.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use ldplayer_core::TraceTime;
+use ldplayer_net::clock;
+use ldplayer_run::RunSpec;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::error::ExperimentError;
+use crate::plan::{Plan, Slot};
+use crate::stage::Stage;
+
+/// What `experiment.json` says it is.
+const FORMAT: &str = "ldplayer-experiment";
+/// Version of the record; raised when a reader of the old one would be wrong.
+const VERSION: u32 = 1;
+/// The record's name.
+const NAME: &str = "experiment.json";
+/// The name of the file that is locked while somebody works in the directory.
+const LOCK: &str = ".lock";
+/// The name of the file that keeps space aside, so that the record still fits when runs have filled the disk.
+const RESERVE: &str = ".reserve";
+/// Octets kept aside.
+const RESERVED: usize = 4 << 20;
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// It is to be made.
+    Planned,
+    /// It was made, and counts; its own verdicts say what it is worth.
+    Done,
+    /// The host took the processor away, so that it was not on time; it is made again, up to a bound.
+    Disturbed,
+    /// It could not be made.
+    Failed,
+    /// Its server ended before it did.
+    ServerDied,
+    /// It was ended early.
+    Interrupted,
+}
+
+/// The verdicts of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdicts {
+    /// Whether the replay was faithful.
+    pub replay: bool,
+    /// Whether the server did what was expected; `null` without expectations.
+    pub server: Option<bool>,
+}
+
+/// A run, made or planned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// The name of its cell.
+    pub cell: String,
+    /// The keys of the matrix with its values.
+    pub keys: BTreeMap<String, String>,
+    /// Which repeat it is, from 1.
+    pub repeat: u32,
+    /// Its directory, from that of the experiment; `null` where there is none.
+    pub directory: Option<PathBuf>,
+    /// What its cell meant.
+    pub digest: String,
+    /// What became of it.
+    pub state: RunState,
+    /// Why it failed, was disturbed, or was left by its server.
+    pub reason: Option<String>,
+    /// When it began, RFC 3339.
+    pub started: Option<String>,
+    /// Seconds that it took with all around it.
+    pub took_s: f64,
+    /// Its servers with their versions.
+    pub versions: BTreeMap<String, String>,
+    /// Its verdicts, where it has any.
+    pub verdict: Option<Verdicts>,
+}
+
+/// A key of the matrix with its values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AxisRecord {
+    /// The key.
+    pub key: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
+/// A cell with all that it means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellRecord {
+    /// Its name, and that of its directory.
+    pub name: String,
+    /// The keys of the matrix with its values.
+    pub keys: BTreeMap<String, String>,
+    /// A digest of what it means.
+    pub digest: String,
+    /// Its runs.
+    pub spec: RunSpec,
+    /// What is around them.
+    pub stage: Stage,
+}
+
+/// `experiment.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    format: String,
+    version: u32,
+    /// Its name.
+    pub name: String,
+    /// Version of ldplayer that wrote it last.
+    pub ldplayer: String,
+    /// When it was begun, RFC 3339.
+    pub started: String,
+    /// When this was written.
+    pub updated: String,
+    /// How often each cell is run.
+    pub repeats: u32,
+    /// How much of the trace warms the server up, in seconds.
+    pub warm_up_s: Option<f64>,
+    /// How often a disturbed run is made again.
+    pub max_retries: u32,
+    /// The keys of the matrix.
+    pub axes: Vec<AxisRecord>,
+    /// The cells.
+    pub cells: Vec<CellRecord>,
+    /// Versions of servers by their names.
+    pub versions: BTreeMap<String, String>,
+    /// All runs that were made, in their order, and behind them those that are planned.
+    pub runs: Vec<RunRecord>,
+    /// What was told of the experiment as a whole.
+    pub notes: Vec<String>,
+    /// The file's text.
+    pub file: String,
+}
+
+/// The directory of an experiment, which nobody else works in.
+pub struct Workspace {
+    /// The directory.
+    pub directory: PathBuf,
+    /// Held as long as this value.
+    pub(crate) _lock: File,
+    /// What is known from before.
+    pub before: Option<Record>,
+}
+
+/// Now, RFC 3339.
+pub(crate) fn now() -> String {
+    TraceTime(clock::realtime_ns()).to_string()
+}
+
+impl Workspace {
+    /// Opens the directory, which is made where it is not there.
+    ///
+    /// # Errors
+    /// It holds something else, or another experiment works in it now.
+    pub fn open(directory: &Path) -> Result<Self, ExperimentError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ExperimentError::Output { path, source }
+        };
+        fs::create_dir_all(directory).map_err(failed(directory))?;
+        let file = directory.join(NAME);
+        let is_ours = |name: &str| [LOCK, RESERVE, NAME].contains(&name);
+        let mut entries = fs::read_dir(directory).map_err(failed(directory))?.flatten();
+        if !file.exists() && entries.any(|entry| !is_ours(&entry.file_name().to_string_lossy())) {
+            return Err(ExperimentError::Foreign(directory.to_owned()));
+        }
+        let path = directory.join(LOCK);
+        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed(&path))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(ExperimentError::Busy(directory.to_owned()));
+        }
+        let before = if file.exists() { Some(Record::read(directory)?) } else { None };
+        Ok(Self { directory: directory.to_owned(), _lock: lock, before })
+    }
+}
+
+impl Record {
+    /// Reads the record of an experiment's directory.
+    ///
+    /// # Errors
+    /// There is none, or it is of another version.
+    pub fn read(directory: &Path) -> Result<Self, ExperimentError> {
+        let file = directory.join(NAME);
+        let failed = |what: String| ExperimentError::Record { file: file.clone(), what };
+        let text = fs::read(&file).map_err(|error| failed(error.to_string()))?;
+        let record: Self = serde_json::from_slice(&text).map_err(|error| failed(error.to_string()))?;
+        if record.format != FORMAT || record.version != VERSION {
+            return Err(failed("not written by this version of ldplayer".to_owned()));
+        }
+        Ok(record)
+    }
+
+    /// The record of a plan of which nothing has been made.
+    pub fn new(plan: &Plan) -> Self {
+        let experiment = &plan.experiment;
+        let axes = experiment.axes.iter().map(|(key, values)| AxisRecord { key: key.clone(), values: values.clone() });
+        let cells = experiment.cells.iter().zip(&plan.digests).map(|(cell, digest)| CellRecord {
+            name: cell.name.clone(),
+            keys: cell.keys.iter().cloned().collect(),
+            digest: digest.clone(),
+            spec: cell.spec.clone(),
+            stage: cell.stage.clone(),
+        });
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            name: experiment.name.clone(),
+            ldplayer: env!("CARGO_PKG_VERSION").to_owned(),
+            started: now(),
+            updated: now(),
+            repeats: experiment.repeats,
+            warm_up_s: experiment.warm_up.map(|span| span.ns() as f64 / 1e9),
+            max_retries: experiment.max_retries,
+            axes: axes.collect(),
+            cells: cells.collect(),
+            versions: BTreeMap::new(),
+            runs: Vec::new(),
+            notes: Vec::new(),
+            file: experiment.text.clone(),
+        }
+    }
+
+    /// The same with the runs that an earlier call has made; what of them does not count any more is told.
+    pub fn going_on(mut self, before: Self) -> Self {
+        self.started = before.started;
+        self.notes = before.notes;
+        self.runs = before.runs.into_iter().filter(|run| run.state != RunState::Planned).collect();
+        if before.file != self.file {
+            let is_same = |run: &&RunRecord| self.cells.iter().any(|c| c.name == run.cell && c.digest == run.digest);
+            let kept = self.runs.iter().filter(is_same).count();
+            let left = self.runs.len() - kept;
+            self.notes.push(format!(
+                "the experiment file has changed since: {kept} runs mean the same and count, {left} do not; they stay in their \
+                 directories"
+            ));
+        }
+        self
+    }
+
+    /// The attempts at a run, as its cell means now.
+    pub fn attempts(&self, plan: &Plan, slot: Slot) -> impl Iterator<Item = &RunRecord> {
+        let (cell, digest) = (&plan.experiment.cells[slot.cell].name, &plan.digests[slot.cell]);
+        self.runs.iter().filter(move |run| {
+            run.cell == *cell && run.digest == *digest && run.repeat == slot.repeat && run.state != RunState::Planned
+        })
+    }
+
+    /// Whether a run needs not be made any more: it is done, or was disturbed as often as is bearable.
+    pub fn is_finished(&self, plan: &Plan, slot: Slot) -> bool {
+        let count = |state| self.attempts(plan, slot).filter(|run| run.state == state).count();
+        count(RunState::Done) > 0 || count(RunState::Disturbed) > self.max_retries as usize
+    }
+
+    /// The attempt that counts: the one that is done, or the last one.
+    pub fn counted(&self, plan: &Plan, slot: Slot) -> Option<&RunRecord> {
+        let done = self.attempts(plan, slot).find(|run| run.state == RunState::Done);
+        done.or_else(|| self.attempts(plan, slot).last())
+    }
+
+    /// Writes it, with the runs that are planned behind those that were made.
+    ///
+    /// # Errors
+    /// What the system said. The record from before is whole then.
+    pub fn save(&mut self, plan: &Plan, directory: &Path) -> Result<(), ExperimentError> {
+        self.updated = now();
+        let mut all = self.clone();
+        let planned = plan.slots.iter().filter(|slot| !self.is_finished(plan, **slot));
+        all.runs.extend(planned.map(|slot| self.planned(plan, *slot)));
+        let path = directory.join(NAME);
+        let failed = |source| ExperimentError::Output { path: path.clone(), source };
+        let mut text = serde_json::to_vec_pretty(&all).map_err(|error| failed(io::Error::other(error)))?;
+        text.push(b'\n');
+        if let Err(error) = replace(directory, &text) {
+            if error.kind() != io::ErrorKind::StorageFull {
+                return Err(failed(error));
+            }
+            // This is what the space was kept aside for.
+            let _ = fs::remove_file(directory.join(RESERVE));
+            replace(directory, &text).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn planned(&self, plan: &Plan, slot: Slot) -> RunRecord {
+        let cell = &plan.experiment.cells[slot.cell];
+        RunRecord {
+            cell: cell.name.clone(),
+            keys: cell.keys.iter().cloned().collect(),
+            repeat: slot.repeat,
+            directory: None,
+            digest: plan.digests[slot.cell].clone(),
+            state: RunState::Planned,
+            reason: None,
+            started: None,
+            took_s: 0.0,
+            versions: BTreeMap::new(),
+            verdict: None,
+        }
+    }
+
+    /// A run that begins now.
+    pub(crate) fn begun(&self, plan: &Plan, slot: Slot) -> RunRecord {
+        let mut run = RunRecord { started: Some(now()), state: RunState::Failed, ..self.planned(plan, slot) };
+        let stage = &plan.experiment.cells[slot.cell].stage;
+        let names = stage.backend.iter().chain(&stage.server).map(|server| server.name.as_str());
+        let known = names.filter_map(|name| Some((name.to_owned(), self.versions.get(name)?.clone())));
+        run.versions = known.collect();
+        run
+    }
+}
+
+/// Keeps space aside for the record.
+pub(crate) fn reserve(directory: &Path) -> Result<(), ExperimentError> {
+    let path = directory.join(RESERVE);
+    if path.exists() {
+        return Ok(());
+    }
+    fs::write(&path, vec![0x2e; RESERVED]).map_err(|source| ExperimentError::Output { path, source })
+}
+
+/// Puts the record in its place as a whole.
+fn replace(directory: &Path, text: &[u8]) -> io::Result<()> {
+    let new = directory.join("experiment.json.new");
+    let mut file = File::create(&new)?;
+    file.write_all(text).and_then(|()| file.sync_all())?;
+    fs::rename(new, directory.join(NAME))
+}

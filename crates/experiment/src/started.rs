@@ -1,0 +1,156 @@
+//! The servers of a run, started for it and ended with it: the one that is asked, what is behind it, and what ends TLS before it.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ldplayer_core::Transport;
+use ldplayer_emulate::stock::{Launch, Output, Process, Stock, StockError, Zone};
+use ldplayer_run::RunSpec;
+use tempfile::TempDir;
+
+use crate::certificate::Certificate;
+use crate::configured::Configured;
+use crate::kind::{Kind, Role};
+use crate::matrix::transports;
+use crate::servers::ServerTable;
+use crate::stage::Stage;
+use crate::zones::Ready;
+
+/// The ports of DNS (RFC 1035 §4.2) and of DNS over TLS (RFC 7858 §3.1).
+const DNS: u16 = 53;
+const DOT: u16 = 853;
+/// Where a server listens that something else is asked for.
+const BEHIND: u16 = 5_300;
+/// Where what ends TLS listens without TLS: nobody asks it there but to learn whether it is up.
+const ASIDE: u16 = 5_399;
+
+/// What the servers of a run need.
+#[derive(Clone, Debug)]
+pub(crate) struct Needs {
+    /// Zones that are served, or in which is resolved.
+    pub zones: Ready,
+    /// What servers show over TLS; none where none is asked over it.
+    pub certificate: Option<Certificate>,
+    /// This program.
+    pub ldplayer: PathBuf,
+}
+
+/// Servers at work. Dropping this ends them.
+pub(crate) struct Started {
+    processes: Vec<(String, Process)>,
+    scratch: TempDir,
+}
+
+/// Whether queries of a run may go over TLS, so that a server of ours has to listen for it.
+pub(crate) fn needs_tls(spec: &RunSpec) -> bool {
+    transports(spec).into_iter().any(Transport::is_encrypted) || spec.tls_ca.is_some() || spec.tls_insecure
+}
+
+/// The same port at each of these.
+fn at(ips: &[IpAddr], port: u16) -> Vec<SocketAddr> {
+    ips.iter().map(|ip| SocketAddr::new(*ip, port)).collect()
+}
+
+impl Started {
+    /// Starts the servers of a stage at these addresses, and returns when all of them answer.
+    pub fn start(stage: &Stage, needs: &Needs, ips: &[IpAddr]) -> Result<Self, StockError> {
+        let scratch = tempfile::Builder::new().prefix("ldplayer-").tempdir();
+        let scratch = scratch.map_err(|source| StockError::Scratch { directory: std::env::temp_dir(), source })?;
+        let mut started = Self { processes: Vec::new(), scratch };
+        let Some(server) = &stage.server else { return Ok(started) };
+        if let Some(backend) = &stage.backend {
+            started.add(backend, needs, &at(ips, BEHIND), None, &[])?;
+        }
+        let tls = needs.certificate.as_ref().map(|made| (made, at(ips, DOT)));
+        let own_tls = tls.clone().filter(|_| server.speaks_itself(Transport::Dot));
+        let fronts = server.front.filter(|_| own_tls.is_none() && tls.is_some());
+        started.add(server, needs, &at(ips, DNS), own_tls, &at(ips, BEHIND))?;
+        if let Some(front) = fronts {
+            let table = ServerTable::of_front(front, server);
+            started.add(&table, needs, &at(ips, ASIDE), tls, &at(ips, DNS))?;
+        }
+        Ok(started)
+    }
+
+    /// Serves the zones on every address of this host, chosen by the address that is asked.
+    pub fn start_internet(needs: &Needs, ip: IpAddr) -> Result<Self, StockError> {
+        let scratch = tempfile::Builder::new().prefix("ldplayer-").tempdir();
+        let scratch = scratch.map_err(|source| StockError::Scratch { directory: std::env::temp_dir(), source })?;
+        let mut command = Command::new(&needs.ldplayer);
+        command.arg("serve").arg(&needs.zones.directory);
+        let log = Output::Log(scratch.path().join("internet.log"));
+        let mut process = Process::start("the Internet (ldplayer serve)", &mut command, log)?;
+        process.wait_for(SocketAddr::new(ip, DNS))?;
+        Ok(Self { processes: vec![("internet".to_owned(), process)], scratch })
+    }
+
+    fn add(
+        &mut self,
+        table: &ServerTable,
+        needs: &Needs,
+        listen: &[SocketAddr],
+        tls: Option<(&Certificate, Vec<SocketAddr>)>,
+        backends: &[SocketAddr],
+    ) -> Result<(), StockError> {
+        let work = self.scratch.path().join(&table.name);
+        fs::create_dir(&work).map_err(|source| StockError::Scratch { directory: work.clone(), source })?;
+        let process = match table.kind {
+            Kind::Meta => serve(table, needs, listen, &work)?,
+            _ => {
+                let served: &[Zone] = if table.kind.role() == Role::Authoritative { &needs.zones.zones } else { &[] };
+                let launch = Launch { program: table.program.clone(), arguments: arguments(table) };
+                Configured { table, zones: served, tls, backends }.start_with(listen, &work, &launch)?
+            }
+        };
+        self.processes.push((table.name.clone(), process));
+        Ok(())
+    }
+
+    /// The main process of the server that is asked: of a front that ends TLS, that of the server behind it.
+    pub fn watched(&self, stage: &Stage) -> Option<u32> {
+        let name = &stage.server.as_ref()?.name;
+        self.processes.iter().find(|(found, _)| found == name).map(|(_, process)| process.id())
+    }
+
+    /// What a server said that has ended by itself.
+    pub fn fallen(&mut self) -> Option<String> {
+        self.processes.iter_mut().find_map(|(name, process)| Some(format!("server.{name}: {}", process.fallen()?)))
+    }
+
+    /// Keeps configurations and logs in a folder, for whoever wants to know.
+    pub fn keep(&self, folder: &Path) {
+        for (name, _) in &self.processes {
+            let Ok(files) = fs::read_dir(self.scratch.path().join(name)) else { continue };
+            let is_text = |file: &Path| file.extension().is_none_or(|ending| ending == "conf" || ending == "lua");
+            for file in files.flatten().map(|entry| entry.path()).filter(|file| file.is_file() && is_text(file)) {
+                let to = folder.join(format!("{name}-{}", file.file_name().unwrap_or_default().to_string_lossy()));
+                // A run without them is a run still.
+                let _ = fs::create_dir_all(folder).and_then(|()| fs::copy(&file, to));
+            }
+        }
+    }
+}
+
+/// More arguments of a program.
+fn arguments(table: &ServerTable) -> Vec<String> {
+    match table.kind {
+        Kind::Bind => vec!["-n".to_owned(), table.threads.to_string()],
+        _ => Vec::new(),
+    }
+}
+
+/// Starts `ldplayer serve` as an ordinary server of all its zones, in a process of its own, so that its work is told apart.
+fn serve(table: &ServerTable, needs: &Needs, listen: &[SocketAddr], work: &Path) -> Result<Process, StockError> {
+    let mut command = Command::new(table.program.as_ref().unwrap_or(&needs.ldplayer));
+    let addresses: Vec<String> = listen.iter().map(ToString::to_string).collect();
+    command.arg("serve").arg(&needs.zones.directory).args(["--all-zones-everywhere", "--listen", &addresses.join(",")]);
+    command.args(["--workers", &table.threads.to_string(), "--connections", &table.connections.to_string()]);
+    if let Some(timeout) = table.idle_timeout {
+        command.args(["--idle-timeout", &format!("{}ns", timeout.ns())]);
+    }
+    let mut process = Process::start("ldplayer serve", &mut command, Output::Log(work.join("log")))?;
+    listen.iter().try_for_each(|&address| process.wait_for(address))?;
+    Ok(process)
+}

@@ -1,0 +1,156 @@
+//! The figures of an experiment: for each cell the medians over its repeats, with least and most.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ldplayer_results::{Summary, read_document};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::ExperimentError;
+use crate::plan::{Plan, Slot};
+use crate::record::{Record, RunRecord, RunState};
+
+/// A figure over repeats. Infinite where it falls among the unanswered, which JSON has as `null`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// The median.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+}
+
+/// How many of something are fine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Passed {
+    /// Those that are.
+    pub passed: usize,
+    /// All.
+    pub of: usize,
+}
+
+/// What a cell came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellSummary {
+    /// Its name.
+    pub cell: String,
+    /// The keys of the matrix with its values.
+    pub keys: BTreeMap<String, String>,
+    /// Runs that count.
+    pub runs: usize,
+    /// Runs that are planned.
+    pub repeats: usize,
+    /// Other attempts: disturbed and made again, failed, left by their server, or interrupted; by the word for it.
+    pub not_counted: BTreeMap<&'static str, usize>,
+    /// Share of the queries sent that were answered, in percent.
+    pub answered_percent: Option<Figure>,
+    /// Median latency from sent, in milliseconds.
+    pub p50_ms: Option<Figure>,
+    /// 99th percentile of it.
+    pub p99_ms: Option<Figure>,
+    /// Runs that were faithful replays.
+    pub replay: Passed,
+    /// Runs in which the server did what was expected, of those with expectations.
+    pub server: Passed,
+    /// Why those do not count, each reason once.
+    pub reasons: Vec<String>,
+}
+
+/// What each cell of a plan came to, by its record. This is the one place that later figures over repeats are made in.
+///
+/// # Errors
+/// A run that counts cannot be read.
+pub fn summary(plan: &Plan, record: &Record) -> Result<Vec<CellSummary>, ExperimentError> {
+    let cells = (0..plan.experiment.cells.len()).map(|cell| {
+        let slots: Vec<Slot> = plan.slots.iter().copied().filter(|slot| slot.cell == cell).collect();
+        let counted: Vec<&RunRecord> = slots.iter().filter_map(|slot| record.counted(plan, *slot)).collect();
+        // One that the host disturbed to the last counts, too: its verdict says what it is worth.
+        let is_whole = |run: &&&RunRecord| matches!(run.state, RunState::Done | RunState::Disturbed);
+        let done: Vec<&&RunRecord> = counted.iter().filter(is_whole).collect();
+        let runs = done.iter().map(|run| read(&plan.directory, run)).collect::<Result<Vec<_>, _>>()?;
+        let verdicts = || done.iter().filter_map(|run| run.verdict);
+        let judged: Vec<bool> = verdicts().filter_map(|verdict| verdict.server).collect();
+        let attempts = slots.iter().flat_map(|slot| record.attempts(plan, *slot));
+        let attempts: Vec<&RunRecord> =
+            attempts.filter(|run| done.iter().all(|counted| !std::ptr::eq(**counted, *run))).collect();
+        let of = |figure: fn(&Summary) -> f64| figures(runs.iter().map(figure));
+        Ok(CellSummary {
+            cell: plan.experiment.cells[cell].name.clone(),
+            keys: plan.experiment.cells[cell].keys.iter().cloned().collect(),
+            runs: runs.len(),
+            repeats: slots.len(),
+            not_counted: not_counted(&attempts),
+            answered_percent: of(answered),
+            p50_ms: of(|run| run.latency_ms.from_sent.p50.unwrap_or(f64::INFINITY)),
+            p99_ms: of(|run| run.latency_ms.from_sent.p99.unwrap_or(f64::INFINITY)),
+            replay: Passed { passed: verdicts().filter(|verdict| verdict.replay).count(), of: runs.len() },
+            server: Passed { passed: judged.iter().filter(|ok| **ok).count(), of: judged.len() },
+            reasons: reasons(&attempts),
+        })
+    });
+    cells.collect()
+}
+
+fn read(directory: &Path, run: &RunRecord) -> Result<Summary, ExperimentError> {
+    let path = directory.join(run.directory.as_deref().unwrap_or(Path::new("")));
+    let failed = |error: ldplayer_results::ResultsError| ExperimentError::Record {
+        file: path.clone(),
+        what: format!("a run of the experiment cannot be read: {error}"),
+    };
+    Ok(read_document::<Value>(&path).map_err(failed)?.report.summary)
+}
+
+fn answered(run: &Summary) -> f64 {
+    run.queries.answered as f64 * 100.0 / run.queries.sent.max(1) as f64
+}
+
+fn figures(values: impl Iterator<Item = f64>) -> Option<Figure> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (min, max) = (*values.first()?, *values.last()?);
+    let middle = |at: usize| values[at.min(values.len() - 1)];
+    let (low, high) = (middle((values.len() - 1) / 2), middle(values.len() / 2));
+    Some(Figure { median: low + (high - low).max(0.0) / 2.0, min, max })
+}
+
+/// Attempts that do not count, by the word for what became of them.
+fn not_counted(attempts: &[&RunRecord]) -> BTreeMap<&'static str, usize> {
+    let words = attempts.iter().filter_map(|run| match run.state {
+        RunState::Disturbed => Some("disturbed"),
+        RunState::Failed => Some("failed"),
+        RunState::ServerDied => Some("server_died"),
+        RunState::Interrupted => Some("interrupted"),
+        RunState::Done | RunState::Planned => None,
+    });
+    words.fold(BTreeMap::new(), |mut counts, word| {
+        *counts.entry(word).or_default() += 1;
+        counts
+    })
+}
+
+fn reasons(attempts: &[&RunRecord]) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for reason in attempts.iter().filter_map(|run| run.reason.clone()) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_of_the_middle_and_an_unanswered_percentile_stays_infinite() {
+        let of = |values: &[f64]| figures(values.iter().copied());
+        assert_eq!(of(&[3.0, 1.0, 2.0]), Some(Figure { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(of(&[1.0, 4.0]).map(|figure| figure.median), Some(2.5));
+        let censored = of(&[1.0, f64::INFINITY, f64::INFINITY]).unwrap();
+        assert_eq!((censored.median, censored.min), (f64::INFINITY, 1.0));
+        assert_eq!(of(&[]), None);
+    }
+}

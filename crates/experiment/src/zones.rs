@@ -1,0 +1,207 @@
+//! Zones as servers read them: unpacked and signed where that is asked for, once for all runs that have the same.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use ldplayer_core::name::Presentation;
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_emulate::serve::set::{self, ZoneSet};
+use ldplayer_emulate::sources::{self, Source, on_all_cores, threads};
+use ldplayer_emulate::stock::Zone;
+use ldplayer_net::clock;
+use ldplayer_zone::load::Includes;
+use ldplayer_zone::sign::{self, Denial, Key, KeySpec, Member, Policy, Seed, Validity};
+use ldplayer_zone::write;
+use sha2::{Digest, Sha256};
+
+use crate::cell::hex;
+use crate::error::ExperimentError;
+use crate::stage::Signing;
+
+/// Signatures are valid from so many seconds ago …
+const SINCE_S: i64 = 3_600;
+/// … for so many seconds from now.
+const FOR_S: i64 = 30 * 86_400;
+/// The ending of zone files that are packed.
+const PACKED: &str = "xz";
+
+/// Zones that are ready to be served.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ready {
+    /// The directory that has nothing but them.
+    pub directory: PathBuf,
+    /// The zones in it.
+    pub zones: Vec<Zone>,
+    /// The addresses of their name servers.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// What makes prepared zones others.
+type Key_ = (PathBuf, Option<Signing>, u64);
+
+/// All zones of an experiment.
+pub(crate) struct Zones {
+    /// Where prepared ones are kept.
+    root: PathBuf,
+    ready: HashMap<String, Ready>,
+}
+
+impl Zones {
+    pub fn new(root: PathBuf) -> Self {
+        Self { root, ready: HashMap::new() }
+    }
+
+    /// The zones of a directory or file, signed where that is asked for.
+    pub fn get(&mut self, from: &Path, sign: Option<&Signing>, seed: u64) -> Result<Ready, ExperimentError> {
+        let key = name_of(&(from.to_owned(), sign.cloned(), seed));
+        if let Some(ready) = self.ready.get(&key) {
+            return Ok(ready.clone());
+        }
+        let is_plain = sign.is_none() && from.is_dir() && !set::files(from)?.iter().any(|file| is_packed(file));
+        let directory = if is_plain { from.to_owned() } else { self.root.join(&key) };
+        if !directory.exists() {
+            self.prepare(from, sign, seed, &directory)?;
+        }
+        let ready = read(&directory)?;
+        self.ready.insert(key, ready.clone());
+        Ok(ready)
+    }
+
+    /// Makes the directory as a whole or not at all.
+    fn prepare(&self, from: &Path, sign: Option<&Signing>, seed: u64, to: &Path) -> Result<(), ExperimentError> {
+        let failed = |source| ExperimentError::Output { path: to.to_owned(), source };
+        let (plain, signed) = (to.with_extension("plain"), to.with_extension("signed"));
+        for folder in [&plain, &signed] {
+            let _ = fs::remove_dir_all(folder);
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let files = if from.is_dir() { set::files(from)? } else { vec![from.to_owned()] };
+        for file in files {
+            unpack(&file, &plain).map_err(|error| prepare_error(from, &error))?;
+        }
+        let made = match sign {
+            None => &plain,
+            Some(sign) => {
+                sign_set(&plain, sign, seed, &signed).map_err(|what| prepare_error(from, &what))?;
+                &signed
+            }
+        };
+        fs::rename(made, to).map_err(failed)?;
+        [plain, signed].iter().for_each(|folder| drop(fs::remove_dir_all(folder)));
+        Ok(())
+    }
+}
+
+fn prepare_error(zones: &Path, what: &dyn std::fmt::Display) -> ExperimentError {
+    ExperimentError::Prepare { zones: zones.to_owned(), what: what.to_string() }
+}
+
+fn name_of((from, sign, seed): &Key_) -> String {
+    let seed = sign.as_ref().map(|_| seed);
+    hex(&Sha256::digest(format!("{from:?} {sign:?} {seed:?}").as_bytes()))
+}
+
+fn is_packed(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == PACKED)
+}
+
+/// Copies a zone file, unpacked.
+fn unpack(file: &Path, folder: &Path) -> io::Result<()> {
+    let name = if is_packed(file) { file.file_stem() } else { file.file_name() };
+    let to = folder.join(name.unwrap_or_default());
+    if !is_packed(file) {
+        return fs::copy(file, to).map(drop);
+    }
+    let mut out = BufWriter::new(File::create(to)?);
+    io::copy(&mut liblzma::read::XzDecoder::new(File::open(file)?), &mut out)?;
+    out.flush()
+}
+
+fn read(directory: &Path) -> Result<Ready, ExperimentError> {
+    let sources = sources::read(directory, Includes::default())?;
+    let zones = sources.iter().map(|source| Zone::new(Presentation(&source.apex).to_string(), &source.file)).collect();
+    drop(sources);
+    let addresses = ZoneSet::load(directory)?.addresses();
+    Ok(Ready { directory: directory.to_owned(), zones, addresses })
+}
+
+/// Signs all zones of a set, with DS records for those that others of the set delegate.
+fn sign_set(from: &Path, signing: &Signing, seed: u64, to: &Path) -> Result<(), String> {
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    let sources = sources::read(from, Includes::default()).map_err(|error| told(&error))?;
+    let algorithm = signing.algorithm.parse().map_err(|error| told(&error))?;
+    let spec = KeySpec { algorithm, ksk_bits: signing.ksk_bits, zsk_bits: signing.zsk_bits, ksks: 1, zsks: 1 };
+    let mut secret = Seed::default();
+    secret[..8].copy_from_slice(&seed.to_be_bytes());
+    let keys = on_all_cores(&sources, |source| spec.keys(&source.apex, &secret, Vec::new()));
+    let keys: Vec<Vec<Key>> = keys.into_iter().collect::<Result<_, _>>().map_err(|error| told(&error))?;
+    let members = sources.iter().zip(&keys);
+    let members: Vec<Member<'_>> =
+        members.map(|(zone, keys)| Member { apex: &zone.apex, records: &zone.records, keys }).collect();
+    let links = sign::links(&members).map_err(|error| told(&error))?;
+    let now = clock::realtime_ns() / NS_PER_S;
+    let validity = Validity { inception: (now - SINCE_S) as u32, expiration: (now + FOR_S) as u32 };
+    for ((source, keys), delegations) in sources.iter().zip(&keys).zip(&links.delegations) {
+        let denial = match signing.nsec3 {
+            true => Denial::Nsec3 { iterations: 0, salt: Vec::new(), opt_out: false },
+            false => Denial::Nsec,
+        };
+        let policy = Policy { keys, active_zsks: 1, denial, validity, delegations, threads: threads() };
+        let signed =
+            sign::zone(&source.records, &policy).map_err(|error| format!("{}: {error}", source.file.display()))?;
+        save(source, &signed.records, to).map_err(|error| told(&error))?;
+    }
+    Ok(())
+}
+
+fn save(source: &Source, records: &ldplayer_zone::Records, folder: &Path) -> io::Result<()> {
+    let mut out = BufWriter::new(File::create(folder.join(source.file.file_name().unwrap_or_default()))?);
+    write::zone(&source.apex, records, &mut out)?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZONE: &str =
+        "example. 60 SOA ns.example. h.example. 1 2 3 4 5\nexample. 60 NS ns.example.\nns.example. 60 A 192.0.2.1\n";
+
+    #[test]
+    fn packed_zones_are_unpacked_and_signed_ones_are_signed_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, root) = (folder.path().join("zones"), folder.path().join("prepared"));
+        fs::create_dir(&from).unwrap();
+        let mut packed = liblzma::write::XzEncoder::new(File::create(from.join("example.zone.xz")).unwrap(), 1);
+        packed.write_all(ZONE.as_bytes()).unwrap();
+        packed.finish().unwrap();
+        let mut zones = Zones::new(root.clone());
+        let plain = zones.get(&from, None, 1).unwrap();
+        assert_eq!((plain.zones[0].apex.as_str(), plain.addresses.len()), ("example.", 1));
+        assert_eq!(fs::read_to_string(&plain.zones[0].file).unwrap(), ZONE);
+        let sign = Signing { algorithm: "ed25519".into(), ksk_bits: 0, zsk_bits: 0, nsec3: true };
+        let signed = zones.get(&from, Some(&sign), 1).unwrap();
+        let text = fs::read_to_string(&signed.zones[0].file).unwrap();
+        assert!(text.contains("RRSIG") && text.contains("NSEC3PARAM"), "{text}");
+        let before = fs::metadata(&signed.zones[0].file).unwrap().modified().unwrap();
+        let again = Zones::new(root).get(&from, Some(&sign), 1).unwrap();
+        assert_eq!(
+            (again.directory, fs::metadata(&again.zones[0].file).unwrap().modified().unwrap()),
+            (signed.directory, before)
+        );
+        let other = zones.get(&from, Some(&sign), 2).unwrap();
+        assert_ne!(fs::read_to_string(&other.zones[0].file).unwrap(), text);
+    }
+
+    #[test]
+    fn a_zone_that_is_none_is_told_by_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("bad.zone");
+        fs::write(&file, "no zone at all\n").unwrap();
+        let error = Zones::new(folder.path().join("prepared")).get(&file, None, 1).unwrap_err().to_string();
+        assert!(error.contains("bad.zone"), "{error}");
+    }
+}
