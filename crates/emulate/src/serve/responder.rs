@@ -3,12 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::mem;
 use std::net::IpAddr;
-use std::slice;
 use std::sync::Arc;
 
 use ldplayer_core::Message;
 use ldplayer_core::name::MAX_NAME;
-use ldplayer_net::ahead;
 use ldplayer_net::udp::BATCH;
 use ldplayer_zone::{Choose, Scratch, Transport, Zone, respond};
 
@@ -78,10 +76,10 @@ impl Responder {
         self.ahead.clear();
         self.ahead.extend(clues.iter().flatten().filter_map(|(group, clue)| group.guess(clue)));
         for &zone in &self.ahead {
-            ahead::fetch(slice::from_ref(&set.zones()[zone as usize]), usize::MAX);
+            set.zones()[zone as usize].fetch();
             self.counters.fetch(zone);
         }
-        self.ahead.iter().for_each(|&zone| set.zones()[zone as usize].fetch());
+        self.ahead.iter().for_each(|&zone| set.zones()[zone as usize].fetch_pieces());
     }
 
     /// Appends the answer to a query that was sent to a local address; false where there is none.

@@ -17,20 +17,20 @@ pub(super) fn finish(mut builder: Builder<'_>) -> (Zone, Vec<Finding>) {
     let negative_soa = negative_soa(&mut builder);
     let denial = denial(&mut builder);
     let mut zone = Zone {
-        class: builder.records.class(),
-        // The length of a name is below 256.
-        apex_length: builder.apex.len() as u8,
-        apex_labels: builder.apex_labels,
         octets: builder.octets.into(),
         nodes: builder.nodes.into(),
         sets: builder.sets.into(),
         targets: Box::default(),
         table,
+        negative_soa,
+        class: builder.records.class(),
+        // A name has 255 octets at most, and so 127 labels (RFC 1035 §3.1).
+        apex_length: builder.apex.len() as u8,
+        apex_labels: builder.apex_labels as u8,
+        number: 0,
         denial,
         templates: Templates::default(),
-        negative_soa,
         records: builder.kept,
-        number: 0,
         file: builder.records.file(0).to_owned(),
     };
     resolve_targets(&mut zone);
