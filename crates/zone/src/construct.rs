@@ -106,8 +106,8 @@ struct Facts {
     claims: HashMap<(Name, Server), u32, FixedState>,
     /// What was said not to be there.
     absent: HashMap<(Name, Absent), Denied, FixedState>,
-    /// Names without a zone cut between them and a zone above, the zone, and who denied something of them with its SOA record.
-    undivided: HashSet<(Name, Name, Server), FixedState>,
+    /// What was denied with the SOA record of a zone above the name, so that there is no zone cut between the two, and by whom.
+    undivided: HashMap<Undivided, Denied, FixedState>,
 }
 
 /// What a name was said to lack.
@@ -117,6 +117,25 @@ enum Absent {
     Name,
     /// It has no records of the type (NODATA, RFC 2308 §2.2).
     Data(u16),
+}
+
+/// A denial with the SOA record of a zone above the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Undivided {
+    apex: Name,
+    name: Name,
+    what: Absent,
+    server: Server,
+}
+
+impl Undivided {
+    /// The names that are no cuts, from below to the last one below the apex. A zone denies DS records of its children, too.
+    fn names(self, names: &Names) -> impl Iterator<Item = Name> {
+        let lowest = if self.what == Absent::Data(rtype::DS) { names.parent(self.name) } else { self.name };
+        let depth = names.depth(self.apex);
+        let is_within = names.is_within(lowest, self.apex);
+        names.upward(lowest).take_while(move |&name| is_within && names.depth(name) > depth)
+    }
 }
 
 /// When something was denied, and by whom first.
@@ -226,6 +245,14 @@ fn lame(facts: &Facts, tries: &Tries, authority: &servers::Authority, zones: &[B
         servers: servers.into_iter().collect(),
     };
     lame.into_iter().map(of_zone).collect()
+}
+
+impl Denied {
+    /// One more denial by the same server.
+    fn again(&mut self, time: i64) {
+        self.count = self.count.saturating_add(1);
+        (self.first, self.last) = (self.first.min(time), self.last.max(time));
+    }
 }
 
 impl Facts {

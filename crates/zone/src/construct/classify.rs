@@ -7,7 +7,7 @@ use super::message::{Parsed, Record, Section};
 use super::names::{Name, Names};
 use super::report::{Reason, Report};
 use super::seen::{Kind, Server, Set};
-use super::{Absent, Denied, Facts};
+use super::{Absent, Denied, Facts, Undivided};
 use crate::rdata;
 use crate::rtype;
 
@@ -141,22 +141,15 @@ impl Intake<'_> {
 
     /// Notes what is said not to be there.
     pub fn denial(&mut self, outcome: &Outcome) {
-        let Some(key) = outcome.denied else { return };
+        let Some((name, what)) = outcome.denied else { return };
         let (server, time) = (self.server, self.time);
-        let denied = self.facts.absent.entry(key).or_insert(Denied { server, first: time, last: time, count: 0 });
-        denied.count = denied.count.saturating_add(1);
-        (denied.first, denied.last) = (denied.first.min(time), denied.last.max(time));
-        if let Some(zone) = outcome.denied_by {
-            self.undivided(key, zone);
-        }
-    }
-
-    /// Notes that there is no zone cut between a zone and a name that it denies something of. It denies DS records of its children, too.
-    fn undivided(&mut self, (name, what): (Name, Absent), zone: Name) {
-        let names = &self.facts.names;
-        let lowest = if what == Absent::Data(rtype::DS) { names.parent(name) } else { name };
-        if lowest != zone && names.is_within(lowest, zone) {
-            self.facts.undivided.insert((lowest, zone, self.server));
+        let never = Denied { server, first: time, last: time, count: 0 };
+        self.facts.absent.entry((name, what)).or_insert(never).again(time);
+        if let Some(apex) = outcome.denied_by {
+            let undivided = Undivided { apex, name, what, server };
+            if undivided.names(&self.facts.names).next().is_some() {
+                self.facts.undivided.entry(undivided).or_insert(never).again(time);
+            }
         }
     }
 

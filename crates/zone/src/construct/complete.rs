@@ -2,6 +2,7 @@
 //!
 //! Whatever is added here is in [`Report::made`].
 
+mod cuts;
 mod draft;
 mod hosts;
 
@@ -141,6 +142,7 @@ impl Plan<'_> {
 
     /// Makes names that were seen without data exist, and tells where data and denials contradict each other: data are kept.
     fn deny(&mut self) {
+        let told = self.denied_delegations();
         let existing = self.existing();
         let mut absent: Vec<(Name, Absent, Denied)> =
             self.facts.absent.iter().map(|(&(name, what), &denied)| (name, what, denied)).collect();
@@ -151,6 +153,7 @@ impl Plan<'_> {
                 continue;
             };
             match what {
+                Absent::Name if told.contains(&(zone, name)) => {}
                 Absent::Name if existing.contains(&name) => {
                     self.contradiction(zone, name, "NXDOMAIN and data", denied, None)
                 }

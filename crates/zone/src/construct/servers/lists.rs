@@ -86,11 +86,9 @@ fn answered(facts: &Facts, zones: &Set<Name>) -> Map<Name, Vec<Server>> {
 
 fn undivided(facts: &Facts, zones: &Set<Name>) -> Map<Name, Vec<(Name, Server)>> {
     let mut undivided: Map<Name, Vec<(Name, Server)>> = Map::default();
-    for &(lowest, apex, server) in &facts.undivided {
-        let depth = facts.names.depth(apex);
-        let names = facts.names.upward(lowest).take_while(|&name| facts.names.depth(name) > depth);
-        for zone in names.filter(|zone| zones.contains(zone)) {
-            undivided.entry(zone).or_default().push((apex, server));
+    for denied in facts.undivided.keys() {
+        for zone in denied.names(&facts.names).filter(|zone| zones.contains(zone)) {
+            undivided.entry(zone).or_default().push((denied.apex, denied.server));
         }
     }
     undivided

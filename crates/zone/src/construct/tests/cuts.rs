@@ -99,6 +99,69 @@ fn a_denial_of_ds_records_or_by_the_zone_itself_proves_nothing_of_its_cut() {
     }
 }
 
+/// Names, what contradicts what, and records of both sides with how often they were seen and whether they were taken.
+type Told = (String, String, Vec<(String, u64, bool)>);
+
+fn conflicts(built: &Built) -> Vec<Told> {
+    let version = |one: &Version| (one.records.join(", "), one.count, one.is_taken);
+    let conflict = |one: &Conflict| {
+        (format!("{} {}", one.zone, one.name), one.what.clone(), one.versions.iter().map(version).collect())
+    };
+    built.report.conflicts.iter().map(conflict).collect()
+}
+
+#[test]
+fn a_delegation_that_the_parent_denies_is_a_conflict() {
+    let delegation = || ("example.co.jp. 60 NS ns1.example.co.jp.".to_owned(), 1, true);
+    for (code, question, what, denial) in [
+        (0, "example.co.jp MX", "NODATA and delegation", "example.co.jp. NODATA"),
+        (3, "example.co.jp MX", "NXDOMAIN and delegation", "example.co.jp. NXDOMAIN"),
+        (3, "gone.example.co.jp A", "NXDOMAIN and delegation", "gone.example.co.jp. NXDOMAIN"),
+        (0, "deep.www.example.co.jp DS", "NODATA and delegation", "deep.www.example.co.jp. NODATA"),
+    ] {
+        let mut upstream = japan();
+        upstream.says(JP_SERVER, AA | code, question, ["", JP_SOA, ""]);
+        upstream.says(JP_SERVER, AA | code, question, ["", JP_SOA, ""]);
+        let built = upstream.first();
+        assert_eq!(apexes(&built), [".", "jp.", "example.co.jp."], "the delegation is kept");
+        let told: Vec<_> = conflicts(&built).into_iter().filter(|one| one.1.ends_with("delegation")).collect();
+        let versions = vec![delegation(), (denial.to_owned(), 2, false)];
+        assert_eq!(told, [("jp. example.co.jp.".to_owned(), what.to_owned(), versions)], "{question}");
+    }
+}
+
+#[test]
+fn a_delegation_without_a_zone_that_the_parent_denies_is_told_of_once() {
+    let mut upstream = japan();
+    upstream.says(JP_SERVER, AA | 3, "lost.jp A", ["", JP_SOA, ""]);
+    upstream.says(JP_SERVER, QR, "lost.jp A", ["", "lost.jp. 60 NS ns.elsewhere.\n", ""]);
+    let versions =
+        vec![("lost.jp. NXDOMAIN".to_owned(), 1, false), ("lost.jp. 60 NS ns.elsewhere.".to_owned(), 1, true)];
+    let wanted = ("jp. lost.jp.".to_owned(), "NXDOMAIN and delegation".to_owned(), versions);
+    assert_eq!(conflicts(&upstream.first()), [wanted]);
+}
+
+#[test]
+fn what_a_delegation_and_a_denial_do_not_contradict_is_no_conflict() {
+    let own = "example.co.jp. 60 SOA ns1.example.co.jp. h.example.co.jp. 7 1 1 1 60\n";
+    for (server, code, question, soa) in [
+        // The parent denies DS records of a zone without keys, and names and data beside and above it.
+        (JP_SERVER, 0, "example.co.jp DS", JP_SOA),
+        (JP_SERVER, 3, "other.co.jp A", JP_SOA),
+        (JP_SERVER, 0, "co.jp A", JP_SOA),
+        // The zone's own denials.
+        (EXAMPLE_SERVER, 0, "example.co.jp MX", own),
+        (EXAMPLE_SERVER, 3, "gone.example.co.jp A", own),
+        // A server that is not jp's speaks for jp.
+        (LIAR, 3, "example.co.jp A", JP_SOA),
+        (EXAMPLE_SERVER, 3, "gone.example.co.jp A", JP_SOA),
+    ] {
+        let mut upstream = japan();
+        upstream.says(server, AA | code, question, ["", soa, ""]);
+        assert_eq!(conflicts(&upstream.first()), [], "{server} {question}");
+    }
+}
+
 #[test]
 fn a_server_that_is_known_by_its_referrals_only_is_believed_of_what_it_names() {
     // The capture begins with a full cache: whose servers these are, nobody says.
