@@ -165,6 +165,9 @@ impl Directory {
     fn fixed(&self, client: IpAddr) -> Option<SocketAddr> {
         let [own, other] = if client.is_ipv4() { [0, 1] } else { [1, 0] }.map(|family| &self.fixed[family]);
         let servers = if own.is_empty() { other } else { own };
+        if let [only] = servers[..] {
+            return Some(only);
+        }
         // Shards are made of the upper half of the hash: each has clients of all servers by the lower one.
         let hash = client_hash(client).rotate_left(32);
         servers.get(((u128::from(hash) * servers.len() as u128) >> 64) as usize).copied()

@@ -106,6 +106,8 @@ pub struct Worker<'a> {
     finished: u64,
     /// Which of several sockets that are ready is read first: they take turns.
     turn: usize,
+    /// Queries over UDP that a replay without times takes at once at most ([`window::batch`]).
+    fast_batch: usize,
     sending: Vec<(SocketKey, Slot)>,
     packets: Vec<Outgoing>,
     send: SendBatch,
@@ -127,6 +129,7 @@ impl<'a> Worker<'a> {
         links: Links,
     ) -> io::Result<Self> {
         let stamps = links.stamps;
+        let fast_batch = window::batch(&settings.sources, &settings.targets);
         let mut sockets = Sockets::new(settings.sources.clone(), settings.targets.clone(), stamps)?;
         open_shared(&mut sockets, settings);
         let mut transports = Transports::new(shards.first + number, shards.total, origin, settings)?;
@@ -159,7 +162,8 @@ impl<'a> Worker<'a> {
             idle_since: None,
             finished: 0,
             turn: 0,
-            sending: Vec::with_capacity(BATCH),
+            fast_batch,
+            sending: Vec::with_capacity(fast_batch),
             packets: Vec::with_capacity(BATCH),
             send: SendBatch::new(),
             receive: ReceiveBatch::new(),

@@ -9,16 +9,22 @@ use hashbrown::HashMap;
 pub struct Servers {
     addresses: Vec<SocketAddr>,
     numbers: HashMap<SocketAddr, u32, foldhash::fast::FixedState>,
+    /// The one asked last, which most often is the next, too.
+    last: u32,
 }
 
 impl Servers {
     /// The number of a server, which it keeps.
     pub fn number(&mut self, server: SocketAddr) -> u32 {
+        if self.addresses.get(self.last as usize) == Some(&server) {
+            return self.last;
+        }
         let next = self.addresses.len() as u32;
         let number = *self.numbers.entry(server).or_insert(next);
         if number == next {
             self.addresses.push(server);
         }
+        self.last = number;
         number
     }
 

@@ -13,7 +13,8 @@ const STREAM_BATCH: usize = 64 << 10;
 impl Worker<'_> {
     /// Hands the queries that are due to the machine, one batch at most, and returns how many.
     pub(super) fn take_due(&mut self, now: RunTime) -> usize {
-        let room = BATCH.saturating_sub(self.transports.udp.queued());
+        let batch = if self.settings.fast { self.fast_batch } else { BATCH };
+        let room = batch.saturating_sub(self.transports.udp.queued());
         let most = if self.settings.fast { STREAM_BATCH } else { TIMED_BATCH };
         let (mut datagrams, mut for_connections) = (0, 0);
         while datagrams < room && for_connections < most && self.is_due(now) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use ldplayer_core::{Reason, RunTime};
 use ldplayer_net::clock;
-use ldplayer_net::udp::{BATCH, Datagram};
+use ldplayer_net::udp::Datagram;
 
 use super::refused::{Next, Refusals};
 use super::{TIMED_BATCH, Worker};
@@ -46,7 +46,7 @@ impl Worker<'_> {
     /// Fills `sending` with queued queries, those of a socket together and in their order.
     fn collect(&mut self) {
         self.sending.clear();
-        let most = if self.settings.fast { BATCH } else { TIMED_BATCH };
+        let most = if self.settings.fast { self.fast_batch } else { TIMED_BATCH };
         while self.sending.len() < most {
             let Some(slot) = self.transports.udp.poll_transmit() else { break };
             let Some(transmit) = self.transports.udp.transmit(slot) else { continue };

@@ -3,6 +3,8 @@
 use ldplayer_net::udp::BATCH;
 
 use super::Worker;
+use crate::route::Sources;
+use crate::targets::Targets;
 
 /// The least time of an answer that others come before, in nanoseconds: no server answers faster over connections.
 const ANSWER: i64 = 1_000;
@@ -11,7 +13,7 @@ const ANSWER: i64 = 1_000;
 const NAP: std::ops::RangeInclusive<i64> = 20_000..=200_000;
 
 impl Worker<'_> {
-    /// Whether the window has room for a whole batch, or for a quarter of a small window: sending one by one as
+    /// Whether the window has room for a batch of each shared socket, or for a quarter of a small window: sending one by one as
     /// answers come would cost a wake-up of the server for each. Where connections are shared it is filled once half of it is
     /// free, so that several queries share a segment; where they are not, so many at once would only flood the server's queue
     /// of connections to accept.
@@ -22,14 +24,46 @@ impl Worker<'_> {
             self.filling = room > 0 && (self.filling || room >= self.settings.window / 2);
             return self.filling;
         }
-        room >= BATCH.min(self.settings.window.div_ceil(4)) || (room > 0 && self.transports.udp.queued() > 0)
+        room >= least_room(self.fast_batch, self.settings.window) || (room > 0 && self.transports.udp.queued() > 0)
     }
 
-    /// For how long a replay without times has nothing to send at least, in nanoseconds: until half of the window is free.
+    /// For how long a replay without times has nothing to send at least, in nanoseconds: until the window is to be filled again.
     pub(super) fn nap(&self) -> Option<i64> {
-        let until = self.settings.window - self.settings.window / 2;
-        let answers = self.transports.outstanding().saturating_sub(until) as i64;
+        let (outstanding, room) = match self.on_streams {
+            true if self.filling => return None,
+            true => (self.transports.outstanding(), self.settings.window / 2),
+            false => (self.transports.udp.outstanding(), least_room(self.fast_batch, self.settings.window)),
+        };
+        let answers = outstanding.saturating_sub(self.settings.window - room) as i64;
         let nap = (answers * ANSWER).min(*NAP.end());
-        (self.settings.fast && self.on_streams && !self.filling && NAP.contains(&nap)).then_some(nap)
+        (self.settings.fast && NAP.contains(&nap)).then_some(nap)
+    }
+}
+
+/// Queries over UDP that a replay without times takes at once at most: a batch for each socket that clients share, since these part
+/// among them what is taken.
+pub(super) fn batch(sources: &Sources, targets: &Targets) -> usize {
+    let families = [false, true].into_iter().filter(|&v6| targets.has_family(v6));
+    BATCH * families.map(|v6| sources.spread(v6) as usize).max().unwrap_or(1)
+}
+
+/// Room in the window for which queries over UDP are sent.
+fn least_room(batch: usize, window: usize) -> usize {
+    batch.min(window.div_ceil(4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_the_sockets_of_few_addresses_has_a_batch_and_small_windows_are_filled_by_quarters() {
+        let targets = Targets::Fixed(vec!["127.0.0.1:53".parse().unwrap()]);
+        let of = |sources: &str| batch(&sources.parse().unwrap(), &targets);
+        assert_eq!([of("original"), of("pool:10.0.0.0/8")], [BATCH; 2]);
+        assert_eq!(of("pool:10.0.0.1/32"), 32 * BATCH);
+        assert_eq!(least_room(of("pool:10.0.0.1/32"), 1_000), 250);
+        assert_eq!(least_room(of("pool:10.0.0.1/32"), 200_000), 32 * BATCH);
+        assert_eq!([least_room(BATCH, 1_000), least_room(BATCH, 10), least_room(BATCH, 1)], [BATCH, 3, 1]);
     }
 }
