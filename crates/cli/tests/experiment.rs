@@ -5,10 +5,13 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use common::data;
+use ldplayer_emulate::stock::{Nsd, ResolverKind, Stock};
 use serde_json::Value;
 
 const ZONE: &str =
@@ -276,6 +279,23 @@ fn a_dry_run_tells_the_plan_and_leaves_nothing() {
 }
 
 #[test]
+fn a_warm_up_that_leaves_nothing_is_refused_before_anything_is_run() {
+    let place = Place::new();
+    place.write(&format!("warm_up = '150ms'\n{META}"));
+    let output = place.run(&["--dry-run", "--json"]);
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["estimate"]["queries"], 1, "{plan}");
+    place.write(&format!("warm_up = '2s'\n{META}"));
+    let output = place.run(&[]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("cell server=meta: behind the 2s that warm the server up: "),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn very_many_runs_are_made_only_when_they_are_meant() {
     let place = Place::new();
     place.write(&format!("repeats = 1001\n{META}"));
@@ -304,14 +324,14 @@ fn the_servers_of_the_distribution_are_started_with_a_wire_signatures_and_tls() 
     place.write(
         "rtt = '5ms'\nwarm_up = '50ms'\nexclude = [{ server = 'nsd', transport = 'udp' }, { server = 'bind', transport = 'udp' }]\n\
          [server.nsd]\nkind = 'nsd'\nzones = 'zones'\n[server.knot]\nkind = 'knot'\nzones = 'zones'\nfront = 'dnsdist'\n\
-         [server.bind]\nkind = 'bind'\nzones = 'zones'\n\
+         [server.bind]\nkind = 'bind'\nzones = 'zones'\n[server.powerdns]\nkind = 'powerdns'\nzones = 'zones'\nfront = 'dnsdist'\n\
          [matrix]\ntransport = ['udp', 'dot']\nsign_algorithm = 'ed25519'\n[expect]\nall = 'answered = 100 %'\n",
     );
     let output = place.run(&["--json"]);
     was_made(&output);
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cells = summary["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 4, "{summary}");
+    assert_eq!(cells.len(), 6, "{summary}");
     for run in summary["runs"].as_array().unwrap() {
         let directory = run["directory"].as_str().unwrap_or_else(|| panic!("{run}"));
         let run = run_json(&place, directory);
@@ -322,7 +342,85 @@ fn the_servers_of_the_distribution_are_started_with_a_wire_signatures_and_tls() 
     }
     let versions = summary["versions"].as_object().unwrap();
     let is_told = |name: &str| versions[name].as_str().unwrap().chars().any(|c| c.is_ascii_digit());
-    assert!(["nsd", "knot", "knot-front", "bind"].into_iter().all(is_told), "{versions:?}");
+    assert!(["nsd", "knot", "knot-front", "bind", "powerdns"].into_iter().all(is_told), "{versions:?}");
+}
+
+#[test]
+fn resolvers_resolve_in_an_internet_of_the_zones() {
+    let place = Place::new();
+    // The root's name servers are where the resolver is told that they are, and so is all the Internet.
+    let root = ". 60 SOA ns.example. h.example. 1 2 3 4 5\n. 60 NS ns.example.\nexample. 60 NS ns.example.\nns.example. 60 A 192.0.2.53\n";
+    fs::write(place.path("zones/root.zone"), root).unwrap();
+    fs::write(place.path("zones/example.zone"), ZONE.replace("192.0.2.1", "192.0.2.53")).unwrap();
+    fs::write(place.path("hints"), ". 60 NS ns.example.\nns.example. 60 A 192.0.2.53\n").unwrap();
+    let trace =
+        "time\tsrc\tqname\tqtype\tflags\n1\t192.0.2.1\tns.example.\tA\trd\n1.1\t192.0.2.2\tno.example.\tA\trd\n";
+    fs::write(place.path("trace.tsv"), trace).unwrap();
+    let server = |kind: &str| format!("[server.{kind}]\nkind = '{kind}'\nzones = 'zones'\nroot_hints = 'hints'\n");
+    // The latter two are not in every distribution.
+    let more = [("knot-resolver", ResolverKind::KnotResolver), ("powerdns-recursor", ResolverKind::Recursor)];
+    let more = more.into_iter().filter(|(_, kind)| kind.is_installed()).map(|(name, _)| name);
+    let kinds: Vec<&str> = ["unbound"].into_iter().chain(more).collect();
+    let servers: String = kinds.iter().map(|kind| server(kind)).collect();
+    place.write(&format!(
+        "{servers}[server.front]\nkind = 'dnsdist'\nbackend = 'unbound'\n[matrix]\nupstream_rtt = '2ms'\n"
+    ));
+    let output = place.run(&[]);
+    was_made(&output);
+    let record = place.record();
+    let runs = record["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), kinds.len(), "unbound is behind the front: {record}");
+    for run in runs {
+        let run = run_json(&place, run["directory"].as_str().unwrap_or_else(|| panic!("{run}")));
+        let rcodes = &run["summary"]["rcodes"];
+        assert_eq!((&rcodes["NOERROR"], &rcodes["NXDOMAIN"]), (&1.into(), &1.into()), "{}", run["summary"]);
+    }
+}
+
+#[test]
+fn a_server_that_runs_already_is_asked_where_it_is_with_a_generated_trace() {
+    let place = Place::new();
+    let address = common::free_address();
+    let _server = Nsd::default().start(&[address]).unwrap();
+    let text = format!(
+        "[generate]\nspec = 'syn-3'\nqueries = 20\nduration = '1s'\n[server.mine]\nkind = 'address'\naddress = '{address}'\n"
+    );
+    fs::write(place.path("experiment.toml"), format!("max_retries = 0\n{text}")).unwrap();
+    // Whoever has this name is an experiment on this machine; it may be that of another test.
+    let name = std::os::unix::net::SocketAddr::from_abstract_name(b"ldplayer-experiment").unwrap();
+    let _other = UnixListener::bind_addr(&name);
+    let output = place.run(&[]);
+    was_made(&output);
+    assert!(stderr(&output).contains("another experiment is running on this machine"), "{}", stderr(&output));
+    let run = run_json(&place, "server=mine/1");
+    assert_eq!(run["summary"]["queries"]["answered"], 20, "{}", run["summary"]["queries"]);
+    assert_eq!(run["config"]["sources"], "ports");
+    assert!(run["config"]["trace"][0].as_str().unwrap().contains("out/traces/"), "{}", run["config"]);
+}
+
+#[test]
+fn two_templates_of_one_server_and_its_threads_are_cells() {
+    let place = Place::new();
+    let slow = "server:\n{% for at in listen %}  ip-address: {{ at.ip }}@{{ at.port }}\n{% endfor %}  username: \"\"\n  database: \"\"\n  \
+                zonesdir: \"{{ work }}\"\n  pidfile: \"{{ work }}/pid\"\n  xfrdfile: \"{{ work }}/xfrd\"\n  \
+                zonelistfile: \"{{ work }}/list\"\n  cookie-secret-file: \"{{ work }}/cookies\"\n  server-count: {{ threads }}\n\
+                remote-control:\n  control-enable: no\n";
+    fs::write(place.path("mine.conf"), format!("{slow}{{% for zone in zones %}}zone:\n  name: {{{{ zone.apex }}}}\n  zonefile: \"{{{{ zone.file }}}}\"\n{{% endfor %}}")).unwrap();
+    place.write(
+        "[server.ours]\nkind = 'nsd'\nzones = 'zones'\n[server.mine]\nkind = 'nsd'\nzones = 'zones'\nconfiguration = 'mine.conf'\n\
+         [matrix]\nserver_threads = [1, 2]\n",
+    );
+    let output = place.run(&["-q"]);
+    was_made(&output);
+    assert!(output.stdout.is_empty());
+    let told = |name: &str| fs::read_to_string(place.path("out").join(name)).unwrap();
+    assert!(told("server=mine,server_threads=2/1.server/mine-configuration").contains("server-count: 2"));
+    assert!(told("server=ours,server_threads=1/1.server/ours-configuration").contains("tcp-count: 10000"));
+    assert!(
+        place.runs().iter().all(|(_, _, state)| ["done", "disturbed"].contains(&state.as_str())),
+        "{:?}",
+        place.runs()
+    );
 }
 
 #[test]

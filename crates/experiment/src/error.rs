@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use ldplayer_core::time::Span;
 use ldplayer_emulate::serve::set::SetError;
 use ldplayer_net::rights::NetError;
 use ldplayer_run::RunError;
@@ -42,6 +43,16 @@ pub enum ExperimentError {
         cell: String,
         /// What is wrong with its run.
         source: RunError,
+    },
+    /// Warming up leaves nothing of a trace.
+    #[error("cell {cell}: behind the {warm_up} that warm the server up: {source}")]
+    WarmUp {
+        /// The cell's name.
+        cell: String,
+        /// How much of the trace warms the server up.
+        warm_up: Span,
+        /// What is wrong with the rest of the trace.
+        source: Box<RunError>,
     },
     /// Zones of a server cannot be read.
     #[error("zones: {0}")]

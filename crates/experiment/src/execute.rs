@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ldplayer_core::time::Span;
 use ldplayer_emulate::stock::find;
-use ldplayer_net::{clock, programs, rights};
+use ldplayer_net::{clock, limits, programs, rights};
 use ldplayer_results::{ResultsError, State};
 use ldplayer_run::{Observer, Progress, RunError, RunReport, RunSpec, Server, Wish, prepare};
 use rustix::fs::statvfs;
@@ -108,6 +108,9 @@ pub fn execute(
         record.notes.push("another experiment was running on this machine at the same time".to_owned());
     }
     record::reserve(&directory)?;
+    tell_of_room(plan, &left, &directory, watcher);
+    // Servers get the limit that this process has when they are started: the first the same as all others.
+    let _ = limits::raise_nofile();
     if plan.experiment.cells.iter().any(|cell| cell.stage.is_ours()) {
         rights::ensure_rights()?;
     }
@@ -126,6 +129,17 @@ fn alone(watcher: &mut dyn Watcher) -> Option<UnixListener> {
         watcher.tell("another experiment is running on this machine: the two disturb each other, so their figures are worth less");
     }
     listener.ok()
+}
+
+/// Says so when the runs will hardly fit on the disk.
+fn tell_of_room(plan: &Plan, left: &[Slot], directory: &Path, watcher: &mut dyn Watcher) {
+    let needed = plan.total(left.iter().copied()).disk;
+    let Ok(disk) = statvfs(directory) else { return };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if needed > free {
+        let (needed, free) = (needed / 1_000_000, free / 1_000_000);
+        watcher.tell(&format!("{}: {free} MB are free, and the runs will take some {needed} MB", directory.display()));
+    }
 }
 
 /// All servers that the cells have, each once.
@@ -275,6 +289,10 @@ impl Maker<'_> {
         });
         let is_full = made.as_ref().is_ok_and(|(ran, _)| ran.as_ref().is_err_and(|error| fills(error, &directory)));
         self.settle(&mut run, made, &directory);
+        if run.state == RunState::Failed && self.watcher.is_stopped() {
+            // While its server was starting or warming up.
+            (run.state, run.reason) = (RunState::Interrupted, None);
+        }
         run.took_s = (clock::monotonic_ns() - began) as f64 / 1e9;
         self.watcher.end(at, &run);
         (run, is_full)

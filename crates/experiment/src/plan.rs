@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::Transport;
+use ldplayer_core::time::Span;
 use ldplayer_run::{Load, RunSpec, TransportChoice, load};
 use sha2::{Digest, Sha256};
 
@@ -71,11 +72,11 @@ impl Plan {
         // Before the trace of a model has a place: that is no part of what a cell means.
         let digests = experiment.cells.iter().map(|cell| cell.digest(&experiment)).collect();
         generate(&mut experiment, traces)?;
-        let mut known: HashMap<String, Load> = HashMap::new();
+        let mut known: HashMap<String, [Load; 2]> = HashMap::new();
         let mut estimates = Vec::with_capacity(experiment.cells.len());
         for cell in &experiment.cells {
             let key = without_server(&cell.spec).to_toml();
-            let read = known.get(&key).copied().map_or_else(|| read_load(cell), Ok)?;
+            let read = known.get(&key).copied().map_or_else(|| read_load(cell, experiment.warm_up), Ok)?;
             estimates.push(estimate(cell, &read, &experiment));
             known.insert(key, read);
         }
@@ -109,9 +110,15 @@ fn generate(experiment: &mut Experiment, traces: &Path) -> Result<(), Experiment
     Ok(())
 }
 
-fn read_load(cell: &Cell) -> Result<Load, ExperimentError> {
+/// What a run of a cell sends, warming up included and not.
+fn read_load(cell: &Cell, warm_up: Option<Span>) -> Result<[Load; 2], ExperimentError> {
     let failed = |source| ExperimentError::Cell { cell: cell.name.clone(), source };
-    Ok(load(cell.spec.clone()).map_err(failed)?.unwrap_or_default())
+    let all = load(cell.spec.clone()).map_err(failed)?.unwrap_or_default();
+    let Some(warm_up) = warm_up else { return Ok([all, all]) };
+    let start = Span::from_ns(cell.spec.start.map_or(0, Span::ns) + warm_up.ns());
+    let rest = load(RunSpec { start: Some(start), ..cell.spec.clone() });
+    let failed = |error| ExperimentError::WarmUp { cell: cell.name.clone(), warm_up, source: Box::new(error) };
+    Ok([all, rest.map_err(failed)?.unwrap_or_default()])
 }
 
 /// The order of the runs: each cell once, then each once more, so that a change of the machine does not look like one of the server.
@@ -135,11 +142,10 @@ fn without_server(spec: &RunSpec) -> RunSpec {
     }
 }
 
-fn estimate(cell: &Cell, load: &Load, experiment: &Experiment) -> Estimate {
-    let span = load.span_ns.map(|span| span as f64 / 1e9);
+fn estimate(cell: &Cell, [all, load]: &[Load; 2], experiment: &Experiment) -> Estimate {
+    let span = all.span_ns.map(|span| span as f64 / 1e9);
     let has_connections = crate::matrix::transports(&cell.spec).iter().any(|transport| *transport != Transport::Udp);
     let of_client = if has_connections { MEMORY_CLIENT.1 } else { MEMORY_CLIENT.0 };
-    // Warming up takes its time out of the trace, so that it is within the span already.
     let warm_up = experiment.warm_up.map_or(0.0, |_| OVERHEAD_S);
     Estimate {
         queries: load.queries,

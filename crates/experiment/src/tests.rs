@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ldplayer_core::Transport;
 use ldplayer_run::TransportChoice;
+use proptest::prelude::*;
 
 use crate::Experiment;
 
@@ -146,4 +147,47 @@ fn a_proxy_asks_a_server_that_is_not_run_by_itself() {
     assert_eq!(names(&experiment), ["server=front"]);
     assert_eq!(experiment.cells[0].stage.backend.as_ref().unwrap().name, "nsd");
     assert!(refusal(&text.replace("backend = 'nsd'", "backend = 'nds'")).contains("no [server.nds]"));
+}
+
+/// Lines that files of experiments may have, so that most of what is made of them is not refused at once.
+const LINES: [&str; 22] = [
+    "repeats = 2",
+    "repeats = -1",
+    "warm_up = '1s'",
+    "server = '::1'",
+    "[server.a]",
+    "kind = 'nsd'",
+    "kind = 'dnsdist'",
+    "backend = 'a'",
+    "zones = 'src'",
+    "front = 'dnsdist'",
+    "[matrix]",
+    "transport = ['udp', 'dot']",
+    "server = ['a']",
+    "rtt = ['0ms', 3]",
+    "sign_zsk_bits = 1024",
+    "[expect]",
+    "all = 'p99 <= 1ms'",
+    "exclude = [{ transport = 'udp' }, 1]",
+    "exclude = [{}]",
+    "[[class]]",
+    "[generate]",
+    "spec = 'syn-3'",
+];
+
+proptest! {
+    #[test]
+    fn any_text_ends_in_an_experiment_or_an_error_on_one_line(text in ".{0,200}") {
+        if let Err(error) = read(&text) {
+            prop_assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn any_lines_end_in_an_experiment_or_an_error_on_one_line(lines in proptest::collection::vec(0..LINES.len(), 0..10)) {
+        let lines: Vec<&str> = lines.into_iter().map(|line| LINES[line]).collect();
+        if let Err(error) = read(&format!("{ROOT}{}", lines.join("\n"))) {
+            prop_assert!(!error.contains('\n') && error.starts_with("line "), "{error}");
+        }
+    }
 }
