@@ -8,6 +8,11 @@ pub fn monotonic_ns() -> i64 {
     read(ClockId::Monotonic)
 }
 
+/// Processor time of the calling thread in nanoseconds. A system call, unlike the clocks.
+pub fn thread_cpu_ns() -> i64 {
+    read(ClockId::ThreadCPUTime)
+}
+
 /// Sleeps until `ns` of CLOCK_MONOTONIC, or less where a signal comes.
 pub fn sleep_until(ns: i64) {
     let until = Timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };

@@ -151,4 +151,4 @@ pub use settings::Settings;
 pub use table::ConnectionCounts;
 pub use targets::{BadMapping, Mapping, Ports, Targets};
 pub use udp::{Arrival, Transmit, Udp, UdpConfig};
-pub use worker::WorkerEnd;
+pub use worker::{Saturation, WorkerEnd};

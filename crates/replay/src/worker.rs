@@ -2,6 +2,7 @@
 
 mod feed;
 mod hand_over;
+mod load;
 mod packets;
 mod receive;
 mod refused;
@@ -19,6 +20,9 @@ use ldplayer_net::clock;
 use ldplayer_net::pace::Pace;
 use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
 
+pub use self::load::Saturation;
+
+use self::load::Load;
 use self::transports::{Transports, policies};
 use crate::monitor::Monitor;
 use crate::quic::Outgoing;
@@ -58,6 +62,8 @@ pub struct WorkerEnd {
     pub receive_drops: u64,
     /// What became of connections.
     pub connections: ConnectionCounts,
+    /// How much of the run it could not keep up.
+    pub saturation: Saturation,
 }
 
 /// Where a worker gets its queries and leaves its rows.
@@ -93,6 +99,7 @@ pub struct Worker<'a> {
     interrupted_at: Option<RunTime>,
     flushed: RunTime,
     lag: i64,
+    load: Load,
     /// Queries may have a connection in common.
     shares: bool,
     /// The last query was for such a connection …
@@ -155,6 +162,7 @@ impl<'a> Worker<'a> {
             interrupted_at: None,
             flushed: RunTime(0),
             lag: 0,
+            load: Load::new(settings.fast, settings.max_lag),
             shares: policies(settings).iter().any(|policy| policy.pipeline.min(policy.queries_per_connection) > 1),
             on_streams: false,
             filling: true,
@@ -179,6 +187,7 @@ impl<'a> Worker<'a> {
         while !self.is_done() {
             let now = self.now();
             self.watch_stalls(now);
+            self.weigh(now);
             self.heed_interrupt(now);
             let taken = self.take_due(now);
             let sent = self.transmit();
@@ -189,11 +198,14 @@ impl<'a> Worker<'a> {
             self.note_outcomes();
             if taken + sent + driven + received > 0 {
                 self.idle_since = None;
+            } else {
+                self.load.note_idle();
             }
             self.flush_when_due(now);
         }
         self.flush();
         self.close_quic();
+        self.end.saturation = self.load.saturation();
         self.end.sockets = self.sockets.len();
         self.end.receive_drops = self.sockets.drops();
         self.end.connections = self.transports.connection_counts();
@@ -233,6 +245,14 @@ impl<'a> Worker<'a> {
             self.end.stalls.observe(since, now);
         }
         self.idle_since = Some(now);
+    }
+
+    /// Notes that a round begins, and now and then how the worker keeps up.
+    fn weigh(&mut self, now: RunTime) {
+        self.load.begin_round(now);
+        if self.load.is_due(now) {
+            self.load.end_piece(now, clock::thread_cpu_ns());
+        }
     }
 
     fn heed_interrupt(&mut self, now: RunTime) {

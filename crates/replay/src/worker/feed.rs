@@ -63,6 +63,7 @@ impl Worker<'_> {
         }
         let lag = now - query.due;
         self.lag = self.lag.max(lag);
+        self.load.note_lag(lag);
         if self.interrupted_at.is_some() {
             self.transports.handle_unroutable(&query, Reason::Interrupted);
         } else if !self.speaks(query.transport) {

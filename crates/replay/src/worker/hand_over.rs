@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use ldplayer_core::RunTime;
+use ldplayer_net::clock;
 
 use super::{SOON, Worker};
 use crate::monitor::Gauge;
@@ -37,11 +38,13 @@ impl Worker<'_> {
         for rows in self.transports.outcomes().into_iter().filter(|rows| !rows.is_empty()) {
             let spare = self.links.spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(ROWS * 2));
             let rows = std::mem::replace(rows, spare);
-            if self.links.rows.is_full() {
-                self.end.recorder_full += 1;
-            }
+            let began = self.links.rows.is_full().then(clock::monotonic_ns);
             // The recorder only goes away when the run is being torn down by a panic elsewhere.
             let _ = self.links.rows.send((self.shard, rows));
+            if let Some(began) = began {
+                self.end.recorder_full += 1;
+                self.load.note_blocked(clock::monotonic_ns() - began);
+            }
         }
     }
 }

@@ -100,6 +100,7 @@ impl Worker<'_> {
         let may_look_away = !self.transports.is_attentive();
         if (1..=DOZE).contains(&timeout) && may_look_away {
             clock::sleep_until(self.origin + now.0 + timeout);
+            self.load.note_sleep(self.now() - now);
             self.woke(now.0 + timeout, due < other);
             return Ok(0);
         }
@@ -107,9 +108,13 @@ impl Worker<'_> {
         self.napped = nap.is_some();
         if let Some(nap) = nap {
             clock::sleep_until(self.origin + now.0 + nap);
+            self.load.note_sleep(self.now() - now);
             return Ok(0);
         }
         let ready = self.sockets.wait(timeout)?;
+        if timeout > 0 {
+            self.load.note_sleep(self.now() - now);
+        }
         self.woke(now.0 + timeout, timeout > 0 && ready == 0 && due < other);
         Ok(self.read_ready(ready, most))
     }
