@@ -11,15 +11,17 @@ use serde_json::Value;
 /// Where the server of a namespace of its own listens.
 const SERVER: &str = "127.0.0.1:5300";
 
-/// Replays so many queries, 10 ms apart, and returns run.json.
+/// Replays so many queries, 10 ms apart unless told otherwise, and returns run.json.
 fn replay(folder: &Path, queries: usize, options: &[&str]) -> Value {
     let trace = folder.join("queries");
     let lines: String = (0..queries).map(|at| format!("n{at}.example. A\n")).collect();
     std::fs::write(&trace, lines).unwrap();
     let run = folder.join("run");
+    let timing = if options.contains(&"--timing") { &[][..] } else { &["--timing", "rate:100"] };
     let output = Command::new(env!("CARGO_BIN_EXE_ldplayer"))
-        .args(["replay", "--force", "--timing", "rate:100", "--telemetry-interval", "100ms", "-o"])
+        .args(["replay", "--force", "--telemetry-interval", "100ms", "-o"])
         .args([&run, &trace])
+        .args(timing)
         .args(options)
         // Servers are found all the same.
         .env("PATH", "/usr/bin:/bin")
@@ -156,4 +158,37 @@ fn an_interval_out_of_range_is_refused() {
             "{code:?} {said}"
         );
     }
+}
+
+/// The warning that the client was the bottleneck, if it is given.
+fn bottleneck(json: &Value) -> Option<&Value> {
+    json["warnings"].as_array().unwrap().iter().find(|warning| warning["code"] == "client_bottleneck")
+}
+
+/// A worker of high precision uses all of its core, and is not late.
+#[test]
+fn a_client_that_spins_is_no_bottleneck() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = here.local_addr().unwrap().to_string();
+    let options = ["--server", &address, "--query-timeout", "300ms", "--precision", "high", "--workers", "1"];
+    let json = replay(folder.path(), 120, &options);
+    let telemetry = &json["summary"]["telemetry"];
+    assert_eq!(bottleneck(&json), None);
+    assert_eq!(telemetry["replay"]["saturated_s"], 0.0, "{telemetry}");
+    assert!(telemetry["client"]["cpu_s"].as_f64() > Some(0.2), "it did spin: {telemetry}");
+}
+
+/// No machine sends two million queries a second from one worker of a build without optimisation.
+#[test]
+fn a_client_that_cannot_keep_up_is_the_bottleneck() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = here.local_addr().unwrap().to_string();
+    let overload = ["--timing", "rate:2000000", "--max-lag", "100000", "--workers", "1"];
+    let json =
+        replay(folder.path(), 150_000, &[&["--server", &address, "--query-timeout", "200ms"], &overload[..]].concat());
+    let text =
+        bottleneck(&json).unwrap_or_else(|| panic!("{}", json["summary"]["telemetry"]))["text"].as_str().unwrap();
+    assert!(text.contains("worker 0 had no rest") && text.contains("became later"), "{text}");
 }

@@ -70,8 +70,8 @@ pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPoli
 pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation};
 pub use model::{
-    Check, Clients, Connections, Latency, Queries, Rate, RateError, Recorded, Responses, RunReport, ServerVerdict,
-    SideUsage, SocketsAtPeak, Spread, State, Summary, Tail, Telemetry, Timing, Verdict,
+    Check, Clients, Connections, Latency, Queries, Rate, RateError, Recorded, ReplayLoad, Responses, RunReport,
+    ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail, Telemetry, Timing, Verdict,
 };
 pub use open::{read_document, rewrite_page};
 pub use recorder::Recorder;

@@ -12,7 +12,7 @@ use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
 use crate::setup::{VerdictLimits, Warning};
 
-pub use self::telemetry::{SideUsage, SocketsAtPeak, Telemetry};
+pub use self::telemetry::{ReplayLoad, SideUsage, SocketsAtPeak, Telemetry};
 
 /// How far a run got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

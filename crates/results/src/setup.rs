@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::Analysis;
 use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
-use crate::model::{Connections, Recorded, RunReport, State};
+use crate::model::{Connections, Recorded, ReplayLoad, RunReport, State, Telemetry};
 use crate::telemetry::TelemetrySample;
 
 /// What is known before the first query.
@@ -55,6 +55,8 @@ pub struct RunEnd {
     pub warnings: Vec<Warning>,
     /// Figures sampled during the run.
     pub telemetry: Vec<TelemetrySample>,
+    /// How the workers kept up; `None` where nobody looked.
+    pub load: Option<ReplayLoad>,
     /// What became of connections, as the engine counted; `None` leaves it to what the rows say.
     pub connections: Option<Connections>,
     /// What the verdict is measured against.
@@ -77,7 +79,7 @@ impl RunEnd {
         if let (Some(last), Some(first)) = (self.last_outcome, rows.first_due) {
             report.summary.elapsed_s = last.0.saturating_sub(first).max(0) as f64 / NS_PER_S as f64;
         }
-        report.summary.telemetry = rows.telemetry(&report.summary);
+        report.summary.telemetry = Telemetry { replay: self.load, ..rows.telemetry(&report.summary) };
         report.summary.responses.receive_drops = self.receive_drops;
         report.summary.recorded = self.recorded;
         report.summary.queries.trace = Some(self.trace_queries);

@@ -1,6 +1,7 @@
 //! The two verdicts: was the replay faithful, and did the server do what was expected? And doubts, with what to do.
 
 mod advice;
+mod bottleneck;
 mod server;
 
 use ldplayer_core::Stalls;
@@ -28,6 +29,7 @@ pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     let server = server_verdict(report.expect.iter().map(|expectation| expectation.judge(summary)).collect());
     report.verdict = Verdict { ok: checks.iter().all(|check| check.ok), checks, server };
     let mut warnings = server::doubts(&report.summary);
+    warnings.extend(bottleneck::warning(&report.summary, report.limits.timing.is_some()));
     warnings.append(&mut report.warnings);
     warnings.extend(advice::doubts(&report.summary, analysis));
     report.warnings = warnings;
@@ -109,13 +111,18 @@ fn completeness(report: &RunReport) -> Check {
 /// Answers that this host threw away are no answers that the server owes; none where nobody counted.
 fn receive_drops(summary: &Summary) -> Option<Check> {
     let drops = summary.responses.receive_drops?;
-    let came = summary.queries.answered + summary.queries.late + summary.queries.stray + drops;
-    let percent = if came == 0 { 0.0 } else { drops as f64 * 100.0 / came as f64 };
+    let (percent, came) = dropped_share(summary, drops);
     let limit = format!("{RECEIVE_DROPS_PERCENT} % of the responses");
     let ok = percent <= RECEIVE_DROPS_PERCENT;
     let found = check("receive_drops", ok, limit, format!("{percent:.3} % ({drops} of {came})"));
     let note = (!ok).then(|| format!("they count as timed out; {}", advice::RECEIVE_BUFFER));
     Some(Check { note, ..found })
+}
+
+/// The share in percent of the responses that came and were dropped, and how many came.
+fn dropped_share(summary: &Summary, drops: u64) -> (f64, u64) {
+    let came = summary.queries.answered + summary.queries.late + summary.queries.stray + drops;
+    (if came == 0 { 0.0 } else { drops as f64 * 100.0 / came as f64 }, came)
 }
 
 /// Lateness and rate; none where nothing was due at any time.

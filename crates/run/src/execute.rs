@@ -192,6 +192,7 @@ fn finish(
         class_clients: classes::counts(plan.classes(), feed.as_ref().and_then(PlanFeed::classes)),
         warnings,
         telemetry: telemetry.samples,
+        load: Some(warnings::load(&ended)),
         connections: Some(tls::summary(&monitor.connections())),
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),

@@ -3,7 +3,7 @@
 use ldplayer_core::Stalls;
 use ldplayer_core::text::times;
 use ldplayer_replay::Ended;
-use ldplayer_results::Warning;
+use ldplayer_results::{ReplayLoad, Warning};
 
 use crate::resolve::Plan;
 use crate::server::Server;
@@ -54,6 +54,23 @@ pub fn stalls(ended: &Ended) -> Stalls {
     let mut all = Stalls::default();
     ended.workers.iter().for_each(|worker| all.merge(&worker.stalls));
     all
+}
+
+/// How the workers kept up: of the one that could least, and what all of them met with.
+pub fn load(ended: &Ended) -> ReplayLoad {
+    let seconds = |ns: i64| ns as f64 / 1e9;
+    let workers = || ended.workers.iter().map(|worker| &worker.saturation).enumerate();
+    let worst = workers().rev().max_by_key(|(_, saturation)| saturation.saturated_ns);
+    let (worker, worst) = worst.map_or_else(Default::default, |(number, saturation)| (number, *saturation));
+    ReplayLoad {
+        worker,
+        saturated_s: seconds(worst.saturated_ns),
+        starved_s: seconds(worst.starved_ns),
+        worst_lag_ms: worst.worst_lag_ns as f64 / 1e6,
+        blocked_s: seconds(workers().map(|(_, saturation)| saturation.blocked_ns).max().unwrap_or(0)),
+        postponed: ended.workers.iter().map(|worker| worker.postponed).sum(),
+        fed_late: ended.workers.iter().map(|worker| worker.fed_late).sum(),
+    }
 }
 
 fn fed_late(ended: &Ended) -> Option<Warning> {

@@ -27,7 +27,7 @@ pub struct Load {
 
 /// What both ends used while there was load.
 pub fn of(sampled: &Sampled, load: Load) -> Telemetry {
-    Telemetry { client: side(sampled, Side::Client, load), server: side(sampled, Side::Server, load) }
+    Telemetry { client: side(sampled, Side::Client, load), server: side(sampled, Side::Server, load), replay: None }
 }
 
 /// The counts of sockets that are drawn and summed: those that listen are no connections.

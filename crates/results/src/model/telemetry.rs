@@ -12,6 +12,29 @@ pub struct Telemetry {
     pub client: Option<SideUsage>,
     /// The server's processes; `null` where none was watched, or none could be read.
     pub server: Option<SideUsage>,
+    /// How the replay's workers kept up; `null` of a run that never ended.
+    pub replay: Option<ReplayLoad>,
+}
+
+/// How the replay's workers kept up. Spinning until the next query is due is rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplayLoad {
+    /// The worker that could keep up least.
+    pub worker: usize,
+    /// Seconds in which it had no rest while its queries became later and later (by more than 10 ms); of a run without times, seconds
+    /// without rest.
+    pub saturated_s: f64,
+    /// Those of these seconds in which others had its core.
+    pub starved_s: f64,
+    /// The latest that a query was meanwhile, in milliseconds.
+    pub worst_lag_ms: f64,
+    /// The longest that a worker waited in all for rows to be taken, in seconds.
+    pub blocked_s: f64,
+    /// Sends of all workers that were put off, since the kernel's buffer was full.
+    pub postponed: u64,
+    /// Queries that reached their worker after they were due: the trace was read too slowly.
+    pub fed_late: u64,
 }
 
 /// What one side used from `from_s` to `to_s`. Totals are what was added in this time, peaks the highest of its samples.

@@ -82,11 +82,11 @@ mod tests {
     #[test]
     fn what_is_not_known_is_a_dash_and_nothing_lost_is_zero() {
         let server = SideUsage { udp_drops: Some(0), rss_peak_bytes: Some(12_345_678), ..SideUsage::default() };
-        let both = lines(&Telemetry { server: Some(server), client: Some(SideUsage::default()) });
+        let both = lines(&Telemetry { server: Some(server), client: Some(SideUsage::default()), replay: None });
         let of = |name: &str| both.iter().find(|line| line.name == name).unwrap().cells.clone();
         assert_eq!(of("datagrams dropped by its sockets"), ["0", "—"]);
         assert_eq!(of("resident memory at most (RSS)"), ["12.3 MB", "—"]);
-        let alone = lines(&Telemetry { server: None, client: Some(SideUsage::default()) });
+        let alone = lines(&Telemetry { server: None, client: Some(SideUsage::default()), replay: None });
         assert!(alone.iter().all(|line| line.cells.len() == 1));
     }
 }
