@@ -1,7 +1,7 @@
 //! The sockets of a network namespace by state, asked of the kernel over netlink (sock_diag(7)).
 //!
-//! The kernel walks its whole table of sockets for each answer: some 0.4 µs a socket and 30 ns for each empty place of the table, so that a
-//! million sockets take about half a second. Who asks often should measure that.
+//! The kernel walks its whole table of sockets for each answer: 17,600 sockets took 14 ms and a table without any 0.5 ms on a
+//! virtual machine of two cores, so that a million take most of a second. Who asks often should measure that.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -95,7 +95,7 @@ pub fn storage(pid: u32) -> Option<Storage> {
 }
 
 /// Proportional set size in bytes: memory shared by n processes counts as an n-th in each. The kernel walks all pages of the process
-/// meanwhile, which takes about a millisecond for each 100 MB. `None` without the right to trace it, too.
+/// meanwhile, which takes about two milliseconds for each 100 MB. `None` without the right to trace it, too.
 pub fn pss_bytes(pid: u32) -> Option<u64> {
     parse_rollup(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
 }
