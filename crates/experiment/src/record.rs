@@ -332,3 +332,73 @@ fn replace(directory: &Path, text: &[u8]) -> io::Result<()> {
     file.write_all(text).and_then(|()| file.sync_all())?;
     fs::rename(new, directory.join(NAME))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Experiment, Plan, order};
+
+    fn plan(text: &str) -> Plan {
+        let text = format!("trace = 'Cargo.toml'\nserver = '::1'\n{text}");
+        let experiment = Experiment::parse(&text, Path::new(env!("CARGO_MANIFEST_DIR")), "test").unwrap();
+        let digests = experiment.cells.iter().map(|cell| cell.digest(&experiment)).collect::<Vec<_>>();
+        let slots = order(experiment.cells.len(), experiment.repeats);
+        let estimates = vec![crate::Estimate::default(); experiment.cells.len()];
+        Plan { directory: PathBuf::new(), digests, estimates, slots, experiment }
+    }
+
+    fn add(record: &mut Record, plan: &Plan, slot: Slot, state: RunState) {
+        let run = RunRecord { state, ..record.begun(plan, slot) };
+        record.runs.push(run);
+    }
+
+    #[test]
+    fn a_disturbed_run_is_made_again_up_to_a_bound_and_the_one_that_is_not_counts() {
+        let plan = plan("max_retries = 2\nrepeats = 2");
+        let slot = plan.slots[0];
+        let mut record = Record::new(&plan);
+        for _ in 0..2 {
+            add(&mut record, &plan, slot, RunState::Disturbed);
+            assert!(!record.is_finished(&plan, slot));
+        }
+        let mut lucky = record.clone();
+        add(&mut lucky, &plan, slot, RunState::Done);
+        assert!(lucky.is_finished(&plan, slot) && lucky.counted(&plan, slot).unwrap().state == RunState::Done);
+        add(&mut record, &plan, slot, RunState::Disturbed);
+        assert!(record.is_finished(&plan, slot), "three times are enough");
+        assert!(!record.is_finished(&plan, plan.slots[1]), "the other repeat");
+    }
+
+    #[test]
+    fn what_failed_is_made_again_and_what_was_kept_stays_in_the_record() {
+        let (before, after) = (plan("transport = 'udp'"), plan("transport = 'tcp'"));
+        let mut record = Record::new(&before);
+        for state in [RunState::Failed, RunState::ServerDied, RunState::Interrupted] {
+            add(&mut record, &before, before.slots[0], state);
+        }
+        assert!(!record.is_finished(&before, before.slots[0]));
+        add(&mut record, &before, before.slots[0], RunState::Done);
+        let same = Record::new(&before).going_on(record.clone());
+        assert!(same.is_finished(&before, before.slots[0]) && same.notes.is_empty());
+        let other = Record::new(&after).going_on(record);
+        assert!(!other.is_finished(&after, after.slots[0]) && other.runs.len() == 4);
+        assert!(other.notes[0].contains("0 runs mean the same and count, 4 do not"), "{:?}", other.notes);
+    }
+
+    #[test]
+    fn a_record_is_read_back_with_what_is_planned_and_one_of_others_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = plan("repeats = 3");
+        let mut record = Record::new(&plan);
+        add(&mut record, &plan, plan.slots[0], RunState::Done);
+        record.save(&plan, folder.path()).unwrap();
+        let states: Vec<RunState> = Record::read(folder.path()).unwrap().runs.iter().map(|run| run.state).collect();
+        assert_eq!(states, [RunState::Done, RunState::Planned, RunState::Planned]);
+        let file = folder.path().join(NAME);
+        for text in ["{}", "{", &fs::read_to_string(&file).unwrap().replace("\"version\": 1", "\"version\": 9")] {
+            fs::write(&file, text).unwrap();
+            let error = Record::read(folder.path()).unwrap_err().to_string();
+            assert!(error.contains(NAME) && !error.contains('\n'), "{error}");
+        }
+    }
+}
