@@ -71,8 +71,11 @@ pub(crate) fn directory_name(keys: &[(String, String)]) -> String {
     }
     let full: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let full = full.join(",");
+    // Of a path its last part says most.
+    let last = |value: &str| value.rsplit('/').next().unwrap_or_default().to_owned();
+    let short: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={}", last(value))).collect();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "=,.-_+%:".contains(c);
-    let plain: String = full.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let plain: String = short.join(",").chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     if plain == full && plain.len() <= LONGEST_NAME {
         return plain;
     }
@@ -89,7 +92,9 @@ mod tests {
         let name = |value: &str| directory_name(&[("server".into(), "nsd".into()), ("rules".into(), value.into())]);
         assert_eq!(name("do.toml"), "server=nsd,rules=do.toml");
         let (one, other) = (name("a/b"), name("a_b"));
-        assert!(one.starts_with("server=nsd,rules=a_b-") && other == "server=nsd,rules=a_b", "{one} {other}");
+        assert!(one.starts_with("server=nsd,rules=b-") && other == "server=nsd,rules=a_b", "{one} {other}");
+        assert_ne!(one, name("c/b"));
+        assert!(name("a b").starts_with("server=nsd,rules=a_b-"));
         assert!(name(&"x".repeat(500)).len() < 140);
         assert_eq!(directory_name(&[]), "all");
     }

@@ -13,6 +13,9 @@ use crate::servers::ServerTable;
 /// The file of PowerDNS's BIND backend, in the work directory.
 const POWERDNS_ZONES: &str = "zones.conf";
 
+/// The port of DNS over HTTPS (RFC 8484 §4.1).
+pub(crate) const HTTPS: u16 = 443;
+
 /// A server that is to be started.
 pub(crate) struct Configured<'a> {
     pub table: &'a ServerTable,
@@ -52,7 +55,7 @@ impl Configured<'_> {
         let port = listen.first().map_or(0, SocketAddr::port);
         let bracketed = |at: &SocketAddr| if at.is_ipv6() { format!("[{}]", at.ip()) } else { at.ip().to_string() };
         let ips: Vec<String> = listen.iter().map(bracketed).collect();
-        Ok(Some(context! { certificate, key, port, ips }))
+        Ok(Some(context! { certificate, key, port, https_port => HTTPS, ips }))
     }
 }
 
@@ -76,7 +79,7 @@ impl Stock for Configured<'_> {
             cache => table.cache,
             idle_timeout_ms => table.idle_timeout.map(|span| span.ns() / 1_000_000),
             connections => table.connections,
-            per_thread => usize::from(table.threads) * listen.len() * if self.tls.is_some() { 2 } else { 1 },
+            per_thread => usize::from(table.threads) * listen.len() * if self.tls.is_some() { 3 } else { 1 },
             root_hints,
         };
         let mut environment = Environment::empty();
@@ -170,6 +173,7 @@ mod tests {
                 &[
                     "listen-on-v6 port 53 { ::1; };",
                     "port 853 tls experiment { 127.0.0.1; };",
+                    "port 443 tls experiment http default { ::1; };",
                     "tcp-idle-timeout 20;",
                     "zone \"example.\"",
                 ],
@@ -178,7 +182,7 @@ mod tests {
             (
                 Kind::Unbound,
                 "cache = '1M'\nthreads = 2\nconnections = 80",
-                &["interface: ::1@853", "msg-cache-size: 1048576", "incoming-num-tcp: 10"],
+                &["interface: ::1@853", "msg-cache-size: 1048576", "incoming-num-tcp: 7"],
             ),
             (
                 Kind::KnotResolver,

@@ -202,7 +202,8 @@ impl Kind {
         use Transport::{Doh2, Doh3, Doq, Dot, Tcp, Udp};
         match self {
             Self::Knot | Self::Powerdns | Self::PowerdnsRecursor | Self::Meta => &[Udp, Tcp],
-            Self::Nsd | Self::Bind | Self::Unbound | Self::KnotResolver | Self::Dnsdist => &[Udp, Tcp, Dot],
+            Self::Nsd | Self::Dnsdist => &[Udp, Tcp, Dot],
+            Self::Bind | Self::Unbound | Self::KnotResolver => &[Udp, Tcp, Dot, Doh2],
             Self::Address => &[Udp, Tcp, Dot, Doh2, Doh3, Doq],
         }
     }

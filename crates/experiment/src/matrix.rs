@@ -9,6 +9,7 @@ use ldplayer_trace::Input;
 use ldplayer_workload::spec::{BadSpec, Item, Table};
 
 use crate::cell::{self, Cell};
+use crate::configured::HTTPS;
 use crate::file::{Parts, SERVER, place};
 use crate::kind::Role;
 use crate::servers::ServerTable;
@@ -249,6 +250,7 @@ impl<'a> Builder<'a> {
         }
         if stage.is_ours() {
             spec.tls_port = spec.tls_port.or(Some(DOT_PORT));
+            spec.doh_port = spec.doh_port.or(Some(HTTPS));
         }
         Ok(())
     }

@@ -64,7 +64,9 @@ impl Started {
             started.add(backend, needs, &at(ips, BEHIND), None, &[])?;
         }
         let tls = needs.certificate.as_ref().map(|made| (made, at(ips, DOT)));
-        let own_tls = tls.clone().filter(|_| server.speaks_itself(Transport::Dot));
+        let own_tls = tls
+            .clone()
+            .filter(|_| Transport::ALL.into_iter().any(|one| one.is_encrypted() && server.speaks_itself(one)));
         let fronts = server.front.filter(|_| own_tls.is_none() && tls.is_some());
         started.add(server, needs, &at(ips, DNS), own_tls, &at(ips, BEHIND))?;
         if let Some(front) = fronts {

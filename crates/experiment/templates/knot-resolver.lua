@@ -5,6 +5,7 @@ cache.open({{ cache or 104857600 }}, 'lmdb://.')
 net.listen('{{ at.ip }}', {{ at.port }}, { kind = 'dns' })
 {%- if tls %}
 net.listen('{{ at.ip }}', {{ tls.port }}, { kind = 'tls' })
+net.listen('{{ at.ip }}', {{ tls.https_port }}, { kind = 'doh2' })
 {%- endif %}
 {%- endfor %}
 {%- if tls %}
