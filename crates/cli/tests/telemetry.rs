@@ -139,6 +139,23 @@ fn a_run_without_a_watched_server_has_figures_of_the_client_alone() {
     assert!(telemetry["server"].is_null() && telemetry["client"]["rss_peak_bytes"].is_u64(), "{telemetry}");
 }
 
+/// What has ended uses nothing that is known, which is not the same as nothing.
+#[test]
+fn a_server_that_has_ended_has_no_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = here.local_addr().unwrap().to_string();
+    let mut process = idle(None);
+    process.kill().unwrap();
+    // Its end is told before it is waited for, so that its number is still its own.
+    let pid = process.id().to_string();
+    let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    while !stat().contains(") Z ") {}
+    let json = replay(folder.path(), 5, &["--server", &address, "--watch-pid", &pid, "--query-timeout", "100ms"]);
+    process.wait().unwrap();
+    assert!(json["summary"]["telemetry"]["server"].is_null(), "{}", json["summary"]["telemetry"]);
+}
+
 #[test]
 fn an_interval_out_of_range_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ldplayer_core::printable::Printable;
 
-use crate::model::{Check, RunReport, ServerVerdict, Spread, State, Tail};
+use crate::model::{Check, RunReport, ServerVerdict, SideUsage, Spread, State, Tail};
 use crate::setup::Warning;
 
 impl fmt::Display for RunReport {
@@ -31,6 +31,7 @@ impl fmt::Display for RunReport {
             grouped(summary.clients.answered_all)
         )?;
         self.write_connections(f)?;
+        self.write_usage(f)?;
         for (class, tail) in &summary.latency_ms.by_class {
             let clients = summary.clients.by_class.get(class).copied().map_or("?".to_owned(), grouped);
             writeln!(
@@ -45,6 +46,23 @@ impl fmt::Display for RunReport {
         let replay = if self.verdict.ok { "ok" } else { "FAILED" };
         write!(f, "verdict    replay {replay}, server {}", self.verdict.server.word())
     }
+}
+
+/// Cores and memory of a side; `None` where neither is known.
+fn used(side: &SideUsage) -> Option<String> {
+    let cores = side.cores_mean.map(|mean| format!("{mean:.2} cores"));
+    let busiest = side.cores_peak.map(|peak| format!("{peak:.2} in its busiest second"));
+    let resident = side.rss_peak_bytes.map(|bytes| format!("{} resident", in_bytes(bytes)));
+    let shared_once = side.pss_peak_bytes.map(|bytes| format!("{} PSS", in_bytes(bytes)));
+    let parts: Vec<String> = [cores, busiest, resident, shared_once].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Bytes in a unit that leaves three digits or less before the point.
+pub fn in_bytes(bytes: u64) -> String {
+    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let unit = units.into_iter().find(|&(size, _)| bytes as f64 >= size);
+    unit.map_or_else(|| format!("{bytes} B"), |(size, unit)| format!("{:.1} {unit}", bytes as f64 / size))
 }
 
 impl RunReport {
@@ -126,6 +144,25 @@ impl RunReport {
             )?;
         }
         Ok(())
+    }
+
+    /// What both ends used, as far as it is known, and what the server lost.
+    fn write_usage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let telemetry = &self.summary.telemetry;
+        let sides = [("server", &telemetry.server), ("client", &telemetry.client)];
+        let parts = sides.into_iter().filter_map(|(name, side)| Some(format!("{name} {}", used(side.as_ref()?)?)));
+        let parts: Vec<String> = parts.collect();
+        if !parts.is_empty() {
+            writeln!(f, "used       {}", parts.join("; "))?;
+        }
+        let Some(server) = &telemetry.server else { return Ok(()) };
+        let lost = [
+            (server.udp_drops, "datagrams dropped by the server's sockets"),
+            (server.accept_queue_overflows, "connections lost since its accept queue was full"),
+        ];
+        let lost = lost.into_iter().filter_map(|(count, what)| Some((count.filter(|&count| count > 0)?, what)));
+        let lost: Vec<String> = lost.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+        if lost.is_empty() { Ok(()) } else { writeln!(f, "lost       {}", lost.join(", ")) }
     }
 
     fn write_rate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -235,6 +272,36 @@ pub fn counts(counts: &std::collections::BTreeMap<String, u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::model::{Summary, Telemetry};
+
+    fn told(server: Option<SideUsage>) -> String {
+        let client = SideUsage { cores_mean: Some(0.5), ..SideUsage::default() };
+        let telemetry = Telemetry { client: Some(client), server, replay: None };
+        RunReport { summary: Summary { telemetry, ..Summary::default() }, ..RunReport::default() }.to_string()
+    }
+
+    #[test]
+    fn what_was_used_and_lost_is_told_as_far_as_it_is_known() {
+        let server = SideUsage {
+            cores_mean: Some(1.25),
+            cores_peak: Some(1.5),
+            rss_peak_bytes: Some(52_100_000),
+            udp_drops: Some(1_200),
+            accept_queue_overflows: Some(0),
+            ..SideUsage::default()
+        };
+        let text = told(Some(server));
+        let used = "used       server 1.25 cores, 1.50 in its busiest second, 52.1 MB resident; client 0.50 cores\n";
+        assert!(
+            text.contains(used) && text.contains("lost       1,200 datagrams dropped by the server's sockets\n"),
+            "{text}"
+        );
+        let alone = told(None);
+        assert!(alone.contains("used       client 0.50 cores\n") && !alone.contains("lost "), "{alone}");
+        assert!(!RunReport::default().to_string().contains("used "));
+    }
+
     #[test]
     fn thousands_are_kept_apart() {
         assert_eq!([0, 12, 999, 1_000, 1_234_567].map(super::grouped), ["0", "12", "999", "1,000", "1,234,567"]);

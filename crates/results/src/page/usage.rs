@@ -2,7 +2,7 @@
 
 use super::Line;
 use crate::model::{SideUsage, Telemetry};
-use crate::text::grouped;
+use crate::text::{grouped, in_bytes};
 
 /// How a figure is read from a side and shown.
 type Row = (&'static str, fn(&SideUsage) -> Option<String>);
@@ -66,13 +66,6 @@ fn count(value: Option<u64>) -> Option<String> {
 
 fn size(bytes: Option<u64>) -> Option<String> {
     bytes.map(in_bytes)
-}
-
-/// Bytes in a unit that leaves three digits or less before the point.
-pub fn in_bytes(bytes: u64) -> String {
-    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    let unit = units.into_iter().find(|&(size, _)| bytes as f64 >= size);
-    unit.map_or_else(|| format!("{bytes} B"), |(size, unit)| format!("{:.1} {unit}", bytes as f64 / size))
 }
 
 #[cfg(test)]
