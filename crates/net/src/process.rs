@@ -56,12 +56,12 @@ pub fn exit_status(status: ExitStatus) -> u8 {
 ///
 /// Where the kernel does not list children (`CONFIG_PROC_CHILDREN`), the process alone.
 pub fn tree(pid: u32) -> Vec<u32> {
-    descend(fs::exists(format!("/proc/{pid}")).unwrap_or(false).then_some(pid).into_iter().collect())
+    descend(fs::exists(format!("/proc/{pid}")).unwrap_or(false).then_some(pid).into_iter().collect(), None)
 }
 
-/// These processes with all their descendants, each once.
-pub(crate) fn descend(mut found: Vec<u32>) -> Vec<u32> {
-    let mut known: HashSet<u32> = found.iter().copied().collect();
+/// These processes with all their descendants, each once, but for one with its own.
+pub(crate) fn descend(mut found: Vec<u32>, except: Option<u32>) -> Vec<u32> {
+    let mut known: HashSet<u32> = found.iter().copied().chain(except).collect();
     let mut next = 0;
     while next < found.len() && found.len() < MOST {
         // A process that moves to another parent meanwhile could be seen twice.

@@ -138,13 +138,15 @@ impl Processes {
     /// The processes now.
     fn find(&self) -> Vec<u32> {
         let root = self.root().filter(|&pid| self.started.is_some_and(|started| is_still(pid, started)));
+        // Who looks on is none of what is looked at, though it may be started by it or be in its unit.
+        let own = std::process::id();
         match &self.watched {
-            Watched::Unit(unit) => unit.processes(),
+            Watched::Unit(unit) => unit.processes().into_iter().filter(|&pid| pid != own).collect(),
             Watched::Alone(_) => root.into_iter().collect(),
             Watched::Pid(_) => {
                 let known =
                     self.seen.iter().filter(|(pid, seen)| Some(**pid) != root && is_still(**pid, seen.stat.started));
-                process::descend(root.into_iter().chain(known.map(|(&pid, _)| pid)).collect())
+                process::descend(root.into_iter().chain(known.map(|(&pid, _)| pid)).collect(), Some(own))
             }
         }
     }
@@ -364,6 +366,17 @@ mod tests {
         assert_eq!((processes.pss_bytes(), processes.network()), (None, None));
         shell.end();
         assert_eq!(Processes::new(Watched::Pid(u32::MAX)).sample(), None);
+    }
+
+    /// A script that starts a server and then the replay is watched as a whole, but not the replay as a part of the server.
+    #[test]
+    fn who_watches_is_not_watched() {
+        let shell = shell();
+        let mut processes = Processes::new(Watched::Pid(std::os::unix::process::parent_id()));
+        let found = processes.sample().unwrap();
+        assert!(found.processes >= 1 && !processes.seen.contains_key(&std::process::id()));
+        assert!(!processes.seen.contains_key(&shell.process.id()), "nor its children");
+        shell.end();
     }
 
     #[test]
