@@ -197,8 +197,9 @@ mod tests {
             ),
             (
                 Kind::Dnsdist,
-                "",
+                "idle_timeout = 30",
                 &[
+                    "setTCPRecvTimeout(30)",
                     "addLocal('[::1]:53')",
                     "addTLSLocal('[::1]:853', \"/c.pem\", \"/k.pem\")",
                     "newServer({ address = '127.0.0.1:5300'",

@@ -213,7 +213,7 @@ impl Kind {
         match what {
             Told::Threads => !matches!(self, Self::KnotResolver | Self::Dnsdist | Self::Address),
             Told::Cache => matches!(self, Self::Unbound | Self::KnotResolver | Self::Bind),
-            Told::IdleTimeout => !matches!(self, Self::KnotResolver | Self::Dnsdist | Self::Address),
+            Told::IdleTimeout => !matches!(self, Self::KnotResolver | Self::Address),
         }
     }
 }

@@ -14,6 +14,8 @@ use crate::kind::{Kind, Role, Told};
 const MAX_THREADS: u64 = 256;
 /// TCP connections that a started server takes unless its table says otherwise: no server's default is to limit a run.
 const CONNECTIONS: u32 = 10_000;
+/// How long what ends TLS before a server keeps idle connections, where the server's table does not say.
+const FRONT_IDLE_NS: i64 = 30_000_000_000;
 /// Keys of a server's table.
 const KEYS: [&str; 13] = [
     "kind",
@@ -113,9 +115,11 @@ impl ServerTable {
         }
     }
 
-    /// What ends TLS before a server.
+    /// What ends TLS before a server. It keeps idle connections for as long as the server is told to: dnsdist by itself closes
+    /// them after two seconds, which would be measured in place of the server.
     pub(crate) fn of_front(kind: Kind, server: &Self) -> Self {
-        Self::new(&format!("{}-front", server.name), kind)
+        let idle_timeout = server.idle_timeout.or(Some(Span::from_ns(FRONT_IDLE_NS)));
+        Self { idle_timeout, ..Self::new(&format!("{}-front", server.name), kind) }
     }
 
     fn give(&mut self, given: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
