@@ -44,8 +44,8 @@ const SOON: i64 = 50_000;
 pub struct WorkerEnd {
     /// Queries that it took from its feed.
     pub taken: u64,
-    /// When a query was last answered, timed out or failed; `None` if none was sent.
-    pub last_outcome: Option<RunTime>,
+    /// When a query last timed out or failed, as seen after the round of work in which it did; `None` if none has.
+    pub last_unanswered: Option<RunTime>,
     /// Times in which the host kept the core from a spinning worker.
     pub stalls: Stalls,
     /// Queries that reached the worker after they were due.
@@ -109,8 +109,8 @@ pub struct Worker<'a> {
     /// It looked away last, and is to see what came meanwhile.
     napped: bool,
     idle_since: Option<RunTime>,
-    /// Queries with an outcome so far.
-    finished: u64,
+    /// Queries that ended without an answer so far.
+    unanswered: u64,
     /// Which of several sockets that are ready is read first: they take turns.
     turn: usize,
     /// Queries over UDP that a replay without times takes at once at most ([`window::batch`]).
@@ -168,7 +168,7 @@ impl<'a> Worker<'a> {
             filling: true,
             napped: false,
             idle_since: None,
-            finished: 0,
+            unanswered: 0,
             turn: 0,
             fast_batch,
             sending: Vec::with_capacity(fast_batch),
@@ -193,9 +193,9 @@ impl<'a> Worker<'a> {
             let sent = self.transmit();
             let looked = self.end_overdue(now)?;
             let driven = self.drive();
-            self.note_outcomes();
+            self.note_unanswered();
             let received = looked + self.rest(sent, taken + sent + driven + looked > 0)?;
-            self.note_outcomes();
+            self.note_unanswered();
             if taken + sent + driven + received > 0 {
                 self.idle_since = None;
             } else {
@@ -217,12 +217,14 @@ impl<'a> Worker<'a> {
         RunTime(clock::monotonic_ns() - self.origin)
     }
 
-    /// Keeps the time of the last outcome, looked for before and after each rest.
-    fn note_outcomes(&mut self) {
-        let finished = self.transports.counts().finished();
-        if finished != self.finished {
-            self.finished = finished;
-            self.end.last_outcome = Some(self.now());
+    /// Keeps the time at which a query last ended without an answer. Answers have their time in their rows: a round may read those of
+    /// thousands of connections, and ends long after them.
+    fn note_unanswered(&mut self) {
+        let counts = self.transports.counts();
+        let unanswered = counts.finished() - counts.answered;
+        if unanswered != self.unanswered {
+            self.unanswered = unanswered;
+            self.end.last_unanswered = Some(self.now());
         }
     }
 

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ldplayer_core::shard::Shards;
-use ldplayer_core::{Outcome, Query, Reason, Status, Transport};
+use ldplayer_core::{Outcome, Query, Reason, RunTime, Status, Transport};
 use ldplayer_net::clock;
 use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Precision, RunStart, Settings, Sources, Targets, prepare, run};
 
@@ -154,15 +154,21 @@ fn an_interrupted_run_accounts_for_what_it_read() {
 
 /// The rows have no time of timeouts, and what is still waited for at an interrupt times out early.
 #[test]
-fn a_worker_knows_when_its_last_query_had_its_outcome() {
+fn a_worker_knows_when_its_last_query_ended_without_an_answer() {
     let silent = Responder::start(|_| Vec::new());
-    let settings = Settings { query_timeout: 30_000_000, workers: 1, ..settings(silent.address) };
+    let (last, rows) = last_unanswered_of(silent.address, 30_000_000);
+    let sent = rows.iter().filter_map(|row| row.submitted).max().unwrap();
+    assert!(last.unwrap() - sent >= 30_000_000, "{last:?} is before the last timeout of what was sent at {sent:?}");
+    let echo = Responder::start(|query| vec![answer(query)]);
+    assert_eq!(last_unanswered_of(echo.address, 10_000_000_000).0, None);
+}
+
+fn last_unanswered_of(server: SocketAddr, query_timeout: i64) -> (Option<RunTime>, Vec<Outcome>) {
+    let settings = Settings { query_timeout, workers: 1, ..settings(server) };
     let mut rows = Rows::default();
     let monitor = Monitor::new(1);
     let (ended, _) = run(&settings, Batches(vec![queries(3, 1_000_000)]), &mut rows, &monitor).unwrap();
-    let last = ended.workers[0].last_outcome.unwrap();
-    let sent = rows.0.iter().filter_map(|row| row.submitted).max().unwrap();
-    assert!(last - sent >= 30_000_000, "{last:?} is before the last timeout of what was sent at {sent:?}");
+    (ended.workers[0].last_unanswered, rows.0)
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub struct Analysis {
     pub unsent_without_design: u64,
     /// When the first query was due, on the run's clock in nanoseconds.
     pub first_due: Option<i64>,
+    /// When the last answer came that was in time, in nanoseconds of run time.
+    pub last_answered: Option<i64>,
     /// Where responses that belong to no query came from, the most frequent first.
     pub stray_sources: Vec<(String, u64)>,
     /// Answers over UDP, and what may have been kept from them.
@@ -90,6 +92,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
         figures,
         unsent_without_design,
         first_due: accounts.span().map(|(first, _)| first),
+        last_answered: accounts.last_answered(),
         sampled,
         stray_sources: accounts.stray_sources(),
         udp: accounts.udp,

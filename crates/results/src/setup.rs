@@ -39,8 +39,9 @@ pub struct RunSetup {
 pub struct RunEnd {
     /// Wall clock at run time 0.
     pub started: TraceTime,
-    /// When the last outcome came about, on the run's clock; `None` leaves it to what the rows say, which have no time of failures.
-    pub last_outcome: Option<RunTime>,
+    /// When a query last ended without an answer, on the run's clock, which the rows do not tell of timeouts and failures; `None`
+    /// leaves it to them.
+    pub last_unanswered: Option<RunTime>,
     /// Datagrams that the kernel dropped on sockets of this run, for lack of room; `None` where nobody counted.
     pub receive_drops: Option<u64>,
     /// Answers that the trace has to the queries replayed; `None` where it has none.
@@ -76,8 +77,9 @@ impl RunEnd {
         report.stalls = self.stalls;
         report.tally = Some(self.tally);
         report.summary = rows.summary.clone();
-        if let (Some(last), Some(first)) = (self.last_outcome, rows.first_due) {
-            report.summary.elapsed_s = last.0.saturating_sub(first).max(0) as f64 / NS_PER_S as f64;
+        if let (Some(unanswered), Some(first)) = (self.last_unanswered, rows.first_due) {
+            let last = rows.last_answered.map_or(unanswered.0, |answered| answered.max(unanswered.0));
+            report.summary.elapsed_s = last.saturating_sub(first).max(0) as f64 / NS_PER_S as f64;
         }
         report.summary.telemetry = Telemetry { replay: self.load, ..rows.telemetry(&report.summary) };
         report.summary.responses.receive_drops = self.receive_drops;

@@ -60,8 +60,17 @@ fn a_run_lasts_until_its_last_outcome() {
     assert_eq!(run(&rows).0.summary.elapsed_s, 2.001);
     rows[2] = common::unanswered(rows[2].clone());
     assert_eq!(run(&rows).0.summary.elapsed_s, 7.0, "five seconds of query timeout");
-    let end = RunEnd { last_outcome: Some(RunTime(4 * NS_PER_S)), ..common::end(3) };
-    assert_eq!(run_to(&rows, end).0.summary.elapsed_s, 4.0, "what the engine saw is exact");
+    let end = RunEnd { last_unanswered: Some(RunTime(4 * NS_PER_S)), ..common::end(3) };
+    assert_eq!(run_to(&rows, end).0.summary.elapsed_s, 4.0, "the engine saw the timeout");
+}
+
+/// A worker that read the last answers of ten thousand connections took the end of that round for the end of the run.
+#[test]
+fn a_run_ends_with_its_last_answer_and_not_when_that_was_read() {
+    let mut rows: Vec<Outcome> = even(3, NS_PER_S).collect();
+    rows[0] = common::unanswered(rows[0].clone());
+    let end = RunEnd { last_unanswered: Some(RunTime(NS_PER_S)), ..common::end(3) };
+    assert_eq!(run_to(&rows, end).0.summary.elapsed_s, 2.001);
 }
 
 /// Only seconds with an answer were counted, so a server that slept for nine of ten seconds looked busy.

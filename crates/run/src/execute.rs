@@ -184,7 +184,7 @@ fn finish(
     warnings.extend(warnings::out_of_order(tally.damage_count(Flaw::OutOfOrder)));
     let document = recorder.finish(RunEnd {
         started: ended.started,
-        last_outcome: ended.workers.iter().filter_map(|worker| worker.last_outcome).max(),
+        last_unanswered: ended.workers.iter().filter_map(|worker| worker.last_unanswered).max(),
         receive_drops: Some(warnings::own_drops(&ended)),
         recorded: feed.as_ref().and_then(PlanFeed::recorded).map(recorded_answers),
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),

@@ -69,6 +69,7 @@ pub struct Accounts {
     bytes_by_second: BTreeMap<i64, u64>,
     span: Option<(i64, i64)>,
     last_event: i64,
+    last_answered: Option<i64>,
 }
 
 /// What became of queries over UDP, as far as it may show that a server limits its responses.
@@ -145,6 +146,7 @@ impl Accounts {
         let waited = if row.status == Status::Timeout { self.query_timeout } else { 0 };
         let end = row.answered.or(row.submitted.map(|at| at.saturating_add(waited)));
         self.last_event = self.last_event.max(end.unwrap_or(i64::MIN));
+        self.last_answered = self.last_answered.max(row.answered);
         if let Some(client) = client.and_then(|id| self.clients.get_mut(id as usize)) {
             client.queries += 1;
             client.sent += u32::from(row.status != Status::NotSent);
@@ -316,6 +318,11 @@ impl Accounts {
     /// First due query to the last outcome, in seconds; failures end when they were sent, as far as is known here.
     pub fn elapsed_s(&self) -> f64 {
         self.span.map_or(0.0, |(first, _)| self.last_event.saturating_sub(first).max(0) as f64 / NS_PER_S as f64)
+    }
+
+    /// When the last answer came that was in time.
+    pub const fn last_answered(&self) -> Option<i64> {
+        self.last_answered
     }
 
     /// Responses by the name of their code.
