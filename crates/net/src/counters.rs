@@ -68,8 +68,6 @@ pub struct KernelMemory {
     pub slab_bytes: Option<u64>,
     /// Slabs that cannot be given back under pressure; sockets are among them.
     pub slab_unreclaimable_bytes: Option<u64>,
-    /// Slabs of TCP sockets of all states; only root may read them, and a kernel may keep some in slabs of other names.
-    pub tcp_slab_bytes: Option<u64>,
 }
 
 /// The files of a namespace, each with what it says.
@@ -101,8 +99,13 @@ pub fn read(place: Place) -> NetCounters {
 
 /// Reads the kernel's memory.
 pub fn kernel_memory() -> KernelMemory {
-    let file = |path| fs::read_to_string(path).unwrap_or_default();
-    parse_memory(&file("/proc/meminfo"), &file("/proc/slabinfo"))
+    parse_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
+}
+
+/// Bytes of the slabs of TCP sockets of all states of the machine; only root may read them, and a kernel may keep some in slabs of
+/// other names. The kernel goes through all slabs for that, for milliseconds in which it may let nothing else run on the core.
+pub fn tcp_slab_bytes() -> Option<u64> {
+    tcp_slabs(&fs::read_to_string("/proc/slabinfo").ok()?)
 }
 
 impl Files {
@@ -163,13 +166,9 @@ fn word(text: &str, head: &str, name: &str) -> Option<u64> {
     line.split_whitespace().skip_while(|word| *word != name).nth(1)?.parse().ok()
 }
 
-fn parse_memory(meminfo: &str, slabinfo: &str) -> KernelMemory {
+fn parse_memory(meminfo: &str) -> KernelMemory {
     let kilobytes = |name| value(meminfo, name)?.checked_mul(1_024);
-    KernelMemory {
-        slab_bytes: kilobytes("Slab:"),
-        slab_unreclaimable_bytes: kilobytes("SUnreclaim:"),
-        tcp_slab_bytes: tcp_slabs(slabinfo),
-    }
+    KernelMemory { slab_bytes: kilobytes("Slab:"), slab_unreclaimable_bytes: kilobytes("SUnreclaim:") }
 }
 
 /// The slabs whose names speak of TCP sockets: `TCP`, `TCPv6`, `tw_sock_TCP`, `request_sock_TCP` and their like (slabinfo(5)).
@@ -243,10 +242,11 @@ mod tests {
                         tw_sock_TCP  10 16 256 16 1 : tunables 0 0 0 : slabdata 1 2 0\n\
                         TCPv6        1 13 2432 13 8 : tunables 0 0 0 : slabdata 3 4 0\n\
                         dentry       9 21 192 21 1 : tunables 0 0 0 : slabdata 100 100 0\n";
-        let memory = parse_memory("Slab:   90 kB\nSUnreclaim:  40 kB\n", slabinfo);
+        let memory = parse_memory("Slab:   90 kB\nSUnreclaim:  40 kB\n");
         assert_eq!((memory.slab_bytes, memory.slab_unreclaimable_bytes), (Some(92_160), Some(40_960)));
-        assert_eq!(memory.tcp_slab_bytes, Some((2 + 4 * 8) * page));
-        assert_eq!(parse_memory("", ""), KernelMemory::default());
+        assert_eq!(tcp_slabs(slabinfo), Some((2 + 4 * 8) * page));
+        assert_eq!(parse_memory(""), KernelMemory::default());
+        assert_eq!(tcp_slabs(""), None);
     }
 
     /// Connections of an accept queue that is full, and datagrams that a full buffer has no room for, are counted where they happen.
@@ -285,7 +285,8 @@ mod tests {
         fn any_text_ends_in_figures_or_none(text in "(Udp:|Tcp:|TcpExt:|IpExt:|TCP:|Udp6NoPorts| mem| inuse| [0-9]{0,22}|\n| : slabdata|TCP){0,40}") {
             let files = Files { snmp: text.clone(), snmp6: text.clone(), netstat: text.clone(), sockstat: text.clone(), sockstat6: text.clone() };
             files.parse();
-            parse_memory(&text, &text);
+            parse_memory(&text);
+            tcp_slabs(&text);
         }
     }
 }

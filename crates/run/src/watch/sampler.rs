@@ -16,8 +16,10 @@ use ldplayer_results::{Figure, Side, TelemetrySample};
 
 use super::samples::{Costly, Samples};
 
-/// The tables of sockets are read for a fiftieth of the time at most …
-const SOCKETS_REST: i64 = 50;
+/// The tables of sockets are read for a two-hundredth of the time at most: a look at many keeps a core for milliseconds …
+const SOCKETS_REST: i64 = 200;
+/// … the slabs for a five-thousandth, since the kernel goes through all of them with the core held …
+const SLABS_REST: i64 = 5_000;
 /// … and the proportional set size for a hundredth: the kernel keeps the server from changing its memory map meanwhile.
 const PSS_REST: i64 = 100;
 
@@ -40,6 +42,7 @@ pub struct Sampler<'a> {
     ports: Vec<u16>,
     client: End,
     server: Option<End>,
+    slabs: Costly,
     samples: Samples,
 }
 
@@ -48,6 +51,8 @@ struct End {
     side: Side,
     processes: Processes,
     pss: Costly,
+    /// TCP sockets of its namespace, connections that linger included, as the counters had it last.
+    tcp_in_use: Option<u64>,
     tables: Option<Tables>,
 }
 
@@ -66,6 +71,7 @@ impl<'a> Sampler<'a> {
             side,
             processes: Processes::new(watched),
             pss: Costly::resting(PSS_REST),
+            tcp_in_use: None,
             tables: None,
         };
         Self {
@@ -76,6 +82,7 @@ impl<'a> Sampler<'a> {
             // Without its children: a server that we started is one of them.
             client: end(Side::Client, Watched::Alone(std::process::id())),
             server: plan.server.clone().map(|watched| end(Side::Server, watched)),
+            slabs: Costly::resting(SLABS_REST),
             samples: Samples::default(),
         }
     }
@@ -100,6 +107,7 @@ impl<'a> Sampler<'a> {
     /// Takes a sample; the last one also of what is costly.
     fn sample(&mut self, is_last: bool) {
         if is_last {
+            self.slabs = Costly::resting(SLABS_REST);
             [&mut self.client].into_iter().chain(&mut self.server).for_each(End::all_due);
         }
         if self.samples.begin() {
@@ -114,6 +122,7 @@ impl<'a> Sampler<'a> {
         self.sample_connections(at);
         self.sample_sockets();
         self.sample_pss();
+        self.sample_slabs();
     }
 
     /// Connections so far, once there are any.
@@ -156,6 +165,19 @@ impl<'a> Sampler<'a> {
         }
     }
 
+    fn sample_slabs(&mut self) {
+        let began = self.now();
+        if !self.slabs.is_due(began) {
+            return;
+        }
+        let bytes = counters::tcp_slab_bytes().map(|bytes| bytes as f64);
+        let at = self.now();
+        self.slabs.took(began, at);
+        for side in [Some(Side::Client), self.server.as_ref().map(|_| Side::Server)].into_iter().flatten() {
+            self.samples.add(at, side, Figure::TcpSlabBytes, bytes);
+        }
+    }
+
     fn sample_pss(&mut self) {
         let origin = self.origin;
         let now = move || RunTime(clock::monotonic_ns() - origin);
@@ -189,7 +211,9 @@ impl End {
         for (figure, value) in of_usage(usage.as_ref()) {
             samples.add(at, self.side, figure, value);
         }
-        for (figure, value) in of_network(&counters.unwrap_or_default()).into_iter().chain(of_memory(memory)) {
+        let counters = counters.unwrap_or_default();
+        self.tcp_in_use = counters.tcp_in_use.zip(counters.tcp_time_wait).map(|(used, waiting)| used + waiting);
+        for (figure, value) in of_network(&counters).into_iter().chain(of_memory(memory)) {
             samples.add(at, self.side, figure, value.map(|value| value as f64));
         }
     }
@@ -203,7 +227,9 @@ impl End {
         if !tables.sockets.is_due(began) {
             return None;
         }
-        let found = tables.tables.as_mut().and_then(|tables| Some((tables.tcp(ports).ok()?, tables.udp(ports).ok()?)));
+        let in_use = self.tcp_in_use;
+        let look = |tables: &mut SocketTables| Some((tables.tcp(ports, in_use).ok()?, tables.udp(ports).ok()?));
+        let found = tables.tables.as_mut().and_then(look);
         let ended = now();
         tables.sockets.took(began, ended);
         Some((ended, found))
@@ -271,12 +297,8 @@ const fn of_network(found: &NetCounters) -> [(Figure, Option<u64>); 20] {
     ]
 }
 
-const fn of_memory(memory: &KernelMemory) -> [(Figure, Option<u64>); 3] {
-    [
-        (Figure::SlabBytes, memory.slab_bytes),
-        (Figure::SlabUnreclaimableBytes, memory.slab_unreclaimable_bytes),
-        (Figure::TcpSlabBytes, memory.tcp_slab_bytes),
-    ]
+const fn of_memory(memory: &KernelMemory) -> [(Figure, Option<u64>); 2] {
+    [(Figure::SlabBytes, memory.slab_bytes), (Figure::SlabUnreclaimableBytes, memory.slab_unreclaimable_bytes)]
 }
 
 fn add_tcp(samples: &mut Samples, at: RunTime, side: Side, found: Option<&TcpSide>) {
