@@ -11,9 +11,10 @@ use ldplayer_workload::spec::{BadSpec, Item, Table, read};
 
 use crate::cell::Cell;
 use crate::error::ExperimentError;
+use crate::find::Find;
+use crate::gate::Gate;
 use crate::generate::Generate;
 use crate::kind::Role;
-use crate::later::{Find, Gate, expectations};
 use crate::matrix::{self, Axis};
 use crate::servers::ServerTable;
 use crate::stage;
@@ -148,6 +149,14 @@ impl Experiment {
 /// Tables that are read and checked, for whom nobody works yet: to leave them out silently would be to pass them.
 fn not_yet<T>(item: &Item<'_>, what: &str, _read: &T) -> BadSpec {
     item.bad(format!("this release makes the runs, but has no {what} yet: take [{}] out of the file", item.key))
+}
+
+/// Expectations in a list, or one by itself.
+pub(crate) fn expectations(item: &Item<'_>) -> Result<Vec<Expectation>, BadSpec> {
+    if !item.is_list() {
+        return Ok(vec![item.parsed(str::parse)?]);
+    }
+    item.list()?.iter().map(|one| one.parsed(str::parse)).collect()
 }
 
 /// A name that can be that of a directory.
