@@ -326,10 +326,13 @@ mod tests {
         let mut processes = Processes::new(Watched::Pid(shell.process.id()));
         let alone = processes.sample().unwrap();
         assert_eq!((alone.processes, alone.threads), (1, 1));
-        shell.tell(&format!("sh -c '{BURN}; echo up; exec sleep 1000' & {BURN}; echo done"), &["up", "done"]);
+        // The child stays the shell that it is: in the midst of becoming another program it would have no memory of its own.
+        let child = format!("sh -c '{BURN}; echo up; kill -STOP $$' & {BURN}; echo done");
+        shell.tell(&child, &["up", "done"]);
         let with_child = processes.sample().unwrap();
         assert_eq!((with_child.processes, with_child.threads), (2, 2));
-        assert!(with_child.rss_bytes > alone.rss_bytes && with_child.cost.cpu_s() > alone.cost.cpu_s() + 0.02);
+        assert!(with_child.rss_bytes > alone.rss_bytes, "{with_child:?} after {alone:?}");
+        assert!(with_child.cost.cpu_s() > alone.cost.cpu_s() + 0.02, "{with_child:?} after {alone:?}");
         assert!(with_child.cost.minor_faults > alone.cost.minor_faults);
         assert!(with_child.switches.unwrap().voluntary > 0 && with_child.storage.is_some());
         assert!(processes.pss_bytes().unwrap() > 0);
