@@ -1,10 +1,13 @@
 //! A cell of the matrix: a run, what is around it, and the keys and values that make it differ from the others.
 
+use std::path::PathBuf;
+
 use ldplayer_run::RunSpec;
 use ldplayer_trace::Input;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use crate::contents::{Contents, build};
 use crate::file::Experiment;
 use crate::stage::Stage;
 
@@ -33,20 +36,25 @@ struct Meaning<'a> {
     stage: &'a Stage,
     warm_up_ns: i64,
     model: Option<&'a str>,
-    files: Vec<(&'a str, u64)>,
+    files: Vec<String>,
+    programs: Vec<String>,
 }
 
 impl Cell {
-    /// A digest of all that the cell means in its experiment. Files that it names count by name and length.
-    pub fn digest(&self, experiment: &Experiment) -> String {
-        let zones = self.stage.zones().and_then(|path| path.to_str());
-        let files = self.spec.trace.iter().map(String::as_str).chain(zones);
+    /// A digest of all that the cell means in its experiment: files count by what is in them, programs by when they were built.
+    pub(crate) fn digest(&self, experiment: &Experiment, contents: &mut Contents) -> String {
+        let traces = self.spec.trace.iter().filter_map(|word| match Input::from(word.as_str()) {
+            Input::File(path) => Some(path),
+            _ => None,
+        });
+        let files: Vec<PathBuf> = traces.chain(self.spec.tls_ca.clone()).chain(self.stage.files()).collect();
         let meaning = Meaning {
             spec: &self.spec,
             stage: &self.stage,
             warm_up_ns: experiment.warm_up.map_or(0, |span| span.ns()),
             model: experiment.generate.as_ref().map(|generate| generate.text.as_str()),
-            files: files.map(|word| (word, length(word))).collect(),
+            files: files.iter().map(|path| contents.of(path)).collect(),
+            programs: self.stage.programs().iter().map(|path| build(path)).collect(),
         };
         // Types of ours, with text for keys: they are JSON.
         let text = serde_json::to_vec(&meaning).unwrap_or_default();
@@ -57,11 +65,6 @@ impl Cell {
 /// The first digits of a hash.
 pub(crate) fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect::<String>()[..DIGITS].to_owned()
-}
-
-fn length(word: &str) -> u64 {
-    let Input::File(path) = Input::from(word) else { return 0 };
-    std::fs::metadata(path).map_or(0, |file| file.len())
 }
 
 /// The name of a cell's directory: its keys and values, as far as they can stand in one.

@@ -1,12 +1,14 @@
 //! The kinds of servers that an experiment can start: their programs, what they speak, and what they can be told.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use ldplayer_core::Transport;
 use ldplayer_core::nearest::suggest;
 use ldplayer_core::serde_as_text;
 use ldplayer_emulate::stock::{Configured, Program};
+use ldplayer_net::programs;
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +177,15 @@ impl Kind {
     /// Its program. That of [`Kind::Meta`] is this one, and [`Kind::Address`] has none.
     pub const fn program(self) -> Program {
         self.facts().program
+    }
+
+    /// Its program on this machine.
+    pub(crate) fn find(self) -> Option<PathBuf> {
+        match self {
+            Self::Meta => std::env::current_exe().ok(),
+            Self::Address => None,
+            _ => programs::find(self.program().name),
+        }
     }
 
     /// The option that makes the program tell its version.

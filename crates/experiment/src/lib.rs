@@ -35,6 +35,7 @@
 mod cell;
 mod certificate;
 mod configured;
+mod contents;
 mod error;
 mod execute;
 mod file;

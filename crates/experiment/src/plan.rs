@@ -9,6 +9,7 @@ use ldplayer_run::{Load, RunSpec, TransportChoice, load};
 use sha2::{Digest, Sha256};
 
 use crate::cell::{Cell, hex};
+use crate::contents::Contents;
 use crate::error::ExperimentError;
 use crate::file::Experiment;
 
@@ -70,7 +71,8 @@ impl Plan {
     pub fn make(mut experiment: Experiment, directory: &Path, traces: &Path) -> Result<Self, ExperimentError> {
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         // Before the trace of a model has a place: that is no part of what a cell means.
-        let digests = experiment.cells.iter().map(|cell| cell.digest(&experiment)).collect();
+        let mut contents = Contents::default();
+        let digests = experiment.cells.iter().map(|cell| cell.digest(&experiment, &mut contents)).collect();
         generate(&mut experiment, traces)?;
         let mut known: HashMap<String, [Load; 2]> = HashMap::new();
         let mut estimates = Vec::with_capacity(experiment.cells.len());

@@ -8,7 +8,7 @@ use ldplayer_workload::spec::{BadSpec, Item};
 use ldplayer_zone::sign::{Algorithm, MAX_RSA_BITS, MIN_RSA_BITS};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::Role;
+use crate::kind::{Kind, Role};
 use crate::servers::ServerTable;
 
 /// Keys of links, which may stand at the top or in the matrix.
@@ -118,6 +118,26 @@ impl Stage {
     /// The zones that are served, to the clients or to a resolver.
     pub fn zones(&self) -> Option<&Path> {
         self.backend.iter().chain(&self.server).find_map(|server| server.zones.as_deref())
+    }
+
+    /// The servers that are started, each with the proxy before it.
+    fn servers(&self) -> impl Iterator<Item = &ServerTable> {
+        self.backend.iter().chain(&self.server)
+    }
+
+    /// The data that is read for it: zones, and what servers and links name.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let hints = self.servers().filter_map(|server| server.root_hints.clone());
+        let links = self.link.iter().flat_map(|link| [&link.rtt, &link.upstream_rtt].into_iter().flatten());
+        let links = links.map(PathBuf::from).filter(|path| path.is_file());
+        self.zones().map(Path::to_owned).into_iter().chain(hints).chain(links).collect()
+    }
+
+    /// The programs that are started for it, as far as they are there.
+    pub(crate) fn programs(&self) -> Vec<PathBuf> {
+        let own = |server: &ServerTable| server.program.clone().or_else(|| server.kind.find());
+        let fronts = |server: &ServerTable| server.front.and_then(Kind::find);
+        self.servers().flat_map(|server| own(server).into_iter().chain(fronts(server))).collect()
     }
 
     /// Whether something resolves in an Internet of ours.

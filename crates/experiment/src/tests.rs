@@ -129,7 +129,7 @@ fn what_is_around_a_run_comes_from_its_keys() {
 fn a_digest_tells_what_a_cell_means_and_nothing_else() {
     let digest = |text: &str| {
         let experiment = read(text).unwrap();
-        experiment.cells[0].digest(&experiment)
+        experiment.cells[0].digest(&experiment, &mut crate::contents::Contents::default())
     };
     let plain = format!("{ROOT}server = '::1'\n");
     assert_eq!(digest(&plain), digest(&format!("# a note\nrepeats = 9\nname = 'other'\n{plain}")));
@@ -138,6 +138,35 @@ fn a_digest_tells_what_a_cell_means_and_nothing_else() {
     }
     let generated = |qps: u32| digest(&format!("server = '::1'\n[generate]\nspec = 'syn-3'\nqps = {qps}\n"));
     assert_ne!(generated(100), generated(200));
+}
+
+/// Files counted by name and length, so that a rebuilt server or an edited zone passed for what had been measured.
+#[test]
+fn a_digest_tells_files_and_programs_that_were_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let write = |name: &str, text: &str| std::fs::write(at(name), text).unwrap();
+    let written = |seconds: u64| {
+        let program = std::fs::File::options().append(true).open(at("nsd")).unwrap();
+        program.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
+    };
+    ["trace", "zone", "nsd"].iter().for_each(|name| write(name, "1"));
+    written(1);
+    let text = "trace = 'trace'\n[server.a]\nkind = 'nsd'\nzones = 'zone'\nprogram = 'nsd'\n";
+    let digest = || {
+        let experiment = Experiment::parse(text, folder.path(), "test").unwrap();
+        experiment.cells[0].digest(&experiment, &mut crate::contents::Contents::default())
+    };
+    let mut seen = vec![digest()];
+    assert_eq!(digest(), seen[0]);
+    for name in ["trace", "zone"] {
+        write(name, "2");
+        seen.push(digest());
+    }
+    written(2);
+    seen.push(digest());
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "{seen:?}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use ldplayer_zone::write;
 use sha2::{Digest, Sha256};
 
 use crate::cell::hex;
+use crate::contents::Contents;
 use crate::error::ExperimentError;
 use crate::stage::Signing;
 
@@ -40,23 +41,24 @@ pub(crate) struct Ready {
 }
 
 /// What makes prepared zones others.
-type Key_ = (PathBuf, Option<Signing>, u64);
+type Key_ = (PathBuf, String, Option<Signing>, u64);
 
 /// All zones of an experiment.
 pub(crate) struct Zones {
     /// Where prepared ones are kept.
     root: PathBuf,
     ready: HashMap<String, Ready>,
+    contents: Contents,
 }
 
 impl Zones {
     pub fn new(root: PathBuf) -> Self {
-        Self { root, ready: HashMap::new() }
+        Self { root, ready: HashMap::new(), contents: Contents::default() }
     }
 
     /// The zones of a directory or file, signed where that is asked for.
     pub fn get(&mut self, from: &Path, sign: Option<&Signing>, seed: u64) -> Result<Ready, ExperimentError> {
-        let key = name_of(&(from.to_owned(), sign.cloned(), seed));
+        let key = name_of(&(from.to_owned(), self.contents.of(from), sign.cloned(), seed));
         if let Some(ready) = self.ready.get(&key) {
             return Ok(ready.clone());
         }
@@ -99,9 +101,9 @@ fn prepare_error(zones: &Path, what: &dyn std::fmt::Display) -> ExperimentError 
     ExperimentError::Prepare { zones: zones.to_owned(), what: what.to_string() }
 }
 
-fn name_of((from, sign, seed): &Key_) -> String {
+fn name_of((from, contents, sign, seed): &Key_) -> String {
     let seed = sign.as_ref().map(|_| seed);
-    hex(&Sha256::digest(format!("{from:?} {sign:?} {seed:?}").as_bytes()))
+    hex(&Sha256::digest(format!("{from:?} {contents} {sign:?} {seed:?}").as_bytes()))
 }
 
 fn is_packed(file: &Path) -> bool {
@@ -194,6 +196,21 @@ mod tests {
         );
         let other = zones.get(&from, Some(&sign), 2).unwrap();
         assert_ne!(fs::read_to_string(&other.zones[0].file).unwrap(), text);
+    }
+
+    /// They were found by path alone, so that an edited zone was served as it had been.
+    #[test]
+    fn zones_that_were_edited_are_prepared_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, root) = (folder.path().join("example.zone"), folder.path().join("prepared"));
+        let served = |text: &str| {
+            fs::write(&file, text).unwrap();
+            let ready = Zones::new(root.clone()).get(&file, None, 1).unwrap();
+            fs::read_to_string(&ready.zones[0].file).unwrap()
+        };
+        assert_eq!(served(ZONE), ZONE);
+        let edited = ZONE.replace("192.0.2.1", "192.0.2.2");
+        assert_eq!(served(&edited), edited);
     }
 
     #[test]
