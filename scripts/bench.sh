@@ -236,7 +236,7 @@ bench_wire() {
 
 bench_timing() {
   pinned=() # reader and recorder are left to the scheduler, as in any run
-  local gaps run precision before after spin
+  local gaps run precision before after spin options
   raw=$(mktemp --suffix=.tsv -t ldplayer-timing.XXXXXX)
   for gaps in "--poisson 20000" "--gap 100us" "--gap 1ms" "--gap 10ms" "--gap 100ms"; do
     # shellcheck disable=SC2086 # the options are two words
@@ -246,11 +246,13 @@ bench_timing() {
       "$bench" bare-spin $gaps --seconds "$SECONDS_EACH" --core 0 >"$work/spin.json"
       spin=$(field p999 <"$work/spin.json")
       timing_row "$gaps" "bare spin" "$run" "$spin" <"$work/spin.json"
-      for precision in high normal; do
+      for precision in high normal watched; do # watched: high, and telemetry of the receiver taken, too
         # shellcheck disable=SC2086
         start "$bench" receive --listen 127.0.0.1:5300 $gaps --seconds "$SECONDS_EACH" --core 1
         before=$(cut -d' ' -f16,17 "/proc/$$/stat" | tr ' ' '+')
-        replay "$work/timing.pcap" --server 127.0.0.1:5300 --precision "$precision" --query-timeout 0.05
+        options=(--precision "$precision")
+        [ "$precision" != watched ] || options=(--precision high --watch-pid "$server")
+        replay "$work/timing.pcap" --server 127.0.0.1:5300 "${options[@]}" --query-timeout 0.05
         after=$(cut -d' ' -f16,17 "/proc/$$/stat" | tr ' ' '+')
         wait "$server"
         server=
