@@ -345,6 +345,24 @@ fn the_servers_of_the_distribution_are_started_with_a_wire_signatures_and_tls() 
     assert!(["nsd", "knot", "knot-front", "bind", "powerdns"].into_iter().all(is_told), "{versions:?}");
 }
 
+/// NSD and dnsdist answer one query of each record: with several in one, the others of a client timed out.
+#[test]
+fn servers_over_tls_answer_queries_that_a_client_sends_together() {
+    let place = Place::new();
+    let line = |number: usize| format!("1.{}\t192.0.2.1\tns.example.\tA\n", number / 10);
+    let trace = "time\tsrc\tqname\tqtype\n".to_owned() + &(0..50).map(line).collect::<String>();
+    fs::write(place.path("trace.tsv"), trace).unwrap();
+    place.write(
+        "transport = 'dot'\n[server.nsd]\nkind = 'nsd'\nzones = 'zones'\n\
+         [server.meta]\nkind = 'meta'\nzones = 'zones'\nfront = 'dnsdist'\n[expect]\nall = 'answered = 100 %'\n",
+    );
+    let output = place.run(&["--json"]);
+    was_made(&output);
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let passed = |cell: &Value| cell["server"]["passed"] == 1;
+    assert!(summary["cells"].as_array().unwrap().iter().all(passed), "{}", summary["cells"]);
+}
+
 #[test]
 fn resolvers_resolve_in_an_internet_of_the_zones() {
     let place = Place::new();

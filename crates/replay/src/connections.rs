@@ -270,9 +270,11 @@ impl Connections {
         if let Some(http2) = self.table.connection_mut(at).and_then(|connection| connection.own.http2.as_mut()) {
             http2.take_output(out);
         }
-        while out.len() < room {
+        let mut beside = 0;
+        while out.len() + beside < room {
             let connection = self.table.connection(at).filter(|connection| connection.takes_messages());
             let Some(slot) = connection.and_then(|connection| connection.first_queued()) else { return };
+            beside += connection.map_or(0, |connection| connection.own.octets_beside());
             self.compose_one(at, slot, now, out);
         }
     }

@@ -14,6 +14,9 @@ const KEEPALIVE_UNIT: i64 = 100_000_000;
 /// One connection.
 pub type Connection = table::Connection<Own>;
 
+/// Octets of a record beside its content: the head, an explicit nonce or the content's type, and the tag (RFC 5288 §3, RFC 8446 §5.2).
+const RECORD_BESIDE: usize = 5 + 8 + 16;
+
 /// What a connection has beside what it has in common with those over QUIC.
 #[derive(Debug)]
 pub struct Own {
@@ -37,6 +40,16 @@ impl Own {
     /// That of a connection whose first query is written under the ID behind this one.
     pub const fn new(id: u16) -> Self {
         Self { keepalive: UNTOLD, is_called: false, is_blocked: false, id, tls: None, http2: None, buffers: None }
+    }
+
+    /// Whether each message travels in a TLS record of its own.
+    pub const fn has_records(&self) -> bool {
+        self.tls.is_some() && self.http2.is_none()
+    }
+
+    /// Octets that a message takes beside itself.
+    pub const fn octets_beside(&self) -> usize {
+        if self.has_records() { RECORD_BESIDE } else { 0 }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use ldplayer_core::{Reason, RunTime, Transport};
 
-use super::Connections;
 use super::connection::Connection;
 use super::tls::{self, Handshake};
+use super::{Connections, framing};
 use crate::slab::Slot;
 use crate::table::{End, Key, Machine, State};
 
@@ -94,19 +94,38 @@ impl Connections {
         } else {
             self.compose_early(at, now, &mut content);
         }
-        let session = self.table.connection_mut(at).and_then(|connection| connection.own.tls.as_mut());
-        let written = session.map(|session| {
-            let written = match (content.is_empty(), is_open) {
-                (true, _) => Ok(()),
-                (false, true) => session.write(&content),
-                (false, false) => session.write_early(&content),
-            };
+        let own = self.table.connection_mut(at).map(|connection| &mut connection.own);
+        let written = own.and_then(|own| {
+            let has_records = own.has_records();
+            let session = own.tls.as_mut()?;
+            let mut rest = content.as_slice();
+            let mut pieces = std::iter::from_fn(|| if has_records { take_one(&mut rest) } else { take_all(&mut rest) });
+            let written = pieces.try_for_each(|piece| match is_open {
+                true => session.write(piece),
+                false => session.write_early(piece),
+            });
             session.take_output(out);
-            written
+            Some(written)
         });
         self.content = content;
         if written.is_some_and(|written| written.is_err()) {
             self.handle_closed(at, now, End::Reset);
         }
     }
+}
+
+/// The next message with its length, to travel in a record of its own: so do stubs write them (RFC 7858 §3.3 has messages behind their
+/// lengths in the stream and says nothing of records). Servers that ask OpenSSL for one message and then wait for the socket leave another
+/// one in the same record unread, until more arrives: NSD 4.6.1 and dnsdist 1.7.3 do.
+fn take_one<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let begin = *rest;
+    match framing::split(rest) {
+        Some(_) => Some(&begin[..begin.len() - rest.len()]),
+        None => take_all(rest),
+    }
+}
+
+/// All that is left.
+fn take_all<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    Some(std::mem::take(rest)).filter(|rest| !rest.is_empty())
 }

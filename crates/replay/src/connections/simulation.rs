@@ -74,6 +74,8 @@ pub struct Network {
     raw: Option<Behaviour>,
     /// How the server speaks TLS, and its sessions.
     pub tls: Option<Arc<ServerConfig>>,
+    /// What clients over TLS wrote, write by write.
+    pub written: Vec<Vec<u8>>,
     sessions: HashMap<u64, ServerConnection>,
     slots: HashMap<u64, Slot>,
     streams: HashMap<u64, Vec<u8>>,
@@ -158,6 +160,7 @@ impl Network {
             raw: None,
             tls: None,
             sessions: HashMap::new(),
+            written: Vec::new(),
             slots: HashMap::new(),
             streams: HashMap::new(),
             events: BTreeMap::new(),
@@ -250,7 +253,10 @@ impl Network {
             Event::Input(at, number, octets) if self.is_up(at, number) => self.machine.handle_input(at, now, &octets),
             Event::Ends(at, number, end) if self.is_up(at, number) => self.machine.handle_closed(at, now, end),
             Event::Writable(at, number) if self.is_up(at, number) => self.machine.handle_writable(at),
-            Event::Arrives(number, octets) if self.tls.is_some() => self.serve_tls(number, &octets),
+            Event::Arrives(number, octets) if self.tls.is_some() => {
+                self.serve_tls(number, &octets);
+                self.written.push(octets);
+            }
             Event::Arrives(number, octets) => self.serve(number, &octets),
             _ => {}
         }

@@ -65,6 +65,27 @@ fn a_fresh_session_takes_three_round_trips_and_a_reused_one_takes_one() {
     assert_eq!((counts.opened, counts.resumed, counts.failed), (1, 0, 0));
 }
 
+/// They shared one, and servers that wait for the socket after each message, as NSD and dnsdist do, left all but the first of them unanswered.
+#[test]
+fn queries_that_are_written_together_travel_in_records_of_their_own() {
+    let mut network = network(&settings());
+    let rows = network.replay([0, 1, 2, 200, 200].into_iter().zip(0..).map(|(due, number)| dot_query(number, 1, due)));
+    assert!(rows.iter().all(|row| row.status == Status::Answered && row.connection == rows[0].connection));
+    let records: Vec<usize> = network.written.iter().map(|octets| records(octets)).collect();
+    // The greeting; the end of the handshake and the three that waited for it; and one by one.
+    assert_eq!(records, [0, 4, 1, 1]);
+}
+
+/// Encrypted records in octets that were written at once (RFC 8446 §5.2).
+fn records(mut octets: &[u8]) -> usize {
+    let mut encrypted = 0;
+    while let Some((&[kind, _, _, high, low], rest)) = octets.split_first_chunk() {
+        encrypted += usize::from(kind == 23);
+        octets = &rest[usize::from(u16::from_be_bytes([high, low]))..];
+    }
+    encrypted
+}
+
 #[test]
 fn tls_1_2_takes_a_round_trip_more() {
     let policy = Policy { tls_version: TlsVersion::Tls12, ..policy() };
