@@ -81,13 +81,13 @@ impl Prepared {
         self.plan.resolved.iter().map(|(name, address)| format!("{name} is {address}"))
     }
 
-    /// What will be sent, where the trace can be read twice.
+    /// What will be sent, where the trace can be read twice and has an end.
     ///
     /// # Errors
     /// The trace cannot be read.
     pub fn load(&self) -> Result<Option<Load>, RunError> {
-        let can_be_read_twice = load::can_be_read_twice(&self.plan.feed);
-        if can_be_read_twice { Ok(Some(load::count(&self.plan.feed)?)) } else { Ok(None) }
+        let can_be_counted = load::can_be_read_twice(&self.plan.feed) && !self.plan.feed.is_endless();
+        if can_be_counted { Ok(Some(load::count(&self.plan.feed)?)) } else { Ok(None) }
     }
 
     /// Makes the run in the directory `output`, which may replace an earlier run there where `replace` says so.

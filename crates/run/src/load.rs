@@ -22,14 +22,14 @@ pub struct Load {
     pub span_ns: Option<i64>,
 }
 
-/// Reads the trace of a specification as a run would; `None` where it can be read only once.
+/// Reads the trace of a specification as a run would; `None` where it can be read only once, or has no end.
 ///
 /// # Errors
 /// What of the specification's files cannot be read.
 pub fn load(spec: RunSpec) -> Result<Option<Load>, RunError> {
     let spec = embed(spec)?;
     let feed = resolve::feed_of(&spec);
-    if !can_be_read_twice(&feed) {
+    if !can_be_read_twice(&feed) || feed.is_endless() {
         return Ok(None);
     }
     let has_times = spec.timing() != Timing::Fast;
@@ -79,6 +79,10 @@ mod tests {
         assert_eq!((all.queries, all.clients, all.span_ns), (3, 2, Some(3_000_000_000)));
         assert_eq!(of("speed = 3").span_ns, Some(1_000_000_000));
         assert_eq!((of("stop = 1").queries, of("timing = 'fast'").span_ns), (1, None));
+        let looped = of("loop = 'forever'\nfor = '10s'\ntiming = 'rate:5'\nclients = 1");
+        assert_eq!((looped.queries, looped.clients, looped.span_ns), (50, 1, Some(9_800_000_000)));
+        let endless = RunSpec::parse(&format!("trace = '{trace}'\nloop = 'forever'")).unwrap();
+        assert_eq!(load(endless).unwrap(), None);
         assert_eq!(load(RunSpec::parse("trace = '-'").unwrap()).unwrap(), None);
     }
 }

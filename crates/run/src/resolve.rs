@@ -10,7 +10,7 @@ use ldplayer_net::{limits, netns, pin};
 use ldplayer_replay::{Settings, Sources, Targets};
 use ldplayer_results::VerdictLimits;
 use ldplayer_trace::{Input, OpenOptions};
-use ldplayer_workload::{ClientClass, FeedOptions, PlanOptions, Timing};
+use ldplayer_workload::{ClientClass, FeedOptions, Passes, PlanOptions, Timing};
 
 use crate::error::RunError;
 use crate::spec::{DNS_PORT, RunSpec, Server, TransportChoice};
@@ -50,6 +50,10 @@ impl Plan {
         if !INTERVALS.contains(&spec.telemetry_interval.ns()) {
             let given = spec.telemetry_interval;
             return Err(RunError::Spec(format!("--telemetry-interval {given}: give 100ms to 1s")));
+        }
+        if spec.duration.is_some() && spec.timing() == Timing::Fast {
+            let what = "--for: queries of --timing fast are due at no time, so that none ends them: give --loop N";
+            return Err(RunError::Spec(what.to_owned()));
         }
         let (given, resolved) = addresses(&spec.server)?;
         let targets = targets(spec, &given)?;
@@ -125,8 +129,11 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
             timing: spec.timing(),
             start: spec.start.map_or(0, Span::ns),
             stop: spec.stop.map(Span::ns),
+            until: spec.duration.map(Span::ns),
+            clients: spec.clients,
             transport: transport_of_all(spec),
         },
+        passes: spec.passes.unwrap_or(Passes::ONCE),
         classes: classes.to_vec(),
         seed: spec.seed,
     }

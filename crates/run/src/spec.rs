@@ -12,7 +12,7 @@ use ldplayer_net::pace::Precision;
 use ldplayer_replay::{DohMethod, DohSettings, Mapping, Sources};
 use ldplayer_results::Expectation;
 use ldplayer_trace::Role;
-use ldplayer_workload::{ClientClass, RulesFile, Timing};
+use ldplayer_workload::{ClientClass, Passes, RulesFile, Timing};
 use serde::{Deserialize, Serialize};
 
 pub use read::BadSpec;
@@ -56,6 +56,15 @@ pub struct RunSpec {
     /// The trace ends after so much of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Span>,
+    /// How often the trace is gone through; `None` is once.
+    #[serde(rename = "loop", skip_serializing_if = "Option::is_none", with = "text::option")]
+    pub passes: Option<Passes>,
+    /// The run ends after so long, on the clock of the wall.
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+    /// Only so many clients of the trace: those that ask first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u64>,
     /// Transport of the queries.
     pub transport: TransportChoice,
     /// File of classes of clients; its classes take its place when the run is prepared.
@@ -148,6 +157,9 @@ impl Default for RunSpec {
             speed: None,
             start: None,
             stop: None,
+            passes: None,
+            duration: None,
+            clients: None,
             transport: TransportChoice::AsRecorded,
             transport_shares: None,
             sources: None,

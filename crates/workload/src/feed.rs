@@ -3,8 +3,9 @@
 use ldplayer_core::{Query, TraceTime, Transaction};
 use ldplayer_trace::{Input, OpenOptions, Source, Tally, TraceError};
 
-use crate::mutate::{Mutated, Mutator, RuleAccount};
-use crate::open::{RulesFile, WorkloadError, names, open_source, read_rules};
+use crate::mutate::RuleAccount;
+use crate::open::{RulesFile, WorkloadError, names};
+use crate::passes::{Looped, Passes};
 use crate::recorded::Recorded;
 use crate::{ClassDraws, ClientClass, PlanOptions, Planner};
 
@@ -17,6 +18,8 @@ pub struct FeedOptions {
     pub open: OpenOptions,
     /// Files of rules that change it, one after the other.
     pub rules: Vec<RulesFile>,
+    /// How often it is gone through.
+    pub passes: Passes,
     /// How it is planned.
     pub plan: PlanOptions,
     /// Classes of clients; empty where all are alike.
@@ -25,9 +28,29 @@ pub struct FeedOptions {
     pub seed: u64,
 }
 
+impl FeedOptions {
+    /// These inputs as they are.
+    pub fn of(inputs: Vec<Input>) -> Self {
+        Self {
+            inputs,
+            open: OpenOptions::default(),
+            rules: Vec::new(),
+            passes: Passes::ONCE,
+            plan: PlanOptions::default(),
+            classes: Vec::new(),
+            seed: 1,
+        }
+    }
+
+    /// Whether nothing that is known ends it.
+    pub fn is_endless(&self) -> bool {
+        self.passes == Passes::Forever && self.plan.until.is_none() && self.plan.stop.is_none()
+    }
+}
+
 /// A trace that is planned while it is read.
 pub struct PlanFeed {
-    source: Mutated,
+    source: Looped,
     planner: Planner,
     classes: Option<ClassDraws>,
     recorded: Recorded,
@@ -42,10 +65,7 @@ impl PlanFeed {
     /// # Errors
     /// A file cannot be read or is not what it should be; or there is no query to replay.
     pub fn open(options: &FeedOptions) -> Result<Self, WorkloadError> {
-        let rules = read_rules(&options.rules, &[])?;
-        let inner = open_source(&options.inputs, &options.open, &rules)?;
-        let seed = rules.seed.unwrap_or(options.seed);
-        let source = Mutated::new(inner, Mutator::new(rules, seed, 0));
+        let source = Looped::open(options)?;
         let planner = Planner::new(options.plan, options.seed);
         let classes = (!options.classes.is_empty()).then(|| ClassDraws::new(&options.classes, options.seed));
         let mut feed = Self {
@@ -93,7 +113,7 @@ impl PlanFeed {
 
     /// What each rule did so far.
     pub fn rules(&self) -> Vec<RuleAccount> {
-        self.source.mutator().accounts()
+        self.source.accounts()
     }
 
     /// What the reader saw so far.

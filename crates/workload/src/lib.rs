@@ -31,21 +31,15 @@
 //! # Example
 //!
 //! ```
-//! use ldplayer_trace::{Input, OpenOptions};
+//! use ldplayer_trace::Input;
 //! use ldplayer_workload::{FeedOptions, PlanFeed, PlanOptions, Timing};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let list = folder.path().join("queries.txt");
 //! std::fs::write(&list, "example. A\nexample. NS\nwww.example. AAAA\n")?;
 //!
-//! let mut feed = PlanFeed::open(&FeedOptions {
-//!     inputs: vec![Input::File(list)],
-//!     open: OpenOptions::default(),
-//!     rules: Vec::new(),
-//!     plan: PlanOptions { timing: "rate:1k".parse::<Timing>()?, start: 0, stop: None, transport: None },
-//!     classes: Vec::new(),
-//!     seed: 1,
-//! })?;
+//! let plan = PlanOptions { timing: "rate:1k".parse::<Timing>()?, ..PlanOptions::default() };
+//! let mut feed = PlanFeed::open(&FeedOptions { plan, ..FeedOptions::of(vec![Input::File(list)]) })?;
 //! let mut queries = Vec::new();
 //! while feed.next(&mut queries)? {}
 //! let due: Vec<i64> = queries.iter().map(|query| query.due.0).collect();
@@ -61,6 +55,7 @@ pub mod generate;
 pub mod mutate;
 mod numbered;
 mod open;
+mod passes;
 mod plan;
 mod recorded;
 pub mod spec;
@@ -69,6 +64,7 @@ mod timing;
 pub use classes::{ClassDraws, ClientClass, check_shares, read_classes};
 pub use feed::{FeedOptions, PlanFeed};
 pub use open::{RulesFile, WorkloadError, open_source, read_rules};
+pub use passes::{BadPasses, Passes};
 pub use plan::{PlanOptions, Planner};
 pub use recorded::Recorded;
 pub use spec::BadSpec;

@@ -48,6 +48,9 @@ pub enum WorkloadError {
         "[population] reads a trace several times at once, which standard input and sockets cannot be: give a file"
     )]
     ReadOnce,
+    /// The trace is to be gone through several times, and can be read only once.
+    #[error("--loop goes through a trace several times, which standard input and sockets cannot be: give a file")]
+    LoopOnce,
     /// Nothing of the input is to be replayed.
     #[error("{0}")]
     Empty(String),

@@ -3,6 +3,9 @@
 //! The schedule is absolute: each due time is computed from the recorded time or from the query's number, so that no error
 //! adds up (paper §2.6 keeps ΔT the same way).
 
+use std::collections::HashSet;
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use ldplayer_core::{Query, RunTime, TraceTime, Transaction, Transport};
 
@@ -17,8 +20,19 @@ pub struct PlanOptions {
     pub start: i64,
     /// Nanoseconds of the trace, from its start, after which nothing is planned.
     pub stop: Option<i64>,
+    /// Nanoseconds of the run after which nothing is due any more.
+    pub until: Option<i64>,
+    /// Only the queries of so many clients are planned: those that ask first.
+    pub clients: Option<u64>,
     /// The transport of all queries; `None` keeps the recorded ones.
     pub transport: Option<Transport>,
+}
+
+/// All of the trace as it was recorded.
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self { timing: Timing::ORIGINAL, start: 0, stop: None, until: None, clients: None, transport: None }
+    }
 }
 
 /// Turns transactions into queries, one after the other.
@@ -27,13 +41,16 @@ pub struct Planner {
     options: PlanOptions,
     first: Option<TraceTime>,
     schedule: Schedule,
+    /// Where only some clients are planned: these. Bounded by how many are wanted.
+    clients: HashSet<IpAddr>,
     finished: bool,
 }
 
 impl Planner {
     /// A planner at the start of a trace; random gaps come from `seed`.
     pub fn new(options: PlanOptions, seed: u64) -> Self {
-        Self { options, first: None, schedule: Schedule::new(options.timing, seed), finished: false }
+        let schedule = Schedule::new(options.timing, seed);
+        Self { options, first: None, schedule, clients: HashSet::new(), finished: false }
     }
 
     /// The query of a transaction, whose message is taken out of it; `None` when it has none, or lies outside the part to
@@ -45,11 +62,18 @@ impl Planner {
         if self.options.stop.is_some_and(|stop| elapsed >= stop) {
             self.finished = true;
         }
-        if self.finished || elapsed < self.options.start {
+        if self.finished || elapsed < self.options.start || !self.is_wanted(transaction.client.ip()) {
             return None;
         }
         let due = self.schedule.next(elapsed - self.options.start);
-        Some(self.query(due, transaction, wire))
+        self.finished = self.options.until.is_some_and(|until| due.0 >= until);
+        (!self.finished).then(|| self.query(due, transaction, wire))
+    }
+
+    /// Whether the queries of a client are planned.
+    fn is_wanted(&mut self, client: IpAddr) -> bool {
+        let Some(count) = self.options.clients else { return true };
+        self.clients.contains(&client) || (self.clients.len() as u64) < count && self.clients.insert(client)
     }
 
     /// Whether all that follows lies behind the part to be planned.
@@ -95,7 +119,7 @@ mod tests {
     }
 
     fn options(timing: Timing) -> PlanOptions {
-        PlanOptions { timing, start: 0, stop: None, transport: None }
+        PlanOptions { timing, ..PlanOptions::default() }
     }
 
     fn dues(options: PlanOptions, times: &[i64]) -> Vec<(u64, i64)> {

@@ -25,12 +25,11 @@ fn options(folder: &Path, timing: Timing) -> FeedOptions {
     let rules = folder.join("rules.toml");
     std::fs::write(&rules, RULES).unwrap();
     FeedOptions {
-        inputs: vec![Input::File(capture())],
-        open: OpenOptions::default(),
         rules: vec![rules.into()],
-        plan: PlanOptions { timing, start: 0, stop: None, transport: None },
+        plan: PlanOptions { timing, ..PlanOptions::default() },
         classes: classes(),
         seed: 7,
+        ..FeedOptions::of(vec![Input::File(capture())])
     }
 }
 
@@ -98,9 +97,9 @@ fn a_trace_of_queries_alone_has_no_recorded_answers() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("queries.txt");
     std::fs::write(&list, "example. A\nexample. NS\n").unwrap();
-    let plan = PlanOptions { timing: Timing::Fast, start: 0, stop: None, transport: Some(Transport::Udp) };
+    let plan = PlanOptions { timing: Timing::Fast, transport: Some(Transport::Udp), ..PlanOptions::default() };
     let (inputs, open) = (vec![Input::File(list)], OpenOptions::default());
-    let options = FeedOptions { inputs, open, rules: Vec::new(), plan, classes: Vec::new(), seed: 1 };
+    let options = FeedOptions { open, plan, ..FeedOptions::of(inputs) };
     let (planned, feed) = queries(&options);
     assert_eq!((planned.len(), feed.recorded()), (2, None));
 }

@@ -11,7 +11,7 @@ use ldplayer_replay::{DohMethod, Mapping, Sources};
 use ldplayer_results::Expectation;
 use ldplayer_run::{RunSpec, Server, TransportChoice, read_spec};
 use ldplayer_trace::Role;
-use ldplayer_workload::Timing;
+use ldplayer_workload::{Passes, Timing};
 
 use super::policy::PolicyArgs;
 use crate::failure::Failure;
@@ -79,6 +79,15 @@ pub struct Args {
     /// End after this much of the trace (seconds from its start, or with a unit)
     #[arg(long, value_name = "DURATION")]
     pub stop: Option<Span>,
+    /// Go through the trace so often (a number, or forever), one pass behind the other [default: 1]
+    #[arg(long = "loop", value_name = "N")]
+    pub passes: Option<Passes>,
+    /// End the run after so long, by the clock of the wall (seconds, or with a unit)
+    #[arg(long = "for", value_name = "DURATION")]
+    pub duration: Option<Span>,
+    /// Send the queries of so many clients only: those of the trace that ask first [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub clients: Option<u64>,
     /// Transport of all queries: as-recorded, udp, tcp, dot (DNS over TLS), doq (DNS over QUIC), doh2 or doh3 (DNS over HTTPS,
     /// HTTP/2 or 3); or shares of the clients in percent, such as udp=60,tcp=5,dot=35 [default: as-recorded]
     #[arg(long)]
@@ -203,7 +212,7 @@ impl Args {
         let mut spec = self.base()?;
         give_all!(self => spec; trace, server, map, cores, allow_target, port, role, expect);
         give!(self => spec; timing, transport, query_timeout, precision, max_lag, max_outstanding, telemetry_interval, seed);
-        give_some!(self => spec; start, stop, sources, workers, start_server, metrics);
+        give_some!(self => spec; start, stop, passes, duration, clients, sources, workers, start_server, metrics);
         if !self.rules.is_empty() {
             spec.rules = self.rules.iter().cloned().map(Into::into).collect();
         }
@@ -297,13 +306,13 @@ mod tests {
     #[test]
     fn options_make_the_specification_that_a_file_would() {
         let typed = spec(
-            "a.pcap --server 127.0.0.1:5300 --server localhost --map 192.0.2.1=::1 --rules do.toml --timing rate:100 --start 1 --stop 2s \
+            "a.pcap --server 127.0.0.1:5300 --server localhost --map 192.0.2.1=::1 --rules do.toml --timing rate:100 --start 1 --stop 2s --loop 3 --for 9s --clients 4 \
              --transport dot --sources ports --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
              --max-outstanding 9 --stamp-sends --allow-target 192.0.2.0/24 --seed 3 --port 53,5353 --role client --watch-pid 7 --telemetry-interval 200ms \
              --tls-insecure --tls-name a.example --tls-port 8853 --doh-method get --doh-path /q --nagle on --pipeline 3",
         );
         let file = "trace = 'a.pcap'\nserver = ['127.0.0.1:5300', 'localhost']\nmap = '192.0.2.1=::1'\nrules = 'do.toml'\ntiming = 'rate:100'\n\
-            start = 1\nstop = '2s'\ntransport = 'dot'\nsources = 'ports'\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
+            start = 1\nstop = '2s'\nloop = 3\nfor = '9s'\nclients = 4\ntransport = 'dot'\nsources = 'ports'\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
             precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nstamp_sends = true\nallow_target = '192.0.2.0/24'\nseed = 3\n\
             port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntelemetry_interval = 0.2\ntls_insecure = true\ntls_name = 'a.example'\n\
             tls_port = 8853\ndoh_method = 'get'\ndoh_path = '/q'\nnagle = true\npipeline = 3";

@@ -1,0 +1,292 @@
+//! A trace that is gone through several times: the same transactions once more, later each time.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use ldplayer_core::{TraceTime, Transaction};
+use ldplayer_trace::{Input, Source, Tally, TraceError};
+
+use crate::feed::FeedOptions;
+use crate::mutate::{Mutated, Mutator, RuleAccount};
+use crate::open::{WorkloadError, names, open_source, read_rules};
+
+/// Transactions, and octets of their messages, that are kept to be gone through again; longer traces are read again.
+const KEPT: usize = 1 << 16;
+const KEPT_OCTETS: usize = 64 << 20;
+/// Transactions that are given at a time of those kept.
+const BATCH: usize = 4_096;
+/// Nanoseconds between two passes where all transactions are of one moment.
+const MOMENT: i64 = 1_000_000;
+
+/// How often a trace is gone through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passes {
+    /// So often.
+    Times(NonZeroU32),
+    /// Until something else ends it.
+    Forever,
+}
+
+impl Passes {
+    /// Once.
+    pub const ONCE: Self = Self::Times(NonZeroU32::MIN);
+
+    /// Whether there is another pass behind so many.
+    fn has_more(self, done: u32) -> bool {
+        match self {
+            Self::Times(times) => done < times.get(),
+            Self::Forever => true,
+        }
+    }
+}
+
+/// A word that says no number of passes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no number of passes: give a whole number from 1, or forever")]
+pub struct BadPasses(String);
+
+impl FromStr for Passes {
+    type Err = BadPasses;
+
+    fn from_str(word: &str) -> Result<Self, BadPasses> {
+        match word {
+            "forever" => Ok(Self::Forever),
+            _ => word.parse().map(Self::Times).map_err(|_| BadPasses(word.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Passes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Times(times) => times.fmt(f),
+            Self::Forever => f.write_str("forever"),
+        }
+    }
+}
+
+/// The transactions of a trace with the rules applied, as often as is wanted. Rows are numbered on from pass to pass, and a pass begins
+/// a mean gap behind the end of the one before.
+pub(crate) struct Looped {
+    options: FeedOptions,
+    inner: Mutated,
+    passes: Passes,
+    done: u32,
+    /// What the first pass came to, when it is through.
+    first: Option<(Tally, Vec<RuleAccount>)>,
+    /// The first pass, as long as it is short enough; and how much of it this pass has given.
+    kept: Option<Vec<Transaction>>,
+    octets: usize,
+    given: usize,
+    pass: Pass,
+    shift: i64,
+    rows: u64,
+}
+
+/// What was seen of a pass.
+#[derive(Clone, Copy, Default)]
+struct Pass {
+    begin: Option<TraceTime>,
+    end: TraceTime,
+    transactions: u64,
+    rows: u64,
+    has_query: bool,
+}
+
+impl Pass {
+    fn see(&mut self, transaction: &Transaction) {
+        let begin = *self.begin.get_or_insert(transaction.time);
+        self.end = self.end.max(begin).max(transaction.time);
+        self.transactions += 1;
+        self.rows = self.rows.max(transaction.index + 1);
+        self.has_query |= transaction.query.is_some();
+    }
+
+    /// Nanoseconds from its beginning to that of the next.
+    fn period(&self) -> i64 {
+        let span = self.begin.map_or(0, |begin| self.end - begin);
+        let gaps = self.transactions.saturating_sub(1).max(1) as i64;
+        span.saturating_add((span / gaps).max(MOMENT))
+    }
+}
+
+fn open(options: &FeedOptions) -> Result<Mutated, WorkloadError> {
+    let rules = read_rules(&options.rules, &[])?;
+    let inner = open_source(&options.inputs, &options.open, &rules)?;
+    let seed = rules.seed.unwrap_or(options.seed);
+    Ok(Mutated::new(inner, Mutator::new(rules, seed, 0)))
+}
+
+impl Looped {
+    /// Opens the trace.
+    ///
+    /// # Errors
+    /// It cannot be opened; or is to be read several times, and cannot be.
+    pub fn open(options: &FeedOptions) -> Result<Self, WorkloadError> {
+        let is_looped = options.passes != Passes::ONCE;
+        if is_looped && !options.inputs.iter().all(|input| matches!(input, Input::File(_))) {
+            return Err(WorkloadError::LoopOnce);
+        }
+        Ok(Self {
+            options: options.clone(),
+            inner: open(options)?,
+            passes: options.passes,
+            done: 0,
+            first: None,
+            kept: is_looped.then(Vec::new),
+            octets: 0,
+            given: 0,
+            pass: Pass::default(),
+            shift: 0,
+            rows: 0,
+        })
+    }
+
+    /// What each rule did in the first pass: the same as in all others.
+    pub fn accounts(&self) -> Vec<RuleAccount> {
+        self.first.as_ref().map_or_else(|| self.inner.mutator().accounts(), |(_, accounts)| accounts.clone())
+    }
+
+    /// The next transactions of this pass as they are in the trace.
+    fn read_pass(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        let Some(kept) = self.kept.as_ref().filter(|_| self.done > 0) else { return self.inner.read(batch) };
+        let end = kept.len().min(self.given + BATCH);
+        batch.extend_from_slice(&kept[self.given..end]);
+        self.given = end;
+        Ok(end < kept.len())
+    }
+
+    /// Keeps what the first pass gives, as long as there is room.
+    fn keep(&mut self, transactions: &[Transaction]) {
+        let Some(kept) = self.kept.as_mut().filter(|_| self.done == 0) else { return };
+        self.octets += transactions.iter().map(Transaction::message_octets).sum::<usize>();
+        kept.extend_from_slice(transactions);
+        if kept.len() > KEPT || self.octets > KEPT_OCTETS {
+            self.kept = None;
+        }
+    }
+
+    /// Begins the next pass; `false` where there is none.
+    fn turn(&mut self) -> Result<bool, TraceError> {
+        if self.first.is_none() {
+            self.first = Some((self.inner.tally().clone(), self.inner.mutator().accounts()));
+        }
+        self.done = self.done.saturating_add(1);
+        if !self.pass.has_query || !self.passes.has_more(self.done) {
+            return Ok(false);
+        }
+        self.shift = self.shift.saturating_add(self.pass.period());
+        self.rows += self.pass.rows;
+        (self.pass, self.given) = (Pass::default(), 0);
+        if self.kept.is_none() {
+            self.inner = open(&self.options).map_err(|error| self.unreadable(error))?;
+        }
+        Ok(true)
+    }
+
+    fn unreadable(&self, error: WorkloadError) -> TraceError {
+        match error {
+            WorkloadError::Trace(error) => error,
+            other => TraceError::Format {
+                path: names(&self.options.inputs).into(),
+                what: other.to_string(),
+                remedy: "leave files as they are while they are gone through several times".to_owned(),
+            },
+        }
+    }
+}
+
+impl Source for Looped {
+    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        let begin = batch.len();
+        let more = self.read_pass(batch)?;
+        if self.passes == Passes::ONCE {
+            return Ok(more);
+        }
+        self.keep(&batch[begin..]);
+        for transaction in &mut batch[begin..] {
+            self.pass.see(transaction);
+            transaction.time = TraceTime(transaction.time.0.saturating_add(self.shift));
+            transaction.index += self.rows;
+        }
+        if more { Ok(true) } else { self.turn() }
+    }
+
+    fn tally(&self) -> &Tally {
+        self.first.as_ref().map_or_else(|| self.inner.tally(), |(tally, _)| tally)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PlanFeed, PlanOptions, Timing};
+
+    /// Queries of two clients at 0, 100 and 300 ms.
+    const TRACE: &str = "time\tsrc\tqname\tqtype\n5\t192.0.2.1\ta.\tA\n5.1\t192.0.2.2\tb.\tA\n5.3\t192.0.2.1\tc.\tA\n";
+
+    fn feed(text: &str, passes: &str, plan: PlanOptions) -> (tempfile::TempDir, PlanFeed) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.tsv");
+        std::fs::write(&file, text).unwrap();
+        let options = FeedOptions { passes: passes.parse().unwrap(), plan, ..FeedOptions::of(vec![Input::File(file)]) };
+        (folder, PlanFeed::open(&options).unwrap())
+    }
+
+    /// The rows and due times in milliseconds of the queries.
+    fn queries(passes: &str, plan: PlanOptions) -> Vec<(u64, i64)> {
+        let (_folder, mut feed) = feed(TRACE, passes, plan);
+        let mut all = Vec::new();
+        while feed.next(&mut all).unwrap() {}
+        all.iter().map(|query| (query.index, query.due.0 / 1_000_000)).collect()
+    }
+
+    #[test]
+    fn a_pass_begins_a_mean_gap_behind_the_one_before_and_rows_are_numbered_on() {
+        assert_eq!(queries("1", PlanOptions::default()), [(0, 0), (1, 100), (2, 300)]);
+        let twice = [(0, 0), (1, 100), (2, 300), (3, 450), (4, 550), (5, 750)];
+        assert_eq!(queries("2", PlanOptions::default()), twice);
+        let cut = PlanOptions { start: 300_000_000, stop: Some(560_000_000), ..PlanOptions::default() };
+        assert_eq!(queries("forever", cut), [(2, 0), (3, 150), (4, 250)]);
+    }
+
+    #[test]
+    fn a_run_ends_by_the_clock_however_long_the_trace_is() {
+        let timing = Timing::Rate(100.0);
+        let plan = PlanOptions { timing, until: Some(95_000_000), ..PlanOptions::default() };
+        let all = queries("forever", plan);
+        assert_eq!((all.len(), all[9]), (10, (9, 90)));
+        let short = PlanOptions { until: Some(i64::MAX), ..plan };
+        assert_eq!(queries("3", short).len(), 9, "the trace may end first");
+    }
+
+    #[test]
+    fn the_first_clients_are_those_that_ask_first() {
+        let one = PlanOptions { clients: Some(1), ..PlanOptions::default() };
+        assert_eq!(queries("2", one), [(0, 0), (2, 300), (3, 450), (5, 750)]);
+        assert_eq!(queries("1", PlanOptions { clients: Some(9), ..one }).len(), 3);
+    }
+
+    #[test]
+    fn a_trace_that_is_too_long_to_keep_is_read_again() {
+        let rows: String = (0..=KEPT).map(|row| format!("{}\t192.0.2.1\ta.\tA\n", row as f64 / 1e6)).collect();
+        let (_folder, mut feed) = feed(&format!("time\tsrc\tqname\tqtype\n{rows}"), "2", PlanOptions::default());
+        let mut all = Vec::new();
+        while feed.next(&mut all).unwrap() {}
+        assert_eq!(all.len(), 2 * (KEPT + 1));
+        assert!(all.is_sorted_by_key(|query| (query.due.0, query.index)));
+        assert_eq!((all[KEPT + 1].index, feed.tally().queries), (KEPT as u64 + 1, KEPT as u64 + 1));
+    }
+
+    #[test]
+    fn what_cannot_be_gone_through_again_is_refused() {
+        let options = |input| FeedOptions { passes: Passes::Forever, ..FeedOptions::of(vec![input]) };
+        let error = PlanFeed::open(&options(Input::Stdin)).map(drop).unwrap_err().to_string();
+        assert!(error.starts_with("--loop"), "{error}");
+        for bad in ["0", "-1", "", "always"] {
+            assert!(bad.parse::<Passes>().is_err(), "{bad}");
+        }
+        assert_eq!("forever".parse::<Passes>().map(|passes| passes.to_string()), Ok("forever".to_owned()));
+    }
+}
