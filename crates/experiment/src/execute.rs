@@ -17,9 +17,9 @@ use ldplayer_results::{ResultsError, State};
 use ldplayer_run::{Observer, Progress, RunError, RunReport, RunSpec, Server, Wish, prepare};
 use rustix::fs::statvfs;
 
-use crate::cell::Cell;
 use crate::certificate::{self, Certificate};
 use crate::error::ExperimentError;
+use crate::find::search_all;
 use crate::kind::{Kind, Role};
 use crate::place::{self, Found, PlaceError};
 use crate::plan::{Plan, Slot};
@@ -56,14 +56,14 @@ pub trait Watcher: Send {
 /// Where in the plan an experiment is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Position {
-    /// Which run it is of those that are made now, from 1.
+    /// Which run it is of those that are made now, from 1; of a search, which trial of its cell.
     pub number: usize,
-    /// How many that are.
-    pub of: usize,
+    /// How many that are; `None` in a search, where nobody knows.
+    pub of: Option<usize>,
     /// The name of its cell.
     pub cell: String,
-    /// Which repeat it is.
-    pub repeat: u32,
+    /// What it is there: which repeat, or which trial.
+    pub what: String,
     /// Seconds that were estimated for it and for those behind it; `None` where nobody knows.
     pub estimated_s: Option<(f64, f64)>,
 }
@@ -100,7 +100,7 @@ pub fn execute(
         record.notes.last().filter(|_| has_changed).into_iter().for_each(|note| watcher.tell(note));
     }
     let left: Vec<Slot> = plan.slots.iter().copied().filter(|slot| !record.is_finished(plan, *slot)).collect();
-    if left.is_empty() {
+    if left.is_empty() && plan.experiment.find.is_none() {
         record.save(plan, &directory)?;
         return Ok(record);
     }
@@ -108,7 +108,12 @@ pub fn execute(
         record.notes.push("another experiment was running on this machine at the same time".to_owned());
     }
     record::reserve(&directory)?;
-    tell_of_room(plan, &left, &directory, watcher);
+    tell_of_room(
+        plan,
+        if plan.experiment.find.is_some() { plan.all().collect() } else { left.clone() },
+        &directory,
+        watcher,
+    );
     // Servers get the limit that this process has when they are started: the first the same as all others.
     let _ = limits::raise_nofile();
     if plan.experiment.cells.iter().any(|cell| cell.stage.is_ours()) {
@@ -117,7 +122,10 @@ pub fn execute(
     let servers = servers(plan);
     record.versions = versions(&servers, options)?;
     let mut maker = Maker { plan, directory: &directory, options, needs: needs(plan, &directory, options)?, watcher };
-    maker.all(&left, &mut record)?;
+    match &plan.experiment.find {
+        Some(find) => search_all(&mut maker, find, &mut record)?,
+        None => maker.all(&left, &mut record)?,
+    }
     Ok(record)
 }
 
@@ -132,8 +140,8 @@ fn alone(watcher: &mut dyn Watcher) -> Option<UnixListener> {
 }
 
 /// Says so when the runs will hardly fit on the disk.
-fn tell_of_room(plan: &Plan, left: &[Slot], directory: &Path, watcher: &mut dyn Watcher) {
-    let needed = plan.total(left.iter().copied()).disk;
+fn tell_of_room(plan: &Plan, left: Vec<Slot>, directory: &Path, watcher: &mut dyn Watcher) {
+    let needed = plan.total(left.into_iter()).disk;
     let Ok(disk) = statvfs(directory) else { return };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     if needed > free {
@@ -229,13 +237,24 @@ fn needs(plan: &Plan, directory: &Path, options: &Options) -> Result<Vec<Needs>,
 /// What a run came to.
 type Ran = Result<RunReport, RunError>;
 
-struct Maker<'a> {
-    plan: &'a Plan,
-    directory: &'a Path,
+/// Makes runs.
+pub(crate) struct Maker<'a> {
+    pub plan: &'a Plan,
+    pub directory: &'a Path,
     options: &'a Options,
     /// By cell.
     needs: Vec<Needs>,
-    watcher: &'a mut dyn Watcher,
+    pub watcher: &'a mut dyn Watcher,
+}
+
+/// A run that is to be made.
+pub(crate) struct Making {
+    /// The place of its cell among the cells.
+    pub cell: usize,
+    /// What it is. Whom it asks is filled in when the server is there.
+    pub spec: RunSpec,
+    /// The name of its directory in that of its cell.
+    pub name: String,
 }
 
 impl Maker<'_> {
@@ -248,16 +267,17 @@ impl Maker<'_> {
             let cell = &self.plan.experiment.cells[slot.cell];
             let at = Position {
                 number: number + 1,
-                of: slots.len(),
+                of: Some(slots.len()),
                 cell: cell.name.clone(),
-                repeat: slot.repeat,
+                what: format!("repeat {}", slot.repeat),
                 estimated_s: own.zip(behind),
             };
             loop {
                 if self.watcher.is_stopped() {
                     return Ok(());
                 }
-                let (run, is_full) = self.one(slot, &at, record);
+                let making = Making { cell: slot.cell, spec: cell.spec.clone(), name: slot.repeat.to_string() };
+                let (run, is_full) = self.one(making, &at, record.begun(self.plan, slot));
                 let state = run.state;
                 record.runs.push(run);
                 record.save(self.plan, self.directory)?;
@@ -273,18 +293,18 @@ impl Maker<'_> {
     }
 
     /// Makes a run; and whether it could not be made for lack of room on the disk.
-    fn one(&mut self, slot: Slot, at: &Position, record: &Record) -> (RunRecord, bool) {
+    pub fn one(&mut self, making: Making, at: &Position, mut run: RunRecord) -> (RunRecord, bool) {
+        let Making { cell: place, spec, name } = making;
         let began = clock::monotonic_ns();
-        let mut run = record.begun(self.plan, slot);
         self.watcher.begin(at);
-        let cell = &self.plan.experiment.cells[slot.cell];
-        let directory = free_directory(&self.directory.join(&cell.name), slot.repeat);
+        let cell = &self.plan.experiment.cells[place];
+        let directory = free_directory(&self.directory.join(&cell.name), &name);
         let logs = with_ending(&directory, "server");
         let (options, warm_up) = (self.options, self.plan.experiment.warm_up);
-        let needs = &self.needs[slot.cell];
+        let needs = &self.needs[place];
         let mut look = Look { watcher: &mut *self.watcher, at };
         let made = place::make(&cell.stage, needs, cell.spec.seed, &logs, |found| {
-            let spec = aimed(cell, found, needs);
+            let spec = aimed(spec, found, needs);
             replay(spec, warm_up, &directory, options, &mut look)
         });
         let is_full = made.as_ref().is_ok_and(|(ran, _)| ran.as_ref().is_err_and(|error| fills(error, &directory)));
@@ -334,9 +354,8 @@ impl Maker<'_> {
     }
 }
 
-/// The run of a cell, aimed at the server that was found.
-fn aimed(cell: &Cell, found: &Found, needs: &Needs) -> RunSpec {
-    let mut spec = cell.spec.clone();
+/// A run, aimed at the server that was found.
+fn aimed(mut spec: RunSpec, found: &Found, needs: &Needs) -> RunSpec {
     if found.servers.is_empty() {
         return spec;
     }
@@ -354,10 +373,14 @@ fn aimed(cell: &Cell, found: &Found, needs: &Needs) -> RunSpec {
 /// Warms the server up with the beginning of the trace, and replays the rest of it.
 fn replay(mut spec: RunSpec, warm_up: Option<Span>, directory: &Path, options: &Options, look: &mut Look<'_>) -> Ran {
     if let Some(warm_up) = warm_up {
-        let start = spec.start.map_or(0, Span::ns);
-        let end = Some(Span::from_ns(start + warm_up.ns()));
-        let first = RunSpec { stop: end, expect: Vec::new(), metrics: None, ..spec.clone() };
-        spec.start = end;
+        let mut first = RunSpec { expect: Vec::new(), metrics: None, ..spec.clone() };
+        if spec.duration.is_some() {
+            // It ends by the clock, and the trace begins anew.
+            first.duration = Some(warm_up);
+        } else {
+            first.stop = Some(Span::from_ns(spec.start.map_or(0, Span::ns) + warm_up.ns()));
+            spec.start = first.stop;
+        }
         let scratch = with_ending(directory, "warm-up");
         let warmed = prepare(first)?.execute(&scratch, true, options.command_line.clone(), look);
         // What it measured is not to be taken for a run.
@@ -391,10 +414,10 @@ impl Observer for Look<'_> {
     }
 }
 
-/// A directory for a run in that of its cell: named by the repeat, and with a number behind it where an attempt is kept already.
-fn free_directory(cell: &Path, repeat: u32) -> PathBuf {
-    let first = cell.join(repeat.to_string());
-    let others = (2_u32..).map(|attempt| cell.join(format!("{repeat}.{attempt}")));
+/// A directory for a run in that of its cell: its name, with a number behind it where an attempt is kept already.
+fn free_directory(cell: &Path, name: &str) -> PathBuf {
+    let first = cell.join(name);
+    let others = (2_u32..).map(|attempt| cell.join(format!("{name}.{attempt}")));
     std::iter::once(first)
         .chain(others)
         .find(|path| !path.exists() && !with_ending(path, "server").exists())
@@ -426,7 +449,7 @@ mod tests {
     #[test]
     fn no_attempt_is_written_over() {
         let folder = tempfile::tempdir().unwrap();
-        let next = || free_directory(folder.path(), 3).file_name().unwrap().to_owned();
+        let next = || free_directory(folder.path(), "3").file_name().unwrap().to_owned();
         assert_eq!(next(), "3");
         fs::create_dir(folder.path().join("3")).unwrap();
         assert_eq!(next(), "3.2");

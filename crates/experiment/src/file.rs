@@ -48,6 +48,8 @@ pub struct Experiment {
     pub max_retries: u32,
     /// The model that the trace is made from.
     pub generate: Option<Generate>,
+    /// The load that is searched in each cell, in place of repeats.
+    pub find: Option<Find>,
     /// Keys of the matrix with their values, in the order of the file.
     pub axes: Vec<(String, Vec<String>)>,
     /// The cells, in the order of their values; the first key changes slowest.
@@ -96,6 +98,7 @@ impl Experiment {
             warm_up: None,
             max_retries: RETRIES,
             generate: None,
+            find: None,
             axes: Vec::new(),
             cells: Vec::new(),
         };
@@ -124,6 +127,7 @@ impl Experiment {
         parts.add_server_axis(&root)?;
         experiment.axes = parts.axes.iter().map(|axis| (axis.key.to_owned(), axis.labels.clone())).collect();
         experiment.cells = matrix::cells(&parts, &root)?;
+        experiment.ensure_searchable(&root)?;
         Ok(experiment)
     }
 
@@ -140,9 +144,19 @@ impl Experiment {
             "matrix" => parts.axes = matrix::axes(item)?,
             "exclude" => parts.exclude = item.list()?.iter().map(Item::table).collect::<Result<_, _>>()?,
             "gate" => return Err(not_yet(item, "gates", &Gate::read(item)?)),
-            _ => return Err(not_yet(item, "searches for a load", &Find::read(item)?)),
+            _ => self.find = Some(Find::read(item)?),
         }
         Ok(())
+    }
+
+    /// Refuses a search that a cell cannot have, with its line.
+    fn ensure_searchable(&self, root: &Table<'_>) -> Result<(), BadSpec> {
+        let (Some(find), Some(item)) = (&self.find, root.get("find")) else { return Ok(()) };
+        if self.repeats > 1 {
+            return Err(item.bad("a search repeats its trials by itself, up to `duration_sum`: take `repeats` out"));
+        }
+        let refused = self.cells.iter().find_map(|cell| Some((cell, find.refuses(cell)?)));
+        refused.map_or(Ok(()), |(cell, why)| Err(item.bad(format!("cell {}: {why}", cell.name))))
     }
 }
 

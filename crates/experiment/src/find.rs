@@ -1,28 +1,104 @@
-//! `[find]`: the search for the largest load at which something holds.
+//! `[find]`: the search for the largest load at which something holds, by the terms and the algorithm of MLRsearch (RFC 9971).
+//!
+//! ```text
+//! [find] ──► Find ──► Search, one a cell: next_trial ──► a RunSpec with the load in it ──► run ──► judge ──► took ──► GoalResult
+//! ```
 
+mod bind;
+mod goal;
+mod judge;
+mod outcome;
+mod penalty;
+mod search;
+#[cfg(test)]
+mod simulated;
+mod trials;
+
+use ldplayer_core::time::Span;
 use ldplayer_results::Expectation;
-use ldplayer_workload::spec::{BadSpec, Item};
+use ldplayer_workload::spec::{BadSpec, Item, Table};
+use serde::{Deserialize, Serialize};
 
 use crate::file::expectations;
+
+pub use goal::{Class, Goal, Trial};
+pub use outcome::{Ended, GoalResult};
+pub use penalty::{Ratio, by_transport};
+pub use search::{Intended, MOST, Search, Settings, Took, Unfit};
+pub(crate) use trials::search_all;
+pub use trials::{SearchRecord, TrialRecord};
+
+/// Seconds of a final trial, and of an initial one, unless the file says otherwise.
+const FINAL_S: f64 = 5.0;
+const INITIAL_S: f64 = 2.0;
+/// Final trials that the duration sum is, unless the file says otherwise.
+const TRIALS: f64 = 3.0;
+/// Trials of a search at most, and seconds, unless the file says otherwise.
+const MAX_TRIALS: u32 = 200;
+const MAX_TIME_S: f64 = 3_600.0;
+/// Keys of a goal, which stand at the top for all goals as well.
+const OF_GOALS: [&str; 7] = [
+    "while",
+    "goal_loss_ratio",
+    "exceed_ratio",
+    "initial_trial_duration",
+    "final_trial_duration",
+    "duration_sum",
+    "width",
+];
+/// Keys of the search.
+const OF_SEARCHES: [&str; 8] = ["what", "start", "min", "max", "max_trials", "max_time", "keep_rows", "goal"];
 
 /// The largest load at which something holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Find {
-    /// What is searched: `qps`, `clients` or `connections`.
+    /// What is searched.
     pub what: Load,
-    /// What must hold.
-    pub hold: Vec<Expectation>,
-    /// Relative width of the interval at which the search ends, in percent.
-    pub width_percent: f64,
+    /// The goals, each with a capacity of its own.
+    pub goals: Vec<Goal>,
+    /// The load that is tried first.
+    pub start: u64,
+    /// The lowest load that is tried.
+    pub min: u64,
+    /// The highest.
+    pub max: u64,
+    /// Trials of a search at most.
+    pub max_trials: u32,
+    /// Seconds of a search at most; no trial begins behind.
+    pub max_time_s: f64,
+    /// Whether the rows of trials are kept.
+    pub keep_rows: bool,
 }
 
 /// A load that can be searched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "they are called what they are")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Load {
+    /// Queries per second.
     Qps,
+    /// Clients of the trace, each with all that it asks.
     Clients,
+    /// Connections that are open at the same time.
     Connections,
+}
+
+impl Load {
+    /// The unit of its figures.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Qps => "q/s",
+            Self::Clients => "clients",
+            Self::Connections => "connections",
+        }
+    }
+
+    /// The load that is tried first, unless the file says otherwise.
+    const fn start(self) -> u64 {
+        match self {
+            Self::Qps => 1_000,
+            Self::Clients | Self::Connections => 100,
+        }
+    }
 }
 
 impl Find {
@@ -32,26 +108,140 @@ impl Find {
     /// What is wrong with it, with its line.
     pub fn read(item: &Item<'_>) -> Result<Self, BadSpec> {
         let table = item.table()?;
-        table.items(&["what", "while", "width"])?;
-        let Some(what) = table.get("what") else {
-            return Err(item.bad("nothing to find: add what = \"qps\", \"clients\" or \"connections\""));
-        };
-        let what = match what.text()? {
-            "qps" => Load::Qps,
-            "clients" => Load::Clients,
-            "connections" => Load::Connections,
-            _ => return Err(what.bad("give qps, clients or connections")),
-        };
-        let hold = table.get("while").map_or(Ok(Vec::new()), |given| expectations(&given))?;
-        let width = table.get("width").map(|given| given.parsed(percent)).transpose()?;
-        Ok(Self { what, hold, width_percent: width.unwrap_or(2.0) })
+        table.items(&[&OF_SEARCHES[..], &OF_GOALS[..]].concat())?;
+        let what = what(item, &table)?;
+        let load = |key: &str, default: u64| table.get(key).map_or(Ok(default), |given| given.integer(1..=MOST));
+        let min = load("min", 1)?;
+        let max = load("max", MOST)?;
+        if min > max {
+            return Err(item.bad(format!("min = {min} is above max = {max}")));
+        }
+        let max_trials = table.get("max_trials").map(|given| given.integer(1..=100_000)).transpose()?;
+        let keep_rows = table.get("keep_rows").map(|given| given.truth()).transpose()?;
+        Ok(Self {
+            what,
+            goals: goals(item, &table)?,
+            start: load("start", what.start())?.clamp(min, max),
+            min,
+            max,
+            max_trials: max_trials.map_or(MAX_TRIALS, |trials| trials as u32),
+            max_time_s: seconds(&table, "max_time")?.unwrap_or(MAX_TIME_S),
+            keep_rows: keep_rows.unwrap_or(false),
+        })
+    }
+
+    /// The search of a cell.
+    pub fn search(&self, max_retries: u32) -> Search {
+        Search::new(Settings {
+            goals: self.goals.clone(),
+            start: self.start,
+            min: self.min,
+            max: self.max,
+            max_trials: self.max_trials,
+            max_time_s: self.max_time_s,
+            max_retries,
+        })
+    }
+
+    /// How many trials a search takes, and how many seconds, if each takes `overhead_s` beside its own duration: those against a server
+    /// without noise that can do some times as much as is tried first.
+    pub fn estimate(&self, overhead_s: f64) -> (u32, f64) {
+        let capacity = self.start.saturating_mul(11).min(self.max);
+        let (mut search, mut seconds) = (self.search(0), 0.0);
+        while let Some(intended) = search.next_trial() {
+            let is_high_loss = vec![intended.load > capacity; self.goals.len()];
+            let took = intended.duration_s + overhead_s;
+            seconds += took;
+            search.took(intended, Took::Measured { loss_ratio: 0.0, is_high_loss }, took);
+        }
+        (search.made(), seconds)
     }
 }
 
-fn percent(word: &str) -> Result<f64, String> {
+fn what(item: &Item<'_>, table: &Table<'_>) -> Result<Load, BadSpec> {
+    let Some(what) = table.get("what") else {
+        return Err(item.bad("nothing to find: add what = \"qps\", \"clients\" or \"connections\""));
+    };
+    match what.text()? {
+        "qps" => Ok(Load::Qps),
+        "clients" => Ok(Load::Clients),
+        "connections" => Ok(Load::Connections),
+        _ => Err(what.bad("give qps, clients or connections")),
+    }
+}
+
+/// The goals: those in `[[find.goal]]`, with the keys at the top for what they do not say; or the one at the top.
+fn goals(item: &Item<'_>, top: &Table<'_>) -> Result<Vec<Goal>, BadSpec> {
+    let Some(given) = top.get("goal") else { return Ok(vec![goal(item, top, None, "1".to_owned())?]) };
+    let mut goals: Vec<Goal> = Vec::new();
+    for own in given.list()? {
+        let table = own.table()?;
+        table.items(&[&["name"][..], &OF_GOALS[..]].concat())?;
+        let name = table.get("name").map(|name| name.text().map(str::to_owned)).transpose()?;
+        let name = name.unwrap_or_else(|| (goals.len() + 1).to_string());
+        if goals.iter().any(|other| other.name == name) {
+            return Err(own.bad(format!("two goals are called `{name}`")));
+        }
+        goals.push(goal(&own, &table, Some(top), name)?);
+    }
+    if goals.is_empty() { Err(given.bad("no goal: give at least one [[find.goal]]")) } else { Ok(goals) }
+}
+
+fn goal(item: &Item<'_>, own: &Table<'_>, top: Option<&Table<'_>>, name: String) -> Result<Goal, BadSpec> {
+    let get = |key: &str| own.get(key).or_else(|| top?.get(key));
+    let share = |key: &str, is_fine: fn(f64) -> bool| {
+        let percent = get(key).map(|given| given.parsed(|word| percent(word, key, is_fine)));
+        Ok(percent.transpose()?.map(|percent| percent / 100.0))
+    };
+    let time = |key: &str| get(key).map(|given| duration(&given)).transpose();
+    let hold = get("while").map_or(Ok(Vec::new()), |given| criteria(&given))?;
+    let loss_ratio = share("goal_loss_ratio", |percent| (0.0..100.0).contains(&percent))?;
+    if hold.is_empty() && loss_ratio.is_none() {
+        return Err(item.bad("no criteria: add while = [\"answered >= 99.9 %\"], or goal_loss_ratio = \"0.1 %\""));
+    }
+    let last = time("final_trial_duration")?.unwrap_or(FINAL_S);
+    let first = time("initial_trial_duration")?.unwrap_or(INITIAL_S.min(last));
+    let sum = time("duration_sum")?.unwrap_or(TRIALS * last);
+    if first > last || sum < last {
+        let what = format!(
+            "initial_trial_duration ({first} s), final_trial_duration ({last} s) and duration_sum ({sum} s) have to grow in this order"
+        );
+        return Err(item.bad(what));
+    }
+    Ok(Goal {
+        name,
+        hold,
+        loss_ratio,
+        exceed_ratio: share("exceed_ratio", |percent| (0.0..100.0).contains(&percent))?.unwrap_or(0.5),
+        initial_trial_duration_s: first,
+        final_trial_duration_s: last,
+        duration_sum_s: sum,
+        width: share("width", |percent| percent > 0.0 && percent <= 100.0)?.unwrap_or(0.02),
+    })
+}
+
+fn criteria(item: &Item<'_>) -> Result<Vec<Expectation>, BadSpec> {
+    let hold = expectations(item)?;
+    match hold.iter().find(|expectation| expectation.is_relative()) {
+        Some(relative) => Err(item.bad(format!("`{relative}` is relative to another run: give a bound by itself"))),
+        None => Ok(hold),
+    }
+}
+
+fn seconds(table: &Table<'_>, key: &str) -> Result<Option<f64>, BadSpec> {
+    table.get(key).map(|given| duration(&given)).transpose()
+}
+
+/// A duration above 0, in seconds.
+fn duration(item: &Item<'_>) -> Result<f64, BadSpec> {
+    let ns = item.parsed(|word| word.parse::<Span>().map(Span::ns))?;
+    if ns > 0 { Ok(ns as f64 / 1e9) } else { Err(item.bad("give a duration above 0, such as \"5s\"")) }
+}
+
+fn percent(word: &str, key: &str, is_fine: fn(f64) -> bool) -> Result<f64, String> {
     let number = word.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let percent = number.filter(|percent| *percent > 0.0 && *percent <= 100.0);
-    percent.ok_or_else(|| format!("`{word}` is no width such as \"2 %\""))
+    let allowed = if key == "width" { "above 0 %, up to 100 %" } else { "from 0 %, below 100 %" };
+    number.filter(|percent| is_fine(*percent)).ok_or_else(|| format!("`{word}` is no {key} such as \"2 %\": {allowed}"))
 }
 
 #[cfg(test)]
@@ -60,18 +250,67 @@ mod tests {
     use ldplayer_workload::spec::read;
 
     fn find(text: &str) -> Result<Find, String> {
-        read(text, |root| Find::read(&root.get("find").expect("a table"))).map_err(|error| error.to_string())
+        read(&format!("[find]\n{text}"), |root| Find::read(&root.get("find").expect("a table")))
+            .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn searches_are_typed() {
-        let found = find("[find]\nwhat = 'qps'\nwhile = 'answered >= 99.9 %'\nwidth = '2 %'").unwrap();
-        assert_eq!((found.what, found.hold.len(), found.width_percent), (Load::Qps, 1, 2.0));
+    fn a_search_is_typed_and_its_defaults_are_those_of_the_page() {
+        let found = find("what = 'qps'\nwhile = 'answered >= 99.9 %'\nwidth = '2 %'").unwrap();
+        assert_eq!((found.what, found.start, found.min, found.max), (Load::Qps, 1_000, 1, MOST));
+        let [goal] = &found.goals[..] else { panic!("{found:?}") };
+        assert_eq!((goal.hold.len(), goal.width, goal.exceed_ratio), (1, 0.02, 0.5));
+        assert_eq!((goal.initial_trial_duration_s, goal.final_trial_duration_s, goal.duration_sum_s), (2.0, 5.0, 15.0));
+    }
+
+    #[test]
+    fn goals_take_from_the_top_what_they_do_not_say() {
+        let text = "what = 'clients'\nstart = 50\nmax = 20\nfinal_trial_duration = '1s'\nduration_sum = '7s'\nwidth = '5 %'\n\
+            [[find.goal]]\nname = 'loss'\ngoal_loss_ratio = '0.5 %'\nexceed_ratio = '0 %'\n\
+            [[find.goal]]\nwhile = ['p99 <= 50ms', 'servfail = 0']\nwidth = '1 %'";
+        let found = find(text).unwrap();
+        assert_eq!((found.start, found.goals.len()), (20, 2));
+        let (loss, late) = (&found.goals[0], &found.goals[1]);
+        assert_eq!((loss.loss_ratio, loss.exceed_ratio, loss.width), (Some(0.005), 0.0, 0.05));
+        assert_eq!((&*late.name, late.hold.len(), late.exceed_ratio, late.width), ("2", 2, 0.5, 0.01));
+        assert_eq!((late.duration_sum_s, late.initial_trial_duration_s), (7.0, 1.0));
     }
 
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
-        assert!(find("[find]\nwhat = 'speed'").unwrap_err().contains("qps, clients or connections"));
-        assert!(find("[find]\nwhat = 'qps'\nwidth = 'wide'").unwrap_err().contains("2 %"));
+        for (text, wanted) in [
+            ("what = 'speed'", "line 2: `what`: give qps, clients or connections"),
+            ("while = 'p99 <= 1ms'", "nothing to find"),
+            ("what = 'qps'", "no criteria: add while"),
+            ("what = 'qps'\nwhile = []", "no criteria: add while"),
+            ("what = 'qps'\nwhlie = 'p99 <= 1ms'", "line 3: unknown key `whlie`: did you mean `while`?"),
+            ("what = 'qps'\nwhile = 'p99 <= 1.1 x'", "line 3: `while`: `p99 <= 1.1 x` is relative"),
+            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nwidth = '0 %'", "line 4: `width`: `0 %` is no width"),
+            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nwidth = 'wide'", "2 %"),
+            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nexceed_ratio = '100 %'", "below 100 %"),
+            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nduration_sum = '1s'", "have to grow in this order"),
+            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nfinal_trial_duration = '0s'", "above 0"),
+            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nmin = 9\nmax = 8", "min = 9 is above max = 8"),
+            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nmin = 0", "line 4: `min`"),
+            ("what = 'qps'\n[[find.goal]]\nname = 'a'", "line 3: `goal`: no criteria"),
+            (
+                "what = 'qps'\nwhile = 'p99 <= 1ms'\n[[find.goal]]\nname = 'a'\n[[find.goal]]\nname = 'a'",
+                "two goals are called `a`",
+            ),
+            ("what = 'qps'\nwhile = 'p99 <= 1ms'\n[[find.goal]]\nstart = 1", "unknown key `start`"),
+        ] {
+            let told = find(text).expect_err(text);
+            assert!(told.contains(wanted) && !told.contains('\n'), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn an_estimate_is_a_search_that_nobody_disturbs() {
+        let found = find("what = 'qps'\nwhile = 'p99 <= 1ms'\nstart = 1000").unwrap();
+        let (trials, seconds) = found.estimate(3.0);
+        assert!((10..40).contains(&trials), "{trials}");
+        assert!(seconds > f64::from(trials) * 5.0 && seconds < f64::from(trials) * 8.0, "{seconds}");
+        let short = find("what = 'qps'\nwhile = 'p99 <= 1ms'\nstart = 1000\nmax_trials = 3").unwrap();
+        assert_eq!(short.estimate(3.0).0, 3);
     }
 }

@@ -13,6 +13,8 @@
 //! - A finished run is never made again nor written over as long as its cell means the same ([`Cell::digest`]); runs that were
 //!   disturbed, interrupted or left by their server are kept beside the one that takes their place.
 //! - What is started for a run ends with it, however it ends.
+//! - A search ([`find`]) makes runs of its own choice, one trial after the other; what is known of them is all that it goes by, so that it
+//!   goes on from the record as if it had not been interrupted.
 //!
 //! # Limitations
 //!

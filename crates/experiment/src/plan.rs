@@ -12,6 +12,7 @@ use crate::cell::{Cell, hex};
 use crate::contents::Contents;
 use crate::error::ExperimentError;
 use crate::file::Experiment;
+use crate::find::Find;
 
 /// More runs than this are asked about.
 pub const MANY_RUNS: usize = 1_000;
@@ -78,12 +79,24 @@ impl Plan {
         let mut estimates = Vec::with_capacity(experiment.cells.len());
         for cell in &experiment.cells {
             let key = without_server(&cell.spec).to_toml();
-            let read = known.get(&key).copied().map_or_else(|| read_load(cell, experiment.warm_up), Ok)?;
-            estimates.push(estimate(cell, &read, &experiment));
+            // The trials of a search go through the trace as long as they last, whatever warms the server up.
+            let warm_up = experiment.warm_up.filter(|_| experiment.find.is_none());
+            let read = known.get(&key).copied().map_or_else(|| read_load(cell, warm_up), Ok)?;
+            let of_search =
+                experiment.find.as_ref().map(|find| estimate_search(find, cell, &read[0], experiment.warm_up));
+            estimates.push(of_search.unwrap_or_else(|| estimate(cell, &read, &experiment)));
             known.insert(key, read);
         }
-        let slots = order(experiment.cells.len(), experiment.repeats);
+        // Which runs a search makes shows while it makes them.
+        let repeats = if experiment.find.is_some() { 0 } else { experiment.repeats };
+        let slots = order(experiment.cells.len(), repeats);
         Ok(Self { experiment, directory, digests, estimates, slots })
+    }
+
+    /// All runs that are planned; where a load is searched, the search of each cell.
+    pub fn all(&self) -> impl Iterator<Item = Slot> {
+        let searches = if self.experiment.find.is_some() { order(self.experiment.cells.len(), 1) } else { Vec::new() };
+        self.slots.iter().copied().chain(searches)
     }
 
     /// What the runs at these places of the order take together.
@@ -144,16 +157,32 @@ fn without_server(spec: &RunSpec) -> RunSpec {
     }
 }
 
+/// What the search of a cell takes: nobody knows how much its server can do, so this is the time of a search of some times what is tried
+/// first.
+fn estimate_search(find: &Find, cell: &Cell, trace: &Load, warm_up: Option<Span>) -> Estimate {
+    let (trials, seconds) = find.estimate(OVERHEAD_S + warm_up.map_or(0.0, |span| span.ns() as f64 / 1e9 + OVERHEAD_S));
+    Estimate {
+        queries: 0,
+        seconds: Some(seconds.min(find.max_time_s)),
+        disk: u64::from(trials) * REST_OCTETS,
+        memory: MEMORY_BASE + trace.clients * of_client(cell),
+    }
+}
+
+/// Octets of memory for each client of a cell.
+fn of_client(cell: &Cell) -> u64 {
+    let has_connections = crate::matrix::transports(&cell.spec).iter().any(|transport| *transport != Transport::Udp);
+    if has_connections { MEMORY_CLIENT.1 } else { MEMORY_CLIENT.0 }
+}
+
 fn estimate(cell: &Cell, [all, load]: &[Load; 2], experiment: &Experiment) -> Estimate {
     let span = all.span_ns.map(|span| span as f64 / 1e9);
-    let has_connections = crate::matrix::transports(&cell.spec).iter().any(|transport| *transport != Transport::Udp);
-    let of_client = if has_connections { MEMORY_CLIENT.1 } else { MEMORY_CLIENT.0 };
     let warm_up = experiment.warm_up.map_or(0.0, |_| OVERHEAD_S);
     Estimate {
         queries: load.queries,
         seconds: span.map(|span| span + warm_up + OVERHEAD_S),
         disk: load.queries * ROW_OCTETS + REST_OCTETS,
-        memory: MEMORY_BASE + load.clients * of_client,
+        memory: MEMORY_BASE + load.clients * of_client(cell),
     }
 }
 

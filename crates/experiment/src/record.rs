@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
+use crate::find::{SearchRecord, TrialRecord};
 use crate::plan::{Plan, Slot};
 use crate::stage::Stage;
 
@@ -80,6 +81,9 @@ pub struct RunRecord {
     pub versions: BTreeMap<String, String>,
     /// Its verdicts, where it has any.
     pub verdict: Option<Verdicts>,
+    /// What it was a trial of, where a load was searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<TrialRecord>,
 }
 
 /// A key of the matrix with its values.
@@ -133,6 +137,9 @@ pub struct Record {
     pub versions: BTreeMap<String, String>,
     /// All runs that were made, in their order, and behind them those that are planned.
     pub runs: Vec<RunRecord>,
+    /// What was searched for, with what was found so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub searches: Vec<SearchRecord>,
     /// What was told of the experiment as a whole.
     pub notes: Vec<String>,
     /// The file's text.
@@ -222,6 +229,7 @@ impl Record {
             cells: cells.collect(),
             versions: BTreeMap::new(),
             runs: Vec::new(),
+            searches: Vec::new(),
             notes: Vec::new(),
             file: experiment.text.clone(),
         }
@@ -302,6 +310,7 @@ impl Record {
             took_s: 0.0,
             versions: BTreeMap::new(),
             verdict: None,
+            trial: None,
         }
     }
 

@@ -92,7 +92,7 @@ fn what_is_wrong_is_told_with_its_line_and_the_nearest_word() {
             "server = '::1'\n[gate]\nbaseline = 'server=old'\nkeep = 'p99 <= 1.1 x'",
             "line 3: `gate`: this release makes the runs, but has no gates yet",
         ),
-        ("server = '::1'\n[find]\nwhat = 'qps'", "has no searches for a load yet"),
+        ("server = '::1'\n[find]\nwhat = 'qps'", "line 3: `find`: no criteria"),
     ] {
         let told = refusal(&format!("{ROOT}{text}"));
         assert!(told.contains(wanted), "{text}: {told}");
@@ -179,7 +179,7 @@ fn a_proxy_asks_a_server_that_is_not_run_by_itself() {
 }
 
 /// Lines that files of experiments may have, so that most of what is made of them is not refused at once.
-const LINES: [&str; 22] = [
+const LINES: [&str; 26] = [
     "repeats = 2",
     "repeats = -1",
     "warm_up = '1s'",
@@ -202,6 +202,10 @@ const LINES: [&str; 22] = [
     "[[class]]",
     "[generate]",
     "spec = 'syn-3'",
+    "[find]",
+    "what = 'connections'",
+    "goal_loss_ratio = '1 %'",
+    "[[find.goal]]",
 ];
 
 proptest! {

@@ -2,12 +2,14 @@
 
 mod print;
 mod screen;
+mod searches;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
+use ldplayer_experiment::find::Ended;
 use ldplayer_experiment::{
     CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, RunState, Workspace, execute, summary,
 };
@@ -35,6 +37,13 @@ and ended with it, and a matrix: its cross product is the set of runs. Repeats a
   transport = [\"udp\", \"tcp\"]
   [expect]
   all = [\"answered >= 99.9 %\", \"p99 <= 20ms\"]
+
+With [find], the largest load at which something holds is searched in each cell (MLRsearch):
+
+  [find]
+  what = \"qps\"                       # or \"clients\", \"connections\"
+  while = [\"answered >= 99.9 %\", \"p99 <= 50ms\"]
+  width = \"2 %\"
 
 Example: what it will take, and then the runs
   ldplayer experiment servers.toml --dry-run
@@ -78,6 +87,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let ldplayer = std::env::current_exe().context("experiment: this program's own file")?;
     let options = Options { ldplayer, command_line: std::env::args().collect() };
     let record = execute(&plan, workspace, &options, &mut screen).map_err(failure)?;
+    if plan.experiment.find.is_some() {
+        return searched(&plan, &record, args);
+    }
     let cells = summary(&plan, &record).map_err(failure)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&print::summary_json(&plan, &record, &cells))?);
@@ -85,6 +97,20 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         print::summary(&plan, &record, &cells)?;
     }
     Ok(status(&plan, &record, &cells))
+}
+
+/// Tells what searches have found; the status is fine where each found what was asked for.
+fn searched(plan: &Plan, record: &Record, args: &Args) -> Result<ExitCode, Failure> {
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&searches::json(plan, record))?);
+    } else if !args.quiet {
+        searches::print(plan, record)?;
+    }
+    let mut ends = record.searches.iter().map(|search| &search.result.ended);
+    if ends.clone().any(|ended| *ended == Ended::Interrupted) {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(if ends.all(Ended::is_answer) { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })
 }
 
 /// The exit status of what became of the runs.

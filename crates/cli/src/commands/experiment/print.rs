@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use ldplayer_experiment::find::Find;
 use ldplayer_experiment::{CellSummary, Estimate, Figure, Passed, Plan, Record, RunState};
 use serde_json::{Map, Value, json};
 
@@ -9,6 +10,9 @@ use serde_json::{Map, Value, json};
 pub fn plan(plan: &Plan) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let experiment = &plan.experiment;
+    if let Some(find) = &experiment.find {
+        return searches(&mut out, plan, find);
+    }
     let (cells, repeats, runs) = (experiment.cells.len(), experiment.repeats, plan.slots.len());
     write_line!(
         out,
@@ -28,9 +32,45 @@ pub fn plan(plan: &Plan) -> io::Result<()> {
         let (number, time) = (number + 1, seconds(estimate.seconds));
         write_line!(out, "{number:5}  {}  repeat {}  {} queries  {time}", cell.name, slot.repeat, estimate.queries)?;
     }
-    let total = plan.total(plan.slots.iter().copied());
+    let total = plan.total(plan.all());
     let (disk, memory) = (octets(total.disk), octets(total.memory));
     write_line!(out, "estimate: {}, {disk} on disk, {memory} of memory beside the servers'", seconds(total.seconds))
+}
+
+/// Prints the plan of a search: how long it takes depends on what it finds.
+fn searches(out: &mut impl Write, plan: &Plan, find: &Find) -> io::Result<()> {
+    let experiment = &plan.experiment;
+    let (cells, unit, directory) = (experiment.cells.len(), find.what.unit(), plan.directory.display());
+    write_line!(
+        out,
+        "{}: the largest load in {unit} of {cells} cells, searched in turns, in {directory}",
+        experiment.name
+    )?;
+    for goal in &find.goals {
+        let hold: Vec<String> = goal.hold.iter().map(ToString::to_string).collect();
+        let loss = goal.loss_ratio.map(|loss| format!("at most {} % lost", loss * 100.0));
+        let all: Vec<String> = hold.into_iter().chain(loss).collect();
+        let (exceed, width) = (goal.exceed_ratio * 100.0, goal.width * 100.0);
+        write_line!(
+            out,
+            "  goal {}: {}; trials of {} s, then of {} s, {} s at a load, {exceed} % of it may fail; width {width} %",
+            goal.name,
+            all.join(", "),
+            goal.initial_trial_duration_s,
+            goal.final_trial_duration_s,
+            goal.duration_sum_s
+        )?;
+    }
+    for (cell, estimate) in experiment.cells.iter().zip(&plan.estimates) {
+        write_line!(out, "  {}  {}", cell.name, seconds(estimate.seconds))?;
+    }
+    let all: f64 = plan.estimates.iter().filter_map(|estimate| estimate.seconds).sum();
+    let (start, bound) = (find.start, seconds(Some(find.max_time_s)));
+    let all = seconds(Some(all));
+    write_line!(
+        out,
+        "estimate: {all}, if each can do some ten times the {start} {unit} that are tried first; at most {bound} a cell, and a trial"
+    )
 }
 
 /// What became of a run, in a word.
@@ -109,7 +149,7 @@ pub fn plan_json(plan: &Plan) -> Value {
         "name": experiment.name, "directory": plan.directory, "repeats": experiment.repeats,
         "warm_up_s": experiment.warm_up.map(|span| span.ns() as f64 / 1e9), "max_retries": experiment.max_retries,
         "axes": axes, "cells": cells, "runs": runs.collect::<Vec<_>>(),
-        "estimate": estimate_json(&plan.total(plan.slots.iter().copied())),
+        "estimate": estimate_json(&plan.total(plan.all())),
     })
 }
 

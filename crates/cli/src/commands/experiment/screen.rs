@@ -51,6 +51,11 @@ impl Pace {
     }
 }
 
+/// Which run it is, and of how many where that is known.
+fn place(at: &Position) -> String {
+    at.of.map_or_else(|| format!("[{}]", at.number), |of| format!("[{}/{of}]", at.number))
+}
+
 impl Screen {
     /// Catches signals from now on.
     pub fn new(shown: Shown) -> io::Result<Self> {
@@ -84,7 +89,7 @@ impl Watcher for Screen {
     fn begin(&mut self, at: &Position) {
         self.looks = 0;
         if self.shown == Shown::Plain {
-            tell!("[{}/{}] {} repeat {} begins{}", at.number, at.of, at.cell, at.repeat, self.left(at, 0.0));
+            tell!("{} {} {} begins{}", place(at), at.cell, at.what, self.left(at, 0.0));
         }
     }
 
@@ -94,11 +99,10 @@ impl Watcher for Screen {
             // A line that cannot be shown is no reason to end a run.
             let _ = write!(
                 io::stderr().lock(),
-                "\r[{}/{}] {} repeat {}  {done_s:.0} s  sent {}  answered {}{}\x1b[K",
-                at.number,
-                at.of,
+                "\r{} {} {}  {done_s:.0} s  sent {}  answered {}{}\x1b[K",
+                place(at),
                 at.cell,
-                at.repeat,
+                at.what,
                 now.counts.sent,
                 now.counts.answered,
                 self.left(at, done_s),
@@ -121,9 +125,9 @@ impl Watcher for Screen {
         let reason = run.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let is_news = !matches!(run.state, RunState::Done | RunState::Interrupted);
         if is_news {
-            tell!("ldplayer: {} repeat {}: {word}{reason}", at.cell, at.repeat);
+            tell!("ldplayer: {} {}: {word}{reason}", at.cell, at.what);
         } else if self.shown == Shown::Plain {
-            tell!("[{}/{}] {} repeat {}: {word} in {:.1} s", at.number, at.of, at.cell, at.repeat, run.took_s);
+            tell!("{} {} {}: {word} in {:.1} s", place(at), at.cell, at.what, run.took_s);
         }
     }
 

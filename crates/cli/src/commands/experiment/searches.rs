@@ -1,0 +1,102 @@
+//! What searches have found, as tables and as JSON.
+
+use std::io::{self, Write};
+
+use ldplayer_experiment::find::{Ratio, SearchRecord, by_transport};
+use ldplayer_experiment::{Plan, Record};
+use serde_json::{Value, json};
+
+use super::print::seconds;
+
+/// Prints the capacity of each cell, what each transport has of UDP's, and why searches ended otherwise than was asked.
+pub fn print(plan: &Plan, record: &Record) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let searches = &record.searches;
+    let unit = searches.first().map_or("", |search| &search.unit);
+    let header = ["cell", "goal", unit, "confidence", "conditional", "trials", "took", "ended"].map(str::to_owned);
+    table(&mut out, &header, searches.iter().map(row))?;
+    let ratios = by_transport(searches);
+    if !ratios.is_empty() {
+        write_line!(out, "")?;
+        let header = ["of UDP's capacity", "goal", "transport", "ratio", "interval"].map(str::to_owned);
+        table(&mut out, &header, ratios.iter().map(ratio_row))?;
+        write_line!(out, "")?;
+    }
+    for search in searches.iter().filter(|search| !search.result.inversions.is_empty()) {
+        let loads: Vec<String> = search.result.inversions.iter().map(ToString::to_string).collect();
+        let (cell, loads) = (&search.cell, loads.join(", "));
+        write_line!(
+            out,
+            "{cell}: holds again above its upper bound, at {loads}: the server or the machine was not steady"
+        )?;
+    }
+    let versions = record.versions.iter();
+    { versions }.try_for_each(|(name, version)| write_line!(out, "{name} is {version}"))?;
+    record.notes.iter().try_for_each(|note| write_line!(out, "note: {note}"))?;
+    write_line!(out, "experiment: {}", plan.directory.display())
+}
+
+fn row(search: &SearchRecord) -> [String; 8] {
+    let result = &search.result;
+    let confidence = result.confidence_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0} %"));
+    let conditional = result.conditional_throughput.map_or_else(|| "-".to_owned(), |load| format!("{load:.0}"));
+    [
+        search.cell.clone(),
+        result.goal.clone(),
+        result.capacity(),
+        confidence,
+        conditional,
+        result.trials.to_string(),
+        seconds(Some(search.took_s)),
+        result.ended.to_string(),
+    ]
+}
+
+fn ratio_row(ratio: &Ratio) -> [String; 5] {
+    let keys: Vec<String> = ratio.keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let interval = match (ratio.least, ratio.most) {
+        (Some(least), Some(most)) => format!("{least:.3} to {most:.3}"),
+        (Some(least), None) => format!("at least {least:.3}"),
+        (None, Some(most)) => format!("at most {most:.3}"),
+        (None, None) => "not known".to_owned(),
+    };
+    let keys = if keys.is_empty() { "all".to_owned() } else { keys.join(",") };
+    [keys, ratio.goal.clone(), ratio.transport.clone(), format!("{:.3}", ratio.ratio), interval]
+}
+
+/// Rows below a header, in columns as wide as they have to be; the last one ends where it ends.
+fn table<const N: usize>(
+    out: &mut impl Write,
+    header: &[String; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> io::Result<()> {
+    let rows: Vec<[String; N]> = std::iter::once(header.clone()).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    for row in &rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        write_line!(out, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+/// What was found, and all trials.
+pub fn json(plan: &Plan, record: &Record) -> Value {
+    json!({
+        "name": record.name, "directory": plan.directory, "versions": record.versions, "notes": record.notes,
+        "searches": record.searches, "by_transport": by_transport(&record.searches), "runs": record.runs,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_they_have_to_be() {
+        let mut out = Vec::new();
+        let row = |cells: [&str; 2]| cells.map(str::to_owned);
+        table(&mut out, &row(["cell", "q/s"]), [row(["server=nsd", "40"]), row(["a", "9 to 10"])].into_iter()).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "cell        q/s\nserver=nsd  40\na           9 to 10\n");
+    }
+}

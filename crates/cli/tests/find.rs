@@ -1,0 +1,229 @@
+//! `[find]` of `ldplayer experiment`: real searches against servers whose limit is known, and what goes wrong on the way.
+
+#[allow(dead_code, reason = "other tests use the rest")]
+mod common;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+use common::data;
+use serde_json::Value;
+
+const ZONE: &str =
+    "example. 60 SOA ns.example. h.example. 1 2 3 4 5\nexample. 60 NS ns.example.\nns.example. 60 A 192.0.2.1\n";
+const META: &str = "[server.meta]\nkind = 'meta'\nzones = 'zones'\n";
+/// Trials that a busy machine can be on time for, and which are made again until it was.
+const TRIALS: &str = "precision = 'low'\nquery_timeout = '300ms'\nmax_retries = 40\n";
+
+/// A folder with a trace of so many clients that ask once each within half a second, and a zone that has their answers.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(clients: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let gap = 0.5 / clients as f64;
+        let line = |client: usize| format!("{:.6}\t192.0.2.{client}\tns.example.\tA\n", 1.0 + client as f64 * gap);
+        let trace: String = (1..=clients).map(line).collect();
+        fs::write(folder.path().join("trace.tsv"), format!("time\tsrc\tqname\tqtype\n{trace}")).unwrap();
+        fs::create_dir(folder.path().join("zones")).unwrap();
+        fs::write(folder.path().join("zones/example.zone"), ZONE).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.path("experiment.toml"), format!("trace = 'trace.tsv'\n{TRIALS}{text}")).unwrap();
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        command.arg("experiment").arg(self.path("experiment.toml")).arg("-o").arg(self.path("out")).args(more);
+        command
+    }
+
+    fn run(&self, more: &[&str]) -> Output {
+        self.command(more).output().unwrap()
+    }
+
+    /// What was found, where the status is this one.
+    fn found(&self, status: i32) -> Value {
+        let output = self.run(&["--json"]);
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{}{}",
+            stderr(&output),
+            String::from_utf8_lossy(&output.stdout)
+        );
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A server that answers so many queries of each client, by its port, and no more: at a trial of a second that is so many a second. It
+/// ends with the test's process.
+fn server_with_limit(limit: u32) -> SocketAddr {
+    let address = common::free_address();
+    let socket = UdpSocket::bind(address).unwrap();
+    thread::spawn(move || {
+        let (mut buffer, mut asked) = ([0; 512], HashMap::new());
+        while let Ok((length, client)) = socket.recv_from(&mut buffer) {
+            let asked = asked.entry(client).or_insert(0);
+            *asked += 1;
+            // The query as a response: QR is set.
+            buffer[2] |= 0x80;
+            if *asked <= limit {
+                socket.send_to(&buffer[..length], client).unwrap();
+            }
+        }
+    });
+    address
+}
+
+fn one_second(server: SocketAddr, more: &str) -> String {
+    format!(
+        "server = '{server}'\n[find]\nwhat = 'qps'\nwhile = 'answered >= 99.9 %'\nfinal_trial_duration = '1s'\n\
+         initial_trial_duration = '1s'\nduration_sum = '1s'\n{more}"
+    )
+}
+
+#[test]
+fn the_limit_of_a_server_is_found_within_the_width() {
+    let place = Place::new(1);
+    place.write(&one_second(server_with_limit(300), "start = 100\nwidth = '2 %'\n"));
+    let found = place.found(0);
+    let search = &found["searches"][0];
+    let (lower, upper) = (search["lower"].as_u64().unwrap(), search["upper"].as_u64().unwrap());
+    assert!(lower <= 300 && 300 < upper && (upper - lower) as f64 <= 0.02 * upper as f64, "{search}");
+    assert_eq!((&search["ended"], &search["unit"]), (&"width".into(), &"q/s".into()));
+    assert_eq!(search["conditional_throughput"].as_f64(), Some(lower as f64), "{search}");
+    // Each trial is a run with its load, whose report says what was wanted; its rows are gone.
+    let run = &found["runs"][0];
+    assert_eq!(run["trial"]["load"], 100);
+    let directory = place.path("out").join(run["directory"].as_str().unwrap());
+    let document: Value = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
+    assert_eq!((&document["spec"]["timing"], &document["spec"]["for"]), (&"rate:100".into(), &"1s".into()));
+    assert_eq!(document["verdict"]["server"]["checks"][0]["name"], "answered");
+    assert!(!directory.join("queries").exists());
+    let table = place.run(&[]);
+    let told = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(told.contains(&format!("{lower} to {upper}")) && told.contains("width reached"), "{told}");
+}
+
+#[test]
+fn connections_are_found_as_many_as_a_server_holds() {
+    let place = Place::new(100);
+    place.write(&format!(
+        "transport = 'tcp'\n{META}connections = 40\n[find]\nwhat = 'connections'\nwhile = 'answered >= 50 %'\nstart = 10\n\
+         final_trial_duration = '1s'\ninitial_trial_duration = '1s'\nduration_sum = '1s'\nwidth = '1 %'\n"
+    ));
+    let found = place.found(0);
+    let search = &found["searches"][0];
+    assert_eq!((&search["lower"], &search["upper"]), (&40.into(), &41.into()), "{search}");
+}
+
+#[test]
+fn what_the_trace_cannot_ask_is_not_the_servers_limit() {
+    let place = Place::new(3);
+    place.write(&format!(
+        "{META}[matrix]\ntransport = ['udp', 'tcp']\n[find]\nwhat = 'clients'\nwhile = 'answered >= 50 %'\nstart = 2\n\
+         final_trial_duration = '1s'\ninitial_trial_duration = '1s'\nduration_sum = '1s'\n"
+    ));
+    let found = place.found(1);
+    let searches = found["searches"].as_array().unwrap();
+    assert_eq!(searches.len(), 2);
+    for search in searches {
+        assert_eq!((&search["lower"], &search["upper"]), (&3.into(), &Value::Null), "{search}");
+        assert_eq!(search["ended"], "client_limit");
+        assert!(search["reason"].as_str().unwrap().contains("3 clients"), "{search}");
+    }
+    // By transport, and what nobody knows is not made up.
+    let ratio = &found["by_transport"][0];
+    assert_eq!((&ratio["transport"], &ratio["ratio"], &ratio["most"]), (&"tcp".into(), &1.0.into(), &Value::Null));
+    // Trials of both were made in turn.
+    let cells: Vec<&str> = found["runs"].as_array().unwrap().iter().map(|run| run["cell"].as_str().unwrap()).collect();
+    assert!(cells[0].ends_with("udp") && cells[1].ends_with("tcp") && cells[2].ends_with("udp"), "{cells:?}");
+}
+
+#[test]
+fn a_server_that_answers_nothing_has_no_capacity() {
+    let place = Place::new(1);
+    place.write(&one_second(server_with_limit(0), "start = 60\nmin = 50\n"));
+    let found = place.found(1);
+    let search = &found["searches"][0];
+    assert_eq!((&search["lower"], &search["upper"], &search["ended"]), (&Value::Null, &50.into(), &"min_load".into()));
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_found_and_the_same_command_goes_on() {
+    let place = Place::new(1);
+    place.write(&one_second(server_with_limit(300), "start = 100\nwidth = '10 %'\n"));
+    let mut child =
+        place.command(&["--progress", "plain"]).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    // The first trial counts, at least, so that something is known.
+    let known = |line: &String| line.contains("capacity so far 100 or more") && line.contains("begins");
+    said.by_ref().map(Result::unwrap).find(known).unwrap();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let rest: Vec<String> = said.map(Result::unwrap).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+    let record = || -> Value { serde_json::from_slice(&fs::read(place.path("out/experiment.json")).unwrap()).unwrap() };
+    let before = record();
+    assert_eq!(
+        (&before["searches"][0]["lower"], &before["searches"][0]["ended"]),
+        (&100.into(), &"interrupted".into())
+    );
+    let found = place.found(0);
+    let lower = found["searches"][0]["lower"].as_u64().unwrap();
+    assert!((270..=300).contains(&lower), "{found}");
+    // What had been made was not made again.
+    let made = before["runs"].as_array().unwrap().len();
+    assert_eq!(found["runs"].as_array().unwrap()[..made], before["runs"].as_array().unwrap()[..]);
+    let trials = found["runs"].as_array().unwrap().len();
+    let again = place.found(0);
+    assert_eq!((again["runs"].as_array().unwrap().len(), &again["searches"]), (trials, &found["searches"]));
+}
+
+#[test]
+fn what_is_wrong_in_a_search_is_one_line_with_file_line_and_remedy() {
+    let place = Place::new(1);
+    let hold = "while = 'p99 <= 50ms'";
+    for (find, wanted) in [
+        (format!("what = 'qps'\n{hold}\nwdith = '2 %'"), "unknown key `wdith`: did you mean `width`?"),
+        (format!("what = 'qps'\n{hold}\nwidth = '0 %'"), "`width`: `0 %` is no width"),
+        ("what = 'qps'".to_owned(), "`find`: no criteria: add while"),
+        (format!("what = 'connections'\n{hold}"), "queries over UDP have none: add transport = \"tcp\""),
+    ] {
+        place.write(&format!("{META}[find]\n{find}\n"));
+        let output = place.run(&[]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("experiment.toml: line ") && said.contains(wanted), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    assert!(!place.path("out").exists());
+}
+
+#[test]
+fn the_example_of_the_repository_is_a_search() {
+    let example = data("experiments/capacity.toml");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_ldplayer")).args(["experiment", "--dry-run"]).arg(example).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.starts_with("capacity: the largest load in q/s of 3 cells, searched in turns"), "{told}");
+    assert!(told.contains("estimate: "), "{told}");
+}

@@ -1,0 +1,167 @@
+//! What a trial's run says: whether the goals were met at its load, or why it says nothing of the server.
+
+use ldplayer_results::{Check, RunReport, Summary};
+
+use super::search::{Took, Unfit};
+use super::{Find, Goal, Load};
+
+/// The share of the intended load that must have been made.
+const MADE: f64 = 0.99;
+/// What `connections.closed` of a run calls what the server ended.
+const BY_SERVER: [&str; 2] = ["server", "reset"];
+
+impl Find {
+    /// What a run with this load came to.
+    ///
+    /// A trial in which all goals are met counts, even where the replay was not on time: lateness makes bursts, which are harder to bear. One
+    /// in which a goal is missed counts only if the replay was faithful.
+    pub(crate) fn judge(&self, load: u64, report: &RunReport) -> Took {
+        let summary = &report.summary;
+        if let Some(why) = self.not_made(load, report) {
+            return Took::Unfit(why);
+        }
+        let lost = if self.what == Load::Connections { lost_connections(load, summary) } else { 0.0 };
+        let unanswered = 1.0 - summary.queries.answered as f64 / summary.queries.sent.max(1) as f64;
+        let is_high_loss: Vec<bool> = self.goals.iter().map(|goal| misses(goal, unanswered, lost, summary)).collect();
+        // No lateness of ours makes a server close connections.
+        let is_excused =
+            is_high_loss.contains(&true) && (self.what != Load::Connections || closed_by_server(summary) == 0);
+        let why = is_excused.then(|| unfaithful(report)).flatten();
+        why.map_or(Took::Measured { loss_ratio: unanswered.max(lost), is_high_loss }, Took::Unfit)
+    }
+
+    /// Why the load that was intended was not made.
+    fn not_made(&self, load: u64, report: &RunReport) -> Option<Unfit> {
+        let summary = &report.summary;
+        match self.what {
+            Load::Qps => {
+                let rate = summary.rate.qps_mean.unwrap_or(0.0);
+                let is_made = rate >= load as f64 * MADE;
+                let missed = || Unfit::Client(format!("{rate:.0} of {load} q/s were sent"));
+                (!is_made).then(|| unfaithful(report).unwrap_or_else(missed))
+            }
+            Load::Clients | Load::Connections => {
+                let clients = summary.clients.total;
+                let none = || Unfit::Never(format!("the trace has {clients} clients that ask within a trial"));
+                (clients < load).then(|| unfaithful(report).unwrap_or_else(none))
+            }
+        }
+    }
+}
+
+/// Connections that the server ended, in order or not.
+fn closed_by_server(summary: &Summary) -> u64 {
+    let closed = &summary.connections.closed;
+    BY_SERVER.iter().filter_map(|by| closed.get(*by)).sum()
+}
+
+/// The share of the connections that were not open from when their client first asked to the end of the trial.
+fn lost_connections(load: u64, summary: &Summary) -> f64 {
+    let connections = &summary.connections;
+    let closed: u64 = connections.closed.values().sum();
+    let lost = closed + load.saturating_sub(connections.opened);
+    (lost as f64 / load as f64).min(1.0)
+}
+
+/// Whether a goal is missed, which makes it a high-loss trial. All connections have to be held, but for the share that may be lost.
+fn misses(goal: &Goal, unanswered: f64, lost: f64, summary: &Summary) -> bool {
+    let is_lossy = goal.loss_ratio.is_some_and(|goal| unanswered > goal);
+    is_lossy
+        || lost > goal.loss_ratio.unwrap_or(0.0)
+        || goal.hold.iter().any(|expectation| !expectation.judge(summary).ok)
+}
+
+/// Why what was measured may not be the server's doing.
+fn unfaithful(report: &RunReport) -> Option<Unfit> {
+    let bottleneck = || report.warnings.iter().find(|warning| warning.code == "client_bottleneck");
+    let failed = || report.verdict.checks.iter().find(|check| !check.ok);
+    let told =
+        |check: &Check| Unfit::Disturbed(format!("{}: {} where {} is allowed", check.name, check.value, check.limit));
+    let disturbed = report.disturbance().map(Unfit::Disturbed);
+    disturbed.or_else(|| bottleneck().map(|warning| Unfit::Client(warning.text.clone()))).or_else(|| failed().map(told))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldplayer_results::{Clients, Connections, Queries, Rate, Verdict, Warning};
+    use ldplayer_workload::spec::read;
+
+    fn find(text: &str) -> Find {
+        read(&format!("[find]\n{text}"), |root| Find::read(&root.get("find").expect("a table"))).unwrap()
+    }
+
+    /// A faithful run of 1,000 q/s with 10 clients.
+    fn report(answered: u64, open: u64) -> RunReport {
+        let summary = Summary {
+            queries: Queries { sent: 1_000, answered, ..Queries::default() },
+            rate: Rate { qps_mean: Some(998.0), ..Rate::default() },
+            clients: Clients { total: 10, ..Clients::default() },
+            connections: Connections { opened: open, ..Connections::default() },
+            ..Summary::default()
+        };
+        RunReport { summary, verdict: Verdict { ok: true, ..Verdict::default() }, ..RunReport::default() }
+    }
+
+    fn unfaithful_report(answered: u64) -> RunReport {
+        let check =
+            Check { name: "timing_p99".into(), limit: "1 ms".into(), value: "9 ms".into(), ok: false, note: None };
+        RunReport { verdict: Verdict { checks: vec![check], ..Verdict::default() }, ..report(answered, 0) }
+    }
+
+    fn measured(loss_ratio: f64, is_high_loss: &[bool]) -> Took {
+        Took::Measured { loss_ratio, is_high_loss: is_high_loss.to_vec() }
+    }
+
+    const TWO: &str =
+        "what = 'qps'\n[[find.goal]]\nwhile = 'answered >= 99.9 %'\n[[find.goal]]\ngoal_loss_ratio = '50 %'";
+
+    #[test]
+    fn each_goal_has_its_own_opinion_of_a_trial() {
+        let find = find(TWO);
+        assert_eq!(find.judge(1_000, &report(1_000, 0)), measured(0.0, &[false, false]));
+        assert_eq!(find.judge(1_000, &report(750, 0)), measured(0.25, &[true, false]));
+        assert_eq!(find.judge(1_000, &report(250, 0)), measured(0.75, &[true, true]));
+    }
+
+    #[test]
+    fn a_disturbed_trial_counts_for_the_server_and_never_against_it() {
+        let find = find(TWO);
+        assert_eq!(find.judge(1_000, &unfaithful_report(1_000)), measured(0.0, &[false, false]));
+        let Took::Unfit(Unfit::Disturbed(why)) = find.judge(1_000, &unfaithful_report(250)) else { panic!() };
+        assert_eq!(why, "timing_p99: 9 ms where 1 ms is allowed");
+    }
+
+    #[test]
+    fn a_load_that_the_client_did_not_make_says_nothing_of_the_server() {
+        let find = find(TWO);
+        let slow = find.judge(2_000, &report(1_000, 0));
+        assert_eq!(slow, Took::Unfit(Unfit::Client("998 of 2000 q/s were sent".to_owned())));
+        let warning = Warning::new("client_bottleneck", "worker 0 had no rest".to_owned(), "rest");
+        let busy = RunReport { warnings: vec![warning], ..report(250, 0) };
+        assert_eq!(find.judge(1_000, &busy), Took::Unfit(Unfit::Client("worker 0 had no rest".to_owned())));
+    }
+
+    #[test]
+    fn clients_that_the_trace_does_not_have_are_no_limit_of_the_server() {
+        let find = find("what = 'clients'\nwhile = 'answered >= 99 %'");
+        assert_eq!(find.judge(10, &report(1_000, 0)), measured(0.0, &[false]));
+        let Took::Unfit(Unfit::Never(why)) = find.judge(11, &report(1_000, 0)) else { panic!() };
+        assert!(why.contains("10 clients"), "{why}");
+    }
+
+    #[test]
+    fn connections_that_are_not_held_are_lost_whatever_was_answered() {
+        let find = find("what = 'connections'\nwhile = 'answered >= 99 %'");
+        assert_eq!(find.judge(10, &report(1_000, 10)), measured(0.0, &[false]));
+        assert_eq!(find.judge(10, &report(1_000, 8)), measured(0.2, &[true]));
+        // One that the server closed is lost, also where its client has another by now, and also in a run that was not on time.
+        let mut closing = unfaithful_report(1_000);
+        closing.summary.connections =
+            Connections { opened: 11, closed: [("server".to_owned(), 1)].into(), ..Connections::default() };
+        assert_eq!(find.judge(10, &closing), measured(0.1, &[true]));
+        // One that did not come up may be our doing.
+        closing.summary.connections = Connections { opened: 9, ..Connections::default() };
+        assert!(matches!(find.judge(10, &closing), Took::Unfit(Unfit::Disturbed(_))));
+    }
+}

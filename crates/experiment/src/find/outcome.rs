@@ -1,0 +1,144 @@
+//! What a search has found: bounds, an interval with its confidence, and why it ended.
+
+use serde::{Deserialize, Serialize};
+
+use super::goal::{Class, Goal, Trial, misjudged};
+use super::search::Unfit;
+
+/// Why the search for a goal ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "ended", content = "reason")]
+pub enum Ended {
+    /// The relevant bounds are as near to each other as was asked for.
+    Width,
+    /// The highest load that was to be tried is a lower bound.
+    MaxLoad,
+    /// The lowest load that was to be tried is an upper bound.
+    MinLoad,
+    /// The client cannot make higher loads.
+    ClientLimit(String),
+    /// The host disturbed every trial at a load.
+    Disturbed(String),
+    /// As many trials were made as were allowed.
+    Trials,
+    /// The time was up.
+    Time,
+    /// It was interrupted.
+    Interrupted,
+    /// Trials cannot be made.
+    Failed(String),
+}
+
+impl From<Unfit> for Ended {
+    fn from(why: Unfit) -> Self {
+        match why {
+            Unfit::Disturbed(why) => Self::Disturbed(why),
+            Unfit::Client(why) | Unfit::Never(why) => Self::ClientLimit(why),
+        }
+    }
+}
+
+impl Ended {
+    /// Whether that is an answer to what was asked.
+    pub const fn is_answer(&self) -> bool {
+        matches!(self, Self::Width | Self::MaxLoad)
+    }
+}
+
+/// In words, for the end of a line.
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Width => f.write_str("width reached"),
+            Self::MaxLoad => f.write_str("holds at `max`, the highest load tried"),
+            Self::MinLoad => f.write_str("does not hold at `min`, the lowest load tried"),
+            Self::ClientLimit(why) => write!(f, "the client's limit, not the server's: {why}"),
+            Self::Disturbed(why) => write!(f, "the host disturbed every trial: {why}"),
+            Self::Trials => f.write_str("`max_trials` were made"),
+            Self::Time => f.write_str("`max_time` was up"),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Failed(why) => write!(f, "a trial could not be made: {why}"),
+        }
+    }
+}
+
+/// The goal result of the draft: regular with both bounds, irregular without one of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GoalResult {
+    /// The goal's name.
+    pub goal: String,
+    /// Relevant lower bound: the largest load that meets the goal, and the answer of the search. `null`: none was found to.
+    pub lower: Option<u64>,
+    /// Relevant upper bound: the smallest load that does not meet it. `null`: none was found not to.
+    pub upper: Option<u64>,
+    /// How sure it is that the capacity is between the two, in percent, if trials are spoilt as often as was seen; `null` without
+    /// both bounds.
+    pub confidence_percent: Option<f64>,
+    /// What got answers at the lower bound.
+    pub conditional_throughput: Option<f64>,
+    /// Loads above the upper bound that meet the goal nevertheless (loss inversion).
+    pub inversions: Vec<u64>,
+    /// Trials that counted.
+    pub trials: usize,
+    /// Seconds that these lasted.
+    pub trials_s: f64,
+    /// Why it ended.
+    #[serde(flatten)]
+    pub ended: Ended,
+}
+
+/// In words: the capacity with its interval, or what can be said instead.
+impl GoalResult {
+    /// The capacity, in the unit of the loads.
+    pub fn capacity(&self) -> String {
+        match (self.lower, self.upper) {
+            (Some(lower), Some(upper)) => format!("{lower} to {upper}"),
+            (Some(lower), None) => format!("at least {lower}"),
+            (None, Some(upper)) => format!("less than {upper}"),
+            (None, None) => "not measured".to_owned(),
+        }
+    }
+}
+
+/// What the trials say of a goal, between these bounds.
+pub(crate) fn result(
+    at: usize,
+    goal: &Goal,
+    trials: &[Trial],
+    (lower, upper): (Option<u64>, Option<u64>),
+    ended: Ended,
+) -> GoalResult {
+    let target = goal.last_target();
+    let mut loads: Vec<u64> = trials.iter().map(|trial| trial.load).collect();
+    loads.sort_unstable();
+    loads.dedup();
+    let at_load = |load: u64| trials.iter().filter(move |trial| trial.load == load);
+    let class = |load: u64| target.classify(at, at_load(load));
+    let above = loads.iter().copied().filter(|&load| upper.is_some_and(|upper| load > upper));
+    let throughput = |load: u64| target.conditional_throughput(at, load, &at_load(load).collect::<Vec<_>>());
+    let judged: Vec<(u64, Class)> =
+        loads.iter().map(|&load| (load, class(load))).filter(|(_, class)| *class != Class::Undecided).collect();
+    GoalResult {
+        goal: goal.name.clone(),
+        lower,
+        upper,
+        confidence_percent: lower.and(upper).map(|_| confidence(at, goal, trials, &judged) * 100.0),
+        conditional_throughput: lower.map(throughput),
+        inversions: above.filter(|&load| class(load) == Class::Lower).collect(),
+        trials: trials.len(),
+        trials_s: trials.iter().map(|trial| trial.duration_s).sum(),
+        ended,
+    }
+}
+
+/// How sure the bounds are: each of the loads that were judged may have been misjudged by trials that show the opposite of what is true. How
+/// often trials do is taken from those that are at odds with the verdict on their load (Laplace's rule of succession).
+fn confidence(at: usize, goal: &Goal, trials: &[Trial], judged: &[(u64, Class)]) -> f64 {
+    let class = |load: u64| judged.iter().find(|(judged, _)| *judged == load).map(|(_, class)| *class);
+    let long = trials.iter().filter(|trial| trial.duration_s >= goal.final_trial_duration_s);
+    let odds: Vec<bool> =
+        long.filter_map(|trial| Some((class(trial.load)? == Class::Upper) != trial.is_high_loss[at])).collect();
+    let spoilt = (odds.iter().filter(|odd| **odd).count() + 1) as f64 / (odds.len() + 2) as f64;
+    let each = misjudged(goal.trials_at_a_load(), goal.exceed_ratio, spoilt.min(0.999));
+    (1.0 - judged.len() as f64 * each).max(0.0)
+}

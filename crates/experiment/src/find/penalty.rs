@@ -1,0 +1,100 @@
+//! Capacity by transport: what each has of UDP's.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::trials::SearchRecord;
+
+/// The key of the matrix by which cells differ in their transport.
+const TRANSPORT: &str = "transport";
+/// What the others are held against.
+const UDP: &str = "udp";
+
+/// The capacity over a transport as a share of that over UDP, all else alike.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The other keys of the matrix with their values.
+    pub keys: BTreeMap<String, String>,
+    /// The goal.
+    pub goal: String,
+    /// The transport.
+    pub transport: String,
+    /// Ratio of the relevant lower bounds.
+    pub ratio: f64,
+    /// What the ratio is at least: `null` where nobody knows how much UDP can do at most.
+    pub least: Option<f64>,
+    /// What it is at most: `null` where nobody knows how much this transport can do at most.
+    pub most: Option<f64>,
+}
+
+/// The ratios of all searches that found a load over their transport and over UDP; none unless the matrix has both.
+pub fn by_transport(searches: &[SearchRecord]) -> Vec<Ratio> {
+    let without = |search: &SearchRecord| {
+        let others = search.keys.iter().filter(|(key, _)| *key != TRANSPORT);
+        others.map(|(key, value)| (key.clone(), value.clone())).collect::<BTreeMap<_, _>>()
+    };
+    let over = |search: &SearchRecord| search.keys.get(TRANSPORT).cloned();
+    let ratio = |search: &SearchRecord| {
+        let transport = over(search).filter(|transport| transport != UDP)?;
+        let is_its_udp = |other: &&SearchRecord| {
+            over(other).is_some_and(|transport| transport == UDP)
+                && without(other) == without(search)
+                && other.result.goal == search.result.goal
+        };
+        let udp = searches.iter().find(is_its_udp)?;
+        let of = |part: Option<u64>, whole: Option<u64>| Some(part? as f64 / whole.filter(|whole| *whole > 0)? as f64);
+        Some(Ratio {
+            keys: without(search),
+            goal: search.result.goal.clone(),
+            transport,
+            ratio: of(search.result.lower, udp.result.lower)?,
+            least: of(search.result.lower, udp.result.upper),
+            most: of(search.result.upper, udp.result.lower),
+        })
+    };
+    searches.iter().filter_map(ratio).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Ended, GoalResult};
+    use super::*;
+
+    fn search(server: &str, transport: &str, lower: Option<u64>, upper: Option<u64>) -> SearchRecord {
+        let keys = [("server", server), (TRANSPORT, transport)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let result = GoalResult {
+            goal: "1".to_owned(),
+            lower,
+            upper,
+            confidence_percent: None,
+            conditional_throughput: None,
+            inversions: Vec::new(),
+            trials: 1,
+            trials_s: 1.0,
+            ended: Ended::Width,
+        };
+        SearchRecord {
+            cell: format!("{server}-{transport}"),
+            keys: keys.into(),
+            unit: "q/s".to_owned(),
+            took_s: 1.0,
+            result,
+        }
+    }
+
+    #[test]
+    fn a_transport_is_held_against_udp_of_the_same_server() {
+        let searches = [
+            search("nsd", "udp", Some(1_000), Some(1_250)),
+            search("nsd", "tcp", Some(500), Some(600)),
+            search("knot", "udp", Some(2_000), None),
+            search("knot", "tcp", Some(500), None),
+            search("meta", "tcp", Some(500), Some(600)),
+            search("knot", "dot", None, Some(10)),
+        ];
+        let ratios = by_transport(&searches);
+        let told: Vec<_> = ratios.iter().map(|one| (&*one.keys["server"], one.ratio, one.least, one.most)).collect();
+        assert_eq!(told, [("nsd", 0.5, Some(0.4), Some(0.6)), ("knot", 0.25, None, None)]);
+    }
+}

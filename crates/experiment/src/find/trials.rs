@@ -1,0 +1,210 @@
+//! The trials of all cells, made in turn: one of each search that is not through yet, and again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use ldplayer_results::read_document;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Find;
+use super::outcome::{Ended, GoalResult};
+use super::search::{Intended, Search, Took};
+use crate::error::ExperimentError;
+use crate::execute::{Maker, Making, Position};
+use crate::record::{Record, RunRecord, RunState};
+
+/// The directory of a run's rows.
+const ROWS: &str = "queries";
+
+/// What a run was a trial of.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Intended load.
+    pub load: u64,
+    /// Trial duration in seconds.
+    pub duration_s: f64,
+}
+
+/// What a search found for one goal in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchRecord {
+    /// The cell's name.
+    pub cell: String,
+    /// The keys of the matrix with its values.
+    pub keys: BTreeMap<String, String>,
+    /// The unit of the loads.
+    pub unit: String,
+    /// Seconds that all trials of the cell took, with all around them.
+    pub took_s: f64,
+    /// What was found.
+    #[serde(flatten)]
+    pub result: GoalResult,
+}
+
+/// Searches in all cells. Trials that an earlier call made are taken as they are, in their order.
+pub(crate) fn search_all(maker: &mut Maker<'_>, find: &Find, record: &mut Record) -> Result<(), ExperimentError> {
+    let experiment = &maker.plan.experiment;
+    let searches = experiment.cells.iter().map(|_| find.search(experiment.max_retries)).collect();
+    let mut all = All { find, searches, used: BTreeSet::new(), took_s: vec![0.0; experiment.cells.len()] };
+    let ended = all.turns(maker, record);
+    record.searches = all.results(maker);
+    record.save(maker.plan, maker.directory)?;
+    ended
+}
+
+struct All<'a> {
+    find: &'a Find,
+    /// By cell.
+    searches: Vec<Search>,
+    /// Runs of the record that have been taken.
+    used: BTreeSet<usize>,
+    /// By cell.
+    took_s: Vec<f64>,
+}
+
+impl All<'_> {
+    fn turns(&mut self, maker: &mut Maker<'_>, record: &mut Record) -> Result<(), ExperimentError> {
+        let mut is_working = true;
+        while is_working {
+            is_working = false;
+            for cell in 0..self.searches.len() {
+                let Some(intended) = self.searches[cell].next_trial() else { continue };
+                is_working = true;
+                self.trial(maker, record, cell, intended)?;
+            }
+            record.searches = self.results(maker);
+        }
+        Ok(())
+    }
+
+    /// Makes a trial, or takes the one that was made.
+    fn trial(
+        &mut self,
+        maker: &mut Maker<'_>,
+        record: &mut Record,
+        cell: usize,
+        intended: Intended,
+    ) -> Result<(), ExperimentError> {
+        let known = self.known(maker, record, cell, intended);
+        if known.is_none() && maker.watcher.is_stopped() {
+            self.searches[cell].stop(Ended::Interrupted);
+            return Ok(());
+        }
+        let at = match known {
+            Some(at) => at,
+            None => self.make(maker, record, cell, intended)?,
+        };
+        self.used.insert(at);
+        self.take(maker, &record.runs[at], cell, intended)
+    }
+
+    /// The place of a run in the record that was made for this trial and has not been taken.
+    fn known(&self, maker: &Maker<'_>, record: &Record, cell: usize, intended: Intended) -> Option<usize> {
+        let wanted = TrialRecord { load: intended.load, duration_s: intended.duration_s };
+        let (name, digest) = (&maker.plan.experiment.cells[cell].name, &maker.plan.digests[cell]);
+        record.runs.iter().enumerate().position(|(at, run)| {
+            run.trial == Some(wanted)
+                && run.cell == *name
+                && run.digest == *digest
+                && matches!(run.state, RunState::Done | RunState::Disturbed | RunState::ServerDied)
+                && !self.used.contains(&at)
+        })
+    }
+
+    fn make(
+        &self,
+        maker: &mut Maker<'_>,
+        record: &mut Record,
+        cell: usize,
+        intended: Intended,
+    ) -> Result<usize, ExperimentError> {
+        let Intended { load, duration_s } = intended;
+        let search = &self.searches[cell];
+        let position = Position {
+            number: search.made() as usize + 1,
+            of: None,
+            cell: maker.plan.experiment.cells[cell].name.clone(),
+            what: format!("{load} {} for {duration_s} s{}", self.find.what.unit(), self.known_so_far(search)),
+            estimated_s: None,
+        };
+        let spec = self.find.run(&maker.plan.experiment.cells[cell].spec, intended);
+        let making = Making { cell, spec, name: format!("{load}-{duration_s}s") };
+        let trial = Some(TrialRecord { load, duration_s });
+        let begun = RunRecord { trial, ..record.begun(maker.plan, crate::plan::Slot { cell, repeat: 1 }) };
+        let (run, is_full) = maker.one(making, &position, begun);
+        if let Some(directory) = run.directory.as_ref().filter(|_| !self.find.keep_rows) {
+            // Rows that stay are room that is lost, and no more.
+            let _ = fs::remove_dir_all(maker.directory.join(directory).join(ROWS));
+        }
+        record.runs.push(run);
+        record.save(maker.plan, maker.directory)?;
+        if is_full {
+            return Err(ExperimentError::DiskFull(maker.directory.to_owned()));
+        }
+        Ok(record.runs.len() - 1)
+    }
+
+    /// The bounds so far of each goal, in words.
+    fn known_so_far(&self, search: &Search) -> String {
+        let bounds = (0..self.find.goals.len()).map(|goal| match search.bounds(goal) {
+            (Some(lower), Some(upper)) => format!("{lower} to {upper}"),
+            (Some(lower), None) => format!("{lower} or more"),
+            (None, Some(upper)) => format!("less than {upper}"),
+            (None, None) => "unknown".to_owned(),
+        });
+        format!(", capacity so far {}", bounds.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Tells the search what became of a trial.
+    fn take(
+        &mut self,
+        maker: &Maker<'_>,
+        run: &RunRecord,
+        cell: usize,
+        intended: Intended,
+    ) -> Result<(), ExperimentError> {
+        self.took_s[cell] += run.took_s;
+        let search = &mut self.searches[cell];
+        let took = match run.state {
+            RunState::Done | RunState::Disturbed => self.find.judge(intended.load, &read(maker, run)?),
+            RunState::ServerDied => {
+                // Under this load: nothing speaks more against a server.
+                Took::Measured { loss_ratio: 1.0, is_high_loss: vec![true; self.find.goals.len()] }
+            }
+            RunState::Interrupted | RunState::Planned => {
+                search.stop(Ended::Interrupted);
+                return Ok(());
+            }
+            RunState::Failed => {
+                search.stop(Ended::Failed(run.reason.clone().unwrap_or_default()));
+                return Ok(());
+            }
+        };
+        search.took(intended, took, run.took_s);
+        Ok(())
+    }
+
+    fn results(&self, maker: &Maker<'_>) -> Vec<SearchRecord> {
+        let cells = maker.plan.experiment.cells.iter().zip(&self.searches).zip(&self.took_s);
+        let of = cells.flat_map(|((cell, search), took_s)| {
+            search.results().into_iter().map(|result| SearchRecord {
+                cell: cell.name.clone(),
+                keys: cell.keys.iter().cloned().collect(),
+                unit: self.find.what.unit().to_owned(),
+                took_s: *took_s,
+                result,
+            })
+        });
+        of.collect()
+    }
+}
+
+fn read(maker: &Maker<'_>, run: &RunRecord) -> Result<ldplayer_results::RunReport, ExperimentError> {
+    let path = maker.directory.join(run.directory.as_deref().unwrap_or("".as_ref()));
+    let failed = |error: ldplayer_results::ResultsError| ExperimentError::Record {
+        file: path.clone(),
+        what: format!("a trial of the search cannot be read: {error}"),
+    };
+    Ok(read_document::<Value>(&path).map_err(failed)?.report)
+}
