@@ -64,7 +64,7 @@ pub mod wire;
 
 pub use cidr::Cidr;
 pub use message::Message;
-pub use outcome::{Answer, Outcome, Reason, Status};
+pub use outcome::{Answer, Outcome, Reason, Segments, Status};
 pub use policy::{Policy, PolicyOverrides};
 pub use query::Query;
 pub use stall::Stalls;

@@ -234,6 +234,15 @@ impl Answer {
     }
 }
 
+/// What the kernel has counted of a TCP connection; counts saturate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segments {
+    /// Segments with data that arrived, each copy of one that was sent again counted.
+    pub arrived: u16,
+    /// Segments that this host has sent again, the first one (SYN) included.
+    pub resent: u16,
+}
+
 /// The row a query leaves behind. Fixed size, so that workers record without allocating.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -281,6 +290,11 @@ pub struct Outcome {
     pub connect_ns: Option<i64>,
     /// TLS or QUIC handshake time in nanoseconds, when this query paid for it.
     pub handshake_ns: Option<i64>,
+    /// What the kernel had counted of its connection when the response was whole: of the first query of a connection over TCP,
+    /// if asked for.
+    pub segments: Option<Segments>,
+    /// Over TCP and TLS: the two octets of the response's length were read before any octet of the response.
+    pub length_apart: bool,
     /// Sent on a connection that was already open when the query was due.
     pub reused: bool,
     /// Sent on a connection whose TLS session was resumed.
@@ -340,6 +354,8 @@ impl Outcome {
         response_bytes: 0,
         connect_ns: None,
         handshake_ns: None,
+        segments: None,
+        length_apart: false,
         reused: false,
         resumed: false,
         early_data: false,

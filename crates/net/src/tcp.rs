@@ -94,6 +94,48 @@ pub fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Opti
     Ok((count as usize, stamp(&header)))
 }
 
+/// What the kernel has counted of a connection (tcp(7), `TCP_INFO`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpCounts {
+    /// Segments with data that arrived. Several that the device or the kernel joined on their way up are counted one by one.
+    pub data_segments_in: u32,
+    /// Segments that were sent again, the first one (SYN) included.
+    pub retransmits: u32,
+}
+
+/// Octets of `struct tcp_info` up to what is read of it, and where that is: `tcpi_total_retrans` and `tcpi_data_segs_in`, which
+/// kernels have told since 4.6.
+const TCP_INFO: usize = 156;
+const TOTAL_RETRANS: usize = 100;
+const DATA_SEGS_IN: usize = 152;
+
+/// What the kernel has counted of a connection so far. It takes a system call and no right.
+///
+/// # Errors
+/// What the kernel refused; of a kernel that does not count segments, [`io::ErrorKind::Unsupported`].
+pub fn counts(stream: &TcpStream) -> io::Result<TcpCounts> {
+    let mut info = [0_u8; TCP_INFO];
+    let mut length = TCP_INFO as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` octets into `info`, and how many those were into `length`; both live through the call.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if (length as usize) < TCP_INFO {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let word = |at: usize| u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+    Ok(TcpCounts { data_segments_in: word(DATA_SEGS_IN), retransmits: word(TOTAL_RETRANS) })
+}
+
 #[repr(align(8))]
 struct Control([MaybeUninit<u8>; CONTROL]);
 
@@ -166,6 +208,27 @@ mod tests {
             drop(accepted);
             wait(&stream);
             assert_eq!(receive(&stream, &mut buffer).unwrap().0, 0);
+        }
+    }
+
+    /// Also of segments that came to be read in one piece, as they do on loopback.
+    #[test]
+    fn segments_with_data_are_counted_however_they_are_read() {
+        for writes in [&["length and response"][..], &["le", "response"], &["l", "e", "response"]] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let stream = connect(listener.local_addr().unwrap(), &PLAIN).unwrap();
+            let (mut accepted, _) = listener.accept().unwrap();
+            wait(&stream);
+            assert_eq!(counts(&stream).unwrap(), TcpCounts { data_segments_in: 0, retransmits: 0 });
+            accepted.set_nodelay(true).unwrap();
+            writes.iter().for_each(|part| accepted.write_all(part.as_bytes()).unwrap());
+            drop(accepted);
+            let mut left: usize = writes.iter().map(|part| part.len()).sum();
+            while left > 0 {
+                wait(&stream);
+                left -= receive(&stream, &mut [0; 64]).map_or(0, |(count, _)| count);
+            }
+            assert_eq!(counts(&stream).unwrap().data_segments_in, writes.len() as u32, "{writes:?}");
         }
     }
 

@@ -29,9 +29,9 @@ pub mod tls;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use ldplayer_core::{Message, Outcome, Reason, RunTime, Status, Transport};
+use ldplayer_core::{Message, Outcome, Reason, RunTime, Segments, Status, Transport};
 
-use self::connection::{Connection, Own};
+use self::connection::{Arrival, Connection, Own};
 pub use self::doh::Doh;
 use self::http2::{ErrorCode, STREAMS};
 pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
@@ -81,6 +81,8 @@ pub struct Connections {
     doh: Option<Doh>,
     /// Content before its encryption or after its decryption, for the time of a call.
     content: Vec<u8>,
+    /// What the kernel has counted of the connection that is read, for the time of a call.
+    segments: Option<Segments>,
 }
 
 impl Connections {
@@ -93,6 +95,7 @@ impl Connections {
             tls,
             doh: None,
             content: Vec::new(),
+            segments: None,
         }
     }
 
@@ -199,6 +202,13 @@ impl Connections {
         }
     }
 
+    /// Takes octets that arrived on a connection of which the kernel had counted this by then, where it was asked.
+    pub fn handle_counted(&mut self, at: Slot, now: RunTime, octets: &[u8], segments: Option<Segments>) {
+        self.segments = segments;
+        self.handle_input(at, now, octets);
+        self.segments = None;
+    }
+
     /// Takes octets that arrived on a connection.
     pub fn handle_input(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.table.connection(at) else { return };
@@ -247,17 +257,17 @@ impl Connections {
         if connection.own.http2.is_some() {
             return self.handle_frames(at, number, now, octets);
         }
-        let (mut kept, mut since) = connection.take_input(now);
+        let (mut kept, mut arrival) = connection.take_input(now);
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
         while let Some(message) = framing::split(&mut rest) {
-            self.handle_message(at, number, [since, now], message);
-            since = now;
+            self.handle_message(at, number, arrival, message);
+            arrival = Arrival { since: now, now, length_apart: false };
         }
         let Some(connection) = self.table.connection_mut(at) else { return };
         let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
         let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
-        connection.keep_input(kept, since);
+        connection.keep_input(kept, arrival);
         self.settle(at, now);
     }
 
@@ -322,8 +332,9 @@ impl Connections {
         id
     }
 
-    /// Takes a message whose first octet arrived at the first time, and its last one at the second.
-    fn handle_message(&mut self, at: Slot, number: u64, [since, now]: [RunTime; 2], octets: &[u8]) {
+    /// Takes a message.
+    fn handle_message(&mut self, at: Slot, number: u64, arrival: Arrival, octets: &[u8]) {
+        let now = arrival.now;
         let Some(message) = Message::new(octets).filter(Message::is_response) else {
             return self.stray(at, now, octets, Reason::Garbage);
         };
@@ -333,8 +344,20 @@ impl Connections {
         if !self.table.is_of(slot, &message) {
             return self.stray(at, now, octets, Reason::QuestionMismatch);
         }
-        self.table.note_octets(slot, since);
+        self.table.note_octets(slot, arrival.since);
+        self.note_delivery(slot, arrival.length_apart);
         self.answer(slot, now, &message);
+    }
+
+    /// Notes in what pieces a response came: of the first query of a connection also what the kernel has counted, since more would
+    /// have to be told apart.
+    fn note_delivery(&mut self, slot: Slot, length_apart: bool) {
+        let segments = self.segments;
+        let Some(request) = self.table.request_mut(slot) else { return };
+        request.row.length_apart = length_apart;
+        if request.row.transport == Transport::Tcp && request.row.connect_ns.is_some() {
+            request.row.segments = segments;
+        }
     }
 
     fn stray(&mut self, at: Slot, now: RunTime, octets: &[u8], reason: Reason) {

@@ -104,6 +104,7 @@
 //!     tls_port: 853,
 //!     doh_port: 443,
 //!     doh: DohSettings::default(),
+//!     count_segments: false,
 //!     seed: 1,
 //! };
 //! let (monitor, mut rows) = (Monitor::new(settings.workers), Rows(Vec::new()));

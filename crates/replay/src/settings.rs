@@ -42,6 +42,8 @@ pub struct Settings {
     pub doh_port: u16,
     /// How clients ask over HTTPS.
     pub doh: DohSettings,
+    /// Ask the kernel what it counts of each connection over TCP (`segments` of the rows), a system call for each read.
+    pub count_segments: bool,
     /// Seed of every random choice.
     pub seed: u64,
 }

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 use std::net::TcpStream;
 
-use ldplayer_core::{Reason, RunTime};
+use ldplayer_core::{Reason, RunTime, Segments};
 use ldplayer_net::clock;
 use ldplayer_net::poll::{Poll, Ready};
 use ldplayer_net::refusal::Refusal;
@@ -26,15 +26,18 @@ pub struct Streams {
     sockets: Vec<Option<TcpStream>>,
     input: Box<[u8]>,
     output: Vec<u8>,
+    /// The kernel is asked what it has counted, upon each read.
+    counts_segments: bool,
     /// What the kernel said to the first connection that it refused to open.
     pub refused: Option<String>,
 }
 
 impl Streams {
-    /// Carries out what `machine` wants, on the clock that began at `origin`.
-    pub fn new(machine: Connections, origin: i64) -> Self {
+    /// Carries out what `machine` wants, on the clock that began at `origin`. Where `counts_segments`, the kernel is asked what it has
+    /// counted of a connection upon each read.
+    pub fn new(machine: Connections, origin: i64, counts_segments: bool) -> Self {
         let input = vec![0; INPUT].into();
-        Self { machine, origin, sockets: Vec::new(), input, output: Vec::new(), refused: None }
+        Self { machine, origin, sockets: Vec::new(), input, output: Vec::new(), counts_segments, refused: None }
     }
 
     /// Whether a token of the poll is one of ours.
@@ -180,8 +183,8 @@ impl Streams {
             match tcp::receive(stream, &mut input) {
                 Ok((0, _)) => self.machine.handle_closed(at, self.now(), End::Closed),
                 Ok((count, stamp)) => {
-                    let arrived = self.arrived(stamp);
-                    self.machine.handle_input(at, arrived, &input[..count]);
+                    let (arrived, segments) = (self.arrived(stamp), self.segments(stream));
+                    self.machine.handle_counted(at, arrived, &input[..count], segments);
                     has_more = has_ended || count == input.len();
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -190,6 +193,14 @@ impl Streams {
             }
         }
         self.input = input;
+    }
+
+    /// What the kernel has counted of a connection, where that is asked for and told.
+    fn segments(&self, stream: &TcpStream) -> Option<Segments> {
+        let counts = self.counts_segments.then(|| tcp::counts(stream).ok()).flatten()?;
+        let [arrived, resent] =
+            [counts.data_segments_in, counts.retransmits].map(|count| count.min(u16::MAX.into()) as u16);
+        Some(Segments { arrived, resent })
     }
 
     /// The run time of a kernel stamp.

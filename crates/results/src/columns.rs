@@ -15,7 +15,7 @@ const MAX_ADDRESSES: usize = 1 << 20;
 /// Index of a row that belongs to no query of the trace.
 const NO_INDEX: u64 = u64::MAX;
 /// How many columns a row has.
-const COLUMNS: usize = 28;
+const COLUMNS: usize = 31;
 
 /// Rows in memory, column by column.
 pub struct Columns {
@@ -123,6 +123,9 @@ impl Columns {
             &self.rare.resent,
             &self.rare.fell_back,
             &self.rare.class,
+            &self.rare.segments,
+            &self.rare.retransmits,
+            &self.rare.length_apart,
         ]
     }
 
@@ -162,6 +165,9 @@ impl Columns {
             &mut self.rare.resent,
             &mut self.rare.fell_back,
             &mut self.rare.class,
+            &mut self.rare.segments,
+            &mut self.rare.retransmits,
+            &mut self.rare.length_apart,
         ]
     }
 }
@@ -180,6 +186,9 @@ struct Rare {
     resent: Column<Booleans>,
     fell_back: Column<Booleans>,
     class: Column<Dictionary>,
+    segments: Column<Integers>,
+    retransmits: Column<Integers>,
+    length_apart: Column<Booleans>,
 }
 
 impl Rare {
@@ -198,6 +207,9 @@ impl Rare {
             resent: bits(),
             fell_back: bits(),
             class: Column::optional(Dictionary::fixed(classes.iter().map(String::as_str))),
+            segments: Column::optional(Integers::new(IntegerType::U16)),
+            retransmits: Column::optional(Integers::new(IntegerType::U16)),
+            length_apart: bits(),
         }
     }
 
@@ -225,16 +237,32 @@ impl Rare {
         self.resent.extend(rows.iter().map(|row| row.resent), Booleans::push);
         self.fell_back.extend(rows.iter().map(|row| row.fell_back), Booleans::push);
         self.class.extend_some(rows.iter().map(|row| row.class.map(u32::from)), Dictionary::push);
+        let counts = || rows.iter().map(|row| row.segments);
+        self.segments.extend_some(counts().map(|of| of.map(|of| i64::from(of.arrived))), Integers::push);
+        self.retransmits.extend_some(counts().map(|of| of.map(|of| i64::from(of.resent))), Integers::push);
+        self.length_apart.extend(rows.iter().map(|row| row.length_apart), Booleans::push);
     }
 
     fn push_none(&mut self, rows: usize) {
-        for column in
-            [&mut self.connection, &mut self.sent, &mut self.connect, &mut self.handshake, &mut self.first_byte]
-        {
+        for column in [
+            &mut self.connection,
+            &mut self.sent,
+            &mut self.connect,
+            &mut self.handshake,
+            &mut self.first_byte,
+            &mut self.segments,
+            &mut self.retransmits,
+        ] {
             column.extend_nulls(rows);
         }
-        for column in [&mut self.reused, &mut self.resumed, &mut self.early_data, &mut self.resent, &mut self.fell_back]
-        {
+        for column in [
+            &mut self.reused,
+            &mut self.resumed,
+            &mut self.early_data,
+            &mut self.resent,
+            &mut self.fell_back,
+            &mut self.length_apart,
+        ] {
             column.values_mut().push_many(false, rows);
         }
         self.answer.extend_nulls(rows);

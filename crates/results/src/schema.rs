@@ -44,6 +44,9 @@ pub fn schema() -> SchemaRef {
         some("resent", Boolean),
         some("fell_back", Boolean),
         maybe("class", words(Int8)),
+        maybe("segments", UInt16),
+        maybe("retransmits", UInt16),
+        some("length_apart", Boolean),
     ]))
 }
 

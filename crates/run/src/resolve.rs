@@ -161,6 +161,7 @@ fn settings(spec: &RunSpec, targets: Targets, classes: &[ClientClass]) -> Result
         classes: classes::policies(classes, policy),
         tls: tls::settings(spec, encrypted)?,
         doh: tls::doh(spec)?,
+        count_segments: spec.count_segments,
         seed: spec.seed,
     })
 }

@@ -90,6 +90,8 @@ pub struct RunSpec {
     pub max_outstanding: usize,
     /// Record when the kernel sent each query over UDP.
     pub stamp_sends: bool,
+    /// Record in how many TCP segments each response came, and how many were sent again.
+    pub count_segments: bool,
     /// Blocks of addresses outside of this host that may be sent to.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub allow_target: Vec<Cidr>,
@@ -170,6 +172,7 @@ impl Default for RunSpec {
             max_lag: 1_000.0,
             max_outstanding: 1_000,
             stamp_sends: false,
+            count_segments: false,
             allow_target: Vec::new(),
             seed: 1,
             port: vec![53],

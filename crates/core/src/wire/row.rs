@@ -2,7 +2,7 @@
 
 use super::WireError;
 use super::read::{Reader, write_address, write_socket_address};
-use crate::outcome::{Answer, Reason, Status};
+use crate::outcome::{Answer, Reason, Segments, Status};
 use crate::time::RunTime;
 use crate::transport::Transport;
 use crate::{Outcome, Query};
@@ -77,10 +77,11 @@ mod has {
     pub const CONNECT_NS: u32 = 1 << 7;
     pub const HANDSHAKE_NS: u32 = 1 << 8;
     pub const ANSWER: u32 = 1 << 9;
+    pub const SEGMENTS: u32 = 1 << 10;
     /// … and from this bit on its flags.
-    pub const FLAGS: u32 = 10;
+    pub const FLAGS: u32 = 11;
     /// Bits beyond the last flag.
-    pub const UNKNOWN: u32 = !0 << 18;
+    pub const UNKNOWN: u32 = !0 << 20;
 }
 
 const ANSWERS: [Answer; 4] = [Answer::Match, Answer::Better, Answer::Worse, Answer::Changed];
@@ -106,6 +107,8 @@ impl Row for Outcome {
         out.extend(self.reason.map(|reason| reason as u8));
         self.rcode.into_iter().for_each(|rcode| out.extend_from_slice(&rcode.to_le_bytes()));
         out.extend(self.answer.map(|answer| answer as u8));
+        let counts = self.segments.into_iter().flat_map(|segments| [segments.arrived, segments.resent]);
+        counts.for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
         Ok(())
     }
 
@@ -142,6 +145,9 @@ fn read_optional(row: &mut Outcome, present: u32, reader: &mut Reader<'_>) -> Re
     row.reason = is_there(has::REASON).then(|| reader.variant(&Reason::ALL, "reason")).transpose()?;
     row.rcode = is_there(has::RCODE).then(|| reader.u16()).transpose()?;
     row.answer = is_there(has::ANSWER).then(|| reader.variant(&ANSWERS, "answer")).transpose()?;
+    if is_there(has::SEGMENTS) {
+        row.segments = Some(Segments { arrived: reader.u16()?, resent: reader.u16()? });
+    }
     Ok(())
 }
 
@@ -157,9 +163,11 @@ fn presence(row: &Outcome) -> u32 {
         (row.connect_ns.is_some(), has::CONNECT_NS),
         (row.handshake_ns.is_some(), has::HANDSHAKE_NS),
         (row.answer.is_some(), has::ANSWER),
+        (row.segments.is_some(), has::SEGMENTS),
     ];
     let flags = [row.tc, row.ad, row.aa, row.reused, row.resumed, row.early_data, row.resent, row.fell_back];
-    let flags = flags.into_iter().zip(has::FLAGS..).map(|(is_set, bit)| u32::from(is_set) << bit);
+    let flags = flags.into_iter().chain([row.length_apart]);
+    let flags = flags.zip(has::FLAGS..).map(|(is_set, bit)| u32::from(is_set) << bit);
     fields.into_iter().map(|(is_there, bit)| if is_there { bit } else { 0 }).chain(flags).sum()
 }
 
@@ -169,7 +177,7 @@ const fn set_flags(row: &mut Outcome, flags: u32) {
     }
     (row.tc, row.ad, row.aa, row.reused) = (bit(flags, 0), bit(flags, 1), bit(flags, 2), bit(flags, 3));
     (row.resumed, row.early_data) = (bit(flags, 4), bit(flags, 5));
-    (row.resent, row.fell_back) = (bit(flags, 6), bit(flags, 7));
+    (row.resent, row.fell_back, row.length_apart) = (bit(flags, 6), bit(flags, 7), bit(flags, 8));
 }
 
 fn write_class(out: &mut Vec<u8>, class: Option<u8>) {

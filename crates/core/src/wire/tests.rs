@@ -1,7 +1,7 @@
 //! Batches come back as they were, and any octets end in rows or an error.
 
 use super::*;
-use crate::outcome::{Answer, Reason, Status};
+use crate::outcome::{Answer, Reason, Segments, Status};
 use crate::{Outcome, Query, RunTime, Transport};
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
@@ -43,9 +43,9 @@ fn some_outcome() -> impl Strategy<Value = Outcome> {
         prop::sample::select(Status::ALL.to_vec()),
         prop::option::of(prop::sample::select(Reason::ALL.to_vec())),
         prop::option::of(prop::sample::select(vec![Answer::Match, Answer::Better, Answer::Worse, Answer::Changed])),
-        any::<(Option<u16>, Option<u8>)>(),
+        any::<(Option<u16>, Option<u8>, Option<(u16, u16)>)>(),
     );
-    (some_query(), times, numbers, words, any::<[bool; 8]>()).prop_map(|(query, times, numbers, words, flags)| {
+    (some_query(), times, numbers, words, any::<[bool; 9]>()).prop_map(|(query, times, numbers, words, flags)| {
         Outcome {
             intended: RunTime(times.0),
             submitted: times.1.map(RunTime),
@@ -64,6 +64,8 @@ fn some_outcome() -> impl Strategy<Value = Outcome> {
             answer: words.2,
             rcode: words.3.0,
             class: words.3.1,
+            segments: words.3.2.map(|(arrived, resent)| Segments { arrived, resent }),
+            length_apart: flags[8],
             tc: flags[0],
             ad: flags[1],
             aa: flags[2],

@@ -2,6 +2,7 @@
 
 use ldplayer_core::RunTime;
 
+use super::framing;
 use super::http2::Http2;
 use super::tls::Tls;
 use crate::table::{self, Terms};
@@ -64,6 +65,17 @@ impl Terms for Own {
     }
 }
 
+/// How a message arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// When its first octet did …
+    pub since: RunTime,
+    /// … and the last one read.
+    pub now: RunTime,
+    /// Its length had been read before any of it.
+    pub length_apart: bool,
+}
+
 /// Octets of messages of which only a part has passed.
 #[derive(Debug, Default)]
 pub struct Buffers {
@@ -71,6 +83,8 @@ pub struct Buffers {
     pub input: Vec<u8>,
     /// When the first octet of it arrived.
     pub since: RunTime,
+    /// Its length was all there was of it once.
+    pub length_apart: bool,
     /// The end of what could not be written.
     pub output: Vec<u8>,
 }
@@ -89,19 +103,24 @@ impl Connection {
             || self.own.tls.as_ref().is_some_and(|tls| tls.has_output())
     }
 
-    /// Takes the half response kept, and when its first octet arrived: `now` where there is none.
-    pub fn take_input(&mut self, now: RunTime) -> (Vec<u8>, RunTime) {
+    /// Takes the half response kept, and how it arrived so far: as of `now` where there is none.
+    pub fn take_input(&mut self, now: RunTime) -> (Vec<u8>, Arrival) {
         let kept = self.own.buffers.as_mut().filter(|buffers| !buffers.input.is_empty());
-        let taken = kept.map_or((Vec::new(), now), |buffers| (std::mem::take(&mut buffers.input), buffers.since));
+        let none = (Vec::new(), Arrival { since: now, now, length_apart: false });
+        let taken = kept.map_or(none, |buffers| {
+            let Buffers { since, length_apart, .. } = **buffers;
+            (std::mem::take(&mut buffers.input), Arrival { since, now, length_apart })
+        });
         self.tidy();
         taken
     }
 
-    /// Keeps half a response whose first octet arrived at `since`.
-    pub fn keep_input(&mut self, input: Vec<u8>, since: RunTime) {
+    /// Keeps half a response, and how it arrived so far.
+    pub fn keep_input(&mut self, input: Vec<u8>, arrival: Arrival) {
         if !input.is_empty() {
             let buffers = self.own.buffers.get_or_insert_default();
-            (buffers.input, buffers.since) = (input, since);
+            buffers.length_apart = arrival.length_apart || input.len() == framing::LENGTH;
+            (buffers.input, buffers.since) = (input, arrival.since);
         }
     }
 

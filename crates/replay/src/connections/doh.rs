@@ -77,7 +77,7 @@ impl Connections {
     /// Takes octets of the stream of frames.
     pub(super) fn handle_frames(&mut self, at: Slot, number: u64, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.table.connection_mut(at) else { return };
-        let (mut kept, mut since) = connection.take_input(now);
+        let (mut kept, mut arrival) = connection.take_input(now);
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
         loop {
@@ -91,8 +91,8 @@ impl Connections {
                     let slot = self.table.find(number, u64::from(frame.stream));
                     slot.filter(|_| frame.is_response())
                         .into_iter()
-                        .for_each(|slot| self.table.note_octets(slot, since));
-                    since = now;
+                        .for_each(|slot| self.table.note_octets(slot, arrival.since));
+                    arrival.since = now;
                     event
                 }
                 Err(code) => Err(code),
@@ -105,7 +105,7 @@ impl Connections {
         let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
         let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
         if let Some(connection) = self.table.connection_mut(at) {
-            connection.keep_input(kept, since);
+            connection.keep_input(kept, arrival);
         }
         self.settle(at, now);
     }

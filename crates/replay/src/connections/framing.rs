@@ -3,7 +3,7 @@
 use crate::padding;
 
 /// Octets of a length.
-const LENGTH: usize = 2;
+pub const LENGTH: usize = 2;
 
 /// Takes the first whole message off `octets`; `None` while it is not all there.
 pub fn split<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {

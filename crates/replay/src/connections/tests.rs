@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ldplayer_core::{Outcome, Reason, RunTime, Status};
+use ldplayer_core::{Outcome, Reason, RunTime, Segments, Status};
 use proptest::prelude::*;
 
 use super::connection::Connection;
@@ -460,5 +460,36 @@ fn answers_of_two_reads_keep_their_own_times_however_late_they_are_read() {
         rows.sort_by_key(|row| row.index);
         assert_eq!(rows.iter().map(|row| row.answered).collect::<Vec<_>>(), [10, 13].map(|time| Some(RunTime(time))));
         assert_eq!(rows.iter().map(|row| row.first_byte).collect::<Vec<_>>(), [10, 13].map(|time| Some(RunTime(time))));
+    }
+}
+
+#[test]
+fn a_length_that_came_before_its_response_is_told_with_what_the_kernel_had_counted() {
+    for (cuts, apart) in
+        [(&[][..], false), (&[2], true), (&[1], false), (&[12], false), (&[1, 2], true), (&[2, 9], true)]
+    {
+        let mut machine = Connections::new(config(policy()), None);
+        (0..2).for_each(|number| machine.handle_query(RunTime(0), tcp_query(number, 1, 0), route()));
+        machine.handle_opening(0, RunTime(0));
+        machine.handle_opened(0, RunTime(5), 4_000);
+        let mut written = Vec::new();
+        machine.compose(0, RunTime(6), &mut written);
+        let mut rest = written.as_slice();
+        for number in 0..2 {
+            let answer = framed(framing::split(&mut rest).unwrap());
+            let ends = cuts.iter().copied().chain([answer.len()]);
+            let mut from = 0;
+            for (arrived, end) in (1 + number * 10..).zip(ends) {
+                let segments = Some(Segments { arrived, resent: 3 });
+                machine.handle_counted(0, RunTime(10 + end as i64), &answer[from..end], segments);
+                from = end;
+            }
+        }
+        let mut rows = std::mem::take(machine.outcomes());
+        rows.sort_by_key(|row| row.index);
+        assert_eq!(rows.iter().map(|row| row.length_apart).collect::<Vec<_>>(), [apart; 2], "{cuts:?}");
+        // Only the first one was all that had arrived on its connection.
+        let first = Segments { arrived: cuts.len() as u16 + 1, resent: 3 };
+        assert_eq!(rows.iter().map(|row| row.segments).collect::<Vec<_>>(), [Some(first), None], "{cuts:?}");
     }
 }

@@ -68,6 +68,7 @@ pub fn settings(server: SocketAddr) -> Settings {
         tls_port: 853,
         doh_port: 443,
         doh: DohSettings::default(),
+        count_segments: false,
         seed: 1,
     }
 }

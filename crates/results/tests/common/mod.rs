@@ -59,6 +59,8 @@ pub fn outcome(index: u64, intended: i64) -> Outcome {
         response_bytes: 320,
         connect_ns: None,
         handshake_ns: None,
+        segments: None,
+        length_apart: false,
         reused: false,
         resumed: false,
         early_data: false,

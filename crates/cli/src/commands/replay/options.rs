@@ -121,6 +121,10 @@ pub struct Args {
     /// Record when the kernel sent each query over UDP (`sent_ns` of the rows)
     #[arg(long)]
     pub stamp_sends: bool,
+    /// Record in how many TCP segments each response came, and how many segments were sent again (`segments` and `retransmits` of
+    /// the rows)
+    #[arg(long)]
+    pub count_segments: bool,
     /// Allow sending to these addresses outside of this host
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub allow_target: Vec<Cidr>,
@@ -230,6 +234,7 @@ impl Args {
             (spec.watch_pid, spec.watch_unit) = (self.watch_pid, self.watch_unit.clone());
         }
         spec.stamp_sends |= self.stamp_sends;
+        spec.count_segments |= self.count_segments;
         self.connections.lay_over(&mut spec);
         Ok(spec)
     }
@@ -308,12 +313,12 @@ mod tests {
         let typed = spec(
             "a.pcap --server 127.0.0.1:5300 --server localhost --map 192.0.2.1=::1 --rules do.toml --timing rate:100 --start 1 --stop 2s --loop 3 --for 9s --clients 4 \
              --transport dot --sources ports --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
-             --max-outstanding 9 --stamp-sends --allow-target 192.0.2.0/24 --seed 3 --port 53,5353 --role client --watch-pid 7 --telemetry-interval 200ms \
+             --max-outstanding 9 --stamp-sends --count-segments --allow-target 192.0.2.0/24 --seed 3 --port 53,5353 --role client --watch-pid 7 --telemetry-interval 200ms \
              --tls-insecure --tls-name a.example --tls-port 8853 --doh-method get --doh-path /q --nagle on --pipeline 3",
         );
         let file = "trace = 'a.pcap'\nserver = ['127.0.0.1:5300', 'localhost']\nmap = '192.0.2.1=::1'\nrules = 'do.toml'\ntiming = 'rate:100'\n\
             start = 1\nstop = '2s'\nloop = 3\nfor = '9s'\nclients = 4\ntransport = 'dot'\nsources = 'ports'\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
-            precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nstamp_sends = true\nallow_target = '192.0.2.0/24'\nseed = 3\n\
+            precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nstamp_sends = true\ncount_segments = true\nallow_target = '192.0.2.0/24'\nseed = 3\n\
             port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntelemetry_interval = 0.2\ntls_insecure = true\ntls_name = 'a.example'\n\
             tls_port = 8853\ndoh_method = 'get'\ndoh_path = '/q'\nnagle = true\npipeline = 3";
         assert_eq!(typed, RunSpec::parse(file).unwrap());
