@@ -10,6 +10,7 @@ mod including;
 mod inspect;
 mod mutate;
 mod proxy;
+mod ratio;
 mod reading;
 mod replay;
 mod report;
@@ -40,6 +41,8 @@ pub enum Command {
     Replay(Box<replay::Args>),
     /// Make a matrix of runs from one file: servers, what-ifs, repeats
     Experiment(experiment::Args),
+    /// Compare response times over UDP and over new connections, and say why they differ
+    Ratio(Box<ratio::Args>),
     /// Write or print the report of a run
     Report(report::Args),
     /// Work on zone sets
@@ -66,6 +69,7 @@ impl Command {
             Self::Mutate(args) => mutate::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Experiment(args) => experiment::run(&args),
+            Self::Ratio(args) => ratio::run(&args),
             Self::Report(args) => report::run(args),
             Self::Zones(args) => zones::run(&args),
             Self::Serve(args) => serve::run(&args),

@@ -6,7 +6,7 @@ pub mod figures;
 mod ordered;
 mod phases;
 pub mod rcode;
-mod read;
+pub(crate) mod read;
 mod resources;
 mod sampled;
 mod spread;

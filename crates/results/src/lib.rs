@@ -57,6 +57,7 @@ mod missing;
 mod model;
 mod open;
 mod page;
+pub mod ratio;
 mod recorder;
 mod rows;
 mod schema;

@@ -2,7 +2,7 @@
 
 mod options;
 mod policy;
-mod progress;
+pub mod progress;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -66,7 +66,7 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
 }
 
 /// Says what names mean, and what is about to be sent to public addresses, before the first packet.
-fn announce(prepared: &Prepared) -> Result<(), Failure> {
+pub fn announce(prepared: &Prepared) -> Result<(), Failure> {
     prepared.resolved().for_each(|line| tell!("ldplayer: {line}"));
     if prepared.public_targets().is_empty() {
         return Ok(());

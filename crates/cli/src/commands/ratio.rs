@@ -1,0 +1,188 @@
+//! `ldplayer ratio`: options make a study, its figures become a table.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ldplayer_core::printable::Printable;
+use ldplayer_core::time::Span;
+use ldplayer_core::{Cidr, TraceTime, Transport};
+use ldplayer_experiment::{Link, Made, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};
+use ldplayer_net::clock;
+use ldplayer_net::signals::INTERRUPTED;
+use ldplayer_replay::Sources;
+use ldplayer_run::{Observer, Prepared, Progress as State, RunSpec, Server, Wish};
+
+use super::replay::announce;
+use super::replay::progress::Progress;
+use crate::failure::Failure;
+
+/// How long the time of a directory's name is: to the second.
+const TO_SECONDS: usize = "2024-01-01T000000".len();
+
+/// Options of `ratio`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Each client asks each server for the SOA record of a zone in rounds, once over UDP and once over each
+other transport, every time over a new connection. The ratio of the two response times is 2 over TCP
+where all is well: a round trip to connect, one to ask. What fails is counted beside, by its reason,
+and not left out. The directory has a run for each server, ratio.json, ratio.html and ratio.svg.
+
+With --rtt the study is made in a testbed: the clients are 10.64.0.1, 10.64.0.2, … on a host of their
+own, and the server is started at 10.53.0.2 and fd53::2.
+
+Example: a server on this host, and one elsewhere that may be asked
+  ldplayer ratio 127.0.0.1:5300 --zone example.
+  ldplayer ratio 192.0.2.1 192.0.2.2 --allow-target 192.0.2.0/24 --transport tcp,dot --tls-insecure
+
+Example: a server 10 to 80 ms away from its 200 clients
+  ldplayer ratio 10.53.0.2 --rtt uniform:10ms,80ms --start-server 'nsd -d -c nsd.conf' --clients 200 -o runs/nsd")]
+pub struct Args {
+    /// The servers: addresses or names, with or without a port
+    #[arg(value_name = "ADDR", required = true)]
+    servers: Vec<Server>,
+    /// Ask for the SOA record of this zone
+    #[arg(long, value_name = "NAME", default_value = ".")]
+    zone: String,
+    /// Compare these with UDP: tcp, dot, doq, doh2, doh3
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "tcp")]
+    transport: Vec<Transport>,
+    /// Clients that ask, each with an address or, on this host's addresses, a port of its own
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    clients: u32,
+    /// Pairs of each client
+    #[arg(long, visible_alias = "rounds", value_name = "N", default_value_t = 20)]
+    pairs: u32,
+    /// From one pair of a client to its next
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    interval: Span,
+    /// Where clients get their addresses: original, ports or pool:CIDR,… [default: original in a namespace where every address is local, else
+    /// ports]
+    #[arg(long, value_name = "SOURCES")]
+    sources: Option<Sources>,
+    /// How long an answer is waited for; so are connections
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    query_timeout: Span,
+    /// Make a testbed with this round-trip time, each client its own: 20ms, uniform:10ms,80ms, lognormal:20ms,0.5 or FILE.csv with lines
+    /// prefix,ms
+    #[arg(long, value_name = "SPEC", requires = "start_server")]
+    rtt: Option<String>,
+    /// Loss in each direction of that testbed: 1%
+    #[arg(long, value_name = "P", requires = "rtt")]
+    loss: Option<String>,
+    /// Start the server in that testbed, by a shell; it must stay in the foreground
+    #[arg(long, value_name = "COMMAND", requires = "rtt")]
+    start_server: Option<String>,
+    /// Trust servers whose certificate leads to one in this PEM file, or is in it
+    #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
+    tls_ca: Option<PathBuf>,
+    /// Trust any server, whatever its certificate
+    #[arg(long)]
+    tls_insecure: bool,
+    /// Name that the server is asked for and its certificate must have [default: the address asked]
+    #[arg(long, value_name = "NAME")]
+    tls_name: Option<String>,
+    /// Port of the servers for DNS over TLS, QUIC and HTTPS [default: 853, and 443 over HTTPS]
+    #[arg(long, value_name = "PORT")]
+    tls_port: Option<u16>,
+    /// Allow sending to these addresses outside of this host
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    allow_target: Vec<Cidr>,
+    /// Seed of every random choice
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Directory of the study [default: runs/ratio- and the time]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Replace the study in that directory
+    #[arg(long)]
+    force: bool,
+    /// Print ratio.json instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but errors: no progress, no table
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let output = args.output();
+    let progress = Progress::new(!args.quiet).map_err(Failure::environment)?;
+    let mut watcher = Watcher { progress, is_quiet: args.quiet };
+    let command_line: Vec<String> = std::env::args().collect();
+    let made = make_ratio(&args.plan(), &output, args.force, &command_line, &mut watcher);
+    watcher.progress.end();
+    let Made { study, is_interrupted } = made.map_err(failure)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&study)?);
+    } else if !args.quiet {
+        println!("{study}\nfigures: {}", Printable(output.join("ratio.html").display()));
+    }
+    Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+impl Args {
+    fn plan(&self) -> RatioPlan {
+        RatioPlan {
+            servers: self.servers.clone(),
+            transports: self.transport.clone(),
+            zone: self.zone.clone(),
+            clients: self.clients,
+            rounds: self.pairs,
+            interval: self.interval,
+            base: self.base(),
+            wire: self.rtt.as_ref().zip(self.start_server.as_ref()).map(|(rtt, start_server)| Wired {
+                link: Link { rtt: Some(rtt.clone()), loss: self.loss.clone(), ..Link::default() },
+                start_server: start_server.clone(),
+            }),
+        }
+    }
+
+    fn base(&self) -> RunSpec {
+        RunSpec {
+            sources: self.sources.clone(),
+            query_timeout: self.query_timeout,
+            tls_ca: self.tls_ca.clone(),
+            tls_insecure: self.tls_insecure,
+            tls_name: self.tls_name.clone(),
+            tls_port: self.tls_port,
+            allow_target: self.allow_target.clone(),
+            seed: self.seed,
+            ..RunSpec::default()
+        }
+    }
+
+    /// The directory: as given, or named after the time of this call.
+    fn output(&self) -> PathBuf {
+        let now = || TraceTime(clock::realtime_ns()).to_string().replace(':', "");
+        self.output.clone().unwrap_or_else(|| PathBuf::from(format!("runs/ratio-{}", &now()[..TO_SECONDS])))
+    }
+}
+
+/// Says what is about to be sent, shows progress on a terminal, and passes on what signals ask for.
+struct Watcher {
+    progress: Progress,
+    is_quiet: bool,
+}
+
+impl Observer for Watcher {
+    fn look(&mut self, progress: &State) -> Wish {
+        self.progress.look(progress)
+    }
+}
+
+impl RatioWatcher for Watcher {
+    fn begin(&mut self, server: SocketAddr, prepared: &Prepared) {
+        // A trace that cannot be read a second time fails in the run itself, which says so.
+        let _ = announce(prepared);
+        if !self.is_quiet {
+            tell!("ldplayer: asking {server}");
+        }
+    }
+}
+
+/// The exit status of a study that could not be made.
+fn failure(error: RatioError) -> Failure {
+    if error.is_of_environment() { Failure::environment(error) } else { Failure::from(error) }
+}

@@ -1,0 +1,308 @@
+//! The ratio study as runs: each client asks each server in rounds, once over UDP and once over each other transport, every time over
+//! a new connection.
+//!
+//! A study is a trace that is made for it, a [`RunSpec`] for each server, and what [`ldplayer_results::ratio`] makes of the rows.
+
+mod schedule;
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ldplayer_core::time::Span;
+use ldplayer_core::{TraceTime, Transport};
+use ldplayer_emulate::stock::{Output, Process, StockError};
+use ldplayer_emulate::testbed::{Plan as TestbedPlan, RESOLVER, Testbed, TestbedError};
+use ldplayer_net::clock;
+use ldplayer_results::ratio::{About, Line, Study, read_pairs};
+use ldplayer_results::{ResultsError, State};
+use ldplayer_run::{Observer, Prepared, RunError, RunReport, RunSpec, Server, TransportChoice, prepare};
+
+use crate::stage::Link;
+
+/// Queries of one server's run at most: beyond that a study is a load test.
+pub const MAX_QUERIES: u64 = 10_000_000;
+/// Clients of one study at most: so many addresses are set aside for them.
+pub const MAX_CLIENTS: u32 = 1 << 22;
+
+/// A study to be.
+#[derive(Clone, Debug)]
+pub struct RatioPlan {
+    /// The servers; each is a line for each transport.
+    pub servers: Vec<Server>,
+    /// The transports beside UDP.
+    pub transports: Vec<Transport>,
+    /// The name whose SOA record is asked for.
+    pub zone: String,
+    /// Clients that ask, from 1 to [`MAX_CLIENTS`].
+    pub clients: u32,
+    /// How often each of them asks over each transport.
+    pub rounds: u32,
+    /// From one round to the next.
+    pub interval: Span,
+    /// What runs have beside that: sources, timeouts, TLS, allowed targets, seed.
+    pub base: RunSpec,
+    /// A testbed in which the clients have these round-trip times.
+    pub wire: Option<Wired>,
+}
+
+/// The testbed of a study.
+#[derive(Clone, Debug)]
+pub struct Wired {
+    /// Round-trip time, loss and so on between clients and server.
+    pub link: Link,
+    /// The command that starts the servers, by a shell, in the foreground.
+    pub start_server: String,
+}
+
+/// Who looks on while a study is made.
+pub trait RatioWatcher: Observer {
+    /// The queries to a server are about to be sent.
+    fn begin(&mut self, server: SocketAddr, prepared: &Prepared);
+}
+
+/// Why a study cannot be made; each is one line with what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum RatioError {
+    /// What was asked for cannot be.
+    #[error("{0}")]
+    Plan(String),
+    /// The directory of the study cannot be written.
+    #[error("{}: {source}; choose another directory with -o", path.display())]
+    Output {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A run cannot be made.
+    #[error("{server}: {source}")]
+    Run {
+        /// The server.
+        server: SocketAddr,
+        /// Why.
+        source: Box<RunError>,
+    },
+    /// The rows cannot be read back, or the study not be written.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// There is no testbed.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// The server of the testbed does not start.
+    #[error("--start-server: {0}")]
+    Server(#[from] StockError),
+}
+
+impl RatioError {
+    /// Whether the environment is the reason, and not what was asked for.
+    pub const fn is_of_environment(&self) -> bool {
+        match self {
+            Self::Run { source, .. } => source.is_of_environment(),
+            Self::Testbed(_) | Self::Server(_) => true,
+            Self::Plan(_) | Self::Output { .. } | Self::Results(_) => false,
+        }
+    }
+}
+
+/// A study that was made.
+#[derive(Debug)]
+pub struct Made {
+    /// Its figures, which are in the directory, too.
+    pub study: Study,
+    /// It was ended early.
+    pub is_interrupted: bool,
+}
+
+/// Makes a study: a run directory for each server, `ratio.json`, `ratio.html` and `ratio.svg`. An earlier one is written over where
+/// `replace` says so.
+///
+/// Where there is a testbed to be made and this process lacks the right to make namespaces, it enters a user namespace of its own, for
+/// which it must have no other thread.
+///
+/// # Errors
+/// What keeps it from being made. Runs that were made stay.
+pub fn make_ratio(
+    plan: &RatioPlan,
+    output: &Path,
+    replace: bool,
+    command_line: &[String],
+    watcher: &mut dyn RatioWatcher,
+) -> Result<Made, RatioError> {
+    check(plan)?;
+    let servers = addresses(&plan.servers)?;
+    if let Some(wire) = &plan.wire {
+        check_wired(&servers, wire)?;
+    }
+    std::fs::create_dir_all(output).map_err(|source| RatioError::Output { path: output.to_owned(), source })?;
+    let maker = Maker { plan, output, replace, command_line };
+    let started = TraceTime(clock::realtime_ns()).to_string();
+    let (lines, is_interrupted) = match &plan.wire {
+        None => maker.all(&servers, watcher)?,
+        Some(wire) => maker.wired(wire, &servers, watcher)?,
+    };
+    let about = About {
+        started,
+        command_line: command_line.to_vec(),
+        zone: plan.zone.clone(),
+        clients: plan.clients,
+        rounds: plan.rounds,
+        interval: plan.interval.ns(),
+        query_timeout: plan.base.query_timeout.ns(),
+        rtt: plan.wire.as_ref().and_then(|wire| wire.link.rtt.clone()),
+    };
+    let study = Study::new(about, lines);
+    study.write(output)?;
+    Ok(Made { study, is_interrupted })
+}
+
+fn check(plan: &RatioPlan) -> Result<(), RatioError> {
+    let bad = |what: String| Err(RatioError::Plan(what));
+    if plan.transports.is_empty() || plan.transports.contains(&Transport::Udp) {
+        return bad("--transport: give those that UDP is compared with, such as tcp or tcp,dot,doq".to_owned());
+    }
+    if !(1..=MAX_CLIENTS).contains(&plan.clients) || plan.rounds == 0 || plan.interval.ns() == 0 {
+        return bad(format!("give 1 to {MAX_CLIENTS} --clients, at least one pair (--pairs), and an --interval"));
+    }
+    let queries = u64::from(plan.clients) * u64::from(plan.rounds) * (1 + plan.transports.len() as u64);
+    if queries > MAX_QUERIES {
+        return bad(format!(
+            "{queries} queries for each server are more than {MAX_QUERIES}: take fewer --clients or --pairs"
+        ));
+    }
+    let says_whom_to_trust = plan.base.tls_ca.is_some() || plan.base.tls_insecure;
+    if plan.transports.iter().any(|transport| transport.is_encrypted()) && !says_whom_to_trust {
+        return bad("--transport: say whom TLS is to trust, with --tls-ca FILE or --tls-insecure".to_owned());
+    }
+    let mut wire = Vec::new();
+    ldplayer_core::name::parse(&plan.zone, &mut wire)
+        .map_err(|error| RatioError::Plan(format!("--zone {}: {error}", plan.zone)))
+}
+
+/// In a testbed only its own addresses are reached.
+fn check_wired(servers: &[SocketAddr], wire: &Wired) -> Result<(), RatioError> {
+    wire.link.paths().map_err(RatioError::Plan)?;
+    let own = &TestbedPlan::default().hosts[usize::from(RESOLVER.0)].addresses;
+    match servers.iter().find(|server| !own.contains(&server.ip())) {
+        Some(server) => {
+            Err(RatioError::Plan(format!("{server}: with --rtt, servers are at {} and {}", own[0], own[1])))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The addresses of the servers, names resolved.
+fn addresses(servers: &[Server]) -> Result<Vec<SocketAddr>, RatioError> {
+    let mut found = Vec::new();
+    for server in servers {
+        match server {
+            Server::Address(address) => found.push(*address),
+            Server::Recorded => return Err(RatioError::Plan("recorded: give an address or a name".to_owned())),
+            Server::Name { host, port } => {
+                let failed = |error: &dyn std::fmt::Display| RatioError::Plan(format!("{host}: {error}"));
+                let all = (host.as_str(), *port).to_socket_addrs().map_err(|error| failed(&error))?;
+                let before = found.len();
+                found.extend(all);
+                if found.len() == before {
+                    return Err(failed(&"has no address"));
+                }
+            }
+        }
+    }
+    found.dedup();
+    if found.is_empty() { Err(RatioError::Plan("no server: give at least one address".to_owned())) } else { Ok(found) }
+}
+
+/// The lines of the servers asked, and whether that was ended early.
+type Lines = (Vec<Line>, bool);
+
+struct Maker<'a> {
+    plan: &'a RatioPlan,
+    output: &'a Path,
+    replace: bool,
+    command_line: &'a [String],
+}
+
+impl Maker<'_> {
+    /// Asks the servers from where this thread is, one after the other.
+    fn all(&self, servers: &[SocketAddr], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
+        let mut lines = Vec::new();
+        for &server in servers {
+            let (report, directory) = self.run(server, watcher)?;
+            let replay = unfaithful(&report);
+            let mut pairs = read_pairs(&directory)?;
+            for &transport in &self.plan.transports {
+                let pairs = pairs.remove(&transport).unwrap_or_default();
+                lines.push(Line::new(server.to_string(), transport, &pairs, replay.clone()));
+            }
+            if report.document.report.state == State::Interrupted {
+                return Ok((lines, true));
+            }
+        }
+        Ok((lines, false))
+    }
+
+    /// Asks them from the clients of a testbed, with the servers started in it.
+    fn wired(&self, wire: &Wired, servers: &[SocketAddr], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
+        let paths = wire.link.paths().map_err(RatioError::Plan)?;
+        let testbed = Testbed::up(&TestbedPlan { seed: self.plan.base.seed, paths, ..TestbedPlan::default() })?;
+        let lines = testbed.run("resolver", || {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("exec {}", wire.start_server)]);
+            let mut process = Process::start(format!("`{}`", wire.start_server), &mut shell, Output::Stderr)?;
+            servers.iter().try_for_each(|&server| process.wait_for(server))?;
+            testbed.run("clients", || self.all(servers, watcher))?
+        })?;
+        testbed.down()?;
+        lines
+    }
+
+    /// Makes the run of one server.
+    fn run(&self, server: SocketAddr, watcher: &mut dyn RatioWatcher) -> Result<(RunReport, PathBuf), RatioError> {
+        let name = server.to_string().replace(['[', ']'], "").replace(':', "-");
+        let (directory, trace) = (self.output.join(&name), self.output.join(format!("{name}.tsv")));
+        schedule::write(self.plan, server, &trace)
+            .map_err(|source| RatioError::Output { path: trace.clone(), source })?;
+        let failed = |error| RatioError::Run { server, source: Box::new(error) };
+        let prepared = prepare(spec(self.plan, server, &trace)).map_err(failed)?;
+        watcher.begin(server, &prepared);
+        let made = prepared.execute(&directory, self.replace, self.command_line.to_vec(), &mut Passed(watcher));
+        Ok((made.map_err(failed)?, directory))
+    }
+}
+
+/// A watcher of a study as one of a run.
+struct Passed<'a>(&'a mut dyn RatioWatcher);
+
+impl Observer for Passed<'_> {
+    fn look(&mut self, progress: &ldplayer_run::Progress) -> ldplayer_run::Wish {
+        self.0.look(progress)
+    }
+}
+
+/// The run of one server.
+fn spec(plan: &RatioPlan, server: SocketAddr, trace: &Path) -> RunSpec {
+    let mut spec = RunSpec {
+        trace: vec![trace.to_string_lossy().into_owned()],
+        server: vec![Server::Address(server)],
+        transport: TransportChoice::AsRecorded,
+        count_segments: true,
+        ..plan.base.clone()
+    };
+    let patience = plan.base.query_timeout.ns();
+    spec.policy.connect_timeout.get_or_insert(patience);
+    spec.policy.handshake_timeout.get_or_insert(patience);
+    // Each query pays for a connection of its own, in full.
+    (spec.policy.queries_per_connection, spec.policy.resumption) = (Some(1), Some(false));
+    spec
+}
+
+/// The checks of the replay's verdict that failed; but not those of its timing, since each response time counts from when its query was
+/// sent.
+fn unfaithful(report: &RunReport) -> Vec<String> {
+    let is_of_timing = |name: &str| name.starts_with("timing") || name.starts_with("rate");
+    let checks = report.document.report.verdict.checks.iter();
+    let checks = checks.filter(|check| !check.ok && !is_of_timing(&check.name));
+    checks.map(|check| format!("not faithful: {} is {}, limit {}", check.name, check.value, check.limit)).collect()
+}
