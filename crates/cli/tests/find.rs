@@ -18,7 +18,7 @@ const ZONE: &str =
     "example. 60 SOA ns.example. h.example. 1 2 3 4 5\nexample. 60 NS ns.example.\nns.example. 60 A 192.0.2.1\n";
 const META: &str = "[server.meta]\nkind = 'meta'\nzones = 'zones'\n";
 /// Trials that a busy machine can be on time for, and which are made again until it was.
-const TRIALS: &str = "precision = 'low'\nquery_timeout = '300ms'\nmax_retries = 40\n";
+const TRIALS: &str = "precision = 'low'\nquery_timeout = '300ms'\n";
 
 /// A folder with a trace of so many clients that ask once each within half a second, and a zone that has their answers.
 struct Place {
@@ -42,7 +42,13 @@ impl Place {
     }
 
     fn write(&self, text: &str) {
-        fs::write(self.path("experiment.toml"), format!("trace = 'trace.tsv'\n{TRIALS}{text}")).unwrap();
+        self.write_with(40, text);
+    }
+
+    /// With so many tries of a trial that says nothing of the server.
+    fn write_with(&self, max_retries: u32, text: &str) {
+        let all = format!("trace = 'trace.tsv'\nmax_retries = {max_retries}\n{TRIALS}{text}");
+        fs::write(self.path("experiment.toml"), all).unwrap();
     }
 
     fn command(&self, more: &[&str]) -> Command {
@@ -103,7 +109,8 @@ fn one_second(server: SocketAddr, more: &str) -> String {
 #[test]
 fn the_limit_of_a_server_is_found_within_the_width() {
     let place = Place::new(1);
-    place.write(&one_second(server_with_limit(300), "start = 100\nwidth = '2 %'\n"));
+    let search = one_second(server_with_limit(300), "start = 100\nwidth = '2 %'\n");
+    place.write(&format!("warm_up = '200ms'\n{search}"));
     let found = place.found(0);
     let search = &found["searches"][0];
     let (lower, upper) = (search["lower"].as_u64().unwrap(), search["upper"].as_u64().unwrap());
@@ -117,6 +124,8 @@ fn the_limit_of_a_server_is_found_within_the_width() {
     let document: Value = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
     assert_eq!((&document["spec"]["timing"], &document["spec"]["for"]), (&"rate:100".into(), &"1s".into()));
     assert_eq!(document["verdict"]["server"]["checks"][0]["name"], "answered");
+    // What warmed up is neither in it nor taken from it.
+    assert_eq!(document["summary"]["queries"]["trace"], 100);
     assert!(!directory.join("queries").exists());
     let table = place.run(&[]);
     let told = String::from_utf8_lossy(&table.stdout).into_owned();
@@ -161,10 +170,27 @@ fn what_the_trace_cannot_ask_is_not_the_servers_limit() {
 #[test]
 fn a_server_that_answers_nothing_has_no_capacity() {
     let place = Place::new(1);
-    place.write(&one_second(server_with_limit(0), "start = 60\nmin = 50\n"));
+    place.write(&one_second(server_with_limit(0), "start = 60\nmin = 20\n"));
     let found = place.found(1);
     let search = &found["searches"][0];
-    assert_eq!((&search["lower"], &search["upper"], &search["ended"]), (&Value::Null, &50.into(), &"min_load".into()));
+    assert_eq!((&search["lower"], &search["upper"], &search["ended"]), (&Value::Null, &20.into(), &"min_load".into()));
+}
+
+#[test]
+fn a_server_that_does_not_start_ends_its_search_and_no_other() {
+    let place = Place::new(3);
+    fs::write(place.path("bad.conf"), "server:\n  no-such-option: yes\n").unwrap();
+    let text = format!(
+        "[server.bad]\nkind = 'nsd'\nzones = 'zones'\nconfiguration = 'bad.conf'\n{META}[find]\nwhat = 'clients'\n\
+         while = 'answered >= 50 %'\nstart = 2\nmax = 3\nfinal_trial_duration = '1s'\ninitial_trial_duration = '1s'\n\
+         duration_sum = '1s'\n"
+    );
+    place.write_with(1, &text);
+    let found = place.found(1);
+    let (bad, good) = (&found["searches"][0], &found["searches"][1]);
+    assert_eq!((&bad["lower"], &bad["ended"]), (&Value::Null, &"failed".into()), "{bad}");
+    assert!(bad["reason"].as_str().unwrap().contains("nsd ended"), "{bad}");
+    assert_eq!((&good["lower"], &good["ended"]), (&3.into(), &"max_load".into()), "{good}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use ldplayer_results::{Check, RunReport, Summary};
 
-use super::search::{Took, Unfit};
+use super::search::{Intended, Took, Unfit};
 use super::{Find, Goal, Load};
 
 /// The share of the intended load that must have been made.
@@ -15,9 +15,9 @@ impl Find {
     ///
     /// A trial in which all goals are met counts, even where the replay was not on time: lateness makes bursts, which are harder to bear. One
     /// in which a goal is missed counts only if the replay was faithful.
-    pub(crate) fn judge(&self, load: u64, report: &RunReport) -> Took {
-        let summary = &report.summary;
-        if let Some(why) = self.not_made(load, report) {
+    pub(crate) fn judge(&self, intended: Intended, report: &RunReport) -> Took {
+        let (summary, load) = (&report.summary, intended.load);
+        if let Some(why) = self.not_made(intended, report) {
             return Took::Unfit(why);
         }
         let lost = if self.what == Load::Connections { lost_connections(load, summary) } else { 0.0 };
@@ -31,12 +31,14 @@ impl Find {
     }
 
     /// Why the load that was intended was not made.
-    fn not_made(&self, load: u64, report: &RunReport) -> Option<Unfit> {
+    fn not_made(&self, Intended { load, duration_s }: Intended, report: &RunReport) -> Option<Unfit> {
         let summary = &report.summary;
         match self.what {
             Load::Qps => {
-                let rate = summary.rate.qps_mean.unwrap_or(0.0);
-                let is_made = rate >= load as f64 * MADE;
+                let (due, sent) = (summary.queries.trace.unwrap_or(0), summary.queries.sent);
+                // With random gaps, more or fewer are due than the load says on average. One query alone has no rate.
+                let rate = summary.rate.qps_mean.unwrap_or(f64::INFINITY).min(sent as f64 / duration_s);
+                let is_made = sent > 0 && rate >= due as f64 / duration_s * MADE;
                 let missed = || Unfit::Client(format!("{rate:.0} of {load} q/s were sent"));
                 (!is_made).then(|| unfaithful(report).unwrap_or_else(missed))
             }
@@ -91,10 +93,14 @@ mod tests {
         read(&format!("[find]\n{text}"), |root| Find::read(&root.get("find").expect("a table"))).unwrap()
     }
 
+    const fn second(load: u64) -> Intended {
+        Intended { load, duration_s: 1.0 }
+    }
+
     /// A faithful run of 1,000 q/s with 10 clients.
     fn report(answered: u64, open: u64) -> RunReport {
         let summary = Summary {
-            queries: Queries { sent: 1_000, answered, ..Queries::default() },
+            queries: Queries { trace: Some(1_000), sent: 1_000, answered, ..Queries::default() },
             rate: Rate { qps_mean: Some(998.0), ..Rate::default() },
             clients: Clients { total: 10, ..Clients::default() },
             connections: Connections { opened: open, ..Connections::default() },
@@ -119,49 +125,68 @@ mod tests {
     #[test]
     fn each_goal_has_its_own_opinion_of_a_trial() {
         let find = find(TWO);
-        assert_eq!(find.judge(1_000, &report(1_000, 0)), measured(0.0, &[false, false]));
-        assert_eq!(find.judge(1_000, &report(750, 0)), measured(0.25, &[true, false]));
-        assert_eq!(find.judge(1_000, &report(250, 0)), measured(0.75, &[true, true]));
+        assert_eq!(find.judge(second(1_000), &report(1_000, 0)), measured(0.0, &[false, false]));
+        assert_eq!(find.judge(second(1_000), &report(750, 0)), measured(0.25, &[true, false]));
+        assert_eq!(find.judge(second(1_000), &report(250, 0)), measured(0.75, &[true, true]));
     }
 
     #[test]
     fn a_disturbed_trial_counts_for_the_server_and_never_against_it() {
         let find = find(TWO);
-        assert_eq!(find.judge(1_000, &unfaithful_report(1_000)), measured(0.0, &[false, false]));
-        let Took::Unfit(Unfit::Disturbed(why)) = find.judge(1_000, &unfaithful_report(250)) else { panic!() };
+        assert_eq!(find.judge(second(1_000), &unfaithful_report(1_000)), measured(0.0, &[false, false]));
+        let Took::Unfit(Unfit::Disturbed(why)) = find.judge(second(1_000), &unfaithful_report(250)) else { panic!() };
         assert_eq!(why, "timing_p99: 9 ms where 1 ms is allowed");
     }
 
     #[test]
     fn a_load_that_the_client_did_not_make_says_nothing_of_the_server() {
         let find = find(TWO);
-        let slow = find.judge(2_000, &report(1_000, 0));
-        assert_eq!(slow, Took::Unfit(Unfit::Client("998 of 2000 q/s were sent".to_owned())));
+        // What is due within a second took longer, or was not sent at all.
+        let mut slow = report(1_000, 0);
+        slow.summary.rate.qps_mean = Some(900.0);
+        assert_eq!(
+            find.judge(second(1_000), &slow),
+            Took::Unfit(Unfit::Client("900 of 1000 q/s were sent".to_owned()))
+        );
+        let mut part = report(900, 0);
+        part.summary.queries.sent = 900;
+        assert!(matches!(find.judge(second(1_000), &part), Took::Unfit(Unfit::Client(_))));
         let warning = Warning::new("client_bottleneck", "worker 0 had no rest".to_owned(), "rest");
         let busy = RunReport { warnings: vec![warning], ..report(250, 0) };
-        assert_eq!(find.judge(1_000, &busy), Took::Unfit(Unfit::Client("worker 0 had no rest".to_owned())));
+        assert_eq!(find.judge(second(1_000), &busy), Took::Unfit(Unfit::Client("worker 0 had no rest".to_owned())));
+    }
+
+    #[test]
+    fn a_load_of_one_query_or_of_random_gaps_is_made_when_all_that_was_due_was_sent() {
+        let find = find(TWO);
+        let mut one = report(1, 0);
+        (one.summary.queries.trace, one.summary.queries.sent, one.summary.rate.qps_mean) = (Some(1), 1, None);
+        assert_eq!(find.judge(second(1), &one), measured(0.0, &[false, false]));
+        assert_eq!(find.judge(second(1_050), &report(1_000, 0)), measured(0.0, &[false, false]));
+        (one.summary.queries.trace, one.summary.queries.sent) = (Some(0), 0);
+        assert!(matches!(find.judge(second(1), &one), Took::Unfit(_)), "nothing was measured");
     }
 
     #[test]
     fn clients_that_the_trace_does_not_have_are_no_limit_of_the_server() {
         let find = find("what = 'clients'\nwhile = 'answered >= 99 %'");
-        assert_eq!(find.judge(10, &report(1_000, 0)), measured(0.0, &[false]));
-        let Took::Unfit(Unfit::Never(why)) = find.judge(11, &report(1_000, 0)) else { panic!() };
+        assert_eq!(find.judge(second(10), &report(1_000, 0)), measured(0.0, &[false]));
+        let Took::Unfit(Unfit::Never(why)) = find.judge(second(11), &report(1_000, 0)) else { panic!() };
         assert!(why.contains("10 clients"), "{why}");
     }
 
     #[test]
     fn connections_that_are_not_held_are_lost_whatever_was_answered() {
         let find = find("what = 'connections'\nwhile = 'answered >= 99 %'");
-        assert_eq!(find.judge(10, &report(1_000, 10)), measured(0.0, &[false]));
-        assert_eq!(find.judge(10, &report(1_000, 8)), measured(0.2, &[true]));
+        assert_eq!(find.judge(second(10), &report(1_000, 10)), measured(0.0, &[false]));
+        assert_eq!(find.judge(second(10), &report(1_000, 8)), measured(0.2, &[true]));
         // One that the server closed is lost, also where its client has another by now, and also in a run that was not on time.
         let mut closing = unfaithful_report(1_000);
         closing.summary.connections =
             Connections { opened: 11, closed: [("server".to_owned(), 1)].into(), ..Connections::default() };
-        assert_eq!(find.judge(10, &closing), measured(0.1, &[true]));
+        assert_eq!(find.judge(second(10), &closing), measured(0.1, &[true]));
         // One that did not come up may be our doing.
         closing.summary.connections = Connections { opened: 9, ..Connections::default() };
-        assert!(matches!(find.judge(10, &closing), Took::Unfit(Unfit::Disturbed(_))));
+        assert!(matches!(find.judge(second(10), &closing), Took::Unfit(Unfit::Disturbed(_))));
     }
 }

@@ -207,9 +207,13 @@ impl Search {
         self.made
     }
 
-    /// The bounds of a goal that are known at this stage.
+    /// The bounds of a goal as far as they are known: those by all the evidence that it asks for, and where there are none yet, those by
+    /// less.
     pub fn bounds(&self, goal: usize) -> (Option<u64>, Option<u64>) {
-        self.bounds_of(goal, self.hunts[goal].target())
+        let [first, last] = self.hunts[goal].targets.map(|target| self.bounds_of(goal, target));
+        let lower = last.0.or(first.0.filter(|lower| last.1.is_none_or(|upper| *lower < upper)));
+        let upper = last.1.or(first.1.filter(|upper| last.0.is_none_or(|lower| lower < *upper)));
+        (lower, upper)
     }
 
     /// What was found for each goal.

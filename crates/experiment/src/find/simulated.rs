@@ -244,6 +244,20 @@ fn loads_that_hold_above_one_that_does_not_are_told_as_inversions() {
 }
 
 #[test]
+fn what_is_known_so_far_is_told_from_the_first_trial_on() {
+    let mut search = Search::new(settings(goal(0.5, 3.0)));
+    assert_eq!(search.bounds(0), (None, None));
+    while let Some(intended) = search.next_trial() {
+        search.took(intended, QUIET.trial(0, intended.load, false), 1.0);
+        let (lower, upper) = search.bounds(0);
+        assert!(
+            lower.is_some_and(|lower| lower <= 42_000) && upper.is_none_or(|upper| upper > 42_000),
+            "{lower:?} {upper:?}"
+        );
+    }
+}
+
+#[test]
 fn bounds_on_trials_and_time_end_a_search_with_what_is_known() {
     let (result, made) = find(QUIET, Settings { max_trials: 7, ..settings(goal(0.5, 3.0)) });
     assert_eq!((made, &result.ended, result.trials), (7, &Ended::Trials, 7));

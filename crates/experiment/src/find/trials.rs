@@ -46,7 +46,8 @@ pub struct SearchRecord {
 pub(crate) fn search_all(maker: &mut Maker<'_>, find: &Find, record: &mut Record) -> Result<(), ExperimentError> {
     let experiment = &maker.plan.experiment;
     let searches = experiment.cells.iter().map(|_| find.search(experiment.max_retries)).collect();
-    let mut all = All { find, searches, used: BTreeSet::new(), took_s: vec![0.0; experiment.cells.len()] };
+    let cells = experiment.cells.len();
+    let mut all = All { find, searches, used: BTreeSet::new(), took_s: vec![0.0; cells], failures: vec![0; cells] };
     let ended = all.turns(maker, record);
     record.searches = all.results(maker);
     record.save(maker.plan, maker.directory)?;
@@ -61,6 +62,8 @@ struct All<'a> {
     used: BTreeSet<usize>,
     /// By cell.
     took_s: Vec<f64>,
+    /// By cell: trials in succession that could not be made.
+    failures: Vec<u32>,
 }
 
 impl All<'_> {
@@ -167,7 +170,7 @@ impl All<'_> {
         self.took_s[cell] += run.took_s;
         let search = &mut self.searches[cell];
         let took = match run.state {
-            RunState::Done | RunState::Disturbed => self.find.judge(intended.load, &read(maker, run)?),
+            RunState::Done | RunState::Disturbed => self.find.judge(intended, &read(maker, run)?),
             RunState::ServerDied => {
                 // Under this load: nothing speaks more against a server.
                 Took::Measured { loss_ratio: 1.0, is_high_loss: vec![true; self.find.goals.len()] }
@@ -177,10 +180,15 @@ impl All<'_> {
                 return Ok(());
             }
             RunState::Failed => {
-                search.stop(Ended::Failed(run.reason.clone().unwrap_or_default()));
+                // A server may fail to start once; one that does again and again does not start.
+                self.failures[cell] += 1;
+                if self.failures[cell] > maker.plan.experiment.max_retries {
+                    search.stop(Ended::Failed(run.reason.clone().unwrap_or_default()));
+                }
                 return Ok(());
             }
         };
+        self.failures[cell] = 0;
         search.took(intended, took, run.took_s);
         Ok(())
     }
