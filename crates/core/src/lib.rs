@@ -16,7 +16,7 @@
 //! - A client is an address. [`shard`] says who plays it, the same on every host, in every version and run.
 //! - Every query has just one outcome that [`Status::is_query`] counts; late and stray responses are outcomes beside it.
 //! - How clients use connections is one table, [`policy`]. What of an input could not be read is one type,
-//!   [`damage::Tally`]. Batches travel between hosts in one form, [`wire`].
+//!   [`damage::Tally`]. Two responses are compared by their [`Fingerprint`]s. Batches travel between hosts in one form, [`wire`].
 //! - A random choice is drawn from a seed ([`random`]), never from the machine.
 //!
 //! # Limitations
@@ -44,6 +44,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cidr;
+pub mod compare;
 pub mod damage;
 pub mod histogram;
 pub mod message;
@@ -63,6 +64,7 @@ pub mod transport;
 pub mod wire;
 
 pub use cidr::Cidr;
+pub use compare::{Differs, Fingerprint, Ignore, IgnoreRule};
 pub use message::Message;
 pub use outcome::{Answer, Outcome, Reason, Segments, Status};
 pub use policy::{Policy, PolicyOverrides};

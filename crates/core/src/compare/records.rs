@@ -1,0 +1,200 @@
+//! The records of a response, each made a number that no order, case or compression changes.
+
+use super::hash;
+use super::ignore::Ignore;
+use super::{Fingerprint, SECTIONS};
+use crate::message::{HEADER, Message, OPT};
+use crate::name::MAX_NAME;
+
+/// TYPE of TSIG (RFC 8945 §4.2).
+const TSIG: u16 = 250;
+/// Compression pointers followed for one name. Compressors point at names, not at pointers.
+const JUMPS: usize = 128;
+/// Names whose hash is remembered: most owners of a response are one or two names.
+const REMEMBERED: usize = 4;
+/// What is added for records that cannot be read.
+const DAMAGED: u64 = 0x6461_6d61_6765_6421;
+
+/// A part of the data of a record.
+#[derive(Clone, Copy)]
+enum Field {
+    /// So many octets.
+    Octets(usize),
+    /// So many octets that are not compared.
+    Skipped(usize),
+    /// A name, compressed or not.
+    Name,
+    /// A character string (RFC 1035 §3.3).
+    Text,
+    /// All that is left.
+    Rest,
+    /// The same, not compared.
+    SkippedRest,
+}
+
+/// The data of a type, as far as it has names or something that is not compared.
+const fn layout(rtype: u16) -> &'static [Field] {
+    use Field::{Name, Octets, Rest, Skipped, SkippedRest, Text};
+    match rtype {
+        // NS, MD, MF, CNAME, MB, MG, MR, PTR, DNAME.
+        2..=5 | 7..=9 | 12 | 39 => &[Name],
+        // SOA.
+        6 => &[Name, Name, Rest],
+        // MINFO, RP.
+        14 | 17 => &[Name, Name],
+        // MX, AFSDB, RT, KX.
+        15 | 18 | 21 | 36 => &[Octets(2), Name],
+        // PX.
+        26 => &[Octets(2), Name, Name],
+        // SRV.
+        33 => &[Octets(6), Name],
+        // NAPTR.
+        35 => &[Octets(4), Text, Text, Text, Name],
+        // NXT, NSEC.
+        30 | 47 => &[Name, Rest],
+        // SVCB, HTTPS.
+        64 | 65 => &[Octets(2), Name, Rest],
+        // SIG, RRSIG: not the original TTL, the times and the signature.
+        24 | 46 => &[Octets(4), Skipped(12), Octets(2), Name, SkippedRest],
+        _ => &[Rest],
+    }
+}
+
+/// The sums of the sections of a response, and the upper eight bits of its code.
+pub fn sections(response: &Message<'_>, ignore: &Ignore) -> ([u64; SECTIONS], u8) {
+    let mut walk = Walk { octets: response.octets(), names: [(0, 0); REMEMBERED], turn: 0, extended: 0 };
+    let [_, counts @ ..] = response.counts();
+    let (mut sums, mut at) = ([0_u64; SECTIONS], response.behind_questions());
+    for (section, count) in counts.into_iter().enumerate() {
+        for _ in 0..count {
+            let record = at.and_then(|at| walk.record(at, section, ignore));
+            let Some((hash, behind)) = record else {
+                let rest = at.and_then(|at| walk.octets.get(at..)).unwrap_or_default();
+                sums[section] = sums[section].wrapping_add(hash::octets(DAMAGED, rest));
+                return (ignore.without(sums), walk.extended);
+            };
+            sums[section] = sums[section].wrapping_add(hash);
+            at = Some(behind);
+        }
+    }
+    (ignore.without(sums), walk.extended)
+}
+
+/// A message while its records are read.
+struct Walk<'a> {
+    octets: &'a [u8],
+    /// Where names begin, and their hashes; 0 is no place of a name.
+    names: [(usize, u64); REMEMBERED],
+    turn: usize,
+    /// Upper bits of the response code.
+    extended: u8,
+}
+
+impl Walk<'_> {
+    /// The number of the record at an offset, 0 for one that is not compared, and the offset behind it; `None` when it is not whole.
+    fn record(&mut self, at: usize, section: usize, ignore: &Ignore) -> Option<(u64, usize)> {
+        let mut name = [0; MAX_NAME];
+        let (owner, fixed, length) = self.owner(at, ignore.has_names(), &mut name)?;
+        let head = self.octets.get(fixed..fixed + 10)?;
+        let [rtype, class, length_of_data] = [0, 2, 8].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
+        let data = fixed + 10..fixed + 10 + usize::from(length_of_data);
+        self.octets.get(data.clone())?;
+        if rtype == OPT {
+            self.extended = head[4];
+        }
+        if rtype == OPT || rtype == TSIG || ignore.leaves_out(section, rtype, &name[..length]) {
+            return Some((0, data.end));
+        }
+        let state = hash::number(owner, u64::from(rtype) << 16 | u64::from(class));
+        let read = self.data(state, layout(rtype), data.clone());
+        // Data that is not what its type says is compared as it is.
+        let hash = read.unwrap_or_else(|| hash::octets(state ^ DAMAGED, &self.octets[data.clone()]));
+        Some((hash, data.end))
+    }
+
+    /// The hash of an owner and the offset behind it; with its octets and their number where these `are_wanted`.
+    fn owner(&mut self, at: usize, are_wanted: bool, name: &mut [u8; MAX_NAME]) -> Option<(u64, usize, usize)> {
+        if !are_wanted {
+            let (hash, behind) = self.name(at)?;
+            return Some((hash, behind, 0));
+        }
+        let (length, behind) = expand(self.octets, at, name)?;
+        Some((hash::octets(0, &name[..length]), behind, length))
+    }
+
+    fn data(&mut self, mut state: u64, fields: &[Field], data: std::ops::Range<usize>) -> Option<u64> {
+        let mut at = data.start;
+        for field in fields {
+            let rest = self.octets.get(at..data.end)?;
+            let taken = match *field {
+                Field::Octets(count) | Field::Skipped(count) => count,
+                Field::Text => 1 + usize::from(*rest.first()?),
+                Field::Rest | Field::SkippedRest => rest.len(),
+                Field::Name => {
+                    let (name, behind) = self.name(at)?;
+                    state = hash::number(state, name);
+                    at = behind;
+                    continue;
+                }
+            };
+            let octets = rest.get(..taken)?;
+            if !matches!(field, Field::Skipped(_) | Field::SkippedRest) {
+                state = hash::octets(state, octets);
+            }
+            at += taken;
+        }
+        (at == data.end).then_some(state)
+    }
+
+    /// The hash of the name at an offset, and the offset behind it.
+    fn name(&mut self, at: usize) -> Option<(u64, usize)> {
+        let (place, behind) = match self.octets.get(at..at + 2) {
+            Some(&[high @ 0xc0..=0xff, low]) => (usize::from(high & 0x3f) << 8 | usize::from(low), Some(at + 2)),
+            _ => (at, None),
+        };
+        if behind.is_some() && !(HEADER..at).contains(&place) {
+            return None;
+        }
+        if let (Some(behind), Some((_, hash))) = (behind, self.names.iter().find(|(known, _)| *known == place)) {
+            return Some((*hash, behind));
+        }
+        let mut name = [0; MAX_NAME];
+        let (length, end) = expand(self.octets, place, &mut name)?;
+        let hash = hash::octets(0, &name[..length]);
+        self.names[self.turn % REMEMBERED] = (place, hash);
+        self.turn += 1;
+        Some((hash, behind.unwrap_or(end)))
+    }
+}
+
+/// Writes the name at an offset without compression and in lower case. Returns its length and the offset behind it; `None` where it
+/// is damaged or points forward (RFC 1035 §4.1.4).
+fn expand(octets: &[u8], mut at: usize, name: &mut [u8; MAX_NAME]) -> Option<(usize, usize)> {
+    let (mut length, mut behind, mut jumps) = (0, None, 0);
+    loop {
+        let label = match *octets.get(at)? {
+            high @ 0xc0..=0xff => {
+                let target = usize::from(high & 0x3f) << 8 | usize::from(*octets.get(at + 1)?);
+                behind = behind.or(Some(at + 2));
+                jumps += 1;
+                if target >= at || target < HEADER || jumps > JUMPS {
+                    return None;
+                }
+                at = target;
+                continue;
+            }
+            count @ 0..=63 => 1 + usize::from(count),
+            _ => return None,
+        };
+        name.get_mut(length..length + label)?.copy_from_slice(octets.get(at..at + label)?);
+        length += label;
+        at += label;
+        if label == 1 {
+            // Octets of lengths are below those of letters.
+            name[..length].make_ascii_lowercase();
+            return Some((length, behind.unwrap_or(at)));
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Option<Fingerprint>>() == 32);
