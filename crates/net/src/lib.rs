@@ -46,6 +46,7 @@ pub mod ahead;
 pub mod awake;
 pub mod clock;
 pub mod counters;
+pub mod disk;
 pub mod inet_diag;
 pub mod interfaces;
 pub mod limits;

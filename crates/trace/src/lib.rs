@@ -57,5 +57,5 @@ pub use error::TraceError;
 pub use inspect::{Families, Inspector, Summary};
 pub use ldplayer_core::damage::{Damage, Place, Tally};
 pub use record::Recording;
-pub use sink::{Format, Sink, UnknownFormat, Written, create};
+pub use sink::{Format, Sink, UnknownFormat, Written, create, create_numbered};
 pub use source::{DNS_PORT, Input, OpenOptions, Role, Source, UnknownRole, open, unknown_server};

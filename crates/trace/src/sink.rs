@@ -114,11 +114,20 @@ impl fmt::Display for Format {
 pub fn create(path: &Path, format: Format, force: bool) -> Result<Box<dyn Sink>, TraceError> {
     let output = Output::create(path, force)?;
     Ok(match format {
-        Format::Parquet => Box::new(parquet::ParquetSink::new(output)?),
+        Format::Parquet => Box::new(parquet::ParquetSink::new(output, false)?),
         Format::Tsv => Box::new(tsv::TsvSink::new(output)),
         Format::Pcap => Box::new(pcap::PcapSink::new(output)?),
         Format::Dnsperf => Box::new(dnsperf::DnsperfSink::new(output)),
     })
+}
+
+/// Opens a Parquet trace that has one more column, `index`: the [`Transaction::index`] of each row, by which rows of several files are
+/// paired. Readers of traces do not look at it.
+///
+/// # Errors
+/// As for [`create`].
+pub fn create_numbered(path: &Path, force: bool) -> Result<Box<dyn Sink>, TraceError> {
+    Ok(Box::new(parquet::ParquetSink::new(Output::create(path, force)?, true)?))
 }
 
 /// A file under a temporary name until it is whole; it vanishes if it never becomes so.

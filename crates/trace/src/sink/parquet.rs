@@ -22,12 +22,12 @@ const ROWS: usize = 128 * 1024;
 /// Octets of messages in a row group at which it is closed.
 const OCTETS: usize = 32 * 1024 * 1024;
 
-/// The columns of the trace, in order.
-pub(crate) fn schema() -> SchemaRef {
+/// The columns of the trace, in order; in a file that tells where transactions come from, `index` behind them.
+pub(crate) fn schema(is_numbered: bool) -> SchemaRef {
     let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
     let required = |name: &str, kind: DataType| Field::new(name, kind, false);
     let optional = |name: &str, kind: DataType| Field::new(name, kind, true);
-    Arc::new(Schema::new(vec![
+    let mut fields = vec![
         required("time", time),
         required("src", DataType::Utf8),
         required("src_port", DataType::UInt16),
@@ -49,7 +49,9 @@ pub(crate) fn schema() -> SchemaRef {
         optional("opcode", DataType::Utf8),
         optional("ad", DataType::Boolean),
         optional("cd", DataType::Boolean),
-    ]))
+    ];
+    fields.extend(is_numbered.then(|| required("index", DataType::UInt64)));
+    Arc::new(Schema::new(fields))
 }
 
 /// A Parquet file being written: what is decided here is where row groups end.
@@ -85,9 +87,9 @@ impl Extent {
 impl ParquetSink {
     /// # Errors
     /// When the system gives no thread, or refuses the first octets.
-    pub fn new(output: Output) -> Result<Self, TraceError> {
+    pub fn new(output: Output, is_numbered: bool) -> Result<Self, TraceError> {
         let path = output.path().to_owned();
-        let threads = Threads::start(output).map_err(|error| refusal(&path, error))?;
+        let threads = Threads::start(output, is_numbered).map_err(|error| refusal(&path, error))?;
         Ok(Self { threads: Some(threads), group: Extent::default(), path, written: Written::default() })
     }
 

@@ -658,7 +658,7 @@ mod tests {
 
     #[test]
     fn the_schema_is_that_of_the_interface() {
-        let schema = crate::sink::parquet_schema();
+        let schema = crate::sink::parquet_schema(false);
         let known: Vec<&str> = OUTER.iter().chain(&ASKED).map(|(name, _)| *name).chain(["rcode", "tc"]).collect();
         assert!(schema.fields().iter().all(|field| known.contains(&field.name().as_str())));
         assert_eq!(schema.fields().len(), known.len());

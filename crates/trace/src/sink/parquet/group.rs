@@ -31,6 +31,8 @@ pub(super) struct Group {
     asked: Asked,
     rcode: Column<Texts>,
     tc: Column<Booleans>,
+    /// Row of the transaction where it was read, in files that tell it.
+    index: Option<Column<Integers>>,
 }
 
 /// The readable columns of the query; null where the query was not seen, so that none is made of them on reading.
@@ -47,9 +49,11 @@ struct Asked {
 }
 
 impl Group {
-    pub fn new() -> Self {
+    /// No rows, of a file that tells their [`Transaction::index`] or not.
+    pub fn new(is_numbered: bool) -> Self {
         Self {
             rows: 0,
+            index: is_numbered.then(|| Column::required(Integers::new(IntegerType::U64))),
             time: Column::required(Integers::new(IntegerType::I64)),
             src: Column::required(Texts::default()),
             src_port: Column::required(Integers::new(IntegerType::U16)),
@@ -108,6 +112,9 @@ impl Group {
         let push_rcode = |texts: &mut Texts, rcode| push(texts, rcode, || rcode_name(rcode));
         self.rcode.extend_some(responses().map(|response| Some(response?.rcode())), push_rcode);
         self.tc.extend_some(responses().map(|response| Some(response?.has(flag::TC))), Booleans::push);
+        if let Some(index) = &mut self.index {
+            index.extend(rows.iter().map(|row| row.index as i64), Integers::push);
+        }
         self.rows += rows.len();
         if self.rows.is_multiple_of(STEP) {
             for column in [&mut self.query, &mut self.response, &mut self.asked.qname] {
@@ -123,8 +130,8 @@ impl Group {
     }
 
     /// The columns in the order of the schema.
-    pub fn columns(&self) -> [&dyn Encode; 21] {
-        [
+    pub fn columns(&self) -> Vec<&dyn Encode> {
+        let own: [&dyn Encode; 21] = [
             &self.time,
             &self.src,
             &self.src_port,
@@ -146,12 +153,14 @@ impl Group {
             &self.asked.opcode,
             &self.asked.ad,
             &self.asked.cd,
-        ]
+        ];
+        let index = self.index.iter().map(|column| column as &dyn Encode);
+        own.into_iter().chain(index).collect()
     }
 
     /// The same, to be changed.
-    fn columns_mut(&mut self) -> [&mut dyn Encode; 21] {
-        [
+    fn columns_mut(&mut self) -> Vec<&mut dyn Encode> {
+        let own: [&mut dyn Encode; 21] = [
             &mut self.time,
             &mut self.src,
             &mut self.src_port,
@@ -173,7 +182,9 @@ impl Group {
             &mut self.asked.opcode,
             &mut self.asked.ad,
             &mut self.asked.cd,
-        ]
+        ];
+        let index = self.index.iter_mut().map(|column| column as &mut dyn Encode);
+        own.into_iter().chain(index).collect()
     }
 }
 

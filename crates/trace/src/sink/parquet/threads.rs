@@ -45,11 +45,11 @@ struct Packer {
 impl Threads {
     /// # Errors
     /// When the output refuses the first octets or the system gives no thread.
-    pub fn start(output: Output) -> Result<Self> {
+    pub fn start(output: Output, is_numbered: bool) -> Result<Self> {
         let options = FileOptions { compression: Compression::Zstd, sorted_by: Some(0) };
-        let file = FileWriter::new(output, &schema(), options)?;
+        let file = FileWriter::new(output, &schema(is_numbered), options)?;
         let (done, empty) = channel();
-        let start = |_| Packer::start(file.encoder()?, done.clone());
+        let start = |_| Packer::start(file.encoder()?, Group::new(is_numbered), done.clone());
         let (packers, groups): (_, Vec<_>) =
             (0..default_threads()).map(start).collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let writer = spawn("parquet", move || put(file, &groups))?;
@@ -89,10 +89,10 @@ impl Threads {
 }
 
 impl Packer {
-    fn start(encoder: GroupEncoder, done: Sender<Rows>) -> Result<(Self, Receiver<EncodedGroup>)> {
+    fn start(encoder: GroupEncoder, group: Group, done: Sender<Rows>) -> Result<(Self, Receiver<EncodedGroup>)> {
         let (work, waiting) = sync_channel(WAITING_BATCHES);
         let (encoded, groups) = sync_channel(WAITING_GROUPS);
-        let thread = spawn("pack", move || pack(encoder, &waiting, &done, &encoded))?;
+        let thread = spawn("pack", move || pack(encoder, group, &waiting, &done, &encoded))?;
         Ok((Self { work, thread }, groups))
     }
 }
@@ -100,11 +100,11 @@ impl Packer {
 /// Makes row groups until there are no more rows, or nobody takes the groups.
 fn pack(
     mut encoder: GroupEncoder,
+    mut group: Group,
     work: &Receiver<Work>,
     done: &Sender<Rows>,
     encoded: &SyncSender<EncodedGroup>,
 ) -> Result<()> {
-    let mut group = Group::new();
     for work in work {
         match work {
             Work::Rows(mut rows) => {
