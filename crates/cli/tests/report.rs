@@ -33,6 +33,7 @@ fn answered(index: u64) -> Outcome {
         server: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 53),
         transport: Transport::Udp,
         class: None,
+        expected: None,
         wire: Default::default(),
     };
     let unfinished = Outcome::unfinished(&query);

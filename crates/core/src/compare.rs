@@ -27,6 +27,7 @@ const FLAGS: u16 = flag::AA | flag::TC | flag::RA | flag::AD;
 const FLAGS_AT: u32 = 16;
 const RCODE: u32 = 0xfff;
 /// A bit that is always set, so that the absence of a fingerprint takes no room: it stands where QR does.
+// One bit of it is set.
 const PRESENT: NonZeroU32 = NonZeroU32::new(0x8000_0000).unwrap();
 
 /// What of a response is compared, in 32 octets. Two that are equal are of responses that say the same, but for one in 2⁶⁴.

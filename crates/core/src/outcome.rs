@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::compare::{Differs, Fingerprint};
 use crate::time::RunTime;
 use crate::transport::Transport;
 
@@ -208,21 +209,24 @@ impl fmt::Display for Reason {
     }
 }
 
-/// How the response compares with the recorded one.
+/// How the response compares with the one that was expected: that of the trace, or that of another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Answer {
-    /// Same rcode and same answer.
+    /// Both say the same.
     Match,
-    /// Answered where the recording had a failure.
+    /// An answer, where the other is an error or truncated; or truncated, where the other is an error.
     Better,
-    /// A failure where the recording had an answer.
+    /// The other way round, or no response at all.
     Worse,
-    /// Both answered, differently.
+    /// Neither is better, and they say different things.
     Changed,
 }
 
 impl Answer {
+    /// Every comparison, in the order of their discriminants.
+    pub const ALL: [Self; 4] = [Self::Match, Self::Better, Self::Worse, Self::Changed];
+
     /// The word used in the run directory.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -305,8 +309,10 @@ pub struct Outcome {
     pub resent: bool,
     /// Asked again over TCP, since the answer over UDP was truncated.
     pub fell_back: bool,
-    /// Comparison with the recorded response, when asked for.
+    /// Comparison with the expected response; `None` where there is none, and where nothing was asked.
     pub answer: Option<Answer>,
+    /// In which fields it differs from that.
+    pub differs: Differs,
     /// The class of its client, where clients are parted into some.
     pub class: Option<u8>,
 }
@@ -329,6 +335,21 @@ impl Outcome {
             query_bytes: query.wire.len().min(usize::from(u16::MAX)) as u16,
             ..Self::EMPTY
         }
+    }
+
+    /// The row with its response compared with what was `expected`. A query without an answer is worse than one that has one, unless
+    /// nobody waited for it to the end. A late answer is of a query that was judged before.
+    pub fn judged(self, expected: Fingerprint, found: Option<Fingerprint>) -> Self {
+        let judged = match (self.status, found) {
+            (Status::Answered, Some(found)) => Some(expected.judge(found)),
+            (Status::Timeout, _) if self.reason == Some(Reason::Interrupted) => None,
+            (status, _) if status == Status::Timeout || status.is_failed() => {
+                Some((Answer::Worse, Differs::UNANSWERED))
+            }
+            _ => None,
+        };
+        let (answer, differs) = judged.unzip();
+        Self { answer, differs: differs.unwrap_or_default(), ..self }
     }
 
     /// A row that says nothing: what others are made from.
@@ -362,6 +383,7 @@ impl Outcome {
         resent: false,
         fell_back: false,
         answer: None,
+        differs: Differs::NOTHING,
         class: None,
     };
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
+use crate::compare::Fingerprint;
 use crate::time::RunTime;
 use crate::transport::Transport;
 
@@ -24,6 +25,8 @@ pub struct Query {
     pub transport: Transport,
     /// The class of its client, where clients are parted into some; numbered from 0.
     pub class: Option<u8>,
+    /// What the response says that its answer is compared with; `None` where it is not compared.
+    pub expected: Option<Fingerprint>,
     /// The message in wire format, without length prefix.
     pub wire: Bytes,
 }

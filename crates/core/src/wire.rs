@@ -24,7 +24,7 @@ pub const BATCH_MOST: usize = 256 << 10;
 /// Octets of a header.
 const HEADER: usize = 36;
 const MAGIC: [u8; 4] = *b"LDPB";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What octets must be to be a batch, and are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ldplayer_core::shard::Shards;
-use ldplayer_core::{Outcome, Query, RunTime, TraceTime};
+use ldplayer_core::{Ignore, Outcome, Query, RunTime, TraceTime, Transaction};
 use ldplayer_net::{clock, limits, pin};
 
 use self::reader::{Read, Reader};
 use crate::monitor::Monitor;
 use crate::settings::Settings;
-use crate::worker::{Links, Worker, WorkerEnd};
+use crate::worker::{Extras, Links, Worker, WorkerEnd};
 
 /// Batches of queries that wait for one worker at most.
 const AHEAD: usize = 64;
@@ -134,7 +134,7 @@ pub struct Ready<F> {
     shards: Shards,
     monitor: Arc<Monitor>,
     feeds: Vec<Receiver<Vec<Query>>>,
-    stamps: bool,
+    extras: Extras,
     reader: JoinHandle<Read<F>>,
     /// Nothing is sent on it; the reader closes it when it ends.
     reading: Receiver<()>,
@@ -153,7 +153,7 @@ pub fn prepare<F: Feed + 'static>(settings: Settings, shards: Shards, feed: F, m
         read
     });
     wait_for_prefill(&filled, monitor);
-    Ready { settings, shards, monitor: Arc::clone(monitor), feeds, stamps: false, reader, reading }
+    Ready { settings, shards, monitor: Arc::clone(monitor), feeds, extras: Extras::default(), reader, reading }
 }
 
 impl<F> Ready<F> {
@@ -161,7 +161,18 @@ impl<F> Ready<F> {
     /// each batch sent. Over TCP and QUIC it is not known: one segment or packet may carry several queries, or a part of one.
     /// Nor is it after a send that failed on the same socket, since the kernel may have counted it.
     pub fn with_send_stamps(self) -> Self {
-        Self { stamps: true, ..self }
+        Self { extras: Extras { stamps: true, ..self.extras }, ..self }
+    }
+
+    /// The same, which leaves out of comparisons with expected responses what `ignore` says.
+    pub fn with_comparison(self, ignore: Ignore) -> Self {
+        Self { extras: Extras { ignore: Arc::new(ignore), ..self.extras }, ..self }
+    }
+
+    /// The same, which gives every query that was sent, with its response where it has one, to `responses`, in about the order in
+    /// which they ended. Their times are run times. A full channel makes workers wait.
+    pub fn with_responses(self, responses: Sender<Vec<Transaction>>) -> Self {
+        Self { extras: Extras { responses: Some(responses), ..self.extras }, ..self }
     }
 
     /// Replays what the feed yields and gives every row to `drain`, by the number of the shard. Returns when every query has
@@ -171,8 +182,8 @@ impl<F> Ready<F> {
     /// What kept a worker from its work. Errors of single queries are rows.
     pub fn run(self, start: RunStart, drain: &mut dyn Drain) -> Result<(Ended, Option<F>), ReplayError> {
         let started = start.wall_clock();
-        let Self { settings, shards, monitor, feeds, stamps, reader, reading } = self;
-        let (workers, drain_error) = play(&settings, shards, &monitor, start, (feeds, stamps), drain)?;
+        let Self { settings, shards, monitor, feeds, extras, reader, reading } = self;
+        let (workers, drain_error) = play(&settings, shards, &monitor, start, (feeds, extras), drain)?;
         let trace_queries = workers.iter().map(|worker| worker.taken).sum();
         let ended = Ended { trace_queries, of_other_shards: 0, started, workers, feed_error: None, drain_error };
         if !has_ended(&reading, &monitor) {
@@ -203,7 +214,7 @@ fn play(
     shards: Shards,
     monitor: &Monitor,
     start: RunStart,
-    (feeds, stamps): (Vec<Receiver<Vec<Query>>>, bool),
+    (feeds, extras): (Vec<Receiver<Vec<Query>>>, Extras),
     drain: &mut dyn Drain,
 ) -> Result<(Vec<WorkerEnd>, Option<LinkError>), ReplayError> {
     let (row_sender, row_receiver) = bounded(ROWS_WAITING);
@@ -213,11 +224,12 @@ fn play(
             .into_iter()
             .enumerate()
             .map(|(number, feed)| {
-                let links = Links { feed, rows: row_sender.clone(), spare: spare_receiver.clone(), stamps };
+                let links =
+                    Links { feed, rows: row_sender.clone(), spare: spare_receiver.clone(), extras: extras.clone() };
                 scope.spawn(move || work(number, shards, start, settings, monitor, links))
             })
             .collect();
-        drop(row_sender);
+        drop((row_sender, extras));
         let drain_error = record(&row_receiver, &spare_sender, drain, monitor, start.monotonic_ns).err();
         let workers = workers.into_iter().enumerate().map(|(number, worker)| join_worker(number, worker));
         Ok((workers.collect::<Result<Vec<_>, _>>()?, drain_error))

@@ -85,6 +85,7 @@
 //!     server: address,
 //!     transport: Transport::Udp,
 //!     class: None,
+//!     expected: None,
 //!     wire,
 //! };
 //! let settings = Settings {
@@ -120,6 +121,7 @@ mod connections;
 mod counts;
 mod doh;
 mod engine;
+mod heard;
 #[doc(hidden)]
 pub mod internals;
 mod matching;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use ldplayer_core::{Outcome, Query, Reason, RunTime, Status};
+use ldplayer_core::{Fingerprint, Outcome, Query, Reason, RunTime, Status};
 
 use crate::route::{Route, SocketKey};
 use crate::stage::Stage;
@@ -39,6 +39,8 @@ pub struct Pending {
     pub stage: Stage,
     /// The class of its client.
     pub class: Option<u8>,
+    /// What its answer is compared with.
+    pub expected: Option<Fingerprint>,
 }
 
 impl Pending {
@@ -59,6 +61,7 @@ impl Pending {
             source: route.source,
             stage: Stage::Queued,
             class: query.class,
+            expected: query.expected,
         }
     }
 

@@ -220,6 +220,7 @@ mod tests {
             server: "192.0.2.1:53".parse().unwrap(),
             transport: Transport::Udp,
             class: None,
+            expected: None,
             wire: Bytes::new(),
         }
     }

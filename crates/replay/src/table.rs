@@ -32,6 +32,7 @@ pub use self::machine::Machine;
 pub use self::request::Request;
 use self::servers::Servers;
 use crate::counts::Counts;
+use crate::heard::Heard;
 use crate::matching::repeats_question;
 use crate::slab::{List, Slab, Slot};
 pub use crate::stage::Stage;
@@ -135,6 +136,8 @@ pub struct ConnectionTable<C, R> {
     numbered: u64,
     outcomes: Vec<Outcome>,
     counts: Counts,
+    /// What is done with responses.
+    pub heard: Heard,
     /// The accounts of connections.
     connection_counts: ConnectionCounts,
 }
@@ -158,6 +161,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             numbered: 0,
             outcomes: Vec::new(),
             counts: Counts::default(),
+            heard: Heard::default(),
             connection_counts: ConnectionCounts::default(),
         }
     }
@@ -486,7 +490,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             self.requests.unlink(&mut self.waiting, slot);
         }
         if let Some(request) = self.forget(slot) {
-            self.finish(request.end(status, Some(reason)));
+            self.finish_unanswered(&request, status, Some(reason));
         }
     }
 
@@ -495,6 +499,19 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
         let was_lost = was_sent && status == Status::NotSent;
         self.end(slot, if was_lost { Status::ConnectFailed } else { status }, reason);
+    }
+
+    /// Records the row of a request that is answered at `now`.
+    pub fn finish_answered(&mut self, request: &Request<R>, now: RunTime, message: &Message<'_>) {
+        let row = request.answered(now, message);
+        let row = self.heard.judge(row, &request.wire, request.expected, Some(message));
+        self.finish(row);
+    }
+
+    /// Records the row of a request that has ended otherwise.
+    pub fn finish_unanswered(&mut self, request: &Request<R>, status: Status, reason: Option<Reason>) {
+        let row = self.heard.judge(request.end(status, reason), &request.wire, request.expected, None);
+        self.finish(row);
     }
 
     /// Records a row.

@@ -12,6 +12,7 @@ use ldplayer_core::message::{HEADER, flag};
 use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status};
 
 use crate::counts::Counts;
+use crate::heard::Heard;
 use crate::matching::repeats_question;
 use crate::pending::Pending;
 use crate::route::{Route, SHARED_SOCKETS, SocketKey};
@@ -81,6 +82,8 @@ pub struct Udp {
     truncated: Vec<Pending>,
     outcomes: Vec<Outcome>,
     counts: Counts,
+    /// What is done with responses.
+    pub heard: Heard,
     /// Where the kernel stamps what it sends.
     stamps: Option<Stamps>,
 }
@@ -100,6 +103,7 @@ impl Udp {
             truncated: Vec::new(),
             outcomes: Vec::new(),
             counts: Counts::default(),
+            heard: Heard::default(),
             stamps: None,
         }
     }
@@ -184,7 +188,7 @@ impl Udp {
     /// The kernel refused the query for good.
     pub fn handle_unsent(&mut self, slot: Slot, reason: Reason) {
         if let Some(pending) = self.release(slot) {
-            self.finish(pending.outcome(Status::NotSent, Some(reason)));
+            self.finish_unanswered(&pending, Status::NotSent, Some(reason));
         }
     }
 
@@ -192,7 +196,7 @@ impl Udp {
     pub fn handle_unreachable(&mut self, slot: Slot, at: RunTime) {
         self.submit(slot, at, 0);
         if let Some(pending) = self.release(slot) {
-            self.finish(pending.outcome(Status::ConnectFailed, Some(Reason::Unreachable)));
+            self.finish_unanswered(&pending, Status::ConnectFailed, Some(Reason::Unreachable));
         }
     }
 
@@ -242,7 +246,7 @@ impl Udp {
             return;
         }
         if let Some(pending) = self.release(slot) {
-            self.finish(pending.outcome(Status::Refused, None));
+            self.finish_unanswered(&pending, Status::Refused, None);
         }
     }
 
@@ -304,7 +308,7 @@ impl Udp {
             return self.truncated.push(pending);
         }
         let status = if pending.stage == Stage::Lingering { Status::Late } else { Status::Answered };
-        self.finish(Outcome {
+        let row = Outcome {
             // The two stamps are of two clocks, which may differ by some nanoseconds.
             answered: Some(arrival.at.max(pending.submitted)),
             rcode: Some(message.rcode()),
@@ -313,7 +317,9 @@ impl Udp {
             aa: message.has(flag::AA),
             response_bytes: arrival.octets.len() as u16,
             ..pending.outcome(status, None)
-        });
+        };
+        let row = self.heard.judge(row, &pending.wire, pending.expected, Some(message));
+        self.finish(row);
     }
 
     /// Whether clients of a class ask again over TCP.
@@ -346,9 +352,15 @@ impl Udp {
         let Some(pending) = self.slab.get_mut(slot) else { return };
         pending.stage = Stage::Lingering;
         pending.deadline = pending.deadline + linger;
-        let outcome = pending.outcome(Status::Timeout, reason);
+        let row = pending.outcome(Status::Timeout, reason);
+        let row = self.heard.judge(row, &pending.wire, pending.expected, None);
         self.slab.append(&mut self.lingering, slot);
-        self.finish(outcome);
+        self.finish(row);
+    }
+
+    fn finish_unanswered(&mut self, pending: &Pending, status: Status, reason: Option<Reason>) {
+        let row = self.heard.judge(pending.outcome(status, reason), &pending.wire, pending.expected, None);
+        self.finish(row);
     }
 
     fn finish(&mut self, outcome: Outcome) {

@@ -12,10 +12,11 @@ mod window;
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender};
 use ldplayer_core::shard::Shards;
-use ldplayer_core::{Outcome, Query, RunTime, Stalls};
+use ldplayer_core::{Ignore, Outcome, Query, RunTime, Stalls, Transaction};
 use ldplayer_net::clock;
 use ldplayer_net::pace::Pace;
 use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
@@ -74,8 +75,19 @@ pub struct Links {
     pub rows: Sender<(usize, Vec<Outcome>)>,
     /// Emptied buffers to fill again.
     pub spare: Receiver<Vec<Outcome>>,
-    /// Whether the rows of queries over UDP are to tell when the kernel sent them.
+    /// What is to be told beside the usual.
+    pub extras: Extras,
+}
+
+/// What a replay tells beside its usual rows.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// When the kernel sent queries over UDP.
     pub stamps: bool,
+    /// What comparisons of responses with expected ones leave out.
+    pub ignore: Arc<Ignore>,
+    /// The responses themselves.
+    pub responses: Option<Sender<Vec<Transaction>>>,
 }
 
 /// One worker thread.
@@ -135,11 +147,12 @@ impl<'a> Worker<'a> {
         monitor: &'a Monitor,
         links: Links,
     ) -> io::Result<Self> {
-        let stamps = links.stamps;
+        let stamps = links.extras.stamps;
         let fast_batch = window::batch(&settings.sources, &settings.targets);
         let mut sockets = Sockets::new(settings.sources.clone(), settings.targets.clone(), stamps)?;
         open_shared(&mut sockets, settings);
         let mut transports = Transports::new(shards.first + number, shards.total, origin, settings)?;
+        transports.listen(&links.extras.ignore, links.extras.responses.is_some());
         if stamps {
             transports.udp = transports.udp.with_send_stamps();
         }

@@ -183,6 +183,7 @@
       marks: names.map((name, at) => Plot.line(points.filter((d) => d.of === name), { x: "x", y: "y", stroke: spare[at % spare.length], strokeWidth: 1.5 })),
     }), names.map((name, at) => [name, spare[at % spare.length]]));
   };
+  overTime("compared_time", data.compared_time, "queries per second");
   overTime("connections_time", data.connections_time, "connections");
   overTime("handshakes", data.handshakes, "per second");
   const bytes = inDecades([[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);

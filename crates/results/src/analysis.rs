@@ -1,6 +1,7 @@
 //! From rows on disk to the figures of a run: two passes, the second in the order of due times.
 
 mod accounts;
+mod compared;
 mod connections;
 pub mod figures;
 mod ordered;
@@ -68,7 +69,8 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
         responses: accounts.responses(),
         connections: accounts.connections(),
         clients,
-        answers: accounts.answers(),
+        answers: accounts.answers().by_word(),
+        answers_compared: accounts.answers().compared(),
         ..Summary::default()
     };
     let sampled = Sampled::read(&dir.telemetry())?;

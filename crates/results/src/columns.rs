@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use hashbrown::HashMap;
 use ldplayer_columnar::{Bits, Booleans, Column, Dictionary, Encode, IntegerType, Integers, Pages, Values};
-use ldplayer_core::{Answer, Outcome, Reason, RunTime, Status, Transport};
+use ldplayer_core::{Answer, Differs, Outcome, Reason, RunTime, Status, Transport};
 use parquet::errors::Result;
 use parquet::file::statistics::Statistics;
 
@@ -15,7 +15,7 @@ const MAX_ADDRESSES: usize = 1 << 20;
 /// Index of a row that belongs to no query of the trace.
 const NO_INDEX: u64 = u64::MAX;
 /// How many columns a row has.
-const COLUMNS: usize = 31;
+const COLUMNS: usize = 32;
 
 /// Rows in memory, column by column.
 pub struct Columns {
@@ -126,6 +126,7 @@ impl Columns {
             &self.rare.segments,
             &self.rare.retransmits,
             &self.rare.length_apart,
+            &self.rare.differs,
         ]
     }
 
@@ -168,6 +169,7 @@ impl Columns {
             &mut self.rare.segments,
             &mut self.rare.retransmits,
             &mut self.rare.length_apart,
+            &mut self.rare.differs,
         ]
     }
 }
@@ -189,11 +191,13 @@ struct Rare {
     segments: Column<Integers>,
     retransmits: Column<Integers>,
     length_apart: Column<Booleans>,
+    differs: Column<Dictionary>,
 }
 
 impl Rare {
     fn new(classes: &[String]) -> Self {
-        let answers = [Answer::Match, Answer::Better, Answer::Worse, Answer::Changed];
+        let differences = (0..Differs::COMBINATIONS).filter_map(Differs::from_bits).map(|differs| differs.to_string());
+        let differences: Vec<String> = differences.collect();
         Self {
             connection: Column::optional(Integers::new(IntegerType::U64)),
             sent: times(),
@@ -203,13 +207,14 @@ impl Rare {
             reused: bits(),
             resumed: bits(),
             early_data: bits(),
-            answer: Column::optional(Dictionary::fixed(answers.map(Answer::as_str))),
+            answer: Column::optional(Dictionary::fixed(Answer::ALL.map(Answer::as_str))),
             resent: bits(),
             fell_back: bits(),
             class: Column::optional(Dictionary::fixed(classes.iter().map(String::as_str))),
             segments: Column::optional(Integers::new(IntegerType::U16)),
             retransmits: Column::optional(Integers::new(IntegerType::U16)),
             length_apart: bits(),
+            differs: Column::optional(Dictionary::fixed(differences.iter().map(String::as_str))),
         }
     }
 
@@ -241,6 +246,8 @@ impl Rare {
         self.segments.extend_some(counts().map(|of| of.map(|of| i64::from(of.arrived))), Integers::push);
         self.retransmits.extend_some(counts().map(|of| of.map(|of| i64::from(of.resent))), Integers::push);
         self.length_apart.extend(rows.iter().map(|row| row.length_apart), Booleans::push);
+        let differs = |row: &Outcome| (row.differs != Differs::NOTHING).then(|| u32::from(row.differs.bits()));
+        self.differs.extend_some(rows.iter().map(differs), Dictionary::push);
     }
 
     fn push_none(&mut self, rows: usize) {
@@ -265,8 +272,9 @@ impl Rare {
         ] {
             column.values_mut().push_many(false, rows);
         }
-        self.answer.extend_nulls(rows);
-        self.class.extend_nulls(rows);
+        for column in [&mut self.answer, &mut self.class, &mut self.differs] {
+            column.extend_nulls(rows);
+        }
     }
 }
 

@@ -56,6 +56,12 @@ pub struct RunConfig {
     pub ports: Vec<u16>,
     /// Command of the server that was started.
     pub start_server: Option<String>,
+    /// What answers were compared with: `recorded`, or the address of a server; `null` where they were not.
+    pub compare_answers: Option<String>,
+    /// What the comparison left out, beside what it always does.
+    pub compare_ignore: Vec<String>,
+    /// Whether responses were kept.
+    pub keep_responses: bool,
     /// Seed of every random choice.
     pub seed: u64,
 }

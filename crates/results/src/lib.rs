@@ -47,6 +47,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+pub mod answers;
 mod columns;
 mod config;
 mod error;
@@ -71,11 +72,12 @@ pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPoli
 pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation};
 pub use model::{
-    Check, Clients, Connections, Latency, Queries, Rate, RateError, Recorded, ReplayLoad, Responses, RunReport,
-    ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail, Telemetry, Timing, Verdict,
+    AnswersCompared, AskedAgain, Check, Clients, Connections, Latency, Queries, Rate, RateError, Recorded, ReplayLoad,
+    Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail, Telemetry, Timing,
+    Verdict,
 };
 pub use open::{read_document, rewrite_page};
 pub use recorder::Recorder;
 pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
-pub use store::Document;
+pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES};
 pub use telemetry::{Figure, Kind, Side, TelemetrySample};

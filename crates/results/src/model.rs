@@ -1,5 +1,6 @@
 //! What is said about a run: the keys of `run.json`.
 
+mod answers;
 mod telemetry;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
 use crate::setup::{VerdictLimits, Warning};
 
+pub use self::answers::{AnswersCompared, AskedAgain};
 pub use self::telemetry::{ReplayLoad, SideUsage, SocketsAtPeak, Telemetry};
 
 /// How far a run got.
@@ -130,8 +132,10 @@ pub struct Summary {
     pub connections: Connections,
     /// Clients.
     pub clients: Clients,
-    /// Comparison with the recorded answers; empty when not asked for.
+    /// Answers by how they compare with the expected ones; empty when nothing was compared.
     pub answers: BTreeMap<String, u64>,
+    /// The same in full; `null` when nothing was compared.
+    pub answers_compared: Option<AnswersCompared>,
     /// What the trace recorded for these queries; `null` where it has no answers.
     pub recorded: Option<Recorded>,
     /// What both ends used.
@@ -311,6 +315,8 @@ pub struct Responses {
     pub truncated: u64,
     /// Datagrams that the kernel dropped on sockets of this run, for lack of room; `null` where nobody counted.
     pub receive_drops: Option<u64>,
+    /// Queries in `responses.parquet`, answered or not; `null` where responses were not kept.
+    pub kept: Option<u64>,
 }
 
 /// Connections; all 0 over UDP. While a run goes on, or where it crashed, what its rows say of them.

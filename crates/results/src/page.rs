@@ -1,5 +1,6 @@
 //! `report.html`: one file with everything in it, that opens by a double click and asks no network.
 
+mod answers;
 mod usage;
 
 use std::path::Path;
@@ -44,6 +45,7 @@ fn render(report: &RunReport, figures: &str) -> Result<String, minijinja::Error>
         server => report.verdict.server.word(),
         report => Value::from(Serde(report)),
         accounts => Value::from(Serde(accounts(report))),
+        answers => Value::from(Serde(answers::lines(report.summary.answers_compared.as_ref()))),
         timing => Value::from(Serde(timing(report))),
         latency => Value::from(Serde(latency(report))),
         connected => report.summary.connections.opened + report.summary.connections.failed > 0,

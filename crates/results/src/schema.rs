@@ -47,6 +47,7 @@ pub fn schema() -> SchemaRef {
         maybe("segments", UInt16),
         maybe("retransmits", UInt16),
         some("length_apart", Boolean),
+        maybe("differs", words(Int8)),
     ]))
 }
 

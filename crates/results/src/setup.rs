@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::Analysis;
 use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
-use crate::model::{Connections, Recorded, ReplayLoad, RunReport, State, Telemetry};
+use crate::model::{AskedAgain, Connections, Recorded, ReplayLoad, RunReport, State, Telemetry};
 use crate::telemetry::TelemetrySample;
 
 /// What is known before the first query.
@@ -44,8 +44,12 @@ pub struct RunEnd {
     pub last_unanswered: Option<RunTime>,
     /// Datagrams that the kernel dropped on sockets of this run, for lack of room; `None` where nobody counted.
     pub receive_drops: Option<u64>,
+    /// Queries in `responses.parquet`; `None` where responses were not kept.
+    pub responses_kept: Option<u64>,
     /// Answers that the trace has to the queries replayed; `None` where it has none.
     pub recorded: Option<Recorded>,
+    /// What became of disagreeing answers when they were asked for again; `None` where nobody asked.
+    pub asked_again: Option<AskedAgain>,
     /// The user or an error ended the run before the trace was through.
     pub interrupted: bool,
     /// Queries in the part of the trace that was to be replayed, as the reader counted them.
@@ -83,7 +87,11 @@ impl RunEnd {
         }
         report.summary.telemetry = Telemetry { replay: self.load, ..rows.telemetry(&report.summary) };
         report.summary.responses.receive_drops = self.receive_drops;
+        report.summary.responses.kept = self.responses_kept;
         report.summary.recorded = self.recorded;
+        if let Some(compared) = &mut report.summary.answers_compared {
+            compared.again = self.asked_again;
+        }
         report.summary.queries.trace = Some(self.trace_queries);
         report.summary.clients.by_class = self.class_clients;
         if let Some(connections) = self.connections {

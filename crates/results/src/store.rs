@@ -15,6 +15,12 @@ use crate::rows::PART;
 const FORMAT: &str = "ldplayer-run";
 /// Version of the layout; raised when a reader of the old one would be wrong.
 const VERSION: u32 = 1;
+/// What the server said, as a trace, in runs that keep it.
+pub const RESPONSES: &str = "responses.parquet";
+/// Queries whose answers still are not the expected ones when they are asked again, each with the expected one.
+pub const DISAGREEMENTS: &str = "disagreements.parquet";
+/// The same queries with what was said instead.
+pub const DISAGREEMENTS_NOW: &str = "disagreements-now.parquet";
 /// Octets kept aside so that `run.json` and the report still fit when the rows have filled the disk.
 const RESERVE: usize = 2 << 20;
 
@@ -111,7 +117,8 @@ impl RunDir {
         }
         let (whole, parts) = self.row_files()?;
         let fixed = [self.json(), self.page(), self.telemetry(), self.reserve()];
-        for path in whole.into_iter().chain(parts).chain(fixed) {
+        let traces = [RESPONSES, DISAGREEMENTS, DISAGREEMENTS_NOW].map(|name| self.root.join(name));
+        for path in whole.into_iter().chain(parts).chain(fixed).chain(traces) {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(ResultsError::file(&path)(error));

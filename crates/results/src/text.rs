@@ -4,7 +4,7 @@ use std::fmt;
 
 use ldplayer_core::printable::Printable;
 
-use crate::model::{Check, RunReport, ServerVerdict, SideUsage, Spread, State, Tail};
+use crate::model::{AnswersCompared, Check, RunReport, ServerVerdict, SideUsage, Spread, State, Tail};
 use crate::setup::Warning;
 
 impl fmt::Display for RunReport {
@@ -24,6 +24,7 @@ impl fmt::Display for RunReport {
         writeln!(f, "latency    {}", TailLine(&summary.latency_ms.from_sent))?;
         writeln!(f, "  from due {}", TailLine(&summary.latency_ms.from_intended))?;
         writeln!(f, "rcodes     {}", counts(&summary.rcodes))?;
+        summary.answers_compared.iter().try_for_each(|answers| answers.fmt(f))?;
         writeln!(
             f,
             "clients    {} ({} had every query answered)",
@@ -175,6 +176,32 @@ impl RunReport {
             Some(within) => writeln!(f, ", {within:.2} % of {} windows within 0.1 % of the trace", rate.windows),
             None => writeln!(f),
         }
+    }
+}
+
+impl fmt::Display for AnswersCompared {
+    /// Whole lines.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = self.matching as f64 * 100.0 / self.compared.max(1) as f64;
+        let [all, worse, without, better, changed] =
+            [self.compared, self.worse, self.unanswered, self.better, self.changed].map(grouped);
+        writeln!(
+            f,
+            "answers    {percent:.2} % of {all} compared match; worse {worse} ({without} without an answer), better {better}, changed {changed}"
+        )?;
+        if !self.by_field.is_empty() {
+            writeln!(f, "           they differ in: {}", counts(&self.by_field))?;
+        }
+        if self.not_comparable > 0 {
+            writeln!(f, "           not comparable: {}", counts(&self.not_comparable_by_reason))?;
+        }
+        let Some(again) = &self.again else { return Ok(()) };
+        let [asked, flapped, confirmed, left_out] =
+            [again.asked, again.flapped, again.confirmed, again.left_out].map(grouped);
+        writeln!(
+            f,
+            "           asked again: {asked}, of which {flapped} are as expected now and {confirmed} are not; not asked again {left_out}"
+        )
     }
 }
 

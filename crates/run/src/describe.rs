@@ -34,6 +34,9 @@ pub fn config(spec: &RunSpec, plan: &Plan) -> RunConfig {
         max_outstanding: settings.fast.then_some(settings.window),
         ports: spec.port.clone(),
         start_server: spec.start_server.clone(),
+        compare_answers: spec.compare_answers.as_ref().map(ToString::to_string),
+        compare_ignore: spec.compare_ignore.iter().map(ToString::to_string).collect(),
+        keep_responses: spec.keep_responses,
         seed: settings.seed,
         ..RunConfig::default()
     }

@@ -13,17 +13,19 @@ use ldplayer_net::pace::Precision;
 use ldplayer_net::watched::{CGROUPS, Unit, Watched};
 use ldplayer_replay::{Drain, Ended, Feed, LinkError, Monitor, RunStart, Targets};
 use ldplayer_results::metrics::{Latencies, Listener};
-use ldplayer_results::{Document, Environment, Recorded, Recorder, RunConfig, RunEnd, RunSetup, Warning};
+use ldplayer_results::{Document, Environment, RESPONSES, Recorded, Recorder, RunConfig, RunEnd, RunSetup, Warning};
 use ldplayer_workload::PlanFeed;
 use ldplayer_workload::mutate::RuleAccount;
 
+use crate::again::{Again, Disagreements};
 use crate::embed::embed;
 use crate::error::RunError;
 use crate::load::{self, Load};
 use crate::resolve::Plan;
+use crate::responses::{Kept, Responses};
 use crate::server::Server;
 use crate::spec::{DNS_PORT, RunSpec};
-use crate::watch::{Observer, Sampled, Telemetry, watch};
+use crate::watch::{Observer, Sampled, Telemetry, watch, watch_on};
 use crate::{classes, describe, metrics, permission, tls, warnings};
 
 /// A run that is ready to be executed: its server is up, its trace is open, its targets are allowed.
@@ -113,23 +115,42 @@ impl Prepared {
             classes: plan.classes().iter().map(|class| class.name.clone()).collect(),
             expect: spec.expect.clone(),
         };
-        let stamps = spec.stamp_sends;
+        let (stamps, keeps) = (spec.stamp_sends, spec.keep_responses);
         let mut recorder = Recorder::create(output, replace, setup, spec)?;
         let monitor = Monitor::new(plan.settings.workers);
         let shards = Shards::all(plan.settings.workers);
         let ready = ldplayer_replay::prepare(plan.settings.clone(), shards, Queries(feed), &monitor);
+        let ready = ready.with_comparison(plan.feed.compare.clone().unwrap_or_default());
         let ready = if stamps { ready.with_send_stamps() } else { ready };
         let start = RunStart::soon();
+        let path = output.join(RESPONSES);
+        let responses = keeps.then(|| Responses::start(&path, start.wall_clock())).transpose();
+        let responses = responses.map_err(|error| RunError::Workload(error.into()))?;
+        let ready = match &responses {
+            Some(responses) => ready.with_responses(responses.sender()),
+            None => ready,
+        };
         let latencies = Arc::new(Latencies::default());
         let serve = |listener| metrics::serve(listener, &monitor, &latencies, start.monotonic_ns);
         let endpoint = listener.map(serve).transpose()?;
-        let mut rows = Rows { recorder: &mut recorder, latencies: endpoint.is_some().then_some(&*latencies) };
+        let latencies = endpoint.is_some().then_some(&*latencies);
+        let mut rows = Rows { recorder: &mut recorder, latencies, disagreements: Disagreements::default() };
         let (ended, telemetry) =
             watch(&monitor, &sampled, start.monotonic_ns, observer, || ready.run(start, &mut rows));
-        drop((server, awake));
+        let disagreements = rows.disagreements;
+        drop(awake);
         let (ended, feed) = ended?;
+        let responses = responses.map(Responses::end);
+        let again = if monitor.is_stopped() {
+            disagreements.leave()
+        } else {
+            let asking = Monitor::new(plan.settings.workers);
+            let ask = || disagreements.ask(&plan, output, &asking);
+            watch_on(&asking, &monitor, start.monotonic_ns, observer, ask)
+        };
+        drop(server);
         let feed = feed.map(|queries| queries.0);
-        finish(recorder, &plan, Finished { feed, ended, telemetry, warnings }, &monitor)
+        finish(recorder, &plan, Finished { feed, ended, telemetry, responses, again, warnings }, &monitor)
     }
 }
 
@@ -169,6 +190,8 @@ struct Finished {
     feed: Option<PlanFeed>,
     ended: Ended,
     telemetry: Telemetry,
+    responses: Option<Kept>,
+    again: Again,
     warnings: Vec<Warning>,
 }
 
@@ -178,15 +201,19 @@ fn finish(
     finished: Finished,
     monitor: &Arc<Monitor>,
 ) -> Result<RunReport, RunError> {
-    let Finished { feed, ended, telemetry, mut warnings } = finished;
+    let Finished { feed, ended, telemetry, responses, again, mut warnings } = finished;
+    warnings.extend(responses.as_ref().and_then(Kept::warning).into_iter().chain(again.warning));
     warnings.extend(warnings::of(&ended, plan, &telemetry));
     let tally = feed.as_ref().map(|feed| feed.tally().clone()).unwrap_or_default();
+    warnings.extend(feed.as_ref().and_then(|feed| warnings::nothing_compared(plan, feed.comparable())));
     warnings.extend(warnings::out_of_order(tally.damage_count(Flaw::OutOfOrder)));
     let document = recorder.finish(RunEnd {
         started: ended.started,
         last_unanswered: ended.workers.iter().filter_map(|worker| worker.last_unanswered).max(),
         receive_drops: Some(warnings::own_drops(&ended)),
         recorded: feed.as_ref().and_then(PlanFeed::recorded).map(recorded_answers),
+        asked_again: again.asked,
+        responses_kept: responses.map(|kept| kept.written),
         interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
         trace_queries: ended.trace_queries,
         class_clients: classes::counts(plan.classes(), feed.as_ref().and_then(PlanFeed::classes)),
@@ -235,11 +262,14 @@ struct Rows<'a> {
     recorder: &'a mut Recorder<RunSpec>,
     /// Where somebody may ask for them.
     latencies: Option<&'a Latencies>,
+    /// Answers that are not the expected ones.
+    disagreements: Disagreements,
 }
 
 impl Drain for Rows<'_> {
     fn outcomes(&mut self, shard: usize, rows: &[Outcome]) -> Result<(), LinkError> {
         self.latencies.into_iter().for_each(|latencies| latencies.observe(rows));
+        self.disagreements.note(rows);
         Ok(self.recorder.record(shard, rows)?)
     }
 

@@ -36,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+mod again;
 mod classes;
 mod describe;
 mod embed;
@@ -45,6 +46,7 @@ mod load;
 mod metrics;
 mod permission;
 mod resolve;
+mod responses;
 mod server;
 mod spec;
 mod tls;

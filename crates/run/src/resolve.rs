@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 
 use ldplayer_core::time::Span;
-use ldplayer_core::{Policy, Transport};
+use ldplayer_core::{Ignore, Policy, Transport};
 use ldplayer_net::pace::Precision;
 use ldplayer_net::{limits, netns, pin};
 use ldplayer_replay::{Settings, Sources, Targets};
@@ -54,6 +54,9 @@ impl Plan {
         if spec.duration.is_some() && spec.timing() == Timing::Fast {
             let what = "--for: queries of --timing fast are due at no time, so that none ends them: give --loop N";
             return Err(RunError::Spec(what.to_owned()));
+        }
+        if let Some(other) = spec.compare_answers.as_ref().filter(|with| **with != Server::Recorded) {
+            return Err(RunError::Spec(format!("--compare-answers {other}: give recorded")));
         }
         let (given, resolved) = addresses(&spec.server)?;
         let targets = targets(spec, &given)?;
@@ -135,6 +138,7 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
         },
         passes: spec.passes.unwrap_or(Passes::ONCE),
         classes: classes.to_vec(),
+        compare: (spec.compare_answers == Some(Server::Recorded)).then(|| Ignore::of(&spec.compare_ignore)),
         seed: spec.seed,
     }
 }

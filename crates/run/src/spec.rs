@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ldplayer_core::time::Span;
-use ldplayer_core::{Cidr, PolicyOverrides};
+use ldplayer_core::{Cidr, IgnoreRule, PolicyOverrides};
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{DohMethod, DohSettings, Mapping, Sources};
 use ldplayer_results::Expectation;
@@ -120,6 +120,14 @@ pub struct RunSpec {
     /// What is expected of the server; any that does not hold fails the run.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Expectation>,
+    /// What answers are compared with: those recorded in the trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compare_answers: Option<Server>,
+    /// What the comparison leaves out, beside what it always does.
+    #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
+    pub compare_ignore: Vec<IgnoreRule>,
+    /// Keep what the server said, as a trace.
+    pub keep_responses: bool,
     /// PEM file of trusted certificates; `None` is what the system trusts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_ca: Option<PathBuf>,
@@ -183,6 +191,9 @@ impl Default for RunSpec {
             telemetry_interval: Span::from_ns(500_000_000),
             metrics: None,
             expect: Vec::new(),
+            compare_answers: None,
+            compare_ignore: Vec::new(),
+            keep_responses: false,
             tls_ca: None,
             tls_insecure: false,
             tls_name: None,

@@ -95,6 +95,17 @@ fn recorder_full(ended: &Ended) -> Option<Warning> {
     })
 }
 
+/// A comparison with recorded answers of which there are none.
+pub fn nothing_compared(plan: &Plan, comparable: u64) -> Option<Warning> {
+    (plan.feed.compare.is_some() && comparable == 0).then(|| {
+        Warning::new(
+            "nothing_compared",
+            "no answer could be compared: the trace has no response that answers a query of this run".to_owned(),
+            "record responses with the queries, or replay what an earlier run kept with --keep-responses",
+        )
+    })
+}
+
 fn postponed(ended: &Ended) -> Option<Warning> {
     let count: u64 = ended.workers.iter().map(|worker| worker.postponed).sum();
     (count > 0).then(|| {

@@ -82,7 +82,7 @@ pub fn watch<T>(
         let (end, until) = mpsc::channel();
         let sampler = Sampler::new(monitor, sampled, origin);
         let sampler = scope.spawn(move || sampler.run(&until));
-        let watcher = Watcher { monitor, origin };
+        let watcher = Watcher { monitor, shown: monitor, origin };
         scope.spawn(|| watcher.run(observer, &done));
         let result = replay();
         done.store(true, Ordering::Relaxed);
@@ -98,6 +98,24 @@ pub fn watch<T>(
     (result, telemetry)
 }
 
+/// Runs what follows a replay while its observer looks on: it may ask `monitor` to stop, and sees how far the replay came.
+pub fn watch_on<T>(
+    monitor: &Monitor,
+    replayed: &Monitor,
+    origin: i64,
+    observer: &mut dyn Observer,
+    act: impl FnOnce() -> T,
+) -> T {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watcher = Watcher { monitor, shown: replayed, origin };
+        scope.spawn(|| watcher.run(observer, &done));
+        let result = act();
+        done.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
 /// Datagrams that the kernel has dropped in this namespace for lack of buffer.
 fn udp_drops() -> Option<u64> {
     counters::read(Place::Own).udp_receive_buffer_errors
@@ -105,6 +123,8 @@ fn udp_drops() -> Option<u64> {
 
 struct Watcher<'a> {
     monitor: &'a Monitor,
+    /// Whose accounts are shown.
+    shown: &'a Monitor,
     origin: i64,
 }
 
@@ -122,6 +142,6 @@ impl Watcher<'_> {
 
     fn progress(&self) -> Progress {
         let at = RunTime(clock::monotonic_ns() - self.origin);
-        Progress { at, counts: self.monitor.counts(), lag_ns: self.monitor.lag_ns() }
+        Progress { at, counts: self.shown.counts(), lag_ns: self.shown.lag_ns() }
     }
 }

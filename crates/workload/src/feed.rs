@@ -1,6 +1,6 @@
 //! The queries of a run: a trace that is read, changed and planned a batch at a time.
 
-use ldplayer_core::{Query, TraceTime, Transaction};
+use ldplayer_core::{Fingerprint, Ignore, Message, Query, TraceTime, Transaction};
 use ldplayer_trace::{Input, OpenOptions, Source, Tally, TraceError};
 
 use crate::mutate::RuleAccount;
@@ -22,6 +22,8 @@ pub struct FeedOptions {
     pub passes: Passes,
     /// How it is planned.
     pub plan: PlanOptions,
+    /// What is left out where answers are compared with the recorded ones; `None` where they are not.
+    pub compare: Option<Ignore>,
     /// Classes of clients; empty where all are alike.
     pub classes: Vec<ClientClass>,
     /// Where all draws begin, unless the rules say it for theirs.
@@ -37,6 +39,7 @@ impl FeedOptions {
             rules: Vec::new(),
             passes: Passes::ONCE,
             plan: PlanOptions::default(),
+            compare: None,
             classes: Vec::new(),
             seed: 1,
         }
@@ -53,7 +56,9 @@ pub struct PlanFeed {
     source: Looped,
     planner: Planner,
     classes: Option<ClassDraws>,
+    compare: Option<Ignore>,
     recorded: Recorded,
+    comparable: u64,
     transactions: Vec<Transaction>,
     first_batch: Vec<Query>,
     exhausted: bool,
@@ -72,7 +77,9 @@ impl PlanFeed {
             source,
             planner,
             classes,
+            compare: options.compare.clone(),
             recorded: Recorded::default(),
+            comparable: 0,
             transactions: Vec::new(),
             first_batch: Vec::new(),
             exhausted: false,
@@ -131,14 +138,44 @@ impl PlanFeed {
         Some(&self.recorded).filter(|recorded| recorded.has_answers())
     }
 
+    /// Queries so far whose answers can be compared with recorded ones.
+    pub const fn comparable(&self) -> u64 {
+        self.comparable
+    }
+
+    /// Reads on, as [`Self::next`] does, and appends only those queries that are wanted, each with its transaction as it is planned.
+    /// `false` at the end.
+    ///
+    /// # Errors
+    /// As for [`Self::next`].
+    pub fn find(
+        &mut self,
+        is_wanted: impl Fn(&Query) -> bool,
+        found: &mut Vec<(Query, Transaction)>,
+    ) -> Result<bool, TraceError> {
+        let mut batch = Vec::new();
+        let more = self.next(&mut batch)?;
+        // Those of the last read, in their order, of which some may not be planned.
+        let mut transactions = self.transactions.iter();
+        for query in batch {
+            let is_its = |row: &&Transaction| row.index == query.index && row.client.ip() == query.client;
+            let transaction = transactions.find(is_its).filter(|_| is_wanted(&query));
+            let whole = transaction.map(|row| Transaction { query: Some(query.wire.clone()), ..row.clone() });
+            found.extend(whole.map(|transaction| (query, transaction)));
+        }
+        Ok(more)
+    }
+
     fn read(&mut self, batch: &mut Vec<Query>) -> Result<(), TraceError> {
         self.transactions.clear();
         let more = self.source.read(&mut self.transactions)?;
         let begin = batch.len();
         batch.reserve(self.transactions.len());
         for transaction in &mut self.transactions {
-            if let Some(query) = self.planner.plan(transaction) {
+            if let Some(mut query) = self.planner.plan(transaction) {
                 self.recorded.count(transaction);
+                query.expected = self.compare.as_ref().and_then(|ignore| expected(&query, transaction, ignore));
+                self.comparable += u64::from(query.expected.is_some());
                 batch.push(query);
             }
         }
@@ -160,4 +197,11 @@ impl PlanFeed {
             options.open.ports
         )
     }
+}
+
+/// What the recorded response says, if it answers the query as it is now.
+fn expected(query: &Query, transaction: &Transaction, ignore: &Ignore) -> Option<Fingerprint> {
+    let response = Message::new(transaction.response.as_deref()?).filter(Message::is_response)?;
+    let is_of_query = response.question().is_none() || response.same_question(&Message::new(&query.wire)?);
+    is_of_query.then(|| Fingerprint::of(&response, ignore))
 }

@@ -95,6 +95,7 @@ impl Planner {
             server: transaction.server,
             transport: self.options.transport.unwrap_or(transaction.transport),
             class: None,
+            expected: None,
             wire,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::WireError;
 use super::read::{Reader, write_address, write_socket_address};
+use crate::compare::{Differs, Fingerprint};
 use crate::outcome::{Answer, Reason, Segments, Status};
 use crate::time::RunTime;
 use crate::transport::Transport;
@@ -32,7 +33,7 @@ const NO_CLASS: u16 = u16::MAX;
 
 impl Row for Query {
     const KIND: u8 = 0;
-    const SHORTEST: usize = 35;
+    const SHORTEST: usize = 36;
 
     fn write(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
         let length = u16::try_from(self.wire.len()).map_err(|_| WireError::Message(self.wire.len()))?;
@@ -43,6 +44,8 @@ impl Row for Query {
         write_socket_address(out, self.server);
         out.push(self.transport as u8);
         write_class(out, self.class);
+        out.push(u8::from(self.expected.is_some()));
+        out.extend(self.expected.into_iter().flat_map(Fingerprint::to_octets));
         out.extend_from_slice(&length.to_le_bytes());
         out.extend_from_slice(&self.wire);
         Ok(())
@@ -57,6 +60,7 @@ impl Row for Query {
             server: reader.socket_address()?,
             transport: reader.variant(&Transport::ALL, "transport")?,
             class: read_class(reader)?,
+            expected: read_expected(reader)?,
             wire: {
                 let length = reader.u16()?;
                 reader.shared(usize::from(length))?
@@ -84,8 +88,6 @@ mod has {
     pub const UNKNOWN: u32 = !0 << 20;
 }
 
-const ANSWERS: [Answer; 4] = [Answer::Match, Answer::Better, Answer::Worse, Answer::Changed];
-
 impl Row for Outcome {
     const KIND: u8 = 1;
     const SHORTEST: usize = 42;
@@ -106,7 +108,7 @@ impl Row for Outcome {
         self.connection.into_iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
         out.extend(self.reason.map(|reason| reason as u8));
         self.rcode.into_iter().for_each(|rcode| out.extend_from_slice(&rcode.to_le_bytes()));
-        out.extend(self.answer.map(|answer| answer as u8));
+        out.extend(self.answer.into_iter().flat_map(|answer| [answer as u8, self.differs.bits()]));
         let counts = self.segments.into_iter().flat_map(|segments| [segments.arrived, segments.resent]);
         counts.for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
         Ok(())
@@ -144,7 +146,11 @@ fn read_optional(row: &mut Outcome, present: u32, reader: &mut Reader<'_>) -> Re
     row.connection = is_there(has::CONNECTION).then(|| reader.u64()).transpose()?;
     row.reason = is_there(has::REASON).then(|| reader.variant(&Reason::ALL, "reason")).transpose()?;
     row.rcode = is_there(has::RCODE).then(|| reader.u16()).transpose()?;
-    row.answer = is_there(has::ANSWER).then(|| reader.variant(&ANSWERS, "answer")).transpose()?;
+    if is_there(has::ANSWER) {
+        row.answer = Some(reader.variant(&Answer::ALL, "answer")?);
+        let [bits] = reader.array()?;
+        row.differs = Differs::from_bits(bits).ok_or(WireError::Value("difference"))?;
+    }
     if is_there(has::SEGMENTS) {
         row.segments = Some(Segments { arrived: reader.u16()?, resent: reader.u16()? });
     }
@@ -188,5 +194,13 @@ fn read_class(reader: &mut Reader<'_>) -> Result<Option<u8>, WireError> {
     match reader.u16()? {
         NO_CLASS => Ok(None),
         class => u8::try_from(class).map(Some).map_err(|_| WireError::Value("class")),
+    }
+}
+
+fn read_expected(reader: &mut Reader<'_>) -> Result<Option<Fingerprint>, WireError> {
+    match reader.array()? {
+        [0] => Ok(None),
+        [1] => Fingerprint::from_octets(&reader.array()?).map(Some).ok_or(WireError::Value("expected response")),
+        _ => Err(WireError::Value("expected response")),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::outcome::{Answer, Reason, Segments, Status};
-use crate::{Outcome, Query, RunTime, Transport};
+use crate::{Differs, Fingerprint, Ignore, Message, Outcome, Query, RunTime, Transport};
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,8 +22,11 @@ fn transport() -> impl Strategy<Value = Transport> {
 
 fn some_query() -> impl Strategy<Value = Query> {
     let wire = prop::collection::vec(any::<u8>(), 0..300).prop_map(Bytes::from);
-    (any::<(u64, i64, u16)>(), address(), server(), transport(), any::<Option<u8>>(), wire).prop_map(
-        |((index, due, client_port), client, server, transport, class, wire)| Query {
+    let expected = prop::collection::vec(any::<u8>(), 12..40)
+        .prop_map(|octets| Some(Fingerprint::of(&Message::new(&octets)?, &Ignore::default())));
+    let class = (any::<Option<u8>>(), prop_oneof![Just(None), expected]);
+    (any::<(u64, i64, u16)>(), address(), server(), transport(), class, wire).prop_map(
+        |((index, due, client_port), client, server, transport, (class, expected), wire)| Query {
             index,
             due: RunTime(due),
             client,
@@ -31,6 +34,7 @@ fn some_query() -> impl Strategy<Value = Query> {
             server,
             transport,
             class,
+            expected,
             wire,
         },
     )
@@ -42,7 +46,7 @@ fn some_outcome() -> impl Strategy<Value = Outcome> {
     let words = (
         prop::sample::select(Status::ALL.to_vec()),
         prop::option::of(prop::sample::select(Reason::ALL.to_vec())),
-        prop::option::of(prop::sample::select(vec![Answer::Match, Answer::Better, Answer::Worse, Answer::Changed])),
+        prop::option::of((prop::sample::select(Answer::ALL.to_vec()), 0..Differs::COMBINATIONS)),
         any::<(Option<u16>, Option<u8>, Option<(u16, u16)>)>(),
     );
     (some_query(), times, numbers, words, any::<[bool; 9]>()).prop_map(|(query, times, numbers, words, flags)| {
@@ -61,7 +65,8 @@ fn some_outcome() -> impl Strategy<Value = Outcome> {
             handshake_ns: numbers.6,
             status: words.0,
             reason: words.1,
-            answer: words.2,
+            answer: words.2.map(|(answer, _)| answer),
+            differs: words.2.and_then(|(_, bits)| Differs::from_bits(bits)).unwrap_or_default(),
             rcode: words.3.0,
             class: words.3.1,
             segments: words.3.2.map(|(arrived, resent)| Segments { arrived, resent }),
@@ -128,7 +133,17 @@ proptest! {
 fn long_query() -> Query {
     let wire = Bytes::from(vec![0; usize::from(u16::MAX)]);
     let (client, server) = ([192, 0, 2, 1].into(), ([192, 0, 2, 2], 53).into());
-    Query { index: 1, due: RunTime(2), client, client_port: 3, server, transport: Transport::Udp, class: None, wire }
+    Query {
+        index: 1,
+        due: RunTime(2),
+        client,
+        client_port: 3,
+        server,
+        transport: Transport::Udp,
+        class: None,
+        expected: None,
+        wire,
+    }
 }
 
 #[test]

@@ -235,7 +235,7 @@ pub trait Machine: Sized {
         }
         let Some(request) = self.release(slot) else { return };
         let at = request.connection;
-        self.table_mut().finish(request.answered(now, message));
+        self.table_mut().finish_answered(&request, now, message);
         self.handle_finished(at, now, Some(message));
     }
 
@@ -244,7 +244,7 @@ pub trait Machine: Sized {
         let Some(request) = self.release(slot) else { return };
         let at = request.connection;
         if request.stage != Stage::Lingering {
-            self.table_mut().finish(request.end(Status::Reset, Some(reason)));
+            self.table_mut().finish_unanswered(&request, Status::Reset, Some(reason));
         }
         self.handle_finished(at, now, None);
     }
@@ -290,7 +290,7 @@ pub trait Machine: Sized {
         let unsent: Vec<Slot> = self.table().requests.slots().filter(|&slot| is_unsent(self.table(), slot)).collect();
         for slot in unsent {
             if let Some(request) = self.release(slot) {
-                self.table_mut().finish(request.end(Status::NotSent, Some(Reason::Interrupted)));
+                self.table_mut().finish_unanswered(&request, Status::NotSent, Some(Reason::Interrupted));
             }
         }
     }
@@ -308,7 +308,8 @@ pub trait Machine: Sized {
         table.requests.unlink(&mut table.waiting, slot);
         let request = table.requests.get_mut(slot)?;
         request.waits = false;
-        let (at, row) = (request.connection, request.row.clone());
+        let (at, expected, wire) = (request.connection, request.expected, request.wire.clone());
+        let row = Outcome { status: Status::Timeout, reason, ..request.row.clone() };
         if request.stage == Stage::Outstanding {
             request.stage = Stage::Lingering;
             request.deadline = now + table.config.linger;
@@ -319,7 +320,8 @@ pub trait Machine: Sized {
             connection.into_iter().for_each(|it| table.requests.unlink(&mut it.queue, slot));
             table.requests.remove(slot);
         }
-        table.finish(Outcome { status: Status::Timeout, reason, ..row });
+        let row = table.heard.judge(row, &wire, expected, None);
+        table.finish(row);
         Some(at)
     }
 

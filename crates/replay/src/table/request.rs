@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use ldplayer_core::message::flag;
-use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status, Transport};
+use ldplayer_core::{Fingerprint, Message, Outcome, Query, Reason, RunTime, Status, Transport};
 
 use crate::pending::Pending;
 use crate::route::Route;
@@ -20,6 +20,8 @@ pub struct Request<R> {
     pub wire: Bytes,
     /// The client as recorded.
     pub client: IpAddr,
+    /// What its answer is compared with.
+    pub expected: Option<Fingerprint>,
     /// Where it goes and from where.
     pub route: Route,
     /// When it is given up; meaningless until it is submitted.
@@ -47,7 +49,7 @@ impl<R: Default> Request<R> {
     pub fn new(query: Query, route: Route) -> Self {
         let mut row = Outcome::unfinished(&query);
         row.server = route.server;
-        Self::blank(row, query.wire, query.client, route)
+        Self { expected: query.expected, ..Self::blank(row, query.wire, query.client, route) }
     }
 
     /// A query whose answer over UDP was truncated, to be asked over TCP as of the same moment.
@@ -57,7 +59,7 @@ impl<R: Default> Request<R> {
         let mut row = pending.outcome(Status::Timeout, None);
         row.transport = Transport::Tcp;
         row.fell_back = true;
-        Self::blank(row, pending.wire, client, route)
+        Self { expected: pending.expected, ..Self::blank(row, pending.wire, client, route) }
     }
 
     fn blank(row: Outcome, wire: Bytes, client: IpAddr, route: Route) -> Self {
@@ -65,6 +67,7 @@ impl<R: Default> Request<R> {
             row,
             wire,
             client,
+            expected: None,
             route,
             deadline: RunTime(i64::MAX),
             connection: Slot::MAX,
@@ -101,12 +104,12 @@ impl<R: Default> Request<R> {
     }
 
     /// Its row, ended.
-    pub fn end(self, status: Status, reason: Option<Reason>) -> Outcome {
-        Outcome { status, reason, ..self.row }
+    pub fn end(&self, status: Status, reason: Option<Reason>) -> Outcome {
+        Outcome { status, reason, ..self.row.clone() }
     }
 
     /// Its row, ended by the answer `message` that came at `now`.
-    pub fn answered(self, now: RunTime, message: &Message<'_>) -> Outcome {
+    pub fn answered(&self, now: RunTime, message: &Message<'_>) -> Outcome {
         let status = if self.stage == Stage::Lingering { Status::Late } else { Status::Answered };
         // The two stamps are of two clocks, which may differ by some nanoseconds.
         let answered = self.row.submitted.map_or(now, |submitted| now.max(submitted));

@@ -29,8 +29,27 @@ impl Worker<'_> {
         !self.settings.fast && self.next.as_ref().is_some_and(|query| query.due - self.now() < SOON)
     }
 
+    /// Hands the responses that are kept to whoever keeps them.
+    fn hand_over_responses(&mut self) {
+        let Some(responses) = &self.links.extras.responses else { return };
+        for kept in self.transports.heard().into_iter().filter_map(|heard| heard.kept.as_mut()) {
+            if kept.rows.is_empty() {
+                continue;
+            }
+            let next = Vec::with_capacity(kept.rows.len());
+            let began = responses.is_full().then(clock::monotonic_ns);
+            // Whoever keeps them goes away only when the run is being torn down.
+            let _ = responses.send(std::mem::replace(&mut kept.rows, next));
+            if let Some(began) = began {
+                self.end.recorder_full += 1;
+                self.load.note_blocked(clock::monotonic_ns() - began);
+            }
+        }
+    }
+
     /// Hands the rows to the recorder and the accounts to whoever watches.
     pub(super) fn flush(&mut self) {
+        self.hand_over_responses();
         let gauge: &Gauge = &self.monitor.workers[self.number];
         gauge.set(&self.transports.counts());
         gauge.set_connections(&self.transports.connection_counts());

@@ -1,12 +1,14 @@
 //! The transports of a worker behind one face: which machine carries a query, and what they are asked and told together.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
-use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
+use ldplayer_core::{Ignore, Outcome, Query, Reason, RunTime, Transport};
 
 use crate::connections::{ALPN_DOT, Connections, Doh, TlsClient};
 use crate::counts::Counts;
+use crate::heard::{Heard, Kept};
 use crate::quic::{ALPN_DOQ, Doh3, Quic, QuicTls};
 use crate::route::{Route, Sources};
 use crate::settings::Settings;
@@ -98,6 +100,18 @@ impl Transports {
     /// The accounts of connections.
     pub fn connection_counts(&self) -> ConnectionCounts {
         self.streams.machine.connection_counts().plus(self.quic.connection_counts())
+    }
+
+    /// Compares responses without what `ignore` leaves out, and keeps them where `keeps` says so.
+    pub fn listen(&mut self, ignore: &Arc<Ignore>, keeps: bool) {
+        for heard in self.heard() {
+            *heard = Heard { ignore: Arc::clone(ignore), kept: keeps.then(Kept::default) };
+        }
+    }
+
+    /// What each machine does with responses.
+    pub fn heard(&mut self) -> [&mut Heard; 3] {
+        [&mut self.udp.heard, &mut self.streams.machine.table_mut().heard, &mut self.quic.table_mut().heard]
     }
 
     /// The rows finished since the caller last emptied them.

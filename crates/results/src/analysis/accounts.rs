@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Reason, Status, Transport};
 
+use super::compared::Comparison;
 use super::phases::Phases;
 use super::read::{Batch, at};
 use super::spread;
@@ -14,7 +15,7 @@ use crate::error::ResultsError;
 use crate::model;
 
 /// Columns that this pass reads.
-pub const COLUMNS: [&str; 20] = [
+pub const COLUMNS: [&str; 21] = [
     "client",
     "server",
     "transport",
@@ -35,6 +36,7 @@ pub const COLUMNS: [&str; 20] = [
     "answer",
     "resent",
     "fell_back",
+    "differs",
 ];
 
 /// Sources of strays kept apart; the others count as one.
@@ -54,7 +56,7 @@ pub struct Accounts {
     repeated: [u64; 2],
     transports: [u64; Transport::ALL.len()],
     rcodes: BTreeMap<u16, u64>,
-    answers: BTreeMap<String, u64>,
+    answers: Comparison,
     ids: HashMap<String, u32>,
     clients: Vec<Client>,
     connections: HashMap<u64, Connection>,
@@ -132,6 +134,7 @@ impl Accounts {
             }
         }
         self.add_words(batch)?;
+        self.answers.add(batch)?;
         self.add_strays(batch)?;
         self.add_octets(batch)?;
         self.add_connections(batch)
@@ -160,7 +163,6 @@ impl Accounts {
         let reason = batch.words::<Int8Type, _>("reason", reason)?;
         let transport = batch.words::<Int8Type, _>("transport", |word| word.parse::<Transport>().ok())?;
         let rcode = batch.numbers::<UInt16Type>("rcode")?;
-        let answer = batch.words::<Int8Type, _>("answer", |word| word)?;
         for row in 0..batch.len() {
             let (status, reason) = (status.at(row).flatten(), reason.at(row).flatten());
             match (status, reason) {
@@ -176,9 +178,6 @@ impl Accounts {
             }
             if status == Some(Status::Answered) {
                 at(rcode, row).into_iter().for_each(|rcode| *self.rcodes.entry(rcode).or_default() += 1);
-                if let Some(answer) = answer.at(row) {
-                    *self.answers.entry(answer.to_owned()).or_default() += 1;
-                }
             }
         }
         Ok(())
@@ -330,9 +329,9 @@ impl Accounts {
         self.rcodes.iter().map(|(&code, &count)| (super::rcode::name(code), count)).collect()
     }
 
-    /// Comparisons with the recorded answers.
-    pub fn answers(&self) -> BTreeMap<String, u64> {
-        self.answers.clone()
+    /// Comparisons with the expected answers.
+    pub const fn answers(&self) -> &Comparison {
+        &self.answers
     }
 
     /// Octets and their rate.
@@ -347,6 +346,7 @@ impl Accounts {
             mbps_max: self.bytes_by_second.values().max().copied().map(mbps),
             truncated: self.truncated,
             receive_drops: None,
+            kept: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The points of the report's figures, few enough to embed in a page.
 
-use ldplayer_core::Transport;
+use ldplayer_core::{Answer, Transport};
 use serde::Serialize;
 
 use super::accounts::Activity;
@@ -33,6 +33,8 @@ pub struct Figures {
     pub rate_cdf: Vec<Point>,
     /// Queries and answers per second.
     pub throughput: Vec<Point>,
+    /// Queries per second by how their answers compare with the expected ones.
+    pub compared_time: Vec<Point>,
     /// Responses by code, and queries without one.
     pub rcodes: Vec<Bar>,
     /// Latency over time.
@@ -156,6 +158,7 @@ pub fn draw(timeline: &mut Timeline, summary: &Summary) -> Figures {
         rate: rate_over_time(&timeline.seconds, scheduled),
         rate_cdf,
         throughput: throughput(timeline),
+        compared_time: compared(timeline),
         rcodes: rcodes(summary),
         latency_time: timeline.latency_over_time(),
         latency_tail: latency_tail(timeline),
@@ -226,6 +229,20 @@ fn throughput(timeline: &Timeline) -> Vec<Point> {
     let mut points = per_second(&whole(&sent, timeline.sending()), "queries");
     points.extend(per_second(&whole(&timeline.answers, timeline.answering()), "answers"));
     points
+}
+
+/// Curves of the comparisons that there are, each over the whole of the run: a curve that ends has not gone to zero. A run of less
+/// than a second has that one.
+fn compared(timeline: &Timeline) -> Vec<Point> {
+    let seconds = timeline.compared.iter().map(Vec::len).max().unwrap_or(0);
+    let seconds = partial(timeline.scheduled(), timeline.seconds.length()).unwrap_or(seconds).clamp(1, seconds.max(1));
+    let there = Answer::ALL.into_iter().zip(&timeline.compared).filter(|(_, counts)| !counts.is_empty());
+    let curve = |(answer, counts): (Answer, &Vec<u64>)| {
+        let mut whole = counts.clone();
+        whole.resize(seconds, 0);
+        per_second(&whole, answer.as_str())
+    };
+    there.flat_map(curve).collect()
 }
 
 /// Counts by second as a curve.

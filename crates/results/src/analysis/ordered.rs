@@ -6,14 +6,15 @@ use std::ops::Range;
 use arrow_array::Array;
 use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt64Type};
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_core::{Reason, Status, Transport};
+use ldplayer_core::{Answer, Reason, Status, Transport};
 
 use super::accounts::{self, Activity, ActivityClass, UNSENT_BY_DESIGN};
+use super::compared;
 use super::read::{Batch, RowFiles, at};
 use crate::error::ResultsError;
 
 /// Columns that this pass reads.
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 14] = [
     "client",
     "transport",
     "connection",
@@ -27,6 +28,7 @@ const COLUMNS: [&str; 13] = [
     "resumed",
     "early_data",
     "class",
+    "answer",
 ];
 /// How a query came by its connection, as keys of the summary. Queries without one have no class.
 pub const CONNECTIONS: [&str; 4] = ["fresh", "fresh_resumed", "fresh_early_data", "reused"];
@@ -52,6 +54,8 @@ pub struct Row {
     pub connection: u8,
     /// The class of its client, an index of [`ClassNames`].
     pub class: Option<u8>,
+    /// How its answer compares with the expected one.
+    pub answer: Option<Answer>,
 }
 
 /// Names of the classes of clients, in the order in which rows have them.
@@ -127,6 +131,7 @@ fn collect(
     let answered = batch.numbers::<Int64Type>("answered_ns")?;
     let connection = batch.numbers::<UInt64Type>("connection")?;
     let (reused, resumed, early) = (batch.bits("reused")?, batch.bits("resumed")?, batch.bits("early_data")?);
+    let compared = batch.words::<Int8Type, _>("answer", compared::answer)?;
     let class = |row: usize| match (connection.is_valid(row), reused.value(row)) {
         (false, _) => u8::MAX,
         (_, true) => 3,
@@ -147,6 +152,7 @@ fn collect(
             transport: transport.at(row).unwrap_or_default(),
             activity: client.at(row).unwrap_or_default(),
             connection: class(row),
+            answer: compared.at(row).flatten(),
             class: classes.as_ref().and_then(|classes| classes.at(row)).flatten(),
         });
     }

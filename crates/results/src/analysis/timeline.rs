@@ -1,7 +1,7 @@
 //! What is learnt from rows in the order of their due times: lateness, rate, latency.
 
-use ldplayer_core::Transport;
 use ldplayer_core::time::NS_PER_S;
+use ldplayer_core::{Answer, Transport};
 
 use super::accounts::Activity;
 use super::figures::{Box5, LatencySlot};
@@ -47,6 +47,8 @@ pub struct Timeline {
     pub tenths: Windows,
     /// Answers by second.
     pub answers: Vec<u64>,
+    /// Queries by second in which they were due, by how their answers compare.
+    pub compared: [Vec<u64>; Answer::ALL.len()],
     /// Answer less due time.
     pub from_intended: Censored,
     /// Answer less sending.
@@ -88,6 +90,7 @@ impl Timeline {
             seconds: Windows::new(NS_PER_S),
             tenths: Windows::new(SHORT_WINDOW),
             answers: Vec::new(),
+            compared: Default::default(),
             from_intended: Censored::default(),
             from_sent: Censored::default(),
             by_transport: Default::default(),
@@ -111,6 +114,9 @@ impl Timeline {
         let due = row.intended - self.first;
         self.seconds.due(due);
         self.tenths.due(due);
+        if let Some(answer) = row.answer {
+            bump(&mut self.compared[answer as usize], due.div_euclid(NS_PER_S));
+        }
         if let Some(previous) = self.previous_due.replace(row.intended) {
             self.gaps_due.push(row.intended - previous);
         }

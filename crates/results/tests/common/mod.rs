@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ldplayer_core::damage::Tally;
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_core::{Outcome, Policy, Reason, RunTime, Stalls, Status, TraceTime, Transport};
+use ldplayer_core::{Differs, Outcome, Policy, Reason, RunTime, Stalls, Status, TraceTime, Transport};
 use ldplayer_net::machine::Facts;
 use ldplayer_results::{
     ConnectionConfig, Connections, Environment, Figure, Recorder, RunConfig, RunEnd, RunReport, RunSetup, Side,
@@ -67,6 +67,7 @@ pub fn outcome(index: u64, intended: i64) -> Outcome {
         resent: false,
         fell_back: false,
         answer: None,
+        differs: Differs::NOTHING,
         class: None,
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ldplayer_core::time::Span;
-use ldplayer_core::{Cidr, TraceTime};
+use ldplayer_core::{Cidr, IgnoreRule, TraceTime};
 use ldplayer_net::clock;
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{DohMethod, Mapping, Sources};
@@ -155,6 +155,17 @@ pub struct Args {
     /// Expect this of the server, such as `answered >= 99 %`, `servfail <= 1 %` or `p99 <= 20ms`; several times for more
     #[arg(long, value_name = "EXPR")]
     pub expect: Vec<Expectation>,
+    /// Compare each answer with the one recorded in the trace (recorded), by response code, flags and the sets of records; what
+    /// disagrees is asked for again after the run, and left in RUN/disagreements.parquet
+    #[arg(long, value_name = "recorded")]
+    pub compare_answers: Option<Server>,
+    /// Leave this out of the comparison: aa, tc, ra, ad, answer, authority, additional, or records such as `type == SOA` or
+    /// `section == authority and name under example.org`; several times for more
+    #[arg(long, value_name = "RULE")]
+    pub compare_ignore: Vec<IgnoreRule>,
+    /// Keep what the server said in RUN/responses.parquet, a trace that can be inspected, replayed and built into zones
+    #[arg(long)]
+    pub keep_responses: bool,
     /// Print run.json instead of the report
     #[arg(long)]
     pub json: bool,
@@ -214,9 +225,9 @@ impl Args {
     /// The specification that the options make, over that of a file or of an earlier run where one is given.
     pub fn spec(&self) -> Result<RunSpec, Failure> {
         let mut spec = self.base()?;
-        give_all!(self => spec; trace, server, map, cores, allow_target, port, role, expect);
+        give_all!(self => spec; trace, server, map, cores, allow_target, port, role, expect, compare_ignore);
         give!(self => spec; timing, transport, query_timeout, precision, max_lag, max_outstanding, telemetry_interval, seed);
-        give_some!(self => spec; start, stop, passes, duration, clients, sources, workers, start_server, metrics);
+        give_some!(self => spec; start, stop, passes, duration, clients, sources, workers, start_server, metrics, compare_answers);
         if !self.rules.is_empty() {
             spec.rules = self.rules.iter().cloned().map(Into::into).collect();
         }
@@ -235,6 +246,7 @@ impl Args {
         }
         spec.stamp_sends |= self.stamp_sends;
         spec.count_segments |= self.count_segments;
+        spec.keep_responses |= self.keep_responses;
         self.connections.lay_over(&mut spec);
         Ok(spec)
     }
@@ -314,12 +326,14 @@ mod tests {
             "a.pcap --server 127.0.0.1:5300 --server localhost --map 192.0.2.1=::1 --rules do.toml --timing rate:100 --start 1 --stop 2s --loop 3 --for 9s --clients 4 \
              --transport dot --sources ports --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
              --max-outstanding 9 --stamp-sends --count-segments --allow-target 192.0.2.0/24 --seed 3 --port 53,5353 --role client --watch-pid 7 --telemetry-interval 200ms \
+             --compare-answers recorded --compare-ignore ad --compare-ignore additional --keep-responses \
              --tls-insecure --tls-name a.example --tls-port 8853 --doh-method get --doh-path /q --nagle on --pipeline 3",
         );
         let file = "trace = 'a.pcap'\nserver = ['127.0.0.1:5300', 'localhost']\nmap = '192.0.2.1=::1'\nrules = 'do.toml'\ntiming = 'rate:100'\n\
             start = 1\nstop = '2s'\nloop = 3\nfor = '9s'\nclients = 4\ntransport = 'dot'\nsources = 'ports'\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
             precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nstamp_sends = true\ncount_segments = true\nallow_target = '192.0.2.0/24'\nseed = 3\n\
-            port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntelemetry_interval = 0.2\ntls_insecure = true\ntls_name = 'a.example'\n\
+            port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntelemetry_interval = 0.2\n\
+            compare_answers = 'recorded'\ncompare_ignore = ['ad', 'additional']\nkeep_responses = true\ntls_insecure = true\ntls_name = 'a.example'\n\
             tls_port = 8853\ndoh_method = 'get'\ndoh_path = '/q'\nnagle = true\npipeline = 3";
         assert_eq!(typed, RunSpec::parse(file).unwrap());
         assert_eq!(spec("a.pcap --speed 2").timing(), Timing::Scaled(2.0));

@@ -1,0 +1,130 @@
+//! What is done with responses beside their rows: they are compared with what was expected, and kept.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use ldplayer_core::message::set_id;
+use ldplayer_core::{Fingerprint, Ignore, Message, Outcome, TraceTime, Transaction};
+
+/// Octets of responses that share a piece of memory.
+const ARENA: usize = 64 << 10;
+
+/// What a machine does with responses.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// What comparisons leave out.
+    pub ignore: Arc<Ignore>,
+    /// Where responses are kept.
+    pub kept: Option<Kept>,
+}
+
+/// Queries that were sent, each with its response if there is one, until somebody takes them.
+#[derive(Debug, Default)]
+pub struct Kept {
+    arena: BytesMut,
+    /// Their times are run times.
+    pub rows: Vec<Transaction>,
+}
+
+impl Heard {
+    /// A row whose response is compared with the `expected` one, where there are both, and kept under the ID of its query.
+    pub fn judge(
+        &mut self,
+        row: Outcome,
+        wire: &Bytes,
+        expected: Option<Fingerprint>,
+        response: Option<&Message<'_>>,
+    ) -> Outcome {
+        if let Some(kept) = self.kept.as_mut().filter(|_| row.status.is_query() && row.submitted.is_some()) {
+            kept.add(&row, wire, response.filter(|_| row.answered.is_some()));
+        }
+        let Some(expected) = expected else { return row };
+        let found = response.map(|response| Fingerprint::of(response, &self.ignore));
+        row.judged(expected, found)
+    }
+}
+
+impl Kept {
+    fn add(&mut self, row: &Outcome, wire: &Bytes, response: Option<&Message<'_>>) {
+        let submitted = row.submitted.unwrap_or_default();
+        self.rows.push(Transaction {
+            index: row.index,
+            time: TraceTime(submitted.0),
+            client: (row.client, row.client_port).into(),
+            server: row.server,
+            transport: row.transport,
+            stream: row.connection,
+            query: Some(wire.clone()),
+            response: response.map(|response| copy(&mut self.arena, response.octets(), wire)),
+            response_delay: row.answered.map(|answered| answered - submitted),
+        });
+    }
+}
+
+/// A copy of a response in shared memory, under the ID of its query as recorded: the one on the wire was chosen at sending.
+fn copy(arena: &mut BytesMut, octets: &[u8], query: &[u8]) -> Bytes {
+    if arena.capacity() < octets.len() {
+        *arena = BytesMut::with_capacity(ARENA.max(octets.len()));
+    }
+    arena.extend_from_slice(octets);
+    if let Some(query) = Message::new(query) {
+        set_id(arena, query.id());
+    }
+    arena.split().freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test::{query, response};
+    use ldplayer_core::{Answer, Differs, Reason, RunTime, Status};
+
+    fn row(status: Status, reason: Option<Reason>) -> Outcome {
+        let answered = matches!(status, Status::Answered | Status::Late).then_some(RunTime(9));
+        Outcome { submitted: Some(RunTime(2)), status, reason, answered, ..Outcome::unfinished(&query(7, 1)) }
+    }
+
+    #[test]
+    fn what_has_no_answer_is_worse_than_an_answer_unless_nobody_waited_for_it() {
+        let wire = query(7, 1).wire;
+        let octets = response(&wire, 0);
+        let message = Message::new(&octets).unwrap();
+        let mut heard = Heard::default();
+        let expected = Some(Fingerprint::of(&message, &Ignore::default()));
+        let mut of = |status, reason, response| {
+            let judged = heard.judge(row(status, reason), &wire, expected, response);
+            (judged.answer, judged.differs)
+        };
+        let unanswered = (Some(Answer::Worse), Differs::UNANSWERED);
+        assert_eq!(of(Status::Answered, None, Some(&message)), (Some(Answer::Match), Differs::NOTHING));
+        for status in [Status::Timeout, Status::Refused, Status::Reset, Status::ConnectFailed, Status::TlsFailed] {
+            assert_eq!(of(status, None, None), unanswered, "{status}");
+        }
+        let not_judged = (None, Differs::NOTHING);
+        assert_eq!(of(Status::Timeout, Some(Reason::Interrupted), None), not_judged);
+        assert_eq!(of(Status::NotSent, Some(Reason::Lag), None), not_judged);
+        assert_eq!(of(Status::Late, None, Some(&message)), not_judged);
+    }
+
+    #[test]
+    fn responses_are_kept_under_the_id_of_their_query_and_queries_without_one_are_kept_too() {
+        let wire = query(7, 1).wire;
+        let mut octets = response(&wire, 0);
+        octets[..2].copy_from_slice(&[0xab, 0xcd]);
+        let message = Message::new(&octets).unwrap();
+        let mut heard = Heard { kept: Some(Kept::default()), ..Heard::default() };
+        heard.judge(row(Status::Answered, None), &wire, None, Some(&message));
+        heard.judge(row(Status::Timeout, None), &wire, None, None);
+        heard.judge(row(Status::Late, None), &wire, None, Some(&message));
+        heard.judge(Outcome { submitted: None, ..row(Status::NotSent, Some(Reason::Lag)) }, &wire, None, None);
+        let rows = heard.kept.unwrap().rows;
+        assert_eq!(
+            rows.len(),
+            2,
+            "late answers are of queries that have timed out, and what was not sent was not asked"
+        );
+        assert_eq!(rows[0].response.as_deref(), Some(&response(&wire, 0)[..]));
+        assert_eq!((rows[0].index, rows[0].time, rows[0].response_delay), (7, TraceTime(2), Some(7)));
+        assert_eq!((&rows[1].response, rows[1].query.as_ref()), (&None, Some(&wire)));
+    }
+}

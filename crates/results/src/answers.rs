@@ -1,0 +1,142 @@
+//! What two runs were told, compared afterwards from the responses that both kept.
+
+mod kept;
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use ldplayer_core::{Answer, Differs, Fingerprint, Ignore};
+
+use self::kept::{Kept, Row};
+use crate::error::ResultsError;
+use crate::model::AnswersCompared;
+use crate::store::RESPONSES;
+
+/// Queries of one run at most that wait for those of the other (some 300 MB). Two runs of one trace send its queries in nearly the
+/// same order, so that thousands wait; more than this wait only where they do not go together.
+const WAITING_MOST: usize = 4 << 20;
+
+/// Compares what two runs of the same trace kept of the server's responses, query by query: how the answers of `b` are to those of `a`.
+///
+/// Queries are paired by their row in the trace and their question, several of a kind in their order. Those that only one of the runs
+/// sent cannot be compared (`only_in_a`, `only_in_b`), nor can those that have no answer in `a` (`no_reference`). One that has an answer
+/// in `a` alone is worse. `None` when either of the runs kept no responses.
+///
+/// Memory: what one of the runs is ahead of the other, some 80 octets a query; what is more than that allows is not compared
+/// (`out_of_step`).
+///
+/// # Errors
+/// A file cannot be read, or is not one that a run has written.
+pub fn compare_runs(a: &Path, b: &Path, ignore: &Ignore) -> Result<Option<AnswersCompared>, ResultsError> {
+    compare_within(a, b, ignore, WAITING_MOST)
+}
+
+fn compare_within(a: &Path, b: &Path, ignore: &Ignore, most: usize) -> Result<Option<AnswersCompared>, ResultsError> {
+    let [a, b] = [a, b].map(|run| run.join(RESPONSES));
+    if !(a.exists() && b.exists()) {
+        return Ok(None);
+    }
+    let mut runs = [Side::new(Kept::open(&a)?), Side::new(Kept::open(&b)?)];
+    let mut counts = Counts::default();
+    while runs.iter().any(|run| !run.ended) {
+        // The run that is behind is read on, so that little waits.
+        let behind = usize::from(runs[0].ended || (!runs[1].ended && runs[1].reached < runs[0].reached));
+        let Some(batch) = runs[behind].kept.next(ignore)? else {
+            runs[behind].ended = true;
+            continue;
+        };
+        batch.into_iter().for_each(|row| pair(&mut runs, behind, row, &mut counts));
+        for run in &mut runs {
+            counts.out_of_step += run.forget_beyond(most);
+        }
+    }
+    Ok(Some(counts.summary(&runs)))
+}
+
+/// A run that is read.
+struct Side {
+    kept: Kept,
+    /// The last row of the trace that was reached.
+    reached: u64,
+    ended: bool,
+    /// What the other run has not come to yet: by row of the trace and question, the fingerprints of responses in their order.
+    waiting: HashMap<(u64, u64), VecDeque<Option<Fingerprint>>>,
+    rows: usize,
+}
+
+impl Side {
+    fn new(kept: Kept) -> Self {
+        Self { kept, reached: 0, ended: false, waiting: HashMap::new(), rows: 0 }
+    }
+
+    fn take(&mut self, key: (u64, u64)) -> Option<Option<Fingerprint>> {
+        let Entry::Occupied(mut found) = self.waiting.entry(key) else { return None };
+        let first = found.get_mut().pop_front();
+        if found.get().is_empty() {
+            found.remove();
+        }
+        self.rows -= usize::from(first.is_some());
+        first
+    }
+
+    fn wait(&mut self, row: &Row) {
+        self.waiting.entry((row.index, row.question)).or_default().push_back(row.response);
+        self.rows += 1;
+    }
+
+    /// Forgets all that waits where it is too much: these runs do not go together. Returns how many queries that was.
+    fn forget_beyond(&mut self, most: usize) -> u64 {
+        if self.rows <= most {
+            return 0;
+        }
+        self.waiting.clear();
+        std::mem::take(&mut self.rows) as u64
+    }
+}
+
+/// Pairs a row of one run with what the other has, or lets it wait.
+fn pair(runs: &mut [Side; 2], of: usize, row: Row, counts: &mut Counts) {
+    runs[of].reached = runs[of].reached.max(row.index);
+    match runs[1 - of].take((row.index, row.question)) {
+        Some(other) if of == 0 => counts.judge(row.response, other),
+        Some(other) => counts.judge(other, row.response),
+        None => runs[of].wait(&row),
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    answers: [u64; Answer::ALL.len()],
+    differs: [u64; Differs::WORDS.len()],
+    no_reference: u64,
+    out_of_step: u64,
+}
+
+impl Counts {
+    fn judge(&mut self, expected: Option<Fingerprint>, found: Option<Fingerprint>) {
+        let Some(expected) = expected else {
+            self.no_reference += 1;
+            return;
+        };
+        let (answer, differs) = found.map_or((Answer::Worse, Differs::UNANSWERED), |found| expected.judge(found));
+        self.answers[answer as usize] += 1;
+        for (bit, count) in self.differs.iter_mut().enumerate() {
+            *count += u64::from(differs.bits() >> bit & 1);
+        }
+    }
+
+    fn summary(&self, [a, b]: &[Side; 2]) -> AnswersCompared {
+        let reasons = [
+            ("no_reference", self.no_reference),
+            ("only_in_a", a.rows as u64),
+            ("only_in_b", b.rows as u64),
+            ("out_of_step", self.out_of_step),
+        ];
+        AnswersCompared::new(self.answers, self.differs, &reasons)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! `responses.parquet`, as far as comparing needs it: which query, and what the response to it says.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array, BinaryArray, PrimitiveArray, RecordBatch};
+use ldplayer_core::{Fingerprint, Ignore, Message, compare};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+
+use crate::error::ResultsError;
+
+/// Rows read at a time.
+const BATCH: usize = 4 * 1024;
+/// The columns that are read.
+const COLUMNS: [&str; 3] = ["index", "query", "response"];
+
+/// A file that is read batch after batch.
+pub struct Kept {
+    path: PathBuf,
+    rows: ParquetRecordBatchReader,
+}
+
+/// A query with its response.
+pub struct Row {
+    /// Its row in the trace.
+    pub index: u64,
+    /// A hash of its question, whatever the case of its name.
+    pub question: u64,
+    /// What the response says, if there is one.
+    pub response: Option<Fingerprint>,
+}
+
+impl Kept {
+    pub fn open(path: &Path) -> Result<Self, ResultsError> {
+        let file = File::open(path).map_err(ResultsError::file(path))?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(ResultsError::parquet(path))?;
+        let wanted = ProjectionMask::columns(builder.parquet_schema(), COLUMNS);
+        let rows = builder.with_projection(wanted).with_batch_size(BATCH).build();
+        Ok(Self { path: path.to_owned(), rows: rows.map_err(ResultsError::parquet(path))? })
+    }
+
+    /// The next rows; `None` at the end.
+    pub fn next(&mut self, ignore: &Ignore) -> Result<Option<Vec<Row>>, ResultsError> {
+        let Some(batch) = self.rows.next() else { return Ok(None) };
+        let batch = batch.map_err(|error| ResultsError::parquet(&self.path)(error.into()))?;
+        let index: &PrimitiveArray<UInt64Type> = self.column(&batch, COLUMNS[0])?;
+        let query: &BinaryArray = self.column(&batch, COLUMNS[1])?;
+        let response: &BinaryArray = self.column(&batch, COLUMNS[2])?;
+        let row = |row: usize| Row {
+            index: index.value(row),
+            question: message(query, row).map_or(0, |query| compare::question(&query)),
+            response: message(response, row).map(|response| Fingerprint::of(&response, ignore)),
+        };
+        Ok(Some((0..batch.num_rows()).map(row).collect()))
+    }
+
+    fn column<'b, A: 'static>(&self, batch: &'b RecordBatch, column: &'static str) -> Result<&'b A, ResultsError> {
+        let array = batch.column_by_name(column).and_then(|array| array.as_any().downcast_ref());
+        array.ok_or_else(|| ResultsError::Column { path: self.path.clone(), column })
+    }
+}
+
+/// The message in a cell.
+fn message(cells: &BinaryArray, row: usize) -> Option<Message<'_>> {
+    cells.is_valid(row).then(|| Message::new(cells.value(row))).flatten()
+}

@@ -1,0 +1,197 @@
+//! `--keep-responses`: what the server said, written as a trace on a thread of its own.
+
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use ldplayer_core::{TraceTime, Transaction};
+use ldplayer_net::disk;
+use ldplayer_results::Warning;
+use ldplayer_trace::{Sink, TraceError, create_numbered};
+
+/// Batches of transactions that wait to be put in order: a worker that finds no room waits.
+const WAITING: usize = 64;
+/// Transactions held to be put in the order of their times, so many …
+const HELD: usize = 128 << 10;
+/// … or so many octets of messages. Those that end later than that are written behind, out of order.
+const HELD_OCTETS: usize = 64 << 20;
+/// Octets of the disk that are left to the rows of the run, which matter more: with less than that no response is kept any more.
+const LEFT_FREE: u64 = 64 << 20;
+
+/// A thread that writes responses.
+pub struct Responses {
+    transactions: Sender<Vec<Transaction>>,
+    writer: JoinHandle<Kept>,
+}
+
+/// What was written.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// Queries in the file.
+    pub written: u64,
+    /// Queries that are not, since the disk is full or writing failed …
+    pub lost: u64,
+    /// … and why.
+    pub why: Option<String>,
+}
+
+impl Responses {
+    /// Begins a file; run time 0 is at `started`.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn start(path: &Path, started: TraceTime) -> Result<Self, TraceError> {
+        let (transactions, waiting) = bounded(WAITING);
+        let sink = create_numbered(path, true)?;
+        let writer = Writer {
+            folder: path.parent().map(Path::to_owned).unwrap_or_default(),
+            started,
+            sink: Some(sink),
+            held: Vec::new(),
+            octets: 0,
+            kept: Kept::default(),
+        };
+        Ok(Self { transactions, writer: thread::spawn(move || writer.run(&waiting)) })
+    }
+
+    /// Where transactions are given.
+    pub fn sender(&self) -> Sender<Vec<Transaction>> {
+        self.transactions.clone()
+    }
+
+    /// Waits until all that was given is written, once nobody else can give any more.
+    pub fn end(self) -> Kept {
+        drop(self.transactions);
+        let panicked = || Kept { why: Some("its thread panicked".to_owned()), ..Kept::default() };
+        self.writer.join().unwrap_or_else(|_| panicked())
+    }
+}
+
+impl Kept {
+    /// What is missing, and why.
+    pub fn warning(&self) -> Option<Warning> {
+        let why = self.why.as_deref()?;
+        Some(Warning::new(
+            "responses_lost",
+            format!("{} queries are not among the responses kept: {why}", self.lost),
+            "free space or give another directory with -o, then repeat the run; its figures are whole",
+        ))
+    }
+}
+
+struct Writer {
+    folder: PathBuf,
+    started: TraceTime,
+    /// `None` once it is full or has failed.
+    sink: Option<Box<dyn Sink>>,
+    held: Vec<Transaction>,
+    octets: usize,
+    kept: Kept,
+}
+
+impl Writer {
+    fn run(mut self, waiting: &Receiver<Vec<Transaction>>) -> Kept {
+        for batch in waiting {
+            self.take(batch);
+        }
+        self.write(self.held.len());
+        self.close();
+        self.kept
+    }
+
+    fn take(&mut self, batch: Vec<Transaction>) {
+        if self.sink.is_none() {
+            self.kept.lost += batch.len() as u64;
+            return;
+        }
+        if disk::free(&self.folder).is_some_and(|free| free < LEFT_FREE) {
+            self.kept.why = Some(format!("less than {} MB of the disk are left", LEFT_FREE >> 20));
+            self.write(self.held.len());
+            self.close();
+            self.kept.lost += batch.len() as u64;
+            return;
+        }
+        self.octets += batch.iter().map(Transaction::message_octets).sum::<usize>();
+        self.held.extend(batch);
+        if self.held.len() > HELD || self.octets > HELD_OCTETS {
+            self.write(self.held.len() / 2);
+        }
+    }
+
+    /// Writes the earliest transactions of those that are held.
+    fn write(&mut self, count: usize) {
+        self.held.sort_by_key(|transaction| transaction.time);
+        let mut first: Vec<Transaction> = self.held.drain(..count).collect();
+        let octets: usize = first.iter().map(Transaction::message_octets).sum();
+        self.octets = self.octets.saturating_sub(octets);
+        let started = self.started;
+        first.iter_mut().for_each(|transaction| transaction.time = started + transaction.time.0);
+        let count = first.len() as u64;
+        match self.sink.as_mut().map(|sink| sink.write(&mut first)) {
+            Some(Ok(())) => self.kept.written += count,
+            Some(Err(error)) => self.fail(&error, count),
+            None => self.kept.lost += count,
+        }
+    }
+
+    fn close(&mut self) {
+        let finished = self.sink.take().map(Sink::finish);
+        if let Some(Err(error)) = finished {
+            self.fail(&error, 0);
+        }
+    }
+
+    /// Nothing is kept any more; what was written of the file goes, which makes room for rows.
+    fn fail(&mut self, error: &TraceError, more: u64) {
+        self.sink = None;
+        self.kept.lost += std::mem::take(&mut self.kept.written) + more;
+        self.kept.why = Some(error.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldplayer_core::Transport;
+    use ldplayer_trace::{Input, OpenOptions, open};
+
+    fn transaction(index: u64, time: i64) -> Transaction {
+        Transaction {
+            index,
+            time: TraceTime(time),
+            client: "192.0.2.1:1024".parse().unwrap(),
+            server: "192.0.2.2:53".parse().unwrap(),
+            transport: Transport::Udp,
+            stream: None,
+            query: Some(vec![0; 17].into()),
+            response: None,
+            response_delay: None,
+        }
+    }
+
+    #[test]
+    fn what_was_given_is_a_trace_in_the_order_of_sending() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("responses.parquet");
+        let responses = Responses::start(&path, TraceTime(1_000)).unwrap();
+        let sender = responses.sender();
+        sender.send(vec![transaction(2, 30), transaction(0, 10)]).unwrap();
+        sender.send(vec![transaction(1, 20)]).unwrap();
+        drop(sender);
+        let kept = responses.end();
+        assert_eq!((kept.written, kept.lost, kept.warning()), (3, 0, None));
+        let (mut source, mut rows) = (open(&[Input::File(path)], &OpenOptions::default()).unwrap(), Vec::new());
+        while source.read(&mut rows).unwrap() {}
+        assert_eq!(rows.iter().map(|row| row.time.0).collect::<Vec<_>>(), [1_010, 1_020, 1_030]);
+        assert!(source.tally().damaged.is_empty(), "{:?}", source.tally());
+    }
+
+    #[test]
+    fn a_disk_that_refuses_ends_the_keeping_and_nothing_else() {
+        let responses = Responses::start(Path::new("/dev/full"), TraceTime(0)).unwrap();
+        responses.sender().send((0..10).map(|index| transaction(index, 1)).collect()).unwrap();
+        let kept = responses.end();
+        assert_eq!((kept.written, kept.lost), (0, 10));
+        assert!(kept.warning().unwrap().text.contains("the disk is full"), "{kept:?}");
+    }
+}
