@@ -150,7 +150,7 @@ fn tail(line: &Line) -> Option<Finding> {
         line.transport
     )];
     evidence.push(format!("{:.1} % of the queries over UDP were lost", lost));
-    if lost > 0.0 && slow <= lost * LOSS_TIMES {
+    if lost > 0.0 && slow <= lost * LOSS_TIMES && !is_rate_limited(line) {
         let text =
             "a heavy tail, and UDP loses packets, too: that is the path, or a server that is overloaded as a whole";
         return Some(Finding::new("loss", text, evidence));
@@ -237,6 +237,9 @@ fn shape(line: &Line) -> Option<Finding> {
     let (expected, name) = (line.expected, line.transport.to_uppercase());
     let spread = quartiles(&line.ratio);
     let is_split = waits_for_acknowledgement(line);
+    if (median - expected).abs() > NEAR || spread > SPREAD {
+        evidence.extend(in_round_trips(line, udp));
+    }
     let finding = match median - expected {
         _ if spread > SPREAD => {
             Finding::new("no_peak", format!("no clear peak at {expected:.0} or {:.0}", expected + 1.0), evidence)
@@ -245,6 +248,11 @@ fn shape(line: &Line) -> Option<Finding> {
             let text =
                 format!("about {expected:.0}: a query over {name} takes the {expected:.0} round trips that it must");
             Finding::new("normal", text, evidence)
+        }
+        _ if is_held(line, udp) => {
+            let text = "the answer comes a round trip or more after it could, as when a server writes session tickets of TLS before \
+                        it and holds it until those are acknowledged (Nagle's algorithm)";
+            Finding::new("held_response", text, evidence)
         }
         // That has been said, with its evidence.
         off if off > 0.0 && is_split => return None,
@@ -264,6 +272,30 @@ fn shape(line: &Line) -> Option<Finding> {
         ),
     };
     Some(finding)
+}
+
+/// Whether a connection over TLS takes its round trips, and the answer on it more than one. TLS hides what came before it.
+fn is_held(line: &Line, udp: f64) -> bool {
+    let part = |part: &str| line.parts_ms.get(part).and_then(|part| part.p50).map(|part| part / udp);
+    let is_over_tls = line.expected > 2.0;
+    let is_one = |part: Option<f64>| part.is_some_and(|part| (part - 1.0).abs() <= NEAR);
+    is_over_tls
+        && is_one(part("connect"))
+        && is_one(part("handshake"))
+        && part("first_byte").is_some_and(|part| part >= 2.0 - NEAR)
+}
+
+/// What each part of a response time takes, in round trips.
+fn in_round_trips(line: &Line, udp: f64) -> Option<String> {
+    let names = [
+        ("connect", "connect"),
+        ("handshake", "handshake"),
+        ("first_byte", "query to first byte"),
+        ("last_byte", "first to last byte"),
+    ];
+    let part = |(part, name): (&str, &str)| Some(format!("{name} {:.1}", line.parts_ms.get(part)?.p50? / udp));
+    let parts: Vec<String> = names.into_iter().filter_map(part).collect();
+    (!parts.is_empty()).then(|| format!("in round trips (medians): {}", parts.join(", ")))
 }
 
 fn quartiles(ratio: &Quantiles) -> f64 {
@@ -291,14 +323,28 @@ fn closing(line: &Line) -> Option<Finding> {
     (percent(again, of) >= SOME).then(|| Finding::new("closed_before_answer", text, evidence))
 }
 
+/// Whether some answers over UDP are dropped and others truncated, while others come whole: what response rate limiting does.
+fn is_rate_limited(line: &Line) -> bool {
+    let truncated = percent(line.pairs.udp_truncated, line.pairs.valid + line.pairs.only_udp);
+    lost(line) >= SOME && (SOME..100.0 - MANY).contains(&truncated)
+}
+
 fn udp(line: &Line) -> Option<Finding> {
     let lost = lost(line);
-    let evidence = vec![format!("{lost:.1} % of the queries over UDP{}", reasons(line, "udp"))];
+    let mut evidence = vec![format!("{lost:.1} % of the queries over UDP{}", reasons(line, "udp"))];
+    if is_rate_limited(line) {
+        evidence.push(format!("{} answers over UDP were truncated", line.pairs.udp_truncated));
+        let text = "answers over UDP are dropped and truncated, some of each: the server limits their rate (RRL) for clients of one prefix";
+        return Some(Finding::new("rate_limited", text, evidence));
+    }
     (lost >= SOME).then(|| Finding::new("udp_lost", "UDP is not always answered", evidence))
 }
 
 fn truncated(line: &Line) -> Option<Finding> {
     let (truncated, of) = (line.pairs.udp_truncated, line.pairs.valid + line.pairs.only_udp);
+    if is_rate_limited(line) {
+        return None;
+    }
     let evidence = vec![format!("{truncated} of {of} answers over UDP were truncated")];
     let text = "answers over UDP are truncated: they are compared as they are";
     (percent(truncated, of) >= SOME).then(|| Finding::new("udp_truncated", text, evidence))

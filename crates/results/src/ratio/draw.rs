@@ -10,7 +10,7 @@ const WIDTH: f64 = 540.0;
 const HEIGHT: f64 = 270.0;
 const MARGINS: [f64; 4] = [46.0, 16.0, 14.0, 40.0];
 /// Room at the right of a histogram for what has no place on its axis.
-const ASIDE: f64 = 96.0;
+const ASIDE: f64 = 112.0;
 /// Points of a scatter at most, evenly chosen.
 const MAX_DOTS: usize = 4_000;
 /// Ratios that the axis of a scatter names.
@@ -159,13 +159,13 @@ fn draw_histogram(canvas: &mut Canvas, line: &Line) {
 fn draw_aside(canvas: &mut Canvas, line: &Line, end: f64) {
     let [_, top, right, bottom] = MARGINS;
     let with_udp = line.pairs.valid + line.pairs.only_udp;
-    let beyond: f64 = line.histogram.iter().filter(|&&(bin, _)| bin >= end).map(|&(_, share)| share).sum();
+    let beyond = line.histogram.iter().filter(|&&(bin, _)| bin >= end).fold(0.0, |sum, &(_, share)| sum + share);
     let beyond = beyond * line.pairs.valid as f64 / with_udp.max(1) as f64;
     let failed = percent(line.pairs.only_udp, with_udp);
     let y = Axis { from: 0.0, to: 100.0, is_log: false, ends: [HEIGHT - bottom, top + 14.0] };
     let bars = [(beyond, "above", format!("> {}", number(end))), (failed, "failed", "failed".to_owned())];
     for (place, (share, class, name)) in bars.into_iter().enumerate() {
-        let at = WIDTH - right - ASIDE + 24.0 + place as f64 * 38.0;
+        let at = WIDTH - right - ASIDE + 28.0 + place as f64 * 48.0;
         canvas.bar([at, y.at(share)], [26.0, y.ends[0] - y.at(share)], class);
         canvas.text(at + 13.0, y.at(share) - 4.0, "middle", class, &format!("{share:.1} %"));
         canvas.text(at + 13.0, y.ends[0] + 16.0, "middle", "soft", &name);

@@ -162,6 +162,24 @@ fn a_server_without_tcp_is_told_with_its_reasons() {
     assert_eq!(codes(&pairs(40, |number| Pair { other: exchange(None), ..silent(number) })), ["no_answer"]);
 }
 
+/// Seen of NSD and BIND with TLS 1.3, in a capture: a ticket, its delayed acknowledgement, and then the response.
+#[test]
+fn an_answer_over_tls_that_waits_is_told_from_a_handshake_that_does() {
+    let over_tls = |handshake: f64, round_trips: f64| {
+        let made = pairs(80, |number| {
+            let mut pair = pair(number, Some(round_trips));
+            pair.other.handshake = pair.other.connect.map(|connect| (connect as f64 * handshake) as i64);
+            pair
+        });
+        Line::new("192.0.2.1:853".to_owned(), Transport::Dot, &made, Vec::new()).findings
+    };
+    let held = over_tls(1.0, 4.5);
+    assert_eq!(held[0].code, "held_response");
+    assert!(held[0].evidence.iter().any(|told| told.contains("handshake 1.0, query to first byte 2.5")), "{held:?}");
+    assert_eq!(over_tls(2.0, 4.0)[0].code, "one_more_round_trip");
+    assert_eq!(over_tls(1.0, 3.0)[0].code, "normal");
+}
+
 #[test]
 fn few_pairs_say_nothing() {
     assert_eq!(codes(&pairs(19, |number| pair(number, Some(2.0)))), ["too_few_pairs"]);
@@ -221,6 +239,27 @@ fn what_is_odd_about_answers_is_told_beside_the_ratios() {
         pair
     });
     assert_eq!(line(&refused).findings[1].evidence, ["100 over udp: REFUSED"]);
+}
+
+/// Seen of NSD, whose limit is on by default.
+#[test]
+fn answers_that_are_dropped_and_truncated_in_part_are_a_rate_limit_and_no_loss() {
+    let limited = |number: usize| {
+        let mut pair = if number % 10 == 3 { slow_to_answer(number) } else { pair(number, Some(2.0)) };
+        match number % 4 {
+            0 => pair.udp = exchange(None),
+            1 => pair.udp.is_truncated = true,
+            _ => {}
+        }
+        pair
+    };
+    assert_eq!(codes(&pairs(200, limited)), ["accept_queue", "normal", "rate_limited"]);
+    let lost = |number: usize| {
+        let mut pair = limited(number);
+        pair.udp.is_truncated = false;
+        pair
+    };
+    assert_eq!(codes(&pairs(200, lost)), ["loss", "normal", "udp_lost"]);
 }
 
 #[test]
