@@ -3,6 +3,7 @@
 mod accounts;
 mod compared;
 mod connections;
+mod drift;
 pub mod figures;
 mod ordered;
 mod phases;
@@ -85,6 +86,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
         let classes: Vec<&str> = classes.0.iter().map(String::as_str).collect();
         summary.latency_ms.by_class = tails(&classes, &mut timeline.by_class);
         figures = figures::draw(&mut timeline, &summary);
+        summary.latency_ms.drift_percent = drift::percent(&figures.latency_time);
         connections::draw(&sampled, &mut figures);
     }
     resources::draw(&sampled, &mut figures);
@@ -162,6 +164,7 @@ fn latency(timeline: &mut Timeline) -> Latency {
         by_client_queries: tails(&Activity::VOLUMES, &mut timeline.by_volume),
         by_phase: BTreeMap::new(),
         by_class: BTreeMap::new(),
+        drift_percent: None,
     }
 }
 

@@ -7,7 +7,10 @@
 //! any RCODE: noerror servfail refused nxdomain …      % of the answers, or a count
 //! match better worse changed                          % of the compared answers, or a count
 //! p50 p90 p99 p999 max                                ns us ms s m h, from sent; p99(intended): from due
-//! qps                                                 queries per second
+//! drift                                               % by which the median latency changed over the run
+//! cpu                                                 processor time of the server for each query sent
+//! memory                                              B kB MB GB: most that the server had resident; memory(pss): shared once
+//! cores qps                                           cores that the server used, queries sent per second
 //! ```
 //!
 //! A bound like `1.10 x` or `1.00 x +- 0.1 %` is a multiple of what another run has, for comparisons.
@@ -71,8 +74,25 @@ pub enum Quantity {
         /// From when on.
         from: Origin,
     },
+    /// How much the median latency from sent changed from the run's beginning to its end, in percent of it.
+    Drift,
+    /// Processor time of the server's processes for each query sent.
+    Cpu,
+    /// Highest memory of the server's processes.
+    Memory(Resident),
+    /// Cores that the server's processes used.
+    Cores,
     /// Queries sent per second.
     Qps,
+}
+
+/// How memory is counted that several processes share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resident {
+    /// In each of them: the resident set size.
+    Rss,
+    /// Once: the proportional set size.
+    Pss,
 }
 
 /// A quantile of latencies.
@@ -117,6 +137,8 @@ pub enum Bound {
     Percent(f64),
     /// A duration, in nanoseconds.
     Time(u64),
+    /// So many octets.
+    Octets(u64),
     /// A count, or a rate.
     Number(f64),
     /// A multiple of what another run has, give or take so many percent of it.
@@ -137,7 +159,7 @@ impl Expectation {
 
 impl Quantity {
     /// Those that have a word of their own; response codes have their names besides.
-    const NAMED: [(&'static str, Self); 9] = [
+    const NAMED: [(&'static str, Self); 13] = [
         ("answered", Self::Answered),
         ("timed_out", Self::TimedOut),
         ("failed", Self::Failed),
@@ -147,8 +169,16 @@ impl Quantity {
         ("better", Self::Compared(Answer::Better)),
         ("worse", Self::Compared(Answer::Worse)),
         ("changed", Self::Compared(Answer::Changed)),
+        ("drift", Self::Drift),
+        ("cpu", Self::Cpu),
+        ("cores", Self::Cores),
+        ("qps", Self::Qps),
     ];
-    const QPS: &'static str = "qps";
+    const MEMORY: &'static str = "memory";
+}
+
+impl Resident {
+    const NAMED: [(&'static str, Self); 2] = [("rss", Self::Rss), ("pss", Self::Pss)];
 }
 
 impl Quantile {
@@ -181,7 +211,8 @@ impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rcode(code) => f.write_str(&rcode::name(*code).to_ascii_lowercase()),
-            Self::Qps => f.write_str(Self::QPS),
+            Self::Memory(Resident::Rss) => f.write_str(Self::MEMORY),
+            Self::Memory(counted) => write!(f, "{}({})", Self::MEMORY, word(&Resident::NAMED, counted)),
             Self::Latency { quantile, from: Origin::Sent } => f.write_str(word(&Quantile::NAMED, quantile)),
             Self::Latency { quantile, from } => {
                 write!(f, "{}({})", word(&Quantile::NAMED, quantile), word(&Origin::NAMED, from))
@@ -204,14 +235,18 @@ impl fmt::Display for Bound {
             Self::Number(number) => write!(f, "{number}"),
             Self::Times { factor, tolerance: 0.0 } => write!(f, "{factor} x"),
             Self::Times { factor, tolerance } => write!(f, "{factor} x +- {tolerance} %"),
-            Self::Time(ns) => {
-                // The longest unit of which it is a whole number.
-                let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
-                let (length, unit) = units.into_iter().find(|(length, _)| ns % length == 0).unwrap_or((1, "ns"));
-                write!(f, "{}{unit}", ns / length)
+            Self::Time(ns) => whole(f, ns, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")]),
+            Self::Octets(octets) => {
+                whole(f, octets, &[(1_000_000_000, " GB"), (1_000_000, " MB"), (1_000, " kB"), (1, " B")])
             }
         }
     }
+}
+
+/// A number in the longest unit of which it is a whole one; the last unit is that of the number.
+fn whole(f: &mut fmt::Formatter<'_>, number: u64, units: &[(u64, &str)]) -> fmt::Result {
+    let (length, unit) = units.iter().find(|(length, _)| number % length == 0).unwrap_or(&(1, ""));
+    write!(f, "{}{unit}", number / length)
 }
 
 impl FromStr for Expectation {

@@ -70,7 +70,7 @@ mod verdict;
 
 pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
 pub use error::ResultsError;
-pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation};
+pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 pub use model::{
     AnswersCompared, AskedAgain, Check, Clients, Connections, Latency, Queries, Rate, RateError, Recorded, ReplayLoad,
     Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail, Telemetry, Timing,

@@ -277,6 +277,9 @@ pub struct Latency {
     /// From sent, by the class of the client.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by_class: BTreeMap<String, Tail>,
+    /// How much the median from sent changed from the run's beginning to its end, in percent of it; `null` where fewer than ten
+    /// slices of the run have a median.
+    pub drift_percent: Option<f64>,
 }
 
 /// The slow side of a distribution in milliseconds; `null` where the percentile falls among the unanswered.

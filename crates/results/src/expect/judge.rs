@@ -1,18 +1,57 @@
 //! Holding an expectation against the figures of a run.
 
-use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation};
+use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 use crate::analysis::rcode;
-use crate::model::{Check, Summary, Tail};
-use crate::text::grouped;
+use crate::model::{Check, SideUsage, Summary, Tail};
+use crate::text::{grouped, in_bytes};
+
+/// Why figures of a server that was watched are not known.
+const NO_CPU: &str = "the server's processor time was not read often enough";
+const NO_RSS: &str = "the server's memory was not read";
+const NO_PSS: &str = "the server's memory without what is shared was not read";
 
 /// What a run has of a quantity.
-enum Found {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Found {
     /// So many of so many.
     Part { part: u64, whole: u64 },
     /// A duration in milliseconds; `None` is endless.
     Milliseconds(Option<f64>),
+    /// A change in percent.
+    Change(f64),
+    /// Microseconds of processor time for each query.
+    Microseconds(f64),
+    /// Octets of memory.
+    Octets(u64),
+    /// Cores.
+    Cores(f64),
     /// Queries per second.
     Rate(f64),
+}
+
+impl Found {
+    /// As a figure: a share or a change in percent, a latency in milliseconds, infinite where it is endless.
+    pub fn figure(self) -> f64 {
+        match self {
+            Self::Part { part, whole } => part as f64 * 100.0 / whole as f64,
+            Self::Milliseconds(took) => took.unwrap_or(f64::INFINITY),
+            Self::Octets(octets) => octets as f64,
+            Self::Change(value) | Self::Microseconds(value) | Self::Cores(value) | Self::Rate(value) => value,
+        }
+    }
+}
+
+impl Bound {
+    /// As a figure of the quantity that it is fit for; `None` of a multiple.
+    pub(crate) fn figure(self, quantity: Quantity) -> Option<f64> {
+        match self {
+            Self::Percent(figure) | Self::Number(figure) => Some(figure),
+            Self::Time(ns) if quantity == Quantity::Cpu => Some(ns as f64 / 1e3),
+            Self::Time(ns) => Some(ns as f64 / 1e6),
+            Self::Octets(octets) => Some(octets as f64),
+            Self::Times { .. } => None,
+        }
+    }
 }
 
 impl Expectation {
@@ -27,13 +66,13 @@ impl Expectation {
     }
 
     fn holds(&self, found: &Found) -> Result<bool, &'static str> {
-        let (value, bound) = match (found, self.bound) {
-            (Found::Part { part, whole }, Bound::Percent(percent)) => (*part as f64 * 100.0 / *whole as f64, percent),
-            (Found::Part { part, .. }, Bound::Number(count)) => (*part as f64, count),
-            (Found::Milliseconds(took), Bound::Time(ns)) => (took.unwrap_or(f64::INFINITY), ns as f64 / 1e6),
-            (Found::Rate(rate), Bound::Number(number)) => (*rate, number),
+        let (value, bound) = match (*found, self.bound) {
+            (Found::Part { part, .. }, Bound::Number(count)) => (part as f64, count),
             (_, Bound::Times { .. }) => return Err("it is relative to another run, and there is none"),
-            _ => return Err("the bound is of another kind than the quantity"),
+            (found, bound) => match bound.figure(self.quantity) {
+                Some(figure) => (found.figure(), figure),
+                None => return Err("the bound is of another kind than the quantity"),
+            },
         };
         Ok(match self.relation {
             Relation::AtLeast => value >= bound,
@@ -47,7 +86,7 @@ impl Expectation {
 
 impl Quantity {
     /// What the run has; or why that is not known.
-    fn measure(self, summary: &Summary) -> Result<Found, &'static str> {
+    pub(crate) fn measure(self, summary: &Summary) -> Result<Found, &'static str> {
         let queries = &summary.queries;
         let of = |part: u64, whole: u64, none| match whole {
             0 => Err(none),
@@ -72,9 +111,29 @@ impl Quantity {
                 let found = Found::Milliseconds(quantile.of(tail));
                 if tail.queries == 0 { Err("no query was sent") } else { Ok(found) }
             }
+            Self::Drift => {
+                let drift = summary.latency_ms.drift_percent.map(Found::Change);
+                drift.ok_or("too little was answered to see how latency changed")
+            }
+            Self::Cpu => of_server(summary, NO_CPU, |side| side.cpu_us_per_query.map(Found::Microseconds)),
+            Self::Cores => of_server(summary, NO_CPU, |side| side.cores_mean.map(Found::Cores)),
+            Self::Memory(Resident::Rss) => of_server(summary, NO_RSS, |side| side.rss_peak_bytes.map(Found::Octets)),
+            Self::Memory(Resident::Pss) => of_server(summary, NO_PSS, |side| side.pss_peak_bytes.map(Found::Octets)),
             Self::Qps => summary.rate.qps_mean.map(Found::Rate).ok_or("queries of one moment have no rate"),
         }
     }
+}
+
+/// What the server used; or why that is not known.
+fn of_server(
+    summary: &Summary,
+    unread: &'static str,
+    figure: fn(&SideUsage) -> Option<Found>,
+) -> Result<Found, &'static str> {
+    let Some(server) = &summary.telemetry.server else {
+        return Err("no process of the server was watched: --start-server, --watch-pid or --watch-unit");
+    };
+    figure(server).ok_or(unread)
 }
 
 impl Quantile {
@@ -98,6 +157,10 @@ impl std::fmt::Display for Found {
             }
             Self::Milliseconds(Some(ms)) => write!(f, "{ms:.3} ms"),
             Self::Milliseconds(None) => f.write_str("unanswered"),
+            Self::Change(percent) => write!(f, "{percent:+.1} %"),
+            Self::Microseconds(us) => write!(f, "{us:.2} µs a query"),
+            Self::Octets(octets) => f.write_str(&in_bytes(octets)),
+            Self::Cores(cores) => write!(f, "{cores:.2} cores"),
             Self::Rate(rate) => write!(f, "{rate:.1} queries/s"),
         }
     }

@@ -1,10 +1,10 @@
 //! Reading an expectation; any text ends in a value or in an error with its column.
 
-use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation};
+use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 use crate::analysis::rcode;
 
-/// Longest duration that can be expected, in nanoseconds: up to here every whole number is one of `f64`.
-const LONGEST_NS: f64 = 9_007_199_254_740_992.0;
+/// Most nanoseconds or octets that can be expected: up to here every whole number is one of `f64`.
+const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
 /// Letters by which a word may differ from one that is meant.
 const NEAR: usize = 2;
 /// Longest text that is looked at.
@@ -52,35 +52,43 @@ fn quantity(text: &mut Cursor<'_>) -> Result<Quantity, ExpectError> {
     let word = text.word().to_ascii_lowercase();
     let word = if word == "p99.9" { "p999" } else { &word };
     if let Some(&(_, quantile)) = Quantile::NAMED.iter().find(|(name, _)| *name == word) {
-        return Ok(Quantity::Latency { quantile, from: origin(text)? });
+        let from = inside(text, &Origin::NAMED, Origin::Sent, "expected sent) or intended)")?;
+        return Ok(Quantity::Latency { quantile, from });
     }
     if let Some(&(_, quantity)) = Quantity::NAMED.iter().find(|(name, _)| *name == word) {
         return Ok(quantity);
     }
-    if word == Quantity::QPS {
-        return Ok(Quantity::Qps);
+    if word == Quantity::MEMORY {
+        let counted = inside(text, &Resident::NAMED, Resident::Rss, "expected rss) or pss)")?;
+        return Ok(Quantity::Memory(counted));
     }
     rcode::code(word).map(Quantity::Rcode).ok_or_else(|| ExpectError {
         column: text.column(begin),
         what: match nearest(word) {
             _ if word.is_empty() => "expected a quantity, as in `answered >= 99 %`".to_owned(),
             Some(near) => format!("`{word}` is no quantity; did you mean `{near}`?"),
-            None => format!("`{word}` is no quantity; there are {}, qps, p50 to max, and RCODEs", listed()),
+            None => format!("`{word}` is no quantity; there are {}, memory, p50 to max, and RCODEs", listed()),
         },
     })
 }
 
-fn origin(text: &mut Cursor<'_>) -> Result<Origin, ExpectError> {
+/// What stands in parentheses behind a quantity, or `usual` where nothing does.
+fn inside<T: Copy>(
+    text: &mut Cursor<'_>,
+    named: &[(&'static str, T)],
+    usual: T,
+    wanted: &str,
+) -> Result<T, ExpectError> {
     if !text.take("(") {
-        return Ok(Origin::Sent);
+        return Ok(usual);
     }
     let begin = text.at;
     let word = text.word().to_ascii_lowercase();
-    match Origin::NAMED.iter().find(|(name, _)| *name == word) {
-        Some(&(_, origin)) if text.take(")") => Ok(origin),
+    match named.iter().find(|(name, _)| *name == word) {
+        Some(&(_, value)) if text.take(")") => Ok(value),
         _ => {
             text.at = begin;
-            text.fail("expected sent) or intended)".to_owned())
+            text.fail(wanted.to_owned())
         }
     }
 }
@@ -96,18 +104,20 @@ fn bound(text: &mut Cursor<'_>) -> Result<Bound, ExpectError> {
     match text.word() {
         "" => Ok(Bound::Number(number)),
         "x" => Ok(Bound::Times { factor: number, tolerance: tolerance(text)? }),
-        unit => {
-            let Some(length) = nanoseconds(unit) else {
-                text.at = unit_at;
-                return text.fail(format!("`{unit}` is no unit; use %, ns, us, ms, s, m, h or x"));
-            };
-            let ns = (number * length).round();
-            if ns > LONGEST_NS {
-                text.at = begin;
-                return text.fail("longer than 104 days".to_owned());
+        unit => match (nanoseconds(unit), octets(unit)) {
+            (Some(length), _) => match (number * length).round() {
+                ns if ns <= MOST_WHOLE => Ok(Bound::Time(ns as u64)),
+                _ => Err(text.at(begin, "longer than 104 days".to_owned())),
+            },
+            (None, Some(size)) => match (number * size).round() {
+                octets if octets <= MOST_WHOLE => Ok(Bound::Octets(octets as u64)),
+                _ => Err(text.at(begin, "more than 9 PB".to_owned())),
+            },
+            (None, None) => {
+                let what = format!("`{unit}` is no unit; use %, ns, us, ms, s, m, h, B, kB, MB, GB or x");
+                Err(text.at(unit_at, what))
             }
-            Ok(Bound::Time(ns as u64))
-        }
+        },
     }
 }
 
@@ -135,16 +145,36 @@ fn nanoseconds(unit: &str) -> Option<f64> {
     })
 }
 
+fn octets(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "B" => 1.0,
+        "kB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "KiB" => 1_024.0,
+        "MiB" => 1_048_576.0,
+        "GiB" => 1_073_741_824.0,
+        _ => return None,
+    })
+}
+
 /// What the quantity can be held against, where the bound is something else.
 fn unfit(quantity: Quantity, bound: Bound) -> Option<&'static str> {
     match (quantity, bound) {
+        (Quantity::Drift, Bound::Percent(_)) => None,
+        (Quantity::Drift, _) => Some("a share of the latency, such as 10 %"),
         (_, Bound::Times { .. }) => None,
-        (Quantity::Latency { .. }, Bound::Time(_)) | (Quantity::Qps, Bound::Number(_)) => None,
+        (Quantity::Latency { .. } | Quantity::Cpu, Bound::Time(_)) => None,
+        (Quantity::Memory(_), Bound::Octets(_)) => None,
+        (Quantity::Qps | Quantity::Cores, Bound::Number(_)) => None,
         (Quantity::Latency { .. }, _) => Some("a duration with its unit, such as 20ms"),
+        (Quantity::Cpu, _) => Some("processor time for a query, such as 30us"),
+        (Quantity::Memory(_), _) => Some("a size with its unit, such as 100 MB"),
         (Quantity::Qps, _) => Some("queries per second, such as 1000"),
+        (Quantity::Cores, _) => Some("a number of cores, such as 1.5"),
         (_, Bound::Percent(percent)) if percent > 100.0 => Some("at most 100 %"),
         (_, Bound::Percent(_) | Bound::Number(_)) => None,
-        (_, Bound::Time(_)) => Some("a share, such as 99 %, or a count"),
+        (_, Bound::Time(_) | Bound::Octets(_)) => Some("a share, such as 99 %, or a count"),
     }
 }
 
@@ -155,7 +185,7 @@ fn nearest(word: &str) -> Option<String> {
 }
 
 fn words() -> impl Iterator<Item = String> {
-    let own = Quantity::NAMED.iter().map(|&(name, _)| name).chain([Quantity::QPS]);
+    let own = Quantity::NAMED.iter().map(|&(name, _)| name).chain([Quantity::MEMORY]);
     let own = own.chain(Quantile::NAMED.iter().map(|&(name, _)| name));
     own.map(str::to_owned).chain(rcode::names().map(str::to_ascii_lowercase))
 }
@@ -229,6 +259,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn fail<T>(&self, what: String) -> Result<T, ExpectError> {
-        Err(ExpectError { column: self.column(self.at), what })
+        Err(self.at(self.at, what))
+    }
+
+    fn at(&self, at: usize, what: String) -> ExpectError {
+        ExpectError { column: self.column(at), what }
     }
 }

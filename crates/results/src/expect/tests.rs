@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Queries, Rate, Summary, Tail};
+use crate::model::{Queries, Rate, SideUsage, Summary, Tail};
 
 fn read(text: &str) -> Expectation {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -28,6 +28,14 @@ fn summary() -> Summary {
     summary.responses.truncated = 7;
     summary.latency_ms.from_sent =
         Tail { queries: 10_000, p50: Some(1.0), p90: Some(19.5), p99: None, p999: None, max: None };
+    summary.latency_ms.drift_percent = Some(4.0);
+    summary.telemetry.server = Some(SideUsage {
+        cpu_us_per_query: Some(30.0),
+        cores_mean: Some(1.5),
+        rss_peak_bytes: Some(64_000_000),
+        pss_peak_bytes: Some(48_000_000),
+        ..SideUsage::default()
+    });
     summary.latency_ms.from_intended = Tail { p90: Some(20.5), ..summary.latency_ms.from_sent };
     summary
 }
@@ -56,6 +64,17 @@ fn what_a_run_has_is_held_against_the_bound() {
         ("p90(intended) <= 20ms", false),
         ("qps >= 500", true),
         ("qps > 500", false),
+        ("drift <= 5 %", true),
+        ("drift < 4 %", false),
+        ("cpu <= 30us", true),
+        ("cpu < 0.03 ms", false),
+        ("cores <= 1.5", true),
+        ("cores < 1.5", false),
+        ("memory <= 64 MB", true),
+        ("memory <= 63999 kB", false),
+        ("memory(rss) <= 62 MiB", true),
+        ("memory(pss) <= 48MB", true),
+        ("memory(pss) < 0.048 GB", false),
     ];
     for (text, ok) in cases {
         let check = read(text).judge(&summary());
@@ -86,6 +105,11 @@ fn what_cannot_be_judged_fails_with_its_reason() {
         "p99 <= 1h",
         "p50(intended) <= 1h",
         "qps >= 0",
+        "drift <= 100 %",
+        "cpu <= 1s",
+        "cores <= 100",
+        "memory <= 100 GB",
+        "memory(pss) <= 100 GB",
     ] {
         let check = read(text).judge(&Summary::default());
         assert!(!check.ok && check.value == "n/a" && check.note.is_some(), "{text}: {check:?}");
@@ -109,6 +133,14 @@ fn an_error_has_its_column_and_the_nearest_word() {
         ("p99 <= 20", 8, "such as 20ms"),
         ("p99 <= 20 parsec", 11, "no unit"),
         ("p99(due) <= 20ms", 5, "intended"),
+        ("memory(vsz) <= 20 MB", 8, "pss"),
+        ("memory <= 20", 11, "such as 100 MB"),
+        ("memory <= 20ms", 11, "such as 100 MB"),
+        ("memory <= 20 PB", 14, "no unit"),
+        ("memory <= 99999999 GB", 11, "9 PB"),
+        ("cpu <= 30", 8, "such as 30us"),
+        ("p99 <= 20 MB", 8, "such as 20ms"),
+        ("drift <= 1.1 x", 10, "such as 10 %"),
         ("p99 <= 9999999h", 8, "104 days"),
         ("µ >= 1.2.3", 1, "no quantity"),
         ("qps >= 1.2.3", 8, "expected a number"),
@@ -131,17 +163,25 @@ fn an_expectation_is_a_string_in_json() {
 fn expectations() -> impl Strategy<Value = Expectation> {
     let figure = || prop_oneof![(0u32..=100).prop_map(f64::from), 0.0..100.0f64];
     let times = (figure(), figure()).prop_map(|(factor, tolerance)| Bound::Times { factor, tolerance });
-    let named: Vec<Quantity> = Quantity::NAMED.iter().map(|&(_, quantity)| quantity).collect();
+    let others = [Quantity::Drift, Quantity::Cpu, Quantity::Cores, Quantity::Qps];
+    let named = Quantity::NAMED.iter().map(|&(_, quantity)| quantity);
+    let named: Vec<Quantity> = named.filter(|quantity| !others.contains(quantity)).collect();
     let share = prop_oneof![prop::sample::select(named), any::<u16>().prop_map(Quantity::Rcode)];
     let share =
         (share, prop_oneof![figure().prop_map(Bound::Percent), figure().prop_map(Bound::Number), times.clone()]);
     let quantile = prop::sample::select(Quantile::NAMED.map(|(_, quantile)| quantile).to_vec());
     let from = prop::sample::select(vec![Origin::Sent, Origin::Intended]);
     let latency = (quantile, from).prop_map(|(quantile, from)| Quantity::Latency { quantile, from });
-    let latency = (latency, prop_oneof![(0..1u64 << 53).prop_map(Bound::Time), times]);
-    let qps = (Just(Quantity::Qps), (0.0..1e9f64).prop_map(Bound::Number));
+    let time = (0..1u64 << 53).prop_map(Bound::Time);
+    let latency = (prop_oneof![latency, Just(Quantity::Cpu)], prop_oneof![time, times.clone()]);
+    let counted = prop::sample::select(Resident::NAMED.map(|(_, counted)| counted).to_vec());
+    let octets = (0..1u64 << 53).prop_map(Bound::Octets);
+    let memory = (counted.prop_map(Quantity::Memory), prop_oneof![octets, times]);
+    let rate = prop::sample::select(vec![Quantity::Qps, Quantity::Cores]);
+    let rate = (rate, (0.0..1e9f64).prop_map(Bound::Number));
+    let drift = (Just(Quantity::Drift), figure().prop_map(Bound::Percent));
     let relation = prop::sample::select(Relation::NAMED.map(|(_, relation)| relation).to_vec());
-    (prop_oneof![share, latency, qps], relation).prop_map(|((quantity, bound), relation)| Expectation {
+    (prop_oneof![share, latency, memory, rate, drift], relation).prop_map(|((quantity, bound), relation)| Expectation {
         quantity,
         relation,
         bound,
@@ -162,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_of_the_grammar_ends_in_a_value_or_an_error(text in "(answered|p99|servfail|qps)[ (a-z)]{0,3}[<>=]{1,2} ?[0-9.]{0,6} ?(%|ms|x|[+]- 1 %){0,2}") {
+    fn any_text_of_the_grammar_ends_in_a_value_or_an_error(text in "(answered|p99|servfail|qps|cpu|memory|drift)[ (a-z)]{0,3}[<>=]{1,2} ?[0-9.]{0,6} ?(%|ms|kB|x|[+]- 1 %){0,2}") {
         if let Ok(expectation) = text.parse::<Expectation>() {
             prop_assert_eq!(expectation.to_string().parse(), Ok(expectation));
         }
