@@ -245,7 +245,7 @@ impl fmt::Display for Bound {
 
 /// A number in the longest unit of which it is a whole one; the last unit is that of the number.
 fn whole(f: &mut fmt::Formatter<'_>, number: u64, units: &[(u64, &str)]) -> fmt::Result {
-    let (length, unit) = units.iter().find(|(length, _)| number % length == 0).unwrap_or(&(1, ""));
+    let (length, unit) = units.iter().find(|(length, _)| number.is_multiple_of(*length)).unwrap_or(&(1, ""));
     write!(f, "{}{unit}", number / length)
 }
 

@@ -49,6 +49,7 @@
 mod analysis;
 pub mod answers;
 mod columns;
+pub mod compare;
 mod config;
 mod error;
 mod expect;

@@ -1,0 +1,125 @@
+//! Differences in words: `p99 rose by 12.0 % ± 3.1 %`.
+
+use super::row::{Change, Row, Verdict};
+use crate::expect::Quantity;
+use crate::text::in_bytes;
+
+/// A ratio from which on it is told as one.
+const TOLD_AS_RATIO: f64 = 2.0;
+/// Half-widths in percent from which on both ends of an interval are told.
+const WIDE: f64 = 50.0;
+
+/// The unit of a quantity as it is compared.
+pub const fn unit(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Latency { .. } => "ms",
+        Quantity::Cpu => "µs",
+        Quantity::Memory(_) => "B",
+        Quantity::Cores => "cores",
+        Quantity::Qps => "q/s",
+        _ => "%",
+    }
+}
+
+/// A figure with its unit.
+pub fn figure(quantity: Quantity, value: f64) -> String {
+    match unit(quantity) {
+        "B" => in_bytes(value.max(0.0).round() as u64),
+        unit => format!("{} {unit}", digits(value)),
+    }
+}
+
+/// As many digits as say something.
+pub fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        100.0.. => 0,
+        99.0.. => 3,
+        10.0.. => 1,
+        1.0.. => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// What a figure came to.
+pub fn row(row: &Row, are_unanswered: bool) -> String {
+    let quantity = row.quantity;
+    if are_unanswered {
+        return format!(
+            "{quantity} falls among unanswered queries in all runs of both, so that nothing can be said of it: undecided"
+        );
+    }
+    let Some(change) = row.change else {
+        let more = row.more_repeats.unwrap_or_default();
+        let (a, b) = (figure(quantity, row.a.median), figure(quantity, row.b.median));
+        return format!(
+            "{quantity} was {a} and is {b}, but a single run says nothing of the noise: undecided: {more} more repeats"
+        );
+    };
+    let from_to = format!("from {} to {}", figure(quantity, row.a.median), figure(quantity, row.b.median));
+    let told = match row.verdict {
+        Verdict::Same => format!("{quantity} is the same: {}", sized(&change)),
+        Verdict::Undecided => {
+            format!("{quantity}: {}, {from_to}: undecided: {}", sized(&change), more(row.more_repeats))
+        }
+        Verdict::Better => format!("{quantity} {}, {from_to}: better", moved(&change)),
+        Verdict::Worse => format!("{quantity} {}, {from_to}: worse", moved(&change)),
+    };
+    told + &unanswered(row)
+}
+
+fn unanswered(row: &Row) -> String {
+    match (row.a.unanswered, row.b.unanswered) {
+        (0, 0) => String::new(),
+        (a, b) => format!(
+            " (it falls among unanswered queries in {a} of {} runs of A and {b} of {} of B, where it counts as what these were waited for)",
+            row.a.runs, row.b.runs
+        ),
+    }
+}
+
+/// How many more repeats would decide it.
+pub fn more(repeats: Option<u32>) -> String {
+    match repeats {
+        None => "more than 1000 more repeats".to_owned(),
+        Some(1) => "1 more repeat".to_owned(),
+        Some(repeats) => format!("{repeats} more repeats"),
+    }
+}
+
+/// `rose by 12.0 % ± 3.1 %`, `fell by 0.40 ± 0.10 points`, `rose to 3.2 times (2.5 to 4.1)`.
+pub fn moved(change: &Change) -> String {
+    let Change { estimate, low, high, is_ratio } = *change;
+    if !is_ratio {
+        let way = if estimate < 0.0 { "fell" } else { "rose" };
+        return format!("{way} by {} ± {} points", digits(estimate.abs()), digits((high - low) / 2.0));
+    }
+    let way = if estimate < 1.0 { "fell" } else { "rose" };
+    if !(1.0 / TOLD_AS_RATIO..TOLD_AS_RATIO).contains(&estimate) {
+        return format!("{way} to {} times ({} to {})", digits(estimate), digits(low), digits(high));
+    }
+    let [percent, least, most] = [estimate, low, high].map(|ratio| (ratio - 1.0) * 100.0);
+    let half = (most - least) / 2.0;
+    match half < WIDE {
+        true => format!("{way} by {:.1} % ± {half:.1} %", percent.abs()),
+        false => format!("{way} by {:.1} % ({least:+.0} % to {most:+.0} %)", percent.abs()),
+    }
+}
+
+/// `+0.3 % ± 1.2 %`, `-0.01 ± 0.03 points`.
+fn sized(change: &Change) -> String {
+    let Change { estimate, low, high, is_ratio } = *change;
+    if !is_ratio {
+        let sign = if estimate < 0.0 { "-" } else { "+" };
+        return format!("{sign}{} ± {} points", digits(estimate.abs()), digits((high - low) / 2.0));
+    }
+    if !(1.0 / TOLD_AS_RATIO..TOLD_AS_RATIO).contains(&estimate) {
+        return format!("{} times ({} to {})", digits(estimate), digits(low), digits(high));
+    }
+    let [percent, least, most] = [estimate, low, high].map(|ratio| (ratio - 1.0) * 100.0);
+    let half = (most - least) / 2.0;
+    match half < WIDE {
+        true => format!("{percent:+.1} % ± {half:.1} %"),
+        false => format!("{percent:+.1} % ({least:+.0} % to {most:+.0} %)"),
+    }
+}
