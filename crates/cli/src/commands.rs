@@ -1,5 +1,6 @@
 //! The subcommands, in the order of the flow: capture, trace, replay, report; then what helps around them.
 
+mod compare;
 mod convert;
 mod demo;
 mod doctor;
@@ -45,6 +46,8 @@ pub enum Command {
     Ratio(Box<ratio::Args>),
     /// Write or print the report of a run
     Report(report::Args),
+    /// Say what differs between runs, and whether a gate is broken
+    Compare(compare::Args),
     /// Work on zone sets
     Zones(zones::Args),
     /// Serve every zone of a set, chosen by the address that is asked
@@ -71,6 +74,7 @@ impl Command {
             Self::Experiment(args) => experiment::run(&args),
             Self::Ratio(args) => ratio::run(&args),
             Self::Report(args) => report::run(args),
+            Self::Compare(args) => compare::run(&args),
             Self::Zones(args) => zones::run(&args),
             Self::Serve(args) => serve::run(&args),
             Self::Proxy(args) => proxy::run(&args),

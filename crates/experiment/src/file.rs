@@ -50,6 +50,8 @@ pub struct Experiment {
     pub generate: Option<Generate>,
     /// The load that is searched in each cell, in place of repeats.
     pub find: Option<Find>,
+    /// What must hold of cells in multiples of others.
+    pub gate: Option<Gate>,
     /// Keys of the matrix with their values, in the order of the file.
     pub axes: Vec<(String, Vec<String>)>,
     /// The cells, in the order of their values; the first key changes slowest.
@@ -99,6 +101,7 @@ impl Experiment {
             max_retries: RETRIES,
             generate: None,
             find: None,
+            gate: None,
             axes: Vec::new(),
             cells: Vec::new(),
         };
@@ -128,6 +131,9 @@ impl Experiment {
         experiment.axes = parts.axes.iter().map(|axis| (axis.key.to_owned(), axis.labels.clone())).collect();
         experiment.cells = matrix::cells(&parts, &root)?;
         experiment.ensure_searchable(&root)?;
+        if let (Some(gate), Some(item)) = (&experiment.gate, root.get("gate")) {
+            gate.check(&item, &experiment.axes)?;
+        }
         Ok(experiment)
     }
 
@@ -143,7 +149,7 @@ impl Experiment {
             SERVER => parts.servers = servers(item, parts.folder)?,
             "matrix" => parts.axes = matrix::axes(item)?,
             "exclude" => parts.exclude = item.list()?.iter().map(Item::table).collect::<Result<_, _>>()?,
-            "gate" => return Err(not_yet(item, "gates", &Gate::read(item)?)),
+            "gate" => self.gate = Some(Gate::read(item)?),
             _ => self.find = Some(Find::read(item)?),
         }
         Ok(())
@@ -158,11 +164,6 @@ impl Experiment {
         let refused = self.cells.iter().find_map(|cell| Some((cell, find.refuses(cell)?)));
         refused.map_or(Ok(()), |(cell, why)| Err(item.bad(format!("cell {}: {why}", cell.name))))
     }
-}
-
-/// Tables that are read and checked, for whom nobody works yet: to leave them out silently would be to pass them.
-fn not_yet<T>(item: &Item<'_>, what: &str, _read: &T) -> BadSpec {
-    item.bad(format!("this release makes the runs, but has no {what} yet: take [{}] out of the file", item.key))
 }
 
 /// Expectations in a list, or one by itself.
@@ -208,7 +209,7 @@ fn servers<'a>(item: &Item<'a>, folder: &Path) -> Result<Vec<(ServerTable, Item<
 }
 
 /// All keys that a file may have at its top.
-fn known_keys(run_keys: &[String]) -> Vec<&str> {
+pub(crate) fn known_keys(run_keys: &[String]) -> Vec<&str> {
     let mut known: BTreeSet<&str> = run_keys.iter().map(String::as_str).collect();
     known.extend(OF_PLANS);
     known.extend(stage::keys());

@@ -1,16 +1,22 @@
 //! `[gate]`: one cell of an experiment held against another.
 
+use std::fs;
+use std::path::Path;
+
+use ldplayer_core::nearest::suggest;
 use ldplayer_results::Expectation;
-use ldplayer_workload::spec::{BadSpec, Item};
+use ldplayer_run::RunSpec;
+use ldplayer_workload::spec::{BadSpec, Item, read};
 
-use crate::file::expectations;
+use crate::error::ExperimentError;
+use crate::file::{expectations, known_keys};
 
-/// One cell held against another.
+/// Cells held against another one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// The key and value of the cells that the others are held against.
-    pub baseline: (String, String),
-    /// What must hold, in multiples of the baseline.
+    /// The key and value of the cells that the others are held against; none where the sides are given otherwise.
+    pub baseline: Option<(String, String)>,
+    /// What must hold of the others, mostly in multiples of the baseline.
     pub keep: Vec<Expectation>,
 }
 
@@ -22,39 +28,100 @@ impl Gate {
     pub fn read(item: &Item<'_>) -> Result<Self, BadSpec> {
         let table = item.table()?;
         table.items(&["baseline", "keep"])?;
-        let Some(given) = table.get("baseline") else {
-            return Err(item.bad("no baseline: add baseline = \"server=old\""));
-        };
+        let keep = table.get("keep").map_or(Ok(Vec::new()), |given| expectations(&given))?;
+        if keep.is_empty() {
+            return Err(item.bad("nothing to keep: add keep = [\"p99 <= 1.10 x\"]"));
+        }
+        let Some(given) = table.get("baseline") else { return Ok(Self { baseline: None, keep }) };
         let Some((key, value)) = given.text()?.split_once('=') else {
             return Err(given.bad("give a key of the matrix and one of its values: \"server=old\""));
         };
-        let baseline = (key.trim().to_owned(), value.trim().to_owned());
-        let keep = table.get("keep").map_or(Ok(Vec::new()), |given| expectations(&given))?;
-        Ok(Self { baseline, keep })
+        Ok(Self { baseline: Some((key.trim().to_owned(), value.trim().to_owned())), keep })
+    }
+
+    /// Reads the table of a file, which may have all that an experiment has besides.
+    ///
+    /// # Errors
+    /// It cannot be read, or has no such table; or what is wrong with it, with its line.
+    pub fn load(file: &Path) -> Result<Self, ExperimentError> {
+        let failed = |source| ExperimentError::Read { file: file.to_owned(), source };
+        let text = fs::read_to_string(file).map_err(failed)?;
+        let gate = Self::in_text(&text).map_err(|source| ExperimentError::File { file: file.to_owned(), source })?;
+        gate.ok_or_else(|| {
+            let what = "no [gate]: add [gate] and keep = [\"p99 <= 1.10 x\"]".to_owned();
+            ExperimentError::File { file: file.to_owned(), source: BadSpec { line: 1, what } }
+        })
+    }
+
+    /// The table in the text of an experiment, where it has one.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its line.
+    pub fn in_text(text: &str) -> Result<Option<Self>, BadSpec> {
+        read(text, |root| {
+            root.items(&known_keys(&RunSpec::keys()))?;
+            root.get("gate").map(|item| Self::read(&item)).transpose()
+        })
+    }
+
+    /// Refuses a baseline that no cell of the matrix has.
+    pub(crate) fn check(&self, item: &Item<'_>, axes: &[(String, Vec<String>)]) -> Result<(), BadSpec> {
+        let Some((key, value)) = &self.baseline else {
+            return Err(item.bad("no baseline: add baseline = \"server=old\""));
+        };
+        let keys: Vec<&str> = axes.iter().map(|(key, _)| key.as_str()).collect();
+        let Some((_, values)) = axes.iter().find(|(other, _)| other == key) else {
+            return Err(item.bad(format!("baseline: `{key}` is no key of the matrix{}", suggest(key, &keys))));
+        };
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        match values.len() {
+            _ if !values.contains(&value.as_str()) => {
+                Err(item.bad(format!("baseline: `{value}` is no value of `{key}`{}", suggest(value, &values))))
+            }
+            1 => Err(item.bad(format!("baseline: `{key}` has no other value, so nothing is held against it"))),
+            _ => Ok(()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ldplayer_workload::spec::read;
 
     fn gate(text: &str) -> Result<Gate, String> {
-        read(text, |root| Gate::read(&root.get("gate").expect("a table"))).map_err(|error| error.to_string())
+        Gate::in_text(text).map(|gate| gate.expect("a table")).map_err(|error| error.to_string())
     }
 
     #[test]
     fn gates_are_typed() {
         let read =
             gate("[gate]\nbaseline = 'server=old'\nkeep = ['p99 <= 1.10 x', 'nxdomain = 1.00 x +- 0.1 %']").unwrap();
-        assert_eq!(read.baseline, ("server".into(), "old".into()));
+        assert_eq!(read.baseline, Some(("server".into(), "old".into())));
         assert!(read.keep.iter().all(Expectation::is_relative) && read.keep.len() == 2);
     }
 
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
-        assert!(gate("[gate]\nkeep = 'p99 <= 1.1 x'").unwrap_err().contains("no baseline"));
-        assert!(gate("[gate]\nbaseline = 'old'").unwrap_err().starts_with("line 2: `baseline`"));
+        assert!(gate("[gate]\nbaseline = 'server=old'").unwrap_err().contains("nothing to keep"));
+        assert!(gate("[gate]\nbaseline = 'old'\nkeep = 'p99 <= 1.1 x'").unwrap_err().starts_with("line 2: `baseline`"));
         assert!(gate("[gate]\nbaseline = 'a=b'\nkep = 1").unwrap_err().contains("did you mean `keep`?"));
+    }
+
+    #[test]
+    fn a_baseline_is_a_value_of_the_matrix_that_is_not_alone() {
+        let refused = |gate: &str, values: &str| {
+            let text = format!(
+                "trace = 'Cargo.toml'\nserver = '::1'\n[matrix]\ntransport = [{values}]\n[gate]\nkeep = 'p99 <= 1.1 x'\n{gate}"
+            );
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+            crate::Experiment::parse(&text, folder, "test").map(|read| read.gate).map_err(|error| error.to_string())
+        };
+        assert!(refused("", "'udp', 'tcp'").unwrap_err().contains("line 6") || refused("", "'udp'").is_err());
+        let unknown = refused("baseline = 'transprt=udp'", "'udp', 'tcp'").unwrap_err();
+        assert!(unknown.contains("`transprt` is no key of the matrix: did you mean `transport`?"), "{unknown}");
+        let no_value = refused("baseline = 'transport=dot'", "'udp', 'tcp'").unwrap_err();
+        assert!(no_value.contains("`dot` is no value of `transport`"), "{no_value}");
+        assert!(refused("baseline = 'transport=udp'", "'udp'").unwrap_err().contains("has no other value"));
+        assert!(refused("baseline = 'transport=udp'", "'udp', 'tcp'").unwrap().is_some());
     }
 }

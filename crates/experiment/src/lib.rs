@@ -51,6 +51,7 @@ mod plan;
 mod ratio;
 mod record;
 mod servers;
+pub mod sides;
 mod stage;
 mod started;
 mod summary;

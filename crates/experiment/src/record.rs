@@ -272,6 +272,19 @@ impl Record {
         done.or_else(|| self.attempts(plan, slot).last())
     }
 
+    /// The attempts of a cell that count, with their repeats: of each the one that is done, or else the last one.
+    pub fn counted_of(&self, cell: &CellRecord) -> BTreeMap<u32, &RunRecord> {
+        let is_made =
+            |run: &&RunRecord| run.state != RunState::Planned && run.cell == cell.name && run.digest == cell.digest;
+        self.runs.iter().filter(is_made).fold(BTreeMap::new(), |mut counted, run| {
+            let counts = counted.entry(run.repeat).or_insert(run);
+            if counts.state != RunState::Done {
+                *counts = run;
+            }
+            counted
+        })
+    }
+
     /// Writes it, with the runs that are planned behind those that were made.
     ///
     /// # Errors

@@ -90,7 +90,7 @@ fn what_is_wrong_is_told_with_its_line_and_the_nearest_word() {
         ("server = '::1'\n[expect]\nall = ['answred >= 1 %']", "line 4: `all`: column 1: `answred` is no quantity"),
         (
             "server = '::1'\n[gate]\nbaseline = 'server=old'\nkeep = 'p99 <= 1.1 x'",
-            "line 3: `gate`: this release makes the runs, but has no gates yet",
+            "line 3: `gate`: baseline: `server` is no key of the matrix",
         ),
         ("server = '::1'\n[find]\nwhat = 'qps'", "line 3: `find`: no criteria"),
     ] {

@@ -29,6 +29,9 @@ pub use contrast::median;
 pub use gate::{Kept, Outcome, keep};
 pub use row::{Change, Estimate, Family, Row, Verdict};
 pub use sample::Scale;
+pub use words::figure;
+
+use std::path::PathBuf;
 
 use ldplayer_core::Answer;
 use serde::Serialize;
@@ -49,6 +52,8 @@ pub struct Side {
     pub name: String,
     /// The runs that count, each with its number.
     pub runs: Vec<(u32, RunReport)>,
+    /// Their directories, as far as they are known.
+    pub directories: Vec<PathBuf>,
     /// Runs that do not count, and why.
     pub left_out: Vec<String>,
 }

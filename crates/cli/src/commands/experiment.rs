@@ -10,12 +10,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use ldplayer_experiment::find::Ended;
+use ldplayer_experiment::sides;
 use ldplayer_experiment::{
     CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, RunState, Workspace, execute, summary,
 };
 use ldplayer_net::signals::INTERRUPTED;
+use ldplayer_results::compare::{Kept, keep};
 use screen::{Screen, Shown};
 
+use super::compare;
 use crate::failure::{Failure, VERDICT_FAILED};
 
 /// Options of `experiment`.
@@ -91,12 +94,22 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return searched(&plan, &record, args);
     }
     let cells = summary(&plan, &record).map_err(failure)?;
+    let kept = gates(&plan, &record)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&print::summary_json(&plan, &record, &cells))?);
+        println!("{}", serde_json::to_string_pretty(&print::summary_json(&plan, &record, &cells, &kept))?);
     } else if !args.quiet {
-        print::summary(&plan, &record, &cells)?;
+        print::summary(&plan, &record, &cells, &kept)?;
     }
-    Ok(status(&plan, &record, &cells))
+    Ok(match status(&plan, &record, &cells) {
+        made if made == ExitCode::SUCCESS => compare::status(&kept),
+        failed => failed,
+    })
+}
+
+/// What became of the experiment's gate, where it has one.
+fn gates(plan: &Plan, record: &Record) -> Result<Vec<Kept>, Failure> {
+    let Some(gate) = &plan.experiment.gate else { return Ok(Vec::new()) };
+    Ok(keep(&sides::gated(&plan.directory, record, gate)?, &gate.keep))
 }
 
 /// Tells what searches have found; the status is fine where each found what was asked for.

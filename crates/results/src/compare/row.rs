@@ -144,10 +144,20 @@ pub fn difference(a: &Sample, b: &Sample, factor: f64, interleaved: bool) -> Opt
     Contrast::of_two(&of_a, &of_b, factor, resolution)
 }
 
+/// Whether all repeats of both are one like the other, as counts may be.
+fn are_equal(a: &Sample, b: &Sample) -> bool {
+    let mut values = a.values.iter().chain(&b.values);
+    let first = values.next();
+    values.all(|value| Some(value) == first)
+}
+
 /// A figure over the repeats of a side.
 fn estimate(sample: &Sample) -> Estimate {
     let interval = contrast::of_median(&sample.scaled(), sample.scale.resolution());
-    let interval = interval.map(|(low, high)| (sample.scale.back(low), sample.scale.back(high)));
+    // A share is not below none nor above all.
+    let ends = if matches!(sample.scale, Scale::Points { .. }) { (0.0, 100.0) } else { (f64::MIN, f64::MAX) };
+    let back = |value: f64| sample.scale.back(value).clamp(ends.0, ends.1);
+    let interval = interval.map(|(low, high)| (back(low), back(high)));
     Estimate {
         runs: sample.values.len(),
         median: median(sample.values.clone()),
@@ -165,6 +175,7 @@ pub fn row(family: Family, quantity: Quantity, a: &Sample, b: &Sample, interleav
     let are_unanswered = fewest > 0 && a.unanswered == a.values.len() && b.unanswered == b.values.len();
     let (verdict, more_repeats) = match &contrast {
         _ if are_unanswered => (Verdict::Undecided, None),
+        _ if fewest >= FEWEST && are_equal(a, b) => (Verdict::Same, None),
         Some(contrast) if fewest >= FEWEST => {
             judge(contrast, a.scale, floor.unwrap_or_default(), wanted(quantity), outside)
         }

@@ -91,8 +91,12 @@ pub fn more(repeats: Option<u32>) -> String {
 pub fn moved(change: &Change) -> String {
     let Change { estimate, low, high, is_ratio } = *change;
     if !is_ratio {
+        let half = digits((high - low) / 2.0);
         let way = if estimate < 0.0 { "fell" } else { "rose" };
-        return format!("{way} by {} ± {} points", digits(estimate.abs()), digits((high - low) / 2.0));
+        return match estimate.abs() {
+            0.0005.. => format!("{way} by {} ± {half} points", digits(estimate.abs())),
+            _ => format!("stayed, ± {half} points"),
+        };
     }
     let way = if estimate < 1.0 { "fell" } else { "rose" };
     if !(1.0 / TOLD_AS_RATIO..TOLD_AS_RATIO).contains(&estimate) {
@@ -101,12 +105,19 @@ pub fn moved(change: &Change) -> String {
     let [percent, least, most] = [estimate, low, high].map(|ratio| (ratio - 1.0) * 100.0);
     let half = (most - least) / 2.0;
     match half < WIDE {
+        true if percent.abs() < 0.05 => format!("stayed, ± {half:.1} %"),
         true => format!("{way} by {:.1} % ± {half:.1} %", percent.abs()),
         false => format!("{way} by {:.1} % ({least:+.0} % to {most:+.0} %)", percent.abs()),
     }
 }
 
-/// `+0.3 % ± 1.2 %`, `-0.01 ± 0.03 points`.
+impl std::fmt::Display for Change {
+    /// `+0.3 % ± 1.2 %`, `-0.01 ± 0.03 points`, `3.2 times (2.5 to 4.1)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&sized(self))
+    }
+}
+
 fn sized(change: &Change) -> String {
     let Change { estimate, low, high, is_ratio } = *change;
     if !is_ratio {

@@ -4,7 +4,10 @@ use std::io::{self, Write};
 
 use ldplayer_experiment::find::Find;
 use ldplayer_experiment::{CellSummary, Estimate, Figure, Passed, Plan, Record, RunState};
+use ldplayer_results::compare::Kept;
 use serde_json::{Map, Value, json};
+
+use super::compare;
 
 /// Prints the plan.
 pub fn plan(plan: &Plan) -> io::Result<()> {
@@ -86,7 +89,7 @@ pub const fn word(state: RunState) -> &'static str {
 }
 
 /// Prints what each cell came to.
-pub fn summary(plan: &Plan, record: &Record, cells: &[CellSummary]) -> io::Result<()> {
+pub fn summary(plan: &Plan, record: &Record, cells: &[CellSummary], kept: &[Kept]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let width = cells.iter().map(|cell| cell.cell.chars().count()).max().unwrap_or(4).max(4);
     let (p50, p99) = ("p50 ms", "p99 ms");
@@ -105,6 +108,7 @@ pub fn summary(plan: &Plan, record: &Record, cells: &[CellSummary]) -> io::Resul
     let versions: Vec<String> = record.versions.iter().map(|(name, version)| format!("{name} is {version}")).collect();
     versions.iter().try_for_each(|version| write_line!(out, "{version}"))?;
     record.notes.iter().try_for_each(|note| write_line!(out, "note: {note}"))?;
+    compare::gates(&mut out, kept)?;
     write_line!(out, "experiment: {}", plan.directory.display())
 }
 
@@ -123,10 +127,10 @@ fn passed(passed: Passed) -> String {
 }
 
 /// What each cell came to, and all runs.
-pub fn summary_json(plan: &Plan, record: &Record, cells: &[CellSummary]) -> Value {
+pub fn summary_json(plan: &Plan, record: &Record, cells: &[CellSummary], kept: &[Kept]) -> Value {
     json!({
         "name": record.name, "directory": plan.directory, "versions": record.versions, "notes": record.notes,
-        "cells": cells, "runs": record.runs,
+        "cells": cells, "gates": kept, "runs": record.runs,
     })
 }
 

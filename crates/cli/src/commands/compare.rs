@@ -1,0 +1,160 @@
+//! `ldplayer compare`: what differs between runs, and whether a gate is broken.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ldplayer_experiment::gate::Gate;
+use ldplayer_experiment::sides::{self, Choice, KeyValue};
+use ldplayer_results::Quantity;
+use ldplayer_results::compare::{
+    self as comparing, Comparison, Estimate, Kept, Outcome, Pair, Row, SideSummary, Verdict, figure,
+};
+use serde_json::json;
+
+use crate::failure::{Failure, UNDECIDED, VERDICT_FAILED};
+
+/// Options of `compare`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A and B are run directories, directories that hold runs (repeats of the same), cells of an experiment, or
+experiments, which are compared cell by cell. Of one experiment, --a and --b say which cells are which;
+all other keys are the same in both. Repeats are what it goes by: a single run claims nothing.
+
+A gate is TOML, as in an experiment:
+  [gate]
+  keep = [\"p99 <= 1.10 x\", \"cpu <= 1.05 x\", \"nxdomain = 1.00 x +- 0.1 %\", \"answered >= 99 %\"]
+
+Exit status: 0 every gate holds, or none was given; 1 one is broken; 4 none is broken, but the noise does
+not let one be decided: it says how many more repeats would.
+
+Examples:
+  ldplayer compare runs/old runs/new
+  ldplayer compare runs/servers --a server=nsd --b server=knot --gate gate.toml")]
+pub struct Args {
+    /// What is compared against; or an experiment with both
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// What is compared
+    #[arg(value_name = "B")]
+    b: Option<PathBuf>,
+    /// Cells of A: a key of the matrix and one of its values; several must all hold
+    #[arg(long = "a", value_name = "KEY=VALUE", value_parser = key_value)]
+    of_a: Vec<KeyValue>,
+    /// Cells of B
+    #[arg(long = "b", value_name = "KEY=VALUE", value_parser = key_value)]
+    of_b: Vec<KeyValue>,
+    /// What must hold of B: a file with [gate]; that of the experiment by default
+    #[arg(long, value_name = "FILE")]
+    gate: Option<PathBuf>,
+    /// Count runs, too, whose replay was not faithful
+    #[arg(long)]
+    with_unfaithful: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn key_value(text: &str) -> Result<KeyValue, String> {
+    let (key, value) = text.split_once('=').ok_or("give KEY=VALUE, such as server=old")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let gate = args.gate.as_deref().map(Gate::load).transpose()?;
+    let choice = Choice { a: args.of_a.clone(), b: args.of_b.clone(), with_unfaithful: args.with_unfaithful };
+    let pairs = match &args.b {
+        Some(b) => sides::between(&args.a, b, &choice)?,
+        None => sides::within(&args.a, &choice)?,
+    };
+    let compared: Vec<Comparison> = pairs.iter().map(comparing::compare).collect();
+    let kept = gate.map(|gate| comparing::keep(&pairs, &gate.keep)).unwrap_or_default();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&json!({ "comparisons": compared, "gates": kept }))?);
+    } else {
+        print(&pairs, &compared, &kept)?;
+    }
+    Ok(status(&kept))
+}
+
+/// The exit status of what became of gates.
+pub fn status(kept: &[Kept]) -> ExitCode {
+    let has = |outcome| kept.iter().any(|kept| kept.outcome == outcome);
+    match (has(Outcome::Broken), has(Outcome::Undecided)) {
+        (true, _) => ExitCode::from(VERDICT_FAILED),
+        (false, true) => ExitCode::from(UNDECIDED),
+        (false, false) => ExitCode::SUCCESS,
+    }
+}
+
+/// Prints a sentence for each gate.
+pub fn gates(out: &mut impl Write, kept: &[Kept]) -> io::Result<()> {
+    for gate in kept {
+        let word = match gate.outcome {
+            Outcome::Held => "held",
+            Outcome::Broken => "BROKEN",
+            Outcome::Undecided => "UNDECIDED",
+        };
+        write_line!(out, "gate       {word:9}  {}", gate.words)?;
+    }
+    Ok(())
+}
+
+fn print(pairs: &[Pair], compared: &[Comparison], kept: &[Kept]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for (pair, comparison) in pairs.iter().zip(compared) {
+        one(&mut out, pair, comparison)?;
+    }
+    gates(&mut out, kept)
+}
+
+fn one(out: &mut impl Write, pair: &Pair, comparison: &Comparison) -> io::Result<()> {
+    side(out, "A", &comparison.a)?;
+    side(out, "B", &comparison.b)?;
+    if pair.interleaved {
+        write_line!(out, "           repeats were made in turns (A B A B)")?;
+    }
+    comparison.warnings.iter().try_for_each(|warning| write_line!(out, "warning    {warning}"))?;
+    comparison.unknown.iter().try_for_each(|line| write_line!(out, "not known  {line}"))?;
+    let (of_a, of_b) = ("A: median [95 %]", "B: median [95 %]");
+    write_line!(out, "{:15} {of_a:30} {of_b:30} {:28} {:10} verdict", "", "B against A", "A against A")?;
+    comparison.rows.iter().try_for_each(|row| line(out, row))?;
+    let told = comparison.rows.iter().filter(|row| row.verdict != Verdict::Same);
+    told.clone().try_for_each(|row| write_line!(out, "  {}", row.words))?;
+    let count = |verdict| comparison.rows.iter().filter(|row| row.verdict == verdict).count();
+    let [better, worse, same, undecided] =
+        [Verdict::Better, Verdict::Worse, Verdict::Same, Verdict::Undecided].map(count);
+    write_line!(out, "compared   {better} better, {worse} worse, {same} the same, {undecided} undecided\n")
+}
+
+fn side(out: &mut impl Write, word: &str, side: &SideSummary) -> io::Result<()> {
+    write_line!(out, "{word:10} {}: {} runs", side.name, side.runs)?;
+    side.left_out.iter().try_for_each(|run| write_line!(out, "           left out: {run}"))
+}
+
+fn line(out: &mut impl Write, row: &Row) -> io::Result<()> {
+    let [a, b] = [row.a, row.b].map(|estimate| estimated(row.quantity, estimate));
+    let change = row.change.map_or_else(|| "-".to_owned(), |change| change.to_string());
+    let is_ratio = row.change.is_some_and(|change| change.is_ratio);
+    let noise = row.noise_floor.map_or_else(
+        || "-".to_owned(),
+        |floor| if is_ratio { format!("{:.1} %", (floor - 1.0) * 100.0) } else { format!("{floor:.2} points") },
+    );
+    let verdict = match row.verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "WORSE",
+        Verdict::Same => "same",
+        Verdict::Undecided => "undecided",
+    };
+    write_line!(out, "{:15} {a:30} {b:30} {change:28} {noise:10} {verdict}", row.quantity.to_string())
+}
+
+/// A median with its interval.
+fn estimated(quantity: Quantity, estimate: Estimate) -> String {
+    let median = figure(quantity, estimate.median);
+    match estimate.interval {
+        None => median,
+        Some((low, high)) => format!("{median} [{}, {}]", figure(quantity, low), figure(quantity, high)),
+    }
+}

@@ -1,0 +1,202 @@
+//! `ldplayer compare` and gates: what is claimed of runs, what is not, and how it exits.
+
+#[allow(dead_code, reason = "other tests use the rest")]
+mod common;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use ldplayer_core::{Outcome, Query, RunTime, Status, Transport};
+use ldplayer_results::{Recorder, RunConfig, RunEnd, RunSetup, VerdictLimits};
+use serde_json::{Value, json};
+
+const QUERIES: u64 = 400;
+
+/// A run of queries that are answered within 100 µs and a little, the slowest percent of them within `slowest_us`.
+fn run(dir: &Path, slowest_us: i64, transport: &str) {
+    let config = RunConfig {
+        trace: vec!["many.pcap".to_owned()],
+        transport: transport.to_owned(),
+        query_timeout_s: 5.0,
+        ..RunConfig::default()
+    };
+    let setup = RunSetup { config, workers: 1, ..RunSetup::default() };
+    let mut recorder = Recorder::create(dir, false, setup, json!({})).unwrap();
+    let took = |at: u64| if at.is_multiple_of(50) { slowest_us * 1_000 } else { 100_000 + at as i64 * 10 };
+    recorder.record(0, &(0..QUERIES).map(|at| answered(at, took(at))).collect::<Vec<_>>()).unwrap();
+    let end = RunEnd { trace_queries: QUERIES, limits: VerdictLimits::HIGH, ..RunEnd::default() };
+    assert!(recorder.finish(end).unwrap().report.verdict.ok);
+}
+
+fn answered(index: u64, took_ns: i64) -> Outcome {
+    let due = RunTime(index as i64 * 1_000_000);
+    let query = Query {
+        index,
+        due,
+        client: Ipv4Addr::new(192, 0, 2, 1).into(),
+        client_port: 0,
+        server: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 53),
+        transport: Transport::Udp,
+        class: None,
+        expected: None,
+        wire: Default::default(),
+    };
+    let unfinished = Outcome::unfinished(&query);
+    Outcome {
+        status: Status::Answered,
+        submitted: Some(due),
+        answered: Some(due + took_ns),
+        rcode: Some(0),
+        ..unfinished
+    }
+}
+
+/// A directory with so many repeats, whose slowest queries take what is told of each.
+fn repeats(dir: &Path, slowest_us: &[i64]) {
+    (1..).zip(slowest_us).for_each(|(at, us): (u32, &i64)| run(&dir.join(at.to_string()), *us, "udp"));
+}
+
+fn compare(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ldplayer")).current_dir(folder).arg("compare").args(arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn gate(folder: &Path, keep: &str) {
+    fs::write(folder.join("gate.toml"), format!("[gate]\nkeep = {keep}\n")).unwrap();
+}
+
+#[test]
+fn a_slower_tail_breaks_the_gate_with_a_sentence_and_the_same_one_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str| folder.path().join(name);
+    repeats(&of("old"), &[200, 205, 198, 202, 201]);
+    repeats(&of("again"), &[201, 199, 203, 204, 200]);
+    repeats(&of("slow"), &[1_200, 1_230, 1_190, 1_210, 1_205]);
+    gate(folder.path(), "['p99 <= 1.10 x', 'p50 <= 1.05 x', 'noerror = 1.00 x +- 0.1 %']");
+    let broken = compare(folder.path(), &["old", "slow", "--gate", "gate.toml"]);
+    let said = stdout(&broken);
+    assert_eq!(broken.status.code(), Some(1), "{said}");
+    assert!(said.contains("gate       BROKEN     p99 <= 1.1 x is broken: p99 rose to 6.00 times ("), "{said}");
+    assert!(
+        said.contains("gate       held       p50 <= 1.05 x holds") && said.contains("): worse")
+            || said.contains("ms: worse"),
+        "{said}"
+    );
+    let held = compare(folder.path(), &["old", "again", "--gate", "gate.toml", "--json"]);
+    let json: Value = serde_json::from_slice(&held.stdout).unwrap();
+    assert_eq!(held.status.code(), Some(0), "{json}");
+    assert!(json["gates"].as_array().unwrap().iter().all(|gate| gate["outcome"] == "held"), "{json}");
+    let rows = json["comparisons"][0]["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["verdict"] == "same"), "{json}");
+    let unknown = json["comparisons"][0]["unknown"].to_string();
+    assert!(unknown.contains("cpu is not known of A: no process of the server was watched"), "{unknown}");
+}
+
+#[test]
+fn noise_leaves_it_undecided_with_how_many_more_repeats() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str| folder.path().join(name);
+    repeats(&of("old"), &[200, 400, 250, 330]);
+    repeats(&of("new"), &[420, 230, 300, 380]);
+    gate(folder.path(), "'p99 <= 1.10 x'");
+    let output = compare(folder.path(), &["old", "new", "--gate", "gate.toml"]);
+    let said = stdout(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains("gate       UNDECIDED  p99 <= 1.1 x is undecided: ") && said.contains(" more repeats; p99 "),
+        "{said}"
+    );
+    assert!(!said.contains("WORSE"), "{said}");
+}
+
+#[test]
+fn single_runs_claim_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&folder.path().join("a"), 200, "udp");
+    run(&folder.path().join("b"), 90_000, "tcp");
+    gate(folder.path(), "'p99 <= 1.10 x'");
+    let output = compare(folder.path(), &["a", "b"]);
+    let said = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("a single run says nothing of the noise: undecided: 2 more repeats"), "{said}");
+    assert!(said.contains("0 better, 0 worse, 0 the same"), "{said}");
+    assert!(said.contains("warning    not like with like: transport: A has udp, B has tcp"), "{said}");
+    let gated = compare(folder.path(), &["a", "b", "--gate", "gate.toml"]);
+    assert_eq!(gated.status.code(), Some(4));
+    assert!(stdout(&gated).contains("p99 <= 1.1 x is undecided: 2 more repeats"), "{}", stdout(&gated));
+}
+
+#[test]
+fn what_cannot_be_compared_is_one_line_and_status_2() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&folder.path().join("a"), 200, "udp");
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    fs::write(folder.path().join("bad.toml"), "[gate]\nkeep = 'p99 <= 1.1 y'").unwrap();
+    fs::write(folder.path().join("none.toml"), "repeats = 3").unwrap();
+    for (arguments, wanted) in [
+        (&["a", "empty"][..], "empty: no run, no experiment"),
+        (&["a"], "--a and --b choose cells of an experiment"),
+        (&["a", "a", "--a", "server=x"], "--a and --b choose cells of an experiment"),
+        (&["a", "a", "--gate", "bad.toml"], "line 2: `keep`: column 12: `y` is no unit"),
+        (&["a", "a", "--gate", "none.toml"], "no [gate]"),
+        (&["a", "a", "--gate", "missing.toml"], "missing.toml"),
+    ] {
+        let output = compare(folder.path(), arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{arguments:?}: {said}");
+        assert!(said.contains(wanted), "{arguments:?}: {said}");
+    }
+}
+
+const ZONE: &str =
+    "example. 60 SOA ns.example. h.example. 1 2 3 4 5\nexample. 60 NS ns.example.\nns.example. 60 A 192.0.2.1\n";
+
+/// Real runs: two transports in turns, with a gate that holds and one that cannot.
+#[test]
+fn an_experiment_is_judged_by_its_gate_and_compared_by_its_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let trace: String = (0..40).map(|at| format!("1.{:02}\t192.0.2.1\tns.example.\tA\n", at)).collect();
+    fs::write(at("trace.tsv"), format!("time\tsrc\tqname\tqtype\n{trace}")).unwrap();
+    fs::create_dir(at("zones")).unwrap();
+    fs::write(at("zones/example.zone"), ZONE).unwrap();
+    let text = "trace = 'trace.tsv'\nrepeats = 3\nprecision = 'low'\n[server.meta]\nkind = 'meta'\nzones = 'zones'\n\
+                [matrix]\ntransport = ['udp', 'tcp']\n\
+                [gate]\nbaseline = 'transport=udp'\nkeep = ['answered = 100 %', 'p50 <= 0.0001 x']\n";
+    fs::write(at("experiment.toml"), text).unwrap();
+    let command = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_ldplayer")).current_dir(folder.path()).args(arguments).output().unwrap()
+    };
+    let made = command(&["experiment", "experiment.toml", "-o", "out", "--json"]);
+    let json: Value = serde_json::from_slice(&made.stdout).unwrap_or_else(|_| panic!("{made:?}"));
+    assert_eq!(made.status.code(), Some(1), "a gate is broken: {}", json["gates"]);
+    let gates = json["gates"].as_array().unwrap();
+    assert_eq!(
+        (gates.len(), &gates[0]["a"], &gates[0]["b"]),
+        (2, &"server=meta,transport=udp".into(), &"server=meta,transport=tcp".into())
+    );
+    // A busy machine may have left runs out, of which nothing is claimed then.
+    let is_whole = json["cells"].as_array().unwrap().iter().all(|cell| cell["replay"]["passed"] == 3);
+    let wanted = if is_whole { ["held", "broken"] } else { ["undecided", "undecided"] };
+    assert_eq!([&gates[0]["outcome"], &gates[1]["outcome"]], wanted, "{}", json["gates"]);
+    let keys = ["compare", "out", "--a", "transport=udp", "--b", "transport=tcp", "--with-unfaithful", "--json"];
+    let compared: Value = serde_json::from_slice(&command(&keys).stdout).unwrap();
+    let one = &compared["comparisons"][0];
+    assert_eq!((&one["a"]["runs"], &one["b"]["runs"], &one["warnings"]), (&3.into(), &3.into(), &json!([])), "{one}");
+    let cells = ["compare", "out/server=meta,transport=udp", "out/server=meta,transport=tcp", "--with-unfaithful"];
+    assert!(stdout(&command(&cells)).contains("repeats were made in turns"));
+    let both = command(&["compare", "out", "out", "--with-unfaithful", "--json"]);
+    let both: Value = serde_json::from_slice(&both.stdout).unwrap();
+    assert_eq!(both["comparisons"].as_array().unwrap().len(), 2, "cell by cell");
+    let nobody = command(&["compare", "out", "--a", "transport=udp", "--b", "transport=dot"]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&nobody.stderr)
+            .contains("no cell has transport=dot; there are server=meta, transport=udp|tcp")
+    );
+}
