@@ -249,7 +249,7 @@ fn tls_takes_three_round_trips_and_quic_two_or_three() {
     let lines = place.wired(&format!("sh {}", place.path("start.sh").display()), &more);
     assert_eq!((codes(&lines[0]), codes(&lines[1])), (vec!["normal"], vec!["normal"]), "{lines:?}");
     let quic = &lines[2];
-    // It asks some clients to prove their addresses first (RFC 9000 §8.1), which is a round trip.
+    // Its handshakes take a round trip or two, as where clients are asked to prove their addresses (RFC 9000 §8.1).
     let median = quic["ratio"]["p50"].as_f64().unwrap();
     assert!(count(quic, "pairs", "valid") >= 78 && (1.6..3.6).contains(&median), "{quic}");
     assert!(lines[1]["parts_ms"]["handshake"]["n"] == 80 && quic["parts_ms"].get("connect").is_none(), "{lines:?}");

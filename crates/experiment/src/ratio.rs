@@ -9,6 +9,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::str::FromStr;
 
 use ldplayer_core::time::Span;
 use ldplayer_core::{TraceTime, Transport};
@@ -17,7 +18,7 @@ use ldplayer_emulate::testbed::{Plan as TestbedPlan, RESOLVER, Testbed, TestbedE
 use ldplayer_net::clock;
 use ldplayer_results::ratio::{About, Line, Study, read_pairs};
 use ldplayer_results::{ResultsError, State};
-use ldplayer_run::{Observer, Prepared, RunError, RunReport, RunSpec, Server, TransportChoice, prepare};
+use ldplayer_run::{BadServer, Observer, Prepared, RunError, RunReport, RunSpec, Server, TransportChoice, prepare};
 
 use crate::stage::Link;
 
@@ -30,7 +31,7 @@ pub const MAX_CLIENTS: u32 = 1 << 22;
 #[derive(Clone, Debug)]
 pub struct RatioPlan {
     /// The servers; each is a line for each transport.
-    pub servers: Vec<Server>,
+    pub servers: Vec<NamedServer>,
     /// The transports beside UDP.
     pub transports: Vec<Transport>,
     /// The name whose SOA record is asked for.
@@ -45,6 +46,39 @@ pub struct RatioPlan {
     pub base: RunSpec,
     /// A testbed in which the clients have these round-trip times.
     pub wire: Option<Wired>,
+}
+
+/// A server, and what it is called.
+#[derive(Clone, Debug)]
+pub struct NamedServer {
+    /// Its name in figures, beside its address.
+    pub name: Option<String>,
+    /// Where it is.
+    pub server: Server,
+}
+
+impl FromStr for NamedServer {
+    type Err = BadServer;
+
+    /// Reads `ADDR` or `NAME=ADDR`.
+    fn from_str(word: &str) -> Result<Self, BadServer> {
+        let (name, server) =
+            word.split_once('=').map_or((None, word), |(name, server)| (Some(name.to_owned()), server));
+        Ok(Self { name, server: server.parse()? })
+    }
+}
+
+/// An address to ask, and what it is called.
+#[derive(Clone, Debug)]
+struct Target {
+    name: Option<String>,
+    address: SocketAddr,
+}
+
+impl Target {
+    fn label(&self) -> String {
+        self.name.as_ref().map_or_else(|| self.address.to_string(), |name| format!("{name} ({})", self.address))
+    }
 }
 
 /// The testbed of a study.
@@ -131,7 +165,7 @@ pub fn make_ratio(
     watcher: &mut dyn RatioWatcher,
 ) -> Result<Made, RatioError> {
     check(plan)?;
-    let servers = addresses(&plan.servers)?;
+    let servers = targets(&plan.servers)?;
     if let Some(wire) = &plan.wire {
         check_wired(&servers, wire)?;
     }
@@ -181,10 +215,10 @@ fn check(plan: &RatioPlan) -> Result<(), RatioError> {
 }
 
 /// In a testbed only its own addresses are reached.
-fn check_wired(servers: &[SocketAddr], wire: &Wired) -> Result<(), RatioError> {
+fn check_wired(servers: &[Target], wire: &Wired) -> Result<(), RatioError> {
     wire.link.paths().map_err(RatioError::Plan)?;
     let own = &TestbedPlan::default().hosts[usize::from(RESOLVER.0)].addresses;
-    match servers.iter().find(|server| !own.contains(&server.ip())) {
+    match servers.iter().map(|server| server.address).find(|server| !own.contains(&server.ip())) {
         Some(server) => {
             Err(RatioError::Plan(format!("{server}: with --rtt, servers are at {} and {}", own[0], own[1])))
         }
@@ -193,24 +227,25 @@ fn check_wired(servers: &[SocketAddr], wire: &Wired) -> Result<(), RatioError> {
 }
 
 /// The addresses of the servers, names resolved.
-fn addresses(servers: &[Server]) -> Result<Vec<SocketAddr>, RatioError> {
+fn targets(servers: &[NamedServer]) -> Result<Vec<Target>, RatioError> {
     let mut found = Vec::new();
-    for server in servers {
+    for NamedServer { name, server } in servers {
+        let target = |address| Target { name: name.clone(), address };
         match server {
-            Server::Address(address) => found.push(*address),
+            Server::Address(address) => found.push(target(*address)),
             Server::Recorded => return Err(RatioError::Plan("recorded: give an address or a name".to_owned())),
             Server::Name { host, port } => {
                 let failed = |error: &dyn std::fmt::Display| RatioError::Plan(format!("{host}: {error}"));
                 let all = (host.as_str(), *port).to_socket_addrs().map_err(|error| failed(&error))?;
                 let before = found.len();
-                found.extend(all);
+                found.extend(all.map(target));
                 if found.len() == before {
                     return Err(failed(&"has no address"));
                 }
             }
         }
     }
-    found.dedup();
+    found.dedup_by_key(|target| target.address);
     if found.is_empty() { Err(RatioError::Plan("no server: give at least one address".to_owned())) } else { Ok(found) }
 }
 
@@ -226,15 +261,15 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// Asks the servers from where this thread is, one after the other.
-    fn all(&self, servers: &[SocketAddr], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
+    fn all(&self, servers: &[Target], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
         let mut lines = Vec::new();
-        for &server in servers {
-            let (report, directory) = self.run(server, watcher)?;
+        for server in servers {
+            let (report, directory) = self.run(server.address, watcher)?;
             let replay = unfaithful(&report);
             let mut pairs = read_pairs(&directory)?;
             for &transport in &self.plan.transports {
                 let pairs = pairs.remove(&transport).unwrap_or_default();
-                lines.push(Line::new(server.to_string(), transport, &pairs, replay.clone()));
+                lines.push(Line::new(server.label(), transport, &pairs, replay.clone()));
             }
             if report.document.report.state == State::Interrupted {
                 return Ok((lines, true));
@@ -244,14 +279,14 @@ impl Maker<'_> {
     }
 
     /// Asks them from the clients of a testbed, with the servers started in it.
-    fn wired(&self, wire: &Wired, servers: &[SocketAddr], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
+    fn wired(&self, wire: &Wired, servers: &[Target], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
         let paths = wire.link.paths().map_err(RatioError::Plan)?;
         let testbed = Testbed::up(&TestbedPlan { seed: self.plan.base.seed, paths, ..TestbedPlan::default() })?;
         let lines = testbed.run("resolver", || {
             let mut shell = Command::new("sh");
             shell.args(["-c", &format!("exec {}", wire.start_server)]);
             let mut process = Process::start(format!("`{}`", wire.start_server), &mut shell, Output::Stderr)?;
-            servers.iter().try_for_each(|&server| process.wait_for(server))?;
+            servers.iter().try_for_each(|server| process.wait_for(server.address))?;
             testbed.run("clients", || self.all(servers, watcher))?
         })?;
         testbed.down()?;

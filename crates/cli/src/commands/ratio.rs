@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use ldplayer_core::printable::Printable;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, TraceTime, Transport};
-use ldplayer_experiment::{Link, Made, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};
+use ldplayer_experiment::{Link, Made, NamedServer, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};
 use ldplayer_net::clock;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_replay::Sources;
-use ldplayer_run::{Observer, Prepared, Progress as State, RunSpec, Server, Wish};
+use ldplayer_run::{Observer, Prepared, Progress as State, RunSpec, Wish};
 
 use super::replay::announce;
 use super::replay::progress::Progress;
@@ -38,9 +38,9 @@ Example: a server on this host, and one elsewhere that may be asked
 Example: a server 10 to 80 ms away from its 200 clients
   ldplayer ratio 10.53.0.2 --rtt uniform:10ms,80ms --start-server 'nsd -d -c nsd.conf' --clients 200 -o runs/nsd")]
 pub struct Args {
-    /// The servers: addresses or names, with or without a port
+    /// The servers: addresses or host names, with or without a port; NAME=ADDR is called by that name in the figures
     #[arg(value_name = "ADDR", required = true)]
-    servers: Vec<Server>,
+    servers: Vec<NamedServer>,
     /// Ask for the SOA record of this zone
     #[arg(long, value_name = "NAME", default_value = ".")]
     zone: String,

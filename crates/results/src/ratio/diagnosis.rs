@@ -47,8 +47,9 @@ pub fn findings(line: &Line) -> Vec<Finding> {
         return only.into_iter().chain(rcodes(line)).collect();
     }
     let (tail, shape) = (tail(line), shape(line));
-    // Where most are in the tail, what is about their middle says nothing more.
-    let shape = shape.filter(|shape| tail.is_none() || shape.code == "normal");
+    // Where that is explained, what is about the middle says nothing more.
+    let is_explained = tail.is_some() || waits_for_acknowledgement(line);
+    let shape = shape.filter(|shape| !is_explained || ["normal", "no_network"].contains(&shape.code));
     let found = [split(line), tail, shape, failing(line), closing(line), udp(line), truncated(line), rcodes(line)];
     found.into_iter().flatten().collect()
 }
@@ -236,7 +237,6 @@ fn shape(line: &Line) -> Option<Finding> {
     }
     let (expected, name) = (line.expected, line.transport.to_uppercase());
     let spread = quartiles(&line.ratio);
-    let is_split = waits_for_acknowledgement(line);
     if (median - expected).abs() > NEAR || spread > SPREAD {
         evidence.extend(in_round_trips(line, udp));
     }
@@ -254,8 +254,6 @@ fn shape(line: &Line) -> Option<Finding> {
                         it and holds it until those are acknowledged (Nagle's algorithm)";
             Finding::new("held_response", text, evidence)
         }
-        // That has been said, with its evidence.
-        off if off > 0.0 && is_split => return None,
         off if (1.0 - NEAR..=1.0 + NEAR).contains(&off) => {
             evidence.push("the length was not seen in a segment of its own".to_owned());
             let text = format!("about {:.0}: a round trip more than it must be, of unknown cause", expected + 1.0);

@@ -12,7 +12,9 @@ const MARGINS: [f64; 4] = [46.0, 16.0, 14.0, 40.0];
 /// Room at the right of a histogram for what has no place on its axis.
 const ASIDE: f64 = 112.0;
 /// Points of a scatter at most, evenly chosen.
-const MAX_DOTS: usize = 4_000;
+const MAX_DOTS: usize = 3_000;
+/// Layers of dots.
+const LAYERS: usize = 12;
 /// Ratios that the axis of a scatter names.
 const RATIOS: [f64; 11] = [0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1_000.0];
 /// Parts of a response time, in their order.
@@ -27,7 +29,8 @@ const BAR: f64 = 26.0;
 
 /// What the page gets from its style sheet, for a picture that stands alone.
 const STYLE: &str = "text{font:12px system-ui,'DejaVu Sans',sans-serif;fill:#1c2430}.soft{fill:#5b6675}.grid{stroke:#d9dee5}.bin,.p0{fill:#2f6db3}\
-    .dot{fill:#2f6db3;fill-opacity:.45}.failed{fill:#b3261e}.above,.p2{fill:#d9722e}.p1{fill:#7a52a8}.p3{fill:#1a7f4b}.udp{fill:#98a3b3}\
+    .dots{stroke:#2f6db3;stroke-opacity:.3;stroke-width:4;stroke-linecap:round}.ticks{stroke:#b3261e;stroke-width:1.5}\
+    .failed{fill:#b3261e}.above,.p2{fill:#d9722e}.p1{fill:#7a52a8}.p3{fill:#1a7f4b}.udp{fill:#98a3b3}\
     .mark{stroke:#5b6675;stroke-dasharray:3 3}.head{font-weight:600;font-size:13px}";
 
 /// A figure without its frame, from the origin on.
@@ -70,8 +73,9 @@ impl Canvas {
         );
     }
 
-    fn dot(&mut self, x: f64, y: f64, class: &str) {
-        let _ = write!(self.svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2\" class=\"{class}\"/>");
+    /// Many marks as one path, since each as an element would make pages of megabytes.
+    fn path(&mut self, class: &str, path: &str) {
+        let _ = write!(self.svg, "<path class=\"{class}\" d=\"{path}\"/>");
     }
 
     fn framed(&self) -> String {
@@ -146,10 +150,12 @@ fn draw_histogram(canvas: &mut Canvas, line: &Line) {
         canvas.text(x.at(value), y.ends[0] + 16.0, "middle", "soft", &number(value));
     }
     canvas.line([x.at(line.expected), top], [x.at(line.expected), y.ends[0]], "mark");
+    let (width, base) = ((x.at(0.01) - x.at(0.0)).max(1.2), y.ends[0]);
+    let mut bins = String::new();
     for &(bin, share) in line.histogram.iter().filter(|&&(bin, _)| bin < end) {
-        let width = (x.at(bin + 0.01) - x.at(bin)).max(1.2);
-        canvas.bar([x.at(bin), y.at(share)], [width, y.ends[0] - y.at(share)], "bin");
+        let _ = write!(bins, "M{:.1} {base}V{:.1}h{width:.1}V{base}z", x.at(bin), y.at(share));
     }
+    canvas.path("bin", &bins);
     canvas.text(f64::midpoint(x.ends[0], x.ends[1]), HEIGHT - 6.0, "middle", "soft", "ratio, in bins of 1/100");
     canvas.text(left, top - 5.0, "start", "soft", "% of pairs");
     draw_aside(canvas, line, end);
@@ -196,15 +202,26 @@ fn draw_scatter(canvas: &mut Canvas, line: &Line) {
     canvas.line([left, y.at(line.expected)], [x.ends[1], y.at(line.expected)], "mark");
     canvas.text(left - 6.0, top + 9.0, "end", "failed", "failed");
     canvas.text(left, top - 5.0, "start", "soft", "ratio");
-    for point in line.points.iter().step_by(line.points.len().div_ceil(MAX_DOTS).max(1)) {
-        match (place(point), point.1, point.2) {
-            (Some(at), Some(udp), Some(other)) => canvas.dot(x.at(at), y.at(other / udp.max(1e-6)), "dot"),
-            (Some(at), Some(_), None) => canvas.bar([x.at(at), top], [1.5, 12.0], "failed"),
-            _ => {}
-        }
-    }
+    draw_points(canvas, line, top, |point| place(point).map(|at| x.at(at)), |ratio| y.at(ratio));
     let name = if by_rtt { "response time over UDP, ms" } else { "seconds into the run" };
     canvas.text(f64::midpoint(left, x.ends[1]), HEIGHT - 6.0, "middle", "soft", name);
+}
+
+/// The pairs. Dots are in several layers: those of one path do not add up where they overlap.
+fn draw_points(canvas: &mut Canvas, line: &Line, top: f64, x: impl Fn(&Point) -> Option<f64>, y: impl Fn(f64) -> f64) {
+    let (mut layers, mut failed) = ([const { String::new() }; LAYERS], String::new());
+    let step = line.points.len().div_ceil(MAX_DOTS).max(1);
+    for (number, point) in line.points.iter().step_by(step).enumerate() {
+        let _ = match (x(point), point.1, point.2) {
+            (Some(at), Some(udp), Some(other)) => {
+                write!(layers[number % LAYERS], "M{at:.1} {:.1}h0", y(other / udp.max(1e-6)))
+            }
+            (Some(at), Some(_), None) => write!(failed, "M{at:.1} {top}v12"),
+            _ => Ok(()),
+        };
+    }
+    layers.iter().filter(|dots| !dots.is_empty()).for_each(|dots| canvas.path("dots", dots));
+    canvas.path("ticks", &failed);
 }
 
 fn draw_places(canvas: &mut Canvas, x: &Axis, y: f64) {
