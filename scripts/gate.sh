@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# How good the gate of docs/ci.md is: A against A, which it must let pass, and against servers made slower on purpose, which it must find.
+# Usage: scripts/gate.sh [same|slow ...]   TRIES=20 REPEATS=5 are the defaults; about a minute a try, on a quiet machine with two cores.
+#
+# `same`: NSD, and Knot DNS, each against itself. `slow`: NSD, Knot DNS and `ldplayer serve` against the same with a sleep of 1 ms before one
+# in a hundred of its sends (scripts/gate/sleep.c), and NSD behind dnsdist, which delays 1 % of the answers by 1 ms.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+TRIES=${TRIES:-20}
+REPEATS=${REPEATS:-5}
+export PATH=$PATH:/usr/sbin
+cargo build --release --locked -q -p ldplayer
+ldplayer=$(realpath "${CARGO_TARGET_DIR:-target}/release/ldplayer")
+data=$(realpath data)
+work=${WORK:-$(mktemp -d)}
+mkdir -p "$work"
+
+head() { # the experiment, but for its two servers
+  cat <<TOML
+trace = "$data/l-root-20161006.pcap.xz"
+speed = 15.0
+repeats = $REPEATS
+warm_up = "10s"
+telemetry_interval = "100ms"
+[gate]
+baseline = "server=base"
+keep = ["answered >= 0.999 x", "p50 <= 1.15 x", "p99 <= 1.30 x", "cpu <= 1.15 x", "memory <= 1.15 x", "noerror = 1.00 x +- 0.1 %", "nxdomain = 1.00 x +- 0.1 %"]
+TOML
+}
+server() { # name, kind, more lines
+  printf '[server.%s]\nkind = "%s"\n%s\n' "$1" "$2" "${3:-zones = \"$data/root-2016100801.zone.xz\"}"
+}
+zones="zones = \"$data/root-2016100801.zone.xz\""
+
+# A program that is another one with the sleep preloaded.
+sleeping() { # program
+  local path; path=$(command -v "$1")
+  printf '#!/bin/sh\nLD_PRELOAD=%s exec %s "$@"\n' "$work/sleep.so" "$path" >"$work/slow-$(basename "$1")"
+  chmod +x "$work/slow-$(basename "$1")"
+  echo "$work/slow-$(basename "$1")"
+}
+
+try() { # name, number
+  local status=0
+  "$ldplayer" experiment "$work/$1.toml" -o "$work/$1-$2" --progress off >"$work/$1-$2.txt" 2>&1 || status=$?
+  printf '%-14s %2d  exit %d  ' "$1" "$2" "$status"
+  grep -E '^gate' "$work/$1-$2.txt" | tr '\n' ';' || true
+  echo
+}
+
+for what in "${@:-same}" ; do
+  case $what in
+  same)
+    for kind in nsd knot; do
+      { head; server base "$kind"; server change "$kind"; } >"$work/same-$kind.toml"
+      for number in $(seq "$TRIES"); do try "same-$kind" "$number"; done
+    done
+    ;;
+  slow)
+    cc -O2 -shared -fPIC -o "$work/sleep.so" scripts/gate/sleep.c
+    for pair in nsd:nsd knot:knotd "meta:$ldplayer"; do
+      kind=${pair%%:*}
+      { head; server base "$kind"; server change "$kind" "$zones
+program = \"$(sleeping "${pair#*:}")\""; } >"$work/slow-$kind.toml"
+      try "slow-$kind" 1
+    done
+    { echo 'addResponseAction(ProbaRule(0.01), DelayResponseAction(1))'; cat crates/experiment/templates/dnsdist.lua; } >"$work/slow.lua"
+    { head; server nsd nsd; server base dnsdist 'backend = "nsd"'; server change dnsdist "backend = \"nsd\"
+configuration = \"$work/slow.lua\""; } >"$work/slow-proxy.toml"
+    try slow-proxy 1
+    ;;
+  *) echo "scripts/gate.sh: same or slow, not $what" >&2; exit 2 ;;
+  esac
+done
+echo "kept in $work"
