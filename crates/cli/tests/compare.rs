@@ -40,7 +40,7 @@ fn answered(index: u64, took_ns: i64) -> Outcome {
         server: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 53),
         transport: Transport::Udp,
         class: None,
-        expected: None,
+        expected: Default::default(),
         wire: Default::default(),
     };
     let unfinished = Outcome::unfinished(&query);

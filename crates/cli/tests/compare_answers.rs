@@ -212,3 +212,66 @@ fn rules_that_say_nothing_are_bad_input() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && said.contains("did you mean `type`?"), "{said}");
 }
+
+#[test]
+fn answers_of_two_servers_are_compared_over_every_transport() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (expected, expected_tls, _first) = bind(folder.path(), &[]);
+    let (plain, tls, _second) = bind(folder.path(), &[7, 8]);
+    let trace = trace(folder.path());
+    for (transport, server, other) in [("udp", plain, expected), ("tcp", plain, expected), ("dot", tls, expected_tls)] {
+        let other = other.to_string();
+        let options = ["--compare-answers", &other, "--transport", transport, "--tls-insecure", "--keep-responses"];
+        let (_, run) = replay(&trace, server, &at("a"), &options);
+        let found = compared(&run);
+        assert_eq!((&found["match"], &found["changed"]), (&(QUERIES - 2).into(), &2.into()), "{transport}: {run}");
+        assert_eq!(found["again"], serde_json::json!({"asked": 2, "flapped": 0, "confirmed": 2, "left_out": 0}));
+        // The queries to the other server are none of the run.
+        let queries = &run["summary"]["queries"];
+        assert_eq!(
+            (&queries["trace"], &queries["sent"], &queries["stray"]),
+            (&QUERIES.into(), &QUERIES.into(), &0.into())
+        );
+        assert_eq!(run["summary"]["responses"]["kept"], QUERIES);
+        assert_eq!(run["config"]["compare_answers"], other);
+        // What was expected is what the other server says.
+        let disagreements = at("a/disagreements.parquet");
+        let (_, run) =
+            replay(&disagreements, expected, &at("b"), &["--compare-answers", "recorded", "--transport", "udp"]);
+        assert_eq!(compared(&run)["match"], 2, "{transport}");
+        let (_, run) =
+            replay(&disagreements, plain, &at("b"), &["--compare-answers", "recorded", "--transport", "udp"]);
+        assert_eq!(compared(&run)["changed"], 2, "{transport}");
+    }
+}
+
+#[test]
+fn what_the_other_server_leaves_unanswered_is_told_and_no_match() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = server(|name, _| if name == "h6" { None } else { Some(0) }).to_string();
+    let own = server(|name, _| if name == "h5" { None } else { Some(0) });
+    let options = ["--compare-answers", &other, "--query-timeout", "300ms"];
+    let (_, run) = replay(&trace(folder.path()), own, &folder.path().join("run"), &options);
+    let found = compared(&run);
+    assert_eq!((&found["match"], &found["worse"], &found["unanswered"]), (&(QUERIES - 2).into(), &1.into(), &1.into()));
+    assert_eq!(found["not_comparable_by_reason"], serde_json::json!({"no_reference": 1}));
+    assert_eq!(
+        (&run["summary"]["queries"]["answered"], &run["summary"]["queries"]["timed_out"]),
+        (&(QUERIES - 1).into(), &1.into())
+    );
+    let warnings = run["warnings"].as_array().unwrap();
+    let told = warnings.iter().find(|warning| warning["code"] == "reference_unanswered").expect("a warning");
+    assert!(told["text"].as_str().unwrap().contains("did not answer 1 of 40 queries"), "{told}");
+}
+
+#[test]
+fn the_other_server_needs_permission_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let arguments = ["replay", trace.to_str().unwrap(), "--server", "127.0.0.1:9", "--compare-answers", "192.0.2.1"];
+    let output = ldplayer(&arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let wanted = "--compare-answers 192.0.2.1:53: not an address of this host; if load may go there, add --allow-target 192.0.2.1";
+    assert!(output.status.code() == Some(2) && said.contains(wanted), "{said}");
+}

@@ -33,7 +33,7 @@ fn answered(index: u64) -> Outcome {
         server: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 53),
         transport: Transport::Udp,
         class: None,
-        expected: None,
+        expected: Default::default(),
         wire: Default::default(),
     };
     let unfinished = Outcome::unfinished(&query);

@@ -68,7 +68,7 @@ pub use compare::{Differs, Fingerprint, Ignore, IgnoreRule};
 pub use message::Message;
 pub use outcome::{Answer, Outcome, Reason, Segments, Status};
 pub use policy::{Policy, PolicyOverrides};
-pub use query::Query;
+pub use query::{Expected, Pair, Query};
 pub use stall::Stalls;
 pub use time::{RunTime, TraceTime};
 pub use transaction::Transaction;

@@ -25,8 +25,44 @@ pub struct Query {
     pub transport: Transport,
     /// The class of its client, where clients are parted into some; numbered from 0.
     pub class: Option<u8>,
-    /// What the response says that its answer is compared with; `None` where it is not compared.
-    pub expected: Option<Fingerprint>,
+    /// What its answer is compared with.
+    pub expected: Expected,
     /// The message in wire format, without length prefix.
     pub wire: Bytes,
+}
+
+/// What the answer to a query is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expected {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A response that is known.
+    Response(Fingerprint),
+    /// The answer of another server that is asked the same at the same time. Whoever asks both makes such pairs: they have no wire form.
+    Pair(Pair),
+}
+
+/// One of two queries that ask two servers the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Which pair, among those on their way.
+    pub number: u32,
+    /// Whether this one goes to the other server, whose answer is what is expected. It is no query of the run.
+    pub is_reference: bool,
+}
+
+impl Expected {
+    /// The response that is known; `None` where there is none.
+    pub const fn response(self) -> Option<Fingerprint> {
+        match self {
+            Self::Response(response) => Some(response),
+            Self::Nothing | Self::Pair(_) => None,
+        }
+    }
+
+    /// Whether the query is none of the run, but goes to the server that another one is compared with.
+    pub const fn is_reference(self) -> bool {
+        matches!(self, Self::Pair(Pair { is_reference: true, .. }))
+    }
 }

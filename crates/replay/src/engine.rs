@@ -22,7 +22,7 @@ use ldplayer_net::{clock, limits, pin};
 use self::reader::{Read, Reader};
 use crate::monitor::Monitor;
 use crate::settings::Settings;
-use crate::worker::{Extras, Links, Worker, WorkerEnd};
+use crate::worker::{Extras, Links, Reference, Worker, WorkerEnd};
 
 /// Batches of queries that wait for one worker at most.
 const AHEAD: usize = 64;
@@ -167,6 +167,12 @@ impl<F> Ready<F> {
     /// The same, which leaves out of comparisons with expected responses what `ignore` says.
     pub fn with_comparison(self, ignore: Ignore) -> Self {
         Self { extras: Extras { ignore: Arc::new(ignore), ..self.extras }, ..self }
+    }
+
+    /// The same, which asks another server each query at the same time, and compares answers with its: rows tell how. Its own queries are
+    /// in no rows, and in no accounts but [`WorkerEnd::reference`] and those of connections.
+    pub fn with_reference(self, reference: Reference) -> Self {
+        Self { extras: Extras { reference: Some(reference), ..self.extras }, ..self }
     }
 
     /// The same, which gives every query that was sent, with its response where it has one, to `responses`, in about the order in

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use ldplayer_core::message::set_id;
-use ldplayer_core::{Fingerprint, Ignore, Message, Outcome, TraceTime, Transaction};
+use ldplayer_core::{Expected, Fingerprint, Ignore, Message, Outcome, Pair, TraceTime, Transaction};
 
 /// Octets of responses that share a piece of memory.
 const ARENA: usize = 64 << 10;
@@ -12,6 +12,8 @@ const ARENA: usize = 64 << 10;
 /// What a machine does with responses.
 #[derive(Debug, Default)]
 pub struct Heard {
+    /// Queries of pairs that have ended, until somebody puts them together.
+    pub halves: Vec<Half>,
     /// What comparisons leave out.
     pub ignore: Arc<Ignore>,
     /// Where responses are kept.
@@ -26,21 +28,43 @@ pub struct Kept {
     pub rows: Vec<Transaction>,
 }
 
+/// A query that two servers were asked, ended at one of them.
+#[derive(Debug)]
+pub struct Half {
+    /// Which pair, and whether it went to the server that the other one is compared with.
+    pub pair: Pair,
+    /// Its row.
+    pub row: Outcome,
+    /// What its response says.
+    pub found: Option<Fingerprint>,
+}
+
 impl Heard {
-    /// A row whose response is compared with the `expected` one, where there are both, and kept under the ID of its query.
+    /// A row whose response is compared with the `expected` one, where there are both, and kept under the ID of its query. One of a pair
+    /// waits for the other: `None`.
     pub fn judge(
         &mut self,
         row: Outcome,
         wire: &Bytes,
-        expected: Option<Fingerprint>,
+        expected: Expected,
         response: Option<&Message<'_>>,
-    ) -> Outcome {
-        if let Some(kept) = self.kept.as_mut().filter(|_| row.status.is_query() && row.submitted.is_some()) {
+    ) -> Option<Outcome> {
+        let is_kept = row.status.is_query() && row.submitted.is_some() && !expected.is_reference();
+        if let Some(kept) = self.kept.as_mut().filter(|_| is_kept) {
             kept.add(&row, wire, response.filter(|_| row.answered.is_some()));
         }
-        let Some(expected) = expected else { return row };
-        let found = response.map(|response| Fingerprint::of(response, &self.ignore));
-        row.judged(expected, found)
+        let fingerprint = || response.map(|response| Fingerprint::of(response, &self.ignore));
+        match expected {
+            Expected::Response(expected) => Some(row.judged(expected, fingerprint())),
+            // A late answer is of a query that has ended before.
+            Expected::Pair(pair) if row.status.is_query() => {
+                let found = fingerprint();
+                self.halves.push(Half { pair, row, found });
+                None
+            }
+            Expected::Pair(pair) if pair.is_reference => None,
+            Expected::Pair(_) | Expected::Nothing => Some(row),
+        }
     }
 }
 
@@ -90,9 +114,9 @@ mod tests {
         let octets = response(&wire, 0);
         let message = Message::new(&octets).unwrap();
         let mut heard = Heard::default();
-        let expected = Some(Fingerprint::of(&message, &Ignore::default()));
+        let expected = Expected::Response(Fingerprint::of(&message, &Ignore::default()));
         let mut of = |status, reason, response| {
-            let judged = heard.judge(row(status, reason), &wire, expected, response);
+            let judged = heard.judge(row(status, reason), &wire, expected, response).unwrap();
             (judged.answer, judged.differs)
         };
         let unanswered = (Some(Answer::Worse), Differs::UNANSWERED);
@@ -113,10 +137,15 @@ mod tests {
         octets[..2].copy_from_slice(&[0xab, 0xcd]);
         let message = Message::new(&octets).unwrap();
         let mut heard = Heard { kept: Some(Kept::default()), ..Heard::default() };
-        heard.judge(row(Status::Answered, None), &wire, None, Some(&message));
-        heard.judge(row(Status::Timeout, None), &wire, None, None);
-        heard.judge(row(Status::Late, None), &wire, None, Some(&message));
-        heard.judge(Outcome { submitted: None, ..row(Status::NotSent, Some(Reason::Lag)) }, &wire, None, None);
+        heard.judge(row(Status::Answered, None), &wire, Expected::Nothing, Some(&message));
+        heard.judge(row(Status::Timeout, None), &wire, Expected::Nothing, None);
+        heard.judge(row(Status::Late, None), &wire, Expected::Nothing, Some(&message));
+        heard.judge(
+            Outcome { submitted: None, ..row(Status::NotSent, Some(Reason::Lag)) },
+            &wire,
+            Expected::Nothing,
+            None,
+        );
         let rows = heard.kept.unwrap().rows;
         assert_eq!(
             rows.len(),

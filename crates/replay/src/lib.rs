@@ -44,7 +44,7 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use ldplayer_core::{Outcome, Policy, Query, RunTime, Status, Transport};
+//! use ldplayer_core::{Expected, Outcome, Policy, Query, RunTime, Status, Transport};
 //! use ldplayer_replay::{
 //!     DohSettings, Drain, Feed, LinkError, Monitor, Precision, Settings, Sources, Targets, run,
 //! };
@@ -85,7 +85,7 @@
 //!     server: address,
 //!     transport: Transport::Udp,
 //!     class: None,
-//!     expected: None,
+//!     expected: Expected::Nothing,
 //!     wire,
 //! };
 //! let settings = Settings {
@@ -154,4 +154,4 @@ pub use settings::Settings;
 pub use table::ConnectionCounts;
 pub use targets::{BadMapping, Mapping, Ports, Targets};
 pub use udp::{Arrival, Transmit, Udp, UdpConfig};
-pub use worker::{Saturation, WorkerEnd};
+pub use worker::{Reference, ReferenceCounts, Saturation, WorkerEnd};

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use ldplayer_core::{Fingerprint, Outcome, Query, Reason, RunTime, Status};
+use ldplayer_core::{Expected, Outcome, Query, Reason, RunTime, Status};
 
 use crate::route::{Route, SocketKey};
 use crate::stage::Stage;
@@ -40,7 +40,7 @@ pub struct Pending {
     /// The class of its client.
     pub class: Option<u8>,
     /// What its answer is compared with.
-    pub expected: Option<Fingerprint>,
+    pub expected: Expected,
 }
 
 impl Pending {

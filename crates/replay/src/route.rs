@@ -220,7 +220,7 @@ mod tests {
             server: "192.0.2.1:53".parse().unwrap(),
             transport: Transport::Udp,
             class: None,
-            expected: None,
+            expected: Default::default(),
             wire: Bytes::new(),
         }
     }

@@ -21,9 +21,10 @@ mod timeouts;
 
 use std::net::{IpAddr, SocketAddr};
 
+use bytes::Bytes;
 use hashbrown::HashMap;
 pub use ldplayer_core::Policy;
-use ldplayer_core::{Message, Outcome, Reason, RunTime, Status, Transport};
+use ldplayer_core::{Expected, Message, Outcome, Reason, RunTime, Status, Transport};
 
 use self::clients::Clients;
 pub use self::connection::{Connection, State, Terms};
@@ -371,7 +372,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         let Some(request) = self.requests.get_mut(slot) else { return };
         if request.row.submitted.is_none() {
             request.row.submitted = Some(now);
-            self.counts.sent += 1;
+            self.counts.sent += u64::from(!request.expected.is_reference());
         }
         if !request.waits {
             self.wait(slot, now);
@@ -504,14 +505,21 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     /// Records the row of a request that is answered at `now`.
     pub fn finish_answered(&mut self, request: &Request<R>, now: RunTime, message: &Message<'_>) {
         let row = request.answered(now, message);
-        let row = self.heard.judge(row, &request.wire, request.expected, Some(message));
-        self.finish(row);
+        self.finish_judged(row, &request.wire, request.expected, Some(message));
     }
 
     /// Records the row of a request that has ended otherwise.
     pub fn finish_unanswered(&mut self, request: &Request<R>, status: Status, reason: Option<Reason>) {
-        let row = self.heard.judge(request.end(status, reason), &request.wire, request.expected, None);
-        self.finish(row);
+        self.finish_judged(request.end(status, reason), &request.wire, request.expected, None);
+    }
+
+    /// Records a row whose response is compared and kept. What goes to another server for comparison is in no account.
+    fn finish_judged(&mut self, row: Outcome, wire: &Bytes, expected: Expected, response: Option<&Message<'_>>) {
+        if !expected.is_reference() {
+            self.counts.add(row.status);
+        }
+        let judged = self.heard.judge(row, wire, expected, response);
+        self.outcomes.extend(judged);
     }
 
     /// Records a row.

@@ -17,7 +17,7 @@ pub fn query(number: u64, due: i64) -> Query {
         server: "198.51.100.1:53".parse().unwrap(),
         transport: Transport::Udp,
         class: None,
-        expected: None,
+        expected: Default::default(),
         wire: Bytes::from(wire),
     }
 }

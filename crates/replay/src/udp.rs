@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use hashbrown::HashMap;
 use ldplayer_core::message::{HEADER, flag};
-use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status};
+use ldplayer_core::{Expected, Message, Outcome, Query, Reason, RunTime, Status};
 
 use crate::counts::Counts;
 use crate::heard::Heard;
@@ -115,12 +115,15 @@ impl Udp {
 
     /// Takes a query that is due.
     pub fn handle_query(&mut self, query: Query, route: Route) {
-        self.counts.taken += 1;
+        self.counts.taken += u64::from(!query.expected.is_reference());
+        let refuse = |udp: &mut Self, reason| {
+            udp.finish_judged(Outcome::not_sent(&query, reason), &query.wire, query.expected, None);
+        };
         if !(HEADER..=usize::from(u16::MAX) - 8 - 40).contains(&query.wire.len()) {
-            return self.finish(Outcome::not_sent(&query, Reason::BadMessage));
+            return refuse(self, Reason::BadMessage);
         }
         let Some((socket, id)) = self.free_id(route.socket) else {
-            return self.finish(Outcome::not_sent(&query, Reason::OutOfIds));
+            return refuse(self, Reason::OutOfIds);
         };
         let slot = self.slab.insert(Pending::new(query, &route, socket, id));
         self.by_id.insert(key(socket, id), slot);
@@ -181,7 +184,7 @@ impl Udp {
         pending.client_port = port;
         pending.stage = Stage::Outstanding;
         pending.deadline = at + self.config.query_timeout;
-        self.counts.sent += 1;
+        self.counts.sent += u64::from(!pending.expected.is_reference());
         self.slab.append(&mut self.outstanding, slot);
     }
 
@@ -318,8 +321,7 @@ impl Udp {
             response_bytes: arrival.octets.len() as u16,
             ..pending.outcome(status, None)
         };
-        let row = self.heard.judge(row, &pending.wire, pending.expected, Some(message));
-        self.finish(row);
+        self.finish_judged(row, &pending.wire, pending.expected, Some(message));
     }
 
     /// Whether clients of a class ask again over TCP.
@@ -353,14 +355,22 @@ impl Udp {
         pending.stage = Stage::Lingering;
         pending.deadline = pending.deadline + linger;
         let row = pending.outcome(Status::Timeout, reason);
-        let row = self.heard.judge(row, &pending.wire, pending.expected, None);
+        let (wire, expected) = (pending.wire.clone(), pending.expected);
         self.slab.append(&mut self.lingering, slot);
-        self.finish(row);
+        self.finish_judged(row, &wire, expected, None);
     }
 
     fn finish_unanswered(&mut self, pending: &Pending, status: Status, reason: Option<Reason>) {
-        let row = self.heard.judge(pending.outcome(status, reason), &pending.wire, pending.expected, None);
-        self.finish(row);
+        self.finish_judged(pending.outcome(status, reason), &pending.wire, pending.expected, None);
+    }
+
+    /// Records a row whose response is compared and kept. What goes to another server for comparison is in no account.
+    fn finish_judged(&mut self, row: Outcome, wire: &Bytes, expected: Expected, response: Option<&Message<'_>>) {
+        if !expected.is_reference() {
+            self.counts.add(row.status);
+        }
+        let judged = self.heard.judge(row, wire, expected, response);
+        self.outcomes.extend(judged);
     }
 
     fn finish(&mut self, outcome: Outcome) {

@@ -4,6 +4,7 @@ mod feed;
 mod hand_over;
 mod load;
 mod packets;
+mod pairs;
 mod receive;
 mod refused;
 mod send;
@@ -22,8 +23,10 @@ use ldplayer_net::pace::Pace;
 use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
 
 pub use self::load::Saturation;
+pub use self::pairs::{Reference, ReferenceCounts};
 
 use self::load::Load;
+use self::pairs::Pairs;
 use self::transports::{Transports, policies};
 use crate::monitor::Monitor;
 use crate::quic::Outgoing;
@@ -32,6 +35,7 @@ use crate::settings::Settings;
 use crate::slab::Slot;
 use crate::sockets::{Carries, Sockets};
 use crate::table::ConnectionCounts;
+use crate::targets::{Ports, Targets};
 
 /// How long outstanding queries may still be answered after an interrupt, in nanoseconds.
 const GRACE: i64 = 1_000_000_000;
@@ -65,6 +69,8 @@ pub struct WorkerEnd {
     pub connections: ConnectionCounts,
     /// How much of the run it could not keep up.
     pub saturation: Saturation,
+    /// What became of queries to the server that answers were compared with.
+    pub reference: ReferenceCounts,
 }
 
 /// Where a worker gets its queries and leaves its rows.
@@ -88,6 +94,8 @@ pub struct Extras {
     pub ignore: Arc<Ignore>,
     /// The responses themselves.
     pub responses: Option<Sender<Vec<Transaction>>>,
+    /// The server whose answers are expected.
+    pub reference: Option<Reference>,
 }
 
 /// One worker thread.
@@ -102,6 +110,8 @@ pub struct Worker<'a> {
     /// The kernel stamps what is sent over UDP.
     stamps: bool,
     router: Router,
+    /// Where answers are compared with those of another server.
+    pairs: Option<Pairs>,
     sockets: Sockets,
     pace: Pace,
     batch: std::vec::IntoIter<Query>,
@@ -149,8 +159,15 @@ impl<'a> Worker<'a> {
     ) -> io::Result<Self> {
         let stamps = links.extras.stamps;
         let fast_batch = window::batch(&settings.sources, &settings.targets);
-        let mut sockets = Sockets::new(settings.sources.clone(), settings.targets.clone(), stamps)?;
+        let reference = links.extras.reference.as_ref();
+        let mut sockets = Sockets::new(settings.sources.clone(), all_targets(settings, reference), stamps)?;
         open_shared(&mut sockets, settings);
+        let router = |targets, ports| Router::new(settings.sources.clone(), targets, ports, settings.max_sockets);
+        let pairs = reference.map(|other| {
+            let ports = Ports { tls: other.tls_port, doh: other.doh_port };
+            Pairs::new(router(&other.targets, ports), other)
+        });
+        let own = router(&settings.targets, settings.ports());
         let mut transports = Transports::new(shards.first + number, shards.total, origin, settings)?;
         transports.listen(&links.extras.ignore, links.extras.responses.is_some());
         if stamps {
@@ -165,7 +182,8 @@ impl<'a> Worker<'a> {
             origin,
             transports,
             stamps,
-            router: Router::new(settings.sources.clone(), &settings.targets, settings.ports(), settings.max_sockets),
+            router: own,
+            pairs,
             sockets,
             pace: Pace::of_schedule(settings.precision),
             batch: Vec::new().into_iter(),
@@ -217,6 +235,7 @@ impl<'a> Worker<'a> {
             self.flush_when_due(now);
         }
         self.flush();
+        self.end.reference = self.pairs.as_ref().map(|pairs| pairs.counts).unwrap_or_default();
         self.close_quic();
         self.end.saturation = self.load.saturation();
         self.end.sockets = self.sockets.len();
@@ -298,5 +317,13 @@ fn open_shared(sockets: &mut Sockets, settings: &Settings) {
         let mut keys = (0..settings.sources.spread(v6)).map(|number| SocketKey::Shared { v6, number });
         // Where one cannot be opened, the next ones cannot either.
         let _ = keys.try_for_each(|key| sockets.get(key, Carries::Dns, server).map(|_| ()));
+    }
+}
+
+/// All servers that sockets are for: a socket is connected where there is one only.
+fn all_targets(settings: &Settings, reference: Option<&Reference>) -> Targets {
+    match (&settings.targets, reference) {
+        (Targets::Fixed(servers), Some(other)) => Targets::Fixed([servers, other.targets.named()].concat()),
+        (targets, _) => targets.clone(),
     }
 }

@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, unbounded};
 use ldplayer_core::shard::Shards;
 use ldplayer_core::{Answer, Outcome, Query, RunTime, Transaction};
 use ldplayer_net::pace::Precision;
-use ldplayer_replay::{Drain, Feed, LinkError, Monitor, ReplayError, RunStart, Settings};
+use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Ready, Reference, ReplayError, RunStart, Settings};
 use ldplayer_results::{AskedAgain, DISAGREEMENTS, DISAGREEMENTS_NOW, Warning};
 use ldplayer_trace::{Format, TraceError, create};
 use ldplayer_workload::{FeedOptions, PlanFeed};
@@ -88,19 +88,18 @@ impl Disagreements {
 
     fn try_asking(&self, plan: &Plan, folder: &Path, monitor: &Arc<Monitor>) -> Result<AskedAgain, AskError> {
         let found = self.find(&plan.feed)?;
-        let queries = found.iter().map(|(query, _)| query.clone()).collect();
-        let (answers, now) = ask(queries, plan, monitor)?;
+        let (answers, now) = ask(queries_of(&found), plan, &plan.settings, monitor)?;
         let answer = |query: &Query| answers.get(&(query.index, query.client)).copied().flatten();
         let asked = found.iter().filter(|(query, _)| answer(query).is_some());
         let (flapped, confirmed): (Vec<_>, Vec<_>) = asked.partition(|(query, _)| answer(query) == Some(Answer::Match));
-        let confirmed: Vec<Transaction> = confirmed.into_iter().map(|(_, transaction)| transaction.clone()).collect();
         let counts = AskedAgain {
             asked: (flapped.len() + confirmed.len()) as u64,
             flapped: flapped.len() as u64,
             confirmed: confirmed.len() as u64,
             left_out: self.more + (found.len() - flapped.len() - confirmed.len()) as u64,
         };
-        write(folder, confirmed, now)?;
+        let expected = expected(confirmed.into_iter().cloned().collect(), plan, monitor)?;
+        write(folder, expected, now)?;
         Ok(counts)
     }
 
@@ -135,18 +134,49 @@ enum AskError {
 
 type Answers = HashMap<Key, Option<Answer>>;
 
+/// A replay that compares answers as a plan says.
+pub fn compared<F>(ready: Ready<F>, plan: &Plan) -> Ready<F> {
+    let ready = ready.with_comparison(plan.ignore.clone());
+    match &plan.reference {
+        Some(reference) => ready.with_reference(reference.clone()),
+        None => ready,
+    }
+}
+
+fn queries_of(found: &[(Query, Transaction)]) -> VecDeque<Query> {
+    found.iter().map(|(query, _)| query.clone()).collect()
+}
+
+/// The queries with the answers that were expected: those recorded, or what the server says that answers are compared with, which is
+/// asked for it.
+fn expected(
+    found: Vec<(Query, Transaction)>,
+    plan: &Plan,
+    monitor: &Arc<Monitor>,
+) -> Result<Vec<Transaction>, AskError> {
+    let recorded = |found: Vec<(Query, Transaction)>| found.into_iter().map(|(_, transaction)| transaction).collect();
+    let Some(Reference { targets, tls_port, doh_port }) = plan.reference.clone().filter(|_| !found.is_empty()) else {
+        return Ok(recorded(found));
+    };
+    let other = Settings { targets, tls_port, doh_port, ..plan.settings.clone() };
+    let alone = Plan { reference: None, ..plan.clone() };
+    let (_, said) = ask(queries_of(&found), &alone, &other, monitor)?;
+    Ok(with_responses(&recorded(found), said))
+}
+
 /// Asks one after the other; what each answer is to the expected one, and what was said now.
 fn ask(
     queries: VecDeque<Query>,
     plan: &Plan,
+    settings: &Settings,
     monitor: &Arc<Monitor>,
 ) -> Result<(Answers, Receiver<Vec<Transaction>>), AskError> {
-    let settings = Settings { fast: false, max_lag: None, precision: Precision::Low, ..plan.settings.clone() };
+    let settings = Settings { fast: false, max_lag: None, precision: Precision::Low, ..settings.clone() };
     let shards = Shards::all(settings.workers);
     // Holds at most as many as are asked.
     let (responses, now) = unbounded();
     let ready = ldplayer_replay::prepare(settings, shards, Gently { queries, next: 0 }, monitor);
-    let ready = ready.with_comparison(plan.feed.compare.clone().unwrap_or_default()).with_responses(responses);
+    let ready = compared(ready, plan).with_responses(responses);
     let mut answers = Verdicts::default();
     ready.run(RunStart::soon(), &mut answers)?;
     Ok((answers.0, now))
@@ -183,20 +213,25 @@ fn write(folder: &Path, expected: Vec<Transaction>, now: Receiver<Vec<Transactio
     if expected.is_empty() {
         return Ok(());
     }
-    let key = |transaction: &Transaction| (transaction.index, transaction.client.ip());
-    let mut said: HashMap<Key, Transaction> = now.into_iter().flatten().map(|row| (key(&row), row)).collect();
-    let with = |transaction: &Transaction| {
-        let said = said.remove(&key(transaction));
-        let (response, response_delay) = said.map_or((None, None), |said| (said.response, said.response_delay));
-        Transaction { response, response_delay, ..transaction.clone() }
-    };
-    let now: Vec<Transaction> = expected.iter().map(with).collect();
+    let now = with_responses(&expected, now);
     for (name, mut rows) in [(DISAGREEMENTS, expected), (DISAGREEMENTS_NOW, now)] {
         let mut sink = create(&folder.join(name), Format::Parquet, true)?;
         sink.write(&mut rows)?;
         sink.finish()?;
     }
     Ok(())
+}
+
+/// Transactions with the responses that were said instead of theirs.
+fn with_responses(transactions: &[Transaction], said: Receiver<Vec<Transaction>>) -> Vec<Transaction> {
+    let key = |transaction: &Transaction| (transaction.index, transaction.client.ip());
+    let said: HashMap<Key, Transaction> = said.into_iter().flatten().map(|row| (key(&row), row)).collect();
+    let with = |transaction: &Transaction| {
+        let said = said.get(&key(transaction)).cloned();
+        let (response, response_delay) = said.map_or((None, None), |said| (said.response, said.response_delay));
+        Transaction { response, response_delay, ..transaction.clone() }
+    };
+    transactions.iter().map(with).collect()
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::responses::{Kept, Responses};
 use crate::server::Server;
 use crate::spec::{DNS_PORT, RunSpec};
 use crate::watch::{Observer, Sampled, Telemetry, watch, watch_on};
-use crate::{classes, describe, metrics, permission, tls, warnings};
+use crate::{again, classes, describe, metrics, permission, tls, warnings};
 
 /// A run that is ready to be executed: its server is up, its trace is open, its targets are allowed.
 pub struct Prepared {
@@ -62,7 +62,10 @@ pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
     let listener = metrics::listen(spec.metrics)?;
     let mut server = crate::server::start(&spec)?;
     let plan = Plan::resolve(&spec)?;
-    let public = permission::check(&plan.settings.targets, &spec.allow_target)?;
+    let mut public = permission::check("--server", &plan.settings.targets, &spec.allow_target)?;
+    if let Some(other) = &plan.reference {
+        public.extend(permission::check("--compare-answers", &other.targets, &spec.allow_target)?);
+    }
     let feed = PlanFeed::open(&plan.feed)?;
     if let Some(server) = &mut server {
         server.wait_for(first_targets(&plan, &feed))?;
@@ -120,7 +123,7 @@ impl Prepared {
         let monitor = Monitor::new(plan.settings.workers);
         let shards = Shards::all(plan.settings.workers);
         let ready = ldplayer_replay::prepare(plan.settings.clone(), shards, Queries(feed), &monitor);
-        let ready = ready.with_comparison(plan.feed.compare.clone().unwrap_or_default());
+        let ready = again::compared(ready, &plan);
         let ready = if stamps { ready.with_send_stamps() } else { ready };
         let start = RunStart::soon();
         let path = output.join(RESPONSES);

@@ -8,8 +8,8 @@ use ldplayer_replay::Targets;
 
 use crate::error::RunError;
 
-/// Refuses targets outside of this host that the user has not allowed. Returns those that are public.
-pub fn check(targets: &Targets, allowed: &[Cidr]) -> Result<Vec<SocketAddr>, RunError> {
+/// Refuses targets of an option outside of this host that the user has not allowed. Returns those that are public.
+pub fn check(option: &str, targets: &Targets, allowed: &[Cidr]) -> Result<Vec<SocketAddr>, RunError> {
     if netns::has_any_ip() || interfaces::is_wired() {
         return Ok(Vec::new());
     }
@@ -23,7 +23,7 @@ pub fn check(targets: &Targets, allowed: &[Cidr]) -> Result<Vec<SocketAddr>, Run
     for &server in servers.iter().filter(|server| !server.ip().is_loopback()) {
         if !allowed.iter().any(|block| block.contains(server.ip())) {
             return Err(RunError::Spec(format!(
-                "--server {server}: not an address of this host; if load may go there, add --allow-target {}",
+                "{option} {server}: not an address of this host; if load may go there, add --allow-target {}",
                 server.ip()
             )));
         }

@@ -7,7 +7,7 @@ use ldplayer_core::time::Span;
 use ldplayer_core::{Ignore, Policy, Transport};
 use ldplayer_net::pace::Precision;
 use ldplayer_net::{limits, netns, pin};
-use ldplayer_replay::{Settings, Sources, Targets};
+use ldplayer_replay::{Reference, Settings, Sources, Targets};
 use ldplayer_results::VerdictLimits;
 use ldplayer_trace::{Input, OpenOptions};
 use ldplayer_workload::{ClientClass, FeedOptions, Passes, PlanOptions, Timing};
@@ -32,6 +32,10 @@ pub struct Plan {
     pub feed: FeedOptions,
     /// How it is replayed.
     pub settings: Settings,
+    /// What comparisons of answers leave out.
+    pub ignore: Ignore,
+    /// The server that answers are compared with, where it is another one.
+    pub reference: Option<Reference>,
     /// Every address that was given or found for the servers, asked or not.
     pub given: Vec<SocketAddr>,
     /// Names of servers with the addresses that were found for them.
@@ -55,14 +59,13 @@ impl Plan {
             let what = "--for: queries of --timing fast are due at no time, so that none ends them: give --loop N";
             return Err(RunError::Spec(what.to_owned()));
         }
-        if let Some(other) = spec.compare_answers.as_ref().filter(|with| **with != Server::Recorded) {
-            return Err(RunError::Spec(format!("--compare-answers {other}: give recorded")));
-        }
-        let (given, resolved) = addresses(&spec.server)?;
+        let (given, mut resolved) = addresses("--server", &spec.server)?;
         let targets = targets(spec, &given)?;
         let classes = client_classes(spec);
         let settings = settings(spec, targets, classes)?;
-        Ok(Self { feed: feed(spec, classes), settings, given, resolved })
+        let reference = reference(spec, &mut resolved)?;
+        let ignore = Ignore::of(&spec.compare_ignore);
+        Ok(Self { feed: feed(spec, classes), settings, ignore, reference, given, resolved })
     }
 
     /// Classes of clients; empty where all are alike.
@@ -143,6 +146,19 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
     }
 }
 
+/// The server that answers are compared with. Ports for DNS in encryption that are given hold for it as well.
+fn reference(spec: &RunSpec, resolved: &mut Vec<Resolved>) -> Result<Option<Reference>, RunError> {
+    let Some(other) = spec.compare_answers.as_ref().filter(|with| **with != Server::Recorded) else { return Ok(None) };
+    let (given, names) = addresses("--compare-answers", std::slice::from_ref(other))?;
+    resolved.extend(names);
+    let transport = transport_of_all(spec);
+    Ok(Some(Reference {
+        tls_port: tls::port(spec, Transport::Dot, transport, &given),
+        doh_port: tls::port(spec, Transport::Doh3, transport, &given),
+        targets: servers(&given, netns::has_ipv6()).map(Targets::Fixed)?,
+    }))
+}
+
 fn settings(spec: &RunSpec, targets: Targets, classes: &[ClientClass]) -> Result<Settings, RunError> {
     let fast = spec.timing() == Timing::Fast;
     let policy = spec.policy.over(Policy::default()).bounded();
@@ -199,13 +215,13 @@ fn sources(spec: &RunSpec) -> Result<Sources, RunError> {
 }
 
 /// The addresses of the servers, names resolved once; and which name each of those came from.
-fn addresses(servers: &[Server]) -> Result<(Vec<SocketAddr>, Vec<Resolved>), RunError> {
+fn addresses(option: &str, servers: &[Server]) -> Result<(Vec<SocketAddr>, Vec<Resolved>), RunError> {
     let (mut addresses, mut resolved) = (Vec::new(), Vec::new());
     for server in servers {
         match server {
             Server::Address(address) => addresses.push(*address),
             Server::Name { host, port } => {
-                let found = resolve_name(host, *port)?;
+                let found = resolve_name(option, host, *port)?;
                 resolved.extend(found.iter().map(|&address| (host.clone(), address)));
                 addresses.extend(found);
             }
@@ -216,8 +232,8 @@ fn addresses(servers: &[Server]) -> Result<(Vec<SocketAddr>, Vec<Resolved>), Run
 }
 
 /// The first address of each family that the system has for a name.
-fn resolve_name(host: &str, port: u16) -> Result<Vec<SocketAddr>, RunError> {
-    let failed = |what: &dyn std::fmt::Display| RunError::Spec(format!("--server {host}: {what}"));
+fn resolve_name(option: &str, host: &str, port: u16) -> Result<Vec<SocketAddr>, RunError> {
+    let failed = |what: &dyn std::fmt::Display| RunError::Spec(format!("{option} {host}: {what}"));
     let found: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(|error| failed(&error))?.collect();
     let first = |v4: bool| found.iter().find(|address| address.is_ipv4() == v4).copied();
     let found: Vec<SocketAddr> = [first(true), first(false)].into_iter().flatten().collect();
@@ -271,11 +287,11 @@ mod tests {
 
     #[test]
     fn names_are_resolved_once_with_an_address_of_each_family_at_most() {
-        let (found, resolved) = addresses(&["localhost:5300".parse().unwrap()]).unwrap();
+        let (found, resolved) = addresses("--server", &["localhost:5300".parse().unwrap()]).unwrap();
         assert_eq!(resolved.len(), found.len());
         assert!(!found.is_empty() && found.iter().all(|server| server.ip().is_loopback() && server.port() == 5300));
         assert!(found.iter().filter(|server| server.is_ipv4()).count() < 2);
-        let error = addresses(&["no-such-host.invalid".parse().unwrap()]).unwrap_err().to_string();
+        let error = addresses("--server", &["no-such-host.invalid".parse().unwrap()]).unwrap_err().to_string();
         assert!(error.starts_with("--server no-such-host.invalid: "), "{error}");
     }
 

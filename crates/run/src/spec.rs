@@ -120,7 +120,7 @@ pub struct RunSpec {
     /// What is expected of the server; any that does not hold fails the run.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Expectation>,
-    /// What answers are compared with: those recorded in the trace.
+    /// What answers are compared with: those recorded in the trace, or those of another server that is asked the same at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compare_answers: Option<Server>,
     /// What the comparison leaves out, beside what it always does.

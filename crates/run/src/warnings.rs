@@ -2,7 +2,7 @@
 
 use ldplayer_core::Stalls;
 use ldplayer_core::text::times;
-use ldplayer_replay::Ended;
+use ldplayer_replay::{Ended, ReferenceCounts};
 use ldplayer_results::{ReplayLoad, Warning};
 
 use crate::resolve::Plan;
@@ -21,6 +21,7 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
         recorder_full(ended),
         postponed(ended),
         refused(ended),
+        reference_unanswered(ended),
         shared_ports(ended, plan),
         dropped(telemetry.udp_drops.unwrap_or(0), own_drops(ended)),
         stolen(ended, telemetry),
@@ -102,6 +103,19 @@ pub fn nothing_compared(plan: &Plan, comparable: u64) -> Option<Warning> {
             "nothing_compared",
             "no answer could be compared: the trace has no response that answers a query of this run".to_owned(),
             "record responses with the queries, or replay what an earlier run kept with --keep-responses",
+        )
+    })
+}
+
+/// Queries that the server compared with did not answer: their answers were compared with nothing.
+fn reference_unanswered(ended: &Ended) -> Option<Warning> {
+    let sum = |of: fn(&ReferenceCounts) -> u64| ended.workers.iter().map(|worker| of(&worker.reference)).sum::<u64>();
+    let (asked, unanswered) = (sum(|counts| counts.asked), sum(|counts| counts.unanswered));
+    (unanswered > 0).then(|| {
+        Warning::new(
+            "reference_unanswered",
+            format!("the server that answers were compared with did not answer {unanswered} of {asked} queries: these are not compared"),
+            "see that it can answer at this rate, or lower the rate",
         )
     })
 }

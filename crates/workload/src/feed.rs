@@ -1,6 +1,6 @@
 //! The queries of a run: a trace that is read, changed and planned a batch at a time.
 
-use ldplayer_core::{Fingerprint, Ignore, Message, Query, TraceTime, Transaction};
+use ldplayer_core::{Expected, Fingerprint, Ignore, Message, Query, TraceTime, Transaction};
 use ldplayer_trace::{Input, OpenOptions, Source, Tally, TraceError};
 
 use crate::mutate::RuleAccount;
@@ -174,8 +174,9 @@ impl PlanFeed {
         for transaction in &mut self.transactions {
             if let Some(mut query) = self.planner.plan(transaction) {
                 self.recorded.count(transaction);
-                query.expected = self.compare.as_ref().and_then(|ignore| expected(&query, transaction, ignore));
-                self.comparable += u64::from(query.expected.is_some());
+                let expected = self.compare.as_ref().and_then(|ignore| expected(&query, transaction, ignore));
+                self.comparable += u64::from(expected.is_some());
+                query.expected = expected.map_or(Expected::Nothing, Expected::Response);
                 batch.push(query);
             }
         }

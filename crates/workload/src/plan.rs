@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use ldplayer_core::{Query, RunTime, TraceTime, Transaction, Transport};
+use ldplayer_core::{Expected, Query, RunTime, TraceTime, Transaction, Transport};
 
 use crate::timing::{Schedule, Timing};
 
@@ -95,7 +95,7 @@ impl Planner {
             server: transaction.server,
             transport: self.options.transport.unwrap_or(transaction.transport),
             class: None,
-            expected: None,
+            expected: Expected::Nothing,
             wire,
         }
     }

@@ -137,7 +137,8 @@ impl FromStr for IgnoreRule {
     type Err = BadRule;
 
     fn from_str(text: &str) -> Result<Self, BadRule> {
-        let left_out = parse(text).map_err(|what| BadRule { rule: text.to_owned(), what })?;
+        let left_out = parse(text)
+            .map_err(|what| BadRule { rule: text.escape_debug().to_string(), what: what.replace('\n', " ") })?;
         Ok(Self { text: text.trim().to_owned(), left_out })
     }
 }

@@ -6,6 +6,8 @@ use super::{Fingerprint, SECTIONS};
 use crate::message::{HEADER, Message, OPT};
 use crate::name::MAX_NAME;
 
+/// The section in which OPT is, with the root as its owner (RFC 6891 §6.1.1).
+const ADDITIONAL: usize = 2;
 /// TYPE of TSIG (RFC 8945 §4.2).
 const TSIG: u16 = 250;
 /// Compression pointers followed for one name. Compressors point at names, not at pointers.
@@ -99,7 +101,7 @@ impl Walk<'_> {
         let [rtype, class, length_of_data] = [0, 2, 8].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
         let data = fixed + 10..fixed + 10 + usize::from(length_of_data);
         self.octets.get(data.clone())?;
-        if rtype == OPT {
+        if rtype == OPT && section == ADDITIONAL && self.octets[at] == 0 {
             self.extended = head[4];
         }
         if rtype == OPT || rtype == TSIG || ignore.leaves_out(section, rtype, &name[..length]) {

@@ -6,7 +6,7 @@ use crate::compare::{Differs, Fingerprint};
 use crate::outcome::{Answer, Reason, Segments, Status};
 use crate::time::RunTime;
 use crate::transport::Transport;
-use crate::{Outcome, Query};
+use crate::{Expected, Outcome, Query};
 
 /// What batches are made of.
 pub trait Row: Sized {
@@ -44,8 +44,9 @@ impl Row for Query {
         write_socket_address(out, self.server);
         out.push(self.transport as u8);
         write_class(out, self.class);
-        out.push(u8::from(self.expected.is_some()));
-        out.extend(self.expected.into_iter().flat_map(Fingerprint::to_octets));
+        let expected = self.expected.response();
+        out.push(u8::from(expected.is_some()));
+        out.extend(expected.into_iter().flat_map(Fingerprint::to_octets));
         out.extend_from_slice(&length.to_le_bytes());
         out.extend_from_slice(&self.wire);
         Ok(())
@@ -197,10 +198,12 @@ fn read_class(reader: &mut Reader<'_>) -> Result<Option<u8>, WireError> {
     }
 }
 
-fn read_expected(reader: &mut Reader<'_>) -> Result<Option<Fingerprint>, WireError> {
+fn read_expected(reader: &mut Reader<'_>) -> Result<Expected, WireError> {
     match reader.array()? {
-        [0] => Ok(None),
-        [1] => Fingerprint::from_octets(&reader.array()?).map(Some).ok_or(WireError::Value("expected response")),
+        [0] => Ok(Expected::Nothing),
+        [1] => Fingerprint::from_octets(&reader.array()?)
+            .map(Expected::Response)
+            .ok_or(WireError::Value("expected response")),
         _ => Err(WireError::Value("expected response")),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::outcome::{Answer, Reason, Segments, Status};
-use crate::{Differs, Fingerprint, Ignore, Message, Outcome, Query, RunTime, Transport};
+use crate::{Differs, Expected, Fingerprint, Ignore, Message, Outcome, Query, RunTime, Transport};
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,9 +22,11 @@ fn transport() -> impl Strategy<Value = Transport> {
 
 fn some_query() -> impl Strategy<Value = Query> {
     let wire = prop::collection::vec(any::<u8>(), 0..300).prop_map(Bytes::from);
-    let expected = prop::collection::vec(any::<u8>(), 12..40)
-        .prop_map(|octets| Some(Fingerprint::of(&Message::new(&octets)?, &Ignore::default())));
-    let class = (any::<Option<u8>>(), prop_oneof![Just(None), expected]);
+    let expected = prop::collection::vec(any::<u8>(), 12..40).prop_map(|octets| {
+        let message = Message::new(&octets);
+        message.map_or(Expected::Nothing, |message| Expected::Response(Fingerprint::of(&message, &Ignore::default())))
+    });
+    let class = (any::<Option<u8>>(), prop_oneof![Just(Expected::Nothing), expected]);
     (any::<(u64, i64, u16)>(), address(), server(), transport(), class, wire).prop_map(
         |((index, due, client_port), client, server, transport, (class, expected), wire)| Query {
             index,
@@ -141,7 +143,7 @@ fn long_query() -> Query {
         server,
         transport: Transport::Udp,
         class: None,
-        expected: None,
+        expected: Expected::Nothing,
         wire,
     }
 }

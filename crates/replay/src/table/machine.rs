@@ -73,9 +73,10 @@ pub trait Machine: Sized {
     /// Takes a query that is due.
     fn handle_query(&mut self, now: RunTime, query: Query, route: Route) {
         let table = self.table_mut();
-        table.counts.taken += 1;
+        table.counts.taken += u64::from(!query.expected.is_reference());
         if !(HEADER..=usize::from(u16::MAX)).contains(&query.wire.len()) {
-            return table.finish(Outcome::not_sent(&query, Reason::BadMessage));
+            let row = Outcome::not_sent(&query, Reason::BadMessage);
+            return table.finish_judged(row, &query.wire, query.expected, None);
         }
         let slot = table.requests.insert(Request::new(query, route));
         self.assign(now, slot);
@@ -320,8 +321,7 @@ pub trait Machine: Sized {
             connection.into_iter().for_each(|it| table.requests.unlink(&mut it.queue, slot));
             table.requests.remove(slot);
         }
-        let row = table.heard.judge(row, &wire, expected, None);
-        table.finish(row);
+        table.finish_judged(row, &wire, expected, None);
         Some(at)
     }
 

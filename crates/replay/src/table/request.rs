@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use ldplayer_core::message::flag;
-use ldplayer_core::{Fingerprint, Message, Outcome, Query, Reason, RunTime, Status, Transport};
+use ldplayer_core::{Expected, Message, Outcome, Query, Reason, RunTime, Status, Transport};
 
 use crate::pending::Pending;
 use crate::route::Route;
@@ -21,7 +21,7 @@ pub struct Request<R> {
     /// The client as recorded.
     pub client: IpAddr,
     /// What its answer is compared with.
-    pub expected: Option<Fingerprint>,
+    pub expected: Expected,
     /// Where it goes and from where.
     pub route: Route,
     /// When it is given up; meaningless until it is submitted.
@@ -67,7 +67,7 @@ impl<R: Default> Request<R> {
             row,
             wire,
             client,
-            expected: None,
+            expected: Expected::Nothing,
             route,
             deadline: RunTime(i64::MAX),
             connection: Slot::MAX,

@@ -72,7 +72,7 @@ impl Worker<'_> {
             self.transports.handle_unroutable(&query, Reason::Lag);
         } else {
             match self.router.route(&query) {
-                Ok(route) => self.transports.handle_query(now, query, route),
+                Ok(route) => self.ask(now, query, route),
                 Err(reason) => self.transports.handle_unroutable(&query, reason),
             }
         }

@@ -49,6 +49,7 @@ impl Worker<'_> {
 
     /// Hands the rows to the recorder and the accounts to whoever watches.
     pub(super) fn flush(&mut self) {
+        self.pair_up();
         self.hand_over_responses();
         let gauge: &Gauge = &self.monitor.workers[self.number];
         gauge.set(&self.transports.counts());

@@ -105,7 +105,7 @@ impl Transports {
     /// Compares responses without what `ignore` leaves out, and keeps them where `keeps` says so.
     pub fn listen(&mut self, ignore: &Arc<Ignore>, keeps: bool) {
         for heard in self.heard() {
-            *heard = Heard { ignore: Arc::clone(ignore), kept: keeps.then(Kept::default) };
+            *heard = Heard { ignore: Arc::clone(ignore), kept: keeps.then(Kept::default), halves: Vec::new() };
         }
     }
 

@@ -44,7 +44,7 @@ pub fn queries(count: u64, gap: i64) -> Vec<Query> {
             server: "192.0.2.1:53".parse().unwrap(),
             transport: Transport::Udp,
             class: None,
-            expected: None,
+            expected: Default::default(),
             wire: Bytes::from(wire),
         }
     };

@@ -103,7 +103,7 @@ impl Quantity {
             Self::Rcode(code) => of_answers(summary.rcodes.get(&rcode::name(code)).copied().unwrap_or(0)),
             Self::Compared(answer) => {
                 let part = summary.answers.get(answer.as_str()).copied().unwrap_or(0);
-                of(part, summary.answers.values().sum(), "no answer was compared with a recorded one")
+                of(part, summary.answers.values().sum(), "no answer was compared with an expected one")
             }
             Self::Latency { quantile, from } => {
                 let latency = &summary.latency_ms;

@@ -155,9 +155,10 @@ pub struct Args {
     /// Expect this of the server, such as `answered >= 99 %`, `servfail <= 1 %` or `p99 <= 20ms`; several times for more
     #[arg(long, value_name = "EXPR")]
     pub expect: Vec<Expectation>,
-    /// Compare each answer with the one recorded in the trace (recorded), by response code, flags and the sets of records; what
-    /// disagrees is asked for again after the run, and left in RUN/disagreements.parquet
-    #[arg(long, value_name = "recorded")]
+    /// Compare each answer with the one recorded in the trace (recorded), or with that of another server that is asked the same at the
+    /// same time, by response code, flags and the sets of records; what disagrees is asked for again after the run, and left in
+    /// RUN/disagreements.parquet
+    #[arg(long, value_name = "recorded|ADDR")]
     pub compare_answers: Option<Server>,
     /// Leave this out of the comparison: aa, tc, ra, ad, answer, authority, additional, or records such as `type == SOA` or
     /// `section == authority and name under example.org`; several times for more
