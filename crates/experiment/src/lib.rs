@@ -16,6 +16,8 @@
 //! - A search ([`find`]) makes runs of its own choice, one trial after the other; what is known of them is all that it goes by, so that it
 //!   goes on from the record as if it had not been interrupted.
 //!
+//! A ratio study ([`make_ratio`]) is runs of its own, for pairs of queries over UDP and over connections.
+//!
 //! # Limitations
 //!
 //! Runs of one experiment are made one after the other, on this machine. A trace must be a file.

@@ -22,8 +22,10 @@ use ldplayer_run::{BadServer, Observer, Prepared, RunError, RunReport, RunSpec, 
 
 use crate::stage::Link;
 
-/// Queries of one server's run at most: beyond that a study is a load test.
-pub const MAX_QUERIES: u64 = 10_000_000;
+/// Queries of one server's run at most, since its pairs are held in memory: half a gigabyte.
+pub const MAX_QUERIES: u64 = 2_000_000;
+/// What a study leaves whatever it asked.
+const FIGURES: &str = "ratio.json";
 /// Clients of one study at most: so many addresses are set aside for them.
 pub const MAX_CLIENTS: u32 = 1 << 22;
 
@@ -166,6 +168,10 @@ pub fn make_ratio(
 ) -> Result<Made, RatioError> {
     check(plan)?;
     let servers = targets(&plan.servers)?;
+    let earlier = output.join(FIGURES);
+    if earlier.exists() && !replace {
+        return Err(ResultsError::Exists(output.to_owned()).into());
+    }
     if let Some(wire) = &plan.wire {
         check_wired(&servers, wire)?;
     }
@@ -205,6 +211,9 @@ fn check(plan: &RatioPlan) -> Result<(), RatioError> {
             "{queries} queries for each server are more than {MAX_QUERIES}: take fewer --clients or --pairs"
         ));
     }
+    if (1..plan.transports.len()).any(|place| plan.transports[..place].contains(&plan.transports[place])) {
+        return bad("--transport: give each transport once".to_owned());
+    }
     let says_whom_to_trust = plan.base.tls_ca.is_some() || plan.base.tls_insecure;
     if plan.transports.iter().any(|transport| transport.is_encrypted()) && !says_whom_to_trust {
         return bad("--transport: say whom TLS is to trust, with --tls-ca FILE or --tls-insecure".to_owned());
@@ -237,16 +246,22 @@ fn targets(servers: &[NamedServer]) -> Result<Vec<Target>, RatioError> {
             Server::Name { host, port } => {
                 let failed = |error: &dyn std::fmt::Display| RatioError::Plan(format!("{host}: {error}"));
                 let all = (host.as_str(), *port).to_socket_addrs().map_err(|error| failed(&error))?;
-                let before = found.len();
-                found.extend(all.map(target));
-                if found.len() == before {
+                let mut all: Vec<SocketAddr> = all.collect();
+                all.dedup();
+                if all.is_empty() {
                     return Err(failed(&"has no address"));
                 }
+                found.extend(all.into_iter().map(target));
             }
         }
     }
-    found.dedup_by_key(|target| target.address);
-    if found.is_empty() { Err(RatioError::Plan("no server: give at least one address".to_owned())) } else { Ok(found) }
+    let twice =
+        (1..found.len()).find(|&place| found[..place].iter().any(|other| other.address == found[place].address));
+    match twice {
+        Some(place) => Err(RatioError::Plan(format!("{}: give each server once", found[place].address))),
+        None if found.is_empty() => Err(RatioError::Plan("no server: give at least one address".to_owned())),
+        None => Ok(found),
+    }
 }
 
 /// The lines of the servers asked, and whether that was ended early.

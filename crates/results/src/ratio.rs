@@ -154,17 +154,17 @@ pub struct Counts {
 pub struct Quantiles {
     /// How many figures there are, endless ones included.
     pub n: u64,
-    #[allow(missing_docs, reason = "percentiles by their names")]
+    /// The 10th percentile.
     pub p10: Option<f64>,
-    #[allow(missing_docs, reason = "percentiles by their names")]
+    /// The 25th percentile.
     pub p25: Option<f64>,
-    #[allow(missing_docs, reason = "percentiles by their names")]
+    /// The 50th percentile.
     pub p50: Option<f64>,
-    #[allow(missing_docs, reason = "percentiles by their names")]
+    /// The 75th percentile.
     pub p75: Option<f64>,
-    #[allow(missing_docs, reason = "percentiles by their names")]
+    /// The 90th percentile.
     pub p90: Option<f64>,
-    #[allow(missing_docs, reason = "percentiles by their names")]
+    /// The 99th percentile.
     pub p99: Option<f64>,
     /// The greatest.
     pub max: Option<f64>,
@@ -211,7 +211,7 @@ pub struct Wire {
     pub rest_later_ms: Option<f64>,
     /// This host sent a segment again before the answer was there, the first one (SYN) or another.
     pub resent_segments: u64,
-    /// They took 0.9 s or more to come up, as when a SYN is sent again after 1 s (RFC 6298 §2).
+    /// They took 0.9 s longer to come up than a response over UDP or more, as when a SYN is sent again after 1 s (RFC 6298 §2).
     pub slow_to_connect: u64,
     /// They came up at once, and the answer came more than half a second and ten round trips later.
     pub slow_to_answer: u64,

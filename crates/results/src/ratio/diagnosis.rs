@@ -202,7 +202,7 @@ fn queues(line: &Line) -> Vec<String> {
         (
             wire.slow_to_connect,
             format!(
-                "{} of {} connections took 0.9 s or more to come up, as when the first SYN is not answered and sent again",
+                "{} of {} connections took 0.9 s longer to come up than they had to, as when the first SYN is not answered and sent again",
                 wire.slow_to_connect, wire.answered
             ),
         ),
@@ -217,7 +217,15 @@ fn queues(line: &Line) -> Vec<String> {
             wire.resent_segments,
             format!("on {} of {} connections this host sent a segment again", wire.resent_segments, wire.answered),
         ),
-        (refused(line), format!("{} queries over {}{}", refused(line), line.transport, reasons(line, line.transport))),
+        (
+            refused(line),
+            format!(
+                "{} queries over {} were not answered{}",
+                refused(line),
+                line.transport,
+                reasons(line, line.transport)
+            ),
+        ),
     ];
     told.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect()
 }

@@ -16,7 +16,8 @@ const WINDOW: f64 = 0.2;
 const ONE_SEGMENT: u16 = 1_280 - 40 - 32;
 /// Octets of a response's length.
 const LENGTH: u16 = 2;
-/// A connection that took so long to come up sent its SYN again, after the second that RFC 6298 §2 says, or nearly so long.
+/// A connection that took so much longer to come up than a response over UDP sent its SYN again, after the second that RFC 6298 §2
+/// says, or nearly so long.
 const SYN_AGAIN: i64 = 900_000_000;
 /// An answer that comes so long after its connection waited, if that is so many response times over UDP, too.
 const WAITED: i64 = 500_000_000;
@@ -180,9 +181,14 @@ fn wire(pairs: &[Pair]) -> Wire {
         length_apart: count(&|pair| pair.other.length_apart),
         rest_later_ms: of(later).p50,
         resent_segments: count(&|pair| pair.other.segments.is_some_and(|segments| segments.resent > 0)),
-        slow_to_connect: count(&|pair| pair.other.connect.is_some_and(|took| took >= SYN_AGAIN)),
+        slow_to_connect: count(&is_slow_to_connect),
         slow_to_answer: count(&is_slow_to_answer),
     }
+}
+
+/// Whether a connection took a second longer to come up than its client's round-trip time.
+fn is_slow_to_connect(pair: &Pair) -> bool {
+    pair.other.connect.is_some_and(|took| took - pair.udp.took.unwrap_or(0) >= SYN_AGAIN)
 }
 
 /// Whether a connection came up at once, and its answer came much later than over UDP.
@@ -191,7 +197,7 @@ fn is_slow_to_answer(pair: &Pair) -> bool {
     let [connect, handshake] = [connect, handshake].map(|part| part.unwrap_or(0));
     let waited = took - connect - handshake;
     let usual = pair.udp.took.unwrap_or(0).saturating_mul(WAITED_TIMES);
-    connect < SYN_AGAIN && waited >= WAITED.max(usual)
+    !is_slow_to_connect(pair) && waited >= WAITED.max(usual)
 }
 
 /// Clients by their median response time over UDP. One without an answer over UDP is of no class.

@@ -137,6 +137,14 @@ fn a_heavy_tail_is_a_queue_where_connections_wait_and_udp_does_not_suffer() {
         };
         assert_eq!(codes(&pairs(200, lossy)), ["loss", "normal", "udp_lost"]);
     }
+    // Clients that are a second away have not waited.
+    let far = |number: usize| {
+        let mut pair = pair(number, None);
+        (pair.udp, pair.other) = (exchange(Some(1_000.0)), exchange(Some(2_000.0)));
+        pair.other.connect = Some(1_000_000_000);
+        pair
+    };
+    assert_eq!(codes(&pairs(100, far)), ["normal"]);
     // Ratios alone do not tell from what a tail is.
     let unknown = |number| pair(number, Some(if number.is_multiple_of(10) { 8.0 } else { 2.0 }));
     assert_eq!(codes(&pairs(200, unknown)), ["heavy_tail", "normal"]);
