@@ -165,7 +165,7 @@ fn an_experiment_is_judged_by_its_gate_and_compared_by_its_keys() {
     fs::write(at("trace.tsv"), format!("time\tsrc\tqname\tqtype\n{trace}")).unwrap();
     fs::create_dir(at("zones")).unwrap();
     fs::write(at("zones/example.zone"), ZONE).unwrap();
-    let text = "trace = 'trace.tsv'\nrepeats = 3\nprecision = 'low'\n[server.meta]\nkind = 'meta'\nzones = 'zones'\n\
+    let text = "trace = 'trace.tsv'\nrepeats = 3\nprecision = 'low'\nkeep_responses = true\n[server.meta]\nkind = 'meta'\nzones = 'zones'\n\
                 [matrix]\ntransport = ['udp', 'tcp']\n\
                 [gate]\nbaseline = 'transport=udp'\nkeep = ['answered = 100 %', 'p50 <= 0.0001 x']\n";
     fs::write(at("experiment.toml"), text).unwrap();
@@ -188,6 +188,8 @@ fn an_experiment_is_judged_by_its_gate_and_compared_by_its_keys() {
     let compared: Value = serde_json::from_slice(&command(&keys).stdout).unwrap();
     let one = &compared["comparisons"][0];
     assert_eq!((&one["a"]["runs"], &one["b"]["runs"], &one["warnings"]), (&3.into(), &3.into(), &json!([])), "{one}");
+    let answers = &one["answers"];
+    assert_eq!((&answers["of_b"]["match"], &answers["of_a"]["match"]), (&40.into(), &40.into()), "{answers}");
     let cells = ["compare", "out/server=meta,transport=udp", "out/server=meta,transport=tcp", "--with-unfaithful"];
     assert!(stdout(&command(&cells)).contains("repeats were made in turns"));
     let both = command(&["compare", "out", "out", "--with-unfaithful", "--json"]);
@@ -199,4 +201,14 @@ fn an_experiment_is_judged_by_its_gate_and_compared_by_its_keys() {
         String::from_utf8_lossy(&nobody.stderr)
             .contains("no cell has transport=dot; there are server=meta, transport=udp|tcp")
     );
+    // The page is there, and is written again with figures and tables beside it.
+    fs::remove_file(at("out/report.html")).expect("a report of the experiment");
+    let reported = command(&["report", "out", "--export", "figures"]);
+    assert_eq!(reported.status.code(), Some(if is_whole { 1 } else { 4 }), "{reported:?}");
+    assert!(fs::read_to_string(at("out/report.html")).unwrap().contains("id=\"any\""));
+    let files: Vec<&str> =
+        if is_whole { vec!["cells.csv", "latency-cdf.svg", "figure-p99.png"] } else { vec!["cells.csv"] };
+    files.iter().for_each(|file| assert!(at("figures").join(file).exists(), "{file}"));
+    let json: Value = serde_json::from_slice(&command(&["report", "out", "--json"]).stdout).unwrap();
+    assert_eq!(json["axes"][1][0], "transport", "{}", json["axes"]);
 }

@@ -132,7 +132,7 @@ impl Experiment {
         experiment.cells = matrix::cells(&parts, &root)?;
         experiment.ensure_searchable(&root)?;
         if let (Some(gate), Some(item)) = (&experiment.gate, root.get("gate")) {
-            gate.check(&item, &experiment.axes)?;
+            gate.check(&item, &experiment)?;
         }
         Ok(experiment)
     }

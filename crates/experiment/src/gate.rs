@@ -8,8 +8,9 @@ use ldplayer_results::Expectation;
 use ldplayer_run::RunSpec;
 use ldplayer_workload::spec::{BadSpec, Item, read};
 
+use crate::cell::Cell;
 use crate::error::ExperimentError;
-use crate::file::{expectations, known_keys};
+use crate::file::{Experiment, expectations, known_keys};
 
 /// Cells held against another one.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +66,8 @@ impl Gate {
     }
 
     /// Refuses a baseline that no cell of the matrix has.
-    pub(crate) fn check(&self, item: &Item<'_>, axes: &[(String, Vec<String>)]) -> Result<(), BadSpec> {
+    pub(crate) fn check(&self, item: &Item<'_>, experiment: &Experiment) -> Result<(), BadSpec> {
+        let axes = &experiment.axes;
         let Some((key, value)) = &self.baseline else {
             return Err(item.bad("no baseline: add baseline = \"server=old\""));
         };
@@ -79,8 +81,19 @@ impl Gate {
                 Err(item.bad(format!("baseline: `{value}` is no value of `{key}`{}", suggest(value, &values))))
             }
             1 => Err(item.bad(format!("baseline: `{key}` has no other value, so nothing is held against it"))),
+            _ if !self.has_pair(&experiment.cells) => {
+                Err(item.bad("baseline: `exclude` leaves no cell with its like, so nothing is held against it"))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Whether any cell without the baseline has one with it that is otherwise alike.
+    fn has_pair(&self, cells: &[Cell]) -> bool {
+        let Some(baseline) = &self.baseline else { return false };
+        let rest = |cell: &Cell| cell.keys.iter().filter(|(key, _)| *key != baseline.0).cloned().collect::<Vec<_>>();
+        let (with, without): (Vec<&Cell>, Vec<&Cell>) = cells.iter().partition(|cell| cell.keys.contains(baseline));
+        with.iter().any(|cell| without.iter().any(|other| rest(cell) == rest(other)))
     }
 }
 
@@ -123,5 +136,10 @@ mod tests {
         assert!(no_value.contains("`dot` is no value of `transport`"), "{no_value}");
         assert!(refused("baseline = 'transport=udp'", "'udp'").unwrap_err().contains("has no other value"));
         assert!(refused("baseline = 'transport=udp'", "'udp', 'tcp'").unwrap().is_some());
+        let text = "trace = 'Cargo.toml'\nserver = '::1'\nexclude = [{ transport = 'udp', sources = 'ports' }, { transport = 'tcp', sources = 'original' }]\n\
+                    [matrix]\ntransport = ['udp', 'tcp']\nsources = ['ports', 'original']\n[gate]\nbaseline = 'transport=udp'\nkeep = 'p99 <= 1.1 x'";
+        let excluded =
+            crate::Experiment::parse(text, Path::new(env!("CARGO_MANIFEST_DIR")), "test").unwrap_err().to_string();
+        assert!(excluded.contains("`exclude` leaves no cell with its like"), "{excluded}");
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ldplayer_results::compare::{Pair, Side};
-use ldplayer_results::{Expectation, ResultsError, RunReport, State, read_document};
+use ldplayer_results::{ResultsError, RunReport, State, read_document};
 use serde_json::Value;
 
 use crate::error::ExperimentError;
@@ -133,7 +133,7 @@ pub fn between(a: &Path, b: &Path, choice: &Choice) -> Result<Vec<Pair>, SidesEr
 /// The cells of an experiment against those that have the value of the baseline and are otherwise alike.
 ///
 /// # Errors
-/// A run cannot be read, or no cell has the baseline.
+/// A run cannot be read.
 pub fn against(
     path: &Path,
     record: &Record,
@@ -151,23 +151,17 @@ pub fn against(
     for other in others {
         let of = |value: &str| vec![(key.clone(), value.to_owned())];
         let choice = Choice { a: of(value), b: of(other), with_unfaithful };
-        let (a, b) = (cells(path, record, &choice.a, &choice)?, cells(path, record, &choice.b, &choice)?);
-        pairs.extend(matched(path, path, a, b, &choice)?);
+        let both = cells(path, record, &choice.a, &choice)
+            .and_then(|a| Ok((a, cells(path, record, &choice.b, &choice)?)))
+            .and_then(|(a, b)| matched(path, path, a, b, &choice));
+        match both {
+            Ok(found) => pairs.extend(found),
+            // What `exclude` leaves out has no like.
+            Err(SidesError::NoCell { .. } | SidesError::Unmatched { .. }) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(pairs)
-}
-
-/// Judges what an experiment's gate keeps, by its runs on disk.
-///
-/// # Errors
-/// A run cannot be read.
-pub fn gated(path: &Path, record: &Record, gate: &Gate) -> Result<Vec<Pair>, SidesError> {
-    gate.baseline.as_ref().map_or(Ok(Vec::new()), |baseline| against(path, record, baseline, false))
-}
-
-/// Whether any expectation of a gate needs what it is held against.
-pub fn is_relative(keep: &[Expectation]) -> bool {
-    keep.iter().any(Expectation::is_relative)
 }
 
 const RECORD: &str = "experiment.json";
@@ -232,7 +226,7 @@ fn add(side: &mut Side, number: u32, name: &str, path: &Path, choice: &Choice) -
 }
 
 /// The runs of a cell that count.
-fn side(path: &Path, record: &Record, cell: &CellRecord, choice: &Choice) -> Result<Side, SidesError> {
+pub(crate) fn side(path: &Path, record: &Record, cell: &CellRecord, choice: &Choice) -> Result<Side, SidesError> {
     let mut side = Side { name: cell.name.clone(), ..Side::default() };
     for (number, run) in record.counted_of(cell) {
         match &run.directory {

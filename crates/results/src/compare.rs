@@ -29,15 +29,18 @@ pub use contrast::median;
 pub use gate::{Kept, Outcome, keep};
 pub use row::{Change, Estimate, Family, Row, Verdict};
 pub use sample::Scale;
-pub use words::figure;
+pub use words::{figure, shown, unit};
 
 use std::path::PathBuf;
 
-use ldplayer_core::Answer;
+use ldplayer_core::{Answer, Ignore};
 use serde::Serialize;
 
+use crate::answers::compare_runs;
+use crate::error::ResultsError;
 use crate::expect::{Origin, Quantile, Quantity, Resident};
-use crate::model::RunReport;
+use crate::model::{AnswersCompared, RunReport};
+use crate::store::RESPONSES;
 use sample::Sample;
 
 /// Repeats of a side without which nothing is claimed.
@@ -84,6 +87,33 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Figures that are not known of both, and why.
     pub unknown: Vec<String>,
+    /// Answers of B held against those of A, where both kept responses.
+    pub answers: Option<Answers>,
+}
+
+/// Answers of one run held against those of another, query by query.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answers {
+    /// How those of B are to those of A.
+    pub of_b: AnswersCompared,
+    /// How those of another repeat of A are to the same: what differs without any difference between servers.
+    pub of_a: Option<AnswersCompared>,
+}
+
+/// Compares the answers of the first runs of both sides that kept responses; `None` where there are none.
+///
+/// # Errors
+/// A file of responses cannot be read.
+pub fn answers(pair: &Pair) -> Result<Option<Answers>, ResultsError> {
+    let kept = |side: &Side| {
+        let directories = side.directories.iter().filter(|run| run.join(RESPONSES).exists());
+        directories.cloned().collect::<Vec<_>>()
+    };
+    let (of_a, of_b) = (kept(&pair.a), kept(&pair.b));
+    let (Some(a), Some(b)) = (of_a.first(), of_b.first()) else { return Ok(None) };
+    let against = |other: &PathBuf| compare_runs(a, other, &Ignore::default());
+    let again = of_a.get(1).map(against).transpose()?.flatten();
+    Ok(against(b)?.map(|of_b| Answers { of_b, of_a: again }))
 }
 
 /// How many runs a side has.
@@ -106,7 +136,7 @@ impl From<&Side> for SideSummary {
 /// Compares two sides, figure by figure.
 pub fn compare(pair: &Pair) -> Comparison {
     let mut unknown = Vec::new();
-    let samples: Vec<(Family, Quantity, Sample, Sample)> = quantities(pair)
+    let samples: Vec<(Family, Quantity, Sample, Sample)> = quantities(&[&pair.a, &pair.b])
         .into_iter()
         .map(|(family, quantity)| (family, quantity, Sample::of(quantity, &pair.a), Sample::of(quantity, &pair.b)))
         .filter(|(_, quantity, a, b)| is_known(*quantity, a, b, &mut unknown))
@@ -121,6 +151,7 @@ pub fn compare(pair: &Pair) -> Comparison {
         warnings: alike::warnings(pair),
         rows: samples.iter().map(row).collect(),
         unknown,
+        answers: None,
     }
 }
 
@@ -133,8 +164,20 @@ fn is_known(quantity: Quantity, a: &Sample, b: &Sample, unknown: &mut Vec<String
     false
 }
 
+/// What can be told of these sides.
+pub fn quantities_of(sides: &[&Side]) -> Vec<Quantity> {
+    quantities(sides).into_iter().map(|(_, quantity)| quantity).collect()
+}
+
+/// A figure over the repeats of a side, and of each of them; `None` where no run has it.
+pub fn estimate_of(quantity: Quantity, side: &Side) -> Option<(Estimate, Vec<(u32, f64)>)> {
+    let sample = Sample::of(quantity, side);
+    let values: Vec<(u32, f64)> = sample.numbers.iter().copied().zip(sample.values.iter().copied()).collect();
+    (!values.is_empty()).then(|| (row::estimate(&sample), values))
+}
+
 /// What is compared: the fixed figures, and the response codes and answers that there are.
-fn quantities(pair: &Pair) -> Vec<(Family, Quantity)> {
+fn quantities(sides: &[&Side]) -> Vec<(Family, Quantity)> {
     let mut list = Vec::new();
     for from in [Origin::Sent, Origin::Intended] {
         for quantile in [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999] {
@@ -145,7 +188,7 @@ fn quantities(pair: &Pair) -> Vec<(Family, Quantity)> {
     list.extend([(Family::Cpu, Quantity::Cpu), (Family::Cpu, Quantity::Cores)]);
     list.extend([Resident::Rss, Resident::Pss].map(|counted| (Family::Memory, Quantity::Memory(counted))));
     list.push((Family::Answered, Quantity::Answered));
-    let runs = || pair.a.runs.iter().chain(&pair.b.runs).map(|(_, report)| &report.summary);
+    let runs = || sides.iter().flat_map(|side| &side.runs).map(|(_, report)| &report.summary);
     let mut names: Vec<&String> = runs().flat_map(|run| run.rcodes.keys()).collect();
     names.sort_unstable();
     names.dedup();

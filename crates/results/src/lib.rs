@@ -51,9 +51,11 @@ pub mod answers;
 mod columns;
 pub mod compare;
 mod config;
+mod curves;
 mod error;
 mod expect;
 mod keeper;
+pub mod many;
 pub mod metrics;
 mod missing;
 mod model;
@@ -70,6 +72,7 @@ mod text;
 mod verdict;
 
 pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
+pub use curves::{Curves, read_curves};
 pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 pub use model::{

@@ -17,10 +17,10 @@ use crate::store;
 use crate::text::grouped;
 
 const TEMPLATE: &str = include_str!("../assets/report.html.j2");
-const STYLE: &str = include_str!("../assets/report.css");
+pub(crate) const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
-const D3: &str = include_str!("../assets/d3.min.js");
-const PLOT: &str = include_str!("../assets/plot.umd.min.js");
+pub(crate) const D3: &str = include_str!("../assets/d3.min.js");
+pub(crate) const PLOT: &str = include_str!("../assets/plot.umd.min.js");
 
 /// Writes the page of a run.
 pub fn write(path: &Path, report: &RunReport, analysis: &Analysis) -> Result<(), ResultsError> {
@@ -62,7 +62,7 @@ fn render(report: &RunReport, figures: &str) -> Result<String, minijinja::Error>
 }
 
 /// JSON that cannot end the script element it stands in, nor open a comment there.
-fn inside_script(json: &str) -> String {
+pub(crate) fn inside_script(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('>', "\\u003e")
         .replace('&', "\\u0026")

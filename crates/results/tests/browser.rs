@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ldplayer_core::Outcome;
-use ldplayer_results::{Figure, RunEnd, Side};
+use ldplayer_results::many::{CellRuns, Overview};
+use ldplayer_results::{Figure, RunEnd, Side, read_curves, read_document};
 
 /// Every figure of a page.
 const FIGURES: [&str; 10] = [
@@ -84,6 +85,43 @@ fn a_run_over_connections_has_figures_of_them_and_no_other_run_has() {
     common::run(&other, common::lifelike(2.0, 100.0));
     let dom = loaded(&other.join("report.html"));
     assert!(!OF_CONNECTIONS.iter().any(|figure| dom.contains(&format!("id=\"{figure}\""))));
+}
+
+/// A cell of three runs with this many queries a second.
+fn cell(dir: &Path, name: &str, qps: f64) -> CellRuns {
+    let mut cell = CellRuns { keys: [("server".to_owned(), name.to_owned())].into(), ..CellRuns::default() };
+    cell.side.name = format!("server={name}");
+    for repeat in 1..=3 {
+        let run = dir.join(format!("{name}-{repeat}"));
+        let rows = common::lifelike(5.0, qps);
+        let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
+        common::run_to(&run, rows, RunEnd { telemetry: common::usage(5), ..common::end(queries) });
+        cell.side.runs.push((repeat, read_document::<serde_json::Value>(&run).unwrap().report));
+        cell.curves.push(read_curves(&run).unwrap());
+    }
+    cell
+}
+
+#[test]
+fn the_page_of_an_experiment_draws_every_figure_of_every_cell() {
+    let dir = tempfile::tempdir().unwrap();
+    let axes = vec![("server".to_owned(), vec!["old".to_owned(), "<b id=bold>".to_owned()])];
+    let cells = [cell(dir.path(), "old", 300.0), cell(dir.path(), "<b id=bold>", 200.0)];
+    let page = dir.path().join("report.html");
+    Overview { name: "two".to_owned(), repeats: 3, axes, ..Overview::default() }
+        .with_cells(&cells)
+        .write_page(&page)
+        .unwrap();
+    let dom = loaded(&page);
+    for figure in ["any", "boxes", "cdf", "tail", "p50", "p99", "answers", "cores", "memory"] {
+        assert!(marks(&dom, figure) > 0 && has_svg(&dom, figure), "figure {figure} has no marks");
+    }
+    assert_eq!((marks(&dom, "cdf"), marks(&dom, "boxes")), (2, 6), "a curve a cell; whiskers, box and median of each");
+    assert!(!dom.contains("<b id=\"bold\"") && !dom.contains("id=\"unwatched\""));
+    let none = Overview { name: "none".to_owned(), ..Overview::default() };
+    none.with_cells(&[CellRuns::default()]).write_page(&page).unwrap();
+    let dom = loaded(&page);
+    assert!(marks(&dom, "any") == 0 && dom.contains("id=\"unwatched\"") && dom.contains("Nothing to show"));
 }
 
 #[test]

@@ -429,7 +429,8 @@ fn what_is_no_run_is_refused_in_one_line() {
 fn the_vendored_scripts_are_those_that_were_checked() {
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
     let sums = fs::read_to_string(assets.join("SHA256SUMS")).unwrap();
-    for name in ["d3.min.js", "plot.umd.min.js", "LICENSE.d3", "LICENSE.plot"] {
+    for name in ["d3.min.js", "plot.umd.min.js", "LICENSE.d3", "LICENSE.plot", "DejaVuSans-Latin.ttf", "LICENSE.dejavu"]
+    {
         assert!(sums.contains(name), "{name} has no checksum");
     }
     let status = Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(&assets).status();

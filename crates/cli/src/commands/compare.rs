@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use ldplayer_experiment::gate::Gate;
 use ldplayer_experiment::sides::{self, Choice, KeyValue};
-use ldplayer_results::Quantity;
 use ldplayer_results::compare::{
     self as comparing, Comparison, Estimate, Kept, Outcome, Pair, Row, SideSummary, Verdict, figure,
 };
+use ldplayer_results::{AnswersCompared, Quantity, ResultsError};
 use serde_json::json;
 
 use crate::failure::{Failure, UNDECIDED, VERDICT_FAILED};
@@ -68,7 +68,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(b) => sides::between(&args.a, b, &choice)?,
         None => sides::within(&args.a, &choice)?,
     };
-    let compared: Vec<Comparison> = pairs.iter().map(comparing::compare).collect();
+    let compared =
+        pairs.iter().map(|pair| Ok(Comparison { answers: comparing::answers(pair)?, ..comparing::compare(pair) }));
+    let compared: Vec<Comparison> = compared.collect::<Result<_, ResultsError>>()?;
     let kept = gate.map(|gate| comparing::keep(&pairs, &gate.keep)).unwrap_or_default();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&json!({ "comparisons": compared, "gates": kept }))?);
@@ -122,10 +124,23 @@ fn one(out: &mut impl Write, pair: &Pair, comparison: &Comparison) -> io::Result
     comparison.rows.iter().try_for_each(|row| line(out, row))?;
     let told = comparison.rows.iter().filter(|row| row.verdict != Verdict::Same);
     told.clone().try_for_each(|row| write_line!(out, "  {}", row.words))?;
+    if let Some(answers) = &comparison.answers {
+        write_line!(out, "answers    of a run of B against one of A: {}", answered(&answers.of_b))?;
+        let again = answers.of_a.iter();
+        again.clone().try_for_each(|of_a| write_line!(out, "           of another run of A: {}", answered(of_a)))?;
+    }
     let count = |verdict| comparison.rows.iter().filter(|row| row.verdict == verdict).count();
     let [better, worse, same, undecided] =
         [Verdict::Better, Verdict::Worse, Verdict::Same, Verdict::Undecided].map(count);
     write_line!(out, "compared   {better} better, {worse} worse, {same} the same, {undecided} undecided\n")
+}
+
+/// How answers are to others, in words.
+fn answered(found: &AnswersCompared) -> String {
+    let AnswersCompared { compared, matching, better, worse, changed, not_comparable, .. } = found;
+    format!(
+        "{compared} compared: {matching} match, {better} better, {worse} worse, {changed} changed; {not_comparable} could not be compared"
+    )
 }
 
 fn side(out: &mut impl Write, word: &str, side: &SideSummary) -> io::Result<()> {

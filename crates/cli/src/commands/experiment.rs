@@ -10,12 +10,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use ldplayer_experiment::find::Ended;
-use ldplayer_experiment::sides;
 use ldplayer_experiment::{
-    CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, RunState, Workspace, execute, summary,
+    CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, RunState, Workspace, execute, overview,
+    summary,
 };
 use ldplayer_net::signals::INTERRUPTED;
-use ldplayer_results::compare::{Kept, keep};
 use screen::{Screen, Shown};
 
 use super::compare;
@@ -94,7 +93,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return searched(&plan, &record, args);
     }
     let cells = summary(&plan, &record).map_err(failure)?;
-    let kept = gates(&plan, &record)?;
+    let page = overview(&plan.directory, &record)?;
+    page.write_page(&plan.directory.join("report.html"))?;
+    let kept = page.gates;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&print::summary_json(&plan, &record, &cells, &kept))?);
     } else if !args.quiet {
@@ -104,12 +105,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         made if made == ExitCode::SUCCESS => compare::status(&kept),
         failed => failed,
     })
-}
-
-/// What became of the experiment's gate, where it has one.
-fn gates(plan: &Plan, record: &Record) -> Result<Vec<Kept>, Failure> {
-    let Some(gate) = &plan.experiment.gate else { return Ok(Vec::new()) };
-    Ok(keep(&sides::gated(&plan.directory, record, gate)?, &gate.keep))
 }
 
 /// Tells what searches have found; the status is fine where each found what was asked for.

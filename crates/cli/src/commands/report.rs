@@ -1,19 +1,24 @@
 //! `ldplayer report`: says what a run was like, and writes its page again.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ldplayer_experiment::{Record, overview};
 use ldplayer_results::Document;
 use serde_json::Value;
 
+use super::compare;
 use crate::failure::{Failure, VERDICT_FAILED};
 
 /// Options of `report`.
 #[derive(clap::Args)]
-#[command(after_help = "Example: ldplayer report runs/today --json | jq .summary.latency_ms.from_sent")]
+#[command(after_help = "\
+Examples:
+  ldplayer report runs/today --json | jq .summary.latency_ms.from_sent
+  ldplayer report runs/servers --export figures")]
 pub struct Args {
-    /// Run directories, as made by `replay -o`
+    /// Run directories, as made by `replay -o`, or the directory of an experiment
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
     /// Print run.json instead of text, or an array of them for several runs
@@ -22,6 +27,9 @@ pub struct Args {
     /// Write the page here instead of to RUN/report.html; for one run only
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write figures and tables of an experiment here: JSON, CSV, SVG, PNG
+    #[arg(long, value_name = "DIR")]
+    export: Option<PathBuf>,
 }
 
 /// Runs the command: exit status 1 when a run's verdict is not ok.
@@ -32,6 +40,14 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             args.runs.len()
         )
         .into());
+    }
+    if let [directory] = args.runs.as_slice()
+        && directory.join("experiment.json").exists()
+    {
+        return of_experiment(directory, &args);
+    }
+    if args.export.is_some() {
+        return Err(anyhow::anyhow!("--export writes the figures of one experiment: give its directory").into());
     }
     let rewrite = |run: &PathBuf| ldplayer_results::rewrite_page::<Value>(run, args.html.as_deref());
     let reports = args.runs.iter().map(rewrite).collect::<Result<Vec<_>, _>>()?;
@@ -44,6 +60,26 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
     }
     Ok(status(&reports))
+}
+
+/// The page and the figures of an experiment; the status is that of its gate.
+fn of_experiment(directory: &Path, args: &Args) -> Result<ExitCode, Failure> {
+    let overview = overview(directory, &Record::read(directory)?)?;
+    let page = args.html.clone().unwrap_or_else(|| directory.join("report.html"));
+    overview.write_page(&page)?;
+    if let Some(figures) = &args.export {
+        overview.export(figures)?;
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &overview)?;
+        writeln!(out)?;
+    } else {
+        compare::gates(&mut out, &overview.gates)?;
+        write_line!(out, "report: {}", page.display())?;
+        args.export.iter().try_for_each(|figures| write_line!(out, "figures: {}", figures.display()))?;
+    }
+    Ok(compare::status(&overview.gates))
 }
 
 fn write_json(out: &mut impl Write, runs: &[Document<Value>]) -> Result<(), Failure> {

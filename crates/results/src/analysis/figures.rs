@@ -41,6 +41,9 @@ pub struct Figures {
     pub latency_time: Vec<LatencySlot>,
     /// The slow side of latency.
     pub latency_tail: Vec<Point>,
+    /// Milliseconds from sent within which 0, 1, … 100 % were answered, for comparisons; not drawn.
+    #[serde(skip)]
+    pub latency_shares: Vec<f64>,
     /// Cumulative latency by how busy the client is.
     pub latency_activity: Vec<Point>,
     /// Cumulative latency by transport and how a query came by its connection.
@@ -162,6 +165,7 @@ pub fn draw(timeline: &mut Timeline, summary: &Summary) -> Figures {
         rcodes: rcodes(summary),
         latency_time: timeline.latency_over_time(),
         latency_tail: latency_tail(timeline),
+        latency_shares: latency_cdf(&mut timeline.from_sent, "").into_iter().map(|point| point.x).collect(),
         latency_activity: latency_activity(timeline),
         latency_connections: latency_connections(timeline),
         ..Figures::default()

@@ -152,7 +152,7 @@ fn are_equal(a: &Sample, b: &Sample) -> bool {
 }
 
 /// A figure over the repeats of a side.
-fn estimate(sample: &Sample) -> Estimate {
+pub fn estimate(sample: &Sample) -> Estimate {
     let interval = contrast::of_median(&sample.scaled(), sample.scale.resolution());
     // A share is not below none nor above all.
     let ends = if matches!(sample.scale, Scale::Points { .. }) { (0.0, 100.0) } else { (f64::MIN, f64::MAX) };

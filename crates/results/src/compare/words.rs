@@ -23,7 +23,12 @@ pub const fn unit(quantity: Quantity) -> &'static str {
 
 /// A figure with its unit.
 pub fn figure(quantity: Quantity, value: f64) -> String {
-    match unit(quantity) {
+    shown(unit(quantity), value)
+}
+
+/// A figure with its unit.
+pub fn shown(unit: &str, value: f64) -> String {
+    match unit {
         "B" => in_bytes(value.max(0.0).round() as u64),
         unit => format!("{} {unit}", digits(value)),
     }

@@ -109,6 +109,7 @@ pub fn summary(plan: &Plan, record: &Record, cells: &[CellSummary], kept: &[Kept
     versions.iter().try_for_each(|version| write_line!(out, "{version}"))?;
     record.notes.iter().try_for_each(|note| write_line!(out, "note: {note}"))?;
     compare::gates(&mut out, kept)?;
+    write_line!(out, "report: {}", plan.directory.join("report.html").display())?;
     write_line!(out, "experiment: {}", plan.directory.display())
 }
 

@@ -1,0 +1,51 @@
+//! What an experiment came to, for its page and its exports: its cells with their runs, and what they are held against.
+
+use std::path::Path;
+
+use ldplayer_results::compare::{Pair, compare, keep};
+use ldplayer_results::many::{CellRuns, Overview};
+use ldplayer_results::read_curves;
+
+use crate::gate::Gate;
+use crate::record::Record;
+use crate::sides::{self, Choice, SidesError};
+
+/// Comparisons on a page at most.
+const MOST_COMPARED: usize = 50;
+
+/// Reads an experiment's runs, rows included, and compares its cells: with the baseline of its gate, or else with the first value of
+/// the first key that has several.
+///
+/// # Errors
+/// A run cannot be read.
+pub fn overview(directory: &Path, record: &Record) -> Result<Overview, SidesError> {
+    let gate = Gate::in_text(&record.file).ok().flatten();
+    let given = gate.as_ref().and_then(|gate| gate.baseline.clone());
+    let first = || {
+        let axis = record.axes.iter().find(|axis| axis.values.len() > 1)?;
+        Some((axis.key.clone(), axis.values.first()?.clone()))
+    };
+    let pairs: Vec<Pair> = match given.or_else(first) {
+        Some(baseline) => sides::against(directory, record, &baseline, false)?,
+        None => Vec::new(),
+    };
+    let head = Overview {
+        name: record.name.clone(),
+        ldplayer: record.ldplayer.clone(),
+        started: record.started.clone(),
+        repeats: record.repeats,
+        axes: record.axes.iter().map(|axis| (axis.key.clone(), axis.values.clone())).collect(),
+        comparisons: pairs.iter().take(MOST_COMPARED).map(compare).collect(),
+        gates: gate.map(|gate| keep(&pairs, &gate.keep)).unwrap_or_default(),
+        versions: record.versions.clone(),
+        notes: record.notes.clone(),
+        file: record.file.clone(),
+        ..Overview::default()
+    };
+    let cells = record.cells.iter().map(|cell| {
+        let side = sides::side(directory, record, cell, &Choice::default())?;
+        let curves = side.directories.iter().map(|run| read_curves(run)).collect::<Result<_, _>>()?;
+        Ok(CellRuns { keys: cell.keys.clone(), side, curves })
+    });
+    Ok(head.with_cells(&cells.collect::<Result<Vec<_>, SidesError>>()?))
+}
