@@ -95,6 +95,8 @@ impl GoalResult {
             (Some(lower), Some(upper)) => format!("{lower} to {upper}"),
             (Some(lower), None) => format!("at least {lower}"),
             (None, Some(upper)) => format!("less than {upper}"),
+            // Trials there were, but too few to classify a load.
+            (None, None) if self.trials > 0 => "undecided".to_owned(),
             (None, None) => "not measured".to_owned(),
         }
     }
@@ -132,13 +134,16 @@ pub(crate) fn result(
 }
 
 /// How sure the bounds are: each of the loads that were judged may have been misjudged by trials that show the opposite of what is true. How
-/// often trials do is taken from those that are at odds with the verdict on their load (Laplace's rule of succession).
+/// often trials do is taken from those that are at odds with the verdict on their load. Trials at a load end with one that confirms the
+/// verdict, so that one of each load is no draw (inverse sampling); half a trial is added for and against (Jeffreys).
 fn confidence(at: usize, goal: &Goal, trials: &[Trial], judged: &[(u64, Class)]) -> f64 {
     let class = |load: u64| judged.iter().find(|(judged, _)| *judged == load).map(|(_, class)| *class);
     let long = trials.iter().filter(|trial| trial.duration_s >= goal.final_trial_duration_s);
     let odds: Vec<bool> =
         long.filter_map(|trial| Some((class(trial.load)? == Class::Upper) != trial.is_high_loss[at])).collect();
-    let spoilt = (odds.iter().filter(|odd| **odd).count() + 1) as f64 / (odds.len() + 2) as f64;
-    let each = misjudged(goal.trials_at_a_load(), goal.exceed_ratio, spoilt.min(0.999));
+    let odd = odds.iter().filter(|odd| **odd).count() as f64;
+    let draws = odds.len().saturating_sub(judged.len()) as f64;
+    let spoilt = (odd + 0.5) / (draws + 1.0);
+    let each = misjudged(goal.trials_at_a_load(), goal.exceed_ratio, spoilt.min(0.5));
     (1.0 - judged.len() as f64 * each).max(0.0)
 }

@@ -125,11 +125,14 @@ fn a_server_without_noise_is_found_within_the_width() {
 
 #[test]
 fn the_interval_holds_the_capacity_as_often_as_is_promised() {
-    for (spurious_loss, lucky, trials) in [(0.05, 0.0, 3.0), (0.1, 0.0, 5.0), (0.1, 0.1, 7.0)] {
+    // The last one is noise beyond what so many trials bear, which the promise says.
+    for (spurious_loss, lucky, trials, at_least) in
+        [(0.05, 0.0, 3.0, 0.95), (0.1, 0.0, 5.0, 0.95), (0.1, 0.1, 7.0, 0.95), (0.2, 0.0, 5.0, 0.65)]
+    {
         let searches = many(Server { spurious_loss, lucky, ..QUIET }, &settings(goal(0.5, trials)), 400);
         let (kept, promised) = kept_and_promised(&searches);
-        assert!(kept >= promised && kept > 0.93, "{spurious_loss}: {kept} of searches, {promised} promised");
-        assert!(promised > 0.75, "a promise that says something: {promised}");
+        assert!(kept >= promised && kept > at_least, "{spurious_loss}: {kept} of searches, {promised} promised");
+        assert!(promised > at_least - 0.2, "a promise that says something: {promised}");
     }
 }
 
@@ -261,6 +264,7 @@ fn what_is_known_so_far_is_told_from_the_first_trial_on() {
 fn bounds_on_trials_and_time_end_a_search_with_what_is_known() {
     let (result, made) = find(QUIET, Settings { max_trials: 7, ..settings(goal(0.5, 3.0)) });
     assert_eq!((made, &result.ended, result.trials), (7, &Ended::Trials, 7));
+    assert_eq!((result.lower, result.upper, result.capacity()), (None, None, "undecided".to_owned()));
     let (result, made) = find(QUIET, Settings { max_time_s: 20.0, ..settings(goal(0.5, 3.0)) });
     assert!(result.ended == Ended::Time && made == 10, "{made} {result:?}");
     let long = find(QUIET, settings(goal(0.5, 3.0)));
