@@ -11,6 +11,19 @@ pub fn octets(state: u64, octets: &[u8]) -> u64 {
     number(fold(state ^ u64::from_le_bytes(last), K[0]), octets.len() as u64)
 }
 
+/// The hash of a label behind what has been hashed so far, whatever its case (RFC 4343).
+pub fn label(state: u64, label: &[u8]) -> u64 {
+    let (words, rest) = label.as_chunks::<8>();
+    let lower = |mut word: [u8; 8]| {
+        word.make_ascii_lowercase();
+        u64::from_le_bytes(word)
+    };
+    let state = words.iter().fold(state, |state, word| fold(state ^ lower(*word), K[0]));
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    number(fold(state ^ lower(last), K[0]), label.len() as u64)
+}
+
 /// The hash of a number behind what has been hashed so far.
 pub const fn number(state: u64, number: u64) -> u64 {
     fold(state ^ number, K[1]).wrapping_add(number ^ K[0])

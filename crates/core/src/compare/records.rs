@@ -12,6 +12,8 @@ const ADDITIONAL: usize = 2;
 const TSIG: u16 = 250;
 /// Compression pointers followed for one name. Compressors point at names, not at pointers.
 const JUMPS: usize = 128;
+/// Labels of a name at most, the root's among them: each takes two octets at least.
+const LABELS: usize = MAX_NAME / 2 + 1;
 /// Names whose hash is remembered: most owners of a response are one or two names.
 const REMEMBERED: usize = 4;
 /// What is added for records that cannot be read.
@@ -95,8 +97,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// The number of the record at an offset, 0 for one that is not compared, and the offset behind it; `None` when it is not whole.
     fn record(&mut self, at: usize, section: usize, ignore: &Ignore) -> Option<(u64, usize)> {
-        let mut name = [0; MAX_NAME];
-        let (owner, fixed, length) = self.owner(at, ignore.has_names(), &mut name)?;
+        let (owner, fixed) = self.name(at)?;
         let head = self.octets.get(fixed..fixed + 10)?;
         let [rtype, class, length_of_data] = [0, 2, 8].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
         let data = fixed + 10..fixed + 10 + usize::from(length_of_data);
@@ -104,7 +105,7 @@ impl Walk<'_> {
         if rtype == OPT && section == ADDITIONAL && self.octets[at] == 0 {
             self.extended = head[4];
         }
-        if rtype == OPT || rtype == TSIG || ignore.leaves_out(section, rtype, &name[..length]) {
+        if rtype == OPT || rtype == TSIG || self.is_left_out(at, section, rtype, ignore) {
             return Some((0, data.end));
         }
         let state = hash::number(owner, u64::from(rtype) << 16 | u64::from(class));
@@ -114,14 +115,14 @@ impl Walk<'_> {
         Some((hash, data.end))
     }
 
-    /// The hash of an owner and the offset behind it; with its octets and their number where these `are_wanted`.
-    fn owner(&mut self, at: usize, are_wanted: bool, name: &mut [u8; MAX_NAME]) -> Option<(u64, usize, usize)> {
-        if !are_wanted {
-            let (hash, behind) = self.name(at)?;
-            return Some((hash, behind, 0));
+    /// Whether a rule leaves out the record at an offset.
+    fn is_left_out(&self, at: usize, section: usize, rtype: u16, ignore: &Ignore) -> bool {
+        if !ignore.has_names() {
+            return ignore.leaves_out(section, rtype, &[]);
         }
-        let (length, behind) = expand(self.octets, at, name)?;
-        Some((hash::octets(0, &name[..length]), behind, length))
+        let mut name = [0; MAX_NAME];
+        let length = expand(self.octets, at, &mut name).unwrap_or(0);
+        ignore.leaves_out(section, rtype, &name[..length])
     }
 
     fn data(&mut self, mut state: u64, fields: &[Field], data: std::ops::Range<usize>) -> Option<u64> {
@@ -160,21 +161,46 @@ impl Walk<'_> {
         if let (Some(behind), Some((_, hash))) = (behind, self.names.iter().find(|(known, _)| *known == place)) {
             return Some((*hash, behind));
         }
-        let mut name = [0; MAX_NAME];
-        let (length, end) = expand(self.octets, place, &mut name)?;
-        let hash = hash::octets(0, &name[..length]);
-        self.names[self.turn % REMEMBERED] = (place, hash);
-        self.turn += 1;
+        let (mut hash, mut length) = (0, 0);
+        let end = labels(self.octets, place, |label| {
+            hash = hash::label(hash, label);
+            length += 1 + label.len();
+        })
+        .filter(|_| length < MAX_NAME)?;
+        // The root is read as fast as it is remembered.
+        if length > 0 {
+            self.names[self.turn % REMEMBERED] = (place, hash);
+            self.turn += 1;
+        }
         Some((hash, behind.unwrap_or(end)))
     }
 }
 
-/// Writes the name at an offset without compression and in lower case. Returns its length and the offset behind it; `None` where it
-/// is damaged or points forward (RFC 1035 §4.1.4).
-fn expand(octets: &[u8], mut at: usize, name: &mut [u8; MAX_NAME]) -> Option<(usize, usize)> {
-    let (mut length, mut behind, mut jumps) = (0, None, 0);
+/// Writes the name at an offset without compression and in lower case, and returns its length; `None` as for [`labels`].
+fn expand(octets: &[u8], at: usize, name: &mut [u8; MAX_NAME]) -> Option<usize> {
+    let mut length = 0;
+    let mut fits = true;
+    labels(octets, at, |label| {
+        let place = name.get_mut(length..length + 1 + label.len());
+        fits &= place.is_some();
+        if let Some((first, rest)) = place.and_then(|place| place.split_first_mut()) {
+            // The length of a label is at most 63.
+            *first = label.len() as u8;
+            rest.copy_from_slice(label);
+            rest.make_ascii_lowercase();
+        }
+        length += 1 + label.len();
+    })?;
+    (fits && length < MAX_NAME).then_some(length + 1)
+}
+
+/// Gives each label of the name at an offset, but for the root's. Returns the offset behind the name; `None` where it is damaged or
+/// points forward (RFC 1035 §4.1.4).
+fn labels<'a>(octets: &'a [u8], mut at: usize, mut each: impl FnMut(&'a [u8])) -> Option<usize> {
+    let (mut behind, mut jumps, mut count) = (None, 0, 0);
     loop {
-        let label = match *octets.get(at)? {
+        match *octets.get(at)? {
+            0 => return Some(behind.unwrap_or(at + 1)),
             high @ 0xc0..=0xff => {
                 let target = usize::from(high & 0x3f) << 8 | usize::from(*octets.get(at + 1)?);
                 behind = behind.or(Some(at + 2));
@@ -183,18 +209,14 @@ fn expand(octets: &[u8], mut at: usize, name: &mut [u8; MAX_NAME]) -> Option<(us
                     return None;
                 }
                 at = target;
-                continue;
             }
-            count @ 0..=63 => 1 + usize::from(count),
+            length @ 1..=63 => {
+                let next = at + 1 + usize::from(length);
+                count += 1;
+                each(octets.get(at + 1..next).filter(|_| count < LABELS)?);
+                at = next;
+            }
             _ => return None,
-        };
-        name.get_mut(length..length + label)?.copy_from_slice(octets.get(at..at + label)?);
-        length += label;
-        at += label;
-        if label == 1 {
-            // Octets of lengths are below those of letters.
-            name[..length].make_ascii_lowercase();
-            return Some((length, behind.unwrap_or(at)));
         }
     }
 }
