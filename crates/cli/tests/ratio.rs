@@ -6,7 +6,7 @@ mod common;
 mod dnsproxy;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,7 @@ use std::time::Duration;
 use common::certificate;
 use dnsproxy::dnsproxy;
 use ldplayer_emulate::stock::{Bind, Knot, Nsd, Stock, Zone, find};
+use ldplayer_net::netns::has_ipv6;
 use serde_json::Value;
 
 const ZONE: &str =
@@ -54,8 +55,12 @@ impl Place {
 
     /// The command that starts a stock server in a testbed, with more in its configuration.
     fn stock(&self, stock: &dyn Stock, more: &str) -> String {
+        self.stock_at(SERVER, stock, more)
+    }
+
+    fn stock_at(&self, address: &str, stock: &dyn Stock, more: &str) -> String {
         let program = stock.program();
-        let listen = [format!("{SERVER}:53").parse().unwrap()];
+        let listen = [SocketAddr::new(address.parse().unwrap(), 53)];
         let file = self.path("server.conf");
         std::fs::write(&file, stock.configuration(self.folder.path(), &listen).unwrap() + more).unwrap();
         let path = find(program.name, program.package).unwrap();
@@ -81,7 +86,11 @@ impl Place {
 
     /// The lines of a study in a testbed of a server that is started so.
     fn wired(&self, start: &str, more: &[&str]) -> Vec<Value> {
-        let output = self.run(&[&[SERVER, "--json", "--force", "--start-server", start], more].concat());
+        self.wired_at(SERVER, start, more)
+    }
+
+    fn wired_at(&self, address: &str, start: &str, more: &[&str]) -> Vec<Value> {
+        let output = self.run(&[&[address, "--json", "--force", "--start-server", start], more].concat());
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let study: Value = serde_json::from_slice(&output.stdout).unwrap();
         study["lines"].as_array().unwrap().clone()
@@ -152,6 +161,19 @@ fn answer(query: &[u8]) -> Vec<u8> {
     let question = &query[12..12 + name + 5];
     let record = [&[0xc0, 12, 0, 6, 0, 1, 0, 0, 0, 60, 0, 22, 0, 0][..], &[0; 20]].concat();
     [&query[..2], &[0x84, 0, 0, 1, 0, 1, 0, 0, 0, 0], question, &record].concat()
+}
+
+#[test]
+fn clients_and_servers_have_addresses_of_one_family() {
+    if !has_ipv6() {
+        return eprintln!("NOT TESTED over IPv6, which this kernel has not");
+    }
+    let place = Place::new();
+    let start = place.stock_at("fd53::2", &Nsd { zones: place.zones() }, "");
+    let line = &place.wired_at("six=fd53::2", &start, &SOME)[0];
+    assert_eq!((codes(line), &line["server"]), (vec!["normal"], &"six ([fd53::2]:53)".into()), "{line}");
+    let trace = std::fs::read_to_string(place.path("study/fd53--2-53.tsv")).unwrap();
+    assert!(trace.contains("\tfd64::1\t") && !trace.contains("10.64."), "{trace}");
 }
 
 /// Pairs enough for a finding, of clients with round-trip times of their own.
