@@ -14,11 +14,11 @@ use crate::sides::{self, Choice, SidesError};
 const MOST_COMPARED: usize = 50;
 
 /// Reads an experiment's runs, rows included, and compares its cells: with the baseline of its gate, or else with the first value of
-/// the first key that has several.
+/// the first key that has several. Runs whose replay was not faithful count only where they are to.
 ///
 /// # Errors
 /// A run cannot be read.
-pub fn overview(directory: &Path, record: &Record) -> Result<Overview, SidesError> {
+pub fn overview(directory: &Path, record: &Record, with_unfaithful: bool) -> Result<Overview, SidesError> {
     let gate = Gate::in_text(&record.file).ok().flatten();
     let given = gate.as_ref().and_then(|gate| gate.baseline.clone());
     let first = || {
@@ -26,7 +26,7 @@ pub fn overview(directory: &Path, record: &Record) -> Result<Overview, SidesErro
         Some((axis.key.clone(), axis.values.first()?.clone()))
     };
     let pairs: Vec<Pair> = match given.or_else(first) {
-        Some(baseline) => sides::against(directory, record, &baseline, false)?,
+        Some(baseline) => sides::against(directory, record, &baseline, with_unfaithful)?,
         None => Vec::new(),
     };
     let head = Overview {
@@ -42,8 +42,9 @@ pub fn overview(directory: &Path, record: &Record) -> Result<Overview, SidesErro
         file: record.file.clone(),
         ..Overview::default()
     };
+    let choice = Choice { with_unfaithful, ..Choice::default() };
     let cells = record.cells.iter().map(|cell| {
-        let side = sides::side(directory, record, cell, &Choice::default())?;
+        let side = sides::side(directory, record, cell, &choice)?;
         let curves = side.directories.iter().map(|run| read_curves(run)).collect::<Result<_, _>>()?;
         Ok(CellRuns { keys: cell.keys.clone(), side, curves })
     });

@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return searched(&plan, &record, args);
     }
     let cells = summary(&plan, &record).map_err(failure)?;
-    let page = overview(&plan.directory, &record)?;
+    let page = overview(&plan.directory, &record, false)?;
     page.write_page(&plan.directory.join("report.html"))?;
     let kept = page.gates;
     if args.json {

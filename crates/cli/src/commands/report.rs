@@ -30,6 +30,9 @@ pub struct Args {
     /// Write figures and tables of an experiment here: JSON, CSV, SVG, PNG
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
+    /// Count runs of an experiment, too, whose replay was not faithful
+    #[arg(long)]
+    with_unfaithful: bool,
 }
 
 /// Runs the command: exit status 1 when a run's verdict is not ok.
@@ -64,7 +67,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 
 /// The page and the figures of an experiment; the status is that of its gate.
 fn of_experiment(directory: &Path, args: &Args) -> Result<ExitCode, Failure> {
-    let overview = overview(directory, &Record::read(directory)?)?;
+    let overview = overview(directory, &Record::read(directory)?, args.with_unfaithful)?;
     let page = args.html.clone().unwrap_or_else(|| directory.join("report.html"));
     overview.write_page(&page)?;
     if let Some(figures) = &args.export {
