@@ -76,9 +76,11 @@ impl<'a> Gate<'a> {
         if fewest < FEWEST || found.is_empty() {
             let more = (FEWEST - fewest.min(FEWEST)).max(1) as u32;
             let sentence = format!(
-                "{} is undecided: {}; {fewest} of each side say too little of the noise",
+                "{} is undecided: {}; of {} and {}, {fewest} of each that count say too little of the noise",
                 self.keep,
-                words::more(Some(more))
+                words::more(Some(more)),
+                self.pair.a.name,
+                self.pair.b.name
             );
             return self.told(Outcome::Undecided, Some(more), sentence);
         }

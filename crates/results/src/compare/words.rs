@@ -6,6 +6,8 @@ use crate::text::in_bytes;
 
 /// A ratio from which on it is told as one.
 const TOLD_AS_RATIO: f64 = 2.0;
+/// A ratio from which on the end of an interval is no longer told in figures, and so is its reciprocal.
+const TOO_WIDE: f64 = 10.0;
 /// Half-widths in percent from which on both ends of an interval are told.
 const WIDE: f64 = 50.0;
 
@@ -104,8 +106,8 @@ pub fn moved(change: &Change) -> String {
         };
     }
     let way = if estimate < 1.0 { "fell" } else { "rose" };
-    if !(1.0 / TOLD_AS_RATIO..TOLD_AS_RATIO).contains(&estimate) {
-        return format!("{way} to {} times ({} to {})", digits(estimate), digits(low), digits(high));
+    if !(1.0 / TOLD_AS_RATIO..TOLD_AS_RATIO).contains(&estimate) || high > TOO_WIDE {
+        return format!("{way} to {}", times(change));
     }
     let [percent, least, most] = [estimate, low, high].map(|ratio| (ratio - 1.0) * 100.0);
     let half = (most - least) / 2.0;
@@ -123,19 +125,43 @@ impl std::fmt::Display for Change {
     }
 }
 
+/// `3.20 times (2.50 to 4.10)`; ends that say nothing are not told in figures.
+fn times(change: &Change) -> String {
+    let Change { estimate, low, high, .. } = *change;
+    let high = if high > TOO_WIDE { format!("more than {TOO_WIDE}") } else { digits(high) };
+    let low = if low < 1.0 / TOO_WIDE { format!("less than {}", 1.0 / TOO_WIDE) } else { digits(low) };
+    format!("{} times ({low} to {high})", digits(estimate))
+}
+
 fn sized(change: &Change) -> String {
     let Change { estimate, low, high, is_ratio } = *change;
     if !is_ratio {
         let sign = if estimate < 0.0 { "-" } else { "+" };
         return format!("{sign}{} ± {} points", digits(estimate.abs()), digits((high - low) / 2.0));
     }
-    if !(1.0 / TOLD_AS_RATIO..TOLD_AS_RATIO).contains(&estimate) {
-        return format!("{} times ({} to {})", digits(estimate), digits(low), digits(high));
+    if !(1.0 / TOLD_AS_RATIO..TOLD_AS_RATIO).contains(&estimate) || high > TOO_WIDE {
+        return times(change);
     }
     let [percent, least, most] = [estimate, low, high].map(|ratio| (ratio - 1.0) * 100.0);
     let half = (most - least) / 2.0;
     match half < WIDE {
         true => format!("{percent:+.1} % ± {half:.1} %"),
         false => format!("{percent:+.1} % ({least:+.0} % to {most:+.0} %)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(estimate: f64, low: f64, high: f64) -> String {
+        Change { estimate, low, high, is_ratio: true }.to_string()
+    }
+
+    #[test]
+    fn ends_of_an_interval_that_say_nothing_are_not_told_in_figures() {
+        assert_eq!(told(1.02, 1.0, 1.04), "+2.0 % ± 2.0 %");
+        assert_eq!(told(3.2, 2.5, 4.1), "3.20 times (2.50 to 4.10)");
+        assert_eq!(told(0.96, 0.0, 972_147.0), "0.960 times (less than 0.1 to more than 10)");
     }
 }
