@@ -67,7 +67,8 @@ struct Row {
     name: String,
     runs: String,
     expected: String,
-    cells: Vec<String>,
+    /// Medians, and the ranges that hold them.
+    cells: Vec<(String, String)>,
     left_out: Vec<String>,
 }
 
@@ -85,18 +86,18 @@ fn rows(overview: &Overview, columns: &[&str]) -> Vec<Row> {
     overview.cells.iter().enumerate().map(row).collect()
 }
 
-/// A figure of a cell with its interval.
-fn figure(overview: &Overview, quantity: &str, cell: usize) -> String {
+/// A figure of a cell, and the range that holds it.
+fn figure(overview: &Overview, quantity: &str, cell: usize) -> (String, String) {
     let figures = overview.quantities.iter().find(|figures| figures.quantity == quantity);
     let found = figures.and_then(|figures| Some((figures.unit, figures.cells.iter().find(|of| of.cell == cell)?)));
-    found.map_or("—".to_owned(), |(unit, of)| estimated(unit, of.estimate))
+    found.map_or(("—".to_owned(), String::new()), |(unit, of)| estimated(unit, of.estimate))
 }
 
-fn estimated(unit: &str, estimate: Estimate) -> String {
+fn estimated(unit: &str, estimate: Estimate) -> (String, String) {
     let median = shown(unit, estimate.median);
     match estimate.interval {
-        None => median,
-        Some((low, high)) => format!("{median} ({} to {})", shown(unit, low), shown(unit, high)),
+        None => (median, String::new()),
+        Some((low, high)) => (median, format!("{} to {}", shown(unit, low), shown(unit, high))),
     }
 }
 

@@ -298,6 +298,8 @@ impl Chart {
         let mut chart = ChartBuilder::on(&plot)
             .caption(&self.title, text(16))
             .margin(12 * scale)
+            // For the half of the last label that is beyond the axis.
+            .margin_right(36 * scale)
             .x_label_area_size(48 * scale)
             .y_label_area_size(left * scale)
             .build_cartesian_2d(self.x.clone(), self.y.clone())
