@@ -31,3 +31,23 @@ fn main() -> ExitCode {
         Err(failure) => failure.report(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// Wrapped again for a terminal of a hundred columns, longer lines leave a word on a line of its own.
+    #[test]
+    fn the_prose_of_help_fits_its_width() {
+        let mut commands = vec![Cli::command()];
+        while let Some(command) = commands.pop() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let prose = help.lines().filter(|line| !line.starts_with(' '));
+            let long: Vec<&str> = prose.filter(|line| line.chars().count() > 100).collect();
+            assert!(long.is_empty(), "{}: {long:?}", command.get_name());
+            commands.extend(command.get_subcommands().cloned());
+        }
+    }
+}

@@ -17,16 +17,17 @@ use crate::failure::{Failure, UNDECIDED, VERDICT_FAILED};
 /// Options of `compare`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A and B are run directories, directories that hold runs (repeats of the same), cells of an experiment, or
-experiments, which are compared cell by cell. Of one experiment, --a and --b say which cells are which;
-all other keys are the same in both. Repeats are what it goes by: a single run claims nothing.
+A and B are run directories, directories that hold runs (repeats of the same), cells of an
+experiment, or experiments, which are compared cell by cell. Of one experiment, --a and --b say
+which cells are which; all other keys are the same in both. Repeats are what it goes by: a single
+run claims nothing.
 
 A gate is TOML, as in an experiment:
   [gate]
   keep = [\"p99 <= 1.10 x\", \"cpu <= 1.05 x\", \"nxdomain = 1.00 x +- 0.1 %\", \"answered >= 99 %\"]
 
-Exit status: 0 every gate holds, or none was given; 1 one is broken; 4 none is broken, but the noise does
-not let one be decided: it says how many more repeats would.
+Exit status: 0 every gate holds, or none was given; 1 one is broken; 4 none is broken, but the
+noise does not let one be decided: it says how many more repeats would.
 
 Examples:
   ldplayer compare runs/old runs/new

@@ -37,10 +37,10 @@ Replays a minute of real root server traffic (2,491 clients, each from its own a
 server with the root zone of that week, in a namespace of its own: ldplayer's own server, or NSD.
 Root is not needed.
 
-With --recursive, 999 real questions of clients go to a stock resolver (unbound, or --resolver) with
-an empty cache and its ordinary root hints, which resolves them in an emulated Internet: the real root
-zone, and below it a made-up zone for each top-level and second-level domain asked for (their data is
-made up, too), 20 ms away.
+With --recursive, 999 real questions of clients go to a stock resolver (unbound, or --resolver)
+with an empty cache and its ordinary root hints, which resolves them in an emulated Internet: the
+real root zone, and below it a made-up zone for each top-level and second-level domain asked for
+(their data is made up, too), 20 ms away.
 
 Examples:
   ldplayer demo --open

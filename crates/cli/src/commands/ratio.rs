@@ -23,13 +23,14 @@ const TO_SECONDS: usize = "2024-01-01T000000".len();
 /// Options of `ratio`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Each client asks each server for the SOA record of a zone in rounds, once over UDP and once over each
-other transport, every time over a new connection. The ratio of the two response times is 2 over TCP
-where all is well: a round trip to connect, one to ask. What fails is counted beside, by its reason,
-and not left out. The directory has a run for each server, ratio.json, ratio.html and ratio.svg.
+Each client asks each server for the SOA record of a zone in rounds, once over UDP and once over
+each other transport, every time over a new connection. The ratio of the two response times is 2
+over TCP where all is well: a round trip to connect, one to ask. What fails is counted beside, by
+its reason, and not left out. The directory has a run for each server, ratio.json, ratio.html and
+ratio.svg.
 
-With --rtt the study is made in a testbed: the clients are 10.64.0.1, 10.64.0.2, … on a host of their
-own, and the server is started at 10.53.0.2 and fd53::2.
+With --rtt the study is made in a testbed: the clients are 10.64.0.1, 10.64.0.2, … on a host of
+their own, and the server is started at 10.53.0.2 and fd53::2.
 
 Example: a server on this host, and one elsewhere that may be asked
   ldplayer ratio 127.0.0.1:5300 --zone example.

@@ -10,8 +10,8 @@ use crate::failure::Failure;
 /// Options of `testbed down`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Every process in the testbed is ended, whoever started it: asked first, and killed after five seconds.
-Nothing to take down is no error.
+Every process in the testbed is ended, whoever started it: asked first, and killed after five
+seconds. Nothing to take down is no error.
 
 Example: ldplayer testbed down --name second")]
 pub struct Args {

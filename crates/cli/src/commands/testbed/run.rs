@@ -17,9 +17,9 @@ use crate::failure::Failure;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Every IPv4 and IPv6 address is local in the namespace, and nothing leads out of it. Nor are names
-resolved as the host does: /etc/resolv.conf names 127.0.0.1, and there is no nscd or systemd-resolved.
-Root is not needed. The exit status is the command's; what is left in the namespace when it has ended
-is ended, too.
+resolved as the host does: /etc/resolv.conf names 127.0.0.1, and there is no nscd or
+systemd-resolved. Root is not needed. The exit status is the command's; what is left in the
+namespace when it has ended is ended, too.
 
 Example: a server and a replay in which each client keeps its own address
   ldplayer testbed run --start-server 'nsd -d -c nsd.conf' --wait-for 127.0.0.1:5300 -- \\

@@ -33,13 +33,14 @@ Three hosts, in network namespaces of their own that only the wire joins:
   clients   10.53.0.1, fd53::1   every address is its own; those that it sends from belong to it
   resolver  10.53.0.2, fd53::2   for a recursive server, or a server under test
   internet  10.53.0.3, fd53::3   every address is its own: a server there answers from the address that was asked
-Nothing leads out. A packet to an address that no host owns is dropped, counted and told by `testbed status`.
+Nothing leads out. A packet to an address that no host owns is dropped, counted and told by
+`testbed status`.
 
-With --zones, `internet` owns the addresses of all name servers of the zone set and answers at each
-of them from its zones, as `ldplayer serve` does: a recursive server with ordinary root hints
-resolves against it. SIGHUP to the holder reads the zones anew: new name servers are reached from then
-on, and packets to those that are gone are leaks. With --proxies nothing is served: that is for BIND
-with the configuration of `ldplayer zones views`.
+With --zones, `internet` owns the addresses of all name servers of the zone set and answers at
+each of them from its zones, as `ldplayer serve` does: a recursive server with ordinary root hints
+resolves against it. SIGHUP to the holder reads the zones anew: new name servers are reached from
+then on, and packets to those that are gone are leaks. With --proxies nothing is served: that is
+for BIND with the configuration of `ldplayer zones views`.
 
 Example: 40 ms between clients and resolver, a hundredth of the packets lost
   ldplayer testbed up --rtt 40ms --loss 1%

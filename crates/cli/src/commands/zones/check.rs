@@ -23,10 +23,10 @@ use crate::failure::{Failure, VERDICT_FAILED};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Checks that every zone loads here, in NSD (nsd-checkzone) and in BIND (named-checkzone); that each
-delegation has a name server with an address in the set; that signatures verify and chains of NSEC or
-NSEC3 records close, from the topmost signed zones down; and with --trace, what its questions would
-be answered with. Findings are one line each, with file and line, or one a kind where there are several;
---verbose lists all. Exit status 1 when there are errors.
+delegation has a name server with an address in the set; that signatures verify and chains of NSEC
+or NSEC3 records close, from the topmost signed zones down; and with --trace, what its questions
+would be answered with. Findings are one line each, with file and line, or one a kind where there
+are several; --verbose lists all. Exit status 1 when there are errors.
 
 Example:
   ldplayer zones check zones/ --trace clients.pcap.xz

@@ -29,11 +29,11 @@ const PROBES: usize = 2;
 /// Options of `zones fetch`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A stock Unbound with an empty cache is started for it and asked on loopback; what it asks in turn is
-recorded with its answers. It asks name servers all over the Internet, at the rate given or less,
-and so wants --allow-target 0.0.0.0/0 outside of a testbed. With --resolver another resolver is
-asked, whose cache should be empty; it sends dnstap of its own questions to --tap, or its upstream
-side is captured by other means and given to `zones build`.
+A stock Unbound with an empty cache is started for it and asked on loopback; what it asks in turn
+is recorded with its answers. It asks name servers all over the Internet, at the rate given or
+less, and so wants --allow-target 0.0.0.0/0 outside of a testbed. With --resolver another resolver
+is asked, whose cache should be empty; it sends dnstap of its own questions to --tap, or its
+upstream side is captured by other means and given to `zones build`.
 
 A harvest that ended early goes on where it was when the same command is run again.
 

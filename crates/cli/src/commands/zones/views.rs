@@ -19,9 +19,10 @@ const CONFIGURATION: &str = "named.conf";
 /// Options of `zones views`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Writes named.conf: one view for each set of name server addresses that serve the same zones, chosen
-by match-clients. BIND sees the address that was asked as its client when the wire rewrites
-addresses as the paper's proxies do. The zone files stay where they are and are named by their paths.
+Writes named.conf: one view for each set of name server addresses that serve the same zones,
+chosen by match-clients. BIND sees the address that was asked as its client when the wire rewrites
+addresses as the paper's proxies do. The zone files stay where they are and are named by their
+paths.
 
 Example:
   ldplayer zones views zones/ -o bind/
