@@ -105,6 +105,20 @@ fn a_small_matrix_is_run_in_turns_and_a_second_call_runs_nothing() {
 }
 
 #[test]
+fn what_was_measured_is_told_also_where_the_page_cannot_be_written() {
+    let place = Place::new();
+    place.write(META);
+    was_made(&place.run(&[]));
+    fs::remove_file(place.path("out/report.html")).unwrap();
+    fs::create_dir(place.path("out/report.html")).unwrap();
+    let output = place.run(&[]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("100.000"), "{output:?}");
+    let said = stderr(&output);
+    assert_eq!(said.lines().filter(|line| line.contains("report.html")).count(), 1, "{said}");
+}
+
+#[test]
 fn what_means_the_same_stays_when_the_file_changes_and_the_rest_is_told() {
     let place = Place::new();
     place.write(&format!("{META}[matrix]\ntransport = ['udp']\n"));

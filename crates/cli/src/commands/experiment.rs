@@ -23,8 +23,8 @@ use crate::failure::{Failure, VERDICT_FAILED};
 /// Options of `experiment`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The file has the keys of a run (`ldplayer replay --print-spec`), servers that are started for each run
-and ended with it, and a matrix: its cross product is the set of runs. Repeats are interleaved
+The file has the keys of a run (`ldplayer replay --print-spec`), servers that are started for each
+run and ended with it, and a matrix: its cross product is the set of runs. Repeats are interleaved
 (A B A B). Finished runs are not made again: the same command goes on where it was interrupted.
 
   trace = \"capture.pcap.xz\"
@@ -93,18 +93,22 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return searched(&plan, &record, args);
     }
     let cells = summary(&plan, &record).map_err(failure)?;
-    let page = overview(&plan.directory, &record, false)?;
-    page.write_page(&plan.directory.join("report.html"))?;
-    let kept = page.gates;
+    let page = overview(&plan.directory, &record, false);
+    let written = page.as_ref().map_or(Ok(()), |page| page.write_page(&plan.directory.join("report.html")));
+    let kept = page.as_ref().map_or(&[][..], |page| &page.gates);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&print::summary_json(&plan, &record, &cells, &kept))?);
+        println!("{}", serde_json::to_string_pretty(&print::summary_json(&plan, &record, &cells, kept))?);
     } else if !args.quiet {
-        print::summary(&plan, &record, &cells, &kept)?;
+        print::summary(&plan, &record, &cells, kept)?;
     }
-    Ok(match status(&plan, &record, &cells) {
-        made if made == ExitCode::SUCCESS => compare::status(&kept),
+    let ended = match status(&plan, &record, &cells) {
+        made if made == ExitCode::SUCCESS => compare::status(kept),
         failed => failed,
-    })
+    };
+    // What was measured is told before what could not be drawn of it.
+    page?;
+    written?;
+    Ok(ended)
 }
 
 /// Tells what searches have found; the status is fine where each found what was asked for.
