@@ -184,6 +184,11 @@ fn an_experiment_is_judged_by_its_gate_and_compared_by_its_keys() {
     let is_whole = json["cells"].as_array().unwrap().iter().all(|cell| cell["replay"]["passed"] == 3);
     let wanted = if is_whole { ["held", "broken"] } else { ["undecided", "undecided"] };
     assert_eq!([&gates[0]["outcome"], &gates[1]["outcome"]], wanted, "{}", json["gates"]);
+    // Its own gate was promised by --help, and not looked at.
+    let own = command(&["compare", "out"]);
+    assert_eq!(own.status.code(), Some(if is_whole { 1 } else { 4 }), "{}", stdout(&own));
+    assert_eq!(stdout(&own).lines().filter(|line| line.starts_with("gate ")).count(), 2);
+    assert!(!stdout(&own).contains("\\n"), "{}", stdout(&own));
     let keys = ["compare", "out", "--a", "transport=udp", "--b", "transport=tcp", "--with-unfaithful", "--json"];
     let compared: Value = serde_json::from_slice(&command(&keys).stdout).unwrap();
     let one = &compared["comparisons"][0];

@@ -1,9 +1,10 @@
 //! `ldplayer compare`: what differs between runs, and whether a gate is broken.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ldplayer_experiment::Record;
 use ldplayer_experiment::gate::Gate;
 use ldplayer_experiment::sides::{self, Choice, KeyValue};
 use ldplayer_results::compare::{
@@ -63,7 +64,11 @@ fn key_value(text: &str) -> Result<KeyValue, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let gate = args.gate.as_deref().map(Gate::load).transpose()?;
+    let gate = match (&args.gate, &args.b) {
+        (Some(file), _) => Some(Gate::load(file)?),
+        (None, None) => own_gate(&args.a),
+        (None, Some(_)) => None,
+    };
     let choice = Choice { a: args.of_a.clone(), b: args.of_b.clone(), with_unfaithful: args.with_unfaithful };
     let pairs = match &args.b {
         Some(b) => sides::between(&args.a, b, &choice)?,
@@ -79,6 +84,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         print(&pairs, &compared, &kept)?;
     }
     Ok(status(&kept))
+}
+
+/// The gate of an experiment.
+fn own_gate(directory: &Path) -> Option<Gate> {
+    // What is wrong with the directory is told by what reads its runs.
+    let record = Record::read(directory).ok()?;
+    Gate::in_text(&record.file).ok().flatten()
 }
 
 /// The exit status of what became of gates.
@@ -133,7 +145,8 @@ fn one(out: &mut impl Write, pair: &Pair, comparison: &Comparison) -> io::Result
     let count = |verdict| comparison.rows.iter().filter(|row| row.verdict == verdict).count();
     let [better, worse, same, undecided] =
         [Verdict::Better, Verdict::Worse, Verdict::Same, Verdict::Undecided].map(count);
-    write_line!(out, "compared   {better} better, {worse} worse, {same} the same, {undecided} undecided\n")
+    write_line!(out, "compared   {better} better, {worse} worse, {same} the same, {undecided} undecided")?;
+    write_line!(out, "")
 }
 
 /// How answers are to others, in words.

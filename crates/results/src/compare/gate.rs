@@ -92,7 +92,7 @@ impl<'a> Gate<'a> {
                 format!("{} holds: {}", self.keep, self.sentence(2.0 * WRONGLY_HELD)),
             );
         }
-        if self.is_beyond_noise() && found.iter().any(|excess| excess.low(self.wrongly) > 0.0) {
+        if self.is_beyond_noise(&found) && found.iter().any(|excess| excess.low(self.wrongly) > 0.0) {
             let sentence = format!("{} is broken: {}", self.keep, self.sentence(2.0 * self.wrongly));
             return self.told(Outcome::Broken, None, sentence);
         }
@@ -164,12 +164,14 @@ impl<'a> Gate<'a> {
     }
 
     /// Whether B differs from A by more than A does from itself.
-    fn is_beyond_noise(&self) -> bool {
+    fn is_beyond_noise(&self, found: &[Contrast]) -> bool {
         if !self.keep.is_relative() {
             return true;
         }
         let change = difference(&self.a, &self.b, 1.0, self.pair.interleaved).map_or(0.0, |found| found.centre.abs());
-        change > self.a.noise_floor().unwrap_or_default()
+        let floor = self.a.noise_floor().unwrap_or_default();
+        // A bound that A itself does not keep is broken by what is like A.
+        change > floor || found.iter().any(|excess| excess.centre > floor)
     }
 
     fn more(&self, excess: &Contrast) -> Option<u32> {
