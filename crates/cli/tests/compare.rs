@@ -1,14 +1,12 @@
 //! `ldplayer compare` and gates: what is claimed of runs, what is not, and how it exits.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod common;
+#[path = "common/rows.rs"]
+mod rows;
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use ldplayer_core::{Outcome, Query, RunTime, Status, Transport};
 use ldplayer_results::{Recorder, RunConfig, RunEnd, RunSetup, VerdictLimits};
 use serde_json::{Value, json};
 
@@ -25,32 +23,9 @@ fn run(dir: &Path, slowest_us: i64, transport: &str) {
     let setup = RunSetup { config, workers: 1, ..RunSetup::default() };
     let mut recorder = Recorder::create(dir, false, setup, json!({})).unwrap();
     let took = |at: u64| if at.is_multiple_of(50) { slowest_us * 1_000 } else { 100_000 + at as i64 * 10 };
-    recorder.record(0, &(0..QUERIES).map(|at| answered(at, took(at))).collect::<Vec<_>>()).unwrap();
+    recorder.record(0, &(0..QUERIES).map(|at| rows::answered(at, took(at), 0)).collect::<Vec<_>>()).unwrap();
     let end = RunEnd { trace_queries: QUERIES, limits: VerdictLimits::HIGH, ..RunEnd::default() };
     assert!(recorder.finish(end).unwrap().report.verdict.ok);
-}
-
-fn answered(index: u64, took_ns: i64) -> Outcome {
-    let due = RunTime(index as i64 * 1_000_000);
-    let query = Query {
-        index,
-        due,
-        client: Ipv4Addr::new(192, 0, 2, 1).into(),
-        client_port: 0,
-        server: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 53),
-        transport: Transport::Udp,
-        class: None,
-        expected: Default::default(),
-        wire: Default::default(),
-    };
-    let unfinished = Outcome::unfinished(&query);
-    Outcome {
-        status: Status::Answered,
-        submitted: Some(due),
-        answered: Some(due + took_ns),
-        rcode: Some(0),
-        ..unfinished
-    }
 }
 
 /// A directory with so many repeats, whose slowest queries take what is told of each.

@@ -1,11 +1,12 @@
 //! `ldplayer report`: what it prints and how it exits.
 
+#[path = "common/rows.rs"]
+mod rows;
+
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use ldplayer_core::{Outcome, Query, RunTime, Status, Transport};
 use ldplayer_results::{Recorder, RunConfig, RunEnd, RunSetup, VerdictLimits};
 use serde_json::{Value, json};
 
@@ -19,31 +20,8 @@ fn run(dir: &Path, trace_queries: u64) {
     let setup = RunSetup { config, workers: 1, ..RunSetup::default() };
     let end = RunEnd { trace_queries, limits: VerdictLimits::HIGH, ..RunEnd::default() };
     let mut recorder = Recorder::create(dir, false, setup, json!({ "asked": "for" })).unwrap();
-    recorder.record(0, &(0..3).map(answered).collect::<Vec<_>>()).unwrap();
+    recorder.record(0, &(0..3).map(|at| rows::answered(at, 80_000, 3)).collect::<Vec<_>>()).unwrap();
     recorder.finish(end).unwrap();
-}
-
-fn answered(index: u64) -> Outcome {
-    let due = RunTime(index as i64 * 1_000_000);
-    let query = Query {
-        index,
-        due,
-        client: Ipv4Addr::new(192, 0, 2, 1).into(),
-        client_port: 0,
-        server: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 53),
-        transport: Transport::Udp,
-        class: None,
-        expected: Default::default(),
-        wire: Default::default(),
-    };
-    let unfinished = Outcome::unfinished(&query);
-    Outcome {
-        status: Status::Answered,
-        submitted: Some(due),
-        answered: Some(due + 80_000),
-        rcode: Some(3),
-        ..unfinished
-    }
 }
 
 #[test]
