@@ -6,7 +6,7 @@ DEMO_OPTIONS ?=
 export DEBIAN_FRONTEND := noninteractive
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
-.PHONY: demo test bench fuzz lint fmt
+.PHONY: demo test bench figures fuzz lint fmt
 
 # The main job end to end on the bundled capture; ends with the verdict and the path of the report. Status 1, a failed
 # verdict, is a result of the run and no failure of the demo: a busy machine cannot keep the time.
@@ -25,6 +25,12 @@ test:
 bench:
 	scripts/need.sh cargo cc nsd knot unbound dnsdist dnsperf ip
 	scripts/bench.sh
+
+# The figures of the papers and talks, made again (experiments/README.md): a small form of all of them in less than an hour; FULL=1 for the form that
+# fits a large machine, ONLY="NAME …" for some, OUTPUT=DIR for another place than figures/.
+figures:
+	scripts/need.sh cargo cc nsd knot bind unbound knot-resolver pdns-recursor dnsdist dnsperf tcpreplay ip python openssl
+	scripts/figures.sh $(if $(FULL),--full) --output $(or $(OUTPUT),figures) $(ONLY)
 
 # Each fuzz target for FUZZ_SECONDS, ten minutes unless told otherwise.
 fuzz:

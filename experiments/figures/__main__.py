@@ -1,0 +1,46 @@
+"""Makes the figures: python -m figures [--full] [--output DIR] [NAME …]; see `make figures` and experiments/README.md."""
+
+import argparse
+import sys
+import traceback
+from pathlib import Path
+
+from . import pages
+from .figure import all_figures
+
+
+def main():
+    figures = all_figures()
+    parser = argparse.ArgumentParser(prog="make figures", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"which of {', '.join(figures)} (all of them)")
+    parser.add_argument("--full", action="store_true", help="the form that fits a large machine")
+    parser.add_argument("--output", type=Path, default=Path("figures"), help="where they are written (figures)")
+    parser.add_argument("--list", action="store_true", help="say which there are, and end")
+    given = parser.parse_args()
+    unknown = [name for name in given.names if name not in figures]
+    if unknown:
+        parser.error(f"no figure is called {', '.join(unknown)}; there are {', '.join(figures)}")
+    if given.list:
+        return print("\n".join(f"{name:28} {figure.source}: {figure.title}" for name, figure in figures.items()))
+    form = "full" if given.full else "small"
+    failed = [name for name in given.names or figures if not make(figures[name], form, given.output)]
+    pages.overview(given.output)
+    print(f"{given.output}/README.md has one row a claim")
+    return f"not made: {', '.join(failed)}" if failed else None
+
+
+def make(figure, form, out):
+    """Makes one figure; what goes wrong with it is told, and the others are made."""
+    print(f"== {figure.name}: {figure.source}, {form} form", flush=True)
+    try:
+        found = figure.make(form, out)
+    except Exception:  # noqa: BLE001 (a figure that fails must not take the others with it)
+        traceback.print_exc()
+        return False
+    pages.page(figure, found, out / figure.name)
+    for claim in found["claims"]:
+        print(f"   {claim['same']:12} {claim['claim']}: {claim['ours']} (theirs: {claim['theirs']})", flush=True)
+    return True
+
+
+sys.exit(main())

@@ -1,0 +1,48 @@
+"""A claim of a source beside what was found: one row of figures/README.md."""
+
+from dataclasses import asdict, dataclass
+
+from .interval import Interval
+
+YES, NO, OPEN = "yes", "no", "not decided"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`theirs` and `ours` are texts with their units; `same` is one of YES, NO, OPEN; `why` says what it goes by, or why it is open."""
+
+    claim: str
+    theirs: str
+    ours: str
+    same: str
+    why: str
+
+    def as_dict(self):
+        return asdict(self)
+
+
+def judged(claim, theirs, interval, unit="", *, at_least=None, at_most=None, why=""):
+    """A claim that holds where the whole interval lies within the bounds, does not where none of it does, and is open otherwise."""
+    bounds = {"low": at_least, "high": at_most}
+    holds = interval.is_within(**{key: bound for key, bound in bounds.items() if bound is not None})
+    return Claim(claim, theirs, interval.text(unit), {True: YES, False: NO, None: OPEN}[holds], reason(interval, holds, why))
+
+
+def reason(interval, holds, why):
+    if interval.value is None:
+        return joined("no run has the figure", why)
+    if holds is None and interval.low is None:
+        return joined(f"{interval.repeats} repeat{'s' if interval.repeats > 1 else ''} that count: fewer than 3 claim nothing", why)
+    return joined("the interval holds the bound", why) if holds is None else why
+
+
+def joined(*parts):
+    return "; ".join(part for part in parts if part)
+
+
+def missing(claim, theirs, why):
+    """A claim that could not be tried here, and why."""
+    return Claim(claim, theirs, "–", OPEN, why)
+
+
+__all__ = ["NO", "OPEN", "YES", "Claim", "Interval", "judged", "missing"]

@@ -1,0 +1,50 @@
+"""The pages: figures/README.md with one row a claim, and one page a figure."""
+
+import json
+
+HEAD = ("| claim | theirs | ours | same direction | why |", "|---|---|---|---|---|")
+
+
+def overview(out):
+    """Writes README.md of all figures that have been made in this folder, in whichever form."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("*/claims.json"))]
+    lines = [
+        "# Claims of the papers and talks, tried again",
+        "",
+        "One row a claim: what its source found, what was found here with the interval that holds it with 95 %, and whether it points the same",
+        "way. *Not decided*: the interval holds the bound, there are too few runs, or it could not be tried here; the last column says which.",
+        "",
+        f"| source {HEAD[0]}",
+        f"|---{HEAD[1]}",
+    ]
+    lines += [row(f"[{figure['source']}]({figure['name']}/README.md)", *told(claim)) for figure in found for claim in figure["claims"]]
+    forms = ", ".join(f"[{figure['name']}]({figure['name']}/README.md): {figure['form']}, {figure['date']}" for figure in found)
+    lines += ["", f"Made in these forms: {forms}.", ""]
+    (out / "README.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def told(claim):
+    return [claim[key] for key in ("claim", "theirs", "ours", "same", "why")]
+
+
+def row(*cells):
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def page(figure, found, out):
+    """Writes README.md of one figure beside its pictures."""
+    about = figure.folder / "about.md"
+    pictures = sorted(path.name for path in out.glob("*.svg"))
+    parts = [
+        f"# {found['title']}",
+        f"{found['source']}. {about.read_text(encoding='utf-8').strip() if about.exists() else ''}",
+        *(f"![{name.removesuffix('.svg')}]({name})" for name in pictures),
+        "\n".join([*HEAD, *(row(*told(claim)) for claim in found["claims"])]),
+        f"Scale ({found['form']} form): {found['scale']}",
+        f"Made on {found['date']} in {found['took_s'] // 60} min {found['took_s'] % 60} s on {found['machine']}, with "
+        + ", ".join(f"{name}: {version}" if name != "ldplayer" else version for name, version in found["versions"].items()) + ".",
+        *([] if not found["told"] else ["What does not count, or was not faithful:\n\n" + "\n".join(f"- {line}" for line in found["told"])]),
+        "Made again by `make figures "
+        + ("FULL=1 " if found["form"] == "full" else "") + f"ONLY={found['name']}`, which runs\n\n```sh\n" + "\n".join(found["commands"]) + "\n```",
+    ]  # fmt: skip
+    (out / "README.md").write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")

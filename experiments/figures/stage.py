@@ -1,0 +1,89 @@
+"""What a figure measures with: its form, its folder, and the programs of this repository."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import tomli_w
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Stage:
+    """The making of one figure in one form."""
+
+    def __init__(self, name, form, out):
+        self.name, self.form = name, form
+        self.source = ROOT / "experiments" / name
+        self.out = Path(out).resolve() / name
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.binaries = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release"
+        self.commands = []
+
+    @property
+    def is_small(self):
+        return self.form == "small"
+
+    def ldplayer(self, *arguments, status=(0,), **options):
+        """Runs ldplayer, and keeps the command line for the page."""
+        return self.run(self.binaries / "ldplayer", *arguments, status=status, **options)
+
+    def run(self, program, *arguments, status=(0,), **options):
+        """Runs a program from the root of the repository; an exit status that is not among `status` is an error."""
+        command = [str(program), *map(str, arguments)]
+        self.commands.append(" ".join([Path(program).name, *(short(argument) for argument in command[1:])]))
+        done = subprocess.run(command, cwd=ROOT, text=True, check=False, **options)
+        if done.returncode not in status:
+            said = (done.stderr or "").strip()
+            raise RuntimeError(f"{self.name}: `{' '.join(command)}` ended with {done.returncode}. {said}")
+        return done
+
+    def trace(self, preset, **options):
+        """The path of a trace that `ldplayer generate` makes of a preset or a model, once."""
+        words = [f"--{key}={value}" for key, value in options.items()]
+        name = "-".join([Path(preset).stem, *(f"{key}{value}" for key, value in options.items())])
+        path = self.out / "traces" / f"{name}.parquet"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            self.ldplayer("generate", preset, *words, "-o", path, "--force", stdout=subprocess.DEVNULL)
+        return path
+
+    def experiment(self, changes=None, name="experiment"):
+        """Makes the runs of experiment.toml in this form, and returns their directory. Unfaithful runs (status 1) are told by the runs."""
+        text = self.merged(name)
+        merge(text, changes or {})
+        file = self.out / f"{name}.toml"
+        file.write_text(tomli_w.dumps(text), encoding="utf-8")
+        runs = self.out / ("runs" if name == "experiment" else f"runs-{name}")
+        self.ldplayer("experiment", file, "-o", runs, "--yes", "--progress", progress(), status=(0, 1, 4), stdout=subprocess.DEVNULL)
+        return runs
+
+    def merged(self, name="experiment"):
+        """The experiment of the full form, with what the small form has instead."""
+        text = tomllib.loads((self.source / f"{name}.toml").read_text(encoding="utf-8"))
+        small = self.source / ("small.toml" if name == "experiment" else f"{name}.small.toml")
+        if self.is_small and small.exists():
+            merge(text, tomllib.loads(small.read_text(encoding="utf-8")))
+        return text
+
+
+def merge(text, changes):
+    """Changes tables key by key; everything else is replaced as a whole, and an empty text removes the key."""
+    for key, value in changes.items():
+        if isinstance(value, dict) and isinstance(text.get(key), dict):
+            merge(text[key], value)
+        elif value == "":
+            text.pop(key, None)
+        else:
+            text[key] = value
+
+
+def progress():
+    return "plain" if not sys.stderr.isatty() else "auto"
+
+
+def short(argument):
+    """A path as it is from the root of the repository."""
+    return str(argument).replace(f"{ROOT}/", "")
