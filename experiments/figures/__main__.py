@@ -1,31 +1,40 @@
 """Makes the figures: python -m figures [--full] [--output DIR] [NAME …]; see `make figures` and experiments/README.md."""
 
 import argparse
+import os
 import sys
 import traceback
 from pathlib import Path
 
 from . import pages
-from .figure import all_figures
+from .check import check
+from .folder import all_figures
+from .stage import ROOT
 
 
 def main():
-    figures = all_figures()
+    figures = all_figures(Path(os.environ.get("LDPLAYER_EXPERIMENTS", ROOT / "experiments")))
     parser = argparse.ArgumentParser(prog="make figures", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which of {', '.join(figures)} (all of them)")
     parser.add_argument("--full", action="store_true", help="the form that fits a large machine")
     parser.add_argument("--output", type=Path, default=Path("figures"), help="where they are written (figures)")
     parser.add_argument("--list", action="store_true", help="say which there are, and end")
+    parser.add_argument("--check", action="store_true", help="read every file in both forms, run nothing, and end")
+    parser.add_argument("--publish", type=Path, metavar="DIR", help="copy pages and pictures here when they are made, as docs/papers has them")
     given = parser.parse_args()
     unknown = [name for name in given.names if name not in figures]
     if unknown:
         parser.error(f"no figure is called {', '.join(unknown)}; there are {', '.join(figures)}")
     if given.list:
         return print("\n".join(f"{name:28} {figure.source}: {figure.title}" for name, figure in figures.items()))
+    if given.check:
+        return "\n".join(check(figures[name]) for name in given.names or figures).strip() or None
     form = "full" if given.full else "small"
     failed = [name for name in given.names or figures if not make(figures[name], form, given.output)]
     pages.overview(given.output)
     print(f"{given.output}/README.md has one row a claim")
+    if given.publish:
+        pages.publish(given.output, given.publish)
     return f"not made: {', '.join(failed)}" if failed else None
 
 

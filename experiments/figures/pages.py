@@ -1,6 +1,7 @@
 """The pages: figures/README.md with one row a claim, and one page a figure."""
 
 import json
+import shutil
 
 HEAD = ("| claim | theirs | ours | same direction | why |", "|---|---|---|---|---|")
 
@@ -21,6 +22,22 @@ def overview(out):
     forms = ", ".join(f"[{figure['name']}]({figure['name']}/README.md): {figure['form']}, {figure['date']}" for figure in found)
     lines += ["", f"Made in these forms: {forms}.", ""]
     (out / "README.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def publish(out, docs):
+    """Copies the pages and their pictures to where the documentation is: README.md with all claims, NAME.md and pictures/NAME-*.png."""
+    pictures = docs / "pictures"
+    pictures.mkdir(parents=True, exist_ok=True)
+    overview = (out / "README.md").read_text(encoding="utf-8")
+    for made in sorted(out.glob("*/claims.json")):
+        folder = made.parent
+        text = (folder / "README.md").read_text(encoding="utf-8")
+        for picture in sorted(folder.glob("*.png")):
+            shutil.copy(picture, pictures / f"{folder.name}-{picture.name}")
+            text = text.replace(f"({picture.stem}.svg)", f"(pictures/{folder.name}-{picture.name})")
+        (docs / f"{folder.name}.md").write_text(text, encoding="utf-8")
+        overview = overview.replace(f"({folder.name}/README.md)", f"({folder.name}.md)")
+    (docs / "README.md").write_text(overview, encoding="utf-8")
 
 
 def told(claim):

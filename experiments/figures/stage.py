@@ -14,12 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 class Stage:
     """The making of one figure in one form."""
 
-    def __init__(self, name, form, out):
-        self.name, self.form = name, form
-        self.source = ROOT / "experiments" / name
-        self.out = Path(out).resolve() / name
+    def __init__(self, folder, form, out):
+        self.name, self.form, self.source = folder.name, form, folder
+        self.out = Path(out).resolve() / folder.name
         self.out.mkdir(parents=True, exist_ok=True)
-        self.binaries = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release"
+        built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release"
+        self.binaries = Path(os.environ.get("LDPLAYER_BINARIES", built))
         self.commands = []
 
     @property

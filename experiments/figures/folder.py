@@ -28,7 +28,7 @@ class Figure:
 
     def make(self, form, out):
         """Measures, draws, and writes what was found as claims.json. Returns it."""
-        stage = Stage(self.name, form, out)
+        stage = Stage(self.folder, form, out)
         began = time.monotonic()
         measured = self.module.measure(stage) if hasattr(self.module, "measure") else Runs(stage.experiment())
         claims = self.module.claims(measured, stage)
@@ -50,9 +50,9 @@ class Figure:
         return found
 
 
-def all_figures():
-    """Every figure, by name, in the order of the sources."""
-    return {path.parent.name: Figure(path.parent) for path in sorted((ROOT / "experiments").glob("*/figure.py"))}
+def all_figures(folder=ROOT / "experiments"):
+    """Every figure of a folder, by name, in the order of the sources."""
+    return {path.parent.name: Figure(path.parent) for path in sorted(folder.glob("*/figure.py"))}
 
 
 def versions(measured, stage):
