@@ -6,6 +6,7 @@
 //! CD), and of RRSIG records the times, the signature and the original TTL, which change whenever a zone is signed. The sections
 //! of a truncated response are as long as its server chose, so those of two truncated ones are not compared.
 
+mod alike;
 mod hash;
 mod ignore;
 mod records;
@@ -39,9 +40,6 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Octets of the wire form.
-    pub const OCTETS: usize = 4 + 8 * SECTIONS;
-
     /// The fingerprint of a response, without what `ignore` leaves out. Whatever the octets are, there is one.
     pub fn of(response: &Message<'_>, ignore: &Ignore) -> Self {
         let compared = response.flags() & FLAGS & !ignore.flags();
@@ -97,28 +95,15 @@ impl Fingerprint {
             _ => 0,
         }
     }
+}
 
-    /// The wire form, little-endian.
-    pub fn to_octets(self) -> [u8; Self::OCTETS] {
-        let mut octets = [0; Self::OCTETS];
-        octets[..4].copy_from_slice(&self.head.get().to_le_bytes());
-        for (at, sum) in octets[4..].chunks_exact_mut(8).zip(self.sections) {
-            at.copy_from_slice(&sum.to_le_bytes());
-        }
-        octets
+/// How the response that was `found` compares with the one `expected`. Most are the same octets but for ID and TTLs, which is seen sooner
+/// than two fingerprints are made.
+pub fn responses(expected: &Message<'_>, found: &Message<'_>, ignore: &Ignore) -> (Answer, Differs) {
+    if alike::but_for_ttls(expected, found) {
+        return (Answer::Match, Differs::NOTHING);
     }
-
-    /// Reads the wire form; `None` where it is none.
-    pub fn from_octets(octets: &[u8; Self::OCTETS]) -> Option<Self> {
-        let (head, sums) = octets.split_first_chunk::<4>()?;
-        let (sums, _) = sums.as_chunks::<8>();
-        let head = u32::from_le_bytes(*head);
-        let known = PRESENT.get() | u32::from(FLAGS) << FLAGS_AT | RCODE;
-        let head = NonZeroU32::new(head).filter(|head| head.get() & !known == 0 && head.get() & PRESENT.get() != 0)?;
-        let mut sections = [0; SECTIONS];
-        sections.iter_mut().zip(sums).for_each(|(sum, octets)| *sum = u64::from_le_bytes(*octets));
-        Some(Self { head, sections })
-    }
+    Fingerprint::of(expected, ignore).judge(Fingerprint::of(found, ignore))
 }
 
 /// A hash of the question of a message, whatever the case of its name: the same for two queries that ask the same.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::compare::{Differs, Fingerprint};
+use crate::compare::Differs;
 use crate::time::RunTime;
 use crate::transport::Transport;
 
@@ -337,11 +337,11 @@ impl Outcome {
         }
     }
 
-    /// The row with its response compared with what was `expected`. A query without an answer is worse than one that has one, unless
-    /// nobody waited for it to the end. A late answer is of a query that was judged before.
-    pub fn judged(self, expected: Fingerprint, found: Option<Fingerprint>) -> Self {
-        let judged = match (self.status, found) {
-            (Status::Answered, Some(found)) => Some(expected.judge(found)),
+    /// The row with how its response, if there is one, compares with what was expected. A query without an answer is worse than one
+    /// that has one, unless nobody waited for it to the end. A late answer is of a query that was judged before.
+    pub fn judged(self, compared: Option<(Answer, Differs)>) -> Self {
+        let judged = match (self.status, compared) {
+            (Status::Answered, Some(compared)) => Some(compared),
             (Status::Timeout, _) if self.reason == Some(Reason::Interrupted) => None,
             (status, _) if status == Status::Timeout || status.is_failed() => {
                 Some((Answer::Worse, Differs::UNANSWERED))

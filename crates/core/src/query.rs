@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
-use crate::compare::Fingerprint;
+use crate::message::Message;
 use crate::time::RunTime;
 use crate::transport::Transport;
 
@@ -32,13 +32,13 @@ pub struct Query {
 }
 
 /// What the answer to a query is compared with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Expected {
     /// Nothing.
     #[default]
     Nothing,
-    /// A response that is known.
-    Response(Fingerprint),
+    /// A response that is known: a message in wire format.
+    Response(Bytes),
     /// The answer of another server that is asked the same at the same time. Whoever asks both makes such pairs: they have no wire form.
     Pair(Pair),
 }
@@ -54,15 +54,15 @@ pub struct Pair {
 
 impl Expected {
     /// The response that is known; `None` where there is none.
-    pub const fn response(self) -> Option<Fingerprint> {
+    pub fn response(&self) -> Option<Message<'_>> {
         match self {
-            Self::Response(response) => Some(response),
+            Self::Response(octets) => Message::new(octets),
             Self::Nothing | Self::Pair(_) => None,
         }
     }
 
     /// Whether the query is none of the run, but goes to the server that another one is compared with.
-    pub const fn is_reference(self) -> bool {
+    pub const fn is_reference(&self) -> bool {
         matches!(self, Self::Pair(Pair { is_reference: true, .. }))
     }
 }

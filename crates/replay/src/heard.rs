@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use ldplayer_core::message::set_id;
-use ldplayer_core::{Expected, Fingerprint, Ignore, Message, Outcome, Pair, TraceTime, Transaction};
+use ldplayer_core::{Expected, Fingerprint, Ignore, Message, Outcome, Pair, TraceTime, Transaction, compare};
 
 /// Octets of responses that share a piece of memory.
 const ARENA: usize = 64 << 10;
@@ -46,19 +46,21 @@ impl Heard {
         &mut self,
         row: Outcome,
         wire: &Bytes,
-        expected: Expected,
+        expected: &Expected,
         response: Option<&Message<'_>>,
     ) -> Option<Outcome> {
         let is_kept = row.status.is_query() && row.submitted.is_some() && !expected.is_reference();
         if let Some(kept) = self.kept.as_mut().filter(|_| is_kept) {
             kept.add(&row, wire, response.filter(|_| row.answered.is_some()));
         }
-        let fingerprint = || response.map(|response| Fingerprint::of(response, &self.ignore));
-        match expected {
-            Expected::Response(expected) => Some(row.judged(expected, fingerprint())),
+        match *expected {
+            Expected::Response(_) => {
+                let both = expected.response().zip(response);
+                Some(row.judged(both.map(|(expected, found)| compare::responses(&expected, found, &self.ignore))))
+            }
             // A late answer is of a query that has ended before.
             Expected::Pair(pair) if row.status.is_query() => {
-                let found = fingerprint();
+                let found = response.map(|response| Fingerprint::of(response, &self.ignore));
                 self.halves.push(Half { pair, row, found });
                 None
             }
@@ -114,9 +116,9 @@ mod tests {
         let octets = response(&wire, 0);
         let message = Message::new(&octets).unwrap();
         let mut heard = Heard::default();
-        let expected = Expected::Response(Fingerprint::of(&message, &Ignore::default()));
+        let expected = Expected::Response(octets.clone().into());
         let mut of = |status, reason, response| {
-            let judged = heard.judge(row(status, reason), &wire, expected, response).unwrap();
+            let judged = heard.judge(row(status, reason), &wire, &expected, response).unwrap();
             (judged.answer, judged.differs)
         };
         let unanswered = (Some(Answer::Worse), Differs::UNANSWERED);
@@ -137,13 +139,13 @@ mod tests {
         octets[..2].copy_from_slice(&[0xab, 0xcd]);
         let message = Message::new(&octets).unwrap();
         let mut heard = Heard { kept: Some(Kept::default()), ..Heard::default() };
-        heard.judge(row(Status::Answered, None), &wire, Expected::Nothing, Some(&message));
-        heard.judge(row(Status::Timeout, None), &wire, Expected::Nothing, None);
-        heard.judge(row(Status::Late, None), &wire, Expected::Nothing, Some(&message));
+        heard.judge(row(Status::Answered, None), &wire, &Expected::Nothing, Some(&message));
+        heard.judge(row(Status::Timeout, None), &wire, &Expected::Nothing, None);
+        heard.judge(row(Status::Late, None), &wire, &Expected::Nothing, Some(&message));
         heard.judge(
             Outcome { submitted: None, ..row(Status::NotSent, Some(Reason::Lag)) },
             &wire,
-            Expected::Nothing,
+            &Expected::Nothing,
             None,
         );
         let rows = heard.kept.unwrap().rows;

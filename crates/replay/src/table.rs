@@ -505,16 +505,16 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     /// Records the row of a request that is answered at `now`.
     pub fn finish_answered(&mut self, request: &Request<R>, now: RunTime, message: &Message<'_>) {
         let row = request.answered(now, message);
-        self.finish_judged(row, &request.wire, request.expected, Some(message));
+        self.finish_judged(row, &request.wire, &request.expected, Some(message));
     }
 
     /// Records the row of a request that has ended otherwise.
     pub fn finish_unanswered(&mut self, request: &Request<R>, status: Status, reason: Option<Reason>) {
-        self.finish_judged(request.end(status, reason), &request.wire, request.expected, None);
+        self.finish_judged(request.end(status, reason), &request.wire, &request.expected, None);
     }
 
     /// Records a row whose response is compared and kept. What goes to another server for comparison is in no account.
-    fn finish_judged(&mut self, row: Outcome, wire: &Bytes, expected: Expected, response: Option<&Message<'_>>) {
+    fn finish_judged(&mut self, row: Outcome, wire: &Bytes, expected: &Expected, response: Option<&Message<'_>>) {
         if !expected.is_reference() {
             self.counts.add(row.status);
         }

@@ -117,7 +117,7 @@ impl Udp {
     pub fn handle_query(&mut self, query: Query, route: Route) {
         self.counts.taken += u64::from(!query.expected.is_reference());
         let refuse = |udp: &mut Self, reason| {
-            udp.finish_judged(Outcome::not_sent(&query, reason), &query.wire, query.expected, None);
+            udp.finish_judged(Outcome::not_sent(&query, reason), &query.wire, &query.expected, None);
         };
         if !(HEADER..=usize::from(u16::MAX) - 8 - 40).contains(&query.wire.len()) {
             return refuse(self, Reason::BadMessage);
@@ -321,7 +321,7 @@ impl Udp {
             response_bytes: arrival.octets.len() as u16,
             ..pending.outcome(status, None)
         };
-        self.finish_judged(row, &pending.wire, pending.expected, Some(message));
+        self.finish_judged(row, &pending.wire, &pending.expected, Some(message));
     }
 
     /// Whether clients of a class ask again over TCP.
@@ -355,17 +355,17 @@ impl Udp {
         pending.stage = Stage::Lingering;
         pending.deadline = pending.deadline + linger;
         let row = pending.outcome(Status::Timeout, reason);
-        let (wire, expected) = (pending.wire.clone(), pending.expected);
+        let (wire, expected) = (pending.wire.clone(), pending.expected.clone());
         self.slab.append(&mut self.lingering, slot);
-        self.finish_judged(row, &wire, expected, None);
+        self.finish_judged(row, &wire, &expected, None);
     }
 
     fn finish_unanswered(&mut self, pending: &Pending, status: Status, reason: Option<Reason>) {
-        self.finish_judged(pending.outcome(status, reason), &pending.wire, pending.expected, None);
+        self.finish_judged(pending.outcome(status, reason), &pending.wire, &pending.expected, None);
     }
 
     /// Records a row whose response is compared and kept. What goes to another server for comparison is in no account.
-    fn finish_judged(&mut self, row: Outcome, wire: &Bytes, expected: Expected, response: Option<&Message<'_>>) {
+    fn finish_judged(&mut self, row: Outcome, wire: &Bytes, expected: &Expected, response: Option<&Message<'_>>) {
         if !expected.is_reference() {
             self.counts.add(row.status);
         }

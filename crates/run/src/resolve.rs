@@ -141,7 +141,7 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
         },
         passes: spec.passes.unwrap_or(Passes::ONCE),
         classes: classes.to_vec(),
-        compare: (spec.compare_answers == Some(Server::Recorded)).then(|| Ignore::of(&spec.compare_ignore)),
+        compare: spec.compare_answers == Some(Server::Recorded),
         seed: spec.seed,
     }
 }

@@ -98,7 +98,7 @@ fn recorder_full(ended: &Ended) -> Option<Warning> {
 
 /// A comparison with recorded answers of which there are none.
 pub fn nothing_compared(plan: &Plan, comparable: u64) -> Option<Warning> {
-    (plan.feed.compare.is_some() && comparable == 0).then(|| {
+    (plan.feed.compare && comparable == 0).then(|| {
         Warning::new(
             "nothing_compared",
             "no answer could be compared: the trace has no response that answers a query of this run".to_owned(),

@@ -1,6 +1,7 @@
 //! The queries of a run: a trace that is read, changed and planned a batch at a time.
 
-use ldplayer_core::{Expected, Fingerprint, Ignore, Message, Query, TraceTime, Transaction};
+use bytes::Bytes;
+use ldplayer_core::{Expected, Message, Query, TraceTime, Transaction};
 use ldplayer_trace::{Input, OpenOptions, Source, Tally, TraceError};
 
 use crate::mutate::RuleAccount;
@@ -22,8 +23,8 @@ pub struct FeedOptions {
     pub passes: Passes,
     /// How it is planned.
     pub plan: PlanOptions,
-    /// What is left out where answers are compared with the recorded ones; `None` where they are not.
-    pub compare: Option<Ignore>,
+    /// Whether answers are compared with the recorded ones.
+    pub compare: bool,
     /// Classes of clients; empty where all are alike.
     pub classes: Vec<ClientClass>,
     /// Where all draws begin, unless the rules say it for theirs.
@@ -39,7 +40,7 @@ impl FeedOptions {
             rules: Vec::new(),
             passes: Passes::ONCE,
             plan: PlanOptions::default(),
-            compare: None,
+            compare: false,
             classes: Vec::new(),
             seed: 1,
         }
@@ -56,7 +57,7 @@ pub struct PlanFeed {
     source: Looped,
     planner: Planner,
     classes: Option<ClassDraws>,
-    compare: Option<Ignore>,
+    compare: bool,
     recorded: Recorded,
     comparable: u64,
     transactions: Vec<Transaction>,
@@ -77,7 +78,7 @@ impl PlanFeed {
             source,
             planner,
             classes,
-            compare: options.compare.clone(),
+            compare: options.compare,
             recorded: Recorded::default(),
             comparable: 0,
             transactions: Vec::new(),
@@ -174,9 +175,8 @@ impl PlanFeed {
         for transaction in &mut self.transactions {
             if let Some(mut query) = self.planner.plan(transaction) {
                 self.recorded.count(transaction);
-                let expected = self.compare.as_ref().and_then(|ignore| expected(&query, transaction, ignore));
-                self.comparable += u64::from(expected.is_some());
-                query.expected = expected.map_or(Expected::Nothing, Expected::Response);
+                query.expected = if self.compare { expected(&query, transaction) } else { Expected::Nothing };
+                self.comparable += u64::from(query.expected != Expected::Nothing);
                 batch.push(query);
             }
         }
@@ -200,9 +200,15 @@ impl PlanFeed {
     }
 }
 
-/// What the recorded response says, if it answers the query as it is now.
-fn expected(query: &Query, transaction: &Transaction, ignore: &Ignore) -> Option<Fingerprint> {
-    let response = Message::new(transaction.response.as_deref()?).filter(Message::is_response)?;
-    let is_of_query = response.question().is_none() || response.same_question(&Message::new(&query.wire)?);
-    is_of_query.then(|| Fingerprint::of(&response, ignore))
+/// The recorded response, if it answers the query as it is now.
+fn expected(query: &Query, transaction: &Transaction) -> Expected {
+    let answers = |octets: &&Bytes| {
+        let response = Message::new(octets).filter(Message::is_response);
+        let query = Message::new(&query.wire);
+        response
+            .zip(query)
+            .is_some_and(|(response, query)| response.question().is_none() || response.same_question(&query))
+    };
+    let recorded = transaction.response.as_ref().filter(answers);
+    recorded.map_or(Expected::Nothing, |octets| Expected::Response(octets.clone()))
 }

@@ -1,8 +1,11 @@
 //! The rows of batches: queries on their way to workers, outcomes on their way back.
 
+use bytes::Bytes;
+
 use super::WireError;
 use super::read::{Reader, write_address, write_socket_address};
-use crate::compare::{Differs, Fingerprint};
+use crate::compare::Differs;
+use crate::message::Message;
 use crate::outcome::{Answer, Reason, Segments, Status};
 use crate::time::RunTime;
 use crate::transport::Transport;
@@ -36,7 +39,9 @@ impl Row for Query {
     const SHORTEST: usize = 36;
 
     fn write(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
-        let length = u16::try_from(self.wire.len()).map_err(|_| WireError::Message(self.wire.len()))?;
+        let response = self.expected.response();
+        ensure_fits(&self.wire)?;
+        response.map_or(Ok(()), |response| ensure_fits(response.octets()))?;
         out.extend_from_slice(&self.index.to_le_bytes());
         out.extend_from_slice(&self.due.0.to_le_bytes());
         write_address(out, self.client);
@@ -44,11 +49,10 @@ impl Row for Query {
         write_socket_address(out, self.server);
         out.push(self.transport as u8);
         write_class(out, self.class);
-        let expected = self.expected.response();
-        out.push(u8::from(expected.is_some()));
-        out.extend(expected.into_iter().flat_map(Fingerprint::to_octets));
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend_from_slice(&self.wire);
+        // Half of a pair is written as none: pairs are made where queries are sent.
+        out.push(u8::from(response.is_some()));
+        response.into_iter().for_each(|response| write_message(out, response.octets()));
+        write_message(out, &self.wire);
         Ok(())
     }
 
@@ -62,10 +66,7 @@ impl Row for Query {
             transport: reader.variant(&Transport::ALL, "transport")?,
             class: read_class(reader)?,
             expected: read_expected(reader)?,
-            wire: {
-                let length = reader.u16()?;
-                reader.shared(usize::from(length))?
-            },
+            wire: read_message(reader)?,
         })
     }
 }
@@ -201,9 +202,26 @@ fn read_class(reader: &mut Reader<'_>) -> Result<Option<u8>, WireError> {
 fn read_expected(reader: &mut Reader<'_>) -> Result<Expected, WireError> {
     match reader.array()? {
         [0] => Ok(Expected::Nothing),
-        [1] => Fingerprint::from_octets(&reader.array()?)
-            .map(Expected::Response)
-            .ok_or(WireError::Value("expected response")),
+        [1] => {
+            let octets = read_message(reader)?;
+            let is_message = Message::new(&octets).is_some();
+            is_message.then_some(Expected::Response(octets)).ok_or(WireError::Value("expected response"))
+        }
         _ => Err(WireError::Value("expected response")),
     }
+}
+
+fn ensure_fits(message: &[u8]) -> Result<(), WireError> {
+    u16::try_from(message.len()).map(drop).map_err(|_| WireError::Message(message.len()))
+}
+
+/// Writes a message that fits.
+fn write_message(out: &mut Vec<u8>, octets: &[u8]) {
+    out.extend_from_slice(&(octets.len() as u16).to_le_bytes());
+    out.extend_from_slice(octets);
+}
+
+fn read_message(reader: &mut Reader<'_>) -> Result<Bytes, WireError> {
+    let length = reader.u16()?;
+    reader.shared(usize::from(length))
 }

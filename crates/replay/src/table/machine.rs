@@ -76,7 +76,7 @@ pub trait Machine: Sized {
         table.counts.taken += u64::from(!query.expected.is_reference());
         if !(HEADER..=usize::from(u16::MAX)).contains(&query.wire.len()) {
             let row = Outcome::not_sent(&query, Reason::BadMessage);
-            return table.finish_judged(row, &query.wire, query.expected, None);
+            return table.finish_judged(row, &query.wire, &query.expected, None);
         }
         let slot = table.requests.insert(Request::new(query, route));
         self.assign(now, slot);
@@ -309,7 +309,7 @@ pub trait Machine: Sized {
         table.requests.unlink(&mut table.waiting, slot);
         let request = table.requests.get_mut(slot)?;
         request.waits = false;
-        let (at, expected, wire) = (request.connection, request.expected, request.wire.clone());
+        let (at, expected, wire) = (request.connection, request.expected.clone(), request.wire.clone());
         let row = Outcome { status: Status::Timeout, reason, ..request.row.clone() };
         if request.stage == Stage::Outstanding {
             request.stage = Stage::Lingering;
@@ -321,7 +321,7 @@ pub trait Machine: Sized {
             connection.into_iter().for_each(|it| table.requests.unlink(&mut it.queue, slot));
             table.requests.remove(slot);
         }
-        table.finish_judged(row, &wire, expected, None);
+        table.finish_judged(row, &wire, &expected, None);
         Some(at)
     }
 

@@ -60,7 +60,7 @@ impl Pairs {
         let (reference, own) = if half.pair.is_reference { (half, first) } else { (first, half) };
         let expected = reference.found.filter(|_| reference.row.status == Status::Answered);
         Some(match expected {
-            Some(expected) => own.row.judged(expected, own.found),
+            Some(expected) => own.row.judged(own.found.map(|found| expected.judge(found))),
             None => own.row,
         })
     }
