@@ -25,9 +25,10 @@ pub struct Load {
 /// Reads the trace of a specification as a run would; `None` where it can be read only once, or has no end.
 ///
 /// # Errors
-/// What of the specification's files cannot be read.
+/// What of the specification's files cannot be read, or that it would end by a time which no query is due at.
 pub fn load(spec: RunSpec) -> Result<Option<Load>, RunError> {
     let spec = embed(spec)?;
+    resolve::ensure_for_ends(&spec)?;
     let feed = resolve::feed_of(&spec);
     if !can_be_read_twice(&feed) || feed.is_endless() {
         return Ok(None);
@@ -84,5 +85,11 @@ mod tests {
         let endless = RunSpec::parse(&format!("trace = '{trace}'\nloop = 'forever'")).unwrap();
         assert_eq!(load(endless).unwrap(), None);
         assert_eq!(load(RunSpec::parse("trace = '-'").unwrap()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_length_of_time_that_nothing_is_due_in_is_refused_and_not_counted_for_ever() {
+        let spec = RunSpec::parse("trace = 'no-such-file'\nloop = 'forever'\nfor = '5m'\ntiming = 'fast'").unwrap();
+        assert!(load(spec).unwrap_err().to_string().starts_with("--for: queries of --timing fast"));
     }
 }

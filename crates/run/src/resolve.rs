@@ -55,10 +55,7 @@ impl Plan {
             let given = spec.telemetry_interval;
             return Err(RunError::Spec(format!("--telemetry-interval {given}: give 100ms to 1s")));
         }
-        if spec.duration.is_some() && spec.timing() == Timing::Fast {
-            let what = "--for: queries of --timing fast are due at no time, so that none ends them: give --loop N";
-            return Err(RunError::Spec(what.to_owned()));
-        }
+        ensure_for_ends(spec)?;
         let (given, mut resolved) = addresses("--server", &spec.server)?;
         let targets = targets(spec, &given)?;
         let classes = client_classes(spec);
@@ -119,6 +116,18 @@ fn transport_of_all(spec: &RunSpec) -> Option<Transport> {
         TransportChoice::All(transport) => Some(transport),
         TransportChoice::AsRecorded | TransportChoice::Shares(_) => None,
     }
+}
+
+/// Refuses a length of time where nothing is due at any time.
+///
+/// # Errors
+/// `for` stands beside `timing = "fast"`.
+pub fn ensure_for_ends(spec: &RunSpec) -> Result<(), RunError> {
+    if spec.duration.is_some() && spec.timing() == Timing::Fast {
+        let what = "--for: queries of --timing fast are due at no time, so that none ends them: give --loop N";
+        return Err(RunError::Spec(what.to_owned()));
+    }
+    Ok(())
 }
 
 /// What is replayed of a specification whose files have been read into it, wherever that may be sent.
