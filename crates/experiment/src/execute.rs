@@ -227,7 +227,9 @@ fn needs(plan: &Plan, directory: &Path, options: &Options) -> Result<Vec<Needs>,
     let needs = plan.experiment.cells.iter().map(|cell| {
         let ready = cell.stage.zones().map(|from| zones.get(from, cell.stage.sign.as_ref(), cell.spec.seed));
         let wants_certificate = cell.stage.is_ours() && needs_tls(&cell.spec);
-        let certificate = wants_certificate.then(|| Certificate::make(&directory.join("tls"))).transpose()?;
+        let certificate = wants_certificate
+            .then(|| Certificate::make(&directory.join("tls"), cell.stage.tls_key.unwrap_or_default()))
+            .transpose()?;
         let ready = ready.transpose()?.unwrap_or_else(Ready::default);
         Ok(Needs { zones: ready, certificate, ldplayer: options.ldplayer.clone() })
     });

@@ -8,6 +8,7 @@ use ldplayer_workload::spec::{BadSpec, Item};
 use ldplayer_zone::sign::{Algorithm, MAX_RSA_BITS, MIN_RSA_BITS};
 use serde::{Deserialize, Serialize};
 
+use crate::certificate::KeyKind;
 use crate::kind::{Kind, Role};
 use crate::servers::ServerTable;
 
@@ -16,7 +17,9 @@ const OF_LINKS: [&str; 7] = ["rtt", "jitter", "loss", "bandwidth", "upstream_rtt
 /// Keys of signing.
 const OF_SIGNING: [&str; 4] = ["sign_algorithm", "sign_ksk_bits", "sign_zsk_bits", "sign_nsec3"];
 /// Keys of the server.
-const OF_SERVERS: [&str; 4] = ["zones", "server_threads", "server_cache", "server_idle_timeout"];
+const OF_SERVERS: [&str; 5] = ["zones", "server_threads", "server_cache", "server_idle_timeout", TLS_KEY];
+/// The key of a certificate's kind of key.
+const TLS_KEY: &str = "tls_key";
 /// Bits of RSA keys unless they are given, as `zones sign` has it.
 const RSA_BITS: usize = 2_048;
 /// The word for zones that stay as they are.
@@ -37,6 +40,9 @@ pub struct Stage {
     /// How the zones are signed first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sign: Option<Signing>,
+    /// The kind of key of the certificate that the server shows, if it is not the usual one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tls_key: Option<KeyKind>,
 }
 
 /// Links of a testbed as they are written.
@@ -105,6 +111,10 @@ impl Stage {
 
     fn tell_server(&mut self, item: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
         self.ensure_ours(item)?;
+        if item.key == TLS_KEY {
+            self.tls_key = Some(item.parsed(str::parse)?);
+            return Ok(());
+        }
         let Some(server) = self.backend.as_mut().or(self.server.as_mut()) else { return Ok(()) };
         match item.key {
             "zones" => server.zones = Some(place(item.text()?)),

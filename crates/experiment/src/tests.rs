@@ -179,7 +179,7 @@ fn a_proxy_asks_a_server_that_is_not_run_by_itself() {
 }
 
 /// Lines that files of experiments may have, so that most of what is made of them is not refused at once.
-const LINES: [&str; 26] = [
+const LINES: [&str; 27] = [
     "repeats = 2",
     "repeats = -1",
     "warm_up = '1s'",
@@ -195,6 +195,7 @@ const LINES: [&str; 26] = [
     "server = ['a']",
     "rtt = ['0ms', 3]",
     "sign_zsk_bits = 1024",
+    "tls_key = 'rsa-2048'",
     "[expect]",
     "all = 'p99 <= 1ms'",
     "exclude = [{ transport = 'udp' }, 1]",
