@@ -56,32 +56,47 @@ fn a_file_that_is_no_experiment_is_told() {
     fs::write(tiny.join("experiment.toml"), "version = 1\ntrase = 'x'\n").unwrap();
     let checked = figures(folder.path().to_str().unwrap(), &["--check"]);
     let said = said(&checked);
-    assert!(!checked.status.success() && said.contains("tiny: experiment.toml, full form") && said.contains("trase"), "{said}");
+    assert!(
+        !checked.status.success() && said.contains("tiny: experiment.toml, full form") && said.contains("trase"),
+        "{said}"
+    );
     assert!(said.contains("tiny: no about.md"), "{said}");
 }
 
 #[test]
 fn a_figure_is_made_in_its_small_form_and_each_claim_is_judged() {
     let out = tempfile::tempdir().unwrap();
-    let made = figures("crates/cli/tests/figures", &["tiny", "--output", out.path().to_str().unwrap(), "--publish", out.path().join("docs").to_str().unwrap()]);
+    let made = figures(
+        "crates/cli/tests/figures",
+        &["tiny", "--output", out.path().to_str().unwrap(), "--publish", out.path().join("docs").to_str().unwrap()],
+    );
     assert!(made.status.success(), "{}", said(&made));
     let folder = out.path().join("tiny");
-    for file in ["bytes.svg", "bytes.png", "bytes.csv", "claims.json", "experiment.toml", "runs/report.html"] {
+    for file in ["answers.svg", "answers.png", "answers.csv", "claims.json", "experiment.toml", "runs/report.html"] {
         assert!(folder.join(file).metadata().is_ok_and(|file| file.len() > 0), "{file}");
     }
     let overview = fs::read_to_string(out.path().join("README.md")).unwrap();
     let rows: Vec<&str> = overview.lines().filter(|line| line.starts_with("| [a test](tiny/README.md)")).collect();
-    let ends = ["| as many \\| bytes | 1 | 1 times | yes |  |", "| no | they do not |", "| not decided | no server here speaks it |"];
+    let ends = [
+        "| as many \\| answers | 1 | 1 times | yes |  |",
+        "| no | they do not |",
+        "| not decided | no server here speaks it |",
+    ];
     assert_eq!(rows.len(), ends.len(), "{overview}");
     for (row, end) in rows.iter().zip(ends) {
         assert!(row.ends_with(end), "{row}");
     }
     let published = fs::read_to_string(out.path().join("docs/tiny.md")).unwrap();
-    assert!(published.contains("(pictures/tiny-bytes.png)"), "{published}");
-    assert!(out.path().join("docs/pictures/tiny-bytes.png").exists() && out.path().join("docs/README.md").exists());
+    assert!(published.contains("(pictures/tiny-answers.png)"), "{published}");
+    assert!(out.path().join("docs/pictures/tiny-answers.png").exists() && out.path().join("docs/README.md").exists());
     let page = fs::read_to_string(folder.join("README.md")).unwrap();
-    assert!(page.contains("![bytes](bytes.svg)") && page.contains("make figures ONLY=tiny") && page.contains("Linux"), "{page}");
-    let runs = fs::read_dir(folder.join("runs")).unwrap().filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().contains("transport="));
+    assert!(
+        page.contains("![answers](answers.svg)") && page.contains("make figures ONLY=tiny") && page.contains("Linux"),
+        "{page}"
+    );
+    let runs = fs::read_dir(folder.join("runs"))
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().contains("transport="));
     assert_eq!(runs.count(), 2, "the small form has two cells");
 }
 
