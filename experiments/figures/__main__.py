@@ -30,23 +30,23 @@ def main():
     if given.check:
         return "\n".join(check(figures[name]) for name in given.names or figures).strip() or None
     form = "full" if given.full else "small"
-    failed = [name for name in given.names or figures if not make(figures[name], form, given.output)]
-    pages.overview(given.output)
+    failed = [name for name in given.names or figures if not make(figures[name], form, given)]
     print(f"{given.output}/README.md has one row a claim")
-    if given.publish:
-        pages.publish(given.output, given.publish)
     return f"not made: {', '.join(failed)}" if failed else None
 
 
-def make(figure, form, out):
-    """Makes one figure; what goes wrong with it is told, and the others are made."""
+def make(figure, form, given):
+    """Makes one figure and its pages; what goes wrong with it is told, and the others are made."""
     print(f"== {figure.name}: {figure.source}, {form} form", flush=True)
     try:
-        found = figure.make(form, out)
+        found = figure.make(form, given.output)
     except Exception:  # noqa: BLE001 (a figure that fails must not take the others with it)
         traceback.print_exc()
         return False
-    pages.page(figure, found, out / figure.name)
+    pages.page(figure, found, given.output / figure.name)
+    pages.overview(given.output)
+    if given.publish:
+        pages.publish(given.output, given.publish)
     for claim in found["claims"]:
         print(f"   {claim['same']:12} {claim['claim']}: {claim['ours']} (theirs: {claim['theirs']})", flush=True)
     return True
