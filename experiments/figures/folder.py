@@ -43,7 +43,7 @@ class Figure:
             "versions": versions(measured, stage),
             "machine": machine(),
             "commands": stage.commands,
-            "told": measured.told() if isinstance(measured, Runs) else [],
+            "told": [line for runs in runs_in(measured) for line in runs.told()],
             "claims": [claim.as_dict() for claim in claims],
         }
         (stage.out / "claims.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -57,8 +57,14 @@ def all_figures(folder=ROOT / "experiments"):
 
 def versions(measured, stage):
     said = subprocess.run([stage.binaries / "ldplayer", "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    servers = dict(measured.versions) if isinstance(measured, Runs) else {}
+    servers = {name: version for runs in runs_in(measured) for name, version in runs.versions.items()}
     return {"ldplayer": said, **servers, **getattr(stage, "versions", {})}
+
+
+def runs_in(measured):
+    """The runs of experiments in what was measured: one, or some beside other things."""
+    parts = measured if isinstance(measured, (tuple, list)) else [measured]
+    return [part for part in parts if isinstance(part, Runs)]
 
 
 def machine():
