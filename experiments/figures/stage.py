@@ -33,7 +33,7 @@ class Stage:
     def run(self, program, *arguments, status=(0,), **options):
         """Runs a program from the root of the repository; an exit status that is not among `status` is an error."""
         command = [str(program), *map(str, arguments)]
-        self.commands.append(" ".join([Path(program).name, *(short(argument) for argument in command[1:])]))
+        self.commands.append(" ".join([Path(program).name, *(self.short(argument) for argument in command[1:])]))
         done = subprocess.run(command, cwd=ROOT, text=True, check=False, **options)
         if done.returncode not in status:
             said = (done.stderr or "").strip()
@@ -50,15 +50,23 @@ class Stage:
             self.ldplayer("generate", preset, *words, "-o", path, "--force", stdout=subprocess.DEVNULL)
         return path
 
-    def experiment(self, changes=None, name="experiment"):
-        """Makes the runs of experiment.toml in this form, and returns their directory. Unfaithful runs (status 1) are told by the runs."""
+    def experiment(self, changes=None, name="experiment", before=()):
+        """Makes the runs of experiment.toml in this form, and returns their directory. Unfaithful runs (status 1) are told by the runs.
+
+        `before` is what ldplayer is called by, such as taskset with its arguments.
+        """
         text = self.merged(name)
         merge(text, changes or {})
         file = self.out / f"{name}.toml"
         file.write_text(tomli_w.dumps(text), encoding="utf-8")
         runs = self.out / ("runs" if name == "experiment" else f"runs-{name}")
-        self.ldplayer("experiment", file, "-o", runs, "--yes", "--progress", progress(), status=(0, 1, 4), stdout=subprocess.DEVNULL)
+        program, *words = [*before, self.binaries / "ldplayer"]
+        self.run(program, *words, "experiment", file, "-o", runs, "--yes", "--progress", progress(), status=(0, 1, 4), stdout=subprocess.DEVNULL)
         return runs
+
+    def short(self, argument):
+        """A path as it is from the root of the repository, and a program of it by its name."""
+        return str(argument).replace(f"{self.binaries}/", "").replace(f"{ROOT}/", "")
 
     def merged(self, name="experiment"):
         """The experiment of the full form, with what the small form has instead."""
@@ -83,7 +91,3 @@ def merge(text, changes):
 def progress():
     return "plain" if not sys.stderr.isatty() else "auto"
 
-
-def short(argument):
-    """A path as it is from the root of the repository."""
-    return str(argument).replace(f"{ROOT}/", "")
