@@ -1,6 +1,6 @@
 """A claim of a source beside what was found: one row of figures/README.md."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from .interval import Interval
 
@@ -40,9 +40,14 @@ def joined(*parts):
     return "; ".join(part for part in parts if part)
 
 
+def undecided(claim, reason):
+    """The claim as it is where there is no reason against it; else it is not decided, for that reason."""
+    return replace(claim, same=OPEN, why=joined(reason, claim.why)) if reason else claim
+
+
 def missing(claim, theirs, why):
     """A claim that could not be tried here, and why."""
     return Claim(claim, theirs, "–", OPEN, why)
 
 
-__all__ = ["NO", "OPEN", "YES", "Claim", "Interval", "judged", "missing"]
+__all__ = ["NO", "OPEN", "YES", "Claim", "Interval", "judged", "missing", "undecided"]

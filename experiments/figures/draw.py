@@ -1,6 +1,7 @@
 """Pictures of one look, each as SVG, PNG and the points of it as CSV."""
 
 import csv
+import math
 from contextlib import contextmanager
 
 import matplotlib
@@ -61,7 +62,7 @@ def cumulative(axes, values, label, **options):
 
 def with_range(axes, xs, intervals, label, **options):
     """A line through estimates, with the range of each as a bar."""
-    values = [interval.value for interval in intervals]
-    low = [(v - i.low) if i.low is not None and v is not None else 0 for v, i in zip(values, intervals)]
-    high = [(i.high - v) if i.high is not None and v is not None else 0 for v, i in zip(values, intervals)]
+    values = [math.nan if interval.value is None else interval.value for interval in intervals]
+    low = [(v - i.low) if i.low is not None else 0 for v, i in zip(values, intervals)]
+    high = [(i.high - v) if i.high is not None else 0 for v, i in zip(values, intervals)]
     axes.errorbar(xs, values, yerr=(low, high), label=label, marker="o", markersize=4, capsize=3, **options)
