@@ -32,7 +32,7 @@ def refused(figure, form, out):
         text = stage.merged(file.stem)
         if "version" not in text:  # a model, a rule, a template
             continue
-        stand_in(text)
+        stand_in(text, out)
         path = out / f"{form}-{file.name}"
         path.write_text(tomli_w.dumps(text), encoding="utf-8")
         command = [stage.binaries / "ldplayer", "experiment", path, "--dry-run", "--yes"]
@@ -41,10 +41,21 @@ def refused(figure, form, out):
             yield f"{figure.name}: {file.name}, {form} form: {done.stderr.strip()}"
 
 
-def stand_in(text):
+def stand_in(text, out):
     """Puts files that are there in the place of those that are made with the figure."""
-    if "generate" not in text and "trace" not in text and "trace" not in text.get("matrix", {}):
+    if "generate" not in text and not traces(text):
         text["trace"] = str(TRACE)
+    for name in traces(text):
+        path = out / name
+        if not path.exists() and not (ROOT / name).exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to(TRACE)
     for server in text.get("server", {}).values() if isinstance(text.get("server"), dict) else ():
         if server.get("kind") != "address" and "backend" not in server and "zones" not in text:
             server.setdefault("zones", str(ZONES))
+
+
+def traces(text):
+    """The traces that an experiment names, at its top or in its matrix."""
+    named = text.get("trace", text.get("matrix", {}).get("trace", []))
+    return [named] if isinstance(named, str) else named

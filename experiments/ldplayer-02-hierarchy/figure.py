@@ -82,6 +82,7 @@ def make_trace(stage, form):
 def claims(runs, stage):
     if ("unbound", ONE, 1) not in runs:
         return [missing("one server answers a cold resolver as many do", "yes", "unbound and NSD are not both there")]
+    stage.versions = {name: hierarchy.version(name) for name in ("nsd", "unbound", "named", "kresd") if hierarchy.program(name)}
     write_exchanges(runs, stage)
     draw(runs, stage)
     many, one = (of(runs, "unbound", how) for how in (MANY, ONE))

@@ -274,6 +274,12 @@ def program(name):
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin")
 
 
+def version(name):
+    """What a server says of itself, in its first line."""
+    said = subprocess.run([program(name), "-v" if name in ("nsd", "named") else "-V"], capture_output=True, text=True, check=False)
+    return (said.stdout + said.stderr).strip().splitlines()[0]
+
+
 def upstream_trace(run, out):
     """What the resolver asked in a run, each question once, with the answer that it got: a trace that others can be asked."""
     query = f"""copy (select * from '{run.folder}/capture.parquet' where src in {RESOLVER} and response is not null and transport = 'udp'

@@ -4,7 +4,7 @@ import lzma
 import os
 import subprocess
 
-from figures.claim import NO, YES, Claim, judged
+from figures.claim import NO, YES, Claim, judged, missing
 from figures.draw import COLOURS, picture, table
 from figures.interval import Interval
 from figures.runs import Runs
@@ -13,9 +13,9 @@ from figures.stage import ROOT
 TITLE = "Response traffic of a root server by DO and keys"
 SOURCE = "LDplayer, figure 10"
 SCALE = {
-    "small": "2 s of 8,000 queries/s from a population of 60,000 clients, and the bundled minute of real queries 30 times as fast; what is "
+    "small": "three draws of 2 s of 8,000 queries/s from a population of 60,000 clients, and the bundled minute of real queries 30 times as fast; what is "
     "counted is octets a query, which do not depend on the rate, times the 38,000 queries/s of B-Root-16 (theirs: an hour at that rate, 1.07 M clients)",
-    "full": "30 s (20 s for what they did not try) of 37,037 queries/s from a population of 1.07 M clients, and the bundled minute of real "
+    "full": "three draws of 30 s of 37,037 queries/s from a population of 1.07 M clients, and the bundled minute of real "
     "queries as recorded (theirs: an hour at that rate, 1.07 M clients)",
 }
 
@@ -26,6 +26,10 @@ ALL_DO = "data/rules/all-do.toml"
 NEAR = 0.2
 # Unanswered queries that a run may have for its octets to be counted.
 LOST = 0.001
+
+# Draws of one model, each with its own clients and names: the repeats. What the model is given in each form.
+DRAWS = (1, 2, 3)
+DRAWN = {"small": {"clients": 60_000, "qps": 8_000, "duration": "2s"}, "full": {"duration": "30s"}}
 
 RSA = ("--algorithm", "rsasha256", "--ksk-bits", "2048", "--zsk-bits")
 # What `ldplayer zones sign` is told for each zone. Of two ZSKs the first signs and the other is published; with a double signature both sign.
@@ -44,13 +48,13 @@ ZONES = {
 }
 LABELS = {
     "rsa-1024": "RSA 1024",
-    "rsa-1024-published": "… rollover,\n2nd published",
-    "rsa-1024-double": "… rollover,\n2 signatures",
+    "rsa-1024-published": "… rollover,\nsecond key\npublished",
+    "rsa-1024-double": "… rollover,\ntwo\nsignatures",
     "rsa-2048": "RSA 2048",
-    "rsa-2048-published": "… rollover,\n2nd published",
-    "rsa-2048-double": "… rollover,\n2 signatures",
+    "rsa-2048-published": "… rollover,\nsecond key\npublished",
+    "rsa-2048-double": "… rollover,\ntwo\nsignatures",
     "rsa-2048-nsec3": "RSA 2048,\nNSEC3",
-    "as-it-was": "the zone of\n2016-10-08",
+    "as-it-was": "as it was\non 2016-10-08",
     "rsa-4096": "RSA 4096",
     "ecdsa-p256": "P-256",
     "ecdsa-p256-nsec3": "P-256,\nNSEC3",
@@ -90,38 +94,43 @@ class Traffic:
 
 
 class Measured(dict):
-    """Traffic of all runs that are whole, by (server, zone, whether all queries have DO)."""
+    """Traffic of all runs that are whole, by the trace, for each (server, zone, whether all queries have DO)."""
 
     def __init__(self, runs):
         super().__init__()
         self.left_out = []
         for cell in (cell for each in runs for cell in each.cells):
             key = cell.keys.get("server", "serve"), cell.keys["zones"].removeprefix("zones/"), cell.keys["rules"] == ALL_DO
-            for run in cell.runs:
-                traffic = Traffic(run)
+            for traffic in (Traffic(run) for run in cell.runs):
                 if traffic.is_whole:
-                    self.setdefault(key, []).append(traffic)
+                    # A trace that stands at the top of the file is the first.
+                    self.setdefault(key, {})[cell.keys.get("trace", "traces/root-1.parquet")] = traffic
                 else:
                     self.left_out.append(cell.name)
 
-    def of(self, zone, all_do, server="serve", what="mbps"):
-        return [getattr(traffic, what) for traffic in self.get((server, zone, all_do), [])]
+    def of(self, zone, all_do, server="serve"):
+        return self.get((server, zone, all_do), {})
 
     def ratio(self, one, other):
-        """How many times the traffic of `other` that of `one` is. Repeats of one cell are the same queries and get the same octets."""
-        return counted(Interval.ratio(self.of(*one), self.of(*other)))
+        """How many times the traffic of `other` that of `one` is, over the traces that both have."""
+        a, b = self.of(*one), self.of(*other)
+        return counted([a[trace].mbps / b[trace].mbps for trace in a if trace in b])
 
     def mean(self, *cell, what="mbps"):
-        return counted(Interval.of(self.of(*cell, what=what)))
+        return counted([getattr(traffic, what) for traffic in self.of(*cell).values()])
+
+    def first(self, *cell):
+        return next(iter(self.of(*cell).values()))
 
 
-def counted(interval):
-    """Octets are counted, not estimated: one run of a cell says as much as several, which its repeats show."""
-    return Interval.exact(interval.value) if interval.low is None and interval.value is not None else interval
+def counted(values):
+    """Over several traces they are a sample; of one trace, octets are counted and not estimated."""
+    return Interval.exact(values[0]) if len(values) == 1 else Interval.of(values)
 
 
 def measure(stage):
     make_zones(stage)
+    make_traces(stage)
     os.environ["LDPLAYER"] = str(stage.binaries / "ldplayer")
     return {name: Runs(stage.experiment(name=name)) for name in ("experiment", "kinds", "capture")}
 
@@ -138,9 +147,18 @@ def make_zones(stage):
             stage.ldplayer("zones", "sign", was, "-o", folder / name, *options, "--seed", "1", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def make_traces(stage):
+    (stage.out / "traces").mkdir(exist_ok=True)
+    given = [f"--{key}={value}" for key, value in DRAWN[stage.form].items()]
+    for seed in DRAWS:
+        out = stage.out / "traces" / f"root-{seed}.parquet"
+        stage.ldplayer("generate", stage.source / "root.toml", *given, f"--seed={seed}", "-o", out, "--force", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def claims(runs, stage):
     measured, real = Measured([runs["experiment"], runs["kinds"]]), Measured([runs["capture"]])
     stage.versions = {name: version for each in runs.values() for name, version in each.versions.items()}
+    stage.told = [line for each in runs.values() for line in each.told()]
     draw_traffic(measured, stage)
     draw_truncated(measured, stage)
     write_seconds(runs["experiment"], stage)
@@ -156,10 +174,10 @@ def theirs(measured, real):
     return [
         judged("DO in all queries in place of 72 % makes responses more, ZSK of 2048 bits", "× 1.31 (225 to 296 Mb/s)", do, "×", at_least=1.0,
                why=f"{amounts(now)} to {amounts(then)} at 38,000 queries/s; {on_capture(real, ('rsa-2048', True), ('rsa-2048', False))}"),
-        near("the amount of that growth", 1.31, do),
+        near("DO in all queries in place of 72 %, ZSK of 2048 bits: the growth is theirs within a fifth of it", 1.31, do, without_do(do)),
         judged("a ZSK of 2048 bits in place of 1024 makes responses more, DO in 72 %", "× 1.32", key, "×", at_least=1.0,
                why=f"{amounts(measured.mean('rsa-1024', False))} to {amounts(now)}; {on_capture(real, ('rsa-2048', False), ('rsa-1024', False))}"),
-        near("the amount of that growth, for the larger ZSK", 1.32, key),
+        near("a ZSK of 2048 bits in place of 1024, DO in 72 %: the growth is theirs within a fifth of it", 1.32, key),
         judged("response traffic at 38,000 queries/s, DO in 72 %, ZSK of 2048 bits: within a fifth", "225 Mb/s", now, "Mb/s",
                at_least=225 * (1 - NEAR), at_most=225 * (1 + NEAR), why=by_parts(measured)),
     ]  # fmt: skip
@@ -184,19 +202,22 @@ def later(measured):
         row("Ed25519 makes what P-256 makes (within 1 %), DO in all", ("ed25519", True), ("ecdsa-p256", True), "signatures of 64 octets both", at_least=0.99, at_most=1.01),
         row("NSEC3 in place of NSEC makes responses more, RSA 2048, DO in all", ("rsa-2048-nsec3", True), ("rsa-2048", True),
             "a name that is not there takes up to three records in place of two", at_least=1.0),
-        *(truncated(measured, zone) for zone in ("rsa-1024", "rsa-2048", "rsa-4096", "ecdsa-p256")),
+        *(truncated(measured, zone) for zone in ("rsa-1024", "rsa-2048", "rsa-2048-double", "rsa-4096", "ecdsa-p256")),
     ]  # fmt: skip
 
 
 def truncated(measured, zone):
     """The share of UDP answers that are truncated, at both sizes."""
-    then, now = (measured.of(zone, True, server, "truncated") for server in ("serve", "serve-1232"))
-    claim = f"UDP answers of 1232 octets at most in place of 4096 truncate more of them, DO in all, {LABELS[zone]}"
-    if not then or not now:
-        return judged(claim, "not tried", Interval.of([]))
+    name = "RSA 2048 with two signatures" if zone.endswith("double") else LABELS[zone]
+    claim = f"UDP answers of at most 1232 octets are truncated no more often than of at most 4096, DO in all: {name}"
+    then, now = measured.of(zone, True), measured.of(zone, True, "serve-1232")
+    both = [trace for trace in then if trace in now]
+    if not both:
+        return missing(claim, "not tried", "no run answered all queries")
+    shares = [100 * found[both[0]].truncated for found in (then, now)]
     less = measured.ratio((zone, True, "serve-1232"), (zone, True))
-    ours = f"{100 * then[0]:.2f} % truncated at 4096, {100 * now[0]:.2f} % at 1232"
-    return Claim(claim, "not tried", ours, YES if now[0] > then[0] else NO, f"counted; responses over UDP come to × {less.value:.3f} without those asked again over TCP")
+    return Claim(claim, "not tried", f"{shares[0]:.2f} % truncated at 4096, {shares[1]:.2f} % at 1232", YES if shares[1] <= shares[0] else NO,
+                 f"counted in one trace; responses come to × {less.value:.3f}, without what is asked again over TCP")  # fmt: skip
 
 
 def servers(measured):
@@ -209,10 +230,16 @@ def servers(measured):
                   at_least=0.97, at_most=1.03, why=why)  # fmt: skip
 
 
-def near(claim, theirs, ratio):
+def near(claim, theirs, ratio, *more):
     """Whether a growth is that of the source within a fifth of it."""
     low, high = (1 + (theirs - 1) * (1 + sign * NEAR) for sign in (-1, 1))
-    return judged(f"{claim}: within a fifth of theirs", f"× {theirs}", ratio, "×", at_least=low, at_most=high, why=f"from × {low:.2f} to × {high:.2f}")
+    return judged(claim, f"× {theirs}", ratio, "×", at_least=low, at_most=high, why="; ".join([f"from × {low:.2f} to × {high:.2f}", *more]))
+
+
+def without_do(growth):
+    """How large an answer without DO is beside one with it, if 72 % and 100 % of DO differ by this."""
+    sizes = [100 * (1 - (1 - 1 / ratio) / 0.28) for ratio in (1.31, growth.value) if ratio]
+    return "so answers without DO have " + " at theirs, ".join(f"{size:.0f} % of the octets of those with it" if at == 0 else f"{size:.0f} % here" for at, size in enumerate(sizes))
 
 
 def amounts(interval):
@@ -241,19 +268,19 @@ def draw_traffic(measured, stage):
             bars = [(at + shift, measured.mean(zone, all_do).value) for at, zone in enumerate(zones) if measured.of(zone, all_do)]
             axes.bar(*zip(*bars), width=0.38, label=label, color=COLOURS[int(all_do)])
             for at, height in bars:
-                axes.annotate(f"{height:.0f}", (at, height), ha="center", va="bottom", fontsize=8)
+                axes.annotate(f"{height:.0f}", (at, height - 4), ha="center", va="top", fontsize=8, color="white")
         marks = [(zones.index(zone) + (0.2 if do else -0.2), mbps) for (zone, do), mbps in THEIRS.items() if zone in zones]
         axes.scatter(*zip(*marks), marker="_", s=420, linewidth=2.5, color="black", label="theirs (1024: from their + 32 %)", zorder=3)
         axes.set_xticks(range(len(zones)), [LABELS[zone] for zone in zones], fontsize=8)
         axes.grid(axis="x", visible=False)
         axes.set_ylabel("Mb/s, with headers of IP and UDP")
-        axes.margins(y=0.1)
+        axes.margins(y=0.18)
         axes.legend(loc="upper left", ncols=3)
     rows = [
-        (server, zone, "100 %" if do else "72 %", len(found), f"{found[0].octets:.2f}", f"{found[0].on_the_wire:.2f}", f"{found[0].mbps:.2f}", f"{found[0].truncated:.6f}", *found[0].sizes)
-        for (server, zone, do), found in sorted(measured.items())
+        (server, zone, "100 %" if do else "72 %", trace, f"{found.octets:.2f}", f"{found.on_the_wire:.2f}", f"{found.mbps:.2f}", f"{found.truncated:.6f}", *found.sizes)
+        for (server, zone, do), traces in sorted(measured.items()) for trace, found in traces.items()
     ]  # fmt: skip
-    header = ("server", "zone", "queries with DO", "runs", "octets a query", "with headers", f"Mb/s at {RATE} queries/s", "truncated share of UDP", "p25 octets", "p50", "p75", "p95")
+    header = ("server", "zone", "queries with DO", "trace", "octets a query", "with headers", f"Mb/s at {RATE} queries/s", "truncated share of UDP", "p25 octets", "p50", "p75", "p95")
     table(stage.out, "traffic", header, rows)
 
 
@@ -261,7 +288,7 @@ def draw_truncated(measured, stage):
     zones = [zone for zone in LABELS if measured.of(zone, True) and measured.of(zone, True, "serve-1232")]
     with picture(stage.out, "truncated", "UDP answers that are truncated, DO in all queries") as axes:
         for server, label, shift in (("serve", "4096 octets at most", -0.2), ("serve-1232", "1232 octets at most", 0.2)):
-            bars = [(at + shift, 100 * measured.of(zone, True, server, "truncated")[0]) for at, zone in enumerate(zones)]
+            bars = [(at + shift, 100 * measured.first(zone, True, server).truncated) for at, zone in enumerate(zones)]
             axes.bar(*zip(*bars), width=0.38, label=label)
             for at, height in bars:
                 axes.annotate(f"{height:.1f}", (at, height), ha="center", va="bottom", fontsize=8)
@@ -269,12 +296,12 @@ def draw_truncated(measured, stage):
         axes.grid(axis="x", visible=False)
         axes.set_ylabel("% of UDP answers")
         axes.legend()
-    rows = [(zone, measured.of(zone, True, "serve", "truncated")[0], measured.of(zone, True, "serve-1232", "truncated")[0]) for zone in zones]
+    rows = [(zone, *(measured.first(zone, True, server).truncated for server in ("serve", "serve-1232"))) for zone in zones]
     table(stage.out, "truncated", ("zone", "share at 4096", "share at 1232"), rows)
 
 
 def write_seconds(runs, stage):
     """As their figure: quantiles over the seconds of the run, at the rate that was replayed."""
-    rows = [(cell.keys["server"], cell.keys["zones"], cell.keys["rules"] == ALL_DO, *(f"{mbps:.2f}" for mbps in Traffic(run).seconds or ()))
+    rows = [(*(cell.keys[key] for key in ("trace", "server", "zones")), cell.keys["rules"] == ALL_DO, *(f"{mbps:.2f}" for mbps in Traffic(run).seconds or ()))
             for cell in runs.cells for run in cell.runs]  # fmt: skip
-    table(stage.out, "seconds", ("server", "zone", "DO in all", "p5 Mb/s", "p25", "p50", "p75", "p95"), rows)
+    table(stage.out, "seconds", ("trace", "server", "zone", "DO in all", "p5 Mb/s", "p25", "p50", "p75", "p95"), rows)
