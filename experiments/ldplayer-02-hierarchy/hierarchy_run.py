@@ -11,8 +11,6 @@ from pathlib import Path
 
 import duckdb
 
-from figures.stage import short
-
 RESOLVER, CLIENTS_ASK = ("10.53.0.2", "fd53::2"), "10.53.0.2"
 PATIENCE_S = 60
 TYPES = {1: "A", 2: "NS", 5: "CNAME", 6: "SOA", 15: "MX", 16: "TXT", 28: "AAAA", 43: "DS", 48: "DNSKEY"}
@@ -160,7 +158,7 @@ class Testbed:
             raise RuntimeError(f"the replay of {trace} ended with {done.returncode}")
 
     def _tell(self, *words):
-        self.stage.commands.append(" ".join(["ldplayer", *(short(word).replace(self.ldplayer, "ldplayer") for word in words)]))
+        self.stage.commands.append(" ".join(["ldplayer", *(self.stage.short(word).replace(self.ldplayer, "ldplayer") for word in words)]))
 
     def down(self):
         subprocess.run([self.ldplayer, "testbed", "down", "--name", self.name], check=False, stdout=subprocess.DEVNULL)

@@ -132,7 +132,7 @@ def measure(stage):
     make_zones(stage)
     make_traces(stage)
     os.environ["LDPLAYER"] = str(stage.binaries / "ldplayer")
-    return {name: Runs(stage.experiment(name=name)) for name in ("experiment", "kinds", "capture")}
+    return [Runs(stage.experiment(name=name)) for name in ("experiment", "kinds", "capture")]
 
 
 def make_zones(stage):
@@ -156,12 +156,11 @@ def make_traces(stage):
 
 
 def claims(runs, stage):
-    measured, real = Measured([runs["experiment"], runs["kinds"]]), Measured([runs["capture"]])
-    stage.versions = {name: version for each in runs.values() for name, version in each.versions.items()}
-    stage.told = [line for each in runs.values() for line in each.told()]
+    drawn, kinds, capture = runs
+    measured, real = Measured([drawn, kinds]), Measured([capture])
     draw_traffic(measured, stage)
     draw_truncated(measured, stage)
-    write_seconds(runs["experiment"], stage)
+    write_seconds(drawn, stage)
     found = [*theirs(measured, real), *later(measured), servers(measured)]
     return found + told(measured, real)
 
