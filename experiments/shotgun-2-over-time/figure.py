@@ -11,9 +11,10 @@ from figures.sessions import Population, made
 TITLE = "Connections, latency and response codes over time"
 SOURCE = "DNS Shotgun, Scaling DNS resolvers (2020), charts over time"
 SCALE = {
-    "small": "Unbound over TLS with 500 clients for 15 s (idle limit 1.25 s; clients ask eight times as often as in the full form), over UDP, TCP and TLS with 300 clients for 6 s, "
-    "and Knot Resolver over UDP with 500 to 5,000 clients for 6 s (20 times as often); three repeats, all on two cores.",
-    "full": "Knot Resolver and Unbound, one thread each (the source: 8 cores and 140,000 clients over TLS): 20,000 clients for 120 s, and 20,000 to 320,000 over UDP; three repeats.",
+    "small": "Unbound over TLS with 500 clients for 15 s (idle limit 1.25 s; clients ask eight times as often as in the full form), over UDP, TCP and "
+    "TLS with 300 clients for 6 s, and Knot Resolver over UDP with 500 to 5,000 clients for 6 s (20 times as often); three repeats, all on two cores.",
+    "full": "Knot Resolver and Unbound, one thread each (the source: 8 cores and 140,000 clients over TLS): 20,000 clients for 120 s, and 20,000 to "
+    "320,000 over UDP; three repeats.",
 }
 LENGTHS = {
     # The clients' clock runs 8 and 20 times as fast in the small form.
@@ -74,10 +75,12 @@ def settled(found):
     length = found.lengths["connections"]
     third = length.duration / 3
     for cell in found.cells:
-        shares = [mean_between(run, length.length - third, length.length) / mean_between(run, length.length - 2 * third, length.length - third) for run in cell.faithful]
+        last = [mean_between(run, length.length - third, length.length) for run in cell.faithful]
+        before = [mean_between(run, length.length - 2 * third, length.length - third) for run in cell.faithful]
+        shares = [one / other for one, other in zip(last, before)]
         why = "mean of the last third of the time to that of the second; a third is longer than the idle limit"
         yield judged(f"{SERVERS[server_of(cell)]}: open TLS connections settle", PICTURE, Interval.of(shares), "times", at_least=0.9, at_most=1.1, why=why)
-        open_share = [mean_between(run, length.length - third, length.length) / run.get("clients.total") for run in cell.faithful]
+        open_share = [held / run.get("clients.total") for held, run in zip(last, cell.faithful)]
         why = "a client's connection is open while it looks at a page and 10 s longer; the share says how often our clients look at one"
         yield judged(f"{SERVERS[server_of(cell)]}: fewer connections than clients", PICTURE, Interval.of(open_share), "of the clients", at_most=1, why=why)
 
@@ -162,7 +165,8 @@ def slower(found):
 
 def outcomes(run, width):
     """Queries by when they were due, and what became of them: {(slice, outcome): queries}."""
-    code = "case when status != 'answered' then 'no answer' when rcode = 0 then 'NOERROR' when rcode = 3 then 'NXDOMAIN' when rcode = 2 then 'SERVFAIL' else 'other' end"
+    codes = "when rcode = 0 then 'NOERROR' when rcode = 3 then 'NXDOMAIN' when rcode = 2 then 'SERVFAIL' else 'other'"
+    code = f"case when status != 'answered' then 'no answer' {codes} end"
     sql = f"select intended_ns // {int(width * 1e9)}, {code}, count(*) from {{rows}} where status not in ('late', 'stray') group by all"
     return {(int(at), what): count for at, what, count in run.rows(sql)}
 
@@ -208,7 +212,10 @@ def held_up(cell):
     """What says that the client was the bottleneck, or the machine."""
     bottleneck = sum("client_bottleneck" in {warning["code"] for warning in run.json["warnings"]} for run in cell.runs)
     unfaithful = len(cell.runs) - len(cell.faithful)
-    told = [f"{bottleneck} of {len(cell.runs)} runs were held up by the client"] * bool(bottleneck) + [f"{unfaithful} replays were not faithful"] * bool(unfaithful)
+    told = [f"{bottleneck} of {len(cell.runs)} runs were held up by the client"] * bool(bottleneck)
+    told += [f"{unfaithful} of {len(cell.runs)} replays were not faithful"] * bool(unfaithful)
     lost = sum(run.get("queries.sent") - run.get("queries.answered") for run in cell.runs)
     dropped = sum(run.get("telemetry.server.udp_drops") or 0 for run in cell.runs)
-    return "; ".join(told + [f"{100 * dropped / lost:.0f} % of the unanswered queries were dropped at the resolver's socket"] * bool(lost))
+    if lost:
+        told.append(f"{100 * dropped / lost:.0f} % of the unanswered queries were dropped at the resolver's socket")
+    return "; ".join(told)
