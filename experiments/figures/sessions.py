@@ -116,8 +116,9 @@ def roll_call(random, population):
     return times, random.permutation(population.clients)
 
 
-def words(numbers, dictionary):
-    return pyarrow.DictionaryArray.from_arrays(pyarrow.array(numbers.astype("int32")), pyarrow.array(dictionary))
+def words(numbers, names):
+    # Not as a dictionary: pyarrow writes all of one into each row group.
+    return pyarrow.array(names).take(pyarrow.array(numbers))
 
 
 def address(number):

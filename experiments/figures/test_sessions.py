@@ -42,7 +42,7 @@ class Sessions(unittest.TestCase):
         trace = self.trace(SMALL)
         half = f"select src from {trace} where qname = '{ROLL_CALL}' order by time limit {SMALL.clients // 2}"
         count = "select count(*) from {} where qname <> '{}' and src in ({})"
-        of_half, of_all = (duckdb.sql(count.format(trace, ROLL_CALL, which)).fetchone()[0] for which in (half, f"select src from {trace}"))
+        of_half, of_all = (duckdb.sql(count.format(trace, ROLL_CALL, which)).fetchall()[0][0] for which in (half, f"select src from {trace}"))
         self.assertAlmostEqual(of_half / of_all, 0.5, delta=0.05)
 
     def test_every_domain_has_a_zone(self):
