@@ -29,13 +29,16 @@ programs_of() {
         haproxy) echo haproxy ;;
         dnsperf) echo dnsperf ;;
         dnsdist) echo dnsdist ;;
+        tcpreplay) echo tcpreplay ;;
+        dnsjit) echo dnsjit ;;
+        drool) echo drool ;;
         ip) echo ip ;;
         tun) echo /dev/net/tun ;;
         python) echo python3 ;;
         openssl) echo openssl ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsperf, dnsdist, ip, tun, python, openssl, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsperf, dnsdist, tcpreplay, dnsjit, drool, ip, tun, python, openssl, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -43,8 +46,8 @@ programs_of() {
 packages_of() {
     case $1 in
         cc) echo gcc libc6-dev ;;
-        knot-resolver | pdns-recursor) first_known "$1" ;;
-        nsd | knot | unbound | haproxy | dnsperf | dnsdist | openssl) echo "$1" ;;
+        knot-resolver | pdns-recursor | dnsjit | drool) first_known "$1" ;;
+        nsd | knot | unbound | haproxy | dnsperf | dnsdist | tcpreplay | openssl) echo "$1" ;;
         bind) echo bind9 ;;
         powerdns) echo pdns-server pdns-backend-bind ;;
         bind-utils) echo bind9-utils ;;
@@ -73,7 +76,7 @@ advice_for() {
     case $1 in
         cargo) echo "install Rust as https://rustup.rs says" ;;
         tun) echo "testbeds without root need /dev/net/tun open to all users, as udev has it: modprobe tun; chmod 666 /dev/net/tun; or let this script do so: OPEN_TUN=1 make test" ;;
-        knot-resolver | pdns-recursor) echo "no package here has it, so what is tested with it is left out and says so" ;;
+        knot-resolver | pdns-recursor | dnsjit | drool) echo "no package here has it, so what is tested with it is left out and says so" ;;
         chromium) echo "no package here has it: install Google Chrome from its maker's .deb, or set CHROMIUM to a Chromium" ;;
         *) echo "install the program $(programs_of "$1") with your system's package manager" ;;
     esac
@@ -206,7 +209,7 @@ for need in "${missing[@]}"; do
 done
 for need in "${without[@]}"; do say "$need is missing: $(advice_for "$need")"; done
 # Others of its kind are there, and not every distribution has these.
-without=($(printf '%s\n' "${without[@]}" | grep -vx -e knot-resolver -e pdns-recursor || true))
+without=($(printf '%s\n' "${without[@]}" | grep -vx -e knot-resolver -e pdns-recursor -e dnsjit -e drool || true))
 if [ ${#packages[@]} != 0 ]; then
     if ! may_install || ! install "${packages[@]}"; then
         say "missing: ${missing[*]}; install with: sudo apt-get install ${packages[*]}"
