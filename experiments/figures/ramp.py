@@ -149,6 +149,11 @@ def peak(found):
     return Peak(max((window.answers for window in kept), default=None), bool(failed), failed[0] if failed else None)
 
 
+def rates(peaks, unit=1):
+    """The peaks that there are."""
+    return [found.answers / unit for found in peaks if found.answers is not None]
+
+
 def at_least(peaks):
     """What is to be said where the server was not what gave in, in some of the repeats; nothing where it always was."""
     others = sum(not found.is_servers for found in peaks)

@@ -3,19 +3,19 @@
 from figures import draw, ramp
 from figures.claim import judged, undecided
 from figures.interval import Interval
-from figures.ramp import Ramp
+from figures.ramp import Ramp, rates
 from figures.runs import Runs
 
 TITLE = "Queries per second against clients, over UDP and over held TCP connections"
 SOURCE = "RIPE 76, qps against clients"
 SCALE = {
-    "small": "10, 100, 1,000 and 4,500 clients (a process may have 20,000 open files here), ramps of 5 s up to 120 k queries/s over UDP and 60 k over TCP, three times each; "
+    "small": "10, 100, 1,000 and 4,500 clients (a process may have 20,000 open files here), ramps of 4 s up to 120 k queries/s over UDP and 60 k over TCP, three times each; "
     "theirs: 6.5 M clients on 216 virtual machines, ramps in steps of 30 to 50 s",
     "full": "10 to 1,000,000 clients, ramps of 60 s up to 300 k queries/s over UDP and 200 k over TCP, three times each, on one host of 16 cores; theirs: 6.5 M clients "
     "on 216 virtual machines, ramps in steps of 30 to 50 s",
 }
 CLIENTS = {"small": (10, 100, 1_000, 4_500), "full": (10, 100, 1_000, 10_000, 100_000, 1_000_000)}
-SIZE = {"small": {"seconds": 5}, "full": {"seconds": 60, "opening": 15_000}}
+SIZE = {"small": {"seconds": 4}, "full": {"seconds": 60, "opening": 15_000}}
 # From and to so many queries a second.
 RATES = {"small": {"udp": (10_000, 120_000), "tcp": (2_000, 60_000)}, "full": {"udp": (10_000, 300_000), "tcp": (5_000, 200_000)}}
 # Of the generator, which has them for itself.
@@ -28,10 +28,9 @@ BUFFER_BYTES = 4096
 
 def loads(stage):
     """The ramp of each transport and number of clients."""
-    rates = RATES[stage.form]
     return {
         (transport, clients): Ramp(clients, low, high, **SIZE[stage.form])
-        for transport, (low, high) in rates.items()
+        for transport, (low, high) in RATES[stage.form].items()
         for clients in CLIENTS[stage.form]
     }
 
@@ -66,10 +65,6 @@ def cell_of(runs, transport, clients, server="unbound"):
 
 def peaks_of(cell, load):
     return [ramp.peak(ramp.windows(run, load)) for run in ramp.whole(cell.runs)]
-
-
-def rates(peaks):
-    return [peak.answers for peak in peaks]
 
 
 def of_rates(found, numbers):
@@ -165,7 +160,7 @@ def draw_rates(found, stage):
     with draw.picture(stage.out, "clients", "Peak of one thread of Unbound against clients") as axes:
         axes.axhspan(50, 60, color="#9498a0", alpha=0.25, label="their plateau over TCP")
         for transport in ("udp", "tcp"):
-            intervals = [Interval.of([rate / 1e3 for rate in rates(found[transport, clients])]) for clients in numbers]
+            intervals = [Interval.of(rates(found[transport, clients], 1e3)) for clients in numbers]
             draw.with_range(axes, numbers, intervals, transport.upper())
         axes.set(xscale="log", xlabel="clients, each with an address and (TCP) a connection of its own", ylabel="answers/s, thousands", ylim=(0, None))
         axes.legend()

@@ -5,17 +5,17 @@ import os
 from figures import draw, ramp
 from figures.claim import judged, undecided
 from figures.interval import Interval
-from figures.ramp import Ramp
+from figures.ramp import Ramp, rates
 from figures.runs import Runs
 
 TITLE = "Peak over held TCP connections against threads of Unbound"
 SOURCE = "RIPE 76, threads"
 SCALE = {
-    "small": "4,000 clients, 1 and 2 threads, 2 k to 60 k queries/s in 5 s, three times each; the second thread shares the clients' core. Theirs: 14,400 clients, a server of "
+    "small": "4,000 clients, 1 and 2 threads, 2 k to 60 k queries/s in 4 s, three times each; the second thread shares the clients' core. Theirs: 14,400 clients, a server of "
     "twice ten cores",
     "full": "14,400 clients as theirs, 1, 2, 4 and 8 threads with a core each, 10 k to 600 k queries/s in 60 s, three times each",
 }
-LOAD = {"small": Ramp(4_000, 2_000, 60_000, 5), "full": Ramp(14_400, 10_000, 600_000, 60)}
+LOAD = {"small": Ramp(4_000, 2_000, 60_000, 4), "full": Ramp(14_400, 10_000, 600_000, 60)}
 CORES = {"small": "0", "full": "9-15"}
 
 
@@ -33,10 +33,6 @@ def claims(runs, stage):
     return [undecided(claim, shared(most) or ramp.at_least(peaks[1]))]
 
 
-def rates(peaks):
-    return [peak.answers for peak in peaks]
-
-
 def shared(threads):
     """Why more threads than there are cores beside the clients' prove nothing."""
     cores = os.cpu_count()
@@ -45,10 +41,11 @@ def shared(threads):
 
 def picture(stage, peaks):
     threads = sorted(peaks)
-    intervals = [Interval.of([rate / 1e3 for rate in rates(peaks[number])]) for number in threads]
+    intervals = [Interval.of(rates(peaks[number], 1e3)) for number in threads]
     with draw.picture(stage.out, "threads", f"Peak over {LOAD[stage.form].clients:,} held connections against threads") as axes:
         draw.with_range(axes, threads, intervals, "found")
-        axes.plot(threads, [intervals[0].value * number for number in threads], "--", color="#9498a0", label="as many times one thread")
+        if intervals[0].value is not None:
+            axes.plot(threads, [intervals[0].value * number for number in threads], "--", color="#9498a0", label="as many times one thread")
         axes.set(xlabel="threads of Unbound", ylabel="answers/s, thousands", xticks=threads, ylim=(0, None))
         axes.legend()
     rows = [[number, repeat, peak.answers, peak.failed_at, peak.is_servers] for number in threads for repeat, peak in enumerate(peaks[number], 1)]

@@ -5,19 +5,19 @@ import subprocess
 from figures import draw, ramp
 from figures.claim import OPEN, Claim, joined, judged, missing, undecided
 from figures.interval import Interval
-from figures.ramp import Ramp
+from figures.ramp import Ramp, rates
 from figures.runs import Runs
 
 TITLE = "What the talk left open: churn, TLS, QUIC, cache misses, even gaps"
 SOURCE = "RIPE 76, open questions"
 SCALE = {
-    "small": "500 clients, ramps of 5 s up to 60 k queries/s (churn: up to 20 k over TCP and 3 k over TLS), misses at 2 k queries/s for 3 s; three times each",
+    "small": "400 clients, ramps of 4 s up to 60 k queries/s (churn: up to 20 k over TCP and 3 k over TLS), misses at 2 k queries/s for 3 s; three times each",
     "full": "20,000 clients, ramps of 60 s up to 200 k queries/s (churn: up to 60 k over TCP and 10 k over TLS), misses at 5 k queries/s for 30 s; three times each",
 }
-SIZE = {"small": {"clients": 500, "seconds": 5, "opening": 400}, "full": {"clients": 20_000, "seconds": 60, "opening": 800}}
+SIZE = {"small": {"clients": 400, "seconds": 4, "opening": 400}, "full": {"clients": 20_000, "seconds": 60, "opening": 800}}
 HELD = {"small": {"low": 1_000, "high": 60_000}, "full": {"low": 5_000, "high": 200_000}}
 CHURN = {"small": {"tcp": 20_000, "dot": 3_000}, "full": {"tcp": 60_000, "dot": 10_000}}
-MISSES = {"small": Ramp(500, 2_000, 2_000, 3), "full": Ramp(20_000, 5_000, 5_000, 30)}
+MISSES = {"small": Ramp(400, 2_000, 2_000, 3), "full": Ramp(20_000, 5_000, 5_000, 30)}
 CORES = {"small": "0", "full": "4-15"}
 NOT_CLAIMED = "a question of theirs: there is no direction to agree with"
 # The Internet of the misses: a name server of the root, and a zone in which every name is.
@@ -88,10 +88,6 @@ def peaks(cell, load):
     return [ramp.peak(ramp.windows(run, load)) for run in ramp.whole(cell.runs)]
 
 
-def rates(found):
-    return [peak.answers for peak in found]
-
-
 def answer(question, one, other, found):
     """One peak as a share of another, with what they are."""
     share = Interval.ratio(rates(found[one]), rates(found[other]))
@@ -130,16 +126,23 @@ def of_gaps(found):
 
 def picture(stage, found):
     names = list(found)
-    intervals = [Interval.of([rate / 1e3 for rate in rates(found[name])]) for name in names]
+    intervals = [Interval.of(rates(found[name], 1e3)) for name in names]
     with draw.picture(stage.out, "open-questions", f"Peak of one thread of Unbound, {SIZE[stage.form]['clients']:,} clients", size=(7.8, 4)) as axes:
         for at, interval in enumerate(intervals):
-            low, high = (interval.low, interval.high) if interval.low is not None else (interval.value, interval.value)
-            axes.barh(at, interval.value, color=draw.COLOURS[0] if "connection" not in names[at] else draw.COLOURS[1])
-            axes.plot([max(low, 0), high], [at, at], color="black", linewidth=1.5)
-            axes.text(high, at, f"  {interval.value:.1f}", va="center")
+            bar(axes, at, names[at], interval)
         axes.set(xlabel="answers/s, thousands, with the range that holds the mean with 95 %")
         axes.set_yticks(range(len(names)), [name.replace("tcp", "TCP").replace("dot", "DoT").replace("doh2", "DoH/2").replace("doq", "DoQ") for name in names])
         axes.invert_yaxis()
         axes.margins(x=0.12)
     rows = [[name, repeat, peak.answers, peak.failed_at, peak.is_servers] for name in names for repeat, peak in enumerate(found[name], 1)]
     draw.table(stage.out, "open-questions", ["what", "repeat", "peak_per_s", "failed_at_per_s", "server_failed_first"], rows)
+
+
+def bar(axes, at, name, interval):
+    """One of the peaks; nothing where no run has it."""
+    if interval.value is None:
+        return
+    low, high = (interval.low, interval.high) if interval.low is not None else (interval.value, interval.value)
+    axes.barh(at, interval.value, color=draw.COLOURS[1 if "connection" in name else 0])
+    axes.plot([max(low, 0), high], [at, at], color="black", linewidth=1.5)
+    axes.text(high, at, f"  {interval.value:.1f}", va="center")
