@@ -62,7 +62,8 @@ def parsed(at, octets, port):
 
 
 def messages(packets, from_server):
-    """The DNS messages that one side sent, each as the time at which its last octet came and its length; nothing of it was lost."""
+    """The DNS messages that one side sent, each as the time at which its last octet came, its length, and that of the data of the segment
+    that brought it; nothing of it was lost."""
     stream, found = b"", []
     expected = None
     for packet in packets:
@@ -75,15 +76,15 @@ def messages(packets, from_server):
         expected = (packet.sequence + len(packet.data)) & 0xFFFFFFFF
         while len(stream) >= 2 and len(stream) >= 2 + (length := int.from_bytes(stream[:2], "big")):
             stream = stream[2 + length :]
-            found.append((packet.at, length))
+            found.append((packet.at, length, len(packet.data)))
     return found
 
 
 def exchanges(packets, delay):
-    """Queries of a connection with their answers, of a server that answers in order: (query came, answer left, answer came), where the wire
-    takes `delay` seconds each way."""
+    """Queries of a connection with their answers, of a server that answers in order: (query came, answer left, answer came, octets of its last
+    segment), where the wire takes `delay` seconds each way."""
     queries, answers = messages(packets, False), messages(packets, True)
-    return [(query, answer - delay, answer) for (query, _), (answer, _) in zip(queries, answers)]
+    return [(query[0], answer - delay, answer, segment) for query, (answer, _, segment) in zip(queries, answers)]
 
 
 def acknowledgements(packets):

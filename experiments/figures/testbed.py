@@ -28,6 +28,8 @@ def server(stage, name, program, configuration):
     with open(configuration.with_suffix(".log"), "w", encoding="utf-8") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
+            # Asked on its own host: from another, an answer may take longer than one try.
+            stage.ldplayer("testbed", "exec", "--name", name, "--wait-for", SERVER, "resolver", "--", "true")
             yield process
         finally:
             process.terminate()
@@ -51,4 +53,4 @@ def kept_configuration(run, folder):
 def again(stage, name, run, out, *options):
     """Makes a run of an experiment once more, from the host `clients` of a testbed."""
     replay = [stage.binaries / "ldplayer", "replay", "--again", run.directory, "-o", out, "--force", "--quiet", *options]
-    stage.ldplayer("testbed", "exec", "--name", name, "--wait-for", SERVER, "clients", "--", *replay, status=(0, 1), stdout=subprocess.DEVNULL)
+    stage.ldplayer("testbed", "exec", "--name", name, "clients", "--", *replay, status=(0, 1), stdout=subprocess.DEVNULL)
