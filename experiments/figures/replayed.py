@@ -121,5 +121,5 @@ def held(claim, replays, bound_ms):
     stopped = [replayed.stall_ms for replayed in replays if replayed.stall_ms > bound_ms]
     if not stopped:
         return claim
-    said = f"the host kept the core from {len(stopped)} of {len(replays)} replays for up to {max(stopped):.1f} ms at a time"
+    said = f"the core was kept from {len(stopped)} of {len(replays)} replays, by the host or others on it, for up to {max(stopped):.1f} ms at a time"
     return replace(claim, same=OPEN if claim.same == NO else claim.same, why=joined(claim.why, said))

@@ -151,7 +151,7 @@ def held(claim, ours):
     stall = max((one.run.json.get("stalls") or {}).get("longest_ms") or 0 for one in disturbed)
     said = f"{len(disturbed)} of {len(ours)} replays of ldplayer were not faithful"
     if stall:
-        said += f": the host kept the core from them for up to {stall:.1f} ms at a time; other tools do not tell"
+        said += f": the core was kept from them for up to {stall:.1f} ms at a time; other tools do not tell"
     return replace(claim, same=OPEN if claim.same == NO else claim.same, why=joined(claim.why, said))
 
 
