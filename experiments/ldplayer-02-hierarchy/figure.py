@@ -88,7 +88,7 @@ def claims(runs, stage):
     many, one = (of(runs, "unbound", how) for how in (MANY, ONE))
     return [
         same_answers(many, one), same_questions(many, one, hierarchy_of(stage)), upstream_answers(one[0]),
-        *others(runs, many, asides(hierarchy_of(stage))), *other_resolver(runs), servers(many, one),
+        *others(runs, many, asides(hierarchy_of(stage))), *other_resolver(runs), servers(many, one), leaks(runs),
     ]  # fmt: skip
 
 
@@ -177,6 +177,13 @@ def servers(many, one):
     a, b = (Interval.of([run.facts["memory_mb"] for run in runs]) for runs in (many, one))
     return judged("a server for each zone does not scale: it takes more memory", "limits of memory and virtual network interfaces", ratio, "×", at_least=1.0,
                   why=f"{a.text('MB')} in {many[0].facts['processes']} processes, up in {many[0].facts['up_s']:.1f} s; {b.text('MB')} in one, with the wire, up in {one[0].facts['up_s']:.1f} s")  # fmt: skip
+
+
+def leaks(runs):
+    """What went to addresses that are no server's: the wire drops and counts it."""
+    leaked = Interval.exact(sum(run.facts["leaked"] for run in runs.values()))
+    return judged("no packet is for an address outside of the testbed", "replays do not leak traffic to the Internet", leaked, "packets", at_most=0,
+                  why=f"of {len(runs)} runs; counted by the wire, which would drop them")  # fmt: skip
 
 
 def difference(a, b):

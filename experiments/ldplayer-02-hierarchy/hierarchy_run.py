@@ -158,16 +158,16 @@ class Testbed:
             raise RuntimeError(f"the replay of {trace} ended with {done.returncode}")
 
     def _tell(self, *words):
-        self.stage.commands.append(" ".join(["ldplayer", *(self.stage.short(word).replace(self.ldplayer, "ldplayer") for word in words)]))
+        self.stage.commands.append(" ".join(["ldplayer", *(self.stage.short(word) for word in words)]))
 
     def down(self):
         subprocess.run([self.ldplayer, "testbed", "down", "--name", self.name], check=False, stdout=subprocess.DEVNULL)
         for process in self.processes:
             process.wait(timeout=PATIENCE_S)
 
-    def holder(self):
-        said = subprocess.run([self.ldplayer, "testbed", "status", "--name", self.name, "--json"], check=True, capture_output=True, text=True).stdout
-        return json.loads(said)["holder"]
+    def status(self):
+        command = [self.ldplayer, "testbed", "status", "--name", self.name, "--json"]
+        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 @contextmanager
@@ -193,6 +193,7 @@ def run(stage, hierarchy, how, resolver, repeat, trace, *options, upstream=None)
         bed.replay(trace, folder / "replay", *TO_RESOLVER, *options)
         if upstream:
             bed.replay(upstream, folder / "upstream", *TO_SERVERS)
+        facts["leaked"] = bed.status()["wire"]["dropped"]["leaked"]
     (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
     stage.ldplayer("convert", folder / "capture.pcap", "-o", folder / "capture.parquet", "--force", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return Run(how, folder, hierarchy)
@@ -205,7 +206,7 @@ def bring_up(bed, hierarchy, how, zones, folder):
     if how == ONE:
         bed.up("--zones", zones / "signed", *capture)
         bed.wait_for(first)
-        return bed.holder()
+        return bed.status()["holder"]
     if how == VIEWS:
         bed.up("--zones", zones / "signed", "--proxies", *capture)
         bed.stage.ldplayer("zones", "views", zones / "signed", "-o", folder / "bind", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
