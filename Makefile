@@ -29,7 +29,7 @@ bench:
 # The figures of the papers and talks, made again (experiments/README.md): a small form of all of them in less than an hour; FULL=1 for the form that
 # fits a large machine, ONLY="NAME …" for some, OUTPUT=DIR for another place than figures/.
 figures:
-	scripts/need.sh cargo cc nsd knot bind unbound knot-resolver pdns-recursor dnsdist dnsperf tcpreplay dnsjit drool ip python openssl
+	scripts/need.sh cargo cc nsd knot bind unbound knot-resolver pdns-recursor dnsdist dnsperf tcpreplay dnsjit drool ip python openssl go
 	scripts/figures.sh $(if $(FULL),--full) --output $(or $(OUTPUT),figures) $(ONLY)
 
 # Each fuzz target for FUZZ_SECONDS, ten minutes unless told otherwise.
