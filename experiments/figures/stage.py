@@ -1,5 +1,6 @@
 """What a figure measures with: its form, its folder, and the programs of this repository."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -50,10 +51,10 @@ class Stage:
             self.ldplayer("generate", preset, *words, "-o", path, "--force", stdout=subprocess.DEVNULL)
         return path
 
-    def experiment(self, changes=None, name="experiment", before=()):
+    def experiment(self, changes=None, name="experiment", before=(), at_most_s=None):
         """Makes the runs of experiment.toml in this form, and returns their directory. Unfaithful runs (status 1) are told by the runs.
 
-        `before` is what ldplayer is called by, such as taskset with its arguments.
+        `before` is what ldplayer is called by, such as taskset with its arguments. After `at_most_s` it is ended; the runs made till then count.
         """
         text = self.merged(name)
         merge(text, changes or {})
@@ -61,7 +62,9 @@ class Stage:
         file.write_text(tomli_w.dumps(text), encoding="utf-8")
         runs = self.out / ("runs" if name == "experiment" else f"runs-{name}")
         program, *words = [*before, self.binaries / "ldplayer"]
-        self.run(program, *words, "experiment", file, "-o", runs, "--yes", "--progress", progress(), status=(0, 1, 4), stdout=subprocess.DEVNULL)
+        options = {"status": (0, 1, 4), "stdout": subprocess.DEVNULL, "timeout": at_most_s}
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.run(program, *words, "experiment", file, "-o", runs, "--yes", "--progress", progress(), **options)
         return runs
 
     def short(self, argument):
