@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from figures import draw
-from figures.claim import Claim, judged
+from figures.claim import joined, judged
 from figures.interval import Interval
 from figures.runs import Runs
 from figures.sessions import Population, made
@@ -78,10 +78,10 @@ def settled(found):
         last = [mean_between(run, length.length - third, length.length) for run in cell.faithful]
         before = [mean_between(run, length.length - 2 * third, length.length - third) for run in cell.faithful]
         shares = [one / other for one, other in zip(last, before)]
-        why = "mean of the last third of the time to that of the second; a third is longer than the idle limit"
+        why = joined(late(cell), "mean of the last third of the time to that of the second; a third is longer than the idle limit")
         yield judged(f"{SERVERS[server_of(cell)]}: open TLS connections settle", PICTURE, Interval.of(shares), "times", at_least=0.9, at_most=1.1, why=why)
         open_share = [held / run.get("clients.total") for held, run in zip(last, cell.faithful)]
-        why = "a client's connection is open while it looks at a page and 10 s longer; the share says how often our clients look at one"
+        why = joined(late(cell), "a client's connection is open while it looks at a page and 10 s longer: the share is a matter of our clients")
         yield judged(f"{SERVERS[server_of(cell)]}: fewer connections than clients", PICTURE, Interval.of(open_share), "of the clients", at_most=1, why=why)
 
 
@@ -125,7 +125,7 @@ def draw_latency(cells, after_s, out):
     """As DNS Shotgun draws it: the slowest queries to the right, both axes logarithmic."""
     rows = []
     with draw.picture(out, "latency", "Latency of the slowest queries") as axes:
-        for colour, cell in zip(draw.COLOURS, cells):
+        for colour, cell in zip(draw.COLOURS, [cell for cell in cells if cell.runs]):
             label, style = f"{SERVERS[server_of(cell)]}, {NAMES[over(cell)]}", "-"
             if not cell.faithful:
                 label, style = f"{label} (replays late)", "--"
@@ -157,7 +157,8 @@ def slower(found):
         for one, other in (("tcp", "udp"), ("dot", "tcp")):
             ratio = Interval.ratio(of[one], of[other])
             why = f"latency that the slowest 10 % exceed; a query on a new connection takes {2 if one == 'tcp' else 3} round trips of {RTT_MS} ms"
-            yield judged(f"{SERVERS[server]}: slower over {NAMES[one]} than over {NAMES[other]}", PICTURE, ratio, "times", at_least=1, why=why)
+            what = f"{SERVERS[server]}: slower over {NAMES[one]} than over {NAMES[other]}"
+            yield judged(what, PICTURE, ratio, "times", at_least=1, why=joined(*map(late, cells), why))
 
 
 # Response codes.
@@ -175,7 +176,7 @@ def draw_outcomes(growth, length, out):
     """A panel for each number of clients: shares of the outcomes over time, of the first repeat."""
     width = length.duration / 24
     rows = []
-    cells = growth.cells
+    cells = [cell for cell in growth.cells if cell.runs]
     with draw.picture(out, "rcodes", "Response codes over time as clients grow (UDP)", columns=len(cells), size=(3.1 * len(cells), 3.6)) as panels:
         for axes, cell in zip(panels, cells):
             found = outcomes(cell.runs[0], width)
@@ -186,7 +187,8 @@ def draw_outcomes(growth, length, out):
             axes.set_xlabel("s")
             rows += [(server_of(cell), cell.keys["clients"], at * width, what, count) for (at, what), count in sorted(found.items())]
         panels[0].set_ylabel("thousand queries a second")
-        panels[0].legend(fontsize=8, loc="lower right", frameon=True, framealpha=0.9)
+        handles, labels = panels[0].get_legend_handles_labels()
+        panels[0].figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=len(OUTCOMES))
     draw.table(out, "rcodes", ("server", "clients", "s", "outcome", "queries"), rows)
 
 
@@ -211,11 +213,16 @@ def answered(cell, server, what, bound):
 def held_up(cell):
     """What says that the client was the bottleneck, or the machine."""
     bottleneck = sum("client_bottleneck" in {warning["code"] for warning in run.json["warnings"]} for run in cell.runs)
-    unfaithful = len(cell.runs) - len(cell.faithful)
     told = [f"{bottleneck} of {len(cell.runs)} runs were held up by the client"] * bool(bottleneck)
-    told += [f"{unfaithful} of {len(cell.runs)} replays were not faithful"] * bool(unfaithful)
     lost = sum(run.get("queries.sent") - run.get("queries.answered") for run in cell.runs)
     dropped = sum(run.get("telemetry.server.udp_drops") or 0 for run in cell.runs)
     if lost:
         told.append(f"{100 * dropped / lost:.0f} % of the unanswered queries were dropped at the resolver's socket")
-    return "; ".join(told)
+    return joined(late(cell), *told)
+
+
+def late(cell):
+    """What says that replays of a cell do not count; empty where all do."""
+    lacking = len(cell.runs) - len(cell.faithful)
+    over_what = f" over {NAMES[over(cell)]}" if "rules" in cell.keys else ""
+    return f"{lacking} of {len(cell.runs)} replays{over_what} were not faithful" if lacking else ""
