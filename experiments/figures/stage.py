@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -34,7 +35,7 @@ class Stage:
     def run(self, program, *arguments, status=(0,), **options):
         """Runs a program from the root of the repository; an exit status that is not among `status` is an error."""
         command = [str(program), *map(str, arguments)]
-        self.commands.append(" ".join([Path(program).name, *(self.short(argument) for argument in command[1:])]))
+        self.commands.append(" ".join([Path(program).name, *(shlex.quote(self.short(argument)) for argument in command[1:])]))
         done = subprocess.run(command, cwd=ROOT, text=True, check=False, **options)
         if done.returncode not in status:
             said = (done.stderr or "").strip()

@@ -11,7 +11,7 @@ from figures.runs import Runs
 TITLE = "Peak over held TCP connections against threads of Unbound"
 SOURCE = "RIPE 76, threads"
 SCALE = {
-    "small": "4,000 clients, 1 and 2 threads, 2 k to 60 k queries/s in 4 s, three times each; the second thread shares the clients' core. Theirs: 14,400 clients, a server of "
+    "small": "4,000 clients, 1 and 2 threads, 2 k to 60 k queries/s in 4 s, twice each; the second thread shares the clients' core. Theirs: 14,400 clients, a server of "
     "twice ten cores",
     "full": "14,400 clients as theirs, 1, 2, 4 and 8 threads with a core each, 10 k to 600 k queries/s in 60 s, three times each",
 }
