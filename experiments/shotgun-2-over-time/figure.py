@@ -12,7 +12,7 @@ TITLE = "Connections, latency and response codes over time"
 SOURCE = "DNS Shotgun, Scaling DNS resolvers (2020), charts over time"
 SCALE = {
     "small": "Unbound over TLS with 500 clients for 15 s (idle limit 1.25 s; clients ask eight times as often as in the full form), over UDP, TCP and "
-    "TLS with 300 clients for 6 s, and Knot Resolver over UDP with 500 to 5,000 clients for 6 s (20 times as often); three repeats, all on two cores.",
+    "TLS with 300 clients for 6 s, and Knot Resolver over UDP with 300 to 5,000 clients for 6 s (20 times as often); three repeats, all on two cores.",
     "full": "Knot Resolver and Unbound, one thread each (the source: 8 cores and 140,000 clients over TLS): 20,000 clients for 120 s, and 20,000 to "
     "320,000 over UDP; three repeats.",
 }
