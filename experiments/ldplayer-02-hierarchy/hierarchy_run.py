@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 
 RESOLVER, CLIENTS_ASK = ("10.53.0.2", "fd53::2"), "10.53.0.2"
-PATIENCE_S = 60
+PATIENCE_S = 600
 TYPES = {1: "A", 2: "NS", 5: "CNAME", 6: "SOA", 15: "MX", 16: "TXT", 28: "AAAA", 43: "DS", 48: "DNSKEY"}
 # Options of the replay of the clients' questions, and of those of the resolver. Servers are at addresses for tests, and nobody else is asked.
 TO_RESOLVER = ("--server", CLIENTS_ASK, "--allow-target", f"{CLIENTS_ASK}/32", "--sources", "original", "--query-timeout", "8s")
