@@ -108,7 +108,7 @@ class Found:
             judged("at a low RTT the median over TCP is higher than that of the original load, and less than twice it", "50 to 60 % slower", near, "times",
                    at_least=1.0, at_most=1.99, why=f"at {NEAR}. Most queries find a connection open, and take one round trip as over UDP"),
             judged("at 120 ms the median over TCP is several times that of the original load", "7 times", far, "times", at_least=3,
-                   why="bound: 3 times. No query of ours takes so long: see the next rows for where time goes"),
+                   why="bound: 3 times. The rows about Nagle's algorithm have where time goes"),
             judged("the median over TCP grows faster than the RTT", "from 1.5 to 7 times", spread, "times", at_least=1.05, why=f"{FAR} against {NEAR}"),
             judged("latency of the original load is the RTT and no more", "consistent at all RTTs", udp, "RTT", at_least=0.95, at_most=1.05, why=f"median at {FAR}"),
         ]  # fmt: skip
@@ -232,7 +232,7 @@ class Found:
         tcp, tls = held(self.packets[CAPTURED[0]][1]), opened(self.packets[CAPTURED[3]][1])
         rows = []
         with draw.picture(self.out, "packets", "Packets between a client and NSD, 120 ms apart", columns=2, size=(11, 6.4)) as columns:
-            for axes, (title, packets) in zip(columns, (("TCP: answers wait, and leave merged", tcp), ("TLS 1.3: a new connection", tls))):
+            for axes, (title, packets) in zip(columns, (("TCP: answers wait for acknowledgements", tcp), ("TLS 1.3: a new connection", tls))):
                 rows += [[title, *row] for row in ladder(axes, packets)]
                 axes.set_title(title, fontsize=10)
         draw.table(self.out, "packets", ["connection", "left_ms", "came_ms", "from", "octets", "flags"], rows)
@@ -242,7 +242,8 @@ def held(connections):
     """Packets around the first answer that waited, on a connection with little else on it."""
     for packets in connections.values():
         for came, left, arrived, _ in exchanges(packets, FAR_S / 2):
-            near = [packet for packet in packets if came - FAR_S <= packet.at <= arrived + FAR_S / 2 + 0.05]
+            since = min(came - FAR_S, packets[0].at) if came - packets[0].at <= 2 * FAR_S else came - FAR_S
+            near = [packet for packet in packets if since <= packet.at <= arrived + FAR_S / 2 + 0.05]
             if 0.02 < left - came and len(near) <= 12:
                 return near
     return []
