@@ -59,7 +59,7 @@ class Found:
 
     def complete(self, transport, timeout=SUGGESTED):
         """The runs that count for connections and memory: (nearly) all queries were sent. Milliseconds of lateness change neither."""
-        return [run for run in self.cell(transport, timeout).runs if run.get("queries.sent") >= LEAST_SENT * run.get("queries.trace")]
+        return [run for run in self.cell(transport, timeout).runs if sent_all(run)]
 
     def steady(self, timeout):
         """From a second after the first connections can have been idle for long enough, to the end of the trace."""
@@ -159,7 +159,9 @@ class Found:
         text, theirs = "all QUIC: memory and processor time", "not measured"
         if not self.proxied or not self.proxied.runs:
             return [missing(text, theirs, "NSD speaks no QUIC, and dnsproxy is not built: scripts/dnsproxy.sh")]
-        runs = self.proxied.runs
+        runs = [run for run in self.proxied.runs if sent_all(run)]
+        if not runs:
+            return [missing(text, theirs, "no run sent all queries: the machine was too busy")]
         each = Interval.of([self.per_connection(run) / 1000 for run in runs])
         work = Interval.of([run.get("telemetry.server.cpu_us_per_query") for run in runs])
         ours = f"{each.text('kB')} a connection, {work.text('µs')} of processor time a query"
@@ -211,6 +213,10 @@ class Found:
                 share, each = self.share(run, f"{timeout}s"), self.per_connection(run, f"{timeout}s") / 1000
                 rows.append([transport, timeout, *levels, share, *memory, each, run.get("telemetry.server.cpu_us_per_query")])
         draw.table(self.out, "memory", header, [[row[0], *map(rounded, row[1:])] for row in rows])
+
+
+def sent_all(run):
+    return run.get("queries.sent") >= LEAST_SENT * run.get("queries.trace")
 
 
 def total(run, part):
