@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ SCALE = {
 FORMS = {"small": {"seconds": 6, "left_out": 1, "repeats": 3}, "full": {"seconds": 60, "left_out": 5, "repeats": 5}}
 KNOW_TIMES = ["tcpreplay", "dnsjit", "drool"]
 TOOLS = ["ldplayer", *KNOW_TIMES, "dnsperf"]
-VERSION = {"tcpreplay": ["-V"], "dnsjit": ["--version"], "drool": ["--version"], "dnsperf": ["-h"]}
+VERSION = {"tcpreplay": ["-V"], "dnsjit": ["-V"], "drool": ["--version"], "dnsperf": ["-h"]}
 CAPTURE, QPS = "data/l-root-20161006.pcap.xz", 20_000
 RULES = """[[rule]]
 where = "transport != udp or time >= {seconds}s"
@@ -36,6 +37,8 @@ qname-prefix = "u{{n}}"
 """
 THEIRS = "general tools replay \"with timing given in the trace\"; no figures"
 MS = 1e6
+# A host takes a core for some 30 ms at most; where it is gone for longer, other work has the machine, and no tool is judged.
+SHARED_MS = 50
 
 
 def measure(stage):
@@ -53,9 +56,9 @@ def measure(stage):
 
 
 def version(tool):
-    said = subprocess.run([tool, *VERSION[tool]], capture_output=True, text=True, check=False)
-    line = next((line for line in (said.stdout + said.stderr).splitlines() if any(c.isdigit() for c in line)), "unknown")
-    return line.strip().removeprefix(tool).strip().removeprefix("version").strip(" :")[:40]
+    said = subprocess.run([tool, *VERSION[tool]], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    found = re.search(r"\d+\.\d+(\.\d+)?", said.stdout + said.stderr)
+    return found.group() if found else "unknown"
 
 
 def capture(stage, name, source, form):
@@ -144,15 +147,17 @@ def middle(widths):
 
 
 def held(claim, ours):
-    """The claim; where it does not hold and our own replays were disturbed, which only they tell, it is open."""
+    """The claim; it is open where it does not hold and our own replays were disturbed, and where other work had the machine."""
     disturbed = [one for one in ours if not one.run.is_faithful]
     if not disturbed:
         return claim
-    stall = max((one.run.json.get("stalls") or {}).get("longest_ms") or 0 for one in disturbed)
-    said = f"{len(disturbed)} of {len(ours)} replays of ldplayer were not faithful"
-    if stall:
-        said += f": the core was kept from them for up to {stall:.1f} ms at a time; other tools do not tell"
-    return replace(claim, same=OPEN if claim.same == NO else claim.same, why=joined(claim.why, said))
+    stalls = [(one.run.json.get("stalls") or {}).get("longest_ms") or 0 for one in ours]
+    is_open = claim.same == NO or np.median(stalls) > SHARED_MS
+    said = (
+        f"{len(disturbed)} of {len(ours)} replays of ldplayer were not faithful: the core was kept from them for up to {max(stalls):.1f} ms at a "
+        "time, and from other tools no less, which do not tell"
+    )
+    return replace(claim, same=OPEN if is_open else claim.same, why=joined(claim.why, said))
 
 
 def farthest(name, found):
