@@ -28,11 +28,15 @@ class Replayed:
     @cached_property
     def due(self):
         """The due time of each query that was sent, by the trace itself; -1 where none was."""
-        found = duckdb.sql(f"select epoch_ns(time) as at from '{self.trace}'").fetchnumpy()["at"]
-        due = np.full(len(found), -1, np.int64)
-        index = self.own[0]
-        due[index] = found[index] - found[0]
+        due = np.full(len(self.scheduled), -1, np.int64)
+        due[self.own[0]] = self.scheduled[self.own[0]]
         return due
+
+    @cached_property
+    def scheduled(self):
+        """The due time of each query of the trace, sent or not."""
+        found = duckdb.sql(f"select epoch_ns(time) as at from '{self.trace}'").fetchnumpy()["at"]
+        return found - found[0]
 
     @cached_property
     def own(self):

@@ -37,11 +37,11 @@ def claims(done, stage):
 
 
 def differences(replayed):
-    """For each full second of the trace, by how many percent more queries came than were due."""
+    """For each full second of the trace, by how many percent more queries came than were due, of which those that were not sent are a part."""
     number, at = replayed.seen
     # The last second is full where the trace goes on to its end.
-    seconds = int((replayed.due.max() + END_NS) // NS)
-    due, came = (np.bincount((times.clip(0) // NS).astype(int), minlength=seconds)[:seconds] for times in (replayed.due[replayed.due >= 0], at))
+    seconds = int((replayed.scheduled.max() + END_NS) // NS)
+    due, came = (np.bincount((times.clip(0) // NS).astype(int), minlength=seconds)[:seconds] for times in (replayed.scheduled, at))
     return (came - due) * 100 / due
 
 
