@@ -11,7 +11,7 @@ mod encrypted;
 pub mod framing;
 pub mod http2;
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -165,20 +165,21 @@ impl Streams {
 
     /// A connection cannot be written any more: takes the answers that came before, and ends it.
     fn read_the_last(&mut self, at: Slot) {
-        let number = self.machine.number(at);
+        let Some(number) = self.machine.number(at) else { return };
         self.read(at, true);
-        if self.machine.number(at) == number {
+        if self.machine.number(at) == Some(number) {
             self.machine.handle_closed(at, self.now(), End::Reset);
         }
     }
 
     /// Takes all that has arrived on a connection, and its end where that is known to be there. A read that is not filled has
-    /// taken all; what comes later is told anew.
+    /// taken all; what comes later is told anew. A connection that the machine has given up, as it may while its last octets are written, is
+    /// not read: its socket is only to be closed.
     fn read(&mut self, at: Slot, has_ended: bool) {
-        let number = self.machine.number(at);
+        let Some(number) = self.machine.number(at) else { return };
         let mut input = std::mem::take(&mut self.input);
         let mut has_more = true;
-        while has_more && self.machine.number(at) == number {
+        while has_more && self.machine.number(at) == Some(number) {
             let Some(stream) = self.socket(at) else { break };
             match tcp::receive(stream, &mut input) {
                 Ok((0, _)) => self.machine.handle_closed(at, self.now(), End::Closed),
@@ -249,11 +250,26 @@ impl Unopened {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connections::simulation::config;
+    use ldplayer_core::Policy;
 
     #[test]
     fn a_token_tells_a_slot_from_its_next_user_and_from_other_sockets() {
         assert!(Streams::is_ours(token(0, 0)) && !Streams::is_ours(u64::from(u32::MAX)));
         assert_ne!(token(7, 1), token(7, 2));
         assert_eq!(token(7, u64::MAX) as Slot, 7);
+    }
+
+    #[test]
+    fn the_socket_of_a_connection_that_was_given_up_is_not_read_for_ever() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        drop(listener.accept().unwrap());
+        let machine = Connections::new(config(Policy::default()), None);
+        let mut streams = Streams::new(machine, clock::monotonic_ns(), false);
+        streams.put(0, stream);
+        streams.read_the_last(0);
+        streams.read(0, true);
+        assert!(streams.socket(0).is_some(), "it is closed when the machine says so");
     }
 }
