@@ -117,7 +117,15 @@ impl Processes {
     /// The network namespace that those are in that the last sample saw. Where a named process is outside of the one that all others
     /// share, as `ip netns exec` may be, that of the others. `None` where there is no such one, or they may not be looked at.
     pub fn network(&self) -> Option<Network> {
-        let number = |pid: &u32| Some(fs::metadata(format!("/proc/{pid}/ns/net")).ok()?.ino());
+        let number = |pid: &u32| {
+            // A thread of this process may have entered another one than its first thread, whose is at `/proc/PID`.
+            let is_own = *pid == std::process::id();
+            if is_own {
+                namespace::own_number().ok()
+            } else {
+                Some(fs::metadata(format!("/proc/{pid}/ns/net")).ok()?.ino())
+            }
+        };
         let root = self.root();
         let alive = || self.seen.iter().filter(|(_, seen)| !seen.stat.is_zombie).map(|(pid, _)| pid);
         let others: Vec<&u32> = alive().filter(|&&pid| Some(pid) != root).collect();
@@ -390,6 +398,16 @@ mod tests {
         assert!(own.pss_bytes().unwrap() > 100_000);
         assert_eq!(own.network(), Some(Network { pid: std::process::id(), is_foreign: false }));
         shell.end();
+    }
+
+    #[test]
+    fn a_thread_of_ours_in_a_namespace_of_its_own_is_at_home_there() {
+        let mut own = Processes::new(Watched::Alone(std::process::id()));
+        let there = Namespace::create().unwrap().run(|| {
+            own.sample().unwrap();
+            own.network()
+        });
+        assert_eq!(there.unwrap(), Some(Network { pid: std::process::id(), is_foreign: false }));
     }
 
     #[test]
