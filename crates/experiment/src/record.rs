@@ -238,6 +238,7 @@ impl Record {
     /// The same with the runs that an earlier call has made; what of them does not count any more is told.
     pub fn going_on(mut self, before: Self) -> Self {
         self.started = before.started;
+        self.versions = before.versions;
         self.notes = before.notes;
         self.runs = before.runs.into_iter().filter(|run| run.state != RunState::Planned).collect();
         if before.file != self.file {
@@ -401,8 +402,10 @@ mod tests {
         }
         assert!(!record.is_finished(&before, before.slots[0]));
         add(&mut record, &before, before.slots[0], RunState::Done);
+        record.versions.insert("a".to_owned(), "1.2".to_owned());
         let same = Record::new(&before).going_on(record.clone());
         assert!(same.is_finished(&before, before.slots[0]) && same.notes.is_empty());
+        assert_eq!(same.versions["a"], "1.2", "nothing is left to ask it for");
         let other = Record::new(&after).going_on(record);
         assert!(!other.is_finished(&after, after.slots[0]) && other.runs.len() == 4);
         assert!(other.notes[0].contains("0 runs mean the same and count, 4 do not"), "{:?}", other.notes);
