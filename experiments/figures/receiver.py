@@ -47,6 +47,7 @@ def record(frames, into, goes_on):
     """Writes the stamps of what arrives into a file, as long as `goes_on` says."""
     head = 0
     while goes_on():
+        # The kernel stamps and keeps; being woken for each packet would take the core from what is measured.
         time.sleep(PAUSE_S)
         while count := ready(frames["status"][head:]):
             taken = frames[head : head + count]

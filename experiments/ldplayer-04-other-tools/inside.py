@@ -52,6 +52,7 @@ def one(plan, tool, capture, repeat):
         with open(out / f"{tool}.log", "w", encoding="utf-8") as log:
             done = subprocess.run(command(plan, tool, capture, out), stdout=log, stderr=log, timeout=plan["seconds"] + 30, check=False)
             log.write(f"\nexit status {done.returncode}\n")
+        # The receiver looks at its ring every 10 ms: what came last is taken before it ends.
         time.sleep(0.1)
     finally:
         receiver.terminate()
