@@ -48,7 +48,7 @@ def make(figure, form, given):
     if given.publish:
         pages.publish(given.output, given.publish)
     for claim in found["claims"]:
-        print(f"   {claim['same']:12} {claim['claim']}: {claim['ours']} (theirs: {claim['theirs']})", flush=True)
+        print(f"   {pages.direction(claim):13} {claim['claim']}: {claim['ours']} (theirs: {claim['theirs']})", flush=True)
     return True
 
 

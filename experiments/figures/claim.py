@@ -5,17 +5,23 @@ from dataclasses import asdict, dataclass, replace
 from .interval import Interval
 
 YES, NO, OPEN = "yes", "no", "not decided"
+# Of a figure that is given for what it is: nobody said what it would be.
+UNCLAIMED = "no claim"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """`theirs` and `ours` are texts with their units; `same` is one of YES, NO, OPEN; `why` says what it goes by, or why it is open."""
+    """`theirs` and `ours` are texts with their units; `same` is one of YES, NO, OPEN, UNCLAIMED; `why` says what it goes by, or why it is open.
+
+    A question that the source did not ask has no direction to share: `is_theirs` is false, and `same` says whether what was expected was found.
+    """
 
     claim: str
     theirs: str
     ours: str
     same: str
     why: str
+    is_theirs: bool = True
 
     def as_dict(self):
         return asdict(self)
@@ -45,9 +51,14 @@ def undecided(claim, reason):
     return replace(claim, same=OPEN, why=joined(reason, claim.why)) if reason else claim
 
 
+def not_theirs(claim):
+    """The claim as a question that the source did not ask, or did not answer."""
+    return replace(claim, is_theirs=False)
+
+
 def missing(claim, theirs, why):
     """A claim that could not be tried here, and why."""
     return Claim(claim, theirs, "–", OPEN, why)
 
 
-__all__ = ["NO", "OPEN", "YES", "Claim", "Interval", "judged", "missing", "undecided"]
+__all__ = ["NO", "OPEN", "UNCLAIMED", "YES", "Claim", "Interval", "judged", "missing", "not_theirs", "undecided"]

@@ -3,6 +3,8 @@
 import json
 import shutil
 
+from .claim import NO, YES
+
 HEAD = ("| claim | theirs | ours | same direction | why |", "|---|---|---|---|---|")
 
 
@@ -14,6 +16,8 @@ def overview(out):
         "",
         "One row a claim: what its source found, what was found here with the interval that holds it with 95 %, and whether it points the same",
         "way. *Not decided*: the interval holds the bound, there are too few runs, or it could not be tried here; the last column says which.",
+        "*Holds* and *does not hold*: a question that the source did not ask or did not answer, by the bound that the claim or the last column names.",
+        "*No claim*: a figure that nobody foretold.",
         "",
         f"| source {HEAD[0]}",
         f"|---{HEAD[1]}",
@@ -41,7 +45,12 @@ def publish(out, docs):
 
 
 def told(claim):
-    return [claim[key] for key in ("claim", "theirs", "ours", "same", "why")]
+    return [claim["claim"], claim["theirs"], claim["ours"], direction(claim), claim["why"]]
+
+
+def direction(claim):
+    """What the column says: whether it points the same way as the source, or, of a question of ours, whether it holds."""
+    return claim["same"] if claim["is_theirs"] else {YES: "holds", NO: "does not hold"}.get(claim["same"], claim["same"])
 
 
 def row(*cells):

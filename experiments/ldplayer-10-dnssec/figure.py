@@ -4,7 +4,7 @@ import lzma
 import os
 import subprocess
 
-from figures.claim import NO, YES, Claim, judged, missing
+from figures.claim import NO, YES, Claim, judged, missing, not_theirs
 from figures.draw import COLOURS, picture, table
 from figures.interval import Interval
 from figures.runs import Runs
@@ -185,7 +185,7 @@ def theirs(measured, real):
 def later(measured):
     """What they left for later, or did not ask: nothing of theirs to hold against, so each says what is expected of the zone's data."""
     def row(claim, one, other, why, **bounds):
-        return judged(claim, "left for later" if "4096" in claim else "not tried", measured.ratio(one, other), "×", why=why, **bounds)
+        return not_theirs(judged(claim, "left for later" if "4096" in claim else "not tried", measured.ratio(one, other), "×", why=why, **bounds))
 
     return [
         row("a ZSK of 4096 bits in place of 2048 makes responses more, DO in 72 %", ("rsa-4096", False), ("rsa-2048", False),
@@ -212,11 +212,12 @@ def truncated(measured, zone):
     then, now = measured.of(zone, True), measured.of(zone, True, "serve-1232")
     both = [trace for trace in then if trace in now]
     if not both:
-        return missing(claim, "not tried", "no run answered all queries")
+        return not_theirs(missing(claim, "not tried", "no run answered all queries"))
     shares = [100 * found[both[0]].truncated for found in (then, now)]
     less = measured.ratio((zone, True, "serve-1232"), (zone, True))
-    return Claim(claim, "not tried", f"{shares[0]:.2f} % truncated at 4096, {shares[1]:.2f} % at 1232", YES if shares[1] <= shares[0] + 100 * LOST else NO,
-                 f"counted in one trace; responses come to × {less.value:.3f}, without what is asked again over TCP")  # fmt: skip
+    same = YES if shares[1] <= shares[0] + 100 * LOST else NO
+    why = f"counted in one trace; responses come to × {less.value:.3f}, without what is asked again over TCP"
+    return not_theirs(Claim(claim, "not tried", f"{shares[0]:.2f} % truncated at 4096, {shares[1]:.2f} % at 1232", same, why))
 
 
 def servers(measured):
@@ -225,8 +226,8 @@ def servers(measured):
     other = measured.ratio(("rsa-2048", False, "nsd"), ("rsa-2048", False))
     growth = measured.ratio(("rsa-2048", True, "nsd"), ("rsa-2048", False, "nsd"))
     why = f"× {other.value:.3f} with DO in 72 %; the growth by DO is × {growth.value:.3f} at NSD" if other.value and growth.value else ""
-    return judged("the server does not matter: NSD's responses are those of `ldplayer serve` within 3 %, DO in all", "one server tried", ratio, "×",
-                  at_least=0.97, at_most=1.03, why=why)  # fmt: skip
+    claim = "the server does not matter: NSD's responses are those of `ldplayer serve` within 3 %, DO in all"
+    return not_theirs(judged(claim, "one server tried", ratio, "×", at_least=0.97, at_most=1.03, why=why))
 
 
 def near(claim, theirs, ratio, *more):

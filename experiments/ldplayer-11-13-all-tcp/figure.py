@@ -1,7 +1,7 @@
 """LDplayer, figures 11 and 13: what all queries over TCP, TLS and QUIC cost a root server, over the time that it keeps idle connections."""
 
 from figures import draw
-from figures.claim import OPEN, Claim, judged, missing
+from figures.claim import UNCLAIMED, Claim, judged, missing
 from figures.footprint import TIME_WAIT_S, growth, level, over, processor, quantiles, rate, seconds
 from figures.interval import Interval
 from figures.programs import dnsproxy
@@ -166,7 +166,7 @@ class Found:
         work = Interval.of([run.get("telemetry.server.cpu_us_per_query") for run in runs])
         ours = f"{each.text('kB')} a connection, {work.text('µs')} of processor time a query"
         why = "the source has no figure. dnsproxy (Go) before NSD, its own memory and time alone; the client closes idle connections after 20 s"
-        return [Claim(text, theirs, ours, OPEN, why)]
+        return [Claim(text, theirs, ours, UNCLAIMED, why)]
 
     def draw_boxes(self):
         """Figure 11: processor time of each second, by transport and timeout."""

@@ -1,7 +1,7 @@
 """LDplayer, figure 12: latency over the round-trip time, of the original load, all TCP and all TLS, and the packets that explain it."""
 
 from figures import draw
-from figures.claim import Claim, judged, missing
+from figures.claim import Claim, judged, missing, not_theirs
 from figures.footprint import seconds
 from figures.interval import Interval
 from figures.programs import preloaded
@@ -128,11 +128,11 @@ class Found:
         cells = {which: self.runs.cell(server=which, transport="tcp", rtt="0ms").faithful for which in SIDES}
         tails = {which: [self.latency(run, [0.99])[0] for run in of] for which, of in cells.items()}
         return [
-            judged("without Nagle's algorithm at the server, TCP is faster at 120 ms", "proposed, not tried", ratio, "times", at_most=1,
-                   why="median without it against with it, which is how NSD 4.6 leaves its sockets"),
-            judged("Nagle's algorithm makes the tail at no distance", "not measured", Interval.ratio(tails["nodelay"], tails["nsd"]), "times", at_most=0.5,
-                   why=f"99th percentile without it against with it: {Interval.of(tails['nodelay']).text('ms')}, {Interval.of(tails['nsd']).text('ms')}. "
-                       "With it an answer waits for the acknowledgement of the one before, which the client's kernel delays by up to 40 ms"),
+            not_theirs(judged("without Nagle's algorithm at the server, TCP is faster at 120 ms", "proposed, not tried", ratio, "times", at_most=1,
+                              why="median without it against with it, which is how NSD 4.6 leaves its sockets")),
+            not_theirs(judged("Nagle's algorithm makes the tail at no distance", "not measured", Interval.ratio(tails["nodelay"], tails["nsd"]), "times", at_most=0.5,
+                              why=f"99th percentile without it against with it: {Interval.of(tails['nodelay']).text('ms')}, {Interval.of(tails['nsd']).text('ms')}. "
+                                  "With it an answer waits for the acknowledgement of the one before, which the client's kernel delays by up to 40 ms")),
         ]  # fmt: skip
 
     def tls(self):

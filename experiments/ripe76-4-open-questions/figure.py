@@ -3,7 +3,7 @@
 import subprocess
 
 from figures import draw, ramp
-from figures.claim import OPEN, Claim, joined, judged, missing, undecided
+from figures.claim import OPEN, UNCLAIMED, Claim, joined, judged, missing, undecided
 from figures.interval import Interval
 from figures.ramp import Ramp, rates
 from figures.runs import Runs
@@ -96,7 +96,7 @@ def answer(question, one, other, found):
     both = " against ".join(Interval.of(rates(found[name])).text("queries/s") for name in (one, other))
     few = [f"{name}: no run with a window in which the client was on time" for name in (one, other) if not rates(found[name])]
     why = joined(NOT_CLAIMED, *few, *(f"{name}: {limit}" for name in (one, other) if (limit := ramp.at_least(found[name]))))
-    return Claim(question, "left open", f"{share.text('times')}: {both}", OPEN, why)
+    return Claim(question, "left open", f"{share.text('times')}: {both}", UNCLAIMED if share.value else OPEN, why)
 
 
 def of_churn(found):
@@ -116,7 +116,8 @@ def of_misses(cost):
     growth = Interval.ratio(cost["misses"], cost["hits"])
     each = " against ".join(Interval.of(cost[name]).text("µs") for name in ("misses", "hits"))
     why = f"{NOT_CLAIMED}; processor time of Unbound for a query far below its peak, which falls as this rises; both over the wire of a testbed"
-    return Claim("a query that misses the cache, against one that hits it", "left open", f"{growth.text('times')}: {each}", OPEN, why)
+    same = UNCLAIMED if growth.value else OPEN
+    return Claim("a query that misses the cache, against one that hits it", "left open", f"{growth.text('times')}: {each}", same, why)
 
 
 def of_gaps(found):

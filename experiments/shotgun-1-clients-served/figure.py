@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from figures import draw
-from figures.claim import NO, OPEN, YES, Claim, judged, missing
+from figures.claim import NO, OPEN, YES, Claim, judged, missing, not_theirs
 from figures.interval import Interval
 from figures.programs import dnsproxy
 from figures.runs import Runs
@@ -35,6 +35,10 @@ NAMES = {
     "rsa-3072": "TLS RSA-3072",
     "p-256": "TLS P-256",
     "ed25519": "TLS Ed25519",
+    "rsa-2048 anew": "TLS RSA-2048, not resumed",
+    "rsa-3072 anew": "TLS RSA-3072, not resumed",
+    "p-256 anew": "TLS P-256, not resumed",
+    "ed25519 anew": "TLS Ed25519, not resumed",
 }
 SERVERS = {"bind": "BIND", "knot-resolver": "Knot Resolver", "powerdns": "PowerDNS Recursor", "unbound": "Unbound"}
 # Thousands of clients served there, on 8 cores; their TLS has Ed25519 keys, as fast as P-256.
@@ -58,7 +62,10 @@ MARKS = {
 # A search is believed from this confidence on, in percent.
 SURE = 95
 COST = "processor time of the resolver for a client; the source counted clients"
-RESUMED = f"{COST}; the key takes part in the first handshake of a client alone, as sessions are resumed"
+RESUMED = {
+    "": f"{COST}; the key takes part in the first handshake of a client alone, as sessions are resumed",
+    " anew": f"{COST}; no session is resumed, so that the key takes part in each handshake; whether the source's clients resumed is not said",
+}
 
 
 def measure(stage):
@@ -95,7 +102,7 @@ class Found(Runs):
 def protocol(keys):
     """The word for what a cell asks over: as in NAMES."""
     if "tls_key" in keys:
-        return keys["tls_key"]
+        return keys["tls_key"] + (" anew" if str(keys.get("resumption")).lower() == "false" else "")
     over = Path(keys["rules"]).stem.removeprefix("over-")
     return f"{over} 0s" if keys.get("idle_timeout") == "0s" else over
 
@@ -196,14 +203,14 @@ def penalties(costs):
     """The loss over each protocol, of the time that a client costs."""
     for server in measured_servers(costs):
         # P-256 among the types of keys is what TLS has among the protocols.
-        for which in [key for owner, key in costs if owner == server and key not in ("udp", "p-256")]:
+        for which in [key for owner, key in costs if owner == server and key != "udp" and not key.startswith("p-256")]:
             found = ratio(costs, server, which, "udp")
             yield judged(f"{SERVERS[server]}: loss over {NAMES[which]}", loss_there(server, which), found, "times the cost", at_least=1, why=COST)
 
 
 def loss_there(server, which):
     """How many times fewer clients there were than over UDP: of this resolver, or else of the one that has all protocols."""
-    served = SERVED[server]
+    served, which = SERVED[server], which.removesuffix(" anew")
     of_it = "" if which in served else " (Knot Resolver)"
     served = served if which in served else SERVED["knot-resolver"]
     return f"{served['udp'] / served[which]:.1f} times fewer clients{of_it}" if which in served else "not measured"
@@ -225,13 +232,16 @@ def there(one, other):
 
 
 def keys(costs):
-    """RSA against curves."""
+    """RSA against curves, with sessions resumed and without."""
     for server in [server for server in SERVERS if (server, "p-256") in costs]:
-        for one, other in ORDER_OF_KEYS:
-            found = ratio(costs, server, one, other)
-            yield judged(f"{SERVERS[server]}: {NAMES[one]} loses more than {NAMES[other]}", there(one, other), found, "times", at_least=1, why=RESUMED)
-        alike = ratio(costs, server, "ed25519", "p-256")
-        yield judged(f"{SERVERS[server]}: Ed25519 and P-256 are alike", "1 time", alike, "times", at_least=ALIKE[0], at_most=ALIKE[1], why=RESUMED)
+        for anew, why in RESUMED.items():
+            for one, other in ORDER_OF_KEYS:
+                found = ratio(costs, server, one + anew, other + anew)
+                what = f"{SERVERS[server]}: {NAMES[one + anew]} loses more than {NAMES[other + anew]}"
+                yield judged(what, there(one, other), found, "times", at_least=1, why=why)
+            alike = ratio(costs, server, "ed25519" + anew, "p-256" + anew)
+            what = f"{SERVERS[server]}: {NAMES['ed25519' + anew]} and {NAMES['p-256' + anew]} are alike"
+            yield judged(what, "1 time", alike, "times", at_least=ALIKE[0], at_most=ALIKE[1], why=why)
 
 
 def quic(costs):
@@ -240,7 +250,7 @@ def quic(costs):
         return [missing("loss over QUIC", "not measured", "no resolver of Debian speaks it, and dnsproxy is not built: scripts/dnsproxy.sh")]
     found = ratio(costs, "dnsproxy", "doq", "udp")
     why = "dnsproxy before Unbound, over QUIC against UDP; its own processor time alone"
-    return [judged("QUIC loses clients, too", "not measured", found, "times the cost", at_least=1, why=why)]
+    return [not_theirs(judged("QUIC loses clients, too", "not measured", found, "times the cost", at_least=1, why=why))]
 
 
 def similar(costs, searches):

@@ -1,19 +1,14 @@
 //! The lines of docs/editing.md, and of the figure in docs/generate.md, do what the pages say on the capture that comes with ldplayer.
 
-use std::path::{Path, PathBuf};
+#[path = "common/python.rs"]
+mod python;
+
+use std::path::Path;
 use std::process::Command;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+use python::python;
 
-/// A Python with DuckDB and pandas, made in the build folder if it is not there.
-fn python() -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_ldplayer")).ancestors().nth(2).unwrap();
-    let place = target.join("tools/python");
-    let output = Command::new(format!("{ROOT}/scripts/python.sh")).arg(&place).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "scripts/python.sh, which needs python3 with venv and PyPI: {said}");
-    place.join("bin/python")
-}
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The fenced blocks of the page: their kind and their text.
 fn blocks() -> Vec<(String, String)> {

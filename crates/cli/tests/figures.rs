@@ -1,20 +1,15 @@
 //! The figures of experiments/: their files are read in both forms, and a small one is made, drawn and judged.
 
+#[path = "common/python.rs"]
+mod python;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+use python::python;
 
-/// A Python with what draws, made in the build folder if it is not there.
-fn python() -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_ldplayer")).ancestors().nth(2).unwrap();
-    let place = target.join("tools/python");
-    let output = Command::new(format!("{ROOT}/scripts/python.sh")).arg(&place).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "scripts/python.sh, which needs python3 with venv and PyPI: {said}");
-    place.join("bin/python")
-}
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Runs Python with the package of the figures, on the figures of a folder.
 fn figures(folder: &str, arguments: &[&str]) -> Output {
@@ -81,6 +76,9 @@ fn a_figure_is_made_in_its_small_form_and_each_claim_is_judged() {
         "| as many \\| answers | 1 | 1 times | yes |  |",
         "| no | they do not |",
         "| not decided | no server here speaks it |",
+        "| holds | asked here |",
+        "| does not hold | asked here, too |",
+        "| no claim | a figure |",
     ];
     assert_eq!(rows.len(), ends.len(), "{overview}");
     for (row, end) in rows.iter().zip(ends) {

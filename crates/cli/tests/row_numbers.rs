@@ -1,12 +1,16 @@
 //! Rows of a run join with the Parquet file that was replayed: `index` is the row of the input, whatever rules do to it.
 
+#[path = "common/python.rs"]
+mod python;
+
 use std::fs;
 use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+use python::python;
+
 const ROWS: usize = 400;
 
 fn ldplayer(folder: &Path, arguments: &[&str]) -> Output {
@@ -28,15 +32,6 @@ fn responder() -> String {
         }
     });
     address
-}
-
-/// A Python with DuckDB, made in the build folder if it is not there.
-fn python() -> PathBuf {
-    let place = Path::new(env!("CARGO_BIN_EXE_ldplayer")).ancestors().nth(2).unwrap().join("tools/python");
-    let output = Command::new(format!("{ROOT}/scripts/python.sh")).arg(&place).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "scripts/python.sh, which needs python3 with venv and PyPI: {said}");
-    place.join("bin/python")
 }
 
 /// The numbers that DuckDB finds.
