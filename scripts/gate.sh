@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How good the gate of docs/ci.md is: A against A, which it must let pass, and against servers made slower on purpose, which it must find.
-# Usage: scripts/gate.sh [same|slow|proxy ...]   TRIES=20 REPEATS=5 SPEED=30 are the defaults; about 40 s a try, on a quiet machine with two cores.
+# Usage: scripts/gate.sh [same|slow|proxy ...]   TRIES=20 REPEATS=5 SPEED=30 KINDS="nsd knot" are the defaults; about 40 s a try, on a quiet machine with two cores.
 #
 # `same`: NSD, and Knot DNS, each against itself. `slow`: NSD, Knot DNS and `ldplayer serve` against the same with a sleep of 1 ms before one
 # in a hundred of its sends (scripts/gate/sleep.c). `proxy`: NSD behind a proxy against NSD behind the same proxy that delays 1 % of the
@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 TRIES=${TRIES:-20}
 REPEATS=${REPEATS:-5}
 SPEED=${SPEED:-30}
+KINDS=${KINDS:-nsd knot}
 export PATH=$PATH:/usr/sbin
 cargo build --release --locked -q -p ldplayer
 ldplayer=$(realpath "${CARGO_TARGET_DIR:-target}/release/ldplayer")
@@ -64,7 +65,7 @@ try() { # name, number
 for what in "${@:-same}" ; do
   case $what in
   same)
-    for kind in nsd knot; do
+    for kind in $KINDS; do
       { head; server base "$kind"; server change "$kind"; } >"$work/same-$kind.toml"
       for number in $(seq "$TRIES"); do try "same-$kind" "$number"; done
     done
