@@ -83,7 +83,7 @@ program = \"$(sleeping "${pair#*:}")\""; } >"$work/slow-$kind.toml"
     cc -O2 -o "$work/relay" scripts/gate/relay.c
     proxy base 0 >"$work/proxies.toml"
     proxy change 100 >>"$work/proxies.toml"
-    { head; server nsd nsd; cat "$work/proxies.toml"; } >"$work/slow-proxy.toml"
+    { echo 'transport = "udp"'; head; server nsd nsd; cat "$work/proxies.toml"; } >"$work/slow-proxy.toml"
     try slow-proxy 1
     ;;
   *) echo "scripts/gate.sh: same, slow or proxy, not $what" >&2; exit 2 ;;
