@@ -133,11 +133,12 @@ def windows(run, ramp, width=WINDOW_S):
 
 @dataclass(frozen=True)
 class Peak:
-    """The most answers a second that a ramp had (none where the client was never on time), and who gave in: the server (`is_servers`), or
-    nobody or the client, so that the server can do at least so much."""
+    """The most answers a second that a ramp had (none where the client was never on time), and who gave in first: the server (`is_servers`), the
+    client (`is_clients`), or nobody up to the end of the ramp. Only the first tells what the server can do at most."""
 
     answers: float | None
     is_servers: bool
+    is_clients: bool
     # The rate offered when the server gave in.
     failed_at: float | None
 
@@ -146,7 +147,8 @@ def peak(found):
     """Of the windows in which the client was on time."""
     kept = [window for window in found if window.counts]
     failed = [window.offered for window in kept if window.fails]
-    return Peak(max((window.answers for window in kept), default=None), bool(failed), failed[0] if failed else None)
+    is_late = len(kept) < len(found)
+    return Peak(max((window.answers for window in kept), default=None), bool(failed), is_late and not failed, failed[0] if failed else None)
 
 
 def rates(peaks, unit=1):
@@ -156,8 +158,11 @@ def rates(peaks, unit=1):
 
 def at_least(peaks):
     """What is to be said where the server was not what gave in, in some of the repeats; nothing where it always was."""
-    others = sum(not found.is_servers for found in peaks)
-    return f"in {others} of {len(peaks)} runs the client was at its limit before the server, which can do at least so much" if others else ""
+    clients = sum(found.is_clients for found in peaks)
+    nobody = sum(not found.is_clients and not found.is_servers for found in peaks)
+    said = [f"the client was at its limit before the server in {clients} of {len(peaks)} runs"] * (clients > 0)
+    said += [f"the ramp ended in {nobody} of {len(peaks)} runs before anybody was at a limit"] * (nobody > 0)
+    return f"{' and '.join(said)}: the server can do at least so much" if said else ""
 
 
 def whole(runs):

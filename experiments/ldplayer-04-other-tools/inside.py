@@ -63,7 +63,7 @@ def command(plan, tool, capture, out):
     file = capture["file"]
     return {
         "ldplayer": replay(plan, file, out / "ldplayer", "udp"),
-        "tcpreplay": ["tcpreplay", "--intf1=lo", "--timer=nano", "--preload-pcap", file],
+        "tcpreplay": ["tcpreplay", "--intf1=lo", "--preload-pcap", file],
         "dnsjit": ["dnsjit", HERE / "replay.lua", file, V4, "53"],
         "drool": ["drool", "replay", "--timing", "keep", "--no-responses", "--no-tcp", file, V4, "53"],
         "dnsperf": ["dnsperf", "-s", V4, "-p", "53", "-d", capture["text"], "-n", "1", "-Q", str(capture["qps"]), "-c", "1", "-q", "1000"],
