@@ -75,14 +75,22 @@ def settled(found):
     length = found.lengths["connections"]
     third = length.duration / 3
     for cell in found.cells:
-        last = [mean_between(run, length.length - third, length.length) for run in cell.faithful]
-        before = [mean_between(run, length.length - 2 * third, length.length - third) for run in cell.faithful]
+        runs = on_time(cell)
+        last = [mean_between(run, length.length - third, length.length) for run in runs]
+        before = [mean_between(run, length.length - 2 * third, length.length - third) for run in runs]
         shares = [one / other for one, other in zip(last, before)]
-        why = joined(late(cell), "mean of the last third of the time to that of the second; a third is longer than the idle limit")
+        unused = late(cell) if not runs else ""
+        why = joined(unused, "mean of the last third of the time to that of the second; a third is longer than the idle limit")
         yield judged(f"{SERVERS[server_of(cell)]}: open TLS connections settle", PICTURE, Interval.of(shares), "times", at_least=0.9, at_most=1.1, why=why)
-        open_share = [held / run.get("clients.total") for held, run in zip(last, cell.faithful)]
-        why = joined(late(cell), "a client's connection is open while it looks at a page and 10 s longer: the share is a matter of our clients")
+        open_share = [held / run.get("clients.total") for held, run in zip(last, runs)]
+        why = joined(unused, "a client's connection is open while it looks at a page and 10 s longer: the share is a matter of our clients")
         yield judged(f"{SERVERS[server_of(cell)]}: fewer connections than clients", PICTURE, Interval.of(open_share), "of the clients", at_most=1, why=why)
+
+
+def on_time(cell):
+    """The runs that sent all queries within milliseconds of their times: a second whose rate is off by more than 0.1 % matters to no number
+    of connections."""
+    return [run for run in cell.runs if set(run.failed_checks) <= {"rate"}]
 
 
 def mean_between(run, begin, end):
