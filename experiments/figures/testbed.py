@@ -24,7 +24,7 @@ def testbed(stage, rtt, capture):
 def server(stage, name, program, configuration):
     """A server on the host `resolver` of a testbed, ended with the block."""
     command = [stage.binaries / "ldplayer", "testbed", "exec", "--name", name, "resolver", "--", program, "-d", "-c", configuration]
-    stage.commands.append(" ".join(map(str, ["ldplayer", *command[1:], "&"])))
+    stage.commands.append(" ".join(["ldplayer", *map(stage.short, command[1:]), "&"]))
     with open(configuration.with_suffix(".log"), "w", encoding="utf-8") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
