@@ -57,7 +57,9 @@ configuration = \"$work/relay-$1.conf\""
 
 try() { # name, number
   local status=0
-  "$ldplayer" experiment "$work/$1.toml" -o "$work/$1-$2" --progress off >"$work/$1-$2.txt" 2>&1 || [ $? -eq 1 ]
+  # 1: a replay was not faithful, or a gate is broken; 4: a gate is undecided. What the gates say is asked of compare.
+  "$ldplayer" experiment "$work/$1.toml" -o "$work/$1-$2" --progress off >"$work/$1-$2.txt" 2>&1 || status=$?
+  case $status in 0 | 1 | 4) status=0 ;; *) cat "$work/$1-$2.txt"; return "$status" ;; esac
   "$ldplayer" compare "$work/$1-$2" >"$work/$1-$2.compared" 2>&1 || status=$?
   printf '%-12s %2d  exit %d  %s\n' "$1" "$2" "$status" "$(grep -E '^gate +(BROKEN|UNDECIDED)' "$work/$1-$2.compared" | cut -c 12- | tr '\n' ';')"
 }
