@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub use bind::Bind;
-pub use error::StockError;
+pub use error::{Awaited, StockError};
 pub use knot::Knot;
 pub use knot_resolver::KnotResolver;
 use ldplayer_core::name;
@@ -160,7 +160,7 @@ pub trait Stock {
         let mut process = Process::start(program.name, &mut command, Output::Log(work.join(LOG)))?;
         for &address in listen {
             process.wait_for(address)?;
-            process.wait_until(address, || Ok(probe::accepts(address)))?;
+            process.wait_until(Awaited::Connection, address, || Ok(probe::accepts(address)))?;
         }
         if let Some(&address) = listen.first() {
             wait_for_zones(self, &mut process, address, &apexes)?;
@@ -184,7 +184,7 @@ fn wait_for_zones<S: Stock + ?Sized>(
     for (zone, apex) in stock.zones().iter().zip(apexes) {
         let cannot =
             |reason| StockError::Zone { program: stock.program().name.into(), apex: zone.apex.clone(), reason };
-        process.wait_until(address, || {
+        process.wait_until(Awaited::Zones, address, || {
             match probe::rcode(address, apex).map_err(|source| StockError::Ask { address, source })? {
                 Some(0) => return Ok(true),
                 Some(SERVFAIL) | None => probe::pause(),

@@ -5,6 +5,27 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+/// What a server is waited for before it counts as up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// A response over UDP.
+    Answer,
+    /// That it takes TCP connections.
+    Connection,
+    /// A response from the zones that it was given.
+    Zones,
+}
+
+impl std::fmt::Display for Awaited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Answer => "answer over UDP",
+            Self::Connection => "connection over TCP",
+            Self::Zones => "answer from its zones",
+        })
+    }
+}
+
 /// What keeps a stock server from running.
 #[derive(Debug, thiserror::Error)]
 pub enum StockError {
@@ -81,11 +102,13 @@ pub enum StockError {
     },
     /// It runs, but gives no answer.
     #[error(
-        "{program} gave no answer from {address} within {seconds} s; check the address it listens on; it said: {log}"
+        "{program} gave no {what} at {address} within {seconds} s; check the address it listens on; it said: {log}"
     )]
     Silent {
         /// The program.
         program: String,
+        /// What was waited for.
+        what: Awaited,
         /// Where it was asked.
         address: SocketAddr,
         /// How long it was given.

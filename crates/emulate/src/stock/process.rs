@@ -15,6 +15,7 @@ use rustix::process::{
 };
 use tempfile::TempDir;
 
+use super::error::Awaited;
 use super::{StockError, probe};
 
 /// How long a server may take until it answers: a large zone is read in seconds.
@@ -82,12 +83,15 @@ impl Process {
     /// # Errors
     /// When the server ends, or does not answer within a minute.
     pub fn wait_for(&mut self, address: SocketAddr) -> Result<(), StockError> {
-        self.wait_until(address, || probe::answers(address).map_err(|source| StockError::Ask { address, source }))
+        self.wait_until(Awaited::Answer, address, || {
+            probe::answers(address).map_err(|source| StockError::Ask { address, source })
+        })
     }
 
-    /// Waits until `is_ready`, which takes its time when it is not, and makes sure that the server lives.
+    /// Waits until `is_ready`, which takes its time when it is not, and makes sure that the server lives. `what` it waits for stands in the error.
     pub(super) fn wait_until(
         &mut self,
+        what: Awaited,
         address: SocketAddr,
         mut is_ready: impl FnMut() -> Result<bool, StockError>,
     ) -> Result<(), StockError> {
@@ -101,7 +105,7 @@ impl Process {
             }
         }
         let (program, seconds) = (self.name.clone(), START_WITHIN.as_secs());
-        Err(StockError::Silent { program, address, seconds, log: self.log_end() })
+        Err(StockError::Silent { program, what, address, seconds, log: self.log_end() })
     }
 
     /// The id of the main process.
@@ -134,7 +138,11 @@ impl Process {
         Some(format!("{} ended ({status}); it said: {}", self.name, self.log_end()))
     }
 
-    fn ensure_alive(&mut self) -> Result<(), StockError> {
+    /// Makes sure that it has not ended by itself.
+    ///
+    /// # Errors
+    /// With its status and what it said last, when it has.
+    pub fn ensure_alive(&mut self) -> Result<(), StockError> {
         if self.has_ended() == Some(false) {
             return Ok(());
         }
