@@ -69,6 +69,7 @@ mod setup;
 mod store;
 mod telemetry;
 mod text;
+mod unite;
 mod verdict;
 
 pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
@@ -85,3 +86,4 @@ pub use recorder::Recorder;
 pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
 pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES};
 pub use telemetry::{Figure, Kind, Side, TelemetrySample};
+pub use unite::{Part, unite};

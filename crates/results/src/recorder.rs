@@ -133,6 +133,11 @@ impl<S: Serialize> Recorder<S> {
         Ok(self.document)
     }
 
+    /// Says how many workers played the run, where they were on other hosts.
+    pub(crate) const fn set_workers(&mut self, workers: usize) {
+        self.document.report.workers = workers;
+    }
+
     /// Saves what is left, and waits until all of it is on the disk.
     fn close_files(&mut self) {
         let saved = if self.broken.is_none() { self.save(self.saved) } else { Ok(()) };

@@ -34,6 +34,9 @@ pub enum RunError {
     /// The engine could not go on.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// A share of a run that nobody started.
+    #[error("the run was not started: its controller gave it up")]
+    NotStarted,
     /// Reading the trace or recording the run ended early. What was measured is kept.
     #[error("{0}")]
     CutShort(String),

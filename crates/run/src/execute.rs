@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use ldplayer_core::damage::Flaw;
 use ldplayer_core::shard::Shards;
-use ldplayer_core::{Outcome, Query, RunTime, TraceTime};
+use ldplayer_core::{Outcome, RunTime, TraceTime};
 use ldplayer_net::awake::Awake;
 use ldplayer_net::clock;
 use ldplayer_net::pace::Precision;
 use ldplayer_net::watched::{CGROUPS, Unit, Watched};
-use ldplayer_replay::{Drain, Ended, Feed, LinkError, Monitor, RunStart, Targets};
+use ldplayer_replay::{Drain, Ended, LinkError, Monitor, RunStart, Targets};
 use ldplayer_results::metrics::{Latencies, Listener};
 use ldplayer_results::{Document, Environment, RESPONSES, Recorded, Recorder, RunConfig, RunEnd, RunSetup, Warning};
 use ldplayer_workload::PlanFeed;
@@ -24,6 +24,7 @@ use crate::load::{self, Load};
 use crate::resolve::Plan;
 use crate::responses::{Kept, Responses};
 use crate::server::Server;
+use crate::share::{Queries, Share, Start};
 use crate::spec::{DNS_PORT, RunSpec};
 use crate::watch::{Observer, Sampled, Telemetry, watch, watch_on};
 use crate::{again, classes, describe, metrics, permission, tls, warnings};
@@ -37,7 +38,10 @@ pub struct Prepared {
     server: Option<Server>,
     sampled: Sampled,
     listener: Option<Listener>,
-    feed: PlanFeed,
+    queries: Queries,
+    first: TraceTime,
+    shards: Shards,
+    start: Start,
     public: Vec<SocketAddr>,
     warnings: Vec<Warning>,
 }
@@ -72,7 +76,28 @@ pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
     }
     let sampled = sampled(&spec, &plan, server.as_ref())?;
     let warnings = warnings::of_environment(&plan, server.as_ref());
-    Ok(Prepared { spec, trace, plan, server, sampled, listener, feed, public, warnings })
+    let (first, shards, queries) = (feed.first(), Shards::all(plan.settings.workers), Queries::Read(Box::new(feed)));
+    let start: Start = Box::new(|| Some(RunStart::soon()));
+    Ok(Prepared { spec, trace, plan, server, sampled, listener, queries, first, shards, start, public, warnings })
+}
+
+/// Makes a share of a run ready, whose files stand in the specification: resolves names, and checks that its targets are allowed.
+///
+/// # Errors
+/// What of the specification cannot be, or cannot be here.
+pub fn prepare_share(spec: RunSpec, share: Share) -> Result<Prepared, RunError> {
+    if spec.start_server.is_some() {
+        return Err(RunError::Spec("a server that the run starts is on one host: give --server ADDRESS".to_owned()));
+    }
+    let plan = Plan::resolve(&spec)?;
+    let public = permission::check("--server", &plan.settings.targets, &spec.allow_target)?;
+    let sampled = sampled(&spec, &plan, None)?;
+    let warnings = warnings::of_environment(&plan, None);
+    let shards = share.shards(plan.settings.workers);
+    let Share { queries, first, start, .. } = share;
+    let (trace, queries) = (spec.trace.clone(), Queries::Dealt(queries));
+    let (server, listener) = (None, None);
+    Ok(Prepared { spec, trace, plan, server, sampled, listener, queries, first, shards, start, public, warnings })
 }
 
 impl Prepared {
@@ -106,14 +131,14 @@ impl Prepared {
         command_line: Vec<String>,
         observer: &mut dyn Observer,
     ) -> Result<RunReport, RunError> {
-        let Self { spec, trace, plan, server, sampled, listener, feed, warnings, .. } = self;
+        let Self { spec, trace, plan, server, sampled, listener, queries, first, shards, start, warnings, .. } = self;
         let awake = (plan.settings.precision == Precision::High).then(Awake::ask);
         let setup = RunSetup {
             config: RunConfig { command_line, trace, ..describe::config(&spec, &plan) },
             environment: environment(awake.as_ref()),
             started: TraceTime(clock::realtime_ns()),
             workers: plan.settings.workers,
-            trace_first: feed.first(),
+            trace_first: first,
             speed_note: plan.speed_note(),
             classes: plan.classes().iter().map(|class| class.name.clone()).collect(),
             expect: spec.expect.clone(),
@@ -121,11 +146,10 @@ impl Prepared {
         let (stamps, keeps) = (spec.stamp_sends, spec.keep_responses);
         let mut recorder = Recorder::create(output, replace, setup, spec)?;
         let monitor = Monitor::new(plan.settings.workers);
-        let shards = Shards::all(plan.settings.workers);
-        let ready = ldplayer_replay::prepare(plan.settings.clone(), shards, Queries(feed), &monitor);
+        let ready = ldplayer_replay::prepare(plan.settings.clone(), shards, queries, &monitor);
         let ready = again::compared(ready, &plan);
         let ready = if stamps { ready.with_send_stamps() } else { ready };
-        let start = RunStart::soon();
+        let start = start().ok_or(RunError::NotStarted)?;
         let path = output.join(RESPONSES);
         let responses = keeps.then(|| Responses::start(&path, start.wall_clock())).transpose();
         let responses = responses.map_err(|error| RunError::Workload(error.into()))?;
@@ -142,7 +166,7 @@ impl Prepared {
             watch(&monitor, &sampled, start.monotonic_ns, observer, || ready.run(start, &mut rows));
         let disagreements = rows.disagreements;
         drop(awake);
-        let (ended, feed) = ended?;
+        let (ended, queries) = ended?;
         let responses = responses.map(Responses::end);
         let again = if monitor.is_stopped() {
             disagreements.leave()
@@ -152,7 +176,7 @@ impl Prepared {
             watch_on(&asking, &monitor, start.monotonic_ns, observer, ask)
         };
         drop(server);
-        let feed = feed.map(|queries| queries.0);
+        let feed = queries.and_then(Queries::into_feed);
         finish(recorder, &plan, Finished { feed, ended, telemetry, responses, again, warnings }, &monitor)
     }
 }
@@ -236,7 +260,7 @@ fn finish(
 }
 
 /// The recorded answers, as results have them.
-fn recorded_answers(found: &ldplayer_workload::Recorded) -> Recorded {
+pub fn recorded_answers(found: &ldplayer_workload::Recorded) -> Recorded {
     Recorded { rcodes: found.rcodes(), unanswered: found.unanswered() }
 }
 
@@ -249,15 +273,6 @@ fn environment(awake: Option<&std::io::Result<Option<Awake>>>) -> Environment {
         Some(Err(error)) => format!("refused: {error}"),
     };
     Environment { machine: ldplayer_net::machine::facts(), cpu_dma_latency }
-}
-
-/// The trace as the engine sees it.
-struct Queries(PlanFeed);
-
-impl Feed for Queries {
-    fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
-        Ok(self.0.next(batch)?)
-    }
 }
 
 /// The recorder as the engine sees it.

@@ -20,7 +20,8 @@
 //!
 //! # Limitations
 //!
-//! One host plays all shards. A trace from standard input or a socket cannot be repeated.
+//! A trace from standard input or a socket cannot be repeated. Of a run of several hosts, each plays a [`Share`]; dealing queries and
+//! putting rows together is `cluster`'s.
 //!
 //! # Example
 //!
@@ -48,10 +49,12 @@ mod permission;
 mod resolve;
 mod responses;
 mod server;
+mod share;
 mod spec;
 mod tls;
 mod warnings;
 mod watch;
+mod whole;
 
 use std::path::Path;
 
@@ -59,10 +62,12 @@ use ldplayer_results::{ResultsError, read_document};
 
 pub use embed::embed;
 pub use error::RunError;
-pub use execute::{Prepared, RunReport, prepare};
+pub use execute::{Prepared, RunReport, prepare, prepare_share};
 pub use load::{Load, load};
+pub use share::{Share, Start};
 pub use spec::{BadServer, BadSpec, RunSpec, Server, TransportChoice, VERSION};
 pub use watch::{Observer, Progress, Wish};
+pub use whole::{Whole, prepare_whole};
 
 /// The specification of an earlier run.
 ///

@@ -1,0 +1,172 @@
+//! One run out of the parts that several hosts played: the rows of all in one directory, and what each host said in one end.
+//!
+//! Each part is a run directory of its own, made by its host, whose shards are numbered from 0 or from wherever. Here they are numbered
+//! through, so that no two have one number.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::ResultsError;
+use crate::model::{AskedAgain, Connections, ReplayLoad, RunReport, State};
+use crate::recorder::Recorder;
+use crate::setup::{RunEnd, Warning};
+use crate::store::{Document, RunDir};
+
+/// What one host played.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The host, for people.
+    pub agent: String,
+    /// Its run directory. Its rows are moved out of it.
+    pub directory: PathBuf,
+}
+
+/// Puts parts together. `end` is what the one who dealt the queries knows of the whole: when it started, how many queries there were, what was
+/// recorded in the trace. What the hosts know is added to it.
+///
+/// # Errors
+/// A file cannot be read, moved or written.
+pub fn unite<S: Serialize>(
+    mut recorder: Recorder<S>,
+    directory: &Path,
+    parts: &[Part],
+    mut end: RunEnd,
+) -> Result<Document<S>, ResultsError> {
+    let whole = RunDir::new(directory);
+    let mut shards = 0;
+    for part in parts {
+        let of_part = RunDir::new(&part.directory);
+        let report = of_part.read::<serde_json::Value>()?.report;
+        adopt(&of_part, &whole, shards)?;
+        add(&mut end, &part.agent, &report, shards);
+        shards += report.workers;
+    }
+    recorder.set_workers(shards);
+    recorder.finish(end)
+}
+
+/// Moves row files, whose shards get the numbers from `first` on.
+fn adopt(from: &RunDir, to: &RunDir, first: usize) -> Result<(), ResultsError> {
+    let (files, _) = from.row_files()?;
+    let lowest = files.iter().filter_map(|file| numbers(file)).map(|(shard, _)| shard).min().unwrap_or(0);
+    for file in &files {
+        let Some((shard, period)) = numbers(file) else { continue };
+        let into = to.queries().join(format!("shard-{:03}-{period:06}.parquet", first + shard - lowest));
+        fs::rename(file, &into).or_else(|_| fs::copy(file, &into).map(drop)).map_err(ResultsError::file(&into))?;
+    }
+    Ok(())
+}
+
+/// Shard and period of a row file, by its name.
+fn numbers(file: &Path) -> Option<(usize, u32)> {
+    let (shard, period) = file.file_stem()?.to_str()?.strip_prefix("shard-")?.split_once('-')?;
+    Some((shard.parse().ok()?, period.parse().ok()?))
+}
+
+/// Adds what a host says of its part.
+fn add(end: &mut RunEnd, agent: &str, report: &RunReport, first: usize) {
+    let summary = &report.summary;
+    end.interrupted |= report.state != State::Complete;
+    end.stalls.merge(&report.stalls);
+    end.receive_drops = both(end.receive_drops, summary.responses.receive_drops);
+    end.responses_kept = either(end.responses_kept, summary.responses.kept, |sum, kept| sum + kept);
+    let again = summary.answers_compared.as_ref().and_then(|compared| compared.again.clone());
+    end.asked_again = either(end.asked_again.take(), again, asked_by_both);
+    end.load = either(
+        end.load,
+        summary.telemetry.replay.map(|load| ReplayLoad { worker: first + load.worker, ..load }),
+        worse,
+    );
+    let connections = end.connections.take();
+    end.connections = either(connections, Some(summary.connections.clone()), opened_by_both);
+    let told = report
+        .warnings
+        .iter()
+        .map(|warning| Warning { text: format!("agent {agent}: {}", warning.text), ..warning.clone() });
+    end.warnings.extend(told);
+}
+
+/// The sum, where both are known.
+fn both(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    Some(one? + other?)
+}
+
+/// What there is of both.
+fn either<T>(one: Option<T>, other: Option<T>, join: impl Fn(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(join(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn asked_by_both(one: AskedAgain, other: AskedAgain) -> AskedAgain {
+    AskedAgain {
+        asked: one.asked + other.asked,
+        flapped: one.flapped + other.flapped,
+        confirmed: one.confirmed + other.confirmed,
+        left_out: one.left_out + other.left_out,
+    }
+}
+
+/// The worker that could keep up least, and what all of them met with.
+fn worse(one: ReplayLoad, other: ReplayLoad) -> ReplayLoad {
+    let worst = if other.saturated_s > one.saturated_s { other } else { one };
+    ReplayLoad {
+        blocked_s: one.blocked_s.max(other.blocked_s),
+        postponed: one.postponed + other.postponed,
+        fed_late: one.fed_late + other.fed_late,
+        ..worst
+    }
+}
+
+fn opened_by_both(one: Connections, other: Connections) -> Connections {
+    let mut closed: BTreeMap<String, u64> = one.closed;
+    other.closed.into_iter().for_each(|(why, count)| *closed.entry(why).or_default() += count);
+    Connections {
+        opened: one.opened + other.opened,
+        failed: one.failed + other.failed,
+        resumed: one.resumed + other.resumed,
+        peak_open: one.peak_open + other.peak_open,
+        open_at_end: one.open_at_end + other.open_at_end,
+        closed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_row_files_tell_shard_and_period() {
+        assert_eq!(numbers(Path::new("/a/shard-012-000003.parquet")), Some((12, 3)));
+        assert_eq!(numbers(Path::new("/a/worker-1.parquet")), None);
+    }
+
+    #[test]
+    fn what_one_host_did_not_count_is_not_known_of_both() {
+        let report = |drops, state| RunReport {
+            state,
+            summary: crate::model::Summary {
+                responses: crate::model::Responses { receive_drops: drops, ..Default::default() },
+                ..Default::default()
+            },
+            ..RunReport::default()
+        };
+        let mut end = RunEnd { receive_drops: Some(0), ..RunEnd::default() };
+        add(&mut end, "a", &report(Some(3), State::Complete), 0);
+        add(&mut end, "b", &report(Some(4), State::Complete), 2);
+        assert_eq!((end.receive_drops, end.interrupted), (Some(7), false));
+        add(&mut end, "c", &report(None, State::Interrupted), 4);
+        assert_eq!((end.receive_drops, end.interrupted), (None, true));
+    }
+
+    #[test]
+    fn the_worst_worker_keeps_its_host() {
+        let load = |worker, saturated_s| ReplayLoad { worker, saturated_s, postponed: 2, ..ReplayLoad::default() };
+        let worst = worse(load(0, 1.0), load(3, 2.0));
+        assert_eq!((worst.worker, worst.saturated_s, worst.postponed), (3, 2.0, 4));
+    }
+}
