@@ -17,7 +17,7 @@ demo:
 
 # Everything that must hold before a change goes in.
 test:
-	scripts/need.sh cargo cc nsd knot bind bind-utils delv ldns unbound knot-resolver pdns-recursor powerdns haproxy dnsdist tun chromium python openssl go
+	scripts/need.sh cargo cc nsd knot bind bind-utils delv ldns unbound knot-resolver pdns-recursor powerdns haproxy dnsdist tun chromium python openssl go nats
 	$(MAKE) --no-print-directory lint
 	$(CARGO) test --workspace --locked
 

@@ -36,9 +36,10 @@ programs_of() {
         tun) echo /dev/net/tun ;;
         python) echo python3 ;;
         openssl) echo openssl ;;
+        nats) echo nats-server ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsperf, dnsdist, tcpreplay, dnsjit, drool, ip, tun, python, openssl, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsperf, dnsdist, tcpreplay, dnsjit, drool, ip, tun, python, openssl, nats, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -55,6 +56,7 @@ packages_of() {
         ldns) echo ldnsutils ;;
         ip) echo iproute2 ;;
         python) echo python3 python3-venv ;;
+        nats) echo nats-server ;;
         go) echo golang-go ;;
         chromium) first_known chromium-headless-shell chromium ;;
     esac
@@ -64,6 +66,7 @@ packages_of() {
 services_of() {
     case $1 in
         nsd | knot | haproxy | dnsdist | pdns-recursor) echo "$1" ;;
+        nats) echo nats-server ;;
         bind) echo named ;;
         powerdns) echo pdns ;;
         unbound) echo unbound unbound-resolvconf ;;

@@ -1,5 +1,7 @@
 //! The subcommands, in the order of the flow: capture, trace, replay, report; then what helps around them.
 
+mod agent;
+mod agents;
 mod compare;
 mod convert;
 mod demo;
@@ -10,6 +12,7 @@ mod generate;
 mod including;
 mod inspect;
 mod mutate;
+mod nats;
 mod proxy;
 mod ratio;
 mod reading;
@@ -40,6 +43,10 @@ pub enum Command {
     Mutate(mutate::Args),
     /// Replay a trace against a server
     Replay(Box<replay::Args>),
+    /// Play parts of runs that a controller on another host deals
+    Agent(agent::Args),
+    /// List the agents that are there
+    Agents(agents::Args),
     /// Make a matrix of runs from one file: servers, what-ifs, repeats
     Experiment(experiment::Args),
     /// Compare response times over UDP and over new connections, and say why they differ
@@ -71,6 +78,8 @@ impl Command {
             Self::Fit(args) => fit::run(&args),
             Self::Mutate(args) => mutate::run(&args),
             Self::Replay(args) => replay::run(&args),
+            Self::Agent(args) => agent::run(args),
+            Self::Agents(args) => agents::run(&args),
             Self::Experiment(args) => experiment::run(&args),
             Self::Ratio(args) => ratio::run(&args),
             Self::Report(args) => report::run(args),

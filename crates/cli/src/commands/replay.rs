@@ -1,5 +1,6 @@
 //! `ldplayer replay`: options make a specification, the run's report becomes words.
 
+mod cluster;
 mod options;
 mod policy;
 pub mod progress;
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 
 use ldplayer_core::printable::Printable;
 use ldplayer_net::signals::INTERRUPTED;
-use ldplayer_results::State;
+use ldplayer_results::{Document, State};
 use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, prepare};
 
 use crate::failure::{Failure, VERDICT_FAILED};
@@ -28,7 +29,19 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         (false, true) => Print::Json,
         (false, false) => Print::Report,
     };
+    if args.cluster.nats.is_some() {
+        return execute_on_agents(&spec, args, print);
+    }
     execute(spec, &args.output(), args.force, print)
+}
+
+/// Makes the run on agents and prints its report.
+fn execute_on_agents(spec: &RunSpec, args: &Args, print: Print) -> Result<ExitCode, Failure> {
+    let output = args.output();
+    let mut progress = Progress::new(print != Print::Nothing).map_err(Failure::environment)?;
+    let made = args.cluster.execute(spec, (&output, args.force), &mut progress);
+    progress.end();
+    show(&made?, &output, print)
 }
 
 /// What is printed of a run.
@@ -50,13 +63,19 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
     let made = prepared.execute(output, force, std::env::args().collect(), &mut progress);
     progress.end();
     let RunReport { document, rules } = made.map_err(failure)?;
+    let status = show(&document, output, print)?;
+    if print != Print::Nothing {
+        super::mutate::warn(&rules);
+    }
+    Ok(status)
+}
+
+/// Prints what became of a run. Returns its exit status.
+fn show(document: &Document<RunSpec>, output: &Path, print: Print) -> Result<ExitCode, Failure> {
     match print {
         Print::Report => println!("{}\nrun directory: {}", document.report, Printable(output.display())),
         Print::Json => println!("{}", serde_json::to_string_pretty(&document)?),
         Print::Nothing => {}
-    }
-    if print != Print::Nothing {
-        super::mutate::warn(&rules);
     }
     Ok(match document.report.state {
         State::Interrupted => ExitCode::from(INTERRUPTED),

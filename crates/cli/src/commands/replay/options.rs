@@ -13,6 +13,7 @@ use ldplayer_run::{RunSpec, Server, TransportChoice, read_spec};
 use ldplayer_trace::Role;
 use ldplayer_workload::{Passes, Timing};
 
+use super::cluster::ClusterArgs;
 use super::policy::PolicyArgs;
 use crate::failure::Failure;
 
@@ -59,6 +60,8 @@ pub struct Args {
     /// Rules that change the queries on their way, as `ldplayer mutate` applies them
     #[arg(long, value_name = "FILE")]
     pub rules: Vec<PathBuf>,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// Run directory to write [default: runs/ and the time of day]
     #[arg(short, long, value_name = "RUN")]
     pub output: Option<PathBuf>,

@@ -1,0 +1,56 @@
+//! `ldplayer agent`: plays the parts of runs that a controller deals, until it is interrupted.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use ldplayer_cluster::{Agent, Bus, host_name};
+use ldplayer_net::limits;
+use ldplayer_net::signals::Signals;
+
+use super::nats::Credentials;
+use crate::failure::Failure;
+
+/// Options of `agent`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+An agent sends the queries that a controller deals to it, from this host. It keeps rows on this host
+until they are with the controller. Whoever may use the NATS server can have it send queries, so
+give the server users and passwords; one that is open and has a public address is refused.
+
+Example: an agent on each host, and a run on four of them
+  ldplayer agent --nats nats://ldplayer:PASSWORD@10.0.0.1
+  ldplayer replay trace.parquet --server 10.0.0.9 --nats nats://ldplayer:PASSWORD@10.0.0.1 --agents 4")]
+pub struct Args {
+    /// Where the NATS server is: nats://USER:PASSWORD@HOST:PORT, tls:// for TLS; several with commas for a cluster
+    #[arg(long, value_name = "URL", env = "NATS_URL", hide_env_values = true)]
+    nats: String,
+    #[command(flatten)]
+    credentials: Credentials,
+    /// Name of the agent [default: the host's name]
+    #[arg(long)]
+    name: Option<String>,
+    /// Addresses that it may send from, for `ldplayer agents` to show
+    #[arg(long, value_name = "ADDR,...", value_delimiter = ',')]
+    source: Vec<IpAddr>,
+    /// Directory for rows until they are with the controller [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let signals = Signals::catch_or_end(Arc::default()).context("agent: signals")?;
+    // As many as this user may have: a part of a run may need a socket for each client.
+    let _ = limits::raise_nofile();
+    let name = args.name.unwrap_or_else(host_name);
+    let bus = Bus::connect(&args.credentials.link(&args.nats), &name).map_err(Failure::environment)?;
+    let scratch = args.scratch.unwrap_or_else(std::env::temp_dir);
+    let (url, agent) =
+        (bus.url().to_owned(), Agent::register(bus, &name, &args.source, scratch).map_err(Failure::environment)?);
+    tell!("ldplayer: agent {name} ({} cores) waits for runs at {url}", agent.hello().cores);
+    agent.run(signals.stop());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,160 @@
+//! An agent: it says who it is to whoever asks, shows its clock, and answers what is asked of it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use async_nats::Subscriber;
+use futures_util::StreamExt;
+use ldplayer_net::clock;
+use tokio::time::interval;
+
+use crate::bus::{Bus, encode};
+use crate::error::ClusterError;
+use crate::host;
+use crate::message::{Ask, Hello, Say};
+use crate::player::Player;
+use crate::subjects;
+
+/// How long a run goes on about which nobody asks: its controller is gone.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+/// How often it is looked whether to end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// An agent that is connected and listens.
+pub struct Agent {
+    bus: Arc<Bus>,
+    hello: Hello,
+    everybody: Subscriber,
+    own: Subscriber,
+    desk: Desk,
+}
+
+/// What an agent has at hand: its run, and where its files are until the controller has them.
+struct Desk {
+    bus: Arc<Bus>,
+    scratch: PathBuf,
+    player: Option<Player>,
+    /// When a run was last asked about.
+    asked: Instant,
+}
+
+impl Agent {
+    /// Registers an agent of this name, which may send from these addresses and writes below the directory `scratch`.
+    ///
+    /// # Errors
+    /// When the server cannot be asked for the subjects.
+    pub fn register(bus: Bus, name: &str, sources: &[IpAddr], scratch: PathBuf) -> Result<Self, ClusterError> {
+        let hello = host::hello(name, &host::new_id(), sources);
+        let listen = async {
+            let everybody = bus.client().subscribe(subjects::AGENTS).await?;
+            let own = bus.client().subscribe(subjects::agent(&hello.id)).await?;
+            Ok::<_, async_nats::SubscribeError>((everybody, own))
+        };
+        let (everybody, own) = bus.wait(listen).map_err(|error| ClusterError::store("registering", error))?;
+        // What was subscribed is there for others when the server has answered once.
+        bus.wait(bus.client().flush()).map_err(|error| ClusterError::store("registering", error))?;
+        let bus = Arc::new(bus);
+        // Of its own: agents may share a host.
+        let scratch = scratch.join(format!("ldplayer-agent-{}", hello.id));
+        let desk = Desk { bus: Arc::clone(&bus), scratch, player: None, asked: Instant::now() };
+        Ok(Self { bus, hello, everybody, own, desk })
+    }
+
+    /// Who it is.
+    pub const fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// Answers until `stop` says so.
+    pub fn run(self, stop: &AtomicBool) {
+        let Self { bus, hello, mut everybody, mut own, mut desk } = self;
+        let scratch = desk.scratch.clone();
+        bus.wait(async {
+            let mut look = interval(LOOK_EVERY);
+            while !stop.load(Ordering::Relaxed) {
+                let message = tokio::select! {
+                    message = everybody.next() => message,
+                    message = own.next() => message,
+                    _ = look.tick() => {
+                        desk.look();
+                        continue;
+                    }
+                };
+                let Some(message) = message else { return };
+                let received_ns = clock::monotonic_ns();
+                let Some(reply) = message.reply.clone() else { continue };
+                let say = match serde_json::from_slice::<Ask>(&message.payload) {
+                    Ok(Ask::Who) => Say::Hello(Hello { run: desk.run_name(), ..hello.clone() }),
+                    Ok(Ask::Clock) => Say::Clock { received_ns, answered_ns: clock::monotonic_ns() },
+                    Ok(ask) => desk.answer(ask),
+                    Err(error) => {
+                        let (name, release) = (&hello.name, &hello.release);
+                        Say::No { reason: format!("agent {name} of release {release} does not understand: {error}") }
+                    }
+                };
+                // An answer that is lost is asked for again.
+                let _ = bus.client().publish(reply, encode(&say)).await;
+                let _ = bus.client().flush().await;
+            }
+        });
+        // It is not there where no run was, and keeps what a controller has not taken.
+        let _ = std::fs::remove_dir(scratch);
+    }
+}
+
+impl Desk {
+    fn run_name(&self) -> Option<String> {
+        self.player.as_ref().filter(|player| !player.has_ended()).map(|player| player.name().to_owned())
+    }
+
+    /// Does what is asked about a run. Asked again, it changes nothing.
+    fn answer(&mut self, ask: Ask) -> Say {
+        self.asked = Instant::now();
+        match (ask, &self.player) {
+            (Ask::Prepare(part), Some(player)) if player.run() == part.run => Say::Done,
+            (Ask::Prepare(_), Some(player)) if !player.has_ended() => {
+                Say::No { reason: format!("it has another run, {}", player.name()) }
+            }
+            (Ask::Prepare(part), _) => match Player::begin(&self.bus, *part, &self.scratch) {
+                Ok(player) => {
+                    self.player = Some(player);
+                    Say::Done
+                }
+                Err(reason) => Say::No { reason },
+            },
+            (Ask::Start { run, at_ns }, Some(player)) if player.run() == run => {
+                player.start(at_ns);
+                Say::Done
+            }
+            (Ask::Progress { run }, Some(player)) if player.run() == run => Say::Progress(player.progress()),
+            (Ask::Stop { run, at_once }, Some(player)) if player.run() == run => {
+                player.stop(at_once);
+                Say::Done
+            }
+            (Ask::Release { run }, _) => {
+                self.release(run);
+                Say::Done
+            }
+            _ => Say::No { reason: "it does not have this run".to_owned() },
+        }
+    }
+
+    /// Ends a run that nobody has asked about for long.
+    fn look(&mut self) {
+        if self.asked.elapsed() > FORGOTTEN_AFTER {
+            self.player.iter().filter(|player| !player.has_ended()).for_each(|player| player.stop(true));
+        }
+    }
+
+    /// Forgets a run, and ends it where it goes on.
+    fn release(&mut self, run: u64) {
+        if let Some(player) = self.player.take_if(|player| player.run() == run) {
+            player.stop(true);
+            // It may not be there, or not be writable any more; nobody needs it.
+            let _ = std::fs::remove_dir_all(self.scratch.join(format!("run-{run:016x}")));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! How far an agent's clock is from the controller's: an exchange of stamps, of which those that took least time count.
+//!
+//! Both clocks are CLOCK_MONOTONIC, which no step of the wall clock moves, so that a start that is said on one is a moment on the
+//! other. As in NTP (RFC 5905, section 8), half of what a round trip took bounds the error, whichever way was the slower one.
+
+/// Exchanges for one measurement: the least round trip of so many is near the least there is.
+pub const EXCHANGES: usize = 32;
+
+/// One exchange: a question of the controller and the agent's answer, each stamped by both. In nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// When the question left, on the controller's clock.
+    pub asked: i64,
+    /// When the agent had it, on the agent's clock.
+    pub received: i64,
+    /// When the agent's answer left, on the agent's clock.
+    pub answered: i64,
+    /// When the answer was there, on the controller's clock.
+    pub heard: i64,
+}
+
+impl Exchange {
+    /// What the exchange took, without the time that the agent had the question.
+    pub const fn round_trip(&self) -> i64 {
+        (self.heard - self.asked) - (self.answered - self.received)
+    }
+
+    /// The agent's clock less the controller's, if both ways took equally long.
+    const fn offset(&self) -> i64 {
+        ((self.received - self.asked) + (self.answered - self.heard)) / 2
+    }
+}
+
+/// The agent's clock less the controller's, at a moment. In nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Offset {
+    /// When it was measured, on the controller's clock.
+    pub at: i64,
+    /// The difference.
+    pub offset: i64,
+    /// By how much the difference may be wrong, whatever the ways took: half of the round trip.
+    pub error: i64,
+}
+
+impl Offset {
+    /// By the exchange with the least round trip; `None` without one that can have happened.
+    pub fn of(exchanges: &[Exchange]) -> Option<Self> {
+        // A negative round trip comes of stamps that are not of these clocks.
+        let possible = exchanges.iter().filter(|exchange| exchange.round_trip() >= 0);
+        let best = possible.min_by_key(|exchange| exchange.round_trip())?;
+        Some(Self { at: best.heard, offset: best.offset(), error: best.round_trip().div_euclid(2) + 1 })
+    }
+
+    /// A moment of the controller's clock, on the agent's.
+    pub const fn on_agent(&self, controller: i64) -> i64 {
+        controller + self.offset
+    }
+
+    /// A moment of the agent's clock, on the controller's.
+    pub const fn on_controller(&self, agent: i64) -> i64 {
+        agent - self.offset
+    }
+}
+
+/// What the measurements before, during and after a run say of an agent's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Skew {
+    /// How far its start can have been from the one it was told, at most, by the measurement before.
+    pub start_ns: i64,
+    /// How far its clock went from the controller's until the last measurement, which has an error of its own.
+    pub drift_ns: i64,
+    /// The error of that measurement, and of the one before the run.
+    pub drift_error_ns: i64,
+    /// How many measurements there were.
+    pub measured: usize,
+}
+
+impl Skew {
+    /// By measurements in the order of their times, the first before the run.
+    pub fn of(measured: &[Offset]) -> Option<Self> {
+        let (first, last) = (measured.first()?, measured.last()?);
+        Some(Self {
+            start_ns: first.error,
+            drift_ns: last.offset - first.offset,
+            drift_error_ns: if measured.len() > 1 { first.error + last.error } else { 0 },
+            measured: measured.len(),
+        })
+    }
+
+    /// How far apart a time of this agent and one of the controller can be, at any moment between the measurements.
+    pub const fn most_ns(&self) -> i64 {
+        self.start_ns + self.drift_ns.abs() + self.drift_error_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An exchange with an agent whose clock is `offset` ahead, whose ways take so long.
+    fn exchange(asked: i64, offset: i64, there: i64, thinking: i64, back: i64) -> Exchange {
+        let received = asked + there + offset;
+        let answered = received + thinking;
+        Exchange { asked, received, answered, heard: answered - offset + back }
+    }
+
+    #[test]
+    fn equal_ways_tell_the_offset() {
+        let found = Offset::of(&[exchange(1_000, 5_000_000, 100, 70, 100)]).unwrap();
+        assert_eq!((found.offset, found.error), (5_000_000, 101));
+        assert_eq!(found.on_agent(7), 5_000_007);
+        assert_eq!(found.on_controller(found.on_agent(7)), 7);
+    }
+
+    #[test]
+    fn the_shortest_round_trip_counts() {
+        let exchanges =
+            [exchange(0, -9, 5_000, 1, 90), exchange(9_000, -9, 40, 1, 42), exchange(20_000, -9, 41, 1, 600)];
+        let found = Offset::of(&exchanges).unwrap();
+        assert_eq!((found.offset, found.error), (-10, 42));
+    }
+
+    #[test]
+    fn stamps_that_cannot_be_tell_nothing() {
+        assert_eq!(Offset::of(&[]), None);
+        assert_eq!(Offset::of(&[Exchange { asked: 10, received: 0, answered: 100, heard: 20 }]), None);
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_told() {
+        let at = |at, offset| Offset { at, offset, error: 50 };
+        let skew = Skew::of(&[at(0, 1_000), at(5, 1_200), at(9, 1_900)]).unwrap();
+        assert_eq!(skew, Skew { start_ns: 50, drift_ns: 900, drift_error_ns: 100, measured: 3 });
+        assert_eq!(skew.most_ns(), 1_050);
+        assert_eq!(Skew::of(&[at(0, 1_000)]).unwrap().most_ns(), 50, "one measurement tells no drift");
+    }
+
+    proptest! {
+        #[test]
+        fn the_true_offset_is_within_the_error(
+            offset in -1_000_000_000_000_i64..1_000_000_000_000,
+            ways in proptest::collection::vec((0_i64..50_000_000, 0_i64..1_000_000, 0_i64..50_000_000), 1..40),
+        ) {
+            let exchanges: Vec<_> = ways.iter().map(|&(there, thinking, back)| exchange(0, offset, there, thinking, back)).collect();
+            let found = Offset::of(&exchanges).unwrap();
+            prop_assert!((found.offset - offset).abs() <= found.error, "{found:?}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Controller and agents over NATS JetStream, for loads that one host cannot make (paper, section 2.6: controller, distributors, queriers).
+//!
+//! ```text
+//!                Query, in the order     Batch            Batch, in order
+//!   PlanFeed ──► of the trace ──► Dealer ─────► publish ══ one stream ══► receive ──► Feed of an agent
+//!   (controller)                  by client's   window,    an agent,      gaps and     (engine of crates/replay)
+//!                                 address       sent again a file         repeats told
+//!
+//!   controller ── Ask, on core subjects ──► agent ── Say ──► controller         small, with time limits
+//! ```
+//!
+//! # The contract
+//!
+//! - Each query of the trace comes to one agent, that of its client's address, once and in the order of the trace; or an error says which
+//!   batch is missing. Streams take a batch only behind the one before, so that neither a lost word nor a restart of the server changes that.
+//! - What depends on the order of the trace (rules, shares, classes) is drawn before queries are dealt.
+//! - A slow agent fills its own stream. Others go on until the room of that stream is used up.
+//! - Clocks are compared, not trusted: a start is told on the agent's own monotonic clock, with a bound of what it may be off.
+//! - Every wait has a limit and an error that names who was waited for.
+//!
+//! This is the only crate with an async runtime, whose one thread moves messages. Workers of a replay know nothing of it.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod arrivals;
+mod bus;
+pub mod clock;
+mod controller;
+mod deal;
+mod director;
+mod embedded;
+mod error;
+mod feed;
+mod files;
+mod host;
+pub mod message;
+mod player;
+mod stream;
+mod subjects;
+mod window;
+
+pub use agent::Agent;
+pub use arrivals::{Arrival, Arrivals, Misplaced};
+pub use bus::{Bus, Link};
+pub use controller::{HELLO_WITHIN, agents, offset};
+pub use deal::{Dealer, Dealt};
+pub use director::{Order, direct, run_name};
+pub use embedded::{Embedded, EmbeddedError};
+pub use error::ClusterError;
+pub use feed::{Distributor, ShardFeed};
+pub use host::name as host_name;
+pub use stream::{Ahead, ShardStream};
+pub use window::{Numbered, Window};

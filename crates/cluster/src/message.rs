@@ -1,0 +1,230 @@
+//! What controllers and agents tell each other: small messages in JSON on core subjects, each a question with an answer.
+//!
+//! Core subjects may lose messages, so that every question has a time limit, and asking again does no harm. Queries and files travel
+//! otherwise ([`crate::stream`]).
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Offset;
+
+/// The version of these messages. Controller and agents must have the same.
+pub const PROTOCOL: u16 = 1;
+
+/// What an agent says of itself and its host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The version of its messages.
+    pub protocol: u16,
+    /// The release of its program.
+    pub release: String,
+    /// Its name: that of the host unless told otherwise.
+    pub name: String,
+    /// What tells it from another one of the same name: drawn when it starts.
+    pub id: String,
+    /// Cores that it may use.
+    pub cores: usize,
+    /// Files that it may have open.
+    pub files: u64,
+    /// Ports that a source address has for connections.
+    pub ports: u32,
+    /// Source addresses that it may use; none for whatever the host sends from.
+    pub sources: Vec<IpAddr>,
+    /// What keeps the host's clock right.
+    pub clock: String,
+    /// The run that it has, if any.
+    pub run: Option<String>,
+}
+
+/// What is asked of one agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Ask {
+    /// Who it is.
+    Who,
+    /// What its clock shows.
+    Clock,
+    /// To make ready for its part of a run.
+    Prepare(Box<Part>),
+    /// To start.
+    Start {
+        /// Number of the run.
+        run: u64,
+        /// When, on the agent's CLOCK_MONOTONIC in nanoseconds.
+        at_ns: i64,
+    },
+    /// How far it is.
+    Progress {
+        /// Number of the run.
+        run: u64,
+    },
+    /// To send nothing more.
+    Stop {
+        /// Number of the run.
+        run: u64,
+        /// Whether what is outstanding is not to be waited for.
+        at_once: bool,
+    },
+    /// To forget the run: its files are with the controller.
+    Release {
+        /// Number of the run.
+        run: u64,
+    },
+}
+
+/// What an agent plays of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Number of the run.
+    pub run: u64,
+    /// Name of the run.
+    pub name: String,
+    /// Which agent it is, from 0.
+    pub agent: u32,
+    /// How many there are.
+    pub agents: u32,
+    /// Time of the first transaction of the trace, in nanoseconds since 1970.
+    pub first_ns: i64,
+    /// The specification of the run.
+    pub spec: serde_json::Value,
+    /// Nanoseconds of the run that it reads ahead at most.
+    pub ahead_ns: i64,
+}
+
+/// What an agent answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case")]
+pub enum Say {
+    /// Who it is.
+    Hello(Hello),
+    /// What its clock showed when the question came, and when this left.
+    Clock {
+        /// On its CLOCK_MONOTONIC in nanoseconds.
+        received_ns: i64,
+        /// The same.
+        answered_ns: i64,
+    },
+    /// It has done what was asked.
+    Done,
+    /// How far it is.
+    Progress(Progress),
+    /// It does not do it.
+    No {
+        /// Why not, for people.
+        reason: String,
+    },
+}
+
+/// How far an agent is with its part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The stage that it is in.
+    pub stage: Stage,
+    /// Queries that it has read of its shard.
+    pub read: u64,
+    /// Queries that it has sent.
+    pub sent: u64,
+    /// Of them answered in time.
+    pub answered: u64,
+    /// Of them not answered in time.
+    pub timed_out: u64,
+    /// Of them failed otherwise.
+    pub failed: u64,
+    /// Queries that it could not send.
+    pub not_sent: u64,
+    /// The greatest lateness since it was asked before, in nanoseconds.
+    pub lag_ns: i64,
+    /// How much of the run it has read ahead, in nanoseconds.
+    pub ahead_ns: i64,
+    /// Latencies since it was asked before: a histogram in the compressed form of HdrHistogram, version 2.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Vec<u8>,
+}
+
+/// The stages of an agent's part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The first queries are being read.
+    #[default]
+    Preparing,
+    /// They are read; the start is awaited.
+    Ready,
+    /// It sends.
+    Running,
+    /// All is recorded, the files are on their way.
+    Returning,
+    /// The files are with the controller, under these names.
+    Returned {
+        /// The objects.
+        files: Vec<String>,
+    },
+    /// It could not go on.
+    Failed {
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+/// What is known of an agent's clock, in the run's record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockOf {
+    /// The agent's name.
+    pub agent: String,
+    /// What was measured before, during and after the run.
+    pub measured: Vec<Offset>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_what_they_were_after_the_way() {
+        let asks = [
+            Ask::Who,
+            Ask::Clock,
+            Ask::Start { run: u64::MAX, at_ns: i64::MIN },
+            Ask::Prepare(Box::new(Part {
+                run: 1,
+                name: "a".into(),
+                agent: 2,
+                agents: 4,
+                first_ns: 9,
+                spec: serde_json::json!({"speed": 2.0}),
+                ahead_ns: 5,
+            })),
+            Ask::Stop { run: 3, at_once: true },
+        ];
+        for ask in asks {
+            let text = serde_json::to_vec(&ask).unwrap();
+            assert_eq!(serde_json::from_slice::<Ask>(&text).unwrap(), ask);
+        }
+        let says = [
+            Say::Done,
+            Say::No { reason: "busy".into() },
+            Say::Progress(Progress {
+                stage: Stage::Returned { files: vec!["a".into()] },
+                sent: 7,
+                ..Progress::default()
+            }),
+            Say::Progress(Progress {
+                stage: Stage::Failed { reason: "full".into() },
+                latencies: vec![1, 2],
+                ..Progress::default()
+            }),
+        ];
+        for say in says {
+            let text = serde_json::to_vec(&say).unwrap();
+            assert_eq!(serde_json::from_slice::<Say>(&text).unwrap(), say);
+        }
+    }
+
+    #[test]
+    fn a_later_release_may_say_more() {
+        let text = r#"{"say": "progress", "stage": "ready", "read": 1, "sent": 0, "answered": 0, "timed_out": 0, "failed": 0,
+            "not_sent": 0, "lag_ns": 0, "ahead_ns": 0, "colour": "blue"}"#;
+        assert!(matches!(serde_json::from_str(text), Ok(Say::Progress(Progress { stage: Stage::Ready, read: 1, .. }))));
+    }
+}

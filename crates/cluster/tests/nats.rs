@@ -1,0 +1,157 @@
+//! Against a real nats-server: agents are found, clocks compared, and queries come once and in order.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ldplayer_cluster::{Agent, Bus, ClusterError, Distributor, Embedded, Link, ShardFeed, agents, offset};
+use ldplayer_core::{Expected, Query, RunTime, Transport};
+use ldplayer_emulate::stock::{Output, Process};
+use ldplayer_net::programs;
+use ldplayer_replay::Feed;
+
+/// Room of a stream in octets.
+const ROOM: i64 = 64 << 20;
+const SECOND: i64 = 1_000_000_000;
+
+fn queries(count: u64, clients: u32) -> Vec<Query> {
+    let query = |index| Query {
+        index,
+        due: RunTime(index as i64 * 1_000),
+        client: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + (index as u32).wrapping_mul(2_654_435_761) % clients)),
+        client_port: 1_024,
+        server: "192.0.2.1:53".parse().unwrap(),
+        transport: Transport::Udp,
+        class: None,
+        expected: Expected::Nothing,
+        wire: format!("{index:>40}").into_bytes().into(),
+    };
+    (0..count).map(query).collect()
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|agent| format!("a{agent}")).collect()
+}
+
+/// All that an agent reads.
+fn read(bus: &Bus, run: u64, shard: u32) -> Result<Vec<Query>, String> {
+    let (mut feed, mut all) = (ShardFeed::open(bus, run, shard, SECOND), Vec::new());
+    while feed.next(&mut all).map_err(|error| error.to_string())? {}
+    Ok(all)
+}
+
+#[test]
+fn agents_are_found_and_their_clocks_compared() {
+    let server = Embedded::start().unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for name in ["b", "a", "c"] {
+            let bus = Bus::connect(server.link(), name).unwrap();
+            let agent = Agent::register(bus, name, &[], std::env::temp_dir()).unwrap();
+            scope.spawn(|| agent.run(&stop));
+        }
+        let bus = Bus::connect(server.link(), "controller").unwrap();
+        let found = agents(&bus, Duration::from_secs(20), 3).unwrap();
+        assert_eq!(found.iter().map(|hello| hello.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+        // Both clocks are that of this host: the true difference is none, and must be within the error.
+        for agent in &found {
+            let offset = offset(&bus, agent).unwrap();
+            assert!(offset.offset.abs() <= offset.error, "{offset:?}");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn every_query_comes_once_and_in_order_to_the_agent_of_its_client() {
+    const AGENTS: usize = 4;
+    let server = Embedded::start().unwrap();
+    let all = queries(200_000, 3_000);
+    let bus = Bus::connect(server.link(), "controller").unwrap();
+    let mut distributor = Distributor::open(&bus, 7, &names(AGENTS), ROOM, 1).unwrap();
+    let read: Vec<Vec<Query>> = thread::scope(|scope| {
+        let link = server.link();
+        let readers: Vec<_> = (0..AGENTS as u32)
+            .map(|shard| scope.spawn(move || read(&Bus::connect(link, "agent").unwrap(), 7, shard).unwrap()))
+            .collect();
+        all.chunks(1_000).for_each(|part| distributor.give(&bus, part).unwrap());
+        let told = distributor.finish(&bus).unwrap();
+        let read: Vec<_> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+        assert_eq!(told, read.iter().map(|rows| rows.len() as u64).collect::<Vec<_>>());
+        read
+    });
+    let mut owner = HashMap::new();
+    for (agent, rows) in read.iter().enumerate() {
+        assert!(rows.is_sorted_by_key(|row| row.index), "agent {agent} got queries out of order");
+        assert!(rows.iter().all(|row| *owner.entry(row.client).or_insert(agent) == agent), "a client has two agents");
+    }
+    let mut together: Vec<Query> = read.into_iter().flatten().collect();
+    together.sort_by_key(|row| row.index);
+    assert!(together == all, "what came is not what was sent");
+}
+
+#[test]
+fn a_slow_agent_holds_back_its_own_shard_alone() {
+    let server = Embedded::start().unwrap();
+    let bus = Bus::connect(server.link(), "controller").unwrap();
+    let all = queries(40_000, 3_000);
+    // Room for a few batches: that of agent 0 is full long before the end, and nobody reads it.
+    let mut distributor = Distributor::open(&bus, 8, &names(2), 1 << 20, 1).unwrap();
+    let link = server.link();
+    thread::scope(|scope| {
+        let quick = scope.spawn(move || read(&Bus::connect(link, "quick").unwrap(), 8, 1).unwrap());
+        all.chunks(1_000).for_each(|part| distributor.give(&bus, part).unwrap());
+        let finish = scope.spawn(|| distributor.finish(&bus).unwrap());
+        let slow = scope.spawn(move || read(&Bus::connect(link, "slow").unwrap(), 8, 0).unwrap());
+        let read = [slow.join().unwrap().len() as u64, quick.join().unwrap().len() as u64];
+        assert_eq!(finish.join().unwrap(), read);
+        assert_eq!(read.iter().sum::<u64>(), all.len() as u64);
+    });
+}
+
+#[test]
+fn a_run_of_two_controllers_is_refused_to_the_second() {
+    let server = Embedded::start().unwrap();
+    let bus = Bus::connect(server.link(), "controller").unwrap();
+    let _first = Distributor::open(&bus, 9, &names(1), ROOM, 1).unwrap();
+    let other = Bus::connect(server.link(), "another").unwrap();
+    let refused = Distributor::open(&other, 9, &names(1), ROOM, 1).err().unwrap().to_string();
+    assert!(refused.contains("stream ldplayer-0000000000000009-0") && refused.contains("already in use"), "{refused}");
+}
+
+#[test]
+fn who_is_not_let_in_is_told_so() {
+    let server = Embedded::start().unwrap();
+    let (start, end) = (server.link().url.find("ldplayer:").unwrap(), server.link().url.find('@').unwrap());
+    let wrong = format!("{}ldplayer:wrong{}", &server.link().url[..start], &server.link().url[end..]);
+    let refused = Bus::connect(&Link { url: wrong, ..Link::default() }, "x").unwrap_err();
+    assert!(matches!(refused, ClusterError::Refused { .. }), "{refused}");
+    assert!(!refused.to_string().contains("wrong@"), "{refused}");
+}
+
+#[test]
+fn a_server_without_jetstream_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(programs::find("nats-server").unwrap());
+    command.args(["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir"]).arg(folder.path());
+    let server = Process::start("nats-server", &mut command, Output::Log(folder.path().join("log"))).unwrap();
+    let file = folder.path().join(format!("nats-server_{}.ports", server.id()));
+    let url = (0..500).find_map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        let ports: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
+        ports["nats"][0].as_str().map(str::to_owned)
+    });
+    let without = Bus::connect(&Link { url: url.unwrap(), ..Link::default() }, "x").unwrap_err();
+    assert!(matches!(without, ClusterError::NoJetStream { .. }), "{without}");
+    assert!(without.to_string().ends_with("start it with -js"), "{without}");
+}
+
+#[test]
+fn nobody_there_is_told_with_what_to_do() {
+    let nobody = Bus::connect(&Link { url: "nats://127.0.0.1:1".into(), ..Link::default() }, "x").unwrap_err();
+    let text = nobody.to_string();
+    assert!(text.contains("no NATS server at nats://127.0.0.1:1") && text.contains("--nats embedded"), "{text}");
+}
