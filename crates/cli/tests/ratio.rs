@@ -269,7 +269,11 @@ fn tls_takes_three_round_trips_and_quic_two_or_three() {
     std::fs::write(place.path("start.sh"), script).unwrap();
     let more = [&SOME[..], &["--transport", "tcp,dot,doq", "--tls-insecure"]].concat();
     let lines = place.wired(&format!("sh {}", place.path("start.sh").display()), &more);
-    assert_eq!((codes(&lines[0]), codes(&lines[1])), (vec!["normal"], vec!["normal"]), "{lines:?}");
+    assert_eq!(codes(&lines[0]), ["normal"], "{lines:?}");
+    // Over TLS, dnsproxy writes the length in a record of its own, which arrives with the rest or a moment before it. That costs no round
+    // trip, and is told where it is so on half of the connections.
+    let over_tls: Vec<&str> = codes(&lines[1]).into_iter().filter(|&code| code != "split_response").collect();
+    assert_eq!(over_tls, ["normal"], "{lines:?}");
     let quic = &lines[2];
     // Its handshakes take a round trip or two, as where clients are asked to prove their addresses (RFC 9000 §8.1).
     let median = quic["ratio"]["p50"].as_f64().unwrap();
