@@ -82,8 +82,10 @@ fn stderr(output: &Output) -> String {
 /// A server that answers so many queries of each client, by its port, and no more: at a trial of a second that is so many a second. It
 /// ends with the test's process.
 fn server_with_limit(limit: u32) -> SocketAddr {
-    let address = common::free_address();
-    let socket = UdpSocket::bind(address).unwrap();
+    // A process that another test starts holds the sockets of all tests for a moment, also those just closed.
+    let bound = || UdpSocket::bind(common::free_address()).ok();
+    let socket = std::iter::repeat_with(bound).take(100).flatten().next().expect("a port is free");
+    let address = socket.local_addr().unwrap();
     thread::spawn(move || {
         let (mut buffer, mut asked) = ([0; 512], HashMap::new());
         while let Ok((length, client)) = socket.recv_from(&mut buffer) {
