@@ -94,6 +94,36 @@ fn agents_without_a_server_are_a_usage_error() {
 }
 
 #[test]
+fn options_of_one_host_are_refused_and_not_left_out_in_silence() {
+    for option in [
+        &["--keep-responses"][..],
+        &["--watch-pid", "1"],
+        &["--metrics", "127.0.0.1:0"],
+        &["--compare-answers", "recorded"],
+    ] {
+        let run = [
+            "replay",
+            CAPTURE,
+            "--server",
+            "127.0.0.1:5300",
+            "--nats",
+            "embedded",
+            "--agents",
+            "1",
+            "-o",
+            "/nonexistent/run",
+        ];
+        let refused = ldplayer(&[&run[..], option].concat());
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(
+            said(&refused).contains(&format!("{} is not there for runs on several hosts", option[0])),
+            "{}",
+            said(&refused)
+        );
+    }
+}
+
+#[test]
 fn a_server_that_the_run_starts_is_refused() {
     let refused = ldplayer(&[
         "replay",

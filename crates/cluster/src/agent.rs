@@ -1,5 +1,6 @@
 //! An agent: it says who it is to whoever asks, shows its clock, and answers what is asked of it.
 
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -134,8 +135,8 @@ impl Desk {
                 player.stop(at_once);
                 Say::Done
             }
-            (Ask::Release { run }, _) => {
-                self.release(run);
+            (Ask::Release { run, keep }, _) => {
+                self.release(run, keep);
                 Say::Done
             }
             _ => Say::No { reason: "it does not have this run".to_owned() },
@@ -149,12 +150,22 @@ impl Desk {
         }
     }
 
-    /// Forgets a run, and ends it where it goes on.
-    fn release(&mut self, run: u64) {
-        if let Some(player) = self.player.take_if(|player| player.run() == run) {
-            player.stop(true);
+    /// Forgets a run, and ends it where it goes on. What was measured is removed unless nobody else has it.
+    fn release(&mut self, run: u64, keep: bool) {
+        let Some(player) = self.player.take_if(|player| player.run() == run) else { return };
+        player.stop(true);
+        let directory = self.scratch.join(format!("run-{run:016x}"));
+        if !keep {
             // It may not be there, or not be writable any more; nobody needs it.
-            let _ = std::fs::remove_dir_all(self.scratch.join(format!("run-{run:016x}")));
+            let _ = std::fs::remove_dir_all(directory);
+        } else if directory.exists() {
+            // A terminal that is gone has nobody to read it.
+            let told = format!(
+                "ldplayer: {} was given up; what was measured of it stays in {}",
+                player.name(),
+                directory.display()
+            );
+            let _ = writeln!(std::io::stderr(), "{told}");
         }
     }
 }

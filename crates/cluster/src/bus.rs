@@ -87,11 +87,6 @@ impl Bus {
         &self.id
     }
 
-    /// Octets that a message may have.
-    pub fn max_payload(&self) -> usize {
-        self.client.server_info().max_payload
-    }
-
     /// The client, for what goes on beside.
     pub(crate) const fn client(&self) -> &Client {
         &self.client

@@ -24,8 +24,10 @@ use crate::message::{Ask, Hello, PROTOCOL, Part, Progress, Say, Stage};
 use crate::stream::ShardStream;
 use crate::subjects;
 
-/// How long after all are ready the run starts: the start must be with every agent before.
+/// How long after all are ready the run starts: the start must be with every agent before, who are told one after the other.
 const LEAD_NS: i64 = 500_000_000;
+/// How much longer for each agent.
+const LEAD_NS_EACH: i64 = 10_000_000;
 /// How long an agent may take to answer a question about its run.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How long agents may take until their first queries are there.
@@ -64,7 +66,7 @@ struct Member {
 /// Makes the run, in the directory `output`, which may replace an earlier run there where `replace` says so.
 ///
 /// # Errors
-/// What kept it from being made. What agents have measured until then stays with them.
+/// What kept it from being made. What agents have measured until then stays on their hosts, and each says where.
 pub fn direct(
     bus: &Bus,
     spec: RunSpec,
@@ -73,12 +75,12 @@ pub fn direct(
     observer: &mut dyn Observer,
 ) -> Result<Document<RunSpec>, ClusterError> {
     let whole = prepare_whole(spec)?;
+    let members = gather(bus, order)?;
     let recorder = whole.record(output, replace, order.command_line.clone())?;
     let run = host_clock::realtime_ns() as u64;
-    let members = gather(bus, order)?;
     let mut directing = Directing { bus, run, order, members, ended: Arc::default() };
     let made = directing.play(whole, output, observer);
-    directing.clean_up();
+    directing.clean_up(made.is_err());
     let (pieces, end) = made?;
     Ok(unite(recorder, output, &pieces, end)?)
 }
@@ -202,7 +204,7 @@ impl Directing<'_> {
     /// Starts all when all are ready, and looks on until all have brought their files.
     fn run_all(&mut self, observer: &mut dyn Observer) -> Result<TraceTime, ClusterError> {
         self.wait_until_ready(observer)?;
-        let at_ns = host_clock::monotonic_ns() + LEAD_NS;
+        let at_ns = host_clock::monotonic_ns() + LEAD_NS + LEAD_NS_EACH * self.members.len() as i64;
         for member in &self.members {
             let own = member.measured.last().map_or(at_ns, |measured| measured.on_agent(at_ns));
             self.tell(member, &Ask::Start { run: self.run, at_ns: own }, "to start")?;
@@ -265,16 +267,20 @@ impl Directing<'_> {
 
     /// Gets the files of all agents, each into a directory of its own.
     fn collect(&self, output: &Path) -> Result<Vec<Piece>, ClusterError> {
-        let piece = |member: &Member| {
-            let directory: PathBuf = output.join("agents").join(&member.hello.name);
+        let all = output.join("agents");
+        // Those of an earlier run in this directory, which was replaced.
+        let _ = fs::remove_dir_all(&all);
+        let names = folder_names(self.members.iter().map(|member| member.hello.name.as_str()));
+        let piece = |(member, name): (&Member, String)| {
+            let directory: PathBuf = all.join(&name);
             fs::create_dir_all(&directory)
                 .map_err(|error| ClusterError::File { file: directory.clone(), reason: error.to_string() })?;
             if let Stage::Returned { files } = &member.progress.stage {
                 files::get(self.bus, self.run, files, &directory)?;
             }
-            Ok(Piece { agent: member.hello.name.clone(), directory })
+            Ok(Piece { agent: name, directory })
         };
-        self.members.iter().map(piece).collect()
+        self.members.iter().zip(names).map(piece).collect()
     }
 
     fn skew_warning(&self) -> Option<Warning> {
@@ -292,11 +298,11 @@ impl Directing<'_> {
         })
     }
 
-    /// Takes away streams and files at the server, and lets the agents forget the run.
-    fn clean_up(&self) {
+    /// Takes away streams and files at the server, and lets the agents forget the run; where it failed, they keep what they have.
+    fn clean_up(&self, keep: bool) {
         for (shard, member) in (0..).zip(&self.members) {
             // Whoever cleans up cannot do more.
-            let _ = self.tell(member, &Ask::Release { run: self.run }, "to forget the run");
+            let _ = self.tell(member, &Ask::Release { run: self.run, keep }, "to forget the run");
             self.bus.wait(ShardStream { run: self.run, shard }.remove(self.bus.context()));
         }
         files::remove(self.bus, self.run);
@@ -337,7 +343,30 @@ fn deal(bus: &Bus, whole: &mut Whole, distributor: &mut Distributor, ended: &Ato
     Ok(())
 }
 
+/// Names of directories, each once: an agent calls itself what it likes, and two may do so alike.
+fn folder_names<'a>(agents: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (number, agent) in agents.enumerate() {
+        let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || "-_".contains(*letter);
+        let plain: String = agent.chars().map(|letter| if is_plain(&letter) { letter } else { '_' }).take(64).collect();
+        let numbered = format!("{plain}.{number}");
+        names.push(if plain.is_empty() || names.contains(&plain) { numbered } else { plain });
+    }
+    names
+}
+
 /// A name for a run that was given none.
 pub fn run_name() -> String {
     format!("run-{}", host::new_id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_of_one_name_have_a_directory_each_and_none_leads_out() {
+        let names = folder_names(["a", "a", "../../etc", "", "host.example", "a"].into_iter());
+        assert_eq!(names, ["a", "a.1", "______etc", ".3", "host_example", "a.5"]);
+    }
 }

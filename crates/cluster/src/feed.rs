@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::bus::Bus;
 use crate::deal::{Dealer, Dealt};
 use crate::error::ClusterError;
-use crate::stream::{Ahead, Published, ShardStream, publish, receive};
+use crate::stream::{Ahead, ShardStream, publish, receive};
 
 /// Batches of one agent that wait for their stream at the controller.
 const WAITING: usize = 64;
@@ -33,7 +33,6 @@ pub struct Distributor {
 /// The way to one agent.
 struct Outlet {
     batches: mpsc::Sender<Bytes>,
-    published: Arc<Published>,
     work: JoinHandle<Result<u64, ClusterError>>,
 }
 
@@ -47,10 +46,9 @@ impl Distributor {
             let stream = ShardStream { run, shard };
             bus.wait(stream.create(bus.context(), bus.id(), octets, replicas))?;
             let (batches, waiting) = mpsc::channel(WAITING);
-            let published = Arc::new(Published::default());
             let who = format!("agent {name}");
-            let work = bus.spawn(publish(bus.context().clone(), stream, who, waiting, Arc::clone(&published)));
-            Ok(Outlet { batches, published, work })
+            let work = bus.spawn(publish(bus.context().clone(), stream, who, waiting));
+            Ok(Outlet { batches, work })
         };
         let streams = (0..).zip(agents).map(outlet).collect::<Result<Vec<_>, ClusterError>>()?;
         Ok(Self { dealer: Dealer::new(run, agents.len()), dealt: Vec::new(), streams })
@@ -72,21 +70,11 @@ impl Distributor {
     pub fn finish(mut self, bus: &Bus) -> Result<Vec<u64>, ClusterError> {
         self.dealer.finish(&mut self.dealt);
         self.send(bus)?;
-        for Outlet { batches, work, .. } in self.streams {
+        for Outlet { batches, work } in self.streams {
             drop(batches);
             bus.wait(work).map_err(|error| ClusterError::store("publishing", error))??;
         }
         Ok(self.dealer.queries().collect())
-    }
-
-    /// The agents whose batches wait, by their numbers: their streams are full.
-    pub fn waiting(&self) -> impl Iterator<Item = usize> {
-        self.streams.iter().enumerate().filter(|(_, outlet)| outlet.batches.capacity() == 0).map(|(agent, _)| agent)
-    }
-
-    /// How many batches were sent again, of all agents.
-    pub fn sent_again(&self) -> u64 {
-        self.streams.iter().map(|outlet| outlet.published.again.load(Ordering::Relaxed)).sum()
     }
 
     fn send(&mut self, bus: &Bus) -> Result<(), ClusterError> {

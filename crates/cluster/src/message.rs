@@ -7,8 +7,6 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Offset;
-
 /// The version of these messages. Controller and agents must have the same.
 pub const PROTOCOL: u16 = 1;
 
@@ -66,10 +64,12 @@ pub enum Ask {
         /// Whether what is outstanding is not to be waited for.
         at_once: bool,
     },
-    /// To forget the run: its files are with the controller.
+    /// To forget the run.
     Release {
         /// Number of the run.
         run: u64,
+        /// Whether what was measured stays on the host: the controller does not have it.
+        keep: bool,
     },
 }
 
@@ -121,8 +121,6 @@ pub enum Say {
 pub struct Progress {
     /// The stage that it is in.
     pub stage: Stage,
-    /// Queries that it has read of its shard.
-    pub read: u64,
     /// Queries that it has sent.
     pub sent: u64,
     /// Of them answered in time.
@@ -135,11 +133,6 @@ pub struct Progress {
     pub not_sent: u64,
     /// The greatest lateness since it was asked before, in nanoseconds.
     pub lag_ns: i64,
-    /// How much of the run it has read ahead, in nanoseconds.
-    pub ahead_ns: i64,
-    /// Latencies since it was asked before: a histogram in the compressed form of HdrHistogram, version 2.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub latencies: Vec<u8>,
 }
 
 /// The stages of an agent's part.
@@ -165,15 +158,6 @@ pub enum Stage {
         /// Why, for people.
         reason: String,
     },
-}
-
-/// What is known of an agent's clock, in the run's record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClockOf {
-    /// The agent's name.
-    pub agent: String,
-    /// What was measured before, during and after the run.
-    pub measured: Vec<Offset>,
 }
 
 #[cfg(test)]
@@ -209,11 +193,7 @@ mod tests {
                 sent: 7,
                 ..Progress::default()
             }),
-            Say::Progress(Progress {
-                stage: Stage::Failed { reason: "full".into() },
-                latencies: vec![1, 2],
-                ..Progress::default()
-            }),
+            Say::Progress(Progress { stage: Stage::Failed { reason: "full".into() }, sent: 2, ..Progress::default() }),
         ];
         for say in says {
             let text = serde_json::to_vec(&say).unwrap();
@@ -223,8 +203,8 @@ mod tests {
 
     #[test]
     fn a_later_release_may_say_more() {
-        let text = r#"{"say": "progress", "stage": "ready", "read": 1, "sent": 0, "answered": 0, "timed_out": 0, "failed": 0,
-            "not_sent": 0, "lag_ns": 0, "ahead_ns": 0, "colour": "blue"}"#;
-        assert!(matches!(serde_json::from_str(text), Ok(Say::Progress(Progress { stage: Stage::Ready, read: 1, .. }))));
+        let text = r#"{"say": "progress", "stage": "ready", "sent": 1, "answered": 0, "timed_out": 0, "failed": 0,
+            "not_sent": 0, "lag_ns": 0, "colour": "blue"}"#;
+        assert!(matches!(serde_json::from_str(text), Ok(Say::Progress(Progress { stage: Stage::Ready, sent: 1, .. }))));
     }
 }

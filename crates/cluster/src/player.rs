@@ -104,7 +104,6 @@ impl Player {
             failed: load(&shared.failed),
             not_sent: load(&shared.not_sent),
             lag_ns: shared.lag_ns.swap(0, Ordering::Relaxed),
-            ..Progress::default()
         }
     }
 }

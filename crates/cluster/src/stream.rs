@@ -4,7 +4,7 @@
 //! bounded: a slow agent fills its own stream, and those of others go on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
@@ -93,15 +93,6 @@ impl ShardStream {
     }
 }
 
-/// What is known of a publisher while it works.
-#[derive(Debug, Default)]
-pub struct Published {
-    /// Batches that are stored.
-    pub stored: AtomicU64,
-    /// Times that batches had to be sent again.
-    pub again: AtomicU64,
-}
-
 /// Stores what comes, in order and each once, and says at the end how much it was.
 ///
 /// # Errors
@@ -111,7 +102,6 @@ pub async fn publish(
     stream: ShardStream,
     who: String,
     mut batches: Receiver<Bytes>,
-    published: Arc<Published>,
 ) -> Result<u64, ClusterError> {
     let mut window = Window::new(IN_FLIGHT);
     let mut acks = FuturesOrdered::new();
@@ -148,13 +138,11 @@ pub async fn publish(
                 },
             }
         }
-        published.stored.store(window.stored(), Ordering::Relaxed);
         if broken {
             acks = FuturesOrdered::new();
             if moved.elapsed() > STUCK_AFTER {
                 return Err(ClusterError::Stuck { who, seconds: STUCK_AFTER.as_secs() });
             }
-            published.again.fetch_add(1, Ordering::Relaxed);
             sleep(pause).await;
             pause = (pause * 2).min(PAUSES.1);
             if let Ok(found) = context.get_stream(stream.name()).await {

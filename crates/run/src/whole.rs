@@ -31,12 +31,29 @@ pub fn prepare_whole(spec: RunSpec) -> Result<Whole, RunError> {
     if spec.start_server.is_some() {
         return Err(RunError::Spec("--start-server: a server that the run starts is on one host, and cannot be asked by others; give --server ADDRESS".to_owned()));
     }
+    if let Some(option) = of_one_host(&spec) {
+        return Err(RunError::Spec(format!(
+            "{option} is not there for runs on several hosts yet: leave it out, or replay on one host"
+        )));
+    }
     let trace = spec.trace.clone();
     let spec = embed(spec)?;
     let plan = Plan::resolve(&spec)?;
     permission::check("--server", &plan.settings.targets, &spec.allow_target)?;
     let feed = PlanFeed::open(&plan.feed)?;
     Ok(Whole { spec, trace, plan, feed })
+}
+
+/// The first option that has a meaning, or a file, on one host alone.
+fn of_one_host(spec: &RunSpec) -> Option<&'static str> {
+    let given = [
+        ("--metrics", spec.metrics.is_some()),
+        ("--watch-pid", spec.watch_pid.is_some()),
+        ("--watch-unit", spec.watch_unit.is_some()),
+        ("--keep-responses", spec.keep_responses),
+        ("--compare-answers", spec.compare_answers.is_some()),
+    ];
+    given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
 }
 
 impl Whole {
