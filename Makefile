@@ -17,7 +17,7 @@ demo:
 
 # Everything that must hold before a change goes in.
 test:
-	scripts/need.sh cargo cc nsd knot bind bind-utils delv ldns unbound knot-resolver pdns-recursor powerdns haproxy dnsdist tun chromium python openssl go nats
+	scripts/need.sh cargo cc nsd knot bind bind-utils delv ldns unbound knot-resolver pdns-recursor powerdns haproxy dnsdist tun chromium python openssl go nats ip
 	$(MAKE) --no-print-directory lint
 	$(CARGO) test --workspace --locked
 
@@ -26,11 +26,11 @@ bench:
 	scripts/need.sh cargo cc nsd knot unbound dnsdist dnsperf ip
 	scripts/bench.sh
 
-# The figures of the papers and talks, made again (experiments/README.md): a small form of all of them in less than an hour; FULL=1 for the form that
-# fits a large machine, ONLY="NAME …" for some, OUTPUT=DIR for another place than figures/.
+# The figures of the papers and talks, made again (experiments/README.md): a small form of all of them in less than an hour; LONG=1 for what decides more
+# in some hours on two cores, FULL=1 for the form that fits a large machine, ONLY="NAME …" for some, OUTPUT=DIR for another place than figures/.
 figures:
 	scripts/need.sh cargo cc nsd knot bind unbound knot-resolver pdns-recursor dnsdist dnsperf tcpreplay dnsjit drool ip python openssl go
-	scripts/figures.sh $(if $(FULL),--full) --output $(or $(OUTPUT),figures) $(ONLY)
+	scripts/figures.sh $(if $(FULL),--full) $(if $(LONG),--long) --output $(or $(OUTPUT),figures) $(ONLY)
 
 # Each fuzz target for FUZZ_SECONDS, ten minutes unless told otherwise.
 fuzz:

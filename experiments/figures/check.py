@@ -20,13 +20,14 @@ def check(figure):
     if not (figure.folder / "about.md").exists():
         missing.append(f"{figure.name}: no about.md")
     with tempfile.TemporaryDirectory() as out:
-        return "\n".join(missing + [error for form in FORMS for error in refused(figure, form, Path(out))])
+        forms = [*FORMS, *(["long"] if figure.form("long") == "long" else [])]
+        return "\n".join(missing + [error for form in forms for error in refused(figure, form, Path(out))])
 
 
 def refused(figure, form, out):
     """What `ldplayer experiment --dry-run` says of the experiments that it does not take."""
     for file in sorted(figure.folder.glob("*.toml")):
-        if file.stem == "small" or file.stem.endswith(".small"):
+        if file.stem.split(".")[-1] in ("small", "long"):
             continue
         stage = Stage(figure.folder, form, out)
         text = stage.merged(file.stem)

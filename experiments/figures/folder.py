@@ -14,7 +14,8 @@ class Figure:
     """One figure of a source. Its figure.py has
 
     TITLE, SOURCE           what it shows, and where it stands
-    SCALE                   {"small": …, "full": …}: length, clients and rate, and how they scale down from the source's
+    SCALE                   {"small": …, "full": …}: length, clients and rate, and how they scale down from the source's; "long", where two
+                            cores with hours decide what the small form does not
     measure(stage)          optional: makes the runs and returns their directory, or whatever `claims` takes; else experiment.toml is run
     claims(runs, stage)     draws the pictures into stage.out, and returns a list of Claim
     """
@@ -25,6 +26,10 @@ class Figure:
         self.module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self.module)
         self.title, self.source = self.module.TITLE, self.module.SOURCE
+
+    def form(self, asked):
+        """The form that is made where this one is asked for: the small one is also the longest where it decides all that two cores can."""
+        return asked if asked in self.module.SCALE else "small"
 
     def make(self, form, out):
         """Measures, draws, and writes what was found as claims.json. Returns it."""

@@ -25,8 +25,8 @@ class Stage:
         self.commands = []
 
     @property
-    def is_small(self):
-        return self.form == "small"
+    def is_full(self):
+        return self.form == "full"
 
     def ldplayer(self, *arguments, status=(0,), **options):
         """Runs ldplayer, and keeps the command line for the page."""
@@ -73,11 +73,12 @@ class Stage:
         return str(argument).replace(f"{self.binaries}/", "").replace(f"{ROOT}/", "")
 
     def merged(self, name="experiment"):
-        """The experiment of the full form, with what the small form has instead."""
+        """The experiment of the full form, with what the small form has instead; the long form is the small one with changes of its own."""
         text = tomllib.loads((self.source / f"{name}.toml").read_text(encoding="utf-8"))
-        small = self.source / ("small.toml" if name == "experiment" else f"{name}.small.toml")
-        if self.is_small and small.exists():
-            merge(text, tomllib.loads(small.read_text(encoding="utf-8")))
+        for form in {"full": [], "small": ["small"], "long": ["small", "long"]}[self.form]:
+            file = self.source / (f"{form}.toml" if name == "experiment" else f"{name}.{form}.toml")
+            if file.exists():
+                merge(text, tomllib.loads(file.read_text(encoding="utf-8")))
         return text
 
 

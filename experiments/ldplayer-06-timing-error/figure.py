@@ -12,9 +12,11 @@ SOURCE = "LDplayer, figure 6"
 SCALE = {
     "small": "8 s of each trace of which the first 2 s are left out, 5 repeats (theirs: an hour, 20 s left out, 5 repeats); client, server and "
     "receiver on one host. Gaps of 1 s give 6 queries a repeat, those of 0.1 s give 60.",
+    "long": "50 s of each trace of which the first 20 s are left out, as theirs, 5 repeats (theirs: an hour); client, server and receiver on "
+    "one host. Gaps of 1 s give 30 queries a repeat, those of 0.1 s give 300.",
     "full": "10 minutes of each trace of which the first 20 s are left out, 5 repeats: 6 hours (theirs: an hour of each).",
 }
-LEFT_OUT_S = {"small": 2, "full": 20}
+LEFT_OUT_S = {"small": 2, "long": 20, "full": 20}
 # Their bounds in ms: of the quartiles, of the quartiles at gaps of 0.1 s, of least and most.
 QUARTILES, QUARTILES_AT_100_MS, EXTREMES = 2.5, 8, 17
 NAMES = {"syn-0": "1 s", "syn-1": "0.1 s", "syn-2": "10 ms", "syn-3": "1 ms", "syn-4": "0.1 ms", "root-like": "root-like", "l-root": "L-Root"}

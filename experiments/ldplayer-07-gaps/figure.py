@@ -11,9 +11,10 @@ SOURCE = "LDplayer, figure 7"
 SCALE = {
     "small": "the runs of figure 6: 8 s of each trace of which the first 2 s are left out, 5 repeats (theirs: an hour). Gaps of 1 s give 5 gaps a "
     "repeat.",
+    "long": "the runs of figure 6: 50 s of each trace of which the first 20 s are left out, 5 repeats (theirs: an hour).",
     "full": "the runs of figure 6: 10 minutes of each trace of which the first 20 s are left out, 5 repeats.",
 }
-LEFT_OUT_S = {"small": 2, "full": 20}
+LEFT_OUT_S = {"small": 2, "long": 20, "full": 20}
 GAPS_S = {"syn-0": 1, "syn-1": 0.1, "syn-2": 0.01, "syn-3": 0.001, "syn-4": 0.0001}
 # What their words are taken for, which give no numbers.
 ON_TARGET, CLOSE, CLOSE_PERCENT, LITTLE = 0.01, 0.1, 95, 5

@@ -14,6 +14,8 @@ SOURCE = "LDplayer, figure 12"
 SCALE = {
     "small": "8 s of root-like traffic, 400 queries/s of 2,320 clients, the last 4 s counted; a timeout of 4 s and clients that ask five times as often in "
     "place of 20 s (theirs: 20 minutes, 44,000 queries/s of 725,000 clients), so that as many queries find a connection open; RTT 0, 20, 120 ms; 3 repeats",
+    "long": "12 s of root-like traffic, 400 queries/s of 2,320 clients, the last 8 s counted; a timeout of 4 s and clients that ask five times as often in "
+    "place of 20 s (theirs: 20 minutes, 44,000 queries/s of 725,000 clients); RTT 0, 20, 40, 80, 120 ms; 3 repeats",
     "full": "5 min of root-like traffic, 5,000 queries/s of 145,000 clients, the last 280 s counted, timeout 20 s, RTT 0, 20, 40, 80, 120 ms, 3 repeats",
 }
 NAMES = {"as-recorded": "original (3 % TCP)", "tcp": "all TCP", "dot": "all TLS"}
