@@ -15,7 +15,7 @@ use tokio::time::interval;
 use crate::bus::{Bus, encode};
 use crate::error::ClusterError;
 use crate::host;
-use crate::message::{Ask, Hello, Say};
+use crate::message::{Ask, Hello, Part, Say};
 use crate::player::Player;
 use crate::subjects;
 
@@ -37,7 +37,8 @@ pub struct Agent {
 struct Desk {
     bus: Arc<Bus>,
     scratch: PathBuf,
-    player: Option<Player>,
+    /// The parts of one run: more than one where it has taken over from an agent that was lost.
+    players: Vec<Player>,
     /// When a run was last asked about.
     asked: Instant,
 }
@@ -60,7 +61,7 @@ impl Agent {
         let bus = Arc::new(bus);
         // Of its own: agents may share a host.
         let scratch = scratch.join(format!("ldplayer-agent-{}", hello.id));
-        let desk = Desk { bus: Arc::clone(&bus), scratch, player: None, asked: Instant::now() };
+        let desk = Desk { bus: Arc::clone(&bus), scratch, players: Vec::new(), asked: Instant::now() };
         Ok(Self { bus, hello, everybody, own, desk })
     }
 
@@ -108,64 +109,78 @@ impl Agent {
 
 impl Desk {
     fn run_name(&self) -> Option<String> {
-        self.player.as_ref().filter(|player| !player.has_ended()).map(|player| player.name().to_owned())
+        self.players.iter().find(|player| !player.has_ended()).map(|player| player.name().to_owned())
+    }
+
+    fn player(&self, run: u64, seat: u32) -> Option<&Player> {
+        self.players.iter().find(|player| player.is(run, seat))
     }
 
     /// Does what is asked about a run. Asked again, it changes nothing.
     fn answer(&mut self, ask: Ask) -> Say {
         self.asked = Instant::now();
-        match (ask, &self.player) {
-            (Ask::Prepare(part), Some(player)) if player.run() == part.run => Say::Done,
-            (Ask::Prepare(_), Some(player)) if !player.has_ended() => {
-                Say::No { reason: format!("it has another run, {}", player.name()) }
+        let done = match ask {
+            Ask::Prepare(part) => return self.prepare(*part),
+            Ask::Progress { run, seat, latencies } => {
+                return self.player(run, seat).map_or_else(unknown, |player| Say::Progress(player.progress(latencies)));
             }
-            (Ask::Prepare(part), _) => match Player::begin(&self.bus, *part, &self.scratch) {
-                Ok(player) => {
-                    self.player = Some(player);
-                    Say::Done
-                }
-                Err(reason) => Say::No { reason },
-            },
-            (Ask::Start { run, at_ns }, Some(player)) if player.run() == run => {
-                player.start(at_ns);
-                Say::Done
-            }
-            (Ask::Progress { run }, Some(player)) if player.run() == run => Say::Progress(player.progress()),
-            (Ask::Stop { run, at_once }, Some(player)) if player.run() == run => {
-                player.stop(at_once);
-                Say::Done
-            }
-            (Ask::Release { run, keep }, _) => {
+            Ask::Start { run, seat, at_ns } => self.player(run, seat).map(|player| player.start(at_ns)),
+            Ask::Stop { run, seat, at_once } => self.player(run, seat).map(|player| player.stop(at_once)),
+            Ask::Release { run, keep } => {
                 self.release(run, keep);
+                Some(())
+            }
+            Ask::Who | Ask::Clock => None,
+        };
+        done.map_or_else(unknown, |()| Say::Done)
+    }
+
+    fn prepare(&mut self, part: Part) -> Say {
+        if self.player(part.run, part.seat).is_some() {
+            return Say::Done;
+        }
+        if let Some(other) = self.players.iter().find(|player| player.run() != part.run && !player.has_ended()) {
+            return Say::No { reason: format!("it has another run, {}", other.name()) };
+        }
+        match Player::begin(&self.bus, part, &self.scratch) {
+            Ok(player) => {
+                self.players.retain(|before| before.run() == player.run());
+                self.players.push(player);
                 Say::Done
             }
-            _ => Say::No { reason: "it does not have this run".to_owned() },
+            Err(reason) => Say::No { reason },
         }
     }
 
     /// Ends a run that nobody has asked about for long.
     fn look(&mut self) {
         if self.asked.elapsed() > FORGOTTEN_AFTER {
-            self.player.iter().filter(|player| !player.has_ended()).for_each(|player| player.stop(true));
+            self.players.iter().filter(|player| !player.has_ended()).for_each(|player| player.stop(true));
         }
     }
 
     /// Forgets a run, and ends it where it goes on. What was measured is removed unless nobody else has it.
     fn release(&mut self, run: u64, keep: bool) {
-        let Some(player) = self.player.take_if(|player| player.run() == run) else { return };
-        player.stop(true);
-        let directory = self.scratch.join(format!("run-{run:016x}"));
-        if !keep {
-            // It may not be there, or not be writable any more; nobody needs it.
-            let _ = std::fs::remove_dir_all(directory);
-        } else if directory.exists() {
-            // A terminal that is gone has nobody to read it.
-            let told = format!(
-                "ldplayer: {} was given up; what was measured of it stays in {}",
-                player.name(),
-                directory.display()
-            );
-            let _ = writeln!(std::io::stderr(), "{told}");
+        for player in self.players.extract_if(.., |player| player.run() == run) {
+            player.stop(true);
+            let directory = player.directory();
+            if !keep {
+                // It may not be there, or not be writable any more; nobody needs it.
+                let _ = std::fs::remove_dir_all(directory);
+            } else if directory.exists() {
+                let told = format!(
+                    "ldplayer: {} was given up; what was measured of it stays in {}",
+                    player.name(),
+                    directory.display()
+                );
+                // A terminal that is gone has nobody to read it.
+                let _ = writeln!(std::io::stderr(), "{told}");
+            }
         }
     }
+}
+
+/// The answer about a part that it does not have: it was started anew, or was told to forget it.
+fn unknown() -> Say {
+    Say::No { reason: "it does not have this run".to_owned() }
 }

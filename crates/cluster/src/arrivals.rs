@@ -32,6 +32,14 @@ pub enum Misplaced {
         /// Which agent this is.
         expected: u32,
     },
+    /// Some are missing at the end.
+    #[error("the stream of queries ended with {came} batches of {said}: some are lost")]
+    Count {
+        /// How many there are.
+        said: u64,
+        /// How many came.
+        came: u64,
+    },
     /// Some are missing before it.
     #[error("batch {found} came where batch {expected} was expected: what is between them is lost")]
     Gap {
@@ -48,12 +56,19 @@ pub struct Arrivals {
     run: u64,
     shard: u32,
     next: u64,
+    /// Whether the first batch may be any: those before it were taken by an agent that was lost.
+    anywhere: bool,
 }
 
 impl Arrivals {
     /// Those of an agent, before the first.
     pub const fn new(run: u64, shard: u32) -> Self {
-        Self { run, shard, next: 0 }
+        Self { run, shard, next: 0, anywhere: false }
+    }
+
+    /// Those that an agent which was lost has left.
+    pub const fn left_by_another(run: u64, shard: u32) -> Self {
+        Self { run, shard, next: 0, anywhere: true }
     }
 
     /// Takes the next batch, or says that it was there before.
@@ -68,6 +83,9 @@ impl Arrivals {
         if shard != self.shard {
             return Err(Misplaced::Shard { found: shard, expected: self.shard });
         }
+        if self.anywhere {
+            (self.next, self.anywhere) = (sequence, false);
+        }
         if sequence > self.next {
             return Err(Misplaced::Gap { found: sequence, expected: self.next });
         }
@@ -78,9 +96,15 @@ impl Arrivals {
         Ok(Arrival::Next)
     }
 
-    /// How many batches were there.
-    pub const fn count(&self) -> u64 {
-        self.next
+    /// Checks how many batches there were by the word of who dealt them.
+    ///
+    /// # Errors
+    /// Some at the end are missing.
+    pub const fn end(&self, said: u64) -> Result<(), Misplaced> {
+        if said == self.next || self.anywhere {
+            return Ok(());
+        }
+        Err(Misplaced::Count { said, came: self.next })
     }
 }
 
@@ -98,7 +122,18 @@ mod tests {
         let taken: Vec<_> = [0, 1, 1, 0, 2].map(|sequence| arrivals.take(header(5, 2, sequence)).unwrap()).into();
         use Arrival::{Again, Next};
         assert_eq!(taken, [Next, Next, Again, Again, Next]);
-        assert_eq!(arrivals.count(), 3);
+        assert_eq!(arrivals.end(3), Ok(()));
+        assert_eq!(arrivals.end(4), Err(Misplaced::Count { said: 4, came: 3 }));
+    }
+
+    #[test]
+    fn what_another_has_left_begins_anywhere_and_has_no_gap() {
+        let mut arrivals = Arrivals::left_by_another(5, 2);
+        assert_eq!(arrivals.end(9), Ok(()), "the other one took all");
+        assert_eq!(arrivals.take(header(5, 2, 7)), Ok(Arrival::Next));
+        assert_eq!(arrivals.take(header(5, 2, 9)), Err(Misplaced::Gap { found: 9, expected: 8 }));
+        assert_eq!(arrivals.take(header(5, 2, 8)), Ok(Arrival::Next));
+        assert_eq!(arrivals.end(9), Ok(()));
     }
 
     #[test]

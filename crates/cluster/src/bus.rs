@@ -7,11 +7,13 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, RequestErrorKind, ServerAddr};
 use bytes::Bytes;
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
@@ -24,6 +26,10 @@ use crate::host;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is tried: a server that was started a moment ago may not listen yet.
 const CONNECT_TRIES: usize = 3;
+/// How long a cluster may take to choose a leader.
+const LEADER_WITHIN: Duration = Duration::from_secs(30);
+/// What JetStream says until then.
+const UNAVAILABLE: usize = 503;
 /// Messages that wait for us on one subject: those of core subjects are small and few.
 const WAITING: usize = 4_096;
 
@@ -124,6 +130,23 @@ impl Bus {
         self.wait(ask(&self.client, subject, question, (who, what), within))
     }
 
+    /// Asks each of some, all at once, who must answer in time. Returns what each said, in their order.
+    pub fn ask_each<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        asked: &[(String, Q, String)],
+        what: &'static str,
+        within: Duration,
+    ) -> Vec<Result<A, ClusterError>> {
+        let each =
+            asked.iter().map(|(subject, question, who)| ask(&self.client, subject, question, (who, what), within));
+        self.wait(join_all(each))
+    }
+
+    /// Whether there is a connection at this moment. It is made again when it was lost.
+    pub fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
     /// Asks all who listen, and takes the answers of so many, or of those who answer in time.
     ///
     /// # Errors
@@ -222,11 +245,19 @@ async fn options(link: &Link, name: &str, servers: &[ServerAddr]) -> Result<Conn
 /// Asks for a stream that nobody has: JetStream says so, and a server without it says something else. (What it says of the account
 /// itself, servers before 2.10 say otherwise than the client reads.)
 async fn ensure_jetstream(link: &Link, context: &Context) -> Result<(), ClusterError> {
-    let found = context.get_stream("ldplayer-none").await.map(drop);
-    match found.map_err(|error| (error.kind(), error.to_string())) {
-        Ok(()) => Ok(()),
-        Err((GetStreamErrorKind::JetStream(error), _)) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(()),
-        Err((_, reason)) => Err(ClusterError::NoJetStream { url: link.shown(), reason }),
+    let end = Instant::now() + LEADER_WITHIN;
+    loop {
+        let found = context.get_stream("ldplayer-none").await.map(drop);
+        let Err(error) = found else { return Ok(()) };
+        let reason = error.to_string();
+        match error.kind() {
+            GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => return Ok(()),
+            // A cluster that has just been started has no leader yet.
+            GetStreamErrorKind::JetStream(error) if error.code() == UNAVAILABLE && Instant::now() < end => {}
+            GetStreamErrorKind::Request if reason.contains("timed out") && Instant::now() < end => {}
+            _ => return Err(ClusterError::NoJetStream { url: link.shown(), reason }),
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use ldplayer_net::clock;
 
-use crate::bus::Bus;
+use crate::bus::{Bus, ask};
 use crate::clock::{EXCHANGES, Exchange, Offset};
 use crate::error::ClusterError;
 use crate::message::{Ask, Hello, Say};
@@ -12,6 +13,8 @@ use crate::subjects;
 
 /// How long agents have to say that they are there.
 pub const HELLO_WITHIN: Duration = Duration::from_secs(1);
+/// Agents whose clocks are asked for at a time: few enough that their answers do not wait for each other for long.
+const AT_A_TIME: usize = 8;
 /// How long an agent may take to show its clock.
 const CLOCK_WITHIN: Duration = Duration::from_secs(2);
 
@@ -34,14 +37,49 @@ pub fn agents(bus: &Bus, within: Duration, enough: usize) -> Result<Vec<Hello>, 
 /// When the agent does not answer.
 pub fn offset(bus: &Bus, agent: &Hello) -> Result<Offset, ClusterError> {
     let exchanges = (0..EXCHANGES).map(|_| exchange(bus, agent)).collect::<Result<Vec<_>, _>>()?;
-    Offset::of(&exchanges)
+    best(agent, &exchanges)
+}
+
+/// The same of several agents, some of them at a time. In their order.
+pub fn offsets(bus: &Bus, agents: &[Hello]) -> Vec<Result<Offset, ClusterError>> {
+    agents.chunks(AT_A_TIME).flat_map(|some| offsets_at_once(bus, some)).collect()
+}
+
+fn offsets_at_once(bus: &Bus, agents: &[Hello]) -> Vec<Result<Offset, ClusterError>> {
+    if let [one] = agents {
+        return vec![offset(bus, one)];
+    }
+    let mut exchanges = vec![Vec::with_capacity(EXCHANGES); agents.len()];
+    let mut failed: Vec<Option<ClusterError>> = agents.iter().map(|_| None).collect();
+    for _ in 0..EXCHANGES {
+        let each = agents.iter().map(|agent| exchange_with(bus, agent));
+        for (at, found) in bus.wait(join_all(each)).into_iter().enumerate() {
+            match found {
+                Ok(found) => exchanges[at].push(found),
+                Err(error) => failed[at] = Some(error),
+            }
+        }
+    }
+    let result = |((agent, exchanges), failed): ((&Hello, Vec<Exchange>), Option<ClusterError>)| match failed {
+        Some(error) => Err(error),
+        None => best(agent, &exchanges),
+    };
+    agents.iter().zip(exchanges).zip(failed).map(result).collect()
+}
+
+fn best(agent: &Hello, exchanges: &[Exchange]) -> Result<Offset, ClusterError> {
+    Offset::of(exchanges)
         .ok_or_else(|| ClusterError::store("clocks", format!("agent {} shows times that cannot be", agent.name)))
 }
 
 fn exchange(bus: &Bus, agent: &Hello) -> Result<Exchange, ClusterError> {
+    bus.wait(exchange_with(bus, agent))
+}
+
+async fn exchange_with(bus: &Bus, agent: &Hello) -> Result<Exchange, ClusterError> {
+    let (subject, who) = (subjects::agent(&agent.id), format!("agent {}", agent.name));
     let asked = clock::monotonic_ns();
-    let who = format!("agent {}", agent.name);
-    let say = bus.ask(&subjects::agent(&agent.id), &Ask::Clock, (&who, "what its clock shows"), CLOCK_WITHIN)?;
+    let say = ask(bus.client(), &subject, &Ask::Clock, (&who, "what its clock shows"), CLOCK_WITHIN).await?;
     let heard = clock::monotonic_ns();
     match say {
         Say::Clock { received_ns, answered_ns } => {

@@ -15,12 +15,17 @@ pub struct Dealt {
     pub agent: usize,
     /// The batch.
     pub octets: Bytes,
+    /// How many queries are in it.
+    pub queries: u32,
 }
 
 /// Deals queries to agents by the address of their client, each agent's in the order of the trace.
 #[derive(Debug)]
 pub struct Dealer {
     hands: Vec<Hand>,
+    /// Due time at which it is looked for old batches next. It depends on the queries alone, so that a trace that is dealt twice makes the
+    /// same batches, however it is read.
+    look_at: i64,
 }
 
 /// What one agent gets.
@@ -29,7 +34,7 @@ struct Hand {
     batch: BatchWriter<Query>,
     /// Due time of the first query of the batch.
     first: Option<i64>,
-    queries: u64,
+    queries: u32,
 }
 
 impl Dealer {
@@ -37,7 +42,7 @@ impl Dealer {
     pub fn new(run: u64, agents: usize) -> Self {
         let hand =
             |shard| Hand { batch: BatchWriter::new(BatchHeader { run, shard, sequence: 0 }), first: None, queries: 0 };
-        Self { hands: (0..agents as u32).map(hand).collect() }
+        Self { hands: (0..agents as u32).map(hand).collect(), look_at: i64::MIN }
     }
 
     /// Takes the next queries of the trace, and appends the batches that are full or old enough to `dealt`.
@@ -50,9 +55,10 @@ impl Dealer {
             if self.hands[agent].push(query)? {
                 dealt.push(self.take(agent));
             }
-        }
-        if let Some(now) = queries.last().map(|query| query.due.0) {
-            self.take_older_than(now - OLDEST, dealt);
+            if query.due.0 >= self.look_at {
+                self.take_older_than(query.due.0 - OLDEST, dealt);
+                self.look_at = query.due.0 + OLDEST / 10;
+            }
         }
         Ok(())
     }
@@ -60,11 +66,6 @@ impl Dealer {
     /// The batches that are left at the end of the trace.
     pub fn finish(&mut self, dealt: &mut Vec<Dealt>) {
         self.take_older_than(i64::MAX, dealt);
-    }
-
-    /// How many queries each agent was dealt.
-    pub fn queries(&self) -> impl Iterator<Item = u64> {
-        self.hands.iter().map(|hand| hand.queries)
     }
 
     fn take_older_than(&mut self, due: i64, dealt: &mut Vec<Dealt>) {
@@ -78,7 +79,7 @@ impl Dealer {
     fn take(&mut self, agent: usize) -> Dealt {
         let hand = &mut self.hands[agent];
         hand.first = None;
-        Dealt { agent, octets: hand.batch.take() }
+        Dealt { agent, octets: hand.batch.take(), queries: std::mem::take(&mut hand.queries) }
     }
 }
 
@@ -136,7 +137,7 @@ mod tests {
         dealer.deal(&[query(0, 1, 40)], &mut dealt).unwrap();
         dealer.deal(&[query(99, 1, 40)], &mut dealt).unwrap();
         assert_eq!(dealt.len(), 0);
-        dealer.deal(&[query(100, 1, 40)], &mut dealt).unwrap();
+        dealer.deal(&[query(110, 1, 40)], &mut dealt).unwrap();
         assert_eq!(read(&dealt, 1)[0].len(), 3);
         dealer.finish(&mut dealt);
         assert_eq!(dealt.len(), 1, "nothing was left");
@@ -162,8 +163,23 @@ mod tests {
                 prop_assert!(rows.iter().all(|row| owner[&row.client] == agent && *row == all[row.index as usize]));
             }
             prop_assert_eq!(read.iter().map(Vec::len).sum::<usize>(), all.len());
-            let told: Vec<u64> = dealer.queries().collect();
-            prop_assert!(told.iter().zip(&read).all(|(&told, rows)| told == rows.len() as u64));
+            let told = |agent| dealt.iter().filter(|batch| batch.agent == agent).map(|batch| batch.queries as usize).sum::<usize>();
+            prop_assert!(read.iter().enumerate().all(|(agent, rows)| told(agent) == rows.len()));
+        }
+
+        #[test]
+        fn a_trace_makes_the_same_batches_however_it_is_read(
+            clients in proptest::collection::vec((0_u32..50, 12_usize..2_000), 0..600),
+            pieces in (1_usize..200, 1_usize..200),
+        ) {
+            let all: Vec<Query> = (0..).zip(&clients).map(|(index, &(client, octets))| query(index, client, octets)).collect();
+            let batches = |piece: usize| {
+                let (mut dealer, mut dealt) = (Dealer::new(9, 3), Vec::new());
+                all.chunks(piece).for_each(|part| dealer.deal(part, &mut dealt).unwrap());
+                dealer.finish(&mut dealt);
+                dealt
+            };
+            prop_assert_eq!(batches(pieces.0), batches(pieces.1));
         }
     }
 }

@@ -85,14 +85,6 @@ pub enum ClusterError {
     /// A batch that cannot be read.
     #[error(transparent)]
     Batch(#[from] WireError),
-    /// The end of a shard says other numbers than came.
-    #[error("the controller says that it sent {said} batches, and {came} came")]
-    Count {
-        /// By the last message.
-        said: u64,
-        /// By what was read.
-        came: u64,
-    },
     /// Fewer agents than asked for.
     #[error("{there} of {asked} agents came within {seconds} s ({names}){busy}{others}; start more with `ldplayer agent --nats URL`, or ask for fewer with --agents",
         there = there.len(), names = if there.is_empty() { "none".to_owned() } else { there.join(", ") },
@@ -109,6 +101,24 @@ pub enum ClusterError {
         others: usize,
         /// How long they were waited for.
         seconds: u64,
+    },
+    /// There is no way to the NATS server any more.
+    #[error(
+        "no connection to the NATS server at {url} for {seconds} s: start it again, and go on with the run by --resume"
+    )]
+    Apart {
+        /// Where it was.
+        url: String,
+        /// For how long it was tried.
+        seconds: u64,
+    },
+    /// A run that cannot be gone on with.
+    #[error("cannot go on with the run in {directory}: {reason}", directory = directory.display())]
+    Resume {
+        /// Its directory.
+        directory: PathBuf,
+        /// Why not.
+        reason: String,
     },
     /// Nobody wants the run any more.
     #[error("the run was given up by its controller, or nobody has asked for it for too long")]

@@ -1,120 +1,91 @@
-//! Both ends of a distribution, for threads that know nothing of NATS: the controller gives queries in, an agent's replay takes them out.
+//! An agent's end of a distribution, for threads that know nothing of NATS: a replay takes its queries out.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use ldplayer_core::Query;
 use ldplayer_replay::{Feed, LinkError};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::bus::Bus;
-use crate::deal::{Dealer, Dealt};
 use crate::error::ClusterError;
-use crate::stream::{Ahead, ShardStream, publish, receive};
+use crate::receive::{Ahead, Read, Reading};
+use crate::stream::ShardStream;
 
-/// Batches of one agent that wait for their stream at the controller.
-const WAITING: usize = 64;
 /// How often a reader that waits looks whether the run was given up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Batches that wait for the reader of an agent's replay.
 const READ: usize = 16;
+/// What [`Reached`] says where there are no more queries.
+const ALL: i64 = i64::MAX;
 
-/// The controller's end: deals queries to agents and stores them in their streams.
-pub struct Distributor {
-    dealer: Dealer,
-    dealt: Vec<Dealt>,
-    streams: Vec<Outlet>,
+/// How far the reading of a shard is, for who looks on.
+#[derive(Debug, Default)]
+pub struct Reached {
+    /// Set to end the reading: whoever deals may be gone.
+    pub given_up: AtomicBool,
+    /// Due time of the last query that was read, in nanoseconds of the run.
+    to_ns: AtomicI64,
+    skipped: AtomicU64,
 }
 
-/// The way to one agent.
-struct Outlet {
-    batches: mpsc::Sender<Bytes>,
-    work: JoinHandle<Result<u64, ClusterError>>,
-}
-
-impl Distributor {
-    /// Makes a stream for each agent, by their names, with room for so many octets, on so many servers of a cluster.
-    ///
-    /// # Errors
-    /// When a stream cannot be made, as where one of that name is there.
-    pub fn open(bus: &Bus, run: u64, agents: &[String], octets: i64, replicas: usize) -> Result<Self, ClusterError> {
-        let outlet = |(shard, name): (u32, &String)| {
-            let stream = ShardStream { run, shard };
-            bus.wait(stream.create(bus.context(), bus.id(), octets, replicas))?;
-            let (batches, waiting) = mpsc::channel(WAITING);
-            let who = format!("agent {name}");
-            let work = bus.spawn(publish(bus.context().clone(), stream, who, waiting));
-            Ok(Outlet { batches, work })
-        };
-        let streams = (0..).zip(agents).map(outlet).collect::<Result<Vec<_>, ClusterError>>()?;
-        Ok(Self { dealer: Dealer::new(run, agents.len()), dealt: Vec::new(), streams })
+impl Reached {
+    /// The moment of the run up to which there are queries; `None` where all were read.
+    pub fn to_ns(&self) -> Option<i64> {
+        Some(self.to_ns.load(Ordering::Relaxed)).filter(|&to| to != ALL)
     }
 
-    /// Gives the next queries of the trace in. Waits where an agent's stream is full.
-    ///
-    /// # Errors
-    /// When a stream took nothing for too long, or a query cannot be sent.
-    pub fn give(&mut self, bus: &Bus, queries: &[Query]) -> Result<(), ClusterError> {
-        self.dealer.deal(queries, &mut self.dealt)?;
-        self.send(bus)
+    /// Queries that were left out.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
     }
 
-    /// Ends all streams, and waits until all is stored. Returns the queries of each agent.
-    ///
-    /// # Errors
-    /// When a stream took nothing for too long.
-    pub fn finish(mut self, bus: &Bus) -> Result<Vec<u64>, ClusterError> {
-        self.dealer.finish(&mut self.dealt);
-        self.send(bus)?;
-        for Outlet { batches, work } in self.streams {
-            drop(batches);
-            bus.wait(work).map_err(|error| ClusterError::store("publishing", error))??;
-        }
-        Ok(self.dealer.queries().collect())
-    }
-
-    fn send(&mut self, bus: &Bus) -> Result<(), ClusterError> {
-        for Dealt { agent, octets } in self.dealt.drain(..) {
-            let outlet = &mut self.streams[agent];
-            if bus.wait(outlet.batches.send(octets)).is_err() {
-                // The publisher has ended: with an error, since the batches have not.
-                let ended = bus.wait(&mut outlet.work).map_err(|error| ClusterError::store("publishing", error))?;
-                ended?;
-            }
-        }
-        Ok(())
+    /// Leaves out what was due before `from_ns`, and notes how far the rest goes.
+    fn note(&self, queries: &mut Vec<Query>, from_ns: Option<i64>) {
+        self.to_ns.store(queries.last().map_or(0, |query| query.due.0), Ordering::Relaxed);
+        let before = queries.len();
+        queries.retain(|query| from_ns.is_none_or(|from| query.due.0 >= from));
+        self.skipped.fetch_add((before - queries.len()) as u64, Ordering::Relaxed);
     }
 }
 
-/// An agent's end: the queries of its shard, as the engine takes them.
+/// The queries of a shard as they come over its stream, as the engine takes them.
 pub struct ShardFeed {
-    batches: Receiver<Result<Vec<Query>, ClusterError>>,
+    batches: Receiver<Read>,
     ahead: Arc<Ahead>,
-    given_up: Arc<AtomicBool>,
+    reached: Arc<Reached>,
+    from_ns: Option<i64>,
 }
 
 impl ShardFeed {
     /// Begins to read a shard, at most so many nanoseconds of the run ahead once its start is known.
     pub fn open(bus: &Bus, run: u64, shard: u32, ahead_ns: i64) -> Self {
-        let (sender, batches) = bounded(READ);
-        let ahead = Arc::new(Ahead { start_ns: AtomicI64::new(0), most_ns: ahead_ns });
-        let reading = receive(bus.context().clone(), ShardStream { run, shard }, Arc::clone(&ahead), sender.clone());
+        Self::begin(bus, ShardStream { run, shard }, ahead_ns, false)
+    }
+
+    /// The same of what an agent that was lost has left; what is due before `from_ns` of the run is left out.
+    pub fn take_over(bus: &Bus, run: u64, shard: u32, ahead_ns: i64, from_ns: Option<i64>) -> Self {
+        Self { from_ns, ..Self::begin(bus, ShardStream { run, shard }, ahead_ns, true) }
+    }
+
+    fn begin(bus: &Bus, stream: ShardStream, most_ns: i64, takes_over: bool) -> Self {
+        let (to, batches) = bounded(READ);
+        let ahead = Arc::new(Ahead { start_ns: AtomicI64::new(0), most_ns });
+        let (context, sender) = (bus.context().clone(), to.clone());
+        let reading = Reading { context, stream, takes_over, ahead: Arc::clone(&ahead), to };
         bus.spawn(async move {
-            if let Err(error) = reading.await {
+            if let Err(error) = reading.read().await {
                 // A reader that is gone needs no error.
                 let _ = tokio::task::spawn_blocking(move || sender.send(Err(error))).await;
             }
         });
-        Self { batches, ahead, given_up: Arc::default() }
+        Self { batches, ahead, reached: Arc::default(), from_ns: None }
     }
 
-    /// Set to end the reading: whoever deals may be gone.
-    pub fn given_up(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.given_up)
+    /// How far it is.
+    pub fn reached(&self) -> Arc<Reached> {
+        Arc::clone(&self.reached)
     }
 
     /// Where the start of the run is told.
@@ -125,16 +96,121 @@ impl ShardFeed {
 
 impl Feed for ShardFeed {
     fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
-        while !self.given_up.load(Ordering::Relaxed) {
+        while !self.reached.given_up.load(Ordering::Relaxed) {
             match self.batches.recv_timeout(LOOK_EVERY) {
                 Ok(queries) => {
-                    batch.extend(queries?);
-                    return Ok(true);
+                    let mut queries = queries?;
+                    self.reached.note(&mut queries, self.from_ns);
+                    if !queries.is_empty() {
+                        batch.append(&mut queries);
+                        return Ok(true);
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.reached.to_ns.store(ALL, Ordering::Relaxed);
+                    return Ok(false);
+                }
             }
         }
         Err(Box::new(ClusterError::GivenUp))
+    }
+}
+
+/// The queries of a shard as the host reads them in the trace, which it has, too: it reads all, and leaves out those of others.
+pub struct OwnFeed {
+    whole: Box<dyn Feed>,
+    shard: usize,
+    shards: usize,
+    reached: Arc<Reached>,
+    from_ns: Option<i64>,
+    /// What was read, of which little may be ours.
+    read: Vec<Query>,
+}
+
+impl OwnFeed {
+    /// What of the whole is a shard's, from a moment of the run on.
+    pub fn new(whole: Box<dyn Feed>, (shard, shards): (usize, usize), from_ns: Option<i64>) -> Self {
+        Self { whole, shard, shards, reached: Arc::default(), from_ns, read: Vec::new() }
+    }
+
+    /// How far it is.
+    pub fn reached(&self) -> Arc<Reached> {
+        Arc::clone(&self.reached)
+    }
+}
+
+impl Feed for OwnFeed {
+    fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
+        while !self.reached.given_up.load(Ordering::Relaxed) {
+            let more = self.whole.next(&mut self.read)?;
+            self.read.retain(|query| ldplayer_core::shard::shard(query.client, self.shards) == self.shard);
+            self.reached.note(&mut self.read, self.from_ns);
+            if !more {
+                self.reached.to_ns.store(ALL, Ordering::Relaxed);
+            }
+            if !self.read.is_empty() || !more {
+                batch.append(&mut self.read);
+                return Ok(more);
+            }
+        }
+        Err(Box::new(ClusterError::GivenUp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ldplayer_core::{Expected, RunTime, Transport};
+
+    use super::*;
+
+    fn query(index: u64) -> Query {
+        Query {
+            index,
+            due: RunTime(index as i64),
+            client: std::net::Ipv4Addr::from_bits(index as u32 % 7).into(),
+            client_port: 1_024,
+            server: "192.0.2.1:53".parse().unwrap(),
+            transport: Transport::Udp,
+            class: None,
+            expected: Expected::Nothing,
+            wire: vec![7; 12].into(),
+        }
+    }
+
+    /// A trace of a hundred queries, seven at a time.
+    struct Trace(u64);
+
+    impl Feed for Trace {
+        fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError> {
+            let from = self.0;
+            self.0 = (from + 7).min(100);
+            batch.extend((from..self.0).map(query));
+            Ok(self.0 < 100)
+        }
+    }
+
+    fn all(mut feed: impl Feed) -> Vec<Query> {
+        let mut all = Vec::new();
+        while feed.next(&mut all).unwrap() {}
+        all
+    }
+
+    #[test]
+    fn shares_of_hosts_that_have_the_trace_are_all_of_it_once() {
+        let shares: Vec<Vec<Query>> =
+            (0..3).map(|shard| all(OwnFeed::new(Box::new(Trace(0)), (shard, 3), None))).collect();
+        assert!(shares.iter().all(|share| share.is_sorted_by_key(|query| query.index)));
+        let mut together: Vec<Query> = shares.into_iter().flatten().collect();
+        together.sort_by_key(|query| query.index);
+        assert_eq!(together, all(Trace(0)));
+    }
+
+    #[test]
+    fn who_takes_over_leaves_out_and_counts_what_was_due_before() {
+        let feed = OwnFeed::new(Box::new(Trace(0)), (0, 1), Some(60));
+        let reached = feed.reached();
+        let played = all(feed);
+        assert_eq!((played.len(), played[0].index, reached.skipped(), reached.to_ns()), (40, 60, 60, None));
     }
 }

@@ -2,13 +2,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_nats::jetstream::object_store::{Config, ObjectStore};
 use async_nats::jetstream::stream::StorageType;
 use tokio::io::AsyncReadExt;
+use tokio::time::{Instant, sleep};
 
 use crate::bus::Bus;
 use crate::error::ClusterError;
+
+/// How long a file is tried to be stored or had, and the pause before the next try.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// The store of a run.
 fn bucket(run: u64) -> String {
@@ -44,8 +50,10 @@ pub fn put(bus: &Bus, run: u64, agent: u32, directory: &Path) -> Result<Vec<Stri
         let name = format!("{agent}/{inner}");
         let octets =
             fs::read(&file).map_err(|error| ClusterError::File { file: file.clone(), reason: error.to_string() })?;
-        let stored = bus.wait(store.put(name.as_str(), &mut octets.as_slice()));
-        stored.map_err(|error| ClusterError::store(format!("storing {name}"), error))?;
+        patiently(bus, async || {
+            let stored = store.put(name.as_str(), &mut octets.as_slice()).await;
+            stored.map(drop).map_err(|error| ClusterError::store(format!("storing {name}"), error))
+        })?;
         names.push(name);
     }
     Ok(names)
@@ -61,7 +69,7 @@ pub fn get(bus: &Bus, run: u64, names: &[String], directory: &Path) -> Result<()
         let Some((_, inner)) = name.split_once('/').filter(|(_, inner)| is_inside(inner)) else {
             return Err(ClusterError::store(format!("file {name}"), "its name leads out of the directory"));
         };
-        let octets = bus.wait(read(&store, name))?;
+        let octets = patiently(bus, async || read(&store, name).await)?;
         let file = directory.join(inner);
         let write = || {
             fs::create_dir_all(file.parent().unwrap_or(directory))?;
@@ -73,8 +81,26 @@ pub fn get(bus: &Bus, run: u64, names: &[String], directory: &Path) -> Result<()
 }
 
 fn store(bus: &Bus, run: u64) -> Result<ObjectStore, ClusterError> {
-    let found = bus.wait(bus.context().get_object_store(bucket(run)));
-    found.map_err(|error| ClusterError::store("the store of files", error))
+    patiently(bus, async || {
+        let found = bus.context().get_object_store(bucket(run)).await;
+        found.map_err(|error| ClusterError::store("the store of files", error))
+    })
+}
+
+/// Tries until it is done: a cluster that has lost a server needs a moment, and so does a server that is started again.
+///
+/// # Errors
+/// The last one, when it is not done for a minute.
+fn patiently<T>(bus: &Bus, act: impl AsyncFn() -> Result<T, ClusterError>) -> Result<T, ClusterError> {
+    let begun = Instant::now();
+    bus.wait(async {
+        loop {
+            match act().await {
+                Err(_) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+                done => return done,
+            }
+        }
+    })
 }
 
 /// The client checks what it reads by the digest that was stored.

@@ -5,10 +5,11 @@
 
 use std::net::IpAddr;
 
+use ldplayer_results::metrics::{LatencyCounts, Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages. Controller and agents must have the same.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
 
 /// What an agent says of itself and its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +50,8 @@ pub enum Ask {
     Start {
         /// Number of the run.
         run: u64,
+        /// Number of the part.
+        seat: u32,
         /// When, on the agent's CLOCK_MONOTONIC in nanoseconds.
         at_ns: i64,
     },
@@ -56,11 +59,17 @@ pub enum Ask {
     Progress {
         /// Number of the run.
         run: u64,
+        /// Number of the part.
+        seat: u32,
+        /// Whether latencies are asked for, too, which are longer to tell.
+        latencies: bool,
     },
     /// To send nothing more.
     Stop {
         /// Number of the run.
         run: u64,
+        /// Number of the part.
+        seat: u32,
         /// Whether what is outstanding is not to be waited for.
         at_once: bool,
     },
@@ -80,16 +89,35 @@ pub struct Part {
     pub run: u64,
     /// Name of the run.
     pub name: String,
-    /// Which agent it is, from 0.
-    pub agent: u32,
-    /// How many there are.
-    pub agents: u32,
+    /// Number of the part: no two parts of a run have one.
+    pub seat: u32,
+    /// Whose clients it plays, from 0: a part that takes over from a lost agent has the shard of that one.
+    pub shard: u32,
+    /// How many shards there are.
+    pub shards: u32,
     /// Time of the first transaction of the trace, in nanoseconds since 1970.
     pub first_ns: i64,
     /// The specification of the run.
     pub spec: serde_json::Value,
+    /// Where its queries are.
+    pub source: Source,
     /// Nanoseconds of the run that it reads ahead at most.
     pub ahead_ns: i64,
+    /// Queries that are due before this moment of the run, in nanoseconds, are left out: nobody had them when they were due.
+    pub from_ns: Option<i64>,
+}
+
+/// Where an agent has its queries from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The stream of its shard, from the first batch on.
+    #[default]
+    Stream,
+    /// The same, from the batch on that a lost agent did not take.
+    TakenOver,
+    /// The trace itself, which its host has, too.
+    OwnTrace,
 }
 
 /// What an agent answers.
@@ -121,18 +149,18 @@ pub enum Say {
 pub struct Progress {
     /// The stage that it is in.
     pub stage: Stage,
-    /// Queries that it has sent.
-    pub sent: u64,
-    /// Of them answered in time.
-    pub answered: u64,
-    /// Of them not answered in time.
-    pub timed_out: u64,
-    /// Of them failed otherwise.
-    pub failed: u64,
-    /// Queries that it could not send.
-    pub not_sent: u64,
-    /// The greatest lateness since it was asked before, in nanoseconds.
-    pub lag_ns: i64,
+    /// Its accounts.
+    #[serde(default)]
+    pub figures: Snapshot,
+    /// Latencies so far, where they were asked for.
+    #[serde(default)]
+    pub latencies: Option<LatencyCounts>,
+    /// The moment of the run up to which it has queries, in nanoseconds; `None` where it has all.
+    #[serde(default)]
+    pub read_to_ns: Option<i64>,
+    /// Queries left out since they were due before it took over.
+    #[serde(default)]
+    pub skipped: u64,
 }
 
 /// The stages of an agent's part.
@@ -169,17 +197,20 @@ mod tests {
         let asks = [
             Ask::Who,
             Ask::Clock,
-            Ask::Start { run: u64::MAX, at_ns: i64::MIN },
+            Ask::Start { run: u64::MAX, seat: 7, at_ns: i64::MIN },
             Ask::Prepare(Box::new(Part {
                 run: 1,
                 name: "a".into(),
-                agent: 2,
-                agents: 4,
+                seat: 6,
+                shard: 2,
+                shards: 4,
                 first_ns: 9,
                 spec: serde_json::json!({"speed": 2.0}),
+                source: Source::TakenOver,
                 ahead_ns: 5,
+                from_ns: Some(8),
             })),
-            Ask::Stop { run: 3, at_once: true },
+            Ask::Stop { run: 3, seat: 0, at_once: true },
         ];
         for ask in asks {
             let text = serde_json::to_vec(&ask).unwrap();
@@ -190,10 +221,11 @@ mod tests {
             Say::No { reason: "busy".into() },
             Say::Progress(Progress {
                 stage: Stage::Returned { files: vec!["a".into()] },
-                sent: 7,
+                skipped: 7,
+                latencies: Some(LatencyCounts { buckets: vec![1, 2], sum_ns: 3, hdr: vec![0, 255] }),
                 ..Progress::default()
             }),
-            Say::Progress(Progress { stage: Stage::Failed { reason: "full".into() }, sent: 2, ..Progress::default() }),
+            Say::Progress(Progress { stage: Stage::Failed { reason: "full".into() }, ..Progress::default() }),
         ];
         for say in says {
             let text = serde_json::to_vec(&say).unwrap();
@@ -203,8 +235,8 @@ mod tests {
 
     #[test]
     fn a_later_release_may_say_more() {
-        let text = r#"{"say": "progress", "stage": "ready", "sent": 1, "answered": 0, "timed_out": 0, "failed": 0,
-            "not_sent": 0, "lag_ns": 0, "colour": "blue"}"#;
-        assert!(matches!(serde_json::from_str(text), Ok(Say::Progress(Progress { stage: Stage::Ready, sent: 1, .. }))));
+        let text = r#"{"say": "progress", "stage": "ready", "skipped": 1, "colour": "blue"}"#;
+        let read = serde_json::from_str(text);
+        assert!(matches!(read, Ok(Say::Progress(Progress { stage: Stage::Ready, skipped: 1, .. }))), "{read:?}");
     }
 }

@@ -1,20 +1,21 @@
 //! An agent's part of a run: a replay of the queries that come, on a thread of its own, and its files on their way back.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ldplayer_core::TraceTime;
-use ldplayer_replay::RunStart;
-use ldplayer_run::{Observer, RunSpec, Share, Wish, prepare_share};
+use ldplayer_replay::{Feed, RunStart};
+use ldplayer_run::{Live, Observer, RunSpec, Share, Wish, prepare_share, read_whole};
 
 use crate::bus::Bus;
-use crate::feed::ShardFeed;
+use crate::feed::{OwnFeed, Reached, ShardFeed};
 use crate::files;
-use crate::message::{Part, Progress, Stage};
+use crate::message::{Part, Progress, Source, Stage};
+use crate::receive::Ahead;
 
 /// How long the start is waited for: longer than the slowest other agent may take to be ready.
 const START_WITHIN: Duration = Duration::from_secs(600);
@@ -23,7 +24,9 @@ const START_WITHIN: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Player {
     run: u64,
+    seat: u32,
     name: String,
+    directory: PathBuf,
     shared: Arc<Shared>,
     start: Sender<i64>,
 }
@@ -34,14 +37,9 @@ struct Shared {
     stage: Mutex<Stage>,
     stop: AtomicBool,
     abort: AtomicBool,
-    /// What ends the reading; there when the reading has begun.
-    reading: Mutex<Option<Arc<AtomicBool>>>,
-    sent: AtomicU64,
-    answered: AtomicU64,
-    timed_out: AtomicU64,
-    failed: AtomicU64,
-    not_sent: AtomicU64,
-    lag_ns: AtomicI64,
+    /// How far the reading is; there when it has begun.
+    reading: Mutex<Option<Arc<Reached>>>,
+    live: Arc<Live>,
 }
 
 impl Player {
@@ -54,10 +52,18 @@ impl Player {
             serde_json::from_value(part.spec.clone()).map_err(|error| format!("the run's specification: {error}"))?;
         let (start, started) = bounded(1);
         let shared = Arc::new(Shared::default());
-        let player = Self { run: part.run, name: part.name.clone(), shared: Arc::clone(&shared), start };
-        let (bus, output) = (Arc::clone(bus), scratch.join(format!("run-{:016x}", part.run)));
+        let directory = scratch.join(format!("run-{:016x}-{}", part.run, part.seat));
+        let player = Self {
+            run: part.run,
+            seat: part.seat,
+            name: part.name.clone(),
+            directory: directory.clone(),
+            shared: Arc::clone(&shared),
+            start,
+        };
+        let bus = Arc::clone(bus);
         let play = move || {
-            let stage = play(&bus, &part, spec, &output, started, &shared);
+            let stage = play(&bus, &part, spec, &directory, started, &shared);
             shared.set(stage.unwrap_or_else(|reason| Stage::Failed { reason }));
         };
         thread::Builder::new().name("player".to_owned()).spawn(play).map_err(|error| error.to_string())?;
@@ -67,6 +73,16 @@ impl Player {
     /// The number of the run.
     pub const fn run(&self) -> u64 {
         self.run
+    }
+
+    /// Whether it is this part of this run.
+    pub const fn is(&self, run: u64, seat: u32) -> bool {
+        self.run == run && self.seat == seat
+    }
+
+    /// Where it writes until the controller has its files.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The name of the run.
@@ -83,8 +99,7 @@ impl Player {
     pub fn stop(&self, at_once: bool) {
         self.shared.abort.fetch_or(at_once, Ordering::Relaxed);
         self.shared.stop.store(true, Ordering::Relaxed);
-        let reading = self.shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        reading.iter().for_each(|given_up| given_up.store(true, Ordering::Relaxed));
+        self.shared.reading().iter().for_each(|reached| reached.given_up.store(true, Ordering::Relaxed));
     }
 
     /// Whether it has ended, well or not.
@@ -92,18 +107,15 @@ impl Player {
         matches!(self.shared.stage(), Stage::Returned { .. } | Stage::Failed { .. })
     }
 
-    /// How far it is.
-    pub fn progress(&self) -> Progress {
-        let shared = &self.shared;
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    /// How far it is, with its latencies where they are asked for.
+    pub fn progress(&self, latencies: bool) -> Progress {
+        let (shared, reached) = (&self.shared, self.shared.reading());
         Progress {
             stage: shared.stage(),
-            sent: load(&shared.sent),
-            answered: load(&shared.answered),
-            timed_out: load(&shared.timed_out),
-            failed: load(&shared.failed),
-            not_sent: load(&shared.not_sent),
-            lag_ns: shared.lag_ns.swap(0, Ordering::Relaxed),
+            figures: shared.live.snapshot(),
+            latencies: latencies.then(|| shared.live.latencies()),
+            read_to_ns: reached.as_ref().and_then(|reached| reached.to_ns()),
+            skipped: reached.map_or(0, |reached| reached.skipped()),
         }
     }
 }
@@ -111,6 +123,10 @@ impl Player {
 impl Shared {
     fn set(&self, stage: Stage) {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+    }
+
+    fn reading(&self) -> Option<Arc<Reached>> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn stage(&self) -> Stage {
@@ -127,21 +143,22 @@ fn play(
     started: Receiver<i64>,
     shared: &Arc<Shared>,
 ) -> Result<Stage, String> {
-    let feed = ShardFeed::open(bus, part.run, part.agent, part.ahead_ns);
-    *shared.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(feed.given_up());
-    let (ahead, waiting) = (feed.ahead(), Arc::clone(shared));
+    let Opened { queries, reached, ahead } = open(bus, part, &spec)?;
+    *shared.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached);
+    let waiting = Arc::clone(shared);
     let start = move || {
         waiting.set(Stage::Ready);
         let at_ns = wait(&started, &waiting)?;
-        ahead.start_ns.store(at_ns, Ordering::Relaxed);
+        ahead.iter().for_each(|ahead| ahead.start_ns.store(at_ns, Ordering::Relaxed));
         waiting.set(Stage::Running);
         Some(RunStart { monotonic_ns: at_ns })
     };
     let share = Share {
-        queries: Box::new(feed),
+        queries,
         first: TraceTime(part.first_ns),
-        host: (part.agent as usize, part.agents as usize),
+        host: (part.shard as usize, part.shards as usize),
         start: Box::new(start),
+        live: Arc::clone(&shared.live),
     };
     let prepared = prepare_share(spec, share).map_err(|error| error.to_string())?;
     let mut looker = Looker { shared };
@@ -151,8 +168,30 @@ fn play(
     if let (Err(error), false) = (&made, output.join("run.json").exists()) {
         return Err(error.to_string());
     }
-    let files = files::put(bus, part.run, part.agent, output).map_err(|error| error.to_string())?;
+    let files = files::put(bus, part.run, part.seat, output).map_err(|error| error.to_string())?;
     Ok(Stage::Returned { files })
+}
+
+/// Where the queries of a part come from.
+struct Opened {
+    queries: Box<dyn Feed>,
+    reached: Arc<Reached>,
+    /// Where a stream is told of the start; a host that has the trace reads as far as the engine wants.
+    ahead: Option<Arc<Ahead>>,
+}
+
+fn open(bus: &Bus, part: &Part, spec: &RunSpec) -> Result<Opened, String> {
+    let Part { run, shard, shards, ahead_ns, from_ns, .. } = *part;
+    let stream = match part.source {
+        Source::Stream => ShardFeed::open(bus, run, shard, ahead_ns),
+        Source::TakenOver => ShardFeed::take_over(bus, run, shard, ahead_ns, from_ns),
+        Source::OwnTrace => {
+            let whole = read_whole(spec).map_err(|error| error.to_string())?;
+            let own = OwnFeed::new(whole, (shard as usize, shards as usize), from_ns);
+            return Ok(Opened { reached: own.reached(), queries: Box::new(own), ahead: None });
+        }
+    };
+    Ok(Opened { reached: stream.reached(), ahead: Some(stream.ahead()), queries: Box::new(stream) })
 }
 
 /// The start, or `None` when the run is given up.
@@ -169,24 +208,14 @@ fn wait(started: &Receiver<i64>, shared: &Shared) -> Option<i64> {
     None
 }
 
-/// Takes the counts of the replay, and its wishes from those who ask.
+/// Passes on to the replay what those who ask want.
 struct Looker<'a> {
     shared: &'a Shared,
 }
 
 impl Observer for Looker<'_> {
-    fn look(&mut self, progress: &ldplayer_run::Progress) -> Wish {
-        let (shared, counts) = (self.shared, &progress.counts);
-        for (shown, count) in [
-            (&shared.sent, counts.sent),
-            (&shared.answered, counts.answered),
-            (&shared.timed_out, counts.timed_out),
-            (&shared.failed, counts.failed),
-            (&shared.not_sent, counts.not_sent),
-        ] {
-            shown.store(count, Ordering::Relaxed);
-        }
-        shared.lag_ns.fetch_max(progress.lag_ns, Ordering::Relaxed);
+    fn look(&mut self, _: &ldplayer_run::Progress) -> Wish {
+        let shared = self.shared;
         match (shared.abort.load(Ordering::Relaxed), shared.stop.load(Ordering::Relaxed)) {
             (true, _) => Wish::Abort,
             (false, true) => Wish::Stop,

@@ -32,7 +32,12 @@ pub struct Window {
 impl Window {
     /// Of a stream that is empty; so many batches may be on their way at a time.
     pub const fn new(most: usize) -> Self {
-        Self { kept: VecDeque::new(), stored: 0, sent: 0, most }
+        Self::behind(0, most)
+    }
+
+    /// Of a stream that has so many.
+    pub const fn behind(stored: u64, most: usize) -> Self {
+        Self { kept: VecDeque::new(), stored, sent: 0, most }
     }
 
     /// Whether another batch may be put in.

@@ -78,7 +78,7 @@ fn every_query_comes_once_and_in_order_to_the_agent_of_its_client() {
             .map(|shard| scope.spawn(move || read(&Bus::connect(link, "agent").unwrap(), 7, shard).unwrap()))
             .collect();
         all.chunks(1_000).for_each(|part| distributor.give(&bus, part).unwrap());
-        let told = distributor.finish(&bus).unwrap();
+        let told: Vec<u64> = distributor.finish(&bus).unwrap().iter().map(|hand| hand.queries).collect();
         let read: Vec<_> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
         assert_eq!(told, read.iter().map(|rows| rows.len() as u64).collect::<Vec<_>>());
         read
@@ -104,7 +104,8 @@ fn a_slow_agent_holds_back_its_own_shard_alone() {
     thread::scope(|scope| {
         let quick = scope.spawn(move || read(&Bus::connect(link, "quick").unwrap(), 8, 1).unwrap());
         all.chunks(1_000).for_each(|part| distributor.give(&bus, part).unwrap());
-        let finish = scope.spawn(|| distributor.finish(&bus).unwrap());
+        let finish =
+            scope.spawn(|| distributor.finish(&bus).unwrap().iter().map(|hand| hand.queries).collect::<Vec<_>>());
         let slow = scope.spawn(move || read(&Bus::connect(link, "slow").unwrap(), 8, 0).unwrap());
         let read = [slow.join().unwrap().len() as u64, quick.join().unwrap().len() as u64];
         assert_eq!(finish.join().unwrap(), read);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ldplayer_cluster::{Agent, Bus, ClusterError, Embedded, Order, direct};
+use ldplayer_cluster::{Agent, Bus, ClusterError, Embedded, OnLoss, Order, direct};
 use ldplayer_results::{Document, State};
 use ldplayer_run::{RunSpec, prepare};
 
@@ -42,6 +42,8 @@ fn order(agents: usize) -> Order {
         ahead_ns: 5_000_000_000,
         room: 64 << 20,
         replicas: 1,
+        on_loss: OnLoss::Stop,
+        own_trace: false,
         command_line: vec!["test".into()],
     }
 }

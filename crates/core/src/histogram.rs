@@ -1,6 +1,7 @@
 //! Mergeable counts of durations, in the HDR format that other tools read.
 
 use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
 /// Highest duration kept apart: one hour in nanoseconds; longer ones count as this.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
@@ -31,6 +32,29 @@ impl Histogram {
     pub fn merge(&mut self, other: &Self) {
         // Both histograms have the same constant bounds, which is all that can fail.
         self.0.add(&other.0).expect("equal bounds");
+    }
+
+    /// The counts in the V2 format of HDR histograms.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // Neither a vector nor bounds that are constants give an error.
+        V2Serializer::new().serialize(&self.0, &mut bytes).expect("written to memory");
+        bytes
+    }
+
+    /// The counts that [`Self::to_bytes`] wrote; `None` of anything else, and of a histogram with other bounds.
+    pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        let read: Hdr<u64> = Deserializer::new().deserialize(&mut bytes).ok()?;
+        let mut all = Self::new();
+        let fits = read.sigfig() == all.0.sigfig() && read.high() == all.0.high() && read.low() == all.0.low();
+        (fits && all.0.add(&read).is_ok()).then_some(all)
+    }
+
+    /// Takes off the counts of `earlier`, a state of the same histogram.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut later = self.clone();
+        // One that is not earlier has counts that this one lacks: then there is no difference to tell.
+        if later.0.subtract(&earlier.0).is_err() { self.clone() } else { later }
     }
 
     /// How many durations were counted.
@@ -67,6 +91,34 @@ mod tests {
         assert_eq!(low.len(), 1_000);
         let median = low.quantile(0.5);
         assert!((499_000..=501_000).contains(&median), "{median}");
+    }
+
+    #[test]
+    fn counts_are_what_they_were_after_the_way() {
+        let mut histogram = Histogram::new();
+        (1..=5_000).for_each(|us| histogram.record(us * 1_000));
+        let bytes = histogram.to_bytes();
+        let read = Histogram::from_bytes(&bytes).unwrap();
+        assert_eq!((read.len(), read.quantile(0.99), read.max()), (5_000, histogram.quantile(0.99), histogram.max()));
+        assert!(bytes.len() < 20_000, "{}", bytes.len());
+        assert!(
+            Histogram::from_bytes(&bytes[..9]).is_none() && Histogram::from_bytes(b"nothing of the kind").is_none()
+        );
+        let other: Hdr<u64> = Hdr::new_with_bounds(1, 1_000, 2).unwrap();
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&other, &mut bytes).unwrap();
+        assert!(Histogram::from_bytes(&bytes).is_none(), "of other bounds");
+    }
+
+    #[test]
+    fn what_came_since_is_told() {
+        let mut histogram = Histogram::new();
+        histogram.record(1_000);
+        let earlier = histogram.clone();
+        histogram.record(9_000);
+        let since = histogram.since(&earlier);
+        assert_eq!((since.len(), since.quantile(0.5) / 1_000), (1, 9));
+        assert_eq!(earlier.since(&histogram).len(), 1, "that is no earlier one");
     }
 
     #[test]

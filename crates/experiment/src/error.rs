@@ -20,6 +20,11 @@ pub enum ExperimentError {
         /// What the system said.
         source: io::Error,
     },
+    /// Its servers are where no other host reaches them.
+    #[error(
+        "--nats: the servers of this experiment are in a namespace of this host, which agents cannot reach; give servers that are there already (kind = \"address\"), or leave --nats out"
+    )]
+    OfOneHost,
     /// Something is wrong in the file.
     #[error("{}: {source}", file.display())]
     File {

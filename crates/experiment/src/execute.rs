@@ -1,19 +1,20 @@
 //! Making the runs of a plan, one after the other: the only place where an experiment does something.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{ErrorKind, Read, Seek};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use ldplayer_core::time::Span;
 use ldplayer_emulate::stock::find;
 use ldplayer_net::{clock, limits, programs, rights};
-use ldplayer_results::{ResultsError, State};
+use ldplayer_results::{Document, ResultsError, State};
 use ldplayer_run::{Observer, Progress, RunError, RunReport, RunSpec, Server, Wish, prepare};
 use rustix::fs::statvfs;
 
@@ -75,6 +76,22 @@ pub struct Options {
     pub ldplayer: PathBuf,
     /// The command line, for the records of runs.
     pub command_line: Vec<String>,
+    /// Who makes the replays; `None` for this process.
+    pub replayer: Option<Arc<dyn Replayer>>,
+}
+
+/// Who makes replays in the place of this process.
+pub trait Replayer: fmt::Debug + Send + Sync {
+    /// Makes one, in a directory that is not there yet.
+    ///
+    /// # Errors
+    /// What kept it from being made. What was measured until then is kept.
+    fn replay(
+        &self,
+        spec: RunSpec,
+        directory: &Path,
+        observer: &mut dyn Observer,
+    ) -> Result<Document<RunSpec>, RunError>;
 }
 
 /// Makes all runs of a plan that are not made yet, and says what became of them all.
@@ -116,7 +133,11 @@ pub fn execute(
     );
     // Servers get the limit that this process has when they are started: the first the same as all others.
     let _ = limits::raise_nofile();
-    if plan.experiment.cells.iter().any(|cell| cell.stage.is_ours()) {
+    let is_ours = plan.experiment.cells.iter().any(|cell| cell.stage.is_ours());
+    if is_ours && options.replayer.is_some() {
+        return Err(ExperimentError::OfOneHost);
+    }
+    if is_ours {
         rights::ensure_rights()?;
     }
     let servers = servers(plan);
@@ -384,12 +405,23 @@ fn replay(mut spec: RunSpec, warm_up: Option<Span>, directory: &Path, options: &
             spec.start = first.stop;
         }
         let scratch = with_ending(directory, "warm-up");
-        let warmed = prepare(first)?.execute(&scratch, true, options.command_line.clone(), look);
+        let warmed = play(first, &scratch, options, look);
         // What it measured is not to be taken for a run.
         let _ = fs::remove_dir_all(&scratch);
         if warmed?.document.report.state != State::Complete {
             return Err(RunError::CutShort("interrupted while the server was warming up".to_owned()));
         }
+    }
+    play(spec, directory, options, look)
+}
+
+/// Makes a replay, here or where others make it.
+fn play(spec: RunSpec, directory: &Path, options: &Options, look: &mut Look<'_>) -> Ran {
+    if let Some(replayer) = &options.replayer {
+        // Processes are watched on one host, and other hosts send.
+        let spec = RunSpec { watch_pid: None, ..spec };
+        let document = replayer.replay(spec, directory, look)?;
+        return Ok(RunReport { document, rules: Vec::new() });
     }
     let prepared = prepare(spec)?;
     prepared.resolved().for_each(|line| look.watcher.tell(&line));
@@ -413,6 +445,10 @@ struct Look<'a> {
 impl Observer for Look<'_> {
     fn look(&mut self, progress: &Progress) -> Wish {
         self.watcher.look(self.at, progress)
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.watcher.tell(text);
     }
 }
 

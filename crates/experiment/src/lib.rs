@@ -62,7 +62,7 @@ mod zones;
 
 pub use cell::Cell;
 pub use error::ExperimentError;
-pub use execute::{Options, Position, Watcher, execute};
+pub use execute::{Options, Position, Replayer, Watcher, execute};
 pub use file::Experiment;
 pub use generate::Generate;
 pub use kind::{Kind, Role, Told, UnknownKind};

@@ -77,9 +77,9 @@ pub use curves::{Curves, read_curves};
 pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 pub use model::{
-    AnswersCompared, AskedAgain, Check, Clients, Connections, Latency, Queries, Rate, RateError, Recorded, ReplayLoad,
-    Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail, Telemetry, Timing,
-    Verdict,
+    AgentShare, AnswersCompared, AskedAgain, Check, Clients, Connections, Latency, Queries, Rate, RateError, Recorded,
+    ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail, Telemetry,
+    Timing, Verdict,
 };
 pub use open::{read_document, rewrite_page};
 pub use recorder::Recorder;

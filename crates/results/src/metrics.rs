@@ -12,12 +12,14 @@ mod text;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ldplayer_core::histogram::Histogram;
 use ldplayer_core::{Outcome, Status};
+use serde::{Deserialize, Serialize};
 
 /// How long a client may take from connecting to having read its answer.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -31,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const CHUNK: usize = 16 << 10;
 
 /// The figures at one moment.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Seconds since run time 0.
     pub run_s: f64,
@@ -39,12 +41,15 @@ pub struct Snapshot {
     pub read: u64,
     /// The accounts of each worker.
     pub workers: Vec<WorkerFigures>,
+    /// The agent of each worker; empty on one host.
+    #[serde(default)]
+    pub agents: Vec<String>,
     /// Connections of all workers.
     pub connections: ConnectionFigures,
 }
 
 /// The accounts of one worker so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the words of run.json")]
 pub struct WorkerFigures {
     pub sent: u64,
@@ -59,7 +64,7 @@ pub struct WorkerFigures {
 }
 
 /// The accounts of connections so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the words of run.json")]
 pub struct ConnectionFigures {
     pub open: u64,
@@ -70,6 +75,26 @@ pub struct ConnectionFigures {
     pub closed_by_server: u64,
     /// Queries sent again on a new connection.
     pub resent: u64,
+}
+
+impl Snapshot {
+    /// Adds what the workers of an agent did.
+    pub fn add(&mut self, agent: &str, of: &Self) {
+        self.agents.extend(of.workers.iter().map(|_| agent.to_owned()));
+        self.workers.extend(&of.workers);
+        let (sum, more) = (&mut self.connections, &of.connections);
+        for (sum, count) in [
+            (&mut sum.open, more.open),
+            (&mut sum.opened, more.opened),
+            (&mut sum.failed, more.failed),
+            (&mut sum.resumed, more.resumed),
+            (&mut sum.closed_by_client, more.closed_by_client),
+            (&mut sum.closed_by_server, more.closed_by_server),
+            (&mut sum.resent, more.resent),
+        ] {
+            *sum += count;
+        }
+    }
 }
 
 /// Upper bounds of the buckets of latency, in microseconds; above the last there is one without a bound.
@@ -84,18 +109,55 @@ pub struct Latencies {
     /// Not cumulative; the last one is without a bound.
     buckets: [AtomicU64; BUCKETS_US.len() + 1],
     sum_ns: AtomicU64,
+    /// The same, finer. One thread counts, and another asks once a second.
+    fine: Mutex<Histogram>,
+}
+
+/// Latencies so far, as they travel from the host that counts them to the one that adds up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyCounts {
+    /// As the endpoint has them, not cumulative.
+    pub buckets: Vec<u64>,
+    /// The sum of all.
+    pub sum_ns: u64,
+    /// An HDR histogram in its V2 format.
+    pub hdr: Vec<u8>,
 }
 
 impl Latencies {
     /// Counts the answered queries among these rows.
     pub fn observe(&self, rows: &[Outcome]) {
         let answered = rows.iter().filter(|row| row.status == Status::Answered);
+        let mut fine = self.fine.lock().unwrap_or_else(PoisonError::into_inner);
         for (sent, came) in answered.filter_map(|row| row.sent.or(row.submitted).zip(row.answered)) {
             let ns = (came - sent).max(0) as u64;
             let bucket = BUCKETS_US.partition_point(|&bound| bound * 1_000 < ns);
             self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
             self.sum_ns.fetch_add(ns, Ordering::Relaxed);
+            fine.record(ns as i64);
         }
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> LatencyCounts {
+        LatencyCounts {
+            buckets: self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
+            sum_ns: self.sum_ns.load(Ordering::Relaxed),
+            hdr: self.fine.lock().unwrap_or_else(PoisonError::into_inner).to_bytes(),
+        }
+    }
+
+    /// Shows what several hosts have counted so far, in place of what was shown before. Returns the histogram of all.
+    pub fn show<'a>(&self, counted: impl Iterator<Item = &'a LatencyCounts>) -> Histogram {
+        let (mut buckets, mut sum_ns, mut fine) = ([0; BUCKETS_US.len() + 1], 0, Histogram::new());
+        for counts in counted {
+            buckets.iter_mut().zip(&counts.buckets).for_each(|(sum, count)| *sum += count);
+            sum_ns += counts.sum_ns;
+            Histogram::from_bytes(&counts.hdr).iter().for_each(|of_host| fine.merge(of_host));
+        }
+        self.buckets.iter().zip(buckets).for_each(|(bucket, sum)| bucket.store(sum, Ordering::Relaxed));
+        self.sum_ns.store(sum_ns, Ordering::Relaxed);
+        fine
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is said about a run: the keys of `run.json`.
 
+mod agents;
 mod answers;
 mod telemetry;
 
@@ -13,6 +14,7 @@ use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
 use crate::setup::{VerdictLimits, Warning};
 
+pub use self::agents::AgentShare;
 pub use self::answers::{AnswersCompared, AskedAgain};
 pub use self::telemetry::{ReplayLoad, SideUsage, SocketsAtPeak, Telemetry};
 
@@ -63,6 +65,9 @@ pub struct RunReport {
     pub stalls: Stalls,
     /// What was read of the trace, and what of it could not be; `None` until the run has ended.
     pub tally: Option<Tally>,
+    /// The agents of a run of several hosts, and their shares.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentShare>,
 }
 
 /// Two verdicts that do not touch each other: `ok` and `checks` are about the replay, `server` is about the server.
@@ -152,7 +157,7 @@ pub struct Recorded {
     pub unanswered: u64,
 }
 
-/// answered + timed_out + failed = sent; sent + not_sent = trace.
+/// answered + timed_out + failed = sent; sent + not_sent + lost = trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Queries {
@@ -178,6 +183,13 @@ pub struct Queries {
     pub fell_back: u64,
     /// The unsent ones by reason.
     pub not_sent_by_reason: BTreeMap<String, u64>,
+    /// Queries without a row, of agents that were lost.
+    #[serde(skip_serializing_if = "is_none")]
+    pub lost: u64,
+    /// The lost ones by what is known of them: `with_agent`, taken by the agent, sent or not; `left_in_stream`, taken by nobody;
+    /// `due_before_takeover`, left out by the agent that took over; `not_read`, with an agent that came back, and not sent.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost_by_reason: BTreeMap<String, u64>,
     /// Responses after the timeout; extra rows.
     pub late: u64,
     /// Responses that belong to no query; extra rows.
@@ -186,6 +198,12 @@ pub struct Queries {
     pub stray_by_reason: BTreeMap<String, u64>,
     /// The sent ones by transport.
     pub sent_by_transport: BTreeMap<String, u64>,
+}
+
+/// Runs of one host lose no agents, and say nothing of them.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How late queries were.

@@ -1,5 +1,6 @@
 //! `report.html`: one file with everything in it, that opens by a double click and asks no network.
 
+mod agents;
 mod answers;
 mod usage;
 
@@ -46,6 +47,8 @@ fn render(report: &RunReport, figures: &str) -> Result<String, minijinja::Error>
         report => Value::from(Serde(report)),
         accounts => Value::from(Serde(accounts(report))),
         answers => Value::from(Serde(answers::lines(report.summary.answers_compared.as_ref()))),
+        agents => Value::from(Serde(agents::lines(&report.agents))),
+        agents_head => Value::from(Serde(agents::HEAD)),
         timing => Value::from(Serde(timing(report))),
         latency => Value::from(Serde(latency(report))),
         connected => report.summary.connections.opened + report.summary.connections.failed > 0,
@@ -102,6 +105,10 @@ fn accounts(report: &RunReport) -> Vec<Line> {
     lines.extend(parts(&queries.failed_by_status));
     lines.push(count("not sent", queries.not_sent));
     lines.extend(parts(&queries.not_sent_by_reason));
+    if queries.lost > 0 {
+        lines.push(count("lost with their agent", queries.lost));
+        lines.extend(parts(&queries.lost_by_reason));
+    }
     lines.push(Line::new("late responses", vec![grouped(queries.late), String::new()]));
     lines.push(Line::new("stray responses", vec![grouped(queries.stray), String::new()]));
     lines.extend(queries.stray_by_reason.iter().map(|(name, &n)| Line::sub(name, vec![grouped(n), String::new()])));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::Analysis;
 use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
-use crate::model::{AskedAgain, Connections, Recorded, ReplayLoad, RunReport, State, Telemetry};
+use crate::model::{AgentShare, AskedAgain, Connections, Recorded, ReplayLoad, RunReport, State, Telemetry};
 use crate::telemetry::TelemetrySample;
 
 /// What is known before the first query.
@@ -70,6 +70,10 @@ pub struct RunEnd {
     pub stalls: Stalls,
     /// What was read of the trace, and what of it could not be.
     pub tally: Tally,
+    /// The agents of a run of several hosts.
+    pub agents: Vec<AgentShare>,
+    /// Queries without a row since their agent was lost, by what is known of them.
+    pub lost: BTreeMap<String, u64>,
 }
 
 impl RunEnd {
@@ -93,6 +97,9 @@ impl RunEnd {
             compared.again = self.asked_again;
         }
         report.summary.queries.trace = Some(self.trace_queries);
+        report.summary.queries.lost = self.lost.values().sum();
+        report.summary.queries.lost_by_reason = self.lost;
+        report.agents = self.agents;
         report.summary.clients.by_class = self.class_clients;
         if let Some(connections) = self.connections {
             report.summary.connections = connections;

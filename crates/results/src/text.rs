@@ -4,7 +4,7 @@ use std::fmt;
 
 use ldplayer_core::printable::Printable;
 
-use crate::model::{AnswersCompared, Check, RunReport, ServerVerdict, SideUsage, Spread, State, Tail};
+use crate::model::{AgentShare, AnswersCompared, Check, RunReport, ServerVerdict, SideUsage, Spread, State, Tail};
 use crate::setup::Warning;
 
 impl fmt::Display for RunReport {
@@ -42,10 +42,36 @@ impl fmt::Display for RunReport {
                 TailLine(tail)
             )?;
         }
+        self.agents.iter().try_for_each(|agent| writeln!(f, "agent      {}", AgentLine(agent)))?;
         self.verdict.checks.iter().try_for_each(|check| writeln!(f, "{check}"))?;
         self.verdict.server.checks.iter().try_for_each(|check| writeln!(f, "{check}, expected of the server"))?;
         let replay = if self.verdict.ok { "ok" } else { "FAILED" };
         write!(f, "verdict    replay {replay}, server {}", self.verdict.server.word())
+    }
+}
+
+/// An agent and its share.
+struct AgentLine<'a>(&'a AgentShare);
+
+impl fmt::Display for AgentLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let agent = self.0;
+        write!(f, "{}", agent.name)?;
+        if let Some(before) = &agent.took_over_from {
+            write!(f, ", for {before}")?;
+        }
+        write!(f, ": sent {}, answered {}", grouped(agent.sent), grouped(agent.answered))?;
+        if let Some(why) = &agent.lost {
+            return write!(f, " by its last word; LOST: {why}");
+        }
+        let figures = [
+            ("p99 late", agent.timing_p99_us, "µs"),
+            ("latency p50", agent.latency_p50_ms, "ms"),
+            ("p99", agent.latency_p99_ms, "ms"),
+            ("clock within", agent.skew_us, "µs"),
+        ];
+        let mut known = figures.into_iter().filter_map(|(name, value, unit)| Some((name, value?, unit)));
+        known.try_for_each(|(name, value, unit)| write!(f, ", {name} {value:.1} {unit}"))
     }
 }
 
@@ -100,12 +126,9 @@ impl RunReport {
     fn write_accounts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queries = &self.summary.queries;
         let trace = queries.trace.map_or("unknown".to_owned(), grouped);
-        write!(
-            f,
-            "queries    trace {trace} = sent {} + not sent {}; ",
-            grouped(queries.sent),
-            grouped(queries.not_sent)
-        )?;
+        let lost = if queries.lost > 0 { format!(" + lost {}", grouped(queries.lost)) } else { String::new() };
+        let [sent, not_sent] = [queries.sent, queries.not_sent].map(grouped);
+        write!(f, "queries    trace {trace} = sent {sent} + not sent {not_sent}{lost}; ")?;
         write!(f, "sent = answered {} + timed out {}", grouped(queries.answered), grouped(queries.timed_out))?;
         writeln!(f, " + failed {}", grouped(queries.failed))?;
         if queries.late + queries.stray > 0 {

@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::ResultsError;
-use crate::model::{AskedAgain, Connections, ReplayLoad, RunReport, State};
+use crate::model::{AgentShare, AskedAgain, Connections, ReplayLoad, RunReport, State, Summary};
 use crate::recorder::Recorder;
 use crate::setup::{RunEnd, Warning};
 use crate::store::{Document, RunDir};
 
 /// What one host played.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {
-    /// The host, for people.
-    pub agent: String,
-    /// Its run directory. Its rows are moved out of it.
-    pub directory: PathBuf,
+    /// The host and its share, as far as it is known without its files.
+    pub share: AgentShare,
+    /// Its run directory, whose rows are moved out of it; `None` where it was lost.
+    pub directory: Option<PathBuf>,
 }
 
 /// Puts parts together. `end` is what the one who dealt the queries knows of the whole: when it started, how many queries there were, what was
@@ -32,20 +32,36 @@ pub struct Part {
 pub fn unite<S: Serialize>(
     mut recorder: Recorder<S>,
     directory: &Path,
-    parts: &[Part],
+    parts: Vec<Part>,
     mut end: RunEnd,
 ) -> Result<Document<S>, ResultsError> {
     let whole = RunDir::new(directory);
     let mut shards = 0;
-    for part in parts {
-        let of_part = RunDir::new(&part.directory);
-        let report = of_part.read::<serde_json::Value>()?.report;
-        adopt(&of_part, &whole, shards)?;
-        add(&mut end, &part.agent, &report, shards);
-        shards += report.workers;
+    for Part { mut share, directory } in parts {
+        if let Some(directory) = directory {
+            let of_part = RunDir::new(&directory);
+            let report = of_part.read::<serde_json::Value>()?.report;
+            adopt(&of_part, &whole, shards)?;
+            // Others have played the rest of what was taken over: the run is no shorter for it.
+            end.interrupted |= report.state != State::Complete && share.replaced_by.is_none();
+            add(&mut end, &share.name, &report, shards);
+            tell(&mut share, &report, shards);
+            shards += report.workers;
+        }
+        end.agents.push(share);
     }
     recorder.set_workers(shards);
     recorder.finish(end)
+}
+
+/// Fills in what the report of an agent says of its share.
+fn tell(share: &mut AgentShare, report: &RunReport, first_worker: usize) {
+    let Summary { queries, timing, latency_ms, .. } = &report.summary;
+    (share.sent, share.answered, share.timed_out) = (queries.sent, queries.answered, queries.timed_out);
+    (share.failed, share.not_sent) = (queries.failed, queries.not_sent);
+    (share.first_worker, share.workers) = (first_worker, report.workers);
+    share.timing_p99_us = timing.error_us.map(|error| error.p99);
+    (share.latency_p50_ms, share.latency_p99_ms) = (latency_ms.from_sent.p50, latency_ms.from_sent.p99);
 }
 
 /// Moves row files, whose shards get the numbers from `first` on.
@@ -69,7 +85,6 @@ fn numbers(file: &Path) -> Option<(usize, u32)> {
 /// Adds what a host says of its part.
 fn add(end: &mut RunEnd, agent: &str, report: &RunReport, first: usize) {
     let summary = &report.summary;
-    end.interrupted |= report.state != State::Complete;
     end.stalls.merge(&report.stalls);
     end.receive_drops = both(end.receive_drops, summary.responses.receive_drops);
     end.responses_kept = either(end.responses_kept, summary.responses.kept, |sum, kept| sum + kept);
@@ -147,8 +162,7 @@ mod tests {
 
     #[test]
     fn what_one_host_did_not_count_is_not_known_of_both() {
-        let report = |drops, state| RunReport {
-            state,
+        let report = |drops| RunReport {
             summary: crate::model::Summary {
                 responses: crate::model::Responses { receive_drops: drops, ..Default::default() },
                 ..Default::default()
@@ -156,11 +170,11 @@ mod tests {
             ..RunReport::default()
         };
         let mut end = RunEnd { receive_drops: Some(0), ..RunEnd::default() };
-        add(&mut end, "a", &report(Some(3), State::Complete), 0);
-        add(&mut end, "b", &report(Some(4), State::Complete), 2);
-        assert_eq!((end.receive_drops, end.interrupted), (Some(7), false));
-        add(&mut end, "c", &report(None, State::Interrupted), 4);
-        assert_eq!((end.receive_drops, end.interrupted), (None, true));
+        add(&mut end, "a", &report(Some(3)), 0);
+        add(&mut end, "b", &report(Some(4)), 2);
+        assert_eq!(end.receive_drops, Some(7));
+        add(&mut end, "c", &report(None), 4);
+        assert_eq!(end.receive_drops, None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use ldplayer_core::damage::Tally;
 use ldplayer_core::text::times;
 
 use crate::analysis::Analysis;
-use crate::model::{Check, RunReport, ServerVerdict, State, Summary, Verdict};
+use crate::model::{AgentShare, Check, RunReport, ServerVerdict, State, Summary, Verdict};
 use crate::setup::{TimingLimits, VerdictLimits};
 
 /// Windows with fewer queries than this move by more than 0.1 % with a single one.
@@ -23,6 +23,7 @@ pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     let mut checks = vec![accounting(summary), not_sent(summary, analysis), completeness(report)];
     checks.extend(receive_drops(summary));
     checks.extend(timing_checks(summary, &report.limits));
+    checks.extend(clock_skew(&report.agents, &report.limits));
     checks.iter_mut().filter(|check| !check.ok && TIMED.contains(&&*check.name)).for_each(|check| {
         check.note = check.note.take().or_else(|| blame(&report.stalls));
     });
@@ -45,8 +46,11 @@ fn check(name: &str, ok: bool, limit: impl Into<String>, value: impl Into<String
 
 fn accounting(summary: &Summary) -> Check {
     let queries = &summary.queries;
-    let limit = "answered + timed out + failed = sent; sent + not sent = trace";
-    let rows = queries.sent + queries.not_sent;
+    let limit = match queries.lost {
+        0 => "answered + timed out + failed = sent; sent + not sent = trace",
+        _ => "answered + timed out + failed = sent; sent + not sent + lost = trace",
+    };
+    let rows = queries.sent + queries.not_sent + queries.lost;
     let Some(trace) = queries.trace else {
         let value = format!("{rows} rows, queries in the trace unknown");
         let note = Some("the run never ended, so the queries of the trace were not counted".to_owned());
@@ -110,16 +114,37 @@ fn blame(stalls: &Stalls) -> Option<String> {
 /// Whether the run came to its end, and all of the trace was read.
 fn completeness(report: &RunReport) -> Check {
     let unread = report.tally.as_ref().and_then(Tally::explain_unread);
+    let lost = report.summary.queries.lost;
     let value = match (report.state, &unread) {
+        _ if lost > 0 => format!("{lost} queries were lost with their agents"),
         (State::Interrupted, _) => "interrupted".to_owned(),
         (State::Running, _) => "never ended".to_owned(),
         (State::Complete, Some(unread)) => format!("not all of the trace could be read: {unread}"),
         (State::Complete, None) => "whole trace".to_owned(),
     };
-    let ok = report.state == State::Complete && unread.is_none();
+    let ok = report.state == State::Complete && unread.is_none() && lost == 0;
     let note = unread.filter(|_| report.state != State::Complete);
     let note = note.map(|unread| format!("nor could all of the trace be read: {unread}"));
     Check { note, ..check("completeness", ok, "whole trace", value) }
+}
+
+/// Times of several hosts are worth no more than their clocks agree; none on one host, or where nothing is due at any time.
+fn clock_skew(agents: &[AgentShare], limits: &VerdictLimits) -> Option<Check> {
+    let allowed_us = limits.timing?.p99_us;
+    let worst =
+        agents.iter().max_by(|one, other| one.skew_us.unwrap_or(0.0).total_cmp(&other.skew_us.unwrap_or(0.0)))?;
+    let limit = format!("{allowed_us} µs");
+    let Some(unknown) = agents.iter().find(|agent| agent.skew_us.is_none() && agent.lost.is_none()) else {
+        let most = worst.skew_us.unwrap_or(0.0);
+        return Some(check(
+            "clock_skew",
+            most <= allowed_us,
+            limit,
+            format!("at most {most:.1} µs, of {}", worst.name),
+        ));
+    };
+    let note = Some(format!("the clock of {} was not compared after the run", unknown.name));
+    Some(Check { note, ..check("clock_skew", false, limit, "unknown") })
 }
 
 /// Answers that this host threw away are no answers that the server owes; none where nobody counted.

@@ -21,6 +21,7 @@ fn snapshot() -> Snapshot {
         run_s: 1.5,
         read: 45,
         workers: vec![worker(10), worker(30)],
+        agents: Vec::new(),
         connections: ConnectionFigures {
             open: 3,
             opened: 9,
@@ -140,4 +141,28 @@ fn there_are_never_more_clients_than_allowed() {
         // Either way the endpoint ends the connection; a reset is an end, too.
         assert_eq!(client.read(&mut octets).unwrap_or(0), 0);
     }
+}
+
+#[test]
+fn figures_of_several_hosts_are_added_up_and_name_their_agents() {
+    let mut all = Snapshot { run_s: 2.5, ..Snapshot::default() };
+    all.add("a\"1", &snapshot());
+    all.add("b", &snapshot());
+    let (one, other) = (Latencies::default(), Latencies::default());
+    one.observe(&[answered(50), answered(700)]);
+    other.observe(&[answered(51), answered(60_000_000), Outcome::EMPTY]);
+    let shown = Arc::new(Latencies::default());
+    let told = [one.counts(), other.counts()];
+    assert_eq!(shown.show(told.iter()).len(), 4);
+    // What is told anew takes the place of what was told before.
+    assert_eq!(shown.show(told.iter()).len(), 4);
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.address().unwrap();
+    let _endpoint = listener.serve(shown, move || all.clone()).unwrap();
+    let page = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");
+    let samples = samples(page.split_once("\r\n\r\n").unwrap().1);
+    assert_eq!(samples["ldplayer_queries_sent_total{worker=\"2\",agent=\"b\"}"], 10.0);
+    assert_eq!(samples["ldplayer_queries_sent_total{worker=\"1\",agent=\"a\\\"1\"}"], 30.0);
+    assert_eq!((samples["ldplayer_connections_open"], samples["ldplayer_connections_opened_total"]), (6.0, 18.0));
+    assert_eq!((samples["ldplayer_latency_seconds_count"], samples["ldplayer_run_seconds"]), (4.0, 2.5));
 }

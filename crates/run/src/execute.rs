@@ -20,6 +20,7 @@ use ldplayer_workload::mutate::RuleAccount;
 use crate::again::{Again, Disagreements};
 use crate::embed::embed;
 use crate::error::RunError;
+use crate::live::Live;
 use crate::load::{self, Load};
 use crate::resolve::Plan;
 use crate::responses::{Kept, Responses};
@@ -42,6 +43,7 @@ pub struct Prepared {
     first: TraceTime,
     shards: Shards,
     start: Start,
+    live: Option<Arc<Live>>,
     public: Vec<SocketAddr>,
     warnings: Vec<Warning>,
 }
@@ -78,7 +80,8 @@ pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
     let warnings = warnings::of_environment(&plan, server.as_ref());
     let (first, shards, queries) = (feed.first(), Shards::all(plan.settings.workers), Queries::Read(Box::new(feed)));
     let start: Start = Box::new(|| Some(RunStart::soon()));
-    Ok(Prepared { spec, trace, plan, server, sampled, listener, queries, first, shards, start, public, warnings })
+    let live = None;
+    Ok(Prepared { spec, trace, plan, server, sampled, listener, queries, first, shards, start, live, public, warnings })
 }
 
 /// Makes a share of a run ready, whose files stand in the specification: resolves names, and checks that its targets are allowed.
@@ -94,10 +97,10 @@ pub fn prepare_share(spec: RunSpec, share: Share) -> Result<Prepared, RunError> 
     let sampled = sampled(&spec, &plan, None)?;
     let warnings = warnings::of_environment(&plan, None);
     let shards = share.shards(plan.settings.workers);
-    let Share { queries, first, start, .. } = share;
-    let (trace, queries) = (spec.trace.clone(), Queries::Dealt(queries));
+    let Share { queries, first, start, live, .. } = share;
+    let (trace, queries, live) = (spec.trace.clone(), Queries::Dealt(queries), Some(live));
     let (server, listener) = (None, None);
-    Ok(Prepared { spec, trace, plan, server, sampled, listener, queries, first, shards, start, public, warnings })
+    Ok(Prepared { spec, trace, plan, server, sampled, listener, queries, first, shards, start, live, public, warnings })
 }
 
 impl Prepared {
@@ -131,7 +134,9 @@ impl Prepared {
         command_line: Vec<String>,
         observer: &mut dyn Observer,
     ) -> Result<RunReport, RunError> {
-        let Self { spec, trace, plan, server, sampled, listener, queries, first, shards, start, warnings, .. } = self;
+        let Self {
+            spec, trace, plan, server, sampled, listener, queries, first, shards, start, live, warnings, ..
+        } = self;
         let awake = (plan.settings.precision == Precision::High).then(Awake::ask);
         let setup = RunSetup {
             config: RunConfig { command_line, trace, ..describe::config(&spec, &plan) },
@@ -157,10 +162,12 @@ impl Prepared {
             Some(responses) => ready.with_responses(responses.sender()),
             None => ready,
         };
-        let latencies = Arc::new(Latencies::default());
+        let told = live.map(|live| live.begin(&monitor, start.monotonic_ns));
+        let is_asked_for = told.is_some() || listener.is_some();
+        let latencies = told.unwrap_or_default();
         let serve = |listener| metrics::serve(listener, &monitor, &latencies, start.monotonic_ns);
-        let endpoint = listener.map(serve).transpose()?;
-        let latencies = endpoint.is_some().then_some(&*latencies);
+        let _endpoint = listener.map(serve).transpose()?;
+        let latencies = is_asked_for.then_some(&*latencies);
         let mut rows = Rows { recorder: &mut recorder, latencies, disagreements: Disagreements::default() };
         let (ended, telemetry) =
             watch(&monitor, &sampled, start.monotonic_ns, observer, || ready.run(start, &mut rows));
@@ -251,6 +258,7 @@ fn finish(
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),
         tally,
+        ..RunEnd::default()
     })?;
     // What was measured is kept and reported; the error still decides what the run is worth.
     match ended.drain_error.or(ended.feed_error) {

@@ -32,12 +32,13 @@ pub fn serve(
     endpoint.map_err(|error| RunError::Environment(format!("--metrics: no thread for it: {error}")))
 }
 
-fn snapshot(monitor: &Monitor, run_s: f64) -> Snapshot {
+pub fn snapshot(monitor: &Monitor, run_s: f64) -> Snapshot {
     let counts = monitor.connections();
     Snapshot {
         run_s,
         read: monitor.read.load(std::sync::atomic::Ordering::Relaxed),
         workers: monitor.by_worker().map(worker).collect(),
+        agents: Vec::new(),
         connections: ConnectionFigures {
             open: counts.open,
             opened: counts.opened,

@@ -1,9 +1,16 @@
 //! What one host plays of a run of several: others read the trace, deal its queries and tell the start.
 
+use std::sync::Arc;
+
 use ldplayer_core::shard::Shards;
 use ldplayer_core::{Query, TraceTime};
 use ldplayer_replay::{Feed, LinkError, RunStart};
 use ldplayer_workload::PlanFeed;
+
+use crate::error::RunError;
+use crate::live::Live;
+use crate::resolve::Plan;
+use crate::spec::RunSpec;
 
 /// When to start, asked when the first queries are there; `None` to make no run of it.
 pub type Start = Box<dyn FnOnce() -> Option<RunStart> + Send>;
@@ -18,6 +25,8 @@ pub struct Share {
     pub host: (usize, usize),
     /// When to start.
     pub start: Start,
+    /// Where its figures are told while it lasts.
+    pub live: Arc<Live>,
 }
 
 impl Share {
@@ -44,6 +53,15 @@ impl Queries {
             Self::Dealt(_) => None,
         }
     }
+}
+
+/// All queries of a run, read in its trace on this host.
+///
+/// # Errors
+/// What of the specification cannot be, or its trace is not here.
+pub fn read_whole(spec: &RunSpec) -> Result<Box<dyn Feed>, RunError> {
+    let plan = Plan::resolve(spec)?;
+    Ok(Box::new(Queries::Read(Box::new(PlanFeed::open(&plan.feed)?))))
 }
 
 impl Feed for Queries {

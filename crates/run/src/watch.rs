@@ -25,6 +25,9 @@ pub const TICK: Duration = Duration::from_millis(50);
 pub trait Observer: Send {
     /// Called some twenty times a second. Returns whether the run is to go on.
     fn look(&mut self, progress: &Progress) -> Wish;
+
+    /// Something happened that whoever looks on should know now.
+    fn notice(&mut self, _text: &str) {}
 }
 
 /// How far a run is.
@@ -36,6 +39,8 @@ pub struct Progress {
     pub counts: Counts,
     /// The greatest lateness of any worker in its last period, in nanoseconds.
     pub lag_ns: i64,
+    /// Median and 99th percentile of the latencies of the last second in nanoseconds, where they are counted.
+    pub latency_ns: Option<(i64, i64)>,
 }
 
 /// What an observer wants of a run.
@@ -142,6 +147,6 @@ impl Watcher<'_> {
 
     fn progress(&self) -> Progress {
         let at = RunTime(clock::monotonic_ns() - self.origin);
-        Progress { at, counts: self.shown.counts(), lag_ns: self.shown.lag_ns() }
+        Progress { at, counts: self.shown.counts(), lag_ns: self.shown.lag_ns(), latency_ns: None }
     }
 }

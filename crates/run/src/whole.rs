@@ -5,6 +5,7 @@ use std::path::Path;
 use ldplayer_core::damage::Flaw;
 use ldplayer_core::{Query, TraceTime};
 use ldplayer_net::clock;
+use ldplayer_results::metrics::Listener;
 use ldplayer_results::{Environment, Recorder, RunConfig, RunEnd, RunSetup};
 use ldplayer_workload::{PlanFeed, WorkloadError};
 
@@ -13,7 +14,7 @@ use crate::error::RunError;
 use crate::execute::recorded_answers;
 use crate::resolve::Plan;
 use crate::spec::RunSpec;
-use crate::{classes, describe, permission, warnings};
+use crate::{classes, describe, load, metrics, permission, warnings};
 
 /// A run whose queries are read here.
 pub struct Whole {
@@ -21,6 +22,7 @@ pub struct Whole {
     trace: Vec<String>,
     plan: Plan,
     feed: PlanFeed,
+    listener: Option<Listener>,
 }
 
 /// Reads the files of a specification, checks that its targets are allowed, and opens its trace.
@@ -40,14 +42,14 @@ pub fn prepare_whole(spec: RunSpec) -> Result<Whole, RunError> {
     let spec = embed(spec)?;
     let plan = Plan::resolve(&spec)?;
     permission::check("--server", &plan.settings.targets, &spec.allow_target)?;
+    let listener = metrics::listen(spec.metrics)?;
     let feed = PlanFeed::open(&plan.feed)?;
-    Ok(Whole { spec, trace, plan, feed })
+    Ok(Whole { spec, trace, plan, feed, listener })
 }
 
 /// The first option that has a meaning, or a file, on one host alone.
 fn of_one_host(spec: &RunSpec) -> Option<&'static str> {
     let given = [
-        ("--metrics", spec.metrics.is_some()),
         ("--watch-pid", spec.watch_pid.is_some()),
         ("--watch-unit", spec.watch_unit.is_some()),
         ("--keep-responses", spec.keep_responses),
@@ -57,9 +59,19 @@ fn of_one_host(spec: &RunSpec) -> Option<&'static str> {
 }
 
 impl Whole {
-    /// The specification with its files in it.
-    pub const fn spec(&self) -> &RunSpec {
-        &self.spec
+    /// The specification with its files in it, as hosts that play a share have it: whoever wants figures asks here.
+    pub fn shared_spec(&self) -> RunSpec {
+        RunSpec { metrics: None, ..self.spec.clone() }
+    }
+
+    /// Where figures are to be served, if anybody wants them. There once.
+    pub const fn listener(&mut self) -> Option<Listener> {
+        self.listener.take()
+    }
+
+    /// Whether all of the trace is in files, so that it can be read once more.
+    pub fn can_be_read_twice(&self) -> bool {
+        load::can_be_read_twice(&self.plan.feed)
     }
 
     /// Time of the first transaction of the trace.

@@ -7,17 +7,19 @@ mod searches;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use ldplayer_experiment::find::Ended;
 use ldplayer_experiment::{
-    CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, RunState, Workspace, execute, overview,
-    summary,
+    CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, Replayer, RunState, Workspace, execute,
+    overview, summary,
 };
 use ldplayer_net::signals::INTERRUPTED;
 use screen::{Screen, Shown};
 
 use super::compare;
+use super::replay::ClusterArgs;
 use crate::failure::{Failure, VERDICT_FAILED};
 
 /// Options of `experiment`.
@@ -72,6 +74,8 @@ pub struct Args {
     /// Print nothing but errors: no progress, no summary
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 /// Runs the command.
@@ -87,7 +91,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let workspace = Workspace::open(&directory).map_err(failure)?;
     let plan = Plan::make(experiment, &directory, &directory.join("traces")).map_err(failure)?;
     let ldplayer = std::env::current_exe().context("experiment: this program's own file")?;
-    let options = Options { ldplayer, command_line: std::env::args().collect() };
+    let replayer = args.replayer()?;
+    let options = Options { ldplayer, command_line: std::env::args().collect(), replayer };
     let record = execute(&plan, workspace, &options, &mut screen).map_err(failure)?;
     if plan.experiment.find.is_some() {
         return searched(&plan, &record, args);
@@ -109,6 +114,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     page?;
     written?;
     Ok(ended)
+}
+
+impl Args {
+    /// Who makes the replays: this process, or agents.
+    fn replayer(&self) -> Result<Option<Arc<dyn Replayer>>, Failure> {
+        if self.cluster.nats.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(self.cluster.replayer(self.cluster.hosts()?)?)))
+    }
 }
 
 /// Tells what searches have found; the status is fine where each found what was asked for.

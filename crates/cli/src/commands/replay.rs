@@ -14,34 +14,42 @@ use ldplayer_results::{Document, State};
 use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, prepare};
 
 use crate::failure::{Failure, VERDICT_FAILED};
+pub use cluster::ClusterArgs;
 pub use options::{Args, parse_speed};
 use progress::Progress;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let spec = args.spec()?;
-    if args.print_spec {
-        print!("{}", spec.to_toml());
-        return Ok(ExitCode::SUCCESS);
-    }
     let print = match (args.quiet, args.json) {
         (true, _) => Print::Nothing,
         (false, true) => Print::Json,
         (false, false) => Print::Report,
     };
+    if let Some(run) = &args.resume {
+        return on_agents(run, print, |progress| args.cluster.resume(run, progress));
+    }
+    let spec = args.spec()?;
+    if args.print_spec {
+        print!("{}", spec.to_toml());
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.cluster.nats.is_some() {
-        return execute_on_agents(&spec, args, print);
+        let output = args.output();
+        return on_agents(&output, print, |progress| args.cluster.execute(&spec, (&output, args.force), progress));
     }
     execute(spec, &args.output(), args.force, print)
 }
 
 /// Makes the run on agents and prints its report.
-fn execute_on_agents(spec: &RunSpec, args: &Args, print: Print) -> Result<ExitCode, Failure> {
-    let output = args.output();
+fn on_agents(
+    output: &Path,
+    print: Print,
+    make: impl FnOnce(&mut Progress) -> Result<Document<RunSpec>, Failure>,
+) -> Result<ExitCode, Failure> {
     let mut progress = Progress::new(print != Print::Nothing).map_err(Failure::environment)?;
-    let made = args.cluster.execute(spec, (&output, args.force), &mut progress);
+    let made = make(&mut progress);
     progress.end();
-    show(&made?, &output, print)
+    show(&made?, output, print)
 }
 
 /// What is printed of a run.
@@ -77,7 +85,10 @@ fn show(document: &Document<RunSpec>, output: &Path, print: Print) -> Result<Exi
         Print::Json => println!("{}", serde_json::to_string_pretty(&document)?),
         Print::Nothing => {}
     }
+    let has_lost = document.report.agents.iter().any(|agent| agent.lost.is_some() || agent.replaced_by.is_some());
     Ok(match document.report.state {
+        // Nobody interrupted it: it is a run that failed.
+        _ if has_lost => ExitCode::from(VERDICT_FAILED),
         State::Interrupted => ExitCode::from(INTERRUPTED),
         _ if document.report.verdict.passes() => ExitCode::SUCCESS,
         _ => ExitCode::from(VERDICT_FAILED),

@@ -306,6 +306,8 @@ impl Accounts {
             failed_by_reason: named(Reason::ALL.map(Reason::as_str).into_iter().zip(self.failures)),
             resent: self.repeated[0],
             fell_back: self.repeated[1],
+            lost: 0,
+            lost_by_reason: BTreeMap::new(),
             not_sent_by_reason: named(Reason::ALL.map(Reason::as_str).into_iter().zip(self.unsent)),
             late: self.count(Status::Late),
             stray: self.count(Status::Stray),

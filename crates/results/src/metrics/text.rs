@@ -27,16 +27,29 @@ pub fn exposition(snapshot: &Snapshot, latencies: &Latencies) -> String {
     for (name, help, figure) in OF_WORKERS {
         page.head(name, "counter", help);
         for (number, worker) in snapshot.workers.iter().enumerate() {
-            page.sample(name, &format!("{{worker=\"{number}\"}}"), figure(worker));
+            page.sample(name, &of_worker(snapshot, number), figure(worker));
         }
     }
     page.head("lag_seconds", "gauge", "Greatest lateness of the last period.");
     for (number, worker) in snapshot.workers.iter().enumerate() {
-        page.sample("lag_seconds", &format!("{{worker=\"{number}\"}}"), worker.lag_s);
+        page.sample("lag_seconds", &of_worker(snapshot, number), worker.lag_s);
     }
     page.connections(snapshot);
     page.latencies(latencies);
     page.0
+}
+
+/// The labels of a worker: its number, and its agent where there are several hosts.
+fn of_worker(snapshot: &Snapshot, number: usize) -> String {
+    match snapshot.agents.get(number) {
+        Some(agent) => format!("{{worker=\"{number}\",agent=\"{}\"}}", escaped(agent)),
+        None => format!("{{worker=\"{number}\"}}"),
+    }
+}
+
+/// A label's value as the format has it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 struct Page(String);

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use ldplayer_cluster::{Bus, ClusterError, Embedded, Order, direct, run_name};
+use anyhow::anyhow;
+use ldplayer_cluster::{Bus, ClusterError, Embedded, OnLoss, Order, direct, resume, run_name};
 use ldplayer_core::time::Span;
 use ldplayer_emulate::stock::{Output, Process};
 use ldplayer_results::Document;
-use ldplayer_run::{Observer, RunSpec};
+use ldplayer_run::{Observer, RunError, RunSpec};
 
 use super::super::nats::Credentials;
 use crate::failure::Failure;
@@ -24,11 +25,18 @@ const ROOM: i64 = 1 << 30;
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ClusterArgs {
     /// Replay on the agents of this NATS server (see `ldplayer agent`); embedded starts a server and the agents on this host
-    #[arg(long, value_name = "URL", requires = "agents")]
+    #[arg(long, value_name = "URL")]
     pub nats: Option<String>,
     /// Replay on so many agents
     #[arg(long, value_name = "N", requires = "nats", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub agents: Option<u16>,
+    /// What is done where an agent is lost: stop (the others stop, and what they measured is kept), continue (they go on) or
+    /// reassign (another agent goes on with its clients) [default: stop]
+    #[arg(long, value_name = "POLICY", requires = "nats")]
+    pub on_agent_loss: Option<OnLoss>,
+    /// Agents read the trace themselves, under the same name on their hosts, in place of getting their queries over NATS
+    #[arg(long, requires = "nats")]
+    pub local: bool,
     /// How long so many agents are waited for
     #[arg(long, value_name = "TIME", requires = "nats")]
     pub agents_within: Option<Span>,
@@ -50,6 +58,8 @@ impl ClusterArgs {
             ahead_ns: AHEAD_NS,
             room: ROOM,
             replicas: usize::from(self.nats_replicas.unwrap_or(1)),
+            on_loss: self.on_agent_loss.unwrap_or_default(),
+            own_trace: self.local,
             command_line: std::env::args().collect(),
         }
     }
@@ -61,28 +71,75 @@ impl ClusterArgs {
         output: (&Path, bool),
         observer: &mut dyn Observer,
     ) -> Result<Document<RunSpec>, Failure> {
-        let (url, agents) = (self.nats.as_deref().unwrap_or(EMBEDDED), self.agents.unwrap_or(1));
-        if url != EMBEDDED {
-            return self.direct(spec, url, agents, output, observer);
-        }
-        let lab = lab(agents)?;
-        self.direct(spec, &lab.server.link().url, agents, output, observer)
+        let (hosts, order) = (self.hosts()?, self.order(self.count()?));
+        direct(&hosts.bus, spec.clone(), &order, output, observer).map_err(failure)
     }
 
-    fn direct(
+    /// Goes on with the run in a directory, whose controller ended before its time.
+    pub fn resume(&self, run: &Path, observer: &mut dyn Observer) -> Result<Document<RunSpec>, Failure> {
+        if self.nats.as_deref() == Some(EMBEDDED) {
+            return Err(anyhow!(
+                "--resume: the server and the agents of --nats embedded ended with their controller: make the run anew"
+            )
+            .into());
+        }
+        resume(&self.hosts()?.bus, run, observer).map_err(failure)
+    }
+
+    /// Connects to the NATS server that is told, or starts one here with its agents.
+    pub fn hosts(&self) -> Result<Hosts, Failure> {
+        let url = self.nats.as_deref().unwrap_or(EMBEDDED);
+        let connect = |url: &str| Bus::connect(&self.credentials.link(url), "ldplayer controller");
+        if url != EMBEDDED {
+            return Ok(Hosts { bus: connect(url).map_err(Failure::environment)?, _lab: None });
+        }
+        let lab = lab(self.count()?)?;
+        let bus = connect(&lab.server.link().url).map_err(Failure::environment)?;
+        Ok(Hosts { bus, _lab: Some(lab) })
+    }
+
+    /// How many agents are asked for.
+    fn count(&self) -> Result<u16, Failure> {
+        self.agents.ok_or_else(|| anyhow!("--nats: on how many agents? Add --agents N").into())
+    }
+
+    /// The run of an experiment on agents.
+    pub fn replayer(&self, hosts: Hosts) -> Result<Replayer, Failure> {
+        Ok(Replayer { hosts, order: self.order(self.count()?) })
+    }
+}
+
+/// The way to the agents. A lab on this host ends with it.
+#[derive(Debug)]
+pub struct Hosts {
+    bus: Bus,
+    _lab: Option<Lab>,
+}
+
+/// Agents as an experiment has its runs made.
+#[derive(Debug)]
+pub struct Replayer {
+    hosts: Hosts,
+    order: Order,
+}
+
+impl ldplayer_experiment::Replayer for Replayer {
+    fn replay(
         &self,
-        spec: &RunSpec,
-        url: &str,
-        agents: u16,
-        output: (&Path, bool),
+        spec: RunSpec,
+        directory: &Path,
         observer: &mut dyn Observer,
-    ) -> Result<Document<RunSpec>, Failure> {
-        let bus = Bus::connect(&self.credentials.link(url), "ldplayer controller").map_err(Failure::environment)?;
-        direct(&bus, spec.clone(), &self.order(agents), output, observer).map_err(failure)
+    ) -> Result<Document<RunSpec>, RunError> {
+        let order = Order { name: run_name(), ..self.order.clone() };
+        direct(&self.hosts.bus, spec, &order, (directory, false), observer).map_err(|error| match error {
+            ClusterError::Run(error) => error,
+            error => RunError::Environment(error.to_string()),
+        })
     }
 }
 
 /// A NATS server and agents on this host, ended with their owner: the agents first.
+#[derive(Debug)]
 struct Lab {
     _agents: Vec<Process>,
     server: Embedded,

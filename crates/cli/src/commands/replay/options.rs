@@ -62,6 +62,9 @@ pub struct Args {
     pub rules: Vec<PathBuf>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
+    /// Go on with the run on agents in this run directory, whose controller ended before its time
+    #[arg(long, value_name = "RUN", requires = "nats", conflicts_with_all = ["trace", "spec", "again", "output", "agents"])]
+    pub resume: Option<PathBuf>,
     /// Run directory to write [default: runs/ and the time of day]
     #[arg(short, long, value_name = "RUN")]
     pub output: Option<PathBuf>,

@@ -34,11 +34,14 @@ impl Progress {
         let seconds = (now.at - self.before.at) as f64 / 1e9;
         let rate = if seconds > 0.0 { (now.counts.sent - self.before.counts.sent) as f64 / seconds } else { 0.0 };
         self.before = *now;
+        let latency = now.latency_ns.map_or_else(String::new, |(p50, p99)| {
+            format!("  p50 {:.1} ms  p99 {:.1} ms", p50 as f64 / 1e6, p99 as f64 / 1e6)
+        });
         let mut stderr = io::stderr().lock();
         // A line that cannot be shown is no reason to end a run.
         let _ = write!(
             stderr,
-            "\r{:6.0} s  sent {}  answered {}  timed out {}  lag {:.1} ms  {rate:.0} q/s\x1b[K",
+            "\r{:6.0} s  sent {}  answered {}  timed out {}  lag {:.1} ms{latency}  {rate:.0} q/s\x1b[K",
             now.at.0.max(0) as f64 / 1e9,
             now.counts.sent,
             now.counts.answered,
@@ -49,6 +52,13 @@ impl Progress {
 }
 
 impl Observer for Progress {
+    fn notice(&mut self, text: &str) {
+        if self.terminal {
+            eprintln!();
+        }
+        tell!("ldplayer: {text}");
+    }
+
     fn look(&mut self, now: &State) -> Wish {
         if self.terminal && self.looks.is_multiple_of(LINE) {
             self.show(now);

@@ -1,0 +1,249 @@
+//! Replays on four agents in network namespaces of their own, with delay and loss between them and real NATS servers: what is sent once in
+//! good times, and what becomes of every query when something breaks.
+
+#[path = "common/python.rs"]
+mod python;
+
+mod lan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use lan::{Asked, Lan, signal, times, wait_for_queries};
+use ldplayer_emulate::stock::Process;
+use serde_json::Value;
+
+const AGENTS: usize = 4;
+const QUERIES: usize = 4_000;
+const CLIENTS: usize = 300;
+
+/// The lab with its agents and one NATS server.
+struct Lab {
+    agents: Vec<Process>,
+    nats: Vec<Process>,
+    lan: Lan,
+    server: SocketAddr,
+    asked: Asked,
+}
+
+fn lab(nats: usize, seconds: f64) -> Lab {
+    lab_over(nats, seconds, "1ms", None)
+}
+
+fn lab_over(nats: usize, seconds: f64, rtt: &str, loss: Option<&str>) -> Lab {
+    let begun = std::time::Instant::now();
+    let lan = Lan::new(nats, AGENTS, rtt, loss);
+    lan.trace(QUERIES, CLIENTS, seconds);
+    let (server, asked) = lan.dns_server();
+    let nats: Vec<Process> = (0..nats).map(|at| lan.nats(at)).collect();
+    let agents = (0..AGENTS).map(|number| lan.agent(number)).collect();
+    lan.wait_for_agents(AGENTS);
+    eprintln!("agents are there after {:?}", begun.elapsed());
+    Lab { agents, nats, lan, server, asked }
+}
+
+fn count(report: &Value, key: &str) -> u64 {
+    report["summary"]["queries"][key].as_u64().unwrap_or(0)
+}
+
+/// The accounts of a run whose trace was read to its end hold over all that was dealt: nothing is forgotten.
+fn assert_accounted(report: &Value, said: &str) {
+    let [trace, sent, not_sent, lost] = ["trace", "sent", "not_sent", "lost"].map(|key| count(report, key));
+    assert_eq!(sent + not_sent + lost, trace, "{said}");
+    let checks = report["verdict"]["checks"].as_array().unwrap();
+    let accounting = checks.iter().find(|check| check["name"] == "accounting").unwrap();
+    assert_eq!(accounting["ok"], true, "{accounting}");
+}
+
+/// Each client of the trace was played from one address and port, hence by one agent.
+fn assert_clients_keep_their_agents(asked: &Asked) {
+    let mut of_client: BTreeMap<usize, BTreeSet<SocketAddr>> = BTreeMap::new();
+    for (source, name) in asked.lock().unwrap().iter() {
+        let number: usize = name[1..].parse().unwrap();
+        of_client.entry(number * 7 % CLIENTS).or_default().insert(*source);
+    }
+    assert!(of_client.values().all(|sources| sources.len() == 1), "a client was played from two places");
+    let agents: BTreeSet<_> = of_client.values().flatten().map(SocketAddr::ip).collect();
+    assert_eq!(agents.len(), AGENTS, "{agents:?}");
+}
+
+/// What DuckDB finds in the rows of two runs.
+fn compared(lan: &Lan, query: &str) -> String {
+    let code = "import duckdb, sys; print(duckdb.execute(sys.argv[1]).fetchall())";
+    let output =
+        Command::new(python::python()).current_dir(lan.folder.path()).args(["-c", code, query]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn rows_of_four_agents_are_those_of_one_host_but_for_times() {
+    let lab = lab_over(3, 4.0, "20ms", Some("1 %"));
+    let (status, said) = lab.lan.replay(lab.server, AGENTS, "four", &["--nats-replicas", "3"]).end();
+    assert!(matches!(status, Some(0 | 1)), "{said}");
+    let report = lab.lan.report("four");
+    assert_accounted(&report, &said);
+    assert_eq!((count(&report, "trace"), count(&report, "sent")), (QUERIES as u64, QUERIES as u64), "{said}");
+    assert_eq!(report["state"], "complete");
+    assert_clients_keep_their_agents(&lab.asked);
+    assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
+    assert_eq!(report["agents"].as_array().unwrap().len(), AGENTS);
+    // Over a lossy line some queries get no answer: which ones is chance, so that the answers are compared where both have one.
+    lab.lan.alone(lab.server, "alone");
+    // The port of a client without one in the trace is whichever its host gives.
+    let columns = "index, client, server, transport, intended_ns, query_bytes";
+    let of = |run: &str| format!("select {columns} from '{run}/queries/*.parquet' where index is not null");
+    let different = format!("(select count(*) from (({}) except ({})))", of("four"), of("alone"));
+    let missing = format!("(select count(*) from (({}) except ({})))", of("alone"), of("four"));
+    let answers = "(select count(*) from 'four/queries/*.parquet' a join 'alone/queries/*.parquet' b using (index) \
+                   where a.status = 'answered' and b.status = 'answered' and (a.rcode, a.response_bytes, a.tc, a.aa) \
+                   is distinct from (b.rcode, b.response_bytes, b.tc, b.aa))";
+    let found = compared(&lab.lan, &format!("select {different}, {missing}, {answers}"));
+    assert_eq!(found.trim(), "[(0, 0, 0)]");
+    let ordered = "select count(*) from (select client, submitted_ns, index, lag(submitted_ns) over (partition by client order by index) \
+                   as before from 'four/queries/*.parquet' where submitted_ns is not null and index is not null) where submitted_ns < before";
+    assert_eq!(compared(&lab.lan, ordered).trim(), "[(0,)]", "a client's queries were sent out of order");
+}
+
+#[test]
+fn agents_that_have_the_trace_play_what_agents_play_that_get_it() {
+    let lab = lab(1, 3.0);
+    let (status, said) = lab.lan.replay(lab.server, AGENTS, "local", &["--local"]).end();
+    assert!(matches!(status, Some(0 | 1)), "{said}");
+    let report = lab.lan.report("local");
+    assert_accounted(&report, &said);
+    assert_eq!(count(&report, "sent"), QUERIES as u64, "{said}");
+    assert_clients_keep_their_agents(&lab.asked);
+    assert!(times(&lab.asked).values().all(|&times| times == 1));
+}
+
+#[test]
+fn a_killed_agent_ends_the_run_with_all_that_the_others_measured() {
+    let lab = lab(1, 30.0);
+    let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
+    wait_for_queries(&lab.asked, 500);
+    signal(lab.agents[2].id(), "KILL");
+    let (status, said) = replay.end();
+    assert_eq!(status, Some(1), "{said}");
+    let report = lab.lan.report("run");
+    assert_accounted(&report, &said);
+    assert!(said.contains("agent a2 is lost: it has said nothing for") && said.contains("the others stop"), "{said}");
+    assert!(count(&report, "sent") > 300 && count(&report, "lost") > 0, "{said}");
+    assert!(count(&report, "trace") < QUERIES as u64, "the others stopped before the end");
+}
+
+#[test]
+fn a_killed_agent_is_done_without_where_that_is_asked_for() {
+    let lab = lab(1, 20.0);
+    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "continue"]);
+    wait_for_queries(&lab.asked, 500);
+    signal(lab.agents[1].id(), "KILL");
+    let (status, said) = replay.end();
+    assert_eq!(status, Some(1), "{said}");
+    let report = lab.lan.report("run");
+    assert_accounted(&report, &said);
+    assert_eq!(count(&report, "trace"), QUERIES as u64, "{said}");
+    let reasons = report["summary"]["queries"]["lost_by_reason"].as_object().unwrap();
+    assert!(reasons.contains_key("with_agent") && reasons.contains_key("left_in_stream"), "{reasons:?}");
+    // Of the others, all were sent.
+    let agents = report["agents"].as_array().unwrap();
+    let others = agents.iter().filter(|agent| agent["lost"].is_null());
+    assert_eq!(others.map(|agent| agent["sent"].as_u64().unwrap()).sum::<u64>(), count(&report, "sent"));
+    assert!(agents.iter().any(|agent| agent["name"] == "a1" && !agent["lost"].is_null()));
+}
+
+#[test]
+fn another_agent_goes_on_with_the_clients_of_a_frozen_one_and_nothing_is_sent_twice() {
+    let lab = lab(1, 40.0);
+    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "reassign"]);
+    wait_for_queries(&lab.asked, 300);
+    signal(lab.agents[3].id(), "STOP");
+    thread::sleep(Duration::from_secs(25));
+    signal(lab.agents[3].id(), "CONT");
+    let (status, said) = replay.end();
+    assert_eq!(status, Some(1), "{said}");
+    let report = lab.lan.report("run");
+    assert_accounted(&report, &said);
+    assert!(
+        said.contains("agent a3 is lost: it has said nothing for") && said.contains("goes on with its clients"),
+        "{said}"
+    );
+    let after = report["agents"].as_array().unwrap().iter().find(|agent| agent["took_over_from"] == "a3");
+    assert!(after.unwrap()["sent"].as_u64().unwrap() > 100, "{said}");
+    assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
+    // What was asked is what the accounts say, but for what the frozen one may have sent and could not tell.
+    let asked = lab.asked.lock().unwrap().len() as u64;
+    let with_agent = report["summary"]["queries"]["lost_by_reason"]["with_agent"].as_u64().unwrap_or(0);
+    let sent = count(&report, "sent");
+    assert!((sent..=sent + with_agent).contains(&asked), "{asked} came, {sent} were sent, {with_agent} unknown");
+}
+
+#[test]
+fn an_agent_that_is_cut_off_is_lost_and_its_clients_go_on_elsewhere() {
+    let lab = lab(1, 30.0);
+    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "reassign"]);
+    wait_for_queries(&lab.asked, 300);
+    lab.lan.cut_off(0);
+    let (status, said) = replay.end();
+    assert_eq!(status, Some(1), "{said}");
+    let report = lab.lan.report("run");
+    assert_accounted(&report, &said);
+    assert_eq!(count(&report, "trace"), QUERIES as u64, "{said}");
+    assert!(report["agents"].as_array().unwrap().iter().any(|agent| agent["took_over_from"] == "a0"), "{said}");
+}
+
+#[test]
+fn a_nats_server_that_is_started_again_loses_nothing() {
+    let mut lab = lab(1, 20.0);
+    let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
+    wait_for_queries(&lab.asked, 500);
+    signal(lab.nats[0].id(), "KILL");
+    thread::sleep(Duration::from_secs(1));
+    lab.nats[0] = lab.lan.nats(0);
+    let (status, said) = replay.end();
+    assert!(matches!(status, Some(0 | 1)), "{said}");
+    let report = lab.lan.report("run");
+    assert_accounted(&report, &said);
+    assert_eq!((count(&report, "sent"), count(&report, "lost")), (QUERIES as u64, 0), "{said}");
+    assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
+}
+
+#[test]
+fn a_cluster_that_loses_a_server_loses_no_query() {
+    let lab = lab(3, 20.0);
+    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--nats-replicas", "3"]);
+    wait_for_queries(&lab.asked, 500);
+    // Streams have their leaders on all three, so that whichever goes, some lose theirs.
+    signal(lab.nats[1].id(), "KILL");
+    let (status, said) = replay.end();
+    assert!(matches!(status, Some(0 | 1)), "{said}");
+    let report = lab.lan.report("run");
+    assert_accounted(&report, &said);
+    assert_eq!((count(&report, "sent"), count(&report, "lost")), (QUERIES as u64, 0), "{said}");
+    assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
+}
+
+#[test]
+fn another_controller_goes_on_where_one_was_killed() {
+    let lab = lab(1, 20.0);
+    let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
+    wait_for_queries(&lab.asked, 500);
+    signal(replay.id(), "KILL");
+    drop(replay.end());
+    thread::sleep(Duration::from_secs(2));
+    let mut command = lab.lan.controller(&["replay", "--resume", "run", "--nats", &lab.lan.url()]);
+    let (status, said) = lan::Replay::start(&mut command, &lab.lan.file("resumed.said")).end();
+    assert!(matches!(status, Some(0 | 1)), "{said}");
+    let report = lab.lan.report("run");
+    assert_accounted(&report, &said);
+    assert_eq!((count(&report, "sent"), report["state"].as_str()), (QUERIES as u64, Some("complete")), "{said}");
+    assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
+    // It has ended: there is nothing to go on with.
+    let mut again = lab.lan.controller(&["replay", "--resume", "run", "--nats", &lab.lan.url()]);
+    let (status, said) = lan::Replay::start(&mut again, &lab.lan.file("again.said")).end();
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("cannot go on with the run in run: no run of several hosts is under way in it"), "{said}");
+}

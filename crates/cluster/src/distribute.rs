@@ -1,0 +1,238 @@
+//! The controller's end of a distribution: queries are dealt to agents and stored in their streams.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ldplayer_core::Query;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::bus::Bus;
+use crate::deal::{Dealer, Dealt};
+use crate::error::ClusterError;
+use crate::publish::publish;
+use crate::stream::ShardStream;
+
+/// Batches of one agent that wait for their stream at the controller.
+const WAITING: usize = 64;
+/// How often who waits for an agent looks whether that one is still wanted.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// What [`Outlook`] says where no agent is waited for.
+const NOBODY: usize = usize::MAX;
+
+/// What others may tell a distribution while it is made, and see of it.
+#[derive(Debug)]
+pub struct Outlook {
+    /// Shards that nobody reads any more: their queries are counted, and not stored.
+    gone: Vec<AtomicBool>,
+    /// The shard whose full stream everything waits for.
+    waits_for: AtomicUsize,
+}
+
+impl Outlook {
+    /// Stores nothing more for a shard.
+    pub fn give_up(&self, shard: usize) {
+        self.gone[shard].store(true, Ordering::Relaxed);
+    }
+
+    /// The shard that holds up the dealing, if any does at this moment.
+    pub fn waits_for(&self) -> Option<usize> {
+        Some(self.waits_for.load(Ordering::Relaxed)).filter(|&shard| shard != NOBODY)
+    }
+
+    fn is_gone(&self, shard: usize) -> bool {
+        self.gone[shard].load(Ordering::Relaxed)
+    }
+}
+
+/// What an agent was dealt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hand {
+    /// All its queries.
+    pub queries: u64,
+    /// Those of each batch.
+    pub batches: Vec<u32>,
+}
+
+impl Hand {
+    /// Queries in the batches behind the first `taken`.
+    pub fn left(&self, taken: u64) -> u64 {
+        self.batches.iter().skip(usize::try_from(taken).unwrap_or(usize::MAX)).map(|&queries| u64::from(queries)).sum()
+    }
+}
+
+/// Deals queries to agents and stores them in their streams; or only counts them, where agents have the trace themselves.
+pub struct Distributor {
+    dealer: Dealer,
+    dealt: Vec<Dealt>,
+    hands: Vec<Hand>,
+    /// None where agents have the trace.
+    streams: Vec<Outlet>,
+    outlook: Arc<Outlook>,
+}
+
+/// The way to one agent.
+struct Outlet {
+    /// Batches that the stream has from before: this controller, or the one before it, has been here.
+    stored: u64,
+    batches: mpsc::Sender<Bytes>,
+    work: JoinHandle<Result<(), ClusterError>>,
+}
+
+impl Distributor {
+    /// Makes a stream for each agent, by their names, with room for so many octets, on so many servers of a cluster.
+    ///
+    /// # Errors
+    /// When a stream cannot be made, as where one of that name is there.
+    pub fn open(bus: &Bus, run: u64, agents: &[String], octets: i64, replicas: usize) -> Result<Self, ClusterError> {
+        let outlet = |(shard, name): (u32, &String)| {
+            let stream = ShardStream { run, shard };
+            bus.wait(stream.create(bus.context(), bus.id(), octets, replicas))?;
+            Ok(Outlet::begin(bus, stream, name, 0))
+        };
+        Ok(Self::over((0..).zip(agents).map(outlet).collect::<Result<_, ClusterError>>()?, run, agents.len()))
+    }
+
+    /// Goes on with the streams of a run whose controller ended before its time. What they have is not stored again.
+    ///
+    /// # Errors
+    /// When a stream is not there.
+    pub fn resume(bus: &Bus, run: u64, agents: &[String]) -> Result<Self, ClusterError> {
+        let outlet = |(shard, name): (u32, &String)| {
+            let stream = ShardStream { run, shard };
+            let (stored, _) = bus.wait(stream.progress(bus.context()))?;
+            Ok(Outlet::begin(bus, stream, name, stored))
+        };
+        Ok(Self::over((0..).zip(agents).map(outlet).collect::<Result<_, ClusterError>>()?, run, agents.len()))
+    }
+
+    /// Counts what each of so many agents will find in the trace, and stores nothing.
+    pub fn counting(run: u64, agents: usize) -> Self {
+        Self::over(Vec::new(), run, agents)
+    }
+
+    fn over(streams: Vec<Outlet>, run: u64, agents: usize) -> Self {
+        let gone = (0..agents).map(|_| AtomicBool::new(false)).collect();
+        let outlook = Arc::new(Outlook { gone, waits_for: AtomicUsize::new(NOBODY) });
+        let hands = vec![Hand::default(); agents];
+        Self { dealer: Dealer::new(run, agents), dealt: Vec::new(), hands, streams, outlook }
+    }
+
+    /// What others may tell it, and see of it.
+    pub fn outlook(&self) -> Arc<Outlook> {
+        Arc::clone(&self.outlook)
+    }
+
+    /// Gives the next queries of the trace in. Waits where an agent's stream is full.
+    ///
+    /// # Errors
+    /// When a stream took nothing for too long, or a query cannot be sent.
+    pub fn give(&mut self, bus: &Bus, queries: &[Query]) -> Result<(), ClusterError> {
+        self.dealer.deal(queries, &mut self.dealt)?;
+        self.send(bus)
+    }
+
+    /// Ends all streams, and waits until all is stored. Returns what each agent was dealt.
+    ///
+    /// # Errors
+    /// When a stream took nothing for too long.
+    pub fn finish(mut self, bus: &Bus) -> Result<Vec<Hand>, ClusterError> {
+        self.dealer.finish(&mut self.dealt);
+        self.send(bus)?;
+        let Self { hands, streams, outlook, .. } = self;
+        for (shard, outlet) in streams.into_iter().enumerate() {
+            outlet.finish(bus, hands[shard].batches.len() as u64, || outlook.is_gone(shard))?;
+        }
+        Ok(hands)
+    }
+
+    fn send(&mut self, bus: &Bus) -> Result<(), ClusterError> {
+        for Dealt { agent, octets, queries } in self.dealt.drain(..) {
+            let hand = &mut self.hands[agent];
+            let number = hand.batches.len() as u64;
+            hand.queries += u64::from(queries);
+            hand.batches.push(queries);
+            match self.streams.get_mut(agent) {
+                Some(outlet) if number >= outlet.stored && !self.outlook.is_gone(agent) => {
+                    outlet.send(bus, octets, agent, &self.outlook)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Outlet {
+    fn begin(bus: &Bus, stream: ShardStream, name: &str, stored: u64) -> Self {
+        let (batches, waiting) = mpsc::channel(WAITING);
+        let work = bus.spawn(publish(bus.context().clone(), stream, format!("agent {name}"), stored, waiting));
+        Self { stored, batches, work }
+    }
+
+    /// Hands a batch to the publisher; waits while the stream is full and somebody reads it.
+    fn send(&mut self, bus: &Bus, octets: Bytes, shard: usize, outlook: &Outlook) -> Result<(), ClusterError> {
+        let Err(mpsc::error::TrySendError::Full(octets)) = self.batches.try_send(octets) else {
+            return if self.work.is_finished() { self.why(bus) } else { Ok(()) };
+        };
+        outlook.waits_for.store(shard, Ordering::Relaxed);
+        let sent = loop {
+            // The limit is made where the runtime is.
+            let sent = bus.wait(async { timeout(LOOK_EVERY, self.batches.send(octets.clone())).await });
+            match sent {
+                Ok(Ok(())) => break Ok(()),
+                Ok(Err(_)) => break self.why(bus),
+                Err(_) if outlook.is_gone(shard) => {
+                    self.work.abort();
+                    break Ok(());
+                }
+                Err(_) => {}
+            }
+        };
+        outlook.waits_for.store(NOBODY, Ordering::Relaxed);
+        sent
+    }
+
+    /// Why the publisher has ended while there are batches.
+    fn why(&mut self, bus: &Bus) -> Result<(), ClusterError> {
+        match bus.wait(&mut self.work) {
+            Ok(ended) => ended,
+            Err(error) => Err(ClusterError::store("publishing", error)),
+        }
+    }
+
+    /// Waits until all is stored, or nobody wants it any more.
+    fn finish(self, bus: &Bus, batches: u64, is_gone: impl Fn() -> bool) -> Result<(), ClusterError> {
+        let Self { stored, batches: sender, mut work } = self;
+        // The message behind the last batch is there, too.
+        if stored > batches {
+            work.abort();
+            return Ok(());
+        }
+        drop(sender);
+        loop {
+            match bus.wait(async { timeout(LOOK_EVERY, &mut work).await }) {
+                Ok(ended) => return ended.map_err(|error| ClusterError::store("publishing", error))?,
+                Err(_) if is_gone() => {
+                    work.abort();
+                    return Ok(());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_agent_did_not_take_is_in_the_batches_behind() {
+        let hand = Hand { queries: 60, batches: vec![10, 20, 30] };
+        assert_eq!([hand.left(0), hand.left(1), hand.left(3), hand.left(9)], [60, 50, 0, 0]);
+    }
+}

@@ -1,0 +1,140 @@
+//! The controller's end of an agent's stream: stores batches in order and each once, whatever becomes of single words on the way.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use async_nats::jetstream::Context;
+use async_nats::jetstream::context::PublishAckFuture;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::publish::PublishAck;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, sleep};
+
+use crate::error::ClusterError;
+use crate::stream::{END, ShardStream};
+use crate::window::{Numbered, Window};
+
+/// Batches on their way to the stream at a time.
+const IN_FLIGHT: usize = 32;
+/// How long nothing may be stored of what there is to store.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// The pause before a batch is sent again: at first, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+
+/// Stores what comes behind the `stored` batches that the stream has, in order and each once, and says at the end how much it was.
+///
+/// # Errors
+/// When the stream takes nothing for a minute, as for an agent that hangs.
+pub async fn publish(
+    context: Context,
+    stream: ShardStream,
+    who: String,
+    stored: u64,
+    mut batches: Receiver<Bytes>,
+) -> Result<(), ClusterError> {
+    let mut publisher = Publisher::new(context, stream, who, stored);
+    let mut is_open = true;
+    while is_open || !publisher.window.is_empty() {
+        if publisher.step(&mut batches, &mut is_open).await.is_err() {
+            publisher.recover().await?;
+        }
+    }
+    publisher.end().await
+}
+
+/// A word was lost or refused: what is not stored goes again.
+struct Broken;
+
+struct Publisher {
+    context: Context,
+    stream: ShardStream,
+    who: String,
+    window: Window,
+    acks: FuturesOrdered<<PublishAckFuture as IntoFuture>::IntoFuture>,
+    /// When something was stored last, or there was nothing to store.
+    moved: Instant,
+    pause: Duration,
+}
+
+impl Publisher {
+    fn new(context: Context, stream: ShardStream, who: String, stored: u64) -> Self {
+        let window = Window::behind(stored, IN_FLIGHT);
+        Self { context, stream, who, window, acks: FuturesOrdered::new(), moved: Instant::now(), pause: PAUSES.0 }
+    }
+
+    /// Sends what may be sent, and takes the next batch or the next acknowledgement, whichever is there first.
+    async fn step(&mut self, batches: &mut Receiver<Bytes>, is_open: &mut bool) -> Result<(), Broken> {
+        while let Some(next) = self.window.next_to_send() {
+            let sent = self.context.send_publish(self.stream.name(), message(&self.stream, next)).await;
+            self.acks.push_back(sent.map_err(|_| Broken)?.into_future());
+        }
+        if self.window.is_empty() {
+            self.moved = Instant::now();
+        }
+        tokio::select! {
+            batch = batches.recv(), if *is_open && self.window.has_room() => match batch {
+                Some(batch) => self.window.push(batch),
+                None => *is_open = false,
+            },
+            Some(ack) = self.acks.next(), if !self.acks.is_empty() => self.stored(&ack.map_err(|_| Broken)?),
+        }
+        Ok(())
+    }
+
+    fn stored(&mut self, ack: &PublishAck) {
+        self.window.is_stored(ack.sequence);
+        (self.moved, self.pause) = (Instant::now(), PAUSES.0);
+    }
+
+    /// Asks the stream how far it is, and goes back to what it does not have.
+    async fn recover(&mut self) -> Result<(), ClusterError> {
+        self.acks = FuturesOrdered::new();
+        if self.moved.elapsed() > STUCK_AFTER {
+            return Err(ClusterError::Stuck { who: self.who.clone(), seconds: STUCK_AFTER.as_secs() });
+        }
+        sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+        if let Ok(found) = self.context.get_stream(self.stream.name()).await {
+            let before = self.window.stored();
+            self.window.is_stored(found.cached_info().state.last_sequence);
+            if self.window.stored() > before {
+                self.moved = Instant::now();
+            }
+        }
+        self.window.go_back();
+        Ok(())
+    }
+
+    /// Says that no more batches come.
+    async fn end(&mut self) -> Result<(), ClusterError> {
+        let begun = Instant::now();
+        loop {
+            match self.send_end().await {
+                Err(_) if begun.elapsed() < STUCK_AFTER => sleep(PAUSES.1).await,
+                sent => return sent,
+            }
+        }
+    }
+
+    async fn send_end(&mut self) -> Result<(), ClusterError> {
+        let failed = |error: &dyn ToString| {
+            ClusterError::store(format!("ending stream {}", self.stream.name()), error.to_string())
+        };
+        let last = PublishMessage::build()
+            .message_id(format!("{:x}/{}/end", self.stream.run, self.stream.shard))
+            .header(END, self.window.stored().to_string());
+        let sent = self.context.send_publish(self.stream.name(), last).await.map_err(|error| failed(&error))?;
+        sent.await.map(drop).map_err(|error| failed(&error))
+    }
+}
+
+/// A batch as a message that the stream takes only behind the one before, and once.
+fn message(stream: &ShardStream, next: Numbered) -> PublishMessage {
+    PublishMessage::build()
+        .message_id(format!("{:x}/{}/{}", stream.run, stream.shard, next.number))
+        .expected_last_sequence(next.number)
+        .payload(next.octets)
+}

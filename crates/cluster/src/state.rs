@@ -1,0 +1,116 @@
+//! What a controller keeps of a run in its directory, so that another one can go on when it ends before its time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ldplayer_run::RunSpec;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Offset;
+use crate::director::Order;
+use crate::error::ClusterError;
+use crate::member::Member;
+use crate::message::Hello;
+
+/// Its name in the run directory.
+const FILE: &str = "controller.json";
+
+/// A run under way.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct State {
+    /// Number of the run.
+    pub run: u64,
+    /// The boot of the host, whose CLOCK_MONOTONIC the start is told on.
+    pub boot: String,
+    /// Run time 0 on it.
+    pub start_ns: i64,
+    pub spec: RunSpec,
+    pub order: Order,
+    pub members: Vec<Seat>,
+}
+
+/// An agent with its share.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Seat {
+    hello: Hello,
+    seat: u32,
+    shard: u32,
+    took_over_from: Option<String>,
+    measured: Vec<Offset>,
+    replaced_by: Option<String>,
+    lost: Option<String>,
+    was_lost: bool,
+}
+
+impl Seat {
+    pub fn of(member: &Member) -> Self {
+        Self {
+            hello: member.hello.clone(),
+            seat: member.seat,
+            shard: member.shard,
+            took_over_from: member.took_over_from.clone(),
+            measured: member.measured.clone(),
+            replaced_by: member.replaced_by.clone(),
+            lost: member.lost.clone(),
+            was_lost: member.was_lost,
+        }
+    }
+
+    pub fn member(self) -> Member {
+        let mut member = Member::new(self.hello, self.seat, self.shard);
+        (member.took_over_from, member.replaced_by) = (self.took_over_from, self.replaced_by);
+        (member.measured, member.lost, member.was_lost) = (self.measured, self.lost, self.was_lost);
+        member
+    }
+}
+
+impl State {
+    /// Keeps it in a run directory; in one piece, whenever it is read.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep(&self, output: &Path) -> Result<(), ClusterError> {
+        let (file, new) = (output.join(FILE), output.join("controller.json.new"));
+        let failed = |error: &dyn ToString| ClusterError::File { file: file.clone(), reason: error.to_string() };
+        let text = serde_json::to_vec_pretty(self).map_err(|error| failed(&error))?;
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &file)).map_err(|error| failed(&error))
+    }
+
+    /// That of a run which has not ended.
+    ///
+    /// # Errors
+    /// There is none, or the host was started anew since: nobody knows then when the run began.
+    pub fn read(output: &Path) -> Result<Self, ClusterError> {
+        let file = output.join(FILE);
+        let failed = |reason: String| ClusterError::Resume { directory: output.to_owned(), reason };
+        let text = fs::read(&file).map_err(|error| {
+            failed(match error.kind() {
+                std::io::ErrorKind::NotFound => {
+                    "no run of several hosts is under way in it: it has ended, or had not started".to_owned()
+                }
+                _ => format!("{}: {error}", file.display()),
+            })
+        })?;
+        let state: Self =
+            serde_json::from_slice(&text).map_err(|error| failed(format!("{}: {error}", file.display())))?;
+        if state.boot != boot() {
+            return Err(failed("its controller ran on another host, or this one was started anew since".to_owned()));
+        }
+        Ok(state)
+    }
+
+    /// Forgets it: the run has ended.
+    pub fn forget(output: &Path) {
+        // It is not there where the run had not started.
+        let _ = fs::remove_file(file(output));
+    }
+}
+
+fn file(output: &Path) -> PathBuf {
+    output.join(FILE)
+}
+
+/// What tells this boot of this host from all others.
+pub fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}

@@ -1,0 +1,37 @@
+//! What a host tells of its share of a run while it lasts, for the one who adds up what all hosts tell.
+
+use std::sync::{Arc, OnceLock};
+
+use ldplayer_net::clock;
+use ldplayer_replay::Monitor;
+use ldplayer_results::metrics::{Latencies, LatencyCounts, Snapshot};
+
+use crate::metrics;
+
+/// The figures of a share. Nothing is there before its start.
+#[derive(Debug, Default)]
+pub struct Live {
+    latencies: Arc<Latencies>,
+    /// The accounts of the engine, and run time 0 on CLOCK_MONOTONIC.
+    engine: OnceLock<(Arc<Monitor>, i64)>,
+}
+
+impl Live {
+    /// The accounts at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let Some((monitor, origin)) = self.engine.get() else { return Snapshot::default() };
+        metrics::snapshot(monitor, (clock::monotonic_ns() - origin) as f64 / 1e9)
+    }
+
+    /// The latencies so far.
+    pub fn latencies(&self) -> LatencyCounts {
+        self.latencies.counts()
+    }
+
+    /// Where latencies are counted from now on.
+    pub(crate) fn begin(&self, monitor: &Arc<Monitor>, origin: i64) -> Arc<Latencies> {
+        // A share begins once.
+        let _ = self.engine.set((Arc::clone(monitor), origin));
+        Arc::clone(&self.latencies)
+    }
+}
