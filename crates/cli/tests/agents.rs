@@ -141,3 +141,124 @@ fn a_server_that_the_run_starts_is_refused() {
         said(&refused)
     );
 }
+
+#[test]
+fn an_experiment_makes_its_runs_on_agents() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), responder());
+    let (file, output) = (folder.path().join("experiment.toml"), folder.path().join("out"));
+    let text = format!(
+        "trace = '{CAPTURE}'\nspeed = 30\nstop = '20s'\nprecision = 'low'\nquery_timeout = '1s'\nsources = 'ports'\nworkers = 1\nmax_retries = 0\n\
+         repeats = 2\n[server.here]\nkind = 'address'\naddress = '{server}'\n[matrix]\ntransport = ['udp']\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let words =
+        ["experiment", file.to_str().unwrap(), "-o", output.to_str().unwrap(), "--nats", "embedded", "--agents", "2"];
+    let made = ldplayer(&words);
+    // Whether a busy machine was on time is the verdict's to say.
+    assert!(matches!(made.status.code(), Some(0 | 1)), "{}", said(&made));
+    let record: Value = serde_json::from_slice(&std::fs::read(output.join("experiment.json")).unwrap()).unwrap();
+    let runs = record["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{}", said(&made));
+    for run in runs {
+        let json = std::fs::read(output.join(run["directory"].as_str().unwrap()).join("run.json")).unwrap();
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!((json["state"].as_str(), json["agents"].as_array().map(Vec::len)), (Some("complete"), Some(2)));
+    }
+}
+
+#[test]
+fn an_experiment_whose_servers_no_agent_reaches_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, zone) = (folder.path().join("experiment.toml"), folder.path().join("example.zone"));
+    std::fs::write(
+        &zone,
+        "example. 60 SOA ns.example. h.example. 1 1 1 1 1\nexample. 60 NS ns.example.\nns.example. 60 A 192.0.2.1\n",
+    )
+    .unwrap();
+    let text = format!(
+        "trace = '{CAPTURE}'\n[server.ours]\nkind = 'meta'\nzones = '{}'\n[matrix]\ntransport = ['udp']\n",
+        zone.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let output = folder.path().join("out");
+    let refused = ldplayer(&[
+        "experiment",
+        file.to_str().unwrap(),
+        "-o",
+        output.to_str().unwrap(),
+        "--nats",
+        "embedded",
+        "--agents",
+        "1",
+    ]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(said(&refused).contains("which agents cannot reach"), "{}", said(&refused));
+}
+
+#[test]
+fn figures_of_all_agents_are_served_at_the_controller() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), responder());
+    // Free a moment ago: another program may have it by now, and then the run says so.
+    let metrics = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let run = folder.path().join("run");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ldplayer"))
+        .env_remove("NATS_URL")
+        .args([
+            "replay",
+            CAPTURE,
+            "--server",
+            &server,
+            "--transport",
+            "udp",
+            "--speed",
+            "5",
+            "--stop",
+            "50",
+            "--precision",
+            "low",
+        ])
+        .args([
+            "--query-timeout",
+            "1s",
+            "--workers",
+            "1",
+            "--nats",
+            "embedded",
+            "--agents",
+            "2",
+            "--metrics",
+            &metrics,
+            "--quiet",
+            "-o",
+        ])
+        .arg(&run)
+        .spawn()
+        .unwrap();
+    let page = (0..400).find_map(|_| {
+        thread::sleep(std::time::Duration::from_millis(50));
+        let page = page(&metrics).ok()?;
+        let counted =
+            page.lines().find_map(|line| line.strip_prefix("ldplayer_latency_seconds_count "))?.parse::<u64>().ok()?;
+        (counted > 0).then_some(page)
+    });
+    let ended = child.wait().unwrap();
+    let page = page.expect("no latencies were served while the run lasted");
+    assert!(matches!(ended.code(), Some(0 | 1)), "{ended}");
+    for agent in ["agent-1", "agent-2"] {
+        let label = format!("agent=\"{agent}\"}}");
+        assert!(
+            page.lines().any(|line| line.starts_with("ldplayer_queries_sent_total") && line.contains(&label)),
+            "{page}"
+        );
+    }
+}
+
+/// The page of figures.
+fn page(address: &str) -> std::io::Result<String> {
+    use std::io::{Read, Write};
+    let mut client = std::net::TcpStream::connect(address)?;
+    client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n")?;
+    let mut page = String::new();
+    client.read_to_string(&mut page)?;
+    Ok(page)
+}

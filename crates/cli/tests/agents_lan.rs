@@ -34,14 +34,12 @@ fn lab(nats: usize, seconds: f64) -> Lab {
 }
 
 fn lab_over(nats: usize, seconds: f64, rtt: &str, loss: Option<&str>) -> Lab {
-    let begun = std::time::Instant::now();
     let lan = Lan::new(nats, AGENTS, rtt, loss);
     lan.trace(QUERIES, CLIENTS, seconds);
     let (server, asked) = lan.dns_server();
     let nats: Vec<Process> = (0..nats).map(|at| lan.nats(at)).collect();
     let agents = (0..AGENTS).map(|number| lan.agent(number)).collect();
     lan.wait_for_agents(AGENTS);
-    eprintln!("agents are there after {:?}", begun.elapsed());
     Lab { agents, nats, lan, server, asked }
 }
 
@@ -121,6 +119,21 @@ fn agents_that_have_the_trace_play_what_agents_play_that_get_it() {
 }
 
 #[test]
+fn several_hosts_deal_one_trace_and_another_goes_on_where_one_is_killed() {
+    let lab = lab(1, 20.0);
+    // Two play; one deals with the controller, and one is free.
+    let replay = lab.lan.replay(lab.server, 2, "run", &["--feeders", "1", "--speed", "1.5"]);
+    wait_for_queries(&lab.asked, 500);
+    signal(lab.agents[2].id(), "KILL");
+    let (status, said) = replay.end();
+    assert!(matches!(status, Some(0 | 1)), "{said}");
+    let report = lab.lan.report("run");
+    assert_accounted(&report, &said);
+    assert_eq!((count(&report, "sent"), count(&report, "lost")), (QUERIES as u64, 0), "{said}");
+    assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
+}
+
+#[test]
 fn a_killed_agent_ends_the_run_with_all_that_the_others_measured() {
     let lab = lab(1, 30.0);
     let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
@@ -193,6 +206,29 @@ fn an_agent_that_is_cut_off_is_lost_and_its_clients_go_on_elsewhere() {
     assert_accounted(&report, &said);
     assert_eq!(count(&report, "trace"), QUERIES as u64, "{said}");
     assert!(report["agents"].as_array().unwrap().iter().any(|agent| agent["took_over_from"] == "a0"), "{said}");
+}
+
+#[test]
+fn an_agent_whose_disk_is_full_brings_what_it_has_and_another_one_goes_on() {
+    let lan = Lan::new(1, AGENTS, "1ms", None);
+    lan.trace(QUERIES, CLIENTS, 40.0);
+    let (server, asked) = lan.dns_server();
+    let _nats = lan.nats(0);
+    let mut agents: Vec<Process> = (1..AGENTS).map(|number| lan.agent(number)).collect();
+    // A run keeps two megabytes aside while it lasts; its rows have the rest.
+    agents.push(lan.agent_with_disk(0, "2072k"));
+    lan.wait_for_agents(AGENTS);
+    let replay = lan.replay(server, AGENTS, "run", &["--on-agent-loss", "reassign"]);
+    let (status, said) = replay.end();
+    assert_eq!(status, Some(1), "{said}");
+    let report = lan.report("run");
+    assert_accounted(&report, &said);
+    assert_eq!(count(&report, "trace"), QUERIES as u64, "{said}");
+    let agents = report["agents"].as_array().unwrap();
+    let full = agents.iter().find(|agent| agent["name"] == "a0").unwrap();
+    assert!(full["ended_early"].as_str().unwrap().contains("No space left"), "{full}");
+    assert!(full["sent"].as_u64().unwrap() > 0 && agents.iter().any(|agent| agent["took_over_from"] == "a0"), "{said}");
+    assert!(times(&asked).values().all(|&times| times == 1), "a query was sent twice");
 }
 
 #[test]

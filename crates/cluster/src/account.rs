@@ -24,6 +24,8 @@ pub struct Share {
     pub skipped: u64,
     /// Whether it was lost, be it that it came back.
     pub was_lost: bool,
+    /// Whether it ended before its time by itself: then it may have sent what it has no row of.
+    pub ended_early: bool,
 }
 
 /// The rows of a share that are here.
@@ -68,7 +70,8 @@ impl Account {
         let missing = hand.queries.saturating_sub(rows);
         let left = left.min(missing);
         let skipped = shares.iter().map(|share| share.skipped).sum::<u64>().min(missing - left);
-        let rest = if shares.iter().all(|share| share.rows.is_some()) { NOT_READ } else { WITH_AGENT };
+        let tells_all = |share: &Share| share.rows.is_some() && !share.ended_early;
+        let rest = if shares.iter().all(tells_all) { NOT_READ } else { WITH_AGENT };
         for (why, queries) in [(LEFT_IN_STREAM, left), (DUE_BEFORE, skipped), (rest, missing - left - skipped)] {
             if queries > 0 {
                 *self.lost.entry(why.to_owned()).or_default() += queries;
@@ -129,6 +132,13 @@ mod tests {
         let after = Share { skipped: 4, ..returned(0, 8) };
         let account = account(&[hand(&[10, 10])], &[back, after], false, |_| Some(2));
         assert_eq!((account.queries, reasons(&account)), (20, vec![(DUE_BEFORE, 4), (NOT_READ, 2)]));
+    }
+
+    #[test]
+    fn an_agent_with_a_full_disk_may_have_sent_what_it_has_no_row_of() {
+        let full = Share { was_lost: true, ended_early: true, ..returned(0, 6) };
+        let account = account(&[hand(&[10, 10])], &[full], false, |_| Some(1));
+        assert_eq!((account.queries, reasons(&account)), (20, vec![(LEFT_IN_STREAM, 10), (WITH_AGENT, 4)]));
     }
 
     #[test]

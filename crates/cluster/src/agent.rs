@@ -14,8 +14,9 @@ use tokio::time::interval;
 
 use crate::bus::{Bus, encode};
 use crate::error::ClusterError;
+use crate::feeder::Feeder;
 use crate::host;
-use crate::message::{Ask, Hello, Part, Say};
+use crate::message::{Ask, FeedPart, Hello, Part, Say};
 use crate::player::Player;
 use crate::subjects;
 
@@ -39,6 +40,8 @@ struct Desk {
     scratch: PathBuf,
     /// The parts of one run: more than one where it has taken over from an agent that was lost.
     players: Vec<Player>,
+    /// What it deals of one run.
+    feeders: Vec<Feeder>,
     /// When a run was last asked about.
     asked: Instant,
 }
@@ -61,7 +64,8 @@ impl Agent {
         let bus = Arc::new(bus);
         // Of its own: agents may share a host.
         let scratch = scratch.join(format!("ldplayer-agent-{}", hello.id));
-        let desk = Desk { bus: Arc::clone(&bus), scratch, players: Vec::new(), asked: Instant::now() };
+        let desk =
+            Desk { bus: Arc::clone(&bus), scratch, players: Vec::new(), feeders: Vec::new(), asked: Instant::now() };
         Ok(Self { bus, hello, everybody, own, desk })
     }
 
@@ -91,6 +95,7 @@ impl Agent {
                 let say = match serde_json::from_slice::<Ask>(&message.payload) {
                     Ok(Ask::Who) => Say::Hello(Hello { run: desk.run_name(), ..hello.clone() }),
                     Ok(Ask::Clock) => Say::Clock { received_ns, answered_ns: clock::monotonic_ns() },
+                    Ok(Ask::Wall) => Say::Wall(host::wall()),
                     Ok(ask) => desk.answer(ask),
                     Err(error) => {
                         let (name, release) = (&hello.name, &hello.release);
@@ -109,7 +114,21 @@ impl Agent {
 
 impl Desk {
     fn run_name(&self) -> Option<String> {
-        self.players.iter().find(|player| !player.has_ended()).map(|player| player.name().to_owned())
+        let played = self.players.iter().find(|player| !player.has_ended()).map(Player::name);
+        let fed = || self.feeders.iter().find(|feeder| !feeder.has_ended()).map(Feeder::name);
+        played.or_else(fed).map(str::to_owned)
+    }
+
+    fn feeder(&self, run: u64, seat: u32) -> Option<&Feeder> {
+        self.feeders.iter().find(|feeder| feeder.is(run, seat))
+    }
+
+    /// Whether another run than this one goes on.
+    fn has_another(&self, run: u64) -> Option<Say> {
+        let played = self.players.iter().any(|player| player.run() != run && !player.has_ended());
+        let fed = self.feeders.iter().any(|feeder| feeder.run() != run && !feeder.has_ended());
+        let name = self.run_name().filter(|_| played || fed)?;
+        Some(Say::No { reason: format!("it has another run, {name}") })
     }
 
     fn player(&self, run: u64, seat: u32) -> Option<&Player> {
@@ -121,16 +140,23 @@ impl Desk {
         self.asked = Instant::now();
         let done = match ask {
             Ask::Prepare(part) => return self.prepare(*part),
+            Ask::Feed(part) => return self.feed(*part),
             Ask::Progress { run, seat, latencies } => {
-                return self.player(run, seat).map_or_else(unknown, |player| Say::Progress(player.progress(latencies)));
+                let played = self.player(run, seat).map(|player| player.progress(latencies));
+                let fed = || self.feeder(run, seat).map(Feeder::progress);
+                return played.or_else(fed).map_or_else(unknown, Say::Progress);
             }
             Ask::Start { run, seat, at_ns } => self.player(run, seat).map(|player| player.start(at_ns)),
-            Ask::Stop { run, seat, at_once } => self.player(run, seat).map(|player| player.stop(at_once)),
+            Ask::Stop { run, seat, at_once } => {
+                let played = self.player(run, seat).map(|player| player.stop(at_once));
+                played.or_else(|| self.feeder(run, seat).map(Feeder::stop))
+            }
+            Ask::GiveUp { run, seat, shard } => self.feeder(run, seat).map(|feeder| feeder.give_up(shard)),
             Ask::Release { run, keep } => {
                 self.release(run, keep);
                 Some(())
             }
-            Ask::Who | Ask::Clock => None,
+            Ask::Who | Ask::Clock | Ask::Wall => None,
         };
         done.map_or_else(unknown, |()| Say::Done)
     }
@@ -139,8 +165,8 @@ impl Desk {
         if self.player(part.run, part.seat).is_some() {
             return Say::Done;
         }
-        if let Some(other) = self.players.iter().find(|player| player.run() != part.run && !player.has_ended()) {
-            return Say::No { reason: format!("it has another run, {}", other.name()) };
+        if let Some(no) = self.has_another(part.run) {
+            return no;
         }
         match Player::begin(&self.bus, part, &self.scratch) {
             Ok(player) => {
@@ -152,15 +178,34 @@ impl Desk {
         }
     }
 
+    fn feed(&mut self, part: FeedPart) -> Say {
+        if self.feeders.iter().any(|feeder| feeder.is(part.run, part.seat)) {
+            return Say::Done;
+        }
+        if let Some(no) = self.has_another(part.run) {
+            return no;
+        }
+        match Feeder::begin(&self.bus, part) {
+            Ok(feeder) => {
+                self.feeders.retain(|before| before.run() == feeder.run());
+                self.feeders.push(feeder);
+                Say::Done
+            }
+            Err(reason) => Say::No { reason },
+        }
+    }
+
     /// Ends a run that nobody has asked about for long.
     fn look(&mut self) {
         if self.asked.elapsed() > FORGOTTEN_AFTER {
             self.players.iter().filter(|player| !player.has_ended()).for_each(|player| player.stop(true));
+            self.feeders.iter().for_each(Feeder::stop);
         }
     }
 
     /// Forgets a run, and ends it where it goes on. What was measured is removed unless nobody else has it.
     fn release(&mut self, run: u64, keep: bool) {
+        self.feeders.extract_if(.., |feeder| feeder.run() == run).for_each(|feeder| feeder.stop());
         for player in self.players.extract_if(.., |player| player.run() == run) {
             player.stop(true);
             let directory = player.directory();

@@ -3,6 +3,8 @@
 //! Both clocks are CLOCK_MONOTONIC, which no step of the wall clock moves, so that a start that is said on one is a moment on the
 //! other. As in NTP (RFC 5905, section 8), half of what a round trip took bounds the error, whichever way was the slower one.
 
+use crate::message::Wall;
+
 /// Exchanges for one measurement: the least round trip of so many is near the least there is.
 pub const EXCHANGES: usize = 32;
 
@@ -51,6 +53,18 @@ impl Offset {
         Some(Self { at: best.heard, offset: best.offset(), error: best.round_trip().div_euclid(2) + 1 })
     }
 
+    /// By the clocks of the wall of both hosts, where what keeps them says how wrong they may be: better than an exchange where the way is long.
+    pub fn by_wall(own: &Wall, agent: &Wall) -> Option<Self> {
+        let error = own.error_ns? + agent.error_ns?;
+        let offset = (agent.monotonic_ns - agent.realtime_ns) - (own.monotonic_ns - own.realtime_ns);
+        Some(Self { at: own.monotonic_ns, offset, error })
+    }
+
+    /// The better one of two measurements.
+    pub fn better(self, other: Option<Self>) -> Self {
+        other.filter(|other| other.error < self.error).unwrap_or(self)
+    }
+
     /// A moment of the controller's clock, on the agent's.
     pub const fn on_agent(&self, controller: i64) -> i64 {
         controller + self.offset
@@ -67,7 +81,7 @@ impl Offset {
 pub struct Skew {
     /// How far its start can have been from the one it was told, at most, by the measurement before.
     pub start_ns: i64,
-    /// How far its clock went from the controller's until the last measurement, which has an error of its own.
+    /// How far its clock went from the controller's at most, by a measurement during or after the run, which has an error of its own.
     pub drift_ns: i64,
     /// The error of that measurement, and of the one before the run.
     pub drift_error_ns: i64,
@@ -76,13 +90,15 @@ pub struct Skew {
 }
 
 impl Skew {
-    /// By measurements in the order of their times, the first before the run.
+    /// By measurements in the order of their times, the first before the run: of the others, that which says most counts.
     pub fn of(measured: &[Offset]) -> Option<Self> {
-        let (first, last) = (measured.first()?, measured.last()?);
+        let (first, others) = measured.split_first()?;
+        let away = |other: &&Offset| (other.offset - first.offset).abs() + other.error;
+        let farthest = others.iter().max_by_key(away);
         Some(Self {
             start_ns: first.error,
-            drift_ns: last.offset - first.offset,
-            drift_error_ns: if measured.len() > 1 { first.error + last.error } else { 0 },
+            drift_ns: farthest.map_or(0, |farthest| farthest.offset - first.offset),
+            drift_error_ns: farthest.map_or(0, |farthest| first.error + farthest.error),
             measured: measured.len(),
         })
     }
@@ -104,6 +120,19 @@ mod tests {
         let received = asked + there + offset;
         let answered = received + thinking;
         Exchange { asked, received, answered, heard: answered - offset + back }
+    }
+
+    #[test]
+    fn walls_that_are_kept_well_are_better_than_a_long_way() {
+        let wall = |monotonic_ns, realtime_ns, error_ns| Wall { monotonic_ns, realtime_ns, error_ns };
+        let (own, agent) = (wall(100, 5_000, Some(7)), wall(950, 5_100, Some(9)));
+        let by_wall = Offset::by_wall(&own, &agent).unwrap();
+        assert_eq!((by_wall.offset, by_wall.error), (750, 16));
+        assert_eq!(Offset::by_wall(&own, &wall(950, 5_100, None)), None, "nobody keeps it");
+        let by_exchange = |error| Offset { at: 0, offset: 740, error };
+        assert_eq!(by_exchange(20).better(Some(by_wall)), by_wall);
+        assert_eq!(by_exchange(10).better(Some(by_wall)), by_exchange(10));
+        assert_eq!(by_exchange(20).better(None), by_exchange(20));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use ldplayer_net::clock;
 use crate::bus::{Bus, ask};
 use crate::clock::{EXCHANGES, Exchange, Offset};
 use crate::error::ClusterError;
+use crate::host;
 use crate::message::{Ask, Hello, Say};
 use crate::subjects;
 
@@ -37,7 +38,19 @@ pub fn agents(bus: &Bus, within: Duration, enough: usize) -> Result<Vec<Hello>, 
 /// When the agent does not answer.
 pub fn offset(bus: &Bus, agent: &Hello) -> Result<Offset, ClusterError> {
     let exchanges = (0..EXCHANGES).map(|_| exchange(bus, agent)).collect::<Result<Vec<_>, _>>()?;
-    best(agent, &exchanges)
+    Ok(best(agent, &exchanges)?.better(walls(bus, std::slice::from_ref(agent)).pop().flatten()))
+}
+
+/// The offsets by the clocks of the wall, where what keeps them says how wrong they may be here and there.
+fn walls(bus: &Bus, agents: &[Hello]) -> Vec<Option<Offset>> {
+    let own = host::wall();
+    if own.error_ns.is_none() {
+        return vec![None; agents.len()];
+    }
+    let asked: Vec<_> =
+        agents.iter().map(|agent| (subjects::agent(&agent.id), Ask::Wall, agent.name.clone())).collect();
+    let said = bus.ask_each(&asked, "what the clock of its wall shows", CLOCK_WITHIN).into_iter();
+    said.map(|said| if let Ok(Say::Wall(agent)) = said { Offset::by_wall(&own, &agent) } else { None }).collect()
 }
 
 /// The same of several agents, some of them at a time. In their order.
@@ -52,24 +65,32 @@ fn offsets_at_once(bus: &Bus, agents: &[Hello]) -> Vec<Result<Offset, ClusterErr
     let mut exchanges = vec![Vec::with_capacity(EXCHANGES); agents.len()];
     let mut failed: Vec<Option<ClusterError>> = agents.iter().map(|_| None).collect();
     for _ in 0..EXCHANGES {
-        let each = agents.iter().map(|agent| exchange_with(bus, agent));
-        for (at, found) in bus.wait(join_all(each)).into_iter().enumerate() {
+        // Who did not answer once is not waited for again.
+        let there: Vec<usize> = (0..agents.len()).filter(|&at| failed[at].is_none()).collect();
+        let found = bus.wait(join_all(there.iter().map(|&at| exchange_with(bus, &agents[at]))));
+        for (at, found) in there.into_iter().zip(found) {
             match found {
                 Ok(found) => exchanges[at].push(found),
                 Err(error) => failed[at] = Some(error),
             }
         }
     }
-    let result = |((agent, exchanges), failed): ((&Hello, Vec<Exchange>), Option<ClusterError>)| match failed {
-        Some(error) => Err(error),
-        None => best(agent, &exchanges),
-    };
-    agents.iter().zip(exchanges).zip(failed).map(result).collect()
+    let mut found = Vec::with_capacity(agents.len());
+    for (((agent, exchanges), failed), wall) in agents.iter().zip(exchanges).zip(failed).zip(walls(bus, agents)) {
+        let measured = failed.map_or_else(|| best(agent, &exchanges), Err);
+        found.push(measured.map(|measured| measured.better(wall)));
+    }
+    found
 }
 
+/// What the exchanges say. An agent of this host has the clock that the controller has, unless it was given another one (time_namespaces(7)), which
+/// the exchanges would show.
 fn best(agent: &Hello, exchanges: &[Exchange]) -> Result<Offset, ClusterError> {
-    Offset::of(exchanges)
-        .ok_or_else(|| ClusterError::store("clocks", format!("agent {} shows times that cannot be", agent.name)))
+    let measured = Offset::of(exchanges)
+        .ok_or_else(|| ClusterError::store("clocks", format!("agent {} shows times that cannot be", agent.name)))?;
+    let is_ours = !agent.boot.is_empty() && agent.boot == host::boot();
+    let is_none = is_ours && measured.offset.abs() <= measured.error;
+    Ok(if is_none { Offset { offset: 0, error: 0, ..measured } } else { measured })
 }
 
 fn exchange(bus: &Bus, agent: &Hello) -> Result<Exchange, ClusterError> {

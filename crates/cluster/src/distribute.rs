@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ldplayer_core::Query;
+use ldplayer_run::Whole;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -38,6 +39,11 @@ impl Outlook {
         self.gone[shard].store(true, Ordering::Relaxed);
     }
 
+    /// Stores nothing more for any.
+    pub fn give_up_all(&self) {
+        (0..self.gone.len()).for_each(|shard| self.give_up(shard));
+    }
+
     /// The shard that holds up the dealing, if any does at this moment.
     pub fn waits_for(&self) -> Option<usize> {
         Some(self.waits_for.load(Ordering::Relaxed)).filter(|&shard| shard != NOBODY)
@@ -64,13 +70,31 @@ impl Hand {
     }
 }
 
+/// Which shards are dealt from here, where several hosts deal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The number of this host among them.
+    pub own: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+impl Turn {
+    /// All shards are dealt from here.
+    pub const ALL: Self = Self { own: 0, of: 1 };
+
+    const fn is_for(self, shard: u32) -> bool {
+        shard % self.of == self.own
+    }
+}
+
 /// Deals queries to agents and stores them in their streams; or only counts them, where agents have the trace themselves.
 pub struct Distributor {
     dealer: Dealer,
     dealt: Vec<Dealt>,
     hands: Vec<Hand>,
-    /// None where agents have the trace.
-    streams: Vec<Outlet>,
+    /// For each shard, where it is dealt from here.
+    streams: Vec<Option<Outlet>>,
     outlook: Arc<Outlook>,
 }
 
@@ -87,24 +111,32 @@ impl Distributor {
     ///
     /// # Errors
     /// When a stream cannot be made, as where one of that name is there.
-    pub fn open(bus: &Bus, run: u64, agents: &[String], octets: i64, replicas: usize) -> Result<Self, ClusterError> {
-        let outlet = |(shard, name): (u32, &String)| {
-            let stream = ShardStream { run, shard };
-            bus.wait(stream.create(bus.context(), bus.id(), octets, replicas))?;
-            Ok(Outlet::begin(bus, stream, name, 0))
-        };
-        Ok(Self::over((0..).zip(agents).map(outlet).collect::<Result<_, ClusterError>>()?, run, agents.len()))
+    pub fn open(
+        bus: &Bus,
+        run: u64,
+        agents: &[String],
+        (octets, replicas): (i64, usize),
+        turn: Turn,
+    ) -> Result<Self, ClusterError> {
+        for shard in 0..agents.len() as u32 {
+            bus.wait(ShardStream { run, shard }.create(bus.context(), bus.id(), octets, replicas))?;
+        }
+        Self::resume(bus, run, agents, turn)
     }
 
-    /// Goes on with the streams of a run whose controller ended before its time. What they have is not stored again.
+    /// Goes on with streams that are there: those of a run whose controller ended before its time, or that another one has made. What they
+    /// have is not stored again.
     ///
     /// # Errors
     /// When a stream is not there.
-    pub fn resume(bus: &Bus, run: u64, agents: &[String]) -> Result<Self, ClusterError> {
+    pub fn resume(bus: &Bus, run: u64, agents: &[String], turn: Turn) -> Result<Self, ClusterError> {
         let outlet = |(shard, name): (u32, &String)| {
+            if !turn.is_for(shard) {
+                return Ok(None);
+            }
             let stream = ShardStream { run, shard };
             let (stored, _) = bus.wait(stream.progress(bus.context()))?;
-            Ok(Outlet::begin(bus, stream, name, stored))
+            Ok(Some(Outlet::begin(bus, stream, name, stored)))
         };
         Ok(Self::over((0..).zip(agents).map(outlet).collect::<Result<_, ClusterError>>()?, run, agents.len()))
     }
@@ -114,7 +146,7 @@ impl Distributor {
         Self::over(Vec::new(), run, agents)
     }
 
-    fn over(streams: Vec<Outlet>, run: u64, agents: usize) -> Self {
+    fn over(streams: Vec<Option<Outlet>>, run: u64, agents: usize) -> Self {
         let gone = (0..agents).map(|_| AtomicBool::new(false)).collect();
         let outlook = Arc::new(Outlook { gone, waits_for: AtomicUsize::new(NOBODY) });
         let hands = vec![Hand::default(); agents];
@@ -144,6 +176,7 @@ impl Distributor {
         self.send(bus)?;
         let Self { hands, streams, outlook, .. } = self;
         for (shard, outlet) in streams.into_iter().enumerate() {
+            let Some(outlet) = outlet else { continue };
             outlet.finish(bus, hands[shard].batches.len() as u64, || outlook.is_gone(shard))?;
         }
         Ok(hands)
@@ -155,7 +188,7 @@ impl Distributor {
             let number = hand.batches.len() as u64;
             hand.queries += u64::from(queries);
             hand.batches.push(queries);
-            match self.streams.get_mut(agent) {
+            match self.streams.get_mut(agent).and_then(Option::as_mut) {
                 Some(outlet) if number >= outlet.stored && !self.outlook.is_gone(agent) => {
                     outlet.send(bus, octets, agent, &self.outlook)?;
                 }
@@ -164,6 +197,28 @@ impl Distributor {
         }
         Ok(())
     }
+}
+
+/// Deals a trace to its end, or until the run is given up.
+///
+/// # Errors
+/// What of the trace cannot be read, or a stream that took nothing for too long.
+pub fn deal(
+    bus: &Bus,
+    whole: &mut Whole,
+    distributor: &mut Distributor,
+    ended: &AtomicBool,
+) -> Result<(), ClusterError> {
+    let mut batch: Vec<Query> = Vec::new();
+    while !ended.load(Ordering::Relaxed) {
+        let more = whole.next(&mut batch).map_err(ldplayer_run::RunError::from)?;
+        distributor.give(bus, &batch)?;
+        batch.clear();
+        if !more {
+            break;
+        }
+    }
+    Ok(())
 }
 
 impl Outlet {

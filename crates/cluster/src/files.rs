@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::object_store::{Config, ObjectStore};
 use async_nats::jetstream::stream::StorageType;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep};
 
@@ -15,6 +16,9 @@ use crate::error::ClusterError;
 /// How long a file is tried to be stored or had, and the pause before the next try.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// Files that are got at a time.
+const AT_A_TIME: usize = 16;
 
 /// The store of a run.
 fn bucket(run: u64) -> String {
@@ -50,57 +54,63 @@ pub fn put(bus: &Bus, run: u64, agent: u32, directory: &Path) -> Result<Vec<Stri
         let name = format!("{agent}/{inner}");
         let octets =
             fs::read(&file).map_err(|error| ClusterError::File { file: file.clone(), reason: error.to_string() })?;
-        patiently(bus, async || {
+        bus.wait(patiently(async || {
             let stored = store.put(name.as_str(), &mut octets.as_slice()).await;
             stored.map(drop).map_err(|error| ClusterError::store(format!("storing {name}"), error))
-        })?;
+        }))?;
         names.push(name);
     }
     Ok(names)
 }
 
-/// Gets files of an agent out of the store into a directory.
+/// Gets files of agents out of the store, each agent's into a directory. Some of them at a time: after the loss of a server of a cluster, a file
+/// may take ten seconds to be found where it is.
 ///
 /// # Errors
 /// When a file cannot be had, is not what was stored, or cannot be written.
-pub fn get(bus: &Bus, run: u64, names: &[String], directory: &Path) -> Result<(), ClusterError> {
+pub fn get(bus: &Bus, run: u64, wanted: &[(&[String], PathBuf)]) -> Result<(), ClusterError> {
     let store = store(bus, run)?;
-    for name in names {
-        let Some((_, inner)) = name.split_once('/').filter(|(_, inner)| is_inside(inner)) else {
-            return Err(ClusterError::store(format!("file {name}"), "its name leads out of the directory"));
-        };
-        let octets = patiently(bus, async || read(&store, name).await)?;
-        let file = directory.join(inner);
-        let write = || {
-            fs::create_dir_all(file.parent().unwrap_or(directory))?;
-            fs::write(&file, &octets)
-        };
-        write().map_err(|error| ClusterError::File { file: file.clone(), reason: error.to_string() })?;
-    }
-    Ok(())
+    let each = wanted.iter().flat_map(|(names, directory)| names.iter().map(move |name| (name, directory)));
+    let files = each.map(|(name, directory)| place(name, directory)).collect::<Result<Vec<_>, _>>()?;
+    let got = stream::iter(files).map(|(name, file)| get_one(&store, name, file)).buffer_unordered(AT_A_TIME);
+    bus.wait(got.try_collect::<()>())
+}
+
+/// Where a file of that name goes.
+fn place<'a>(name: &'a str, directory: &Path) -> Result<(&'a str, PathBuf), ClusterError> {
+    let inner = name.split_once('/').map(|(_, inner)| inner).filter(|inner| is_inside(inner));
+    let outside = || ClusterError::store(format!("file {name}"), "its name leads out of the directory");
+    Ok((name, directory.join(inner.ok_or_else(outside)?)))
+}
+
+async fn get_one(store: &ObjectStore, name: &str, file: PathBuf) -> Result<(), ClusterError> {
+    let octets = patiently(async || read(store, name).await).await?;
+    let write = || {
+        file.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(&file, &octets)
+    };
+    write().map_err(|error| ClusterError::File { file: file.clone(), reason: error.to_string() })
 }
 
 fn store(bus: &Bus, run: u64) -> Result<ObjectStore, ClusterError> {
-    patiently(bus, async || {
+    bus.wait(patiently(async || {
         let found = bus.context().get_object_store(bucket(run)).await;
         found.map_err(|error| ClusterError::store("the store of files", error))
-    })
+    }))
 }
 
 /// Tries until it is done: a cluster that has lost a server needs a moment, and so does a server that is started again.
 ///
 /// # Errors
 /// The last one, when it is not done for a minute.
-fn patiently<T>(bus: &Bus, act: impl AsyncFn() -> Result<T, ClusterError>) -> Result<T, ClusterError> {
+async fn patiently<T>(act: impl AsyncFn() -> Result<T, ClusterError>) -> Result<T, ClusterError> {
     let begun = Instant::now();
-    bus.wait(async {
-        loop {
-            match act().await {
-                Err(_) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
-                done => return done,
-            }
+    loop {
+        match act().await {
+            Err(_) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            done => return done,
         }
-    })
+    }
 }
 
 /// The client checks what it reads by the digest that was stored.
@@ -140,6 +150,8 @@ mod tests {
     #[test]
     fn names_that_lead_out_are_none_of_a_run() {
         assert!(is_inside("queries/shard-000-000000.parquet") && is_inside("run.json"));
+        assert!(place("3/../run.json", Path::new("/run")).is_err() && place("run.json", Path::new("/run")).is_err());
+        assert_eq!(place("3/run.json", Path::new("/run")).unwrap().1, Path::new("/run/run.json"));
         assert!(!is_inside("../run.json") && !is_inside("/etc/passwd") && !is_inside("a/../../b"));
     }
 }

@@ -3,10 +3,11 @@
 use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
+use std::process::Command;
 
-use ldplayer_net::{clock, limits, pin};
+use ldplayer_net::{clock, limits, pin, programs};
 
-use crate::message::{Hello, PROTOCOL};
+use crate::message::{Hello, PROTOCOL, Wall};
 
 /// Where chrony and systemd-timesyncd leave a trace of themselves while they keep the clock.
 const KEEPERS: [(&str, &str); 3] = [
@@ -27,8 +28,14 @@ pub fn hello(name: &str, id: &str, sources: &[IpAddr]) -> Hello {
         ports: ports().unwrap_or_default(),
         sources: sources.to_vec(),
         clock: clock_keeper(),
+        boot: boot(),
         run: None,
     }
+}
+
+/// What tells this boot of this host from all others.
+pub fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// The name of this host.
@@ -58,6 +65,28 @@ fn clock_keeper() -> String {
     known.map_or_else(|| "nobody is seen to keep it".to_owned(), |(_, keeper)| (*keeper).to_owned())
 }
 
+/// What both clocks show now, with what chrony says of the wall's.
+pub fn wall() -> Wall {
+    let said = programs::find("chronyc")
+        .and_then(|chronyc| Command::new(chronyc).args(["-n", "-c", "tracking"]).output().ok());
+    let error_ns = said.and_then(|said| wall_error(&String::from_utf8_lossy(&said.stdout)));
+    let (before, realtime_ns, after) = (clock::monotonic_ns(), clock::realtime_ns(), clock::monotonic_ns());
+    let read_ns = after - before;
+    Wall { monotonic_ns: before + read_ns / 2, realtime_ns, error_ns: error_ns.map(|error| error + read_ns) }
+}
+
+/// The bound that chrony's documentation gives: the clock's offset, the root dispersion, and half of the root delay. `None` where it is not
+/// synchronised.
+fn wall_error(tracking: &str) -> Option<i64> {
+    let fields: Vec<&str> = tracking.trim().split(',').collect();
+    let seconds = |at: usize| fields.get(at)?.parse::<f64>().ok().filter(|seconds| seconds.is_finite());
+    if fields.get(13).is_none_or(|leap| *leap == "Not synchronised") {
+        return None;
+    }
+    let bound = seconds(4)?.abs() + seconds(11)? + seconds(10)? / 2.0;
+    Some((bound * 1e9) as i64 + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +96,23 @@ mod tests {
         let hello = hello("here", "x", &[]);
         assert!(hello.cores >= 1 && hello.files > 0 && hello.ports > 0, "{hello:?}");
         assert!(!name().is_empty());
+    }
+
+    #[test]
+    fn chrony_says_how_wrong_the_clock_of_the_wall_may_be() {
+        let said = |offset: &str, leap: &str| {
+            format!(
+                "A29FC87B,192.0.2.1,3,1700000000.5,{offset},0.000001,0.000020,-9.1,0.001,0.05,0.002000000,0.000300000,64.2,{leap}\n"
+            )
+        };
+        assert_eq!(wall_error(&said("-0.000012000", "Normal")), Some(1_312_001));
+        assert_eq!(wall_error(&said("0.1", "Not synchronised")), None);
+        assert_eq!(
+            [wall_error(""), wall_error("506 Cannot talk to daemon"), wall_error(&said("x", "Normal"))],
+            [None; 3]
+        );
+        let wall = wall();
+        assert!((wall.realtime_ns - wall.monotonic_ns - clock::realtime_offset_ns()).abs() < 1_000_000_000, "{wall:?}");
     }
 
     #[test]

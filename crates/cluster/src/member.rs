@@ -14,6 +14,11 @@ use crate::message::{Hello, Progress, Say, Stage};
 /// that another one has taken over.
 pub const LOST_AFTER: Duration = Duration::from_secs(12);
 
+/// How long an agent may take until its first queries are there.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+/// An agent that has queries for less than this, in nanoseconds, is told of before it is late.
+const SOON_NS: i64 = 1_000_000_000;
+
 /// An agent with a share of a run.
 #[derive(Debug)]
 pub struct Member {
@@ -36,6 +41,8 @@ pub struct Member {
     pub was_lost: bool,
     /// Who has its share now.
     pub replaced_by: Option<String>,
+    /// Since when it has its share.
+    since: Instant,
     /// Since when it has said nothing.
     silent: Option<Instant>,
     /// Whether it was told that its queries come too late.
@@ -55,6 +62,7 @@ impl Member {
             lost: None,
             was_lost: false,
             replaced_by: None,
+            since: Instant::now(),
             silent: None,
             is_behind: false,
         }
@@ -69,6 +77,12 @@ impl Member {
         matches!(self.progress.stage, Stage::Returned { .. })
     }
 
+    /// Why it ended before its queries did, if it did so by itself.
+    pub fn ended_early(&self) -> Option<&str> {
+        let Stage::Returned { ended_early, .. } = &self.progress.stage else { return None };
+        ended_early.as_deref()
+    }
+
     /// Whether nothing more is to be expected of it.
     pub const fn is_done(&self) -> bool {
         self.lost.is_some() || self.has_returned()
@@ -79,7 +93,14 @@ impl Member {
         let lost = match answer {
             Ok(Say::Progress(progress)) => {
                 self.silent = None;
-                let failed = if let Stage::Failed { reason } = &progress.stage { Some(reason.clone()) } else { None };
+                let failed = match &progress.stage {
+                    Stage::Failed { reason } => Some(reason.clone()),
+                    Stage::Returned { ended_early, .. } => ended_early.clone(),
+                    Stage::Preparing if now.saturating_duration_since(self.since) > READY_WITHIN => {
+                        Some(format!("it had no queries after {} s", READY_WITHIN.as_secs()))
+                    }
+                    _ => None,
+                };
                 // What it told of its latencies holds until it tells more.
                 let latencies = progress.latencies.clone().or_else(|| self.progress.latencies.take());
                 self.progress = Progress { latencies, ..progress };
@@ -92,7 +113,8 @@ impl Member {
             }
         };
         self.was_lost |= lost.is_some();
-        self.lost.clone_from(&lost);
+        // One that ended early has brought what it has.
+        self.lost = lost.clone().filter(|_| !self.has_returned());
         lost
     }
 
@@ -104,6 +126,17 @@ impl Member {
     /// Whether it answered when it was asked last.
     pub const fn is_heard(&self) -> bool {
         self.silent.is_none()
+    }
+
+    /// For how long it has queries, in nanoseconds, where that is not long any more. Told once.
+    pub fn falls_behind(&mut self, now_ns: i64) -> Option<i64> {
+        let Progress { stage: Stage::Running, read_to_ns: Some(read_to), .. } = self.progress else { return None };
+        // What one said that does not answer any more is no news.
+        if self.is_behind || self.silent.is_some() || now_ns <= 0 || read_to >= now_ns + SOON_NS {
+            return None;
+        }
+        self.is_behind = true;
+        Some((read_to - now_ns).max(0))
     }
 
     /// Its accounts.
@@ -146,6 +179,7 @@ impl Member {
             took_over_from: self.took_over_from.clone(),
             replaced_by: self.replaced_by.clone(),
             lost: self.lost.clone(),
+            ended_early: self.ended_early().map(str::to_owned),
             sent: counts.sent,
             answered: counts.answered,
             timed_out: counts.timed_out,
@@ -186,11 +220,46 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_whose_disk_is_full_is_gone_and_its_rows_are_here() {
+        let mut member = member();
+        let stage = Stage::Returned { files: Vec::new(), ended_early: Some("no space".into()) };
+        let lost = member.hear(Ok(Say::Progress(Progress { stage, ..Progress::default() })), Instant::now());
+        assert_eq!((lost.as_deref(), member.was_lost, member.is_done()), (Some("no space"), true, true));
+        let share = member.share("a");
+        assert_eq!((share.lost, share.ended_early.as_deref()), (None, Some("no space")));
+    }
+
+    #[test]
     fn an_agent_that_was_started_anew_is_lost_at_once() {
         let mut member = member();
         let lost = member.hear(Ok(Say::No { reason: "it does not have this run".into() }), Instant::now());
         assert_eq!(lost.as_deref(), Some("it does not have this run"));
         assert_eq!(member.share("a").lost, lost);
+    }
+
+    #[test]
+    fn an_agent_that_never_gets_ready_is_not_waited_for_for_ever() {
+        let (mut member, begun) = (member(), Instant::now());
+        let preparing = || Ok(Say::Progress(Progress::default()));
+        assert_eq!(member.hear(preparing(), begun + READY_WITHIN / 2), None);
+        let lost = member.hear(preparing(), begun + READY_WITHIN * 2);
+        assert_eq!(lost.as_deref(), Some("it had no queries after 120 s"));
+    }
+
+    #[test]
+    fn an_agent_that_falls_behind_is_told_of_once_and_before_it_is_late() {
+        let second = SOON_NS;
+        let mut member = member();
+        let mut at = |read_to_ns, now_ns| {
+            let progress = Progress { stage: Stage::Running, read_to_ns, ..Progress::default() };
+            assert_eq!(member.hear(Ok(Say::Progress(progress)), Instant::now()), None);
+            member.falls_behind(now_ns)
+        };
+        assert_eq!(at(Some(0), -second), None, "it has not begun");
+        assert_eq!(at(None, 9 * second), None, "it has all");
+        assert_eq!(at(Some(9 * second), 7 * second), None);
+        assert_eq!(at(Some(9 * second), 8 * second + second / 2), Some(second / 2));
+        assert_eq!(at(Some(9 * second), 9 * second), None, "told already");
     }
 
     #[test]

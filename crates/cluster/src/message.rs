@@ -32,6 +32,8 @@ pub struct Hello {
     pub sources: Vec<IpAddr>,
     /// What keeps the host's clock right.
     pub clock: String,
+    /// The boot of the host: agents of one boot share a clock.
+    pub boot: String,
     /// The run that it has, if any.
     pub run: Option<String>,
 }
@@ -44,8 +46,12 @@ pub enum Ask {
     Who,
     /// What its clock shows.
     Clock,
+    /// What the clock of the wall shows there, and how wrong it may be by the word of what keeps it.
+    Wall,
     /// To make ready for its part of a run.
     Prepare(Box<Part>),
+    /// To read the trace, and to deal some shards of it.
+    Feed(Box<FeedPart>),
     /// To start.
     Start {
         /// Number of the run.
@@ -72,6 +78,15 @@ pub enum Ask {
         seat: u32,
         /// Whether what is outstanding is not to be waited for.
         at_once: bool,
+    },
+    /// To deal nothing more for a shard that nobody reads.
+    GiveUp {
+        /// Number of the run.
+        run: u64,
+        /// Number of the part.
+        seat: u32,
+        /// The shard.
+        shard: u32,
     },
     /// To forget the run.
     Release {
@@ -107,6 +122,25 @@ pub struct Part {
     pub from_ns: Option<i64>,
 }
 
+/// What an agent deals of a run, which reads the trace as the controller does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FeedPart {
+    /// Number of the run.
+    pub run: u64,
+    /// Name of the run.
+    pub name: String,
+    /// Number of the part, as those of agents that play.
+    pub seat: u32,
+    /// Which of those that deal it is: it deals the shards whose number leaves this rest. The controller is 0.
+    pub feeder: u32,
+    /// How many deal, the controller included.
+    pub feeders: u32,
+    /// The agents that play, by their shards.
+    pub agents: Vec<String>,
+    /// The specification of the run.
+    pub spec: serde_json::Value,
+}
+
 /// Where an agent has its queries from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -133,6 +167,8 @@ pub enum Say {
         /// The same.
         answered_ns: i64,
     },
+    /// What both its clocks showed at one moment.
+    Wall(Wall),
     /// It has done what was asked.
     Done,
     /// How far it is.
@@ -142,6 +178,17 @@ pub enum Say {
         /// Why not, for people.
         reason: String,
     },
+}
+
+/// Both clocks of a host at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wall {
+    /// CLOCK_MONOTONIC in nanoseconds.
+    pub monotonic_ns: i64,
+    /// CLOCK_REALTIME in nanoseconds since 1970.
+    pub realtime_ns: i64,
+    /// By how much the latter may be wrong, as chrony says; `None` where nobody says.
+    pub error_ns: Option<i64>,
 }
 
 /// How far an agent is with its part.
@@ -180,6 +227,9 @@ pub enum Stage {
     Returned {
         /// The objects.
         files: Vec<String>,
+        /// Why it ended before its queries did, as where its disk was full, for people. `None` also where it was told to stop.
+        #[serde(default)]
+        ended_early: Option<String>,
     },
     /// It could not go on.
     Failed {
@@ -220,7 +270,7 @@ mod tests {
             Say::Done,
             Say::No { reason: "busy".into() },
             Say::Progress(Progress {
-                stage: Stage::Returned { files: vec!["a".into()] },
+                stage: Stage::Returned { files: vec!["a".into()], ended_early: Some("full".into()) },
                 skipped: 7,
                 latencies: Some(LatencyCounts { buckets: vec![1, 2], sum_ns: 3, hdr: vec![0, 255] }),
                 ..Progress::default()

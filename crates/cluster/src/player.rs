@@ -169,7 +169,9 @@ fn play(
         return Err(error.to_string());
     }
     let files = files::put(bus, part.run, part.seat, output).map_err(|error| error.to_string())?;
-    Ok(Stage::Returned { files })
+    // Whoever is told to stop reads no further, which is no failure.
+    let ended_early = made.err().filter(|_| !shared.stop.load(Ordering::Relaxed)).map(|error| error.to_string());
+    Ok(Stage::Returned { files, ended_early })
 }
 
 /// Where the queries of a part come from.
@@ -184,7 +186,7 @@ fn open(bus: &Bus, part: &Part, spec: &RunSpec) -> Result<Opened, String> {
     let Part { run, shard, shards, ahead_ns, from_ns, .. } = *part;
     let stream = match part.source {
         Source::Stream => ShardFeed::open(bus, run, shard, ahead_ns),
-        Source::TakenOver => ShardFeed::take_over(bus, run, shard, ahead_ns, from_ns),
+        Source::TakenOver => ShardFeed::take_over(bus, run, shard, ahead_ns, from_ns.unwrap_or(0)),
         Source::OwnTrace => {
             let whole = read_whole(spec).map_err(|error| error.to_string())?;
             let own = OwnFeed::new(whole, (shard as usize, shards as usize), from_ns);

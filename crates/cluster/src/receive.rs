@@ -10,10 +10,11 @@ use crossbeam_channel::{Sender, TrySendError};
 use futures_util::StreamExt;
 use ldplayer_core::Query;
 use ldplayer_core::wire;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::arrivals::{Arrival, Arrivals};
 use crate::error::ClusterError;
+use crate::feed::Reached;
 use crate::stream::{END, ShardStream};
 
 /// Messages that an agent asks for at a time, and has at most without having said that it has them.
@@ -24,26 +25,31 @@ const ASKED_FOR: Duration = Duration::from_secs(5);
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// How long a message may be unacknowledged until it comes again.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
+/// How often it is looked whether a batch may be taken that is far ahead: the start may be told meanwhile.
+const LOOK_AHEAD: Duration = Duration::from_millis(200);
 /// How often a full queue of the reader is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The consumer of a stream. There is one: who takes over from an agent takes it away from that one.
 const CONSUMER: &str = "agent";
 
-/// How far ahead of the run an agent may read: until the start is known, as much as the reader's queue holds.
+/// How far ahead of the run an agent may read: until the start is known, as far as if it began at once.
 #[derive(Debug)]
 pub struct Ahead {
     /// Run time 0 on CLOCK_MONOTONIC; 0 until it is known.
     pub start_ns: AtomicI64,
     /// Nanoseconds of the run.
     pub most_ns: i64,
+    /// Where the run begins for this agent: later where it takes over.
+    pub from_ns: i64,
 }
 
 impl Ahead {
     /// How long to wait before queries that are due then are taken.
     fn wait(&self, due: i64) -> Option<Duration> {
         let start = self.start_ns.load(Ordering::Relaxed);
-        let early = due - self.most_ns - (ldplayer_net::clock::monotonic_ns() - start);
-        (start != 0 && early > 0).then(|| Duration::from_nanos(early as u64))
+        let now = if start == 0 { self.from_ns } else { ldplayer_net::clock::monotonic_ns() - start };
+        let early = due.saturating_sub(self.most_ns) - now;
+        (early > 0).then(|| Duration::from_nanos(early as u64).min(LOOK_AHEAD))
     }
 }
 
@@ -57,6 +63,7 @@ pub struct Reading {
     /// Whether an agent that was lost has read some of it.
     pub takes_over: bool,
     pub ahead: Arc<Ahead>,
+    pub reached: Arc<Reached>,
     pub to: Sender<Read>,
 }
 
@@ -72,20 +79,20 @@ impl Reading {
         let pulled = stream.messages().await;
         let mut messages = pulled.map_err(|error| failed(&error))?;
         let ShardStream { run, shard } = self.stream;
+        let mut has_some = false;
         let mut arrivals =
             if self.takes_over { Arrivals::left_by_another(run, shard) } else { Arrivals::new(run, shard) };
         while let Some(message) = messages.next().await {
             // What is missing after a lost heartbeat comes again: the client asks anew by itself.
             let Ok(message) = message else { continue };
-            let said = batches_said(&message);
-            match said {
-                Some(said) => arrivals.end(said)?,
-                None => self.take(&message, &mut arrivals).await?,
-            }
-            message.ack().await.map_err(|error| failed(&error))?;
-            if said.is_some() {
+            if let Some(said) = batches_said(&message) {
+                // It stays in the stream, for the agent that takes over where this one is lost.
+                arrivals.end(said)?;
+                self.reached.note_all();
                 return Ok(());
             }
+            self.take(&message, &mut arrivals, &mut has_some).await?;
+            message.ack().await.map_err(|error| failed(&error))?;
         }
         Err(failed(&"it ended before the last batch"))
     }
@@ -112,21 +119,30 @@ impl Reading {
     }
 
     /// Gives on what is in a batch that is the next one. A reader that is gone needs nothing.
-    async fn take(&self, message: &Message, arrivals: &mut Arrivals) -> Result<(), ClusterError> {
+    /// The first that counts is taken however far ahead it is: the start is told to an agent that has queries.
+    async fn take(&self, message: &Message, arrivals: &mut Arrivals, has_some: &mut bool) -> Result<(), ClusterError> {
         let (header, queries) = wire::read::<Query>(&message.payload)?;
         if arrivals.take(header)? == Arrival::Again {
             return Ok(());
         }
-        while let Some(early) = queries.first().and_then(|query| self.ahead.wait(query.due.0)) {
-            sleep(early.min(AGAIN_AFTER / 4)).await;
+        let mut said = Instant::now();
+        let first = queries.first().map(|query| query.due.0);
+        while let Some(early) = first.filter(|_| *has_some).and_then(|due| self.ahead.wait(due)) {
+            sleep(early).await;
             // It has the message, and is not done with it.
-            let _ = message.ack_with(AckKind::Progress).await;
+            if said.elapsed() > AGAIN_AFTER / 4 {
+                let _ = message.ack_with(AckKind::Progress).await;
+                said = Instant::now();
+            }
         }
+        let last = queries.last().map(|query| query.due.0);
         let mut queries = Ok(queries);
         while let Err(TrySendError::Full(back)) = self.to.try_send(queries) {
             queries = back.map_or_else(Err, Ok);
             sleep(LOOK_EVERY).await;
         }
+        last.into_iter().for_each(|to_ns| self.reached.note(to_ns));
+        *has_some |= last.is_some_and(|due| due >= self.ahead.from_ns);
         Ok(())
     }
 }

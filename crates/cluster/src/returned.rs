@@ -53,16 +53,17 @@ pub fn collect(bus: &Bus, run: u64, members: &[Member], output: &Path) -> Result
     // Those of an earlier run in this directory, which was replaced.
     let _ = fs::remove_dir_all(&all);
     let names = folder_names(members.iter().map(|member| member.hello.name.as_str()));
-    let piece = |(member, name): (&Member, String)| {
-        let share = member.share(&name);
-        let Stage::Returned { files } = &member.progress.stage else { return Ok(Piece { share, directory: None }) };
-        let directory = all.join(&name);
-        fs::create_dir_all(&directory)
-            .map_err(|error| ClusterError::File { file: directory.clone(), reason: error.to_string() })?;
-        files::get(bus, run, files, &directory)?;
-        Ok(Piece { share, directory: Some(directory) })
-    };
-    members.iter().zip(names).map(piece).collect()
+    let (mut pieces, mut wanted) = (Vec::new(), Vec::new());
+    for (member, name) in members.iter().zip(names) {
+        let (share, mut directory) = (member.share(&name), None);
+        if let Stage::Returned { files, .. } = &member.progress.stage {
+            wanted.push((files.as_slice(), all.join(&name)));
+            directory = Some(all.join(name));
+        }
+        pieces.push(Piece { share, directory });
+    }
+    files::get(bus, run, &wanted)?;
+    Ok(pieces)
 }
 
 /// What of each agent's share counts.
@@ -73,7 +74,8 @@ pub fn shares(members: &[Member], pieces: &[Piece]) -> Result<Vec<Share>, Cluste
     let share = |(member, piece): (&Member, &Piece)| {
         let (shard, skipped) = (member.shard as usize, member.progress.skipped);
         let rows = piece.directory.as_deref().map(rows).transpose()?;
-        Ok(Share { shard, rows, skipped, was_lost: member.was_lost })
+        let ended_early = member.ended_early().is_some();
+        Ok(Share { shard, rows, skipped, was_lost: member.was_lost, ended_early })
     };
     members.iter().zip(pieces).map(share).collect()
 }
@@ -87,6 +89,14 @@ fn rows(directory: &Path) -> Result<Rows, ClusterError> {
 
 /// What is to be told of the agents.
 pub fn warnings(members: &[Member]) -> Vec<Warning> {
+    let early = members.iter().filter_map(|member| {
+        let text = format!(
+            "{} ended before its queries did: {}; its rows until then are here",
+            member.who(),
+            member.ended_early()?
+        );
+        Some(Warning::new("agent_ended_early", text, "mend what it says on its host, and make the run once more"))
+    });
     let lost = members.iter().filter_map(|member| {
         let why = member.lost.as_ref()?;
         let sent = member.counts().sent;
@@ -108,7 +118,7 @@ pub fn warnings(members: &[Member]) -> Vec<Warning> {
             "use more agents, or a faster way to the NATS server; with --local agents read the trace themselves",
         )
     });
-    lost.chain(behind).collect()
+    early.chain(lost).chain(behind).collect()
 }
 
 /// Names of directories, each once: an agent calls itself what it likes, and two may do so alike.

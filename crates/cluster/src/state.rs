@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Offset;
 use crate::director::Order;
 use crate::error::ClusterError;
+use crate::host;
 use crate::member::Member;
 use crate::message::Hello;
 
@@ -93,7 +94,7 @@ impl State {
         })?;
         let state: Self =
             serde_json::from_slice(&text).map_err(|error| failed(format!("{}: {error}", file.display())))?;
-        if state.boot != boot() {
+        if state.boot != host::boot() {
             return Err(failed("its controller ran on another host, or this one was started anew since".to_owned()));
         }
         Ok(state)
@@ -108,9 +109,4 @@ impl State {
 
 fn file(output: &Path) -> PathBuf {
     output.join(FILE)
-}
-
-/// What tells this boot of this host from all others.
-pub fn boot() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }

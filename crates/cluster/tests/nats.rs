@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ldplayer_cluster::{Agent, Bus, ClusterError, Distributor, Embedded, Link, ShardFeed, agents, offset};
+use ldplayer_cluster::{Agent, Bus, ClusterError, Distributor, Embedded, Link, ShardFeed, Turn, agents, offset};
 use ldplayer_core::{Expected, Query, RunTime, Transport};
 use ldplayer_emulate::stock::{Output, Process};
 use ldplayer_net::programs;
@@ -71,7 +71,7 @@ fn every_query_comes_once_and_in_order_to_the_agent_of_its_client() {
     let server = Embedded::start().unwrap();
     let all = queries(200_000, 3_000);
     let bus = Bus::connect(server.link(), "controller").unwrap();
-    let mut distributor = Distributor::open(&bus, 7, &names(AGENTS), ROOM, 1).unwrap();
+    let mut distributor = Distributor::open(&bus, 7, &names(AGENTS), (ROOM, 1), Turn::ALL).unwrap();
     let read: Vec<Vec<Query>> = thread::scope(|scope| {
         let link = server.link();
         let readers: Vec<_> = (0..AGENTS as u32)
@@ -99,7 +99,7 @@ fn a_slow_agent_holds_back_its_own_shard_alone() {
     let bus = Bus::connect(server.link(), "controller").unwrap();
     let all = queries(40_000, 3_000);
     // Room for a few batches: that of agent 0 is full long before the end, and nobody reads it.
-    let mut distributor = Distributor::open(&bus, 8, &names(2), 1 << 20, 1).unwrap();
+    let mut distributor = Distributor::open(&bus, 8, &names(2), (1 << 20, 1), Turn::ALL).unwrap();
     let link = server.link();
     thread::scope(|scope| {
         let quick = scope.spawn(move || read(&Bus::connect(link, "quick").unwrap(), 8, 1).unwrap());
@@ -117,9 +117,9 @@ fn a_slow_agent_holds_back_its_own_shard_alone() {
 fn a_run_of_two_controllers_is_refused_to_the_second() {
     let server = Embedded::start().unwrap();
     let bus = Bus::connect(server.link(), "controller").unwrap();
-    let _first = Distributor::open(&bus, 9, &names(1), ROOM, 1).unwrap();
+    let _first = Distributor::open(&bus, 9, &names(1), (ROOM, 1), Turn::ALL).unwrap();
     let other = Bus::connect(server.link(), "another").unwrap();
-    let refused = Distributor::open(&other, 9, &names(1), ROOM, 1).err().unwrap().to_string();
+    let refused = Distributor::open(&other, 9, &names(1), (ROOM, 1), Turn::ALL).err().unwrap().to_string();
     assert!(refused.contains("stream ldplayer-0000000000000009-0") && refused.contains("already in use"), "{refused}");
 }
 
@@ -155,4 +155,26 @@ fn nobody_there_is_told_with_what_to_do() {
     let nobody = Bus::connect(&Link { url: "nats://127.0.0.1:1".into(), ..Link::default() }, "x").unwrap_err();
     let text = nobody.to_string();
     assert!(text.contains("no NATS server at nats://127.0.0.1:1") && text.contains("--nats embedded"), "{text}");
+}
+
+/// A shard whose clients ask late, or an agent that takes over in the midst of a run, has queries before the start is told: else nobody would tell it.
+#[test]
+fn an_agent_whose_first_query_is_far_ahead_has_it_before_the_start() {
+    let server = Embedded::start().unwrap();
+    let bus = Bus::connect(server.link(), "controller").unwrap();
+    let late: Vec<Query> = queries(300, 50)
+        .into_iter()
+        .map(|query| Query { due: RunTime((100 + query.index as i64) * SECOND), ..query })
+        .collect();
+    let mut distributor = Distributor::open(&bus, 10, &names(1), (ROOM, 1), Turn::ALL).unwrap();
+    distributor.give(&bus, &late).unwrap();
+    distributor.finish(&bus).unwrap();
+    let first = |mut feed: ShardFeed| {
+        let mut read = Vec::new();
+        assert!(feed.next(&mut read).unwrap());
+        read[0].due.0 / SECOND
+    };
+    assert_eq!(first(ShardFeed::open(&bus, 10, 0, SECOND)), 100);
+    // Another one takes over from the 250th second on; what the first one had is gone with it.
+    assert_eq!(first(ShardFeed::take_over(&bus, 10, 0, SECOND, 250 * SECOND)), 250);
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ldplayer_cluster::{Agent, Bus, ClusterError, Embedded, OnLoss, Order, direct};
+use futures_util::StreamExt;
+use ldplayer_cluster::message::{Hello, PROTOCOL, Say};
+use ldplayer_cluster::{Agent, Bus, ClusterError, Embedded, OnLoss, Order, direct, subjects};
 use ldplayer_results::{Document, State};
 use ldplayer_run::{RunSpec, prepare};
 
@@ -44,6 +46,7 @@ fn order(agents: usize) -> Order {
         replicas: 1,
         on_loss: OnLoss::Stop,
         own_trace: false,
+        feeders: 0,
         command_line: vec!["test".into()],
     }
 }
@@ -98,4 +101,66 @@ fn fewer_agents_than_asked_for_are_named() {
     });
     assert!(matches!(few, ClusterError::Few { .. }), "{few}");
     assert!(few.to_string().starts_with("1 of 2 agents came") && few.to_string().contains("(a0)"), "{few}");
+}
+
+/// An agent of another release, as far as a controller sees it: it says who it is.
+fn another_release(server: &Embedded) -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (user, address) = server.link().url.trim_start_matches("nats://").split_once('@').unwrap();
+    let (user, password) = user.split_once(':').unwrap();
+    let hello = Hello {
+        protocol: PROTOCOL + 1,
+        release: "9.9".into(),
+        name: "later".into(),
+        id: "later".into(),
+        cores: 1,
+        files: 1,
+        ports: 1,
+        sources: Vec::new(),
+        clock: String::new(),
+        boot: String::new(),
+        run: None,
+    };
+    let said = serde_json::to_vec(&Say::Hello(hello)).unwrap();
+    runtime.block_on(async {
+        let options = async_nats::ConnectOptions::new().user_and_password(user.into(), password.into());
+        let client = options.connect(address).await.unwrap();
+        let mut asked = client.subscribe(subjects::AGENTS).await.unwrap();
+        client.flush().await.unwrap();
+        tokio::spawn(async move {
+            while let Some(message) = asked.next().await {
+                client.publish(message.reply.unwrap(), said.clone().into()).await.unwrap();
+                client.flush().await.unwrap();
+            }
+        });
+    });
+    runtime
+}
+
+#[test]
+fn an_agent_of_another_release_is_not_taken_and_told() {
+    let (server, target) = (Embedded::start().unwrap(), responder());
+    let _later = another_release(&server);
+    let folder = tempfile::tempdir().unwrap();
+    let few = with_agents(&server, 1, folder.path(), |bus| {
+        let order = Order { patience: Duration::from_millis(1), ..order(2) };
+        direct(bus, spec(target), &order, (&folder.path().join("run"), false), &mut ()).unwrap_err()
+    });
+    assert!(
+        few.to_string().starts_with("1 of 2 agents came") && few.to_string().contains("1 are of another release"),
+        "{few}"
+    );
+}
+
+#[test]
+fn a_directory_without_a_run_under_way_is_not_gone_on_with() {
+    let (server, folder) = (Embedded::start().unwrap(), tempfile::tempdir().unwrap());
+    let bus = Bus::connect(server.link(), "controller").unwrap();
+    let refused = |reason: &str| {
+        let said = ldplayer_cluster::resume(&bus, folder.path(), &mut ()).unwrap_err().to_string();
+        assert!(said.starts_with("cannot go on with the run in") && said.contains(reason), "{said}");
+    };
+    refused("no run of several hosts is under way in it");
+    std::fs::write(folder.path().join("controller.json"), "{").unwrap();
+    refused("controller.json");
 }

@@ -64,6 +64,9 @@ impl fmt::Display for AgentLine<'_> {
         if let Some(why) = &agent.lost {
             return write!(f, " by its last word; LOST: {why}");
         }
+        if let Some(why) = &agent.ended_early {
+            write!(f, ", ENDED EARLY: {why}")?;
+        }
         let figures = [
             ("p99 late", agent.timing_p99_us, "µs"),
             ("latency p50", agent.latency_p50_ms, "ms"),

@@ -42,8 +42,10 @@ pub fn unite<S: Serialize>(
             let of_part = RunDir::new(&directory);
             let report = of_part.read::<serde_json::Value>()?.report;
             adopt(&of_part, &whole, shards)?;
-            // Others have played the rest of what was taken over: the run is no shorter for it.
-            end.interrupted |= report.state != State::Complete && share.replaced_by.is_none();
+            // Others have played the rest of what was taken over; of one that ended by itself the rest is counted as lost.
+            let is_ended =
+                report.state != State::Complete && share.replaced_by.is_none() && share.ended_early.is_none();
+            end.interrupted |= is_ended;
             add(&mut end, &share.name, &report, shards);
             tell(&mut share, &report, shards);
             shards += report.workers;

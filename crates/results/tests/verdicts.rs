@@ -6,7 +6,9 @@ use std::path::Path;
 
 use ldplayer_core::Outcome;
 use ldplayer_core::damage::{Ending, Extent, Flaw, Place, Tally};
-use ldplayer_results::{About, Expectation, Recorded, Recorder, RunEnd, RunReport, read_document};
+use ldplayer_results::{
+    About, AgentShare, Expectation, Recorded, Recorder, RunEnd, RunReport, VerdictLimits, read_document,
+};
 
 /// A run of 1,000 queries in ten seconds, each as `change` makes it.
 fn run_to(dir: &Path, expect: &[&str], end: RunEnd, change: impl Fn(Outcome) -> Outcome) -> RunReport {
@@ -162,4 +164,62 @@ fn a_trace_that_could_not_be_read_as_a_whole_is_not_complete() {
         let told = check.value.contains("1 unreadable_rest, first packet or line 7 at octet 900 of a.pcap, 10.00 %");
         assert_eq!(told, !ok, "{}", check.value);
     }
+}
+
+fn agent(name: &str, skew_us: Option<f64>) -> AgentShare {
+    AgentShare { name: name.to_owned(), skew_us, sent: 500, answered: 499, ..AgentShare::default() }
+}
+
+fn check<'a>(report: &'a RunReport, name: &str) -> Option<&'a ldplayer_results::Check> {
+    report.verdict.checks.iter().find(|check| check.name == name)
+}
+
+/// Queries of an agent that was lost are in no row: the accounts hold with them, and the run is not whole.
+#[test]
+fn queries_lost_with_their_agent_are_accounted_for_and_fail_the_replay() {
+    let place = tempfile::tempdir().unwrap();
+    let lost = AgentShare { lost: Some("it has said nothing for 12 s".into()), ..agent("a2", None) };
+    let end = |trace| RunEnd {
+        lost: [("with_agent".to_owned(), 40), ("left_in_stream".to_owned(), 2)].into(),
+        agents: vec![agent("a1", Some(20.0)), lost.clone()],
+        ..common::end(trace)
+    };
+    let report = run_to(&place.path().join("run"), &[], end(1_042), |row| row);
+    assert!(check(&report, "accounting").unwrap().ok && !check(&report, "completeness").unwrap().ok);
+    assert_eq!(check(&report, "completeness").unwrap().value, "42 queries were lost with their agents");
+    let text = report.to_string();
+    assert!(text.contains("trace 1,042 = sent 1,000 + not sent 0 + lost 42"), "{text}");
+    assert!(text.contains("a2: sent 500, answered 499 by its last word; LOST: it has said nothing for 12 s"), "{text}");
+    let page = std::fs::read_to_string(place.path().join("run/report.html")).unwrap();
+    assert!(page.contains("What did each agent do?") && page.contains("lost with their agent"));
+    let report = run_to(&place.path().join("other"), &[], end(1_043), |row| row);
+    assert!(!check(&report, "accounting").unwrap().ok, "one is missing, and nobody says where it is");
+}
+
+/// Times of several hosts are worth no more than their clocks agree.
+#[test]
+fn clocks_that_may_be_far_apart_fail_the_replay() {
+    let place = tempfile::tempdir().unwrap();
+    let high = VerdictLimits::HIGH;
+    for (at, (skew_us, limits, ok)) in [
+        (Some(149.0), high, Some(true)),
+        (Some(151.0), high, Some(false)),
+        (Some(151.0), VerdictLimits::NORMAL, Some(true)),
+        (None, high, Some(false)),
+        (Some(9e9), VerdictLimits::FAST, None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let agents = vec![agent("a", Some(3.0)), agent("b", skew_us)];
+        let report =
+            run_to(&place.path().join(at.to_string()), &[], RunEnd { agents, limits, ..common::end(1_000) }, |row| row);
+        let check = check(&report, "clock_skew");
+        assert_eq!(check.map(|check| check.ok), ok, "{check:?}");
+        assert!(
+            skew_us.is_some()
+                || check.unwrap().note.as_deref() == Some("the clock of b was not compared after the run")
+        );
+    }
+    assert!(check(&run(&[], |row| row), "clock_skew").is_none(), "one host has one clock");
 }

@@ -1,5 +1,6 @@
 //! A run that others play: its trace is read and planned here, and its record made of what they bring back.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use ldplayer_core::damage::Flaw;
@@ -23,6 +24,7 @@ pub struct Whole {
     plan: Plan,
     feed: PlanFeed,
     listener: Option<Listener>,
+    public: Vec<SocketAddr>,
 }
 
 /// Reads the files of a specification, checks that its targets are allowed, and opens its trace.
@@ -41,10 +43,10 @@ pub fn prepare_whole(spec: RunSpec) -> Result<Whole, RunError> {
     let trace = spec.trace.clone();
     let spec = embed(spec)?;
     let plan = Plan::resolve(&spec)?;
-    permission::check("--server", &plan.settings.targets, &spec.allow_target)?;
+    let public = permission::check("--server", &plan.settings.targets, &spec.allow_target)?;
     let listener = metrics::listen(spec.metrics)?;
     let feed = PlanFeed::open(&plan.feed)?;
-    Ok(Whole { spec, trace, plan, feed, listener })
+    Ok(Whole { spec, trace, plan, feed, listener, public })
 }
 
 /// The first option that has a meaning, or a file, on one host alone.
@@ -62,6 +64,11 @@ impl Whole {
     /// The specification with its files in it, as hosts that play a share have it: whoever wants figures asks here.
     pub fn shared_spec(&self) -> RunSpec {
         RunSpec { metrics: None, ..self.spec.clone() }
+    }
+
+    /// The public addresses that will be asked.
+    pub fn public_targets(&self) -> &[SocketAddr] {
+        &self.public
     }
 
     /// Where figures are to be served, if anybody wants them. There once.

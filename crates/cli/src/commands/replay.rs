@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use ldplayer_core::printable::Printable;
 use ldplayer_net::signals::INTERRUPTED;
-use ldplayer_results::{Document, State};
+use ldplayer_results::{AgentShare, Document, State};
 use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, prepare};
 
 use crate::failure::{Failure, VERDICT_FAILED};
@@ -85,7 +85,9 @@ fn show(document: &Document<RunSpec>, output: &Path, print: Print) -> Result<Exi
         Print::Json => println!("{}", serde_json::to_string_pretty(&document)?),
         Print::Nothing => {}
     }
-    let has_lost = document.report.agents.iter().any(|agent| agent.lost.is_some() || agent.replaced_by.is_some());
+    let is_lost =
+        |agent: &AgentShare| agent.lost.is_some() || agent.replaced_by.is_some() || agent.ended_early.is_some();
+    let has_lost = document.report.agents.iter().any(is_lost);
     Ok(match document.report.state {
         // Nobody interrupted it: it is a run that failed.
         _ if has_lost => ExitCode::from(VERDICT_FAILED),

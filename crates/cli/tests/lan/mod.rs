@@ -135,6 +135,21 @@ impl Lan {
         Process::start(format!("a{number}"), &mut command, Output::Log(self.file(&format!("a{number}.log")))).unwrap()
     }
 
+    /// The same on a disk of its own, of this size.
+    pub fn agent_with_disk(&self, number: usize, size: &str) -> Process {
+        let scratch = self.file(&format!("scratch-{number}"));
+        fs::create_dir_all(&scratch).unwrap();
+        let script = "mount -t tmpfs -o size=$SIZE disk \"$OUT\" && exec \"$LDPLAYER\" agent --name \"$NAME\" --scratch \"$OUT\"";
+        let mut command = self.command(FIRST_NATS + self.nats + number, programs::find("unshare").unwrap());
+        command
+            .args(["--mount", "sh", "-c", script])
+            .env("SIZE", size)
+            .env("OUT", scratch)
+            .env("NAME", format!("a{number}"));
+        command.env("LDPLAYER", env!("CARGO_BIN_EXE_ldplayer")).env("NATS_URL", self.url());
+        Process::start(format!("a{number}"), &mut command, Output::Log(self.file(&format!("a{number}.log")))).unwrap()
+    }
+
     /// Waits until so many agents are there, and a cluster has its leaders.
     pub fn wait_for_agents(&self, count: usize) {
         let begun = Instant::now();
@@ -222,7 +237,7 @@ impl Replay {
     pub fn end(mut self) -> (Option<i32>, String) {
         let begun = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
-            if begun.elapsed() > 3 * PATIENCE {
+            if begun.elapsed() > 2 * PATIENCE {
                 signal(self.id(), "KILL");
                 panic!("the replay hangs; it said: {}", self.said());
             }

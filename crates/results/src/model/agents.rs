@@ -24,6 +24,9 @@ pub struct AgentShare {
     pub replaced_by: Option<String>,
     /// Why its rows are not here; `null` where they are.
     pub lost: Option<String>,
+    /// Why it ended before its queries did, by itself; its rows until then are here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_early: Option<String>,
     /// Queries that were sent by its own word, the last there is where it was lost.
     pub sent: u64,
     /// Of them answered in time.

@@ -30,6 +30,9 @@ fn cells(agent: &AgentShare) -> Vec<String> {
     let figures = figures.map(|figure| figure.map_or_else(|| "—".to_owned(), |figure| format!("{figure:.1}")));
     let became = match (&agent.lost, &agent.took_over_from) {
         (Some(why), _) => format!("lost: {why}"),
+        (None, _) if agent.ended_early.is_some() => {
+            format!("ended early: {}", agent.ended_early.as_deref().unwrap_or_default())
+        }
         (None, _) if agent.replaced_by.is_some() => "lost for a while; its rows are here".to_owned(),
         (None, Some(before)) => format!("took over from {before}"),
         (None, None) => "its rows are here".to_owned(),

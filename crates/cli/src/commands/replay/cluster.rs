@@ -18,8 +18,9 @@ use crate::failure::Failure;
 const EMBEDDED: &str = "embedded";
 /// Nanoseconds of the run that agents read ahead.
 const AHEAD_NS: i64 = 10_000_000_000;
-/// Octets that may wait for one agent at the NATS server.
-const ROOM: i64 = 1 << 30;
+/// Octets that may wait for all agents at the NATS server, and for one: at least and at most. The server sets them aside.
+const ROOM: i64 = 32 << 30;
+const ROOM_OF_ONE: (i64, i64) = (64 << 20, 1 << 30);
 
 /// Options of a replay on several hosts.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -34,6 +35,10 @@ pub struct ClusterArgs {
     /// reassign (another agent goes on with its clients) [default: stop]
     #[arg(long, value_name = "POLICY", requires = "nats")]
     pub on_agent_loss: Option<OnLoss>,
+    /// So many more agents deal the trace with the controller, for rates that one host cannot deal: they read it under the same name
+    /// on their hosts
+    #[arg(long, value_name = "N", requires = "nats", conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub feeders: Option<u16>,
     /// Agents read the trace themselves, under the same name on their hosts, in place of getting their queries over NATS
     #[arg(long, requires = "nats")]
     pub local: bool,
@@ -56,10 +61,11 @@ impl ClusterArgs {
                 .agents_within
                 .map_or(Duration::from_secs(30), |span| Duration::from_nanos(span.ns().unsigned_abs())),
             ahead_ns: AHEAD_NS,
-            room: ROOM,
+            room: (ROOM / i64::from(agents)).clamp(ROOM_OF_ONE.0, ROOM_OF_ONE.1),
             replicas: usize::from(self.nats_replicas.unwrap_or(1)),
             on_loss: self.on_agent_loss.unwrap_or_default(),
             own_trace: self.local,
+            feeders: usize::from(self.feeders.unwrap_or(0)),
             command_line: std::env::args().collect(),
         }
     }
@@ -93,7 +99,7 @@ impl ClusterArgs {
         if url != EMBEDDED {
             return Ok(Hosts { bus: connect(url).map_err(Failure::environment)?, _lab: None });
         }
-        let lab = lab(self.count()?)?;
+        let lab = lab(self.count()? + self.feeders.unwrap_or(0))?;
         let bus = connect(&lab.server.link().url).map_err(Failure::environment)?;
         Ok(Hosts { bus, _lab: Some(lab) })
     }

@@ -1,0 +1,112 @@
+//! A host that feeds: it reads the trace, which it has, too, and deals the shards that fall to it, as the controller does with the others (the paper's
+//! split input).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use ldplayer_run::{RunSpec, prepare_whole};
+
+use crate::bus::Bus;
+use crate::distribute::{Distributor, Outlook, Turn, deal};
+use crate::message::{FeedPart, Progress, Stage};
+
+/// A feeding under way.
+#[derive(Debug)]
+pub struct Feeder {
+    run: u64,
+    seat: u32,
+    name: String,
+    stage: Arc<Mutex<Stage>>,
+    ended: Arc<AtomicBool>,
+    /// The dealing, when it has begun.
+    outlook: Arc<OnceLock<Arc<Outlook>>>,
+}
+
+impl Feeder {
+    /// Begins to read and deal, behind what the streams have already.
+    ///
+    /// # Errors
+    /// When the specification is none that this release knows.
+    pub fn begin(bus: &Arc<Bus>, part: FeedPart) -> Result<Self, String> {
+        let spec: RunSpec =
+            serde_json::from_value(part.spec.clone()).map_err(|error| format!("the run's specification: {error}"))?;
+        let (stage, ended) = (Arc::new(Mutex::new(Stage::Running)), Arc::<AtomicBool>::default());
+        let outlook = Arc::<OnceLock<Arc<Outlook>>>::default();
+        let feeder = Self {
+            run: part.run,
+            seat: part.seat,
+            name: part.name.clone(),
+            stage: Arc::clone(&stage),
+            ended: Arc::clone(&ended),
+            outlook: Arc::clone(&outlook),
+        };
+        let bus = Arc::clone(bus);
+        let feed = move || {
+            let fed = feed(&bus, &part, spec, &ended, &outlook);
+            let end = match fed {
+                Ok(()) => Stage::Returned { files: Vec::new(), ended_early: None },
+                Err(reason) => Stage::Failed { reason },
+            };
+            *stage.lock().unwrap_or_else(PoisonError::into_inner) = end;
+        };
+        thread::Builder::new().name("feeder".to_owned()).spawn(feed).map_err(|error| error.to_string())?;
+        Ok(feeder)
+    }
+
+    /// The number of the run.
+    pub const fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// Whether it is this part of this run.
+    pub const fn is(&self, run: u64, seat: u32) -> bool {
+        self.run == run && self.seat == seat
+    }
+
+    /// The name of the run.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Deals no more, and waits for no stream that is full.
+    pub fn stop(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.outlook.get().into_iter().for_each(|outlook| outlook.give_up_all());
+    }
+
+    /// Deals nothing more for a shard.
+    pub fn give_up(&self, shard: u32) {
+        self.outlook.get().into_iter().for_each(|outlook| outlook.give_up(shard as usize));
+    }
+
+    /// Whether it has ended, well or not.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.progress().stage, Stage::Returned { .. } | Stage::Failed { .. })
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Progress { stage, ..Progress::default() }
+    }
+}
+
+fn feed(
+    bus: &Bus,
+    part: &FeedPart,
+    spec: RunSpec,
+    ended: &AtomicBool,
+    told: &OnceLock<Arc<Outlook>>,
+) -> Result<(), String> {
+    let mut whole = prepare_whole(spec).map_err(|error| error.to_string())?;
+    let turn = Turn { own: part.feeder, of: part.feeders };
+    let mut distributor = Distributor::resume(bus, part.run, &part.agents, turn).map_err(|error| error.to_string())?;
+    let outlook = told.get_or_init(|| distributor.outlook());
+    // It may have been told to stop before there was anything to stop.
+    if ended.load(Ordering::Relaxed) {
+        outlook.give_up_all();
+    }
+    let dealt = deal(bus, &mut whole, &mut distributor, ended);
+    dealt.and_then(|()| distributor.finish(bus).map(drop)).map_err(|error| error.to_string())
+}
