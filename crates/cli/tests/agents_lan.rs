@@ -248,6 +248,27 @@ fn a_nats_server_that_is_started_again_loses_nothing() {
 }
 
 #[test]
+fn a_nats_server_that_is_gone_for_good_is_told_and_the_run_goes_on_with_another() {
+    let mut lab = lab(1, 30.0);
+    let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
+    wait_for_queries(&lab.asked, 500);
+    signal(lab.nats[0].id(), "KILL");
+    let (status, said) = replay.end();
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("no connection to the NATS server at") && said.contains("--resume"), "{said}");
+    lab.nats[0] = lab.lan.nats(0);
+    lab.lan.wait_for_agents(AGENTS);
+    let mut command = lab.lan.controller(&["replay", "--resume", "run", "--nats", &lab.lan.url()]);
+    let (status, said) = lan::Replay::start(&mut command, &lab.lan.file("resumed.said")).end();
+    assert_eq!(status, Some(1), "{said}");
+    let report = lab.lan.report("run");
+    assert_accounted(&report, &said);
+    assert_eq!((count(&report, "trace"), count(&report, "lost")), (QUERIES as u64, 0), "{said}");
+    assert!(count(&report, "not_sent") > 0, "what was due while it was gone was not sent: {said}");
+    assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
+}
+
+#[test]
 fn a_cluster_that_loses_a_server_loses_no_query() {
     let lab = lab(3, 20.0);
     let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--nats-replicas", "3"]);

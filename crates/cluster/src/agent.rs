@@ -20,8 +20,9 @@ use crate::message::{Ask, FeedPart, Hello, Part, Say};
 use crate::player::Player;
 use crate::subjects;
 
-/// How long a run goes on about which nobody asks: its controller is gone.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+/// How long a run goes on about which nobody asks: its controller is gone, and no other one goes on with it. Longer than a controller waits for
+/// the NATS server, which both may have lost.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(180);
 /// How often it is looked whether to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 

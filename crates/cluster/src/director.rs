@@ -147,6 +147,10 @@ impl<'a> Directing<'a> {
         let recorder = whole.record(self.output, replace, self.order.command_line.clone())?;
         self.start_ns = start_ns;
         let made = self.play(whole, observer);
+        if let Err(error @ ClusterError::Apart { .. }) = made {
+            // Agents may go on, and so may another controller: nothing is forgotten.
+            return Err(error);
+        }
         State::forget(self.output);
         self.clean_up(made.is_err());
         let (pieces, end) = made?;
