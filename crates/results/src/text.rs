@@ -68,13 +68,14 @@ impl fmt::Display for AgentLine<'_> {
             write!(f, ", ENDED EARLY: {why}")?;
         }
         let figures = [
-            ("p99 late", agent.timing_p99_us, "µs"),
-            ("latency p50", agent.latency_p50_ms, "ms"),
-            ("p99", agent.latency_p99_ms, "ms"),
-            ("clock within", agent.skew_us, "µs"),
+            ("p99 late", agent.timing_p99_us, 1, "µs"),
+            ("latency p50", agent.latency_p50_ms, 3, "ms"),
+            ("p99", agent.latency_p99_ms, 3, "ms"),
+            ("clock within", agent.skew_us, 1, "µs"),
         ];
-        let mut known = figures.into_iter().filter_map(|(name, value, unit)| Some((name, value?, unit)));
-        known.try_for_each(|(name, value, unit)| write!(f, ", {name} {value:.1} {unit}"))
+        let mut known =
+            figures.into_iter().filter_map(|(name, value, digits, unit)| Some((name, value?, digits, unit)));
+        known.try_for_each(|(name, value, digits, unit)| write!(f, ", {name} {value:.digits$} {unit}"))
     }
 }
 

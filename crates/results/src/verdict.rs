@@ -10,7 +10,7 @@ use ldplayer_core::text::times;
 
 use crate::analysis::Analysis;
 use crate::model::{AgentShare, Check, RunReport, ServerVerdict, State, Summary, Verdict};
-use crate::setup::{TimingLimits, VerdictLimits};
+use crate::setup::{TimingLimits, VerdictLimits, Warning};
 
 /// Windows with fewer queries than this move by more than 0.1 % with a single one.
 const FULL_WINDOW: u64 = 1_000;
@@ -31,8 +31,15 @@ pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     report.verdict = Verdict { ok: checks.iter().all(|check| check.ok), checks, server };
     let mut warnings = server::doubts(&report.summary);
     warnings.extend(bottleneck::warning(&report.summary, report.limits.timing.is_some()));
-    warnings.append(&mut report.warnings);
-    warnings.extend(advice::doubts(&report.summary, analysis));
+    let advice = advice::doubts(&report.summary, analysis);
+    // What is told of all agents together is not told once more of each.
+    let is_of_agent =
+        |told: &Warning| report.agents.iter().any(|agent| told.text.starts_with(&format!("agent {}: ", agent.name)));
+    let is_of_all = |told: &Warning| warnings.iter().chain(&advice).any(|of_all| of_all.code == told.code);
+    let told: Vec<Warning> =
+        report.warnings.iter().filter(|told| !(is_of_agent(told) && is_of_all(told))).cloned().collect();
+    warnings.extend(told);
+    warnings.extend(advice);
     report.warnings = warnings;
 }
 

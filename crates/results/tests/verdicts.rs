@@ -223,3 +223,27 @@ fn clocks_that_may_be_far_apart_fail_the_replay() {
     }
     assert!(check(&run(&[], |row| row), "clock_skew").is_none(), "one host has one clock");
 }
+
+#[test]
+fn what_all_agents_have_in_common_is_told_once() {
+    let place = tempfile::tempdir().unwrap();
+    let told = |code: &str, text: &str| ldplayer_results::Warning::new(code, text, "look there");
+    let recorded = Recorded { rcodes: [("NOERROR".to_owned(), 1_000)].into(), unanswered: 0 };
+    let end = RunEnd {
+        agents: vec![agent("a", Some(1.0)), agent("b", Some(1.0))],
+        warnings: vec![
+            told("rcodes_differ", "agent a: others"),
+            told("slow_trace", "agent b: late"),
+            told("x", "of all"),
+        ],
+        recorded: Some(recorded),
+        ..common::end(1_000)
+    };
+    let report = run_to(&place.path().join("run"), &[], end, refused);
+    let texts: Vec<&str> = report.warnings.iter().map(|warning| warning.text.as_str()).collect();
+    assert!(
+        !texts.contains(&"agent a: others") && texts.contains(&"agent b: late") && texts.contains(&"of all"),
+        "{texts:?}"
+    );
+    assert_eq!(report.warnings.iter().filter(|warning| warning.code == "rcodes_differ").count(), 1, "{texts:?}");
+}

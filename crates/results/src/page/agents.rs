@@ -26,8 +26,9 @@ pub fn lines(agents: &[AgentShare]) -> Vec<Line> {
 
 fn cells(agent: &AgentShare) -> Vec<String> {
     let counts = [agent.sent, agent.answered, agent.timed_out, agent.failed, agent.not_sent].map(grouped);
-    let figures = [agent.timing_p99_us, agent.latency_p50_ms, agent.latency_p99_ms, agent.skew_us];
-    let figures = figures.map(|figure| figure.map_or_else(|| "—".to_owned(), |figure| format!("{figure:.1}")));
+    let figures = [(agent.timing_p99_us, 1), (agent.latency_p50_ms, 3), (agent.latency_p99_ms, 3), (agent.skew_us, 1)];
+    let shown = |figure: f64, digits: usize| format!("{figure:.digits$}");
+    let figures = figures.map(|(figure, digits)| figure.map_or_else(|| "—".to_owned(), |figure| shown(figure, digits)));
     let became = match (&agent.lost, &agent.took_over_from) {
         (Some(why), _) => format!("lost: {why}"),
         (None, _) if agent.ended_early.is_some() => {
