@@ -284,6 +284,23 @@ fn a_cluster_that_loses_a_server_loses_no_query() {
 }
 
 #[test]
+fn a_trace_that_can_be_read_once_only_is_not_gone_on_with() {
+    let lab = lab(1, 20.0);
+    let (server, url) = (lab.server.to_string(), lab.lan.url());
+    let mut command =
+        lab.lan.controller(&["replay", "-", "--server", &server, "--agents", "2", "--nats", &url, "-o", "run"]);
+    command.args(lan::OPTIONS).stdin(std::fs::File::open(lab.lan.file("trace.tsv")).unwrap());
+    let replay = lan::Replay::start(&mut command, &lab.lan.file("run.said"));
+    wait_for_queries(&lab.asked, 200);
+    signal(replay.id(), "KILL");
+    drop(replay.end());
+    let mut command = lab.lan.controller(&["replay", "--resume", "run", "--nats", &url]);
+    let (status, said) = lan::Replay::start(&mut command, &lab.lan.file("resumed.said")).end();
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("its trace came over standard input or a socket, and cannot be read once more"), "{said}");
+}
+
+#[test]
 fn another_controller_goes_on_where_one_was_killed() {
     let lab = lab(1, 20.0);
     let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);

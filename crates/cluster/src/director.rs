@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use ldplayer_core::TraceTime;
 use ldplayer_net::clock as host_clock;
 use ldplayer_results::{Document, Part as Piece, RunEnd, unite};
-use ldplayer_run::{Observer, RunSpec, Whole, prepare_whole};
+use ldplayer_run::{Observer, RunSpec, Whole, is_repeatable, prepare_whole};
 use serde::{Deserialize, Serialize};
 
 use crate::account::account;
@@ -83,11 +83,11 @@ pub fn direct(
 /// There is none in this directory, its trace can be read only once, or what keeps any run from being made.
 pub fn resume(bus: &Bus, output: &Path, observer: &mut dyn Observer) -> Result<Document<RunSpec>, ClusterError> {
     let State { run, start_ns, spec, order, members, .. } = State::read(output)?;
-    let whole = prepare_whole(spec.clone())?;
-    if !whole.can_be_read_twice() {
+    if !is_repeatable(&spec) {
         let reason = "its trace came over standard input or a socket, and cannot be read once more".to_owned();
         return Err(ClusterError::Resume { directory: output.to_owned(), reason });
     }
+    let whole = prepare_whole(spec.clone())?;
     let members = members.into_iter().map(Seat::member).collect();
     Directing::new(bus, run, spec, &order, (output, members)).make(whole, true, Some(start_ns), observer)
 }

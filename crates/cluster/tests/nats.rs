@@ -150,6 +150,58 @@ fn a_server_without_jetstream_is_told_so() {
     assert!(without.to_string().ends_with("start it with -js"), "{without}");
 }
 
+/// A certificate of its own authority for 127.0.0.1, as openssl makes it: the paths of certificate and key.
+fn certificate(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) {
+    let (certificate, key) = (folder.join("server.pem"), folder.join("server.key"));
+    let made = Command::new(programs::find("openssl").unwrap())
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
+        .args([
+            "-subj",
+            "/CN=nats",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        ])
+        .arg("-keyout")
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    (certificate, key)
+}
+
+#[test]
+fn a_server_with_tls_is_trusted_by_the_authority_that_is_told_and_by_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = certificate(folder.path());
+    let text = format!(
+        "listen: \"127.0.0.1:-1\"\njetstream {{ store_dir: \"{}\" }}\nauthorization {{ user: me, password: secret }}\n\
+         tls {{ cert_file: \"{}\", key_file: \"{}\" }}\n",
+        folder.path().join("store").display(),
+        certificate.display(),
+        key.display()
+    );
+    let configuration = folder.path().join("nats.conf");
+    std::fs::write(&configuration, text).unwrap();
+    let mut command = Command::new(programs::find("nats-server").unwrap());
+    command.arg("-c").arg(&configuration).arg("--ports_file_dir").arg(folder.path());
+    let server = Process::start("nats-server", &mut command, Output::Log(folder.path().join("log"))).unwrap();
+    let file = folder.path().join(format!("nats-server_{}.ports", server.id()));
+    let port = (0..500).find_map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        let ports: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
+        ports["nats"][0].as_str()?.rsplit_once(':').map(|(_, port)| port.to_owned())
+    });
+    let link = Link { url: format!("tls://me:secret@127.0.0.1:{}", port.unwrap()), ..Link::default() };
+    let bus = Bus::connect(&Link { ca: Some(certificate), ..link.clone() }, "x").unwrap();
+    assert!(bus.url().starts_with("tls://127.0.0.1:"), "{}", bus.url());
+    let stranger = Bus::connect(&link, "x").unwrap_err();
+    assert!(matches!(stranger, ClusterError::Connect { .. }), "{stranger}");
+}
+
 #[test]
 fn nobody_there_is_told_with_what_to_do() {
     let nobody = Bus::connect(&Link { url: "nats://127.0.0.1:1".into(), ..Link::default() }, "x").unwrap_err();

@@ -65,7 +65,7 @@ pub use embed::embed;
 pub use error::RunError;
 pub use execute::{Prepared, RunReport, prepare, prepare_share};
 pub use live::Live;
-pub use load::{Load, load};
+pub use load::{Load, is_repeatable, load};
 pub use share::{Share, Start, read_whole};
 pub use spec::{BadServer, BadSpec, RunSpec, Server, TransportChoice, VERSION};
 pub use watch::{Observer, Progress, Wish};

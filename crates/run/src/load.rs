@@ -38,6 +38,11 @@ pub fn load(spec: RunSpec) -> Result<Option<Load>, RunError> {
     Ok(Some(Load { span_ns: load.span_ns.filter(|_| has_times), ..load }))
 }
 
+/// Whether all of the trace of a specification is in files, so that it can be read once more.
+pub fn is_repeatable(spec: &RunSpec) -> bool {
+    can_be_read_twice(&resolve::feed_of(spec))
+}
+
 /// Whether all of the trace is in files.
 pub fn can_be_read_twice(feed: &FeedOptions) -> bool {
     feed.inputs.iter().all(|input| matches!(input, Input::File(_)))
@@ -85,6 +90,8 @@ mod tests {
         let endless = RunSpec::parse(&format!("trace = '{trace}'\nloop = 'forever'")).unwrap();
         assert_eq!(load(endless).unwrap(), None);
         assert_eq!(load(RunSpec::parse("trace = '-'").unwrap()).unwrap(), None);
+        let is_repeatable = |trace: &str| is_repeatable(&RunSpec::parse(&format!("trace = {trace}")).unwrap());
+        assert!(is_repeatable("'a.tsv'") && !is_repeatable("'-'") && !is_repeatable("['a.tsv', 'unix:/run/x']"));
     }
 
     #[test]

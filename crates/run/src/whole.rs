@@ -15,7 +15,7 @@ use crate::error::RunError;
 use crate::execute::recorded_answers;
 use crate::resolve::Plan;
 use crate::spec::RunSpec;
-use crate::{classes, describe, load, metrics, permission, warnings};
+use crate::{classes, describe, metrics, permission, warnings};
 
 /// A run whose queries are read here.
 pub struct Whole {
@@ -74,11 +74,6 @@ impl Whole {
     /// Where figures are to be served, if anybody wants them. There once.
     pub const fn listener(&mut self) -> Option<Listener> {
         self.listener.take()
-    }
-
-    /// Whether all of the trace is in files, so that it can be read once more.
-    pub fn can_be_read_twice(&self) -> bool {
-        load::can_be_read_twice(&self.plan.feed)
     }
 
     /// Time of the first transaction of the trace.

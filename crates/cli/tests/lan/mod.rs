@@ -213,7 +213,7 @@ impl Lan {
     }
 }
 
-const OPTIONS: [&str; 10] =
+pub const OPTIONS: [&str; 10] =
     ["--transport", "udp", "--workers", "1", "--precision", "low", "--query-timeout", "1s", "--sources", "ports"];
 
 /// A replay under way, whose words go to a file.
