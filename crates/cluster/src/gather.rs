@@ -32,9 +32,9 @@ pub fn gather(bus: &Bus, asked: usize, patience: Duration) -> Result<Vec<Hello>,
     }
 }
 
-/// An agent that has no part of any run and is none of these, if there is one.
-pub fn spare(bus: &Bus, others_than: impl Fn(&str) -> bool) -> Option<Hello> {
-    agents(bus, LOOK, usize::MAX).ok()?.into_iter().find(|hello| is_free(hello) && !others_than(&hello.id))
+/// An agent that has no part of any run and none of whose parts was lost: `is_known` says by its id whether it had one.
+pub fn spare(bus: &Bus, is_known: impl Fn(&str) -> bool) -> Option<Hello> {
+    agents(bus, LOOK, usize::MAX).ok()?.into_iter().find(|hello| is_free(hello) && !is_known(&hello.id))
 }
 
 fn is_free(hello: &Hello) -> bool {

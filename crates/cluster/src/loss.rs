@@ -96,8 +96,9 @@ impl Directing<'_> {
     /// Gives the share of an agent that was lost to another one, from a moment on at which nothing of it can be on its way any more.
     fn take_over(&mut self, at: usize, first_ns: i64) -> Result<String, ClusterError> {
         let seat = (self.members.len() + self.order.feeders) as u32;
-        let from_ns =
-            self.now_ns().max(self.order.ahead_ns - LOST_AFTER.as_nanos() as i64 + self.now_ns()) + TAKEOVER_NS;
+        // What it had read may be due for so much longer than it takes to find it lost.
+        let still_due_ns = (self.order.ahead_ns - LOST_AFTER.as_nanos() as i64).max(0);
+        let from_ns = self.now_ns() + still_due_ns + TAKEOVER_NS;
         let mut successor = Member::new(self.successor()?, seat, self.members[at].shard);
         successor.took_over_from = Some(self.members[at].hello.name.clone());
         let part = self.part(&successor, self.shared_spec()?, first_ns, Some(from_ns));
