@@ -10,7 +10,13 @@ HEAD = ("| claim | theirs | ours | same direction | why |", "|---|---|---|---|--
 
 def overview(out):
     """Writes README.md of all figures that have been made in this folder, in whichever form."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("*/claims.json"))]
+    write_overview(out, sorted(out.glob("*/claims.json")), "{}/README.md")
+
+
+def write_overview(out, claims, page):
+    """Writes README.md with the claims of these files; `page` is where the page of a figure is, with {} for its name."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in claims]
+    linked = [(figure, page.format(figure["name"])) for figure in found]
     lines = [
         "# Claims of the papers and talks, tried again",
         "",
@@ -22,26 +28,29 @@ def overview(out):
         f"| source {HEAD[0]}",
         f"|---{HEAD[1]}",
     ]
-    lines += [row(f"[{figure['source']}]({figure['name']}/README.md)", *told(claim)) for figure in found for claim in figure["claims"]]
-    forms = ", ".join(f"[{figure['name']}]({figure['name']}/README.md): {figure['form']}, {figure['date']}" for figure in found)
+    lines += [row(f"[{figure['source']}]({path})", *told(claim)) for figure, path in linked for claim in figure["claims"]]
+    forms = ", ".join(f"[{figure['name']}]({path}): {figure['form']}, {figure['date']}" for figure, path in linked)
     lines += ["", f"Made in these forms: {forms}.", ""]
     (out / "README.md").write_text("\n".join(lines), encoding="utf-8")
 
 
 def publish(out, docs):
-    """Copies the pages and their pictures to where the documentation is: README.md with all claims, NAME.md and pictures/NAME-*.png."""
-    pictures = docs / "pictures"
-    pictures.mkdir(parents=True, exist_ok=True)
-    overview = (out / "README.md").read_text(encoding="utf-8")
+    """Copies pages to where the documentation is: NAME.md, pictures/NAME-*.png, claims/NAME.json, and README.md with all claims there.
+
+    Figures that were not made in this folder stay as they were published before.
+    """
+    pictures, claims = docs / "pictures", docs / "claims"
+    for folder in (pictures, claims):
+        folder.mkdir(parents=True, exist_ok=True)
     for made in sorted(out.glob("*/claims.json")):
         folder = made.parent
+        shutil.copy(made, claims / f"{folder.name}.json")
         text = (folder / "README.md").read_text(encoding="utf-8")
         for picture in sorted(folder.glob("*.png")):
             shutil.copy(picture, pictures / f"{folder.name}-{picture.name}")
             text = text.replace(f"({picture.stem}.svg)", f"(pictures/{folder.name}-{picture.name})")
         (docs / f"{folder.name}.md").write_text(text, encoding="utf-8")
-        overview = overview.replace(f"({folder.name}/README.md)", f"({folder.name}.md)")
-    (docs / "README.md").write_text(overview, encoding="utf-8")
+    write_overview(docs, sorted(claims.glob("*.json")), "{}.md")
 
 
 def told(claim):
@@ -71,6 +80,6 @@ def page(figure, found, out):
         + ", ".join(f"{name}: {version}" if name != "ldplayer" else version for name, version in found["versions"].items()) + ".",
         *([] if not found["told"] else ["What does not count, or was not faithful:\n\n" + "\n".join(f"- {line}" for line in found["told"])]),
         "Made again by `make figures "
-        + ("FULL=1 " if found["form"] == "full" else "") + f"ONLY={found['name']}`, which runs\n\n```sh\n" + "\n".join(found["commands"]) + "\n```",
+        + {"full": "FULL=1 ", "long": "LONG=1 "}.get(found["form"], "") + f"ONLY={found['name']}`, which runs\n\n```sh\n" + "\n".join(found["commands"]) + "\n```",
     ]  # fmt: skip
     (out / "README.md").write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
