@@ -22,9 +22,11 @@ SOURCE = "LDplayer, sections 4.2 and 6"
 SCALE = {
     "small": "6 s of the bundled capture (174 queries/s) and of traffic like a root server's at 20,000 queries/s, of which the first second "
     "is left out; 3 repeats, tools in turns (theirs: no tool beside LDplayer)",
+    "long": "10 s of the bundled capture (174 queries/s) and of traffic like a root server's at 20,000 queries/s, of which the first two seconds are left out; 9 repeats, "
+    "tools in turns (theirs: no tool beside LDplayer)",
     "full": "the whole minute of both, of which the first 5 s are left out; 5 repeats, tools in turns: an hour",
 }
-FORMS = {"small": {"seconds": 6, "left_out": 1, "repeats": 3}, "full": {"seconds": 60, "left_out": 5, "repeats": 5}}
+FORMS = {"small": {"seconds": 6, "left_out": 1, "repeats": 3}, "long": {"seconds": 10, "left_out": 2, "repeats": 9}, "full": {"seconds": 60, "left_out": 5, "repeats": 5}}
 KNOW_TIMES = ["tcpreplay", "dnsjit", "drool"]
 TOOLS = ["ldplayer", *KNOW_TIMES, "dnsperf"]
 VERSION = {"tcpreplay": ["-V"], "dnsjit": ["-V"], "drool": ["--version"], "dnsperf": ["-h"]}
