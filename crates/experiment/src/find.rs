@@ -47,7 +47,8 @@ const OF_GOALS: [&str; 7] = [
     "width",
 ];
 /// Keys of the search.
-const OF_SEARCHES: [&str; 8] = ["what", "start", "min", "max", "max_trials", "max_time", "keep_rows", "goal"];
+const OF_SEARCHES: [&str; 9] =
+    ["what", "start", "min", "max", "max_trials", "max_time", "late_at_most", "keep_rows", "goal"];
 
 /// The largest load at which something holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +67,8 @@ pub struct Find {
     pub max_trials: u32,
     /// Seconds of a search at most; no trial begins behind.
     pub max_time_s: f64,
+    /// Seconds that queries may be late (99th percentile) in a trial in which a goal was missed; `None` for the limits of the run.
+    pub late_at_most_s: Option<f64>,
     /// Whether the rows of trials are kept.
     pub keep_rows: bool,
 }
@@ -126,6 +129,7 @@ impl Find {
             max,
             max_trials: max_trials.map_or(MAX_TRIALS, |trials| trials as u32),
             max_time_s: seconds(&table, "max_time")?.unwrap_or(MAX_TIME_S),
+            late_at_most_s: seconds(&table, "late_at_most")?,
             keep_rows: keep_rows.unwrap_or(false),
         })
     }

@@ -84,12 +84,18 @@ fn not_sent(summary: &Summary, analysis: &Analysis) -> Check {
 /// Checks that fail when the host takes the core away.
 const TIMED: [&str; 3] = ["timing_quartiles", "timing_p99", "rate"];
 
+impl Check {
+    /// Whether it is about when queries were sent, and not about which.
+    pub fn is_of_timing(&self) -> bool {
+        TIMED.contains(&&*self.name)
+    }
+}
+
 impl RunReport {
     /// Why the run is worth repeating as it is: it was not on time, and the host had taken the processor away for as long as queries
     /// were late. Lateness beyond the longest stall has another cause, which a repeat does not take away.
     pub fn disturbance(&self) -> Option<String> {
-        let late: Vec<&Check> =
-            self.verdict.checks.iter().filter(|check| !check.ok && TIMED.contains(&&*check.name)).collect();
+        let late: Vec<&Check> = self.verdict.checks.iter().filter(|check| !check.ok && check.is_of_timing()).collect();
         let longest_us = self.stalls.longest_ns as f64 / 1e3;
         let first = *late.first()?;
         let blame = blame(&self.stalls).filter(|_| late.iter().all(|check| self.lateness_us(check) <= longest_us))?;

@@ -14,7 +14,7 @@ impl Find {
     /// What a run with this load came to.
     ///
     /// A trial in which all goals are met counts, even where the replay was not on time: lateness makes bursts, which are harder to bear. One
-    /// in which a goal is missed counts only if the replay was faithful.
+    /// in which a goal is missed counts only if the replay was faithful, or not later than the file allows.
     pub(crate) fn judge(&self, intended: Intended, report: &RunReport) -> Took {
         let (summary, load) = (&report.summary, intended.load);
         if let Some(why) = self.not_made(intended, report) {
@@ -26,7 +26,7 @@ impl Find {
         // No lateness of ours makes a server close connections.
         let is_excused =
             is_high_loss.contains(&true) && (self.what != Load::Connections || closed_by_server(summary) == 0);
-        let why = is_excused.then(|| unfaithful(report)).flatten();
+        let why = is_excused.then(|| self.unfaithful(report)).flatten();
         why.map_or(Took::Measured { loss_ratio: unanswered.max(lost), is_high_loss }, Took::Unfit)
     }
 
@@ -40,14 +40,35 @@ impl Find {
                 let rate = summary.rate.qps_mean.unwrap_or(f64::INFINITY).min(sent as f64 / duration_s);
                 let is_made = sent > 0 && rate >= due as f64 / duration_s * MADE;
                 let missed = || Unfit::Client(format!("{rate:.0} of {load} q/s were sent"));
-                (!is_made).then(|| unfaithful(report).unwrap_or_else(missed))
+                (!is_made).then(|| self.unfaithful(report).unwrap_or_else(missed))
             }
             Load::Clients | Load::Connections => {
                 let clients = summary.clients.total;
                 let none = || Unfit::Never(format!("the trace has {clients} clients that ask within a trial"));
-                (clients < load).then(|| unfaithful(report).unwrap_or_else(none))
+                (clients < load).then(|| self.unfaithful(report).unwrap_or_else(none))
             }
         }
+    }
+
+    /// Why what was measured may not be the server's doing.
+    fn unfaithful(&self, report: &RunReport) -> Option<Unfit> {
+        let is_in_time = self.is_in_time(report);
+        let counts = |check: &&Check| !(check.ok || is_in_time && check.is_of_timing());
+        let told = |check: &Check| {
+            Unfit::Disturbed(format!("{}: {} where {} is allowed", check.name, check.value, check.limit))
+        };
+        let disturbed = report.disturbance().filter(|_| !is_in_time).map(Unfit::Disturbed);
+        let bottleneck = || report.warnings.iter().find(|warning| warning.code == "client_bottleneck");
+        let failed = || report.verdict.checks.iter().find(counts);
+        disturbed
+            .or_else(|| bottleneck().map(|warning| Unfit::Client(warning.text.clone())))
+            .or_else(|| failed().map(told))
+    }
+
+    /// Whether queries were no later than the file allows, where it says so.
+    fn is_in_time(&self, report: &RunReport) -> bool {
+        let late = self.late_at_most_s.zip(report.summary.timing.error_us);
+        late.is_some_and(|(most, error)| error.p99 <= most * 1e6)
     }
 }
 
@@ -73,20 +94,10 @@ fn misses(goal: &Goal, unanswered: f64, lost: f64, summary: &Summary) -> bool {
         || goal.hold.iter().any(|expectation| !expectation.judge(summary).ok)
 }
 
-/// Why what was measured may not be the server's doing.
-fn unfaithful(report: &RunReport) -> Option<Unfit> {
-    let bottleneck = || report.warnings.iter().find(|warning| warning.code == "client_bottleneck");
-    let failed = || report.verdict.checks.iter().find(|check| !check.ok);
-    let told =
-        |check: &Check| Unfit::Disturbed(format!("{}: {} where {} is allowed", check.name, check.value, check.limit));
-    let disturbed = report.disturbance().map(Unfit::Disturbed);
-    disturbed.or_else(|| bottleneck().map(|warning| Unfit::Client(warning.text.clone()))).or_else(|| failed().map(told))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ldplayer_results::{Clients, Connections, Queries, Rate, Verdict, Warning};
+    use ldplayer_results::{Clients, Connections, Queries, Rate, Spread, Verdict, Warning};
     use ldplayer_workload::spec::read;
 
     fn find(text: &str) -> Find {
@@ -136,6 +147,24 @@ mod tests {
         assert_eq!(find.judge(second(1_000), &unfaithful_report(1_000)), measured(0.0, &[false, false]));
         let Took::Unfit(Unfit::Disturbed(why)) = find.judge(second(1_000), &unfaithful_report(250)) else { panic!() };
         assert_eq!(why, "timing_p99: 9 ms where 1 ms is allowed");
+    }
+
+    #[test]
+    fn a_trial_that_was_late_counts_against_the_server_up_to_what_the_file_allows() {
+        let late = |p99_us: f64| {
+            let mut report = unfaithful_report(250);
+            report.summary.timing.error_us = Some(Spread { p99: p99_us, ..Spread::default() });
+            report
+        };
+        let patient = find(&format!("late_at_most = '20ms'\n{TWO}"));
+        assert_eq!(patient.judge(second(1_000), &late(20_000.0)), measured(0.75, &[true, true]));
+        assert!(matches!(patient.judge(second(1_000), &late(20_001.0)), Took::Unfit(Unfit::Disturbed(_))));
+        assert!(matches!(find(TWO).judge(second(1_000), &late(9_000.0)), Took::Unfit(Unfit::Disturbed(_))));
+        // What has nothing to do with lateness is no less of a reason, and where nothing has a time nobody knows.
+        let mut lost = late(9_000.0);
+        lost.verdict.checks[0].name = "accounting".into();
+        assert!(matches!(patient.judge(second(1_000), &lost), Took::Unfit(Unfit::Disturbed(_))));
+        assert!(matches!(patient.judge(second(1_000), &unfaithful_report(250)), Took::Unfit(Unfit::Disturbed(_))));
     }
 
     #[test]
