@@ -94,28 +94,32 @@ fn agents_without_a_server_are_a_usage_error() {
 }
 
 #[test]
-fn options_of_one_host_are_refused_and_not_left_out_in_silence() {
-    for option in [&["--keep-responses"][..], &["--watch-pid", "1"], &["--compare-answers", "recorded"]] {
-        let run = [
-            "replay",
-            CAPTURE,
-            "--server",
-            "127.0.0.1:5300",
-            "--nats",
-            "embedded",
-            "--agents",
-            "1",
-            "-o",
-            "/nonexistent/run",
-        ];
-        let refused = ldplayer(&[&run[..], option].concat());
-        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
-        assert!(
-            said(&refused).contains(&format!("{} is not there for runs on several hosts", option[0])),
-            "{}",
-            said(&refused)
-        );
+fn a_lab_watches_the_server_keeps_responses_and_compares_answers_as_one_host_does() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), responder());
+    let run = folder.path().join("run");
+    // What answers is a thread of this test, of which the lab is a child.
+    let mut server_process = Command::new("sleep").arg("600").spawn().unwrap();
+    let watched = server_process.id().to_string();
+    let plain = ["replay", CAPTURE, "--server", &server, "--transport", "udp", "--speed", "30", "--stop", "5"];
+    let judged = ["--precision", "low", "--query-timeout", "1s", "--workers", "1", "-o", run.to_str().unwrap()];
+    let agents = ["--nats", "embedded", "--agents", "2", "--local", "--upload"];
+    let more = ["--watch-pid", &watched, "--keep-responses", "--compare-answers", "recorded"];
+    let made = ldplayer(&[&plain[..], &judged, &agents, &more].concat());
+    server_process.kill().unwrap();
+    server_process.wait().unwrap();
+    assert!(matches!(made.status.code(), Some(0 | 1)), "{}", said(&made));
+    let json: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
+    let summary = &json["summary"];
+    assert_eq!(summary["telemetry"]["server"]["processes_peak"], 1, "{}", summary["telemetry"]);
+    assert_eq!(summary["telemetry"]["client"]["processes_peak"], 2, "{}", summary["telemetry"]);
+    assert_eq!(summary["responses"]["kept"], summary["queries"]["sent"]);
+    let compared = &summary["answers_compared"];
+    assert!(compared["compared"].as_u64().unwrap() > 100 && compared["again"]["asked"].as_u64().unwrap() > 100);
+    for file in ["responses.parquet", "disagreements.parquet", "telemetry.parquet"] {
+        assert!(run.join(file).exists(), "{file}");
     }
+    let text = said(&ldplayer(&["report", run.to_str().unwrap()]));
+    assert!(text.contains("answers ") && text.contains("used       server "), "{text}");
 }
 
 #[test]

@@ -89,6 +89,11 @@ fn rows_of_four_agents_are_those_of_one_host_but_for_times() {
     assert_clients_keep_their_agents(&lab.asked);
     assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
     assert_eq!(report["agents"].as_array().unwrap().len(), AGENTS);
+    assert_eq!(
+        report["summary"]["telemetry"]["client"]["processes_peak"], AGENTS,
+        "{}",
+        report["summary"]["telemetry"]
+    );
     // Over a lossy line some queries get no answer: which ones is chance, so that the answers are compared where both have one.
     lab.lan.alone(lab.server, "alone");
     // The port of a client without one in the trace is whichever its host gives.
@@ -151,7 +156,7 @@ fn a_killed_agent_ends_the_run_with_all_that_the_others_measured() {
 #[test]
 fn a_killed_agent_is_done_without_where_that_is_asked_for() {
     let lab = lab(1, 20.0);
-    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "continue"]);
+    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "continue", "--keep-responses"]);
     wait_for_queries(&lab.asked, 500);
     signal(lab.agents[1].id(), "KILL");
     let (status, said) = replay.end();
@@ -166,6 +171,10 @@ fn a_killed_agent_is_done_without_where_that_is_asked_for() {
     let others = agents.iter().filter(|agent| agent["lost"].is_null());
     assert_eq!(others.map(|agent| agent["sent"].as_u64().unwrap()).sum::<u64>(), count(&report, "sent"));
     assert!(agents.iter().any(|agent| agent["name"] == "a1" && !agent["lost"].is_null()));
+    let summary = &report["summary"];
+    assert_eq!(summary["responses"]["kept"], summary["queries"]["sent"], "{said}");
+    // What the lost one used is not known, and the sum of the others is not what all of them used.
+    assert!(summary["telemetry"]["client"].is_null(), "{}", summary["telemetry"]);
 }
 
 #[test]
@@ -303,7 +312,8 @@ fn a_trace_that_can_be_read_once_only_is_not_gone_on_with() {
 #[test]
 fn another_controller_goes_on_where_one_was_killed() {
     let lab = lab(1, 20.0);
-    let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
+    let watched = std::process::id().to_string();
+    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--watch-pid", &watched]);
     wait_for_queries(&lab.asked, 500);
     signal(replay.id(), "KILL");
     drop(replay.end());
@@ -314,6 +324,11 @@ fn another_controller_goes_on_where_one_was_killed() {
     let report = lab.lan.report("run");
     assert_accounted(&report, &said);
     assert_eq!((count(&report, "sent"), report["state"].as_str()), (QUERIES as u64, Some("complete")), "{said}");
+    // Nobody knows what the server used before.
+    assert!(
+        report["summary"]["telemetry"]["server"].is_null() && said.contains("what the server used is not known"),
+        "{said}"
+    );
     assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
     // It has ended: there is nothing to go on with.
     let mut again = lab.lan.controller(&["replay", "--resume", "run", "--nats", &lab.lan.url()]);

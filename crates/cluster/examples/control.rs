@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let (clocks, clocks_s) = timed(|| offsets(&bus, &found));
     let worst = clocks.into_iter().collect::<Result<Vec<_>, _>>()?.iter().map(|offset| offset.error).max().unwrap_or(0);
     let ((), prepare_s) = timed(|| ask_all(&bus, &found, |seat| Ask::Prepare(Box::new(part(seat, count as u32)))));
-    let ((), start_s) = timed(|| ask_all(&bus, &found, |seat| Ask::Start { run: 1, seat, at_ns: 0 }));
+    let ((), start_s) = timed(|| ask_all(&bus, &found, |seat| Ask::Start { run: 1, seat, at_ns: 0, wall_ns: 0 }));
     let before = traffic.octets.load(Ordering::Relaxed);
     let mut rounds: Vec<f64> = Vec::new();
     for round in 0..ROUNDS {
@@ -89,6 +89,7 @@ fn part(seat: u32, shards: u32) -> Part {
         first_ns: 0,
         spec: serde_json::Value::String("x".repeat(SPEC)),
         source: Source::Stream,
+        trace: Vec::new(),
         ahead_ns: 10_000_000_000,
         from_ns: None,
     }
@@ -150,6 +151,8 @@ fn hello(number: usize) -> Hello {
         clock: "chrony".to_owned(),
         // As on another host, so that the exchanges count.
         boot: String::new(),
+        program: format!("simulated{number}"),
+        network: number as u64,
         run: None,
     }
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use async_nats::Subscriber;
 use futures_util::StreamExt;
+use ldplayer_core::TraceTime;
 use ldplayer_net::clock;
+use ldplayer_replay::RunStart;
 use tokio::time::interval;
 
 use crate::bus::{Bus, encode};
@@ -147,7 +149,10 @@ impl Desk {
                 let fed = || self.feeder(run, seat).map(Feeder::progress);
                 return played.or_else(fed).map_or_else(unknown, Say::Progress);
             }
-            Ask::Start { run, seat, at_ns } => self.player(run, seat).map(|player| player.start(at_ns)),
+            Ask::Start { run, seat, at_ns, wall_ns } => {
+                let start = RunStart { monotonic_ns: at_ns, wall: Some(TraceTime(wall_ns)) };
+                self.player(run, seat).map(|player| player.start(start))
+            }
             Ask::Stop { run, seat, at_once } => {
                 let played = self.player(run, seat).map(|player| player.stop(at_once));
                 played.or_else(|| self.feeder(run, seat).map(Feeder::stop))

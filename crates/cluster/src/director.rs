@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use ldplayer_core::TraceTime;
 use ldplayer_net::clock as host_clock;
-use ldplayer_results::{Document, Part as Piece, RunEnd, unite};
-use ldplayer_run::{Observer, RunSpec, Whole, is_repeatable, prepare_whole};
+use ldplayer_results::{Document, Part as Piece, RunEnd, Warning, sum_telemetry, unite};
+use ldplayer_run::{
+    Observer, Progress, RunError, RunSpec, ServerWatch, Whole, Wish, is_repeatable, prepare_whole, shared,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::account::account;
@@ -51,6 +53,9 @@ pub struct Order {
     pub on_loss: OnLoss,
     /// Agents read the trace themselves: it is on their hosts under the same name.
     pub own_trace: bool,
+    /// They fetch it from the NATS server for that, where the controller stores it once.
+    #[serde(default)]
+    pub upload: bool,
     /// So many more agents deal the trace with the controller: it is on their hosts under the same name.
     pub feeders: usize,
     /// The command line, for the record.
@@ -68,6 +73,10 @@ pub fn direct(
     (output, replace): (&Path, bool),
     observer: &mut dyn Observer,
 ) -> Result<Document<RunSpec>, ClusterError> {
+    if order.upload && !is_repeatable(&spec) {
+        let reason = "--upload: a trace from standard input or a socket is no file; write it into one first";
+        return Err(RunError::Spec(reason.to_owned()).into());
+    }
     let whole = prepare_whole(spec.clone())?;
     let found = gather(bus, order.agents + order.feeders, order.patience)?;
     let players = order.agents as u32;
@@ -110,6 +119,10 @@ pub struct Directing<'a> {
     start_ns: Option<i64>,
     /// When there was a connection last.
     together: Instant,
+    /// The server, where it is on this host and is to be watched.
+    watch: Option<ServerWatch>,
+    /// What was shown last.
+    shown: Progress,
 }
 
 /// What is known when all agents have ended.
@@ -129,7 +142,21 @@ impl<'a> Directing<'a> {
         let feeds = |member: &mut Member| member.seat >= order.agents as u32 && member.took_over_from.is_none();
         let feeders: Vec<Member> = members.extract_if(.., feeds).collect();
         let (ended, together) = (Arc::default(), Instant::now());
-        Self { bus, run, spec, order, output, members, feeders, ended, outlook: None, start_ns: None, together }
+        Self {
+            bus,
+            run,
+            spec,
+            order,
+            output,
+            members,
+            feeders,
+            ended,
+            outlook: None,
+            start_ns: None,
+            together,
+            watch: None,
+            shown: Progress::default(),
+        }
     }
 
     /// Makes the run, or goes on with it where it began at `start_ns`.
@@ -161,8 +188,10 @@ impl<'a> Directing<'a> {
     fn play(&mut self, mut whole: Whole, observer: &mut dyn Observer) -> Result<(Vec<Piece>, RunEnd), ClusterError> {
         let distributor = self.distributor()?;
         let board = Board::open(whole.listener())?;
+        self.watch = whole.watch();
         if self.start_ns.is_none() {
             files::open(self.bus, self.run, self.order.replicas)?;
+            self.upload(observer)?;
             self.prepare(&whole)?;
             self.feed()?;
             self.measure()?;
@@ -170,7 +199,16 @@ impl<'a> Directing<'a> {
         let played = self.deal_and_run(&mut whole, distributor, board, observer)?;
         self.await_the_lost();
         self.measure()?;
-        self.end(&whole, &played)
+        self.end(&whole, &played, observer)
+    }
+
+    /// Stores the trace for agents that fetch it.
+    fn upload(&self, observer: &mut dyn Observer) -> Result<(), ClusterError> {
+        if !self.order.upload {
+            return Ok(());
+        }
+        observer.notice("storing the trace at the NATS server, for the agents to fetch");
+        files::put_trace(self.bus, self.run, &self.spec.trace)
     }
 
     fn distributor(&self) -> Result<Distributor, ClusterError> {
@@ -257,6 +295,7 @@ impl<'a> Directing<'a> {
             first_ns,
             spec,
             source,
+            trace: if self.order.upload { files::trace_names(&self.spec.trace) } else { Vec::new() },
             ahead_ns: self.order.ahead_ns,
             from_ns,
         }
@@ -272,7 +311,12 @@ impl<'a> Directing<'a> {
     }
 
     /// Gets the files of the agents, and says what became of all queries.
-    fn end(&self, whole: &Whole, played: &Played) -> Result<(Vec<Piece>, RunEnd), ClusterError> {
+    fn end(
+        &mut self,
+        whole: &Whole,
+        played: &Played,
+        observer: &mut dyn Observer,
+    ) -> Result<(Vec<Piece>, RunEnd), ClusterError> {
         let pieces = returned::collect(self.bus, self.run, &self.members, self.output)?;
         let shares = returned::shares(&self.members, &pieces)?;
         let taken = |shard: usize| {
@@ -285,7 +329,25 @@ impl<'a> Directing<'a> {
         end.interrupted |= is_cut_short;
         end.lost = account.lost;
         end.warnings.extend(returned::warnings(&self.members));
+        self.end_watch(&pieces, &mut end);
+        let parts: Vec<&Path> = pieces.iter().filter_map(|piece| piece.directory.as_deref()).collect();
+        whole.join_responses(&parts, returned::responses_kept(&parts)?, self.output, &mut end);
+        let mut still = Still { observer, progress: self.shown };
+        whole.ask_again(&parts, self.output, &mut end, &mut still)?;
         Ok((pieces, end))
+    }
+
+    /// Puts the telemetry of the server, which was taken here, beside that of the agents.
+    fn end_watch(&mut self, pieces: &[Piece], end: &mut RunEnd) {
+        if let Some(watch) = &mut self.watch {
+            let samples = watch.end();
+            end.warnings.extend(samples.is_none().then(not_watched));
+            end.telemetry.extend(samples.unwrap_or_default());
+        }
+        match sum_telemetry(pieces, self.spec.telemetry_interval.ns()) {
+            Ok(samples) => end.telemetry.extend(samples),
+            Err(error) => end.warnings.push(no_telemetry(&error.to_string())),
+        }
     }
 
     /// Keeps what another controller would have to know.
@@ -316,8 +378,37 @@ impl<'a> Directing<'a> {
     /// # Errors
     /// Its files cannot be read any more.
     pub fn shared_spec(&self) -> Result<serde_json::Value, ClusterError> {
-        let spec = ldplayer_run::embed(RunSpec { metrics: None, ..self.spec.clone() })?;
+        let spec = ldplayer_run::embed(shared(self.spec.clone()))?;
         serde_json::to_value(spec).map_err(|error| ClusterError::store("the specification", error))
+    }
+}
+
+/// The server was watched by a controller that ended before its time.
+fn not_watched() -> Warning {
+    Warning::new(
+        "server_not_watched",
+        "the controller that watched the server ended before its time: what the server used is not known",
+        "repeat the run where that matters",
+    )
+}
+
+fn no_telemetry(why: &str) -> Warning {
+    Warning::new(
+        "no_telemetry_of_agents",
+        format!("what the agents used is not put together: {why}"),
+        "see agents/NAME/telemetry.parquet for what there is of each",
+    )
+}
+
+/// An observer of what follows a run: it still sees how far the run came.
+struct Still<'a> {
+    observer: &'a mut dyn Observer,
+    progress: Progress,
+}
+
+impl Observer for Still<'_> {
+    fn look(&mut self, _: &Progress) -> Wish {
+        self.observer.look(&self.progress)
     }
 }
 

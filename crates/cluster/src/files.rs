@@ -7,8 +7,9 @@ use std::time::Duration;
 use async_nats::jetstream::object_store::{Config, ObjectStore};
 use async_nats::jetstream::stream::StorageType;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio::io::AsyncReadExt;
-use tokio::time::{Instant, sleep};
+use tokio::fs::File;
+use tokio::io::{AsyncWriteExt, BufReader, copy_buf};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::bus::Bus;
 use crate::error::ClusterError;
@@ -16,9 +17,13 @@ use crate::error::ClusterError;
 /// How long a file is tried to be stored or had, and the pause before the next try.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long a file may be on its way.
+const AT_MOST: Duration = Duration::from_secs(3_600);
 
 /// Files that are got at a time.
 const AT_A_TIME: usize = 16;
+/// Octets of a file that are read or written at once.
+const AT_ONCE: usize = 256 << 10;
 
 /// The store of a run.
 fn bucket(run: u64) -> String {
@@ -42,6 +47,31 @@ pub fn remove(bus: &Bus, run: u64) {
     let _ = bus.wait(bus.context().delete_object_store(bucket(run)));
 }
 
+/// Puts the files of a trace into the store, from where agents fetch them.
+///
+/// # Errors
+/// When one cannot be read or stored.
+pub fn put_trace(bus: &Bus, run: u64, trace: &[String]) -> Result<(), ClusterError> {
+    let store = store(bus, run)?;
+    trace.iter().zip(trace_names(trace)).try_for_each(|(file, name)| put_one(bus, &store, Path::new(file), &name))
+}
+
+/// The names that files of a trace have in the store.
+pub fn trace_names(trace: &[String]) -> Vec<String> {
+    let last = |file: &str| Path::new(file).file_name().unwrap_or_default().display().to_string();
+    trace.iter().enumerate().map(|(number, file)| format!("trace/{number}/{}", last(file))).collect()
+}
+
+/// Fetches files of a trace into a directory. Returns where they are.
+///
+/// # Errors
+/// When one cannot be had or written.
+pub fn fetch_trace(bus: &Bus, run: u64, names: &[String], directory: &Path) -> Result<Vec<String>, ClusterError> {
+    get(bus, run, &[(names, directory.to_owned())])?;
+    let file = |name: &String| Ok(place(name, directory)?.1.display().to_string());
+    names.iter().map(file).collect()
+}
+
 /// Puts all files of a directory into the store. Returns their names there: that of the agent, and the path in the directory.
 ///
 /// # Errors
@@ -52,15 +82,18 @@ pub fn put(bus: &Bus, run: u64, agent: u32, directory: &Path) -> Result<Vec<Stri
     for file in files_below(directory)? {
         let inner = file.strip_prefix(directory).unwrap_or(&file).display().to_string();
         let name = format!("{agent}/{inner}");
-        let octets =
-            fs::read(&file).map_err(|error| ClusterError::File { file: file.clone(), reason: error.to_string() })?;
-        bus.wait(patiently(async || {
-            let stored = store.put(name.as_str(), &mut octets.as_slice()).await;
-            stored.map(drop).map_err(|error| ClusterError::store(format!("storing {name}"), error))
-        }))?;
+        put_one(bus, &store, &file, &name)?;
         names.push(name);
     }
     Ok(names)
+}
+
+fn put_one(bus: &Bus, store: &ObjectStore, file: &Path, name: &str) -> Result<(), ClusterError> {
+    bus.wait(patiently(async || {
+        let opened = File::open(file).await.map_err(failed(file))?;
+        let stored = store.put(name, &mut BufReader::with_capacity(AT_ONCE, opened)).await;
+        stored.map(drop).map_err(|error| ClusterError::store(format!("storing {name}"), error))
+    }))
 }
 
 /// Gets files of agents out of the store, each agent's into a directory. Some of them at a time: after the loss of a server of a cluster, a file
@@ -84,12 +117,8 @@ fn place<'a>(name: &'a str, directory: &Path) -> Result<(&'a str, PathBuf), Clus
 }
 
 async fn get_one(store: &ObjectStore, name: &str, file: PathBuf) -> Result<(), ClusterError> {
-    let octets = patiently(async || read(store, name).await).await?;
-    let write = || {
-        file.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::write(&file, &octets)
-    };
-    write().map_err(|error| ClusterError::File { file: file.clone(), reason: error.to_string() })
+    file.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed(&file))?;
+    patiently(async || fetch(store, name, &file).await).await
 }
 
 fn store(bus: &Bus, run: u64) -> Result<ObjectStore, ClusterError> {
@@ -99,34 +128,41 @@ fn store(bus: &Bus, run: u64) -> Result<ObjectStore, ClusterError> {
     }))
 }
 
-/// Tries until it is done: a cluster that has lost a server needs a moment, and so does a server that is started again.
+/// Tries until it is done: a cluster that has lost a server needs a moment, and so does a server that is started again. Files of this host
+/// do not get better.
 ///
 /// # Errors
 /// The last one, when it is not done for a minute.
 async fn patiently<T>(act: impl AsyncFn() -> Result<T, ClusterError>) -> Result<T, ClusterError> {
     let begun = Instant::now();
     loop {
-        match act().await {
-            Err(_) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
-            done => return done,
+        match timeout(AT_MOST, act()).await {
+            Err(_) => return Err(ClusterError::store("a file", format!("not through after {} s", AT_MOST.as_secs()))),
+            Ok(Err(ClusterError::File { file, reason })) => return Err(ClusterError::File { file, reason }),
+            Ok(Err(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            Ok(done) => return done,
         }
     }
 }
 
-/// The client checks what it reads by the digest that was stored.
-async fn read(store: &ObjectStore, name: &str) -> Result<Vec<u8>, ClusterError> {
-    let mut object = store.get(name).await.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
-    let mut octets = Vec::new();
-    object.read_to_end(&mut octets).await.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
-    Ok(octets)
+/// A file may be larger than the memory. The client checks what it reads by the digest that was stored.
+async fn fetch(store: &ObjectStore, name: &str, file: &Path) -> Result<(), ClusterError> {
+    let object = store.get(name).await.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
+    let mut into = File::create(file).await.map_err(failed(file))?;
+    let copied = copy_buf(&mut BufReader::with_capacity(AT_ONCE, object), &mut into).await;
+    copied.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
+    into.flush().await.map_err(failed(file))
+}
+
+fn failed(file: &Path) -> impl Fn(std::io::Error) -> ClusterError {
+    move |error| ClusterError::File { file: file.to_owned(), reason: error.to_string() }
 }
 
 /// Files of a directory and of those in it.
 fn files_below(directory: &Path) -> Result<Vec<PathBuf>, ClusterError> {
-    let failed = |error: std::io::Error| ClusterError::File { file: directory.to_owned(), reason: error.to_string() };
     let mut files = Vec::new();
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+    for entry in fs::read_dir(directory).map_err(failed(directory))? {
+        let path = entry.map_err(failed(directory))?.path();
         if path.is_dir() {
             files.extend(files_below(&path)?);
         } else {
@@ -146,6 +182,13 @@ fn is_inside(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_a_trace_keep_their_names_and_are_told_apart() {
+        let names = trace_names(&["/data/a.pcap.xz".into(), "b/a.pcap.xz".into()]);
+        assert_eq!(names, ["trace/0/a.pcap.xz", "trace/1/a.pcap.xz"]);
+        assert_eq!(place(&names[1], Path::new("/run")).unwrap().1, Path::new("/run/1/a.pcap.xz"));
+    }
 
     #[test]
     fn names_that_lead_out_are_none_of_a_run() {

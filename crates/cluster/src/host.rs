@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use ldplayer_net::{clock, limits, pin, programs};
 
@@ -29,6 +31,8 @@ pub fn hello(name: &str, id: &str, sources: &[IpAddr]) -> Hello {
         sources: sources.to_vec(),
         clock: clock_keeper(),
         boot: boot(),
+        program: program(),
+        network: network(),
         run: None,
     }
 }
@@ -36,6 +40,17 @@ pub fn hello(name: &str, id: &str, sources: &[IpAddr]) -> Hello {
 /// What tells this boot of this host from all others.
 pub fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// A word for this process that no other one has, of this host or another.
+fn program() -> String {
+    static WORD: LazyLock<String> = LazyLock::new(new_id);
+    WORD.clone()
+}
+
+/// The number of the network namespace that this process is in.
+fn network() -> u64 {
+    fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino())
 }
 
 /// The name of this host.
@@ -113,6 +128,13 @@ mod tests {
         );
         let wall = wall();
         assert!((wall.realtime_ns - wall.monotonic_ns - clock::realtime_offset_ns()).abs() < 1_000_000_000, "{wall:?}");
+    }
+
+    #[test]
+    fn two_agents_of_one_process_have_its_figures_in_common() {
+        let [one, other] = ["a", "b"].map(|name| hello(name, name, &[]));
+        assert_eq!((&one.program, one.network, &one.boot), (&other.program, other.network, &other.boot));
+        assert!(one.network > 0 && !one.program.is_empty());
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::message::{Hello, Progress, Say, Stage};
 /// that another one has taken over.
 pub const LOST_AFTER: Duration = Duration::from_secs(12);
 
+/// How long an agent may take to fetch the trace.
+const FETCHED_WITHIN: Duration = Duration::from_secs(3_600);
 /// How long an agent may take until its first queries are there.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 /// An agent that has queries for less than this, in nanoseconds, is told of before it is late.
@@ -43,6 +45,8 @@ pub struct Member {
     pub replaced_by: Option<String>,
     /// Since when it has its share.
     since: Instant,
+    /// Since when it has the trace, where it fetches that.
+    fetched: Instant,
     /// Since when it has said nothing.
     silent: Option<Instant>,
     /// Whether it was told that its queries come too late.
@@ -63,6 +67,7 @@ impl Member {
             was_lost: false,
             replaced_by: None,
             since: Instant::now(),
+            fetched: Instant::now(),
             silent: None,
             is_behind: false,
         }
@@ -96,7 +101,15 @@ impl Member {
                 let failed = match &progress.stage {
                     Stage::Failed { reason } => Some(reason.clone()),
                     Stage::Returned { ended_early, .. } => ended_early.clone(),
-                    Stage::Preparing if now.saturating_duration_since(self.since) > READY_WITHIN => {
+                    Stage::Fetching if self.has_waited(now, FETCHED_WITHIN) => {
+                        Some(format!("it had not fetched the trace after {} s", FETCHED_WITHIN.as_secs()))
+                    }
+                    Stage::Fetching => {
+                        // It begins to read when it has the trace.
+                        self.fetched = now;
+                        None
+                    }
+                    Stage::Preparing if now.saturating_duration_since(self.fetched) > READY_WITHIN => {
                         Some(format!("it had no queries after {} s", READY_WITHIN.as_secs()))
                     }
                     _ => None,
@@ -116,6 +129,10 @@ impl Member {
         // One that ended early has brought what it has.
         self.lost = lost.clone().filter(|_| !self.has_returned());
         lost
+    }
+
+    fn has_waited(&self, now: Instant, limit: Duration) -> bool {
+        now.saturating_duration_since(self.since) > limit
     }
 
     /// Nobody could be asked: that says nothing of the agent.
@@ -244,6 +261,16 @@ mod tests {
         assert_eq!(member.hear(preparing(), begun + READY_WITHIN / 2), None);
         let lost = member.hear(preparing(), begun + READY_WITHIN * 2);
         assert_eq!(lost.as_deref(), Some("it had no queries after 120 s"));
+    }
+
+    #[test]
+    fn an_agent_that_fetches_a_long_trace_gets_its_time() {
+        let (mut member, begun) = (member(), Instant::now());
+        let at = |stage| Ok(Say::Progress(Progress { stage, ..Progress::default() }));
+        assert_eq!(member.hear(at(Stage::Fetching), begun + READY_WITHIN * 3), None);
+        assert_eq!(member.hear(at(Stage::Preparing), begun + READY_WITHIN * 7 / 2), None, "it reads for a minute");
+        let lost = member.hear(at(Stage::Fetching), begun + FETCHED_WITHIN * 2);
+        assert_eq!(lost.as_deref(), Some("it had not fetched the trace after 3600 s"));
     }
 
     #[test]

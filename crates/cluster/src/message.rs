@@ -9,7 +9,7 @@ use ldplayer_results::metrics::{LatencyCounts, Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages. Controller and agents must have the same.
-pub const PROTOCOL: u16 = 2;
+pub const PROTOCOL: u16 = 3;
 
 /// What an agent says of itself and its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,10 @@ pub struct Hello {
     pub clock: String,
     /// The boot of the host: agents of one boot share a clock.
     pub boot: String,
+    /// A word for the process that it is in, which no other one has.
+    pub program: String,
+    /// The network namespace that it is in, by the number that its host has for it: agents of one share its counters.
+    pub network: u64,
     /// The run that it has, if any.
     pub run: Option<String>,
 }
@@ -60,6 +64,8 @@ pub enum Ask {
         seat: u32,
         /// When, on the agent's CLOCK_MONOTONIC in nanoseconds.
         at_ns: i64,
+        /// The same on the controller's wall clock, in nanoseconds since 1970: what is kept of the run has times of one clock.
+        wall_ns: i64,
     },
     /// How far it is.
     Progress {
@@ -116,6 +122,9 @@ pub struct Part {
     pub spec: serde_json::Value,
     /// Where its queries are.
     pub source: Source,
+    /// The files of the trace in the run's store, where they are to be fetched from there in place of being read on the host.
+    #[serde(default)]
+    pub trace: Vec<String>,
     /// Nanoseconds of the run that it reads ahead at most.
     pub ahead_ns: i64,
     /// Queries that are due before this moment of the run, in nanoseconds, are left out: nobody had them when they were due.
@@ -214,6 +223,8 @@ pub struct Progress {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
+    /// The trace is on its way.
+    Fetching,
     /// The first queries are being read.
     #[default]
     Preparing,
@@ -238,6 +249,13 @@ pub enum Stage {
     },
 }
 
+impl Stage {
+    /// Whether there are queries to start with.
+    pub const fn is_ready(&self) -> bool {
+        !matches!(self, Self::Fetching | Self::Preparing)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,7 +265,7 @@ mod tests {
         let asks = [
             Ask::Who,
             Ask::Clock,
-            Ask::Start { run: u64::MAX, seat: 7, at_ns: i64::MIN },
+            Ask::Start { run: u64::MAX, seat: 7, at_ns: i64::MIN, wall_ns: 5 },
             Ask::Prepare(Box::new(Part {
                 run: 1,
                 name: "a".into(),
@@ -257,6 +275,7 @@ mod tests {
                 first_ns: 9,
                 spec: serde_json::json!({"speed": 2.0}),
                 source: Source::TakenOver,
+                trace: vec!["trace/0/a.pcap".into()],
                 ahead_ns: 5,
                 from_ns: Some(8),
             })),

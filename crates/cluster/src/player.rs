@@ -1,5 +1,6 @@
 //! An agent's part of a run: a replay of the queries that come, on a thread of its own, and its files on their way back.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use ldplayer_core::TraceTime;
 use ldplayer_replay::{Feed, RunStart};
 use ldplayer_run::{Live, Observer, RunSpec, Share, Wish, prepare_share, read_whole};
+use tempfile::TempDir;
 
 use crate::bus::Bus;
 use crate::feed::{OwnFeed, Reached, ShardFeed};
@@ -28,7 +30,7 @@ pub struct Player {
     name: String,
     directory: PathBuf,
     shared: Arc<Shared>,
-    start: Sender<i64>,
+    start: Sender<RunStart>,
 }
 
 /// What the thread of the replay and those who ask have in common.
@@ -90,9 +92,9 @@ impl Player {
         &self.name
     }
 
-    /// Starts at this moment of CLOCK_MONOTONIC. Told again, it changes nothing.
-    pub fn start(&self, at_ns: i64) {
-        let _ = self.start.try_send(at_ns);
+    /// Starts at this moment. Told again, it changes nothing.
+    pub fn start(&self, start: RunStart) {
+        let _ = self.start.try_send(start);
     }
 
     /// Sends nothing more.
@@ -140,18 +142,23 @@ fn play(
     part: &Part,
     spec: RunSpec,
     output: &Path,
-    started: Receiver<i64>,
+    started: Receiver<RunStart>,
     shared: &Arc<Shared>,
 ) -> Result<Stage, String> {
+    let fetched = fetch(bus, part, output, shared)?;
+    let spec = match &fetched {
+        Some((_, trace)) => RunSpec { trace: trace.clone(), ..spec },
+        None => spec,
+    };
     let Opened { queries, reached, ahead } = open(bus, part, &spec)?;
     *shared.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached);
     let waiting = Arc::clone(shared);
     let start = move || {
         waiting.set(Stage::Ready);
-        let at_ns = wait(&started, &waiting)?;
-        ahead.iter().for_each(|ahead| ahead.start_ns.store(at_ns, Ordering::Relaxed));
+        let start = wait(&started, &waiting)?;
+        ahead.iter().for_each(|ahead| ahead.start_ns.store(start.monotonic_ns, Ordering::Relaxed));
         waiting.set(Stage::Running);
-        Some(RunStart { monotonic_ns: at_ns })
+        Some(start)
     };
     let share = Share {
         queries,
@@ -172,6 +179,20 @@ fn play(
     // Whoever is told to stop reads no further, which is no failure.
     let ended_early = made.err().filter(|_| !shared.stop.load(Ordering::Relaxed)).map(|error| error.to_string());
     Ok(Stage::Returned { files, ended_early })
+}
+
+/// The files of the trace, where the part says to fetch them, in a directory that goes when the part has ended.
+fn fetch(bus: &Bus, part: &Part, output: &Path, shared: &Shared) -> Result<Option<(TempDir, Vec<String>)>, String> {
+    if part.trace.is_empty() {
+        return Ok(None);
+    }
+    shared.set(Stage::Fetching);
+    let beside = output.parent().unwrap_or(output);
+    let made = fs::create_dir_all(beside).and_then(|()| tempfile::Builder::new().prefix("trace-").tempdir_in(beside));
+    let directory = made.map_err(|error| format!("{}: {error}", beside.display()))?;
+    let trace = files::fetch_trace(bus, part.run, &part.trace, directory.path()).map_err(|error| error.to_string())?;
+    shared.set(Stage::Preparing);
+    Ok(Some((directory, trace)))
 }
 
 /// Where the queries of a part come from.
@@ -197,11 +218,11 @@ fn open(bus: &Bus, part: &Part, spec: &RunSpec) -> Result<Opened, String> {
 }
 
 /// The start, or `None` when the run is given up.
-fn wait(started: &Receiver<i64>, shared: &Shared) -> Option<i64> {
+fn wait(started: &Receiver<RunStart>, shared: &Shared) -> Option<RunStart> {
     const STEP: Duration = Duration::from_millis(50);
     for _ in 0..START_WITHIN.as_millis() / STEP.as_millis() {
-        if let Ok(at_ns) = started.recv_timeout(STEP) {
-            return Some(at_ns);
+        if let Ok(start) = started.recv_timeout(STEP) {
+            return Some(start);
         }
         if shared.stop.load(Ordering::Relaxed) {
             return None;

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ldplayer_results::{Part as Piece, Warning, read_document};
+use ldplayer_results::{Part as Piece, Place, Warning, read_document};
 
 use crate::account::{Rows, Share};
 use crate::bus::Bus;
 use crate::error::ClusterError;
 use crate::files;
 use crate::member::Member;
-use crate::message::{Ask, Say, Stage};
+use crate::message::{Ask, Hello, Say, Stage};
 use crate::subjects;
 
 /// How long an agent that was lost and answers again has to bring what it has.
@@ -60,7 +60,8 @@ pub fn collect(bus: &Bus, run: u64, members: &[Member], output: &Path) -> Result
             wanted.push((files.as_slice(), all.join(&name)));
             directory = Some(all.join(name));
         }
-        pieces.push(Piece { share, directory });
+        let Hello { program, network, boot, .. } = member.hello.clone();
+        pieces.push(Piece { share, directory, place: Place { program, network, machine: boot } });
     }
     files::get(bus, run, &wanted)?;
     Ok(pieces)
@@ -85,6 +86,18 @@ fn rows(directory: &Path) -> Result<Rows, ClusterError> {
     let queries = report.summary.queries;
     let rows = queries.sent + queries.not_sent;
     Ok(Rows { queries: rows, read: queries.trace.unwrap_or(rows) })
+}
+
+/// Of how many queries agents kept the responses.
+///
+/// # Errors
+/// The report of one cannot be read.
+pub fn responses_kept(directories: &[&Path]) -> Result<u64, ClusterError> {
+    let kept = |directory: &&Path| {
+        let report = read_document::<serde_json::Value>(directory)?.report;
+        Ok(report.summary.responses.kept.unwrap_or(0))
+    };
+    directories.iter().map(kept).sum()
 }
 
 /// What is to be told of the agents.

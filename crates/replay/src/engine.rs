@@ -76,6 +76,8 @@ pub trait Drain {
 pub struct RunStart {
     /// Run time 0 on CLOCK_MONOTONIC of this host, in nanoseconds.
     pub monotonic_ns: i64,
+    /// What the wall clock shows then, where several hosts agreed on it; `None` for that of this host.
+    pub wall: Option<TraceTime>,
 }
 
 impl RunStart {
@@ -85,12 +87,12 @@ impl RunStart {
 
     /// As soon as the workers can have started.
     pub fn soon() -> Self {
-        Self { monotonic_ns: clock::monotonic_ns() + Self::LEAD }
+        Self { monotonic_ns: clock::monotonic_ns() + Self::LEAD, wall: None }
     }
 
     /// The wall clock at run time 0, as far as it is known now: it may be set until then.
     pub fn wall_clock(self) -> TraceTime {
-        TraceTime(self.monotonic_ns + clock::realtime_offset_ns())
+        self.wall.unwrap_or_else(|| TraceTime(self.monotonic_ns + clock::realtime_offset_ns()))
     }
 }
 

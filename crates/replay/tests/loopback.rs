@@ -257,7 +257,7 @@ fn a_run_starts_when_it_is_told_and_its_rows_are_of_its_shards() {
     // The second of three hosts with two workers each.
     let shards = Shards { first: 2, total: 6 };
     let ready = prepare(settings, shards, Batches(vec![queries(1_000, 10_000)]), &monitor);
-    let start = RunStart { monotonic_ns: clock::monotonic_ns() + 40_000_000 };
+    let start = RunStart { monotonic_ns: clock::monotonic_ns() + 40_000_000, wall: None };
     let mut rows = ByShard(BTreeMap::new());
     let (ended, _) = ready.run(start, &mut rows).unwrap();
     assert!(clock::monotonic_ns() >= start.monotonic_ns);

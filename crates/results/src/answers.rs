@@ -1,5 +1,6 @@
 //! What two runs were told, compared afterwards from the responses that both kept.
 
+mod disagreeing;
 mod kept;
 
 use std::collections::VecDeque;
@@ -9,6 +10,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use ldplayer_core::{Answer, Differs, Fingerprint, Ignore};
 
+pub use self::disagreeing::disagreeing;
 use self::kept::{Kept, Row};
 use crate::error::ResultsError;
 use crate::model::AnswersCompared;

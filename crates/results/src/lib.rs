@@ -85,5 +85,5 @@ pub use open::{read_document, rewrite_page};
 pub use recorder::Recorder;
 pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
 pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES};
-pub use telemetry::{Figure, Kind, Side, TelemetrySample};
-pub use unite::{Part, unite};
+pub use telemetry::{Figure, Kind, Scope, Side, TelemetrySample, sum as sum_telemetry};
+pub use unite::{Part, Place, unite};

@@ -1,6 +1,7 @@
 //! `telemetry.parquet`: figures of processes and the kernel, sampled during the run.
 
 mod figure;
+mod sum;
 
 use std::fs::File;
 use std::io;
@@ -16,7 +17,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::{Deserialize, Serialize};
 
-pub use self::figure::{Figure, Kind};
+pub use self::figure::{Figure, Kind, Scope};
+pub use self::sum::sum;
 use crate::error::ResultsError;
 use crate::schema;
 

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::ResultsError;
-use crate::model::{AgentShare, AskedAgain, Connections, ReplayLoad, RunReport, State, Summary};
+use crate::model::{AgentShare, Connections, ReplayLoad, RunReport, State, Summary};
 use crate::recorder::Recorder;
 use crate::setup::{RunEnd, Warning};
 use crate::store::{Document, RunDir};
+use crate::telemetry::Scope;
 
 /// What one host played.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,10 +23,35 @@ pub struct Part {
     pub share: AgentShare,
     /// Its run directory, whose rows are moved out of it; `None` where it was lost.
     pub directory: Option<PathBuf>,
+    /// Where it was played.
+    pub place: Place,
+}
+
+/// Where a part was played: parts of one place have its figures in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// A word for the program that no other one has.
+    pub program: String,
+    /// A number for the network namespace that no other one of the machine has.
+    pub network: u64,
+    /// A word for the machine that no other one has.
+    pub machine: String,
+}
+
+impl Place {
+    /// What tells the things of a scope apart; of a part, its number does.
+    pub(crate) fn key(&self, scope: Scope, part: usize) -> (&str, u64) {
+        match scope {
+            Scope::Replay => ("", part as u64),
+            Scope::Program => (&self.program, 0),
+            Scope::Network => (&self.machine, self.network),
+            Scope::Machine => (&self.machine, 0),
+        }
+    }
 }
 
 /// Puts parts together. `end` is what the one who dealt the queries knows of the whole: when it started, how many queries there were, what was
-/// recorded in the trace. What the hosts know is added to it.
+/// recorded in the trace, what they kept and used together. What the rest of their reports says is added to it.
 ///
 /// # Errors
 /// A file cannot be read, moved or written.
@@ -37,7 +63,7 @@ pub fn unite<S: Serialize>(
 ) -> Result<Document<S>, ResultsError> {
     let whole = RunDir::new(directory);
     let mut shards = 0;
-    for Part { mut share, directory } in parts {
+    for Part { mut share, directory, .. } in parts {
         if let Some(directory) = directory {
             let of_part = RunDir::new(&directory);
             let report = of_part.read::<serde_json::Value>()?.report;
@@ -89,9 +115,6 @@ fn add(end: &mut RunEnd, agent: &str, report: &RunReport, first: usize) {
     let summary = &report.summary;
     end.stalls.merge(&report.stalls);
     end.receive_drops = both(end.receive_drops, summary.responses.receive_drops);
-    end.responses_kept = either(end.responses_kept, summary.responses.kept, |sum, kept| sum + kept);
-    let again = summary.answers_compared.as_ref().and_then(|compared| compared.again.clone());
-    end.asked_again = either(end.asked_again.take(), again, asked_by_both);
     end.load = either(
         end.load,
         summary.telemetry.replay.map(|load| ReplayLoad { worker: first + load.worker, ..load }),
@@ -116,15 +139,6 @@ fn either<T>(one: Option<T>, other: Option<T>, join: impl Fn(T, T) -> T) -> Opti
     match (one, other) {
         (Some(one), Some(other)) => Some(join(one, other)),
         (one, other) => one.or(other),
-    }
-}
-
-fn asked_by_both(one: AskedAgain, other: AskedAgain) -> AskedAgain {
-    AskedAgain {
-        asked: one.asked + other.asked,
-        flapped: one.flapped + other.flapped,
-        confirmed: one.confirmed + other.confirmed,
-        left_out: one.left_out + other.left_out,
     }
 }
 

@@ -11,7 +11,8 @@ use ldplayer_core::shard::Shards;
 use ldplayer_core::{Answer, Outcome, Query, RunTime, Transaction};
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Ready, Reference, ReplayError, RunStart, Settings};
-use ldplayer_results::{AskedAgain, DISAGREEMENTS, DISAGREEMENTS_NOW, Warning};
+use ldplayer_results::answers::disagreeing;
+use ldplayer_results::{AskedAgain, DISAGREEMENTS, DISAGREEMENTS_NOW, ResultsError, Warning};
 use ldplayer_trace::{Format, TraceError, create};
 use ldplayer_workload::{FeedOptions, PlanFeed};
 
@@ -46,12 +47,27 @@ pub struct Again {
 impl Disagreements {
     /// Notes those among rows.
     pub fn note(&mut self, rows: &[Outcome]) {
-        for row in rows.iter().filter(|row| row.answer.is_some_and(|answer| answer != Answer::Match)) {
-            if self.queries.len() < MOST {
-                self.queries.insert((row.index, row.client));
-            } else {
-                self.more += 1;
-            }
+        let disagreeing = rows.iter().filter(|row| row.answer.is_some_and(|answer| answer != Answer::Match));
+        disagreeing.for_each(|row| self.add(row.index, row.client));
+    }
+
+    /// Those of the runs in these directories, out of their rows.
+    ///
+    /// # Errors
+    /// The rows cannot be read.
+    pub fn of<'p>(runs: impl Iterator<Item = &'p Path>) -> Result<Self, ResultsError> {
+        let mut found = Self::default();
+        for run in runs {
+            disagreeing(run, |index, client| found.add(index, client))?;
+        }
+        Ok(found)
+    }
+
+    fn add(&mut self, index: u64, client: IpAddr) {
+        if self.queries.len() < MOST {
+            self.queries.insert((index, client));
+        } else {
+            self.more += 1;
         }
     }
 

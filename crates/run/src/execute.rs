@@ -68,10 +68,7 @@ pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
     let listener = metrics::listen(spec.metrics)?;
     let mut server = crate::server::start(&spec)?;
     let plan = Plan::resolve(&spec)?;
-    let mut public = permission::check("--server", &plan.settings.targets, &spec.allow_target)?;
-    if let Some(other) = &plan.reference {
-        public.extend(permission::check("--compare-answers", &other.targets, &spec.allow_target)?);
-    }
+    let public = permission::of_all(&spec, &plan)?;
     let feed = PlanFeed::open(&plan.feed)?;
     if let Some(server) = &mut server {
         server.wait_for(first_targets(&plan, &feed))?;
@@ -93,7 +90,7 @@ pub fn prepare_share(spec: RunSpec, share: Share) -> Result<Prepared, RunError> 
         return Err(RunError::Spec("a server that the run starts is on one host: give --server ADDRESS".to_owned()));
     }
     let plan = Plan::resolve(&spec)?;
-    let public = permission::check("--server", &plan.settings.targets, &spec.allow_target)?;
+    let public = permission::of_all(&spec, &plan)?;
     let sampled = sampled(&spec, &plan, None)?;
     let warnings = warnings::of_environment(&plan, None);
     let shards = share.shards(plan.settings.workers);
@@ -151,6 +148,7 @@ impl Prepared {
         let (stamps, keeps) = (spec.stamp_sends, spec.keep_responses);
         let mut recorder = Recorder::create(output, replace, setup, spec)?;
         let monitor = Monitor::new(plan.settings.workers);
+        let is_dealt = matches!(queries, Queries::Dealt(_));
         let ready = ldplayer_replay::prepare(plan.settings.clone(), shards, queries, &monitor);
         let ready = again::compared(ready, &plan);
         let ready = if stamps { ready.with_send_stamps() } else { ready };
@@ -175,7 +173,10 @@ impl Prepared {
         drop(awake);
         let (ended, queries) = ended?;
         let responses = responses.map(Responses::end);
-        let again = if monitor.is_stopped() {
+        let again = if is_dealt {
+            // Whoever dealt the queries has the trace, and asks.
+            Again::default()
+        } else if monitor.is_stopped() {
             disagreements.leave()
         } else {
             let asking = Monitor::new(plan.settings.workers);
@@ -189,7 +190,7 @@ impl Prepared {
 }
 
 /// What telemetry is taken of.
-fn sampled(spec: &RunSpec, plan: &Plan, server: Option<&Server>) -> Result<Sampled, RunError> {
+pub fn sampled(spec: &RunSpec, plan: &Plan, server: Option<&Server>) -> Result<Sampled, RunError> {
     let server = watched(spec, server)?;
     Ok(Sampled { server, ports: plan.ports(&spec.port), interval: spec.telemetry_interval.ns() })
 }

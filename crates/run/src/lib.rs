@@ -68,8 +68,8 @@ pub use live::Live;
 pub use load::{Load, is_repeatable, load};
 pub use share::{Share, Start, read_whole};
 pub use spec::{BadServer, BadSpec, RunSpec, Server, TransportChoice, VERSION};
-pub use watch::{Observer, Progress, Wish};
-pub use whole::{Whole, prepare_whole};
+pub use watch::{Observer, Progress, ServerWatch, Wish};
+pub use whole::{Whole, prepare_whole, shared};
 
 /// The specification of an earlier run.
 ///

@@ -7,9 +7,20 @@ use ldplayer_net::{interfaces, netns};
 use ldplayer_replay::Targets;
 
 use crate::error::RunError;
+use crate::resolve::Plan;
+use crate::spec::RunSpec;
+
+/// Refuses servers that the user has not allowed, those that answers are compared with among them. Returns those that are public.
+pub fn of_all(spec: &RunSpec, plan: &Plan) -> Result<Vec<SocketAddr>, RunError> {
+    let mut public = check("--server", &plan.settings.targets, &spec.allow_target)?;
+    if let Some(other) = &plan.reference {
+        public.extend(check("--compare-answers", &other.targets, &spec.allow_target)?);
+    }
+    Ok(public)
+}
 
 /// Refuses targets of an option outside of this host that the user has not allowed. Returns those that are public.
-pub fn check(option: &str, targets: &Targets, allowed: &[Cidr]) -> Result<Vec<SocketAddr>, RunError> {
+fn check(option: &str, targets: &Targets, allowed: &[Cidr]) -> Result<Vec<SocketAddr>, RunError> {
     if netns::has_any_ip() || interfaces::is_wired() {
         return Ok(Vec::new());
     }

@@ -1,5 +1,6 @@
 //! `--keep-responses`: what the server said, written as a trace on a thread of its own.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
@@ -7,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use ldplayer_core::{TraceTime, Transaction};
 use ldplayer_net::disk;
 use ldplayer_results::Warning;
-use ldplayer_trace::{Sink, TraceError, create_numbered};
+use ldplayer_trace::{Sink, TraceError, create_numbered, open_numbered};
 
 /// Batches of transactions that wait to be put in order: a worker that finds no room waits.
 const WAITING: usize = 64;
@@ -43,14 +44,7 @@ impl Responses {
     pub fn start(path: &Path, started: TraceTime) -> Result<Self, TraceError> {
         let (transactions, waiting) = bounded(WAITING);
         let sink = create_numbered(path, true)?;
-        let writer = Writer {
-            folder: path.parent().map(Path::to_owned).unwrap_or_default(),
-            started,
-            sink: Some(sink),
-            held: Vec::new(),
-            octets: 0,
-            kept: Kept::default(),
-        };
+        let writer = Writer::new(path, started, sink);
         Ok(Self { transactions, writer: thread::spawn(move || writer.run(&waiting)) })
     }
 
@@ -79,6 +73,33 @@ impl Kept {
     }
 }
 
+/// Makes one file of what several hosts kept, of so many queries, in the order of time, and removes theirs. Theirs stay where it lacks
+/// something.
+pub fn join(parts: &[PathBuf], queries: u64, path: &Path) -> Kept {
+    let mut kept =
+        try_joining(parts, path).unwrap_or_else(|error| Kept { why: Some(error.to_string()), ..Kept::default() });
+    kept.lost = queries.saturating_sub(kept.written);
+    match kept.lost {
+        // What is left of one takes room and is no wrong figure.
+        0 => parts.iter().for_each(|part| drop(fs::remove_file(part))),
+        _ => drop(kept.why.get_or_insert_with(|| "what an agent kept of them is damaged".to_owned())),
+    }
+    kept
+}
+
+fn try_joining(parts: &[PathBuf], path: &Path) -> Result<Kept, TraceError> {
+    let mut source = open_numbered(parts)?;
+    // Their times are on one clock already.
+    let mut writer = Writer::new(path, TraceTime(0), create_numbered(path, true)?);
+    let mut more = true;
+    while more {
+        let mut batch = Vec::new();
+        more = source.read(&mut batch)?;
+        writer.take(batch);
+    }
+    Ok(writer.end())
+}
+
 struct Writer {
     folder: PathBuf,
     started: TraceTime,
@@ -90,10 +111,26 @@ struct Writer {
 }
 
 impl Writer {
+    fn new(path: &Path, started: TraceTime, sink: Box<dyn Sink>) -> Self {
+        Self {
+            folder: path.parent().map(Path::to_owned).unwrap_or_default(),
+            started,
+            sink: Some(sink),
+            held: Vec::new(),
+            octets: 0,
+            kept: Kept::default(),
+        }
+    }
+
     fn run(mut self, waiting: &Receiver<Vec<Transaction>>) -> Kept {
         for batch in waiting {
             self.take(batch);
         }
+        self.end()
+    }
+
+    /// Writes what is held, and closes the file.
+    fn end(mut self) -> Kept {
         self.write(self.held.len());
         self.close();
         self.kept
@@ -184,6 +221,35 @@ mod tests {
         while source.read(&mut rows).unwrap() {}
         assert_eq!(rows.iter().map(|row| row.time.0).collect::<Vec<_>>(), [1_010, 1_020, 1_030]);
         assert!(source.tally().damaged.is_empty(), "{:?}", source.tally());
+    }
+
+    #[test]
+    fn what_several_hosts_kept_becomes_one_trace_that_tells_the_rows_of_queries() {
+        let folder = tempfile::tempdir().unwrap();
+        let parts = ["a", "b"].map(|name| folder.path().join(name));
+        for (path, rows) in parts.iter().zip([[(7, 10), (3, 30)], [(9, 20), (1, 40)]]) {
+            let responses = Responses::start(path, TraceTime(1_000)).unwrap();
+            responses.sender().send(rows.map(|(index, time)| transaction(index, time)).to_vec()).unwrap();
+            assert_eq!(responses.end().written, 2);
+        }
+        let whole = folder.path().join("responses.parquet");
+        let kept = join(&parts, 4, &whole);
+        assert_eq!((kept.written, kept.lost, kept.warning()), (4, 0, None));
+        let (mut source, mut rows) = (open_numbered(&[whole]).unwrap(), Vec::new());
+        while source.read(&mut rows).unwrap() {}
+        let found: Vec<(u64, i64)> = rows.iter().map(|row| (row.index, row.time.0)).collect();
+        assert_eq!(found, [(7, 1_010), (9, 1_020), (3, 1_030), (1, 1_040)]);
+        assert!(parts.iter().all(|part| !part.exists()));
+    }
+
+    #[test]
+    fn what_one_host_kept_and_cannot_be_read_is_told_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = folder.path().join("a");
+        std::fs::write(&part, "PAR1 and then nothing").unwrap();
+        let kept = join(std::slice::from_ref(&part), 5, &folder.path().join("responses.parquet"));
+        let told = kept.warning().unwrap().text;
+        assert!(told.starts_with("5 queries") && told.contains("damaged Parquet file") && part.exists(), "{kept:?}");
     }
 
     #[test]

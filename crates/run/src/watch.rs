@@ -2,6 +2,7 @@
 
 mod sampler;
 mod samples;
+mod server;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -17,6 +18,7 @@ use ldplayer_results::TelemetrySample;
 
 pub use self::sampler::Plan as Sampled;
 use self::sampler::Sampler;
+pub use self::server::ServerWatch;
 
 /// How often the observer is asked.
 pub const TICK: Duration = Duration::from_millis(50);

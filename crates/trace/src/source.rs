@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicBool;
 use ldplayer_core::Transaction;
 use ldplayer_core::damage::{Ending, Extent};
 
-use self::compressed::Opened;
+use self::compressed::{Meter, Opened};
 pub(crate) use self::live::{Live, Writers};
 pub use self::role::{Role, UnknownRole};
 use self::sort::{Sorted, Window};
@@ -130,6 +130,19 @@ pub fn open(inputs: &[Input], options: &OpenOptions) -> Result<Box<dyn Source>, 
         1 => Ok(sources.remove(0)),
         _ => Ok(Box::new(merge::Merged::new(sources))),
     }
+}
+
+/// Opens files of [`create_numbered`](crate::create_numbered) as one, in the order of time; their transactions keep their [`Transaction::index`].
+///
+/// # Errors
+/// When the system refuses a file, or when it is no Parquet trace.
+pub fn open_numbered(paths: &[PathBuf]) -> Result<Box<dyn Source>, TraceError> {
+    let sorted = |path: &PathBuf| {
+        let rows = parquet::ParquetSource::open(path)?.numbered();
+        let (name, window) = (path.display().to_string(), Window::one_of(paths.len()));
+        Ok(Box::new(Sorted::new(rows, name, Meter::default(), window)) as Box<dyn Source>)
+    };
+    Ok(Box::new(merge::Merged::new(paths.iter().map(sorted).collect::<Result<_, TraceError>>()?)))
 }
 
 /// Opens one of several `inputs`, sorted within a bounded window.

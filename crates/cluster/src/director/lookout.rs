@@ -14,7 +14,7 @@ use crate::bus::Bus;
 use crate::distribute::Outlook;
 use crate::error::ClusterError;
 use crate::member::Member;
-use crate::message::{Ask, Say, Stage};
+use crate::message::{Ask, Say};
 use crate::shown::Board;
 use crate::subjects;
 
@@ -42,7 +42,9 @@ impl Directing<'_> {
             Some(start_ns) => start_ns,
             None => {
                 self.wait_until_ready(&mut board, observer)?;
-                host_clock::monotonic_ns() + LEAD_NS + LEAD_NS_EACH * self.members.len() as i64
+                let start_ns = host_clock::monotonic_ns() + LEAD_NS + LEAD_NS_EACH * self.members.len() as i64;
+                self.watch.iter_mut().for_each(|watch| watch.begin(start_ns));
+                start_ns
             }
         };
         self.start_ns = Some(start_ns);
@@ -50,7 +52,7 @@ impl Directing<'_> {
         let started = TraceTime(start_ns + host_clock::realtime_offset_ns());
         let mut compared = Instant::now();
         loop {
-            self.start_the_ready(start_ns);
+            self.start_the_ready(start_ns, started);
             if compared.elapsed() > COMPARE_EVERY {
                 self.measure_meanwhile();
                 compared = Instant::now();
@@ -74,7 +76,7 @@ impl Directing<'_> {
             if let Some((at, reason)) = self.look(false)?.pop() {
                 return Err(ClusterError::Failed { who: self.members[at].who(), reason });
             }
-            if !self.members.iter().any(|member| member.progress.stage == Stage::Preparing) {
+            if self.members.iter().all(|member| member.progress.stage.is_ready()) {
                 return Ok(());
             }
             self.wish(board, observer, host_clock::monotonic_ns());
@@ -86,18 +88,15 @@ impl Directing<'_> {
     }
 
     /// Tells those that are ready when the run starts, or has started.
-    fn start_the_ready(&mut self, start_ns: i64) {
+    fn start_the_ready(&mut self, start_ns: i64, started: TraceTime) {
         let is_waiting = |member: &&mut Member| !member.is_started && !member.is_done();
-        let ready: Vec<&mut Member> = self
-            .members
-            .iter_mut()
-            .filter(|member| is_waiting(member) && member.progress.stage != Stage::Preparing)
-            .collect();
+        let ready: Vec<&mut Member> =
+            self.members.iter_mut().filter(|member| is_waiting(member) && member.progress.stage.is_ready()).collect();
         let asked: Vec<_> = ready
             .iter()
             .map(|member| {
                 let at_ns = member.measured.last().map_or(start_ns, |measured| measured.on_agent(start_ns));
-                let ask = Ask::Start { run: self.run, seat: member.seat, at_ns };
+                let ask = Ask::Start { run: self.run, seat: member.seat, at_ns, wall_ns: started.0 };
                 (subjects::agent(&member.hello.id), ask, member.who())
             })
             .collect();
@@ -139,8 +138,9 @@ impl Directing<'_> {
     }
 
     /// Shows how far all are together, and passes on what the observer wants.
-    fn wish(&self, board: &mut Board, observer: &mut dyn Observer, start_ns: i64) {
-        match observer.look(&board.show(&self.members, start_ns)) {
+    fn wish(&mut self, board: &mut Board, observer: &mut dyn Observer, start_ns: i64) {
+        self.shown = board.show(&self.members, start_ns);
+        match observer.look(&self.shown) {
             Wish::GoOn => {}
             Wish::Stop => self.stop(false),
             Wish::Abort => self.stop(true),

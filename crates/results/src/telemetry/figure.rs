@@ -1,4 +1,4 @@
-//! The figures of telemetry: how each is called, and whether it is a total or a level.
+//! The figures of telemetry: how each is called, whether it is a total or a level, and what it is of.
 
 use ldplayer_net::inet_diag::TcpState;
 
@@ -11,9 +11,22 @@ pub enum Kind {
     Level,
 }
 
-/// Makes the figures from one table: variant, name in the run directory, kind, what it is.
+/// What a figure is of: two agents that share it have it in common, and it counts once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The queries of one replay.
+    Replay,
+    /// The processes.
+    Program,
+    /// The network namespace.
+    Network,
+    /// The machine.
+    Machine,
+}
+
+/// Makes the figures from one table: variant, name in the run directory, kind, scope, what it is.
 macro_rules! figures {
-    ($($variant:ident $name:literal $kind:ident $what:literal,)*) => {
+    ($($variant:ident $name:literal $kind:ident $scope:ident $what:literal,)*) => {
         /// A figure of telemetry.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Figure {
@@ -33,68 +46,73 @@ macro_rules! figures {
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$variant => Kind::$kind,)* }
             }
+
+            /// What it is of.
+            pub const fn scope(self) -> Scope {
+                match self { $(Self::$variant => Scope::$scope,)* }
+            }
         }
     };
 }
 
 figures! {
-    CpuSeconds "cpu_s" Total "Processor time of the processes in seconds.",
-    CpuUserSeconds "cpu_user_s" Total "That in user mode.",
-    CpuSystemSeconds "cpu_system_s" Total "That in the kernel.",
-    RssBytes "rss_bytes" Level "Resident memory of the processes; what they share counts in each.",
-    PssBytes "pss_bytes" Level "Their proportional set size, where what n processes share counts as an n-th in each.",
-    Processes "processes" Level "Processes.",
-    Threads "threads" Level "Their threads.",
-    VoluntarySwitches "context_switches_voluntary" Total "Context switches of threads that waited for something.",
-    InvoluntarySwitches "context_switches_involuntary" Total "Context switches of threads whose core was given to another.",
-    MinorFaults "minor_faults" Total "Page faults without input.",
-    MajorFaults "major_faults" Total "Page faults that waited for input.",
-    StorageReadBytes "storage_read_bytes" Total "Bytes fetched from storage.",
-    StorageWriteBytes "storage_write_bytes" Total "Bytes sent to storage.",
-    InBytes "in_bytes" Total "Bytes of IP packets that came into the namespace, loopback included.",
-    OutBytes "out_bytes" Total "Bytes of IP packets that left it, loopback included.",
-    UdpIn "udp_in" Total "UDP datagrams delivered in the namespace.",
-    UdpOut "udp_out" Total "UDP datagrams sent from it.",
-    UdpReceiveBufferErrors "udp_receive_buffer_errors" Total "UDP datagrams dropped in it since a receive buffer was full.",
-    UdpSendBufferErrors "udp_send_buffer_errors" Total "UDP datagrams not sent since a send buffer was full.",
-    UdpNoPorts "udp_no_ports" Total "UDP datagrams to a port that nobody listened on.",
-    UdpInErrors "udp_in_errors" Total "UDP datagrams not delivered for any reason.",
-    UdpInUse "udp_in_use" Level "UDP sockets of the namespace.",
-    UdpMemoryBytes "udp_memory_bytes" Level "Buffers of all UDP sockets of the machine.",
-    UdpSocketDrops "udp_socket_drops" Total "Datagrams dropped by UDP sockets on the ports that are asked.",
-    UdpSocketWaitingBytes "udp_socket_waiting_bytes" Level "Bytes that wait in them to be received.",
-    TcpInUse "tcp_in_use" Level "TCP sockets of the namespace.",
-    TcpTimeWait "tcp_time_wait" Level "TCP ends of the namespace in TIME_WAIT.",
-    TcpOrphans "tcp_orphans" Level "TCP sockets of the machine that no process holds any more.",
-    TcpMemoryBytes "tcp_memory_bytes" Level "Buffers of all TCP sockets of the machine.",
-    TcpSlabBytes "tcp_slab_bytes" Level "Kernel slabs of TCP sockets of the machine, besides their buffers.",
-    TcpOpened "tcp_opened" Total "TCP connections opened from the namespace.",
-    TcpAccepted "tcp_accepted" Total "TCP connections that came up in it from elsewhere.",
-    TcpRetransmitted "tcp_retransmitted" Total "TCP segments sent again.",
-    TcpResets "tcp_resets" Total "TCP segments sent with RST.",
-    AcceptQueueOverflows "accept_queue_overflows" Total "Connections lost since an accept queue was full.",
-    ListenDrops "listen_drops" Total "Connections lost at a listening socket for any reason.",
-    AcceptQueue "accept_queue" Level "Connections that wait to be accepted, in the longest queue on the ports that are asked.",
-    SlabBytes "slab_bytes" Level "Kernel slabs of the machine.",
-    SlabUnreclaimableBytes "slab_unreclaimable_bytes" Level "Those that cannot be given back under pressure.",
-    SocketsEstablished "sockets_established" Level "TCP sockets of the side that are ESTABLISHED.",
-    SocketsSynSent "sockets_syn_sent" Level "SYN_SENT.",
-    SocketsSynReceived "sockets_syn_received" Level "SYN_RECEIVED.",
-    SocketsFinWait1 "sockets_fin_wait_1" Level "FIN_WAIT_1.",
-    SocketsFinWait2 "sockets_fin_wait_2" Level "FIN_WAIT_2.",
-    SocketsTimeWait "sockets_time_wait" Level "TIME_WAIT.",
-    SocketsClose "sockets_close" Level "Neither open nor listening.",
-    SocketsCloseWait "sockets_close_wait" Level "CLOSE_WAIT.",
-    SocketsLastAck "sockets_last_ack" Level "LAST_ACK.",
-    SocketsListen "sockets_listen" Level "LISTEN.",
-    SocketsClosing "sockets_closing" Level "CLOSING.",
-    ConnectionsOpen "connections_open" Level "Connections of this replay that are open.",
-    ConnectionsOpened "connections_opened" Total "Connections that came up.",
-    ConnectionsFailed "connections_failed" Total "Connections that did not.",
-    ConnectionsResumed "connections_resumed" Total "Those with a resumed session.",
-    ConnectionsClosedByClient "connections_closed_by_client" Total "Connections that this replay closed.",
-    ConnectionsClosedByServer "connections_closed_by_server" Total "Connections that the server closed.",
-    QueriesResent "queries_resent" Total "Queries sent again on a new connection.",
+    CpuSeconds "cpu_s" Total Program "Processor time of the processes in seconds.",
+    CpuUserSeconds "cpu_user_s" Total Program "That in user mode.",
+    CpuSystemSeconds "cpu_system_s" Total Program "That in the kernel.",
+    RssBytes "rss_bytes" Level Program "Resident memory of the processes; what they share counts in each.",
+    PssBytes "pss_bytes" Level Program "Their proportional set size, where what n processes share counts as an n-th in each.",
+    Processes "processes" Level Program "Processes.",
+    Threads "threads" Level Program "Their threads.",
+    VoluntarySwitches "context_switches_voluntary" Total Program "Context switches of threads that waited for something.",
+    InvoluntarySwitches "context_switches_involuntary" Total Program "Context switches of threads whose core was given to another.",
+    MinorFaults "minor_faults" Total Program "Page faults without input.",
+    MajorFaults "major_faults" Total Program "Page faults that waited for input.",
+    StorageReadBytes "storage_read_bytes" Total Program "Bytes fetched from storage.",
+    StorageWriteBytes "storage_write_bytes" Total Program "Bytes sent to storage.",
+    InBytes "in_bytes" Total Network "Bytes of IP packets that came into the namespace, loopback included.",
+    OutBytes "out_bytes" Total Network "Bytes of IP packets that left it, loopback included.",
+    UdpIn "udp_in" Total Network "UDP datagrams delivered in the namespace.",
+    UdpOut "udp_out" Total Network "UDP datagrams sent from it.",
+    UdpReceiveBufferErrors "udp_receive_buffer_errors" Total Network "UDP datagrams dropped in it since a receive buffer was full.",
+    UdpSendBufferErrors "udp_send_buffer_errors" Total Network "UDP datagrams not sent since a send buffer was full.",
+    UdpNoPorts "udp_no_ports" Total Network "UDP datagrams to a port that nobody listened on.",
+    UdpInErrors "udp_in_errors" Total Network "UDP datagrams not delivered for any reason.",
+    UdpInUse "udp_in_use" Level Network "UDP sockets of the namespace.",
+    UdpMemoryBytes "udp_memory_bytes" Level Machine "Buffers of all UDP sockets of the machine.",
+    UdpSocketDrops "udp_socket_drops" Total Network "Datagrams dropped by UDP sockets on the ports that are asked.",
+    UdpSocketWaitingBytes "udp_socket_waiting_bytes" Level Network "Bytes that wait in them to be received.",
+    TcpInUse "tcp_in_use" Level Network "TCP sockets of the namespace.",
+    TcpTimeWait "tcp_time_wait" Level Network "TCP ends of the namespace in TIME_WAIT.",
+    TcpOrphans "tcp_orphans" Level Machine "TCP sockets of the machine that no process holds any more.",
+    TcpMemoryBytes "tcp_memory_bytes" Level Machine "Buffers of all TCP sockets of the machine.",
+    TcpSlabBytes "tcp_slab_bytes" Level Machine "Kernel slabs of TCP sockets of the machine, besides their buffers.",
+    TcpOpened "tcp_opened" Total Network "TCP connections opened from the namespace.",
+    TcpAccepted "tcp_accepted" Total Network "TCP connections that came up in it from elsewhere.",
+    TcpRetransmitted "tcp_retransmitted" Total Network "TCP segments sent again.",
+    TcpResets "tcp_resets" Total Network "TCP segments sent with RST.",
+    AcceptQueueOverflows "accept_queue_overflows" Total Network "Connections lost since an accept queue was full.",
+    ListenDrops "listen_drops" Total Network "Connections lost at a listening socket for any reason.",
+    AcceptQueue "accept_queue" Level Network "Connections that wait to be accepted, in the longest queue on the ports that are asked.",
+    SlabBytes "slab_bytes" Level Machine "Kernel slabs of the machine.",
+    SlabUnreclaimableBytes "slab_unreclaimable_bytes" Level Machine "Those that cannot be given back under pressure.",
+    SocketsEstablished "sockets_established" Level Network "TCP sockets of the side that are ESTABLISHED.",
+    SocketsSynSent "sockets_syn_sent" Level Network "SYN_SENT.",
+    SocketsSynReceived "sockets_syn_received" Level Network "SYN_RECEIVED.",
+    SocketsFinWait1 "sockets_fin_wait_1" Level Network "FIN_WAIT_1.",
+    SocketsFinWait2 "sockets_fin_wait_2" Level Network "FIN_WAIT_2.",
+    SocketsTimeWait "sockets_time_wait" Level Network "TIME_WAIT.",
+    SocketsClose "sockets_close" Level Network "Neither open nor listening.",
+    SocketsCloseWait "sockets_close_wait" Level Network "CLOSE_WAIT.",
+    SocketsLastAck "sockets_last_ack" Level Network "LAST_ACK.",
+    SocketsListen "sockets_listen" Level Network "LISTEN.",
+    SocketsClosing "sockets_closing" Level Network "CLOSING.",
+    ConnectionsOpen "connections_open" Level Replay "Connections of this replay that are open.",
+    ConnectionsOpened "connections_opened" Total Replay "Connections that came up.",
+    ConnectionsFailed "connections_failed" Total Replay "Connections that did not.",
+    ConnectionsResumed "connections_resumed" Total Replay "Those with a resumed session.",
+    ConnectionsClosedByClient "connections_closed_by_client" Total Replay "Connections that this replay closed.",
+    ConnectionsClosedByServer "connections_closed_by_server" Total Replay "Connections that the server closed.",
+    QueriesResent "queries_resent" Total Replay "Queries sent again on a new connection.",
 }
 
 impl Figure {

@@ -51,6 +51,9 @@ const OUTER: [(&str, Kind); 10] = [
     ("response_delay", Kind::Number),
 ];
 
+/// The column of files whose rows are numbered; see [`crate::create_numbered`].
+const INDEX: &str = "index";
+
 /// Columns that a query is made of where its message is not there.
 const ASKED: [(&str, Kind); 9] = [
     ("qname", Kind::Text),
@@ -77,6 +80,8 @@ pub(crate) struct ParquetSource {
     /// Octets of the groups that were read or lost.
     content: u64,
     rows: Rows,
+    /// Whether transactions have the numbers of the column `index`.
+    is_numbered: bool,
     tally: Tally,
 }
 
@@ -118,8 +123,15 @@ impl ParquetSource {
             left: 0,
             content: 0,
             rows: Rows::new(),
+            is_numbered: false,
             tally: Tally::default(),
         })
+    }
+
+    /// Gives transactions the [`Transaction::index`] that the column `index` tells.
+    pub const fn numbered(mut self) -> Self {
+        self.is_numbered = true;
+        self
     }
 
     /// Whether every row group is said to be sorted by time first, and follows the one before.
@@ -156,7 +168,8 @@ impl ParquetSource {
     fn mask(&self, group: &RowGroupMetaData) -> ProjectionMask {
         let asked = if nulls(group, "query") == Some(0) { &[][..] } else { &ASKED[..] };
         let rows = u64::try_from(group.num_rows()).ok();
-        let names = OUTER.iter().chain(asked).map(|(name, _)| *name);
+        let number = self.is_numbered.then_some(INDEX);
+        let names = OUTER.iter().chain(asked).map(|(name, _)| *name).chain(number);
         let filled = names.filter(|&name| name == "time" || nulls(group, name).is_none_or(|nulls| Some(nulls) != rows));
         let roots = filled.filter_map(|name| self.metadata.schema().index_of(name).ok());
         ProjectionMask::roots(self.metadata.parquet_schema(), roots)
@@ -311,6 +324,7 @@ struct Rows {
     query: Messages,
     response: Messages,
     response_delay: Option<Numbers>,
+    index: Option<Numbers>,
     asked: Asked,
     composer: Composer,
     name: Vec<u8>,
@@ -343,6 +357,7 @@ impl Rows {
             query: Messages::default(),
             response: Messages::default(),
             response_delay: None,
+            index: None,
             asked: Asked::new(),
             composer: Composer::default(),
             name: Vec::new(),
@@ -361,6 +376,7 @@ impl Rows {
         self.query = Messages::of(batch.column_by_name("query"));
         self.response = Messages::of(batch.column_by_name("response"));
         self.response_delay = numbers("response_delay");
+        self.index = numbers(INDEX);
         self.asked.load(|name| batch.column_by_name(name));
     }
 
@@ -376,7 +392,7 @@ impl Rows {
             None => self.build_query(at, response.as_ref())?,
         };
         Ok(Transaction {
-            index: 0,
+            index: cell(&self.index, at).map_or(0, |number| number as u64),
             time,
             client: SocketAddr::new(client, port(&self.src_port, at, 0)?),
             server: SocketAddr::new(server, port(&self.dst_port, at, DNS_PORT)?),

@@ -42,6 +42,9 @@ pub struct ClusterArgs {
     /// Agents read the trace themselves, under the same name on their hosts, in place of getting their queries over NATS
     #[arg(long, requires = "nats")]
     pub local: bool,
+    /// With --local: the trace is on this host alone, and stored once at the NATS server, from where each agent fetches it
+    #[arg(long, requires = "local")]
+    pub upload: bool,
     /// How long so many agents are waited for
     #[arg(long, value_name = "TIME", requires = "nats")]
     pub agents_within: Option<Span>,
@@ -65,6 +68,7 @@ impl ClusterArgs {
             replicas: usize::from(self.nats_replicas.unwrap_or(1)),
             on_loss: self.on_agent_loss.unwrap_or_default(),
             own_trace: self.local,
+            upload: self.upload,
             feeders: usize::from(self.feeders.unwrap_or(0)),
             command_line: std::env::args().collect(),
         }
