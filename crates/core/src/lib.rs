@@ -46,6 +46,7 @@
 pub mod cidr;
 pub mod compare;
 pub mod damage;
+pub mod expr;
 pub mod histogram;
 pub mod message;
 pub mod name;

@@ -1,26 +1,25 @@
 //! The expressions of `where`: what a transaction must be for a rule to apply to it.
 
-mod lex;
 mod parse;
 
 use std::net::IpAddr;
 
 use hashbrown::HashSet;
+pub use ldplayer_core::expr::BadExpr;
+use ldplayer_core::expr::Relation;
 use ldplayer_core::message::{Edns, Question, flag};
 use ldplayer_core::name::MAX_NAME;
 use ldplayer_core::{Cidr, Message, TraceTime, Transaction, Transport};
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Expr {
-    /// Both hold.
-    And(Box<Expr>, Box<Expr>),
-    /// One of both holds, or both.
-    Or(Box<Expr>, Box<Expr>),
-    /// It does not hold.
-    Not(Box<Expr>),
+pub struct Expr(ldplayer_core::expr::Expr<Comparison>);
+
+/// What one field of a transaction is compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Comparison {
     /// Something that is true or false.
-    Is(Truth),
+    Truth(Truth),
     /// A number in relation to another one.
     Number(Number, Relation, i64),
     /// A number that is one of several: types, classes, codes, transports.
@@ -86,41 +85,14 @@ pub enum End {
     Server,
 }
 
-/// How two numbers compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
-    /// `==`
-    Equal,
-    /// `!=`
-    Unequal,
-    /// `<`
-    Less,
-    /// `<=`
-    AtMost,
-    /// `>`
-    More,
-    /// `>=`
-    AtLeast,
-}
-
 /// Names in wire format and lower case.
 pub type Names = HashSet<Box<[u8]>, foldhash::fast::FixedState>;
-
-/// What is wrong with an expression, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("column {column}: {what}")]
-pub struct BadExpr {
-    /// The character at which it stands, from 1.
-    pub column: usize,
-    /// What is wrong there, and what to write instead.
-    pub what: String,
-}
 
 impl std::str::FromStr for Expr {
     type Err = BadExpr;
 
     fn from_str(text: &str) -> Result<Self, BadExpr> {
-        parse::parse(text)
+        parse::parse(text).map(Self)
     }
 }
 
@@ -218,11 +190,14 @@ fn transport_number(transport: Transport) -> i64 {
 impl Expr {
     /// Whether it holds. What is not there compares to nothing: `size < 512` is false without EDNS, and so is `size != 512`.
     pub fn holds(&self, seen: &Seen<'_>) -> bool {
+        self.0.holds(&|comparison| comparison.holds(seen))
+    }
+}
+
+impl Comparison {
+    fn holds(&self, seen: &Seen<'_>) -> bool {
         match self {
-            Self::And(a, b) => a.holds(seen) && b.holds(seen),
-            Self::Or(a, b) => a.holds(seen) || b.holds(seen),
-            Self::Not(inner) => !inner.holds(seen),
-            Self::Is(truth) => seen.truth(*truth),
+            Self::Truth(truth) => seen.truth(*truth),
             Self::Number(number, relation, wanted) => {
                 seen.number(*number).is_some_and(|value| relation.holds(value, *wanted))
             }
@@ -233,19 +208,6 @@ impl Expr {
             }
             Self::Named(names) => seen.is_named(names, false),
             Self::Under(names) => seen.is_named(names, true),
-        }
-    }
-}
-
-impl Relation {
-    fn holds(self, a: i64, b: i64) -> bool {
-        match self {
-            Self::Equal => a == b,
-            Self::Unequal => a != b,
-            Self::Less => a < b,
-            Self::AtMost => a <= b,
-            Self::More => a > b,
-            Self::AtLeast => a >= b,
         }
     }
 }
