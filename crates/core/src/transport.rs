@@ -67,6 +67,8 @@ impl FromStr for Transport {
         Self::ALL
             .into_iter()
             .find(|transport| transport.as_str().eq_ignore_ascii_case(word))
+            // What most people mean by it.
+            .or_else(|| word.eq_ignore_ascii_case("doh").then_some(Self::Doh2))
             .ok_or_else(|| UnknownTransport(word.to_owned()))
     }
 }

@@ -147,6 +147,11 @@ impl Latencies {
         }
     }
 
+    /// The latencies so far, with three significant digits.
+    pub fn fine(&self) -> Histogram {
+        self.fine.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Shows what several hosts have counted so far, in place of what was shown before. Returns the histogram of all.
     pub fn show<'a>(&self, counted: impl Iterator<Item = &'a LatencyCounts>) -> Histogram {
         let (mut buckets, mut sum_ns, mut fine) = ([0; BUCKETS_US.len() + 1], 0, Histogram::new());

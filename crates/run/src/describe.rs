@@ -32,7 +32,7 @@ pub fn config(spec: &RunSpec, plan: &Plan) -> RunConfig {
         precision: settings.precision.as_str().to_owned(),
         max_lag_ms: settings.max_lag.map(|lag| lag as f64 / 1e6),
         max_outstanding: settings.fast.then_some(settings.window),
-        ports: spec.port.clone(),
+        ports: spec.capture_port.clone(),
         start_server: spec.start_server.clone(),
         compare_answers: spec.compare_answers.as_ref().map(ToString::to_string),
         compare_ignore: spec.compare_ignore.iter().map(ToString::to_string).collect(),

@@ -120,6 +120,11 @@ impl Prepared {
         if can_be_counted { Ok(Some(load::count(&self.plan.feed)?)) } else { Ok(None) }
     }
 
+    /// How long the queries will take, in nanoseconds, where that is known without reading much of the trace.
+    pub fn expected_ns(&self) -> Option<i64> {
+        load::expected_ns(&self.plan.feed)
+    }
+
     /// Makes the run in the directory `output`, which may replace an earlier run there where `replace` says so.
     ///
     /// # Errors
@@ -161,14 +166,14 @@ impl Prepared {
             None => ready,
         };
         let told = live.map(|live| live.begin(&monitor, start.monotonic_ns));
-        let is_asked_for = told.is_some() || listener.is_some();
+        let is_asked_for = told.is_some() || listener.is_some() || observer.wants_latencies();
         let latencies = told.unwrap_or_default();
         let serve = |listener| metrics::serve(listener, &monitor, &latencies, start.monotonic_ns);
         let _endpoint = listener.map(serve).transpose()?;
         let latencies = is_asked_for.then_some(&*latencies);
         let mut rows = Rows { recorder: &mut recorder, latencies, disagreements: Disagreements::default() };
         let (ended, telemetry) =
-            watch(&monitor, &sampled, start.monotonic_ns, observer, || ready.run(start, &mut rows));
+            watch(&monitor, &sampled, start.monotonic_ns, observer, latencies, || ready.run(start, &mut rows));
         let disagreements = rows.disagreements;
         drop(awake);
         let (ended, queries) = ended?;
@@ -192,7 +197,7 @@ impl Prepared {
 /// What telemetry is taken of.
 pub fn sampled(spec: &RunSpec, plan: &Plan, server: Option<&Server>) -> Result<Sampled, RunError> {
     let server = watched(spec, server)?;
-    Ok(Sampled { server, ports: plan.ports(&spec.port), interval: spec.telemetry_interval.ns() })
+    Ok(Sampled { server, ports: plan.ports(&spec.capture_port), interval: spec.telemetry_interval.ns() })
 }
 
 /// Whose processes are watched: those that were named, or those of the server that was started.

@@ -67,8 +67,8 @@ pub use execute::{Prepared, RunReport, prepare, prepare_share};
 pub use live::Live;
 pub use load::{Load, is_repeatable, load};
 pub use share::{Share, Start, read_whole};
-pub use spec::{BadServer, BadSpec, RunSpec, Server, TransportChoice, VERSION};
-pub use watch::{Observer, Progress, ServerWatch, Wish};
+pub use spec::{BadServer, BadSpec, Lag, RunSpec, Server, TransportChoice, VERSION};
+pub use watch::{LastSecond, Observer, Progress, ServerWatch, Wish};
 pub use whole::{Whole, prepare_whole, shared};
 
 /// The specification of an earlier run.

@@ -2,12 +2,15 @@
 
 use ldplayer_core::Query;
 use ldplayer_trace::Input;
-use ldplayer_workload::{FeedOptions, PlanFeed, Timing, WorkloadError};
+use ldplayer_workload::{FeedOptions, Passes, PlanFeed, Timing, WorkloadError};
 
 use crate::embed::embed;
 use crate::error::RunError;
 use crate::resolve;
 use crate::spec::RunSpec;
+
+/// Octets of a trace that is read before the run only to say how long it will take.
+const SMALL: u64 = 4 << 20;
 
 /// What a run will send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +49,33 @@ pub fn is_repeatable(spec: &RunSpec) -> bool {
 /// Whether all of the trace is in files.
 pub fn can_be_read_twice(feed: &FeedOptions) -> bool {
     feed.inputs.iter().all(|input| matches!(input, Input::File(_)))
+}
+
+/// How long the queries of a plan will take, from the first to the last, in nanoseconds; `None` where that is not known without much
+/// reading. It is for people who wait: a trace may end before the time that it is given.
+pub fn expected_ns(options: &FeedOptions) -> Option<i64> {
+    let plan = &options.plan;
+    if plan.timing == Timing::Fast {
+        return None;
+    }
+    if is_small(options) && options.passes.is_none_or(|passes| passes == Passes::ONCE) && plan.until.is_none() {
+        // What is wrong with the trace is told by whoever replays it.
+        return count(options).ok()?.span_ns;
+    }
+    let stopped = match plan.timing {
+        Timing::Scaled(speed) => plan.stop.map(|stop| ((stop - plan.start) as f64 / speed) as i64),
+        _ => None,
+    };
+    [plan.until, stopped].into_iter().flatten().min()
+}
+
+/// Whether the trace is read in a moment.
+fn is_small(options: &FeedOptions) -> bool {
+    let size = |input: &Input| match input {
+        Input::File(path) => std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|file| file.len()),
+        Input::Stdin | Input::Unix(_) => None,
+    };
+    options.inputs.iter().map(size).sum::<Option<u64>>().is_some_and(|octets| octets <= SMALL)
 }
 
 /// Reads the trace of a plan.
@@ -92,6 +122,23 @@ mod tests {
         assert_eq!(load(RunSpec::parse("trace = '-'").unwrap()).unwrap(), None);
         let is_repeatable = |trace: &str| is_repeatable(&RunSpec::parse(&format!("trace = {trace}")).unwrap());
         assert!(is_repeatable("'a.tsv'") && !is_repeatable("'-'") && !is_repeatable("['a.tsv', 'unix:/run/x']"));
+    }
+
+    #[test]
+    fn how_long_a_run_will_take_is_said_where_it_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("a.tsv");
+        std::fs::write(&trace, "time\tsrc\tqname\tqtype\n1\t192.0.2.1\texample.\tNS\n5\t192.0.2.1\texample.\tA\n")
+            .unwrap();
+        let of = |trace: &str, more: &str| {
+            let spec = RunSpec::parse(&format!("trace = '{trace}'\n{more}")).unwrap();
+            expected_ns(&resolve::feed_of(&spec)).map(|ns| ns as f64 / 1e9)
+        };
+        let file = trace.to_str().unwrap();
+        assert_eq!((of(file, ""), of(file, "speed = 4")), (Some(4.0), Some(1.0)));
+        assert_eq!((of(file, "for = '9s'\nloop = 'forever'"), of(file, "timing = 'fast'")), (Some(9.0), None));
+        assert_eq!((of("-", ""), of("-", "stop = 6\nstart = 2\nspeed = 2")), (None, Some(2.0)));
+        assert_eq!(of("no-such-file", ""), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use ldplayer_net::{limits, netns, pin};
 use ldplayer_replay::{Reference, Settings, Sources, Targets};
 use ldplayer_results::VerdictLimits;
 use ldplayer_trace::{Input, OpenOptions};
-use ldplayer_workload::{ClientClass, FeedOptions, Passes, PlanOptions, Timing};
+use ldplayer_workload::{ClientClass, FeedOptions, PlanOptions, Timing};
 
 use crate::error::RunError;
 use crate::spec::{DNS_PORT, RunSpec, Server, TransportChoice};
@@ -138,7 +138,7 @@ pub fn feed_of(spec: &RunSpec) -> FeedOptions {
 fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
     FeedOptions {
         inputs: spec.trace.iter().map(|word| Input::from(word.as_str())).collect(),
-        open: OpenOptions { ports: spec.port.clone(), roles: spec.role.clone(), ..OpenOptions::default() },
+        open: OpenOptions { ports: spec.capture_port.clone(), roles: spec.role.clone(), ..OpenOptions::default() },
         rules: spec.rules.clone(),
         plan: PlanOptions {
             timing: spec.timing(),
@@ -148,7 +148,7 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
             clients: spec.clients,
             transport: transport_of_all(spec),
         },
-        passes: spec.passes.unwrap_or(Passes::ONCE),
+        passes: spec.passes,
         classes: classes.to_vec(),
         compare: spec.compare_answers == Some(Server::Recorded),
         seed: spec.seed,
@@ -182,7 +182,7 @@ fn settings(spec: &RunSpec, targets: Targets, classes: &[ClientClass]) -> Result
         cores: spec.cores.clone(),
         precision: spec.precision,
         query_timeout: spec.query_timeout.ns().max(1),
-        max_lag: (!fast).then_some((spec.max_lag * 1e6) as i64),
+        max_lag: (!fast).then_some(spec.max_lag.0.ns()),
         fast,
         window: spec.max_outstanding.max(1),
         max_sockets: max_sockets(),

@@ -12,12 +12,12 @@ use ldplayer_net::pace::Precision;
 use ldplayer_replay::{DohMethod, DohSettings, Mapping, Sources};
 use ldplayer_results::Expectation;
 use ldplayer_trace::Role;
-use ldplayer_workload::{ClientClass, Passes, RulesFile, Timing};
+use ldplayer_workload::{ClientClass, Passes, Qps, RulesFile, Timing};
 use serde::{Deserialize, Serialize};
 
 pub use read::BadSpec;
 pub(crate) use words::DNS_PORT;
-pub use words::{BadServer, Server, TransportChoice};
+pub use words::{BadServer, Lag, Server, TransportChoice};
 use words::{one_or_many, text};
 
 /// The version of the specification that this release writes, and the only one that it reads.
@@ -50,6 +50,9 @@ pub struct RunSpec {
     /// Speed of the trace's clock; the same as `timing = "scaled:X"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
+    /// The same rate for all of it; the same as `timing = "rate:QPS"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Qps>,
     /// So much of the trace is left out at its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Span>,
@@ -84,8 +87,8 @@ pub struct RunSpec {
     /// CPU time spent on timing.
     #[serde(with = "text")]
     pub precision: Precision,
-    /// Queries overdue by more than so many milliseconds are not sent.
-    pub max_lag: f64,
+    /// Queries overdue by more than this are not sent. A number without a unit is in milliseconds.
+    pub max_lag: Lag,
     /// In-flight queries of each worker, where queries have no times.
     pub max_outstanding: usize,
     /// Record when the kernel sent each query over UDP.
@@ -98,8 +101,8 @@ pub struct RunSpec {
     /// Seed of every random choice.
     pub seed: u64,
     /// Ports that carry DNS in captures.
-    #[serde(deserialize_with = "one_or_many")]
-    pub port: Vec<u16>,
+    #[serde(alias = "port", deserialize_with = "one_or_many")]
+    pub capture_port: Vec<u16>,
     /// Roles whose messages are taken from dnstap and C-DNS; all if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty", with = "text::list")]
     pub role: Vec<Role>,
@@ -165,6 +168,7 @@ impl Default for RunSpec {
             rules: Vec::new(),
             timing: Timing::ORIGINAL,
             speed: None,
+            rate: None,
             start: None,
             stop: None,
             passes: None,
@@ -177,13 +181,13 @@ impl Default for RunSpec {
             workers: None,
             cores: Vec::new(),
             precision: Precision::default(),
-            max_lag: 1_000.0,
+            max_lag: Lag(Span::from_ns(1_000_000_000)),
             max_outstanding: 1_000,
             stamp_sends: false,
             count_segments: false,
             allow_target: Vec::new(),
             seed: 1,
-            port: vec![53],
+            capture_port: vec![53],
             role: Vec::new(),
             start_server: None,
             watch_pid: None,
@@ -208,8 +212,9 @@ impl Default for RunSpec {
 }
 
 impl RunSpec {
-    /// Timing with the speed in it.
+    /// Timing with the speed or the rate in it.
     pub fn timing(&self) -> Timing {
-        self.speed.map_or(self.timing, Timing::Scaled)
+        let rate = self.rate.map(|Qps(qps)| Timing::Rate(qps));
+        rate.or_else(|| self.speed.map(Timing::Scaled)).unwrap_or(self.timing)
     }
 }

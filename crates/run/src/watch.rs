@@ -1,5 +1,6 @@
 //! What happens beside the replay: samples of telemetry on the run's clock, and a look at whether it is to end.
 
+mod last_second;
 mod sampler;
 mod samples;
 mod server;
@@ -15,7 +16,9 @@ use ldplayer_net::counters::{self, Place};
 use ldplayer_net::machine;
 use ldplayer_replay::{Counts, Monitor};
 use ldplayer_results::TelemetrySample;
+use ldplayer_results::metrics::Latencies;
 
+pub use self::last_second::LastSecond;
 pub use self::sampler::Plan as Sampled;
 use self::sampler::Sampler;
 pub use self::server::ServerWatch;
@@ -27,6 +30,11 @@ pub const TICK: Duration = Duration::from_millis(50);
 pub trait Observer: Send {
     /// Called some twenty times a second. Returns whether the run is to go on.
     fn look(&mut self, progress: &Progress) -> Wish;
+
+    /// Whether it shows latencies, which are counted where somebody does.
+    fn wants_latencies(&self) -> bool {
+        false
+    }
 
     /// Something happened that whoever looks on should know now.
     fn notice(&mut self, _text: &str) {}
@@ -81,6 +89,7 @@ pub fn watch<T>(
     sampled: &sampler::Plan,
     origin: i64,
     observer: &mut dyn Observer,
+    latencies: Option<&Latencies>,
     replay: impl FnOnce() -> T,
 ) -> (T, Telemetry) {
     let done = AtomicBool::new(false);
@@ -89,7 +98,7 @@ pub fn watch<T>(
         let (end, until) = mpsc::channel();
         let sampler = Sampler::new(monitor, sampled, origin);
         let sampler = scope.spawn(move || sampler.run(&until));
-        let watcher = Watcher { monitor, shown: monitor, origin };
+        let watcher = Watcher { monitor, shown: monitor, origin, latencies };
         scope.spawn(|| watcher.run(observer, &done));
         let result = replay();
         done.store(true, Ordering::Relaxed);
@@ -115,7 +124,7 @@ pub fn watch_on<T>(
 ) -> T {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let watcher = Watcher { monitor, shown: replayed, origin };
+        let watcher = Watcher { monitor, shown: replayed, origin, latencies: None };
         scope.spawn(|| watcher.run(observer, &done));
         let result = act();
         done.store(true, Ordering::Relaxed);
@@ -133,12 +142,17 @@ struct Watcher<'a> {
     /// Whose accounts are shown.
     shown: &'a Monitor,
     origin: i64,
+    latencies: Option<&'a Latencies>,
 }
 
 impl Watcher<'_> {
     fn run(self, observer: &mut dyn Observer, done: &AtomicBool) {
+        let mut last = LastSecond::default();
         while !done.load(Ordering::Relaxed) {
-            match observer.look(&self.progress()) {
+            if let Some(latencies) = self.latencies.filter(|_| last.is_due()) {
+                last.look(latencies.fine());
+            }
+            match observer.look(&self.progress(&last)) {
                 Wish::GoOn => {}
                 Wish::Stop => self.monitor.stop(),
                 Wish::Abort => self.monitor.abort(),
@@ -147,8 +161,8 @@ impl Watcher<'_> {
         }
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self, last: &LastSecond) -> Progress {
         let at = RunTime(clock::monotonic_ns() - self.origin);
-        Progress { at, counts: self.shown.counts(), lag_ns: self.shown.lag_ns(), latency_ns: None }
+        Progress { at, counts: self.shown.counts(), lag_ns: self.shown.lag_ns(), latency_ns: last.quantiles() }
     }
 }

@@ -47,6 +47,11 @@ pub trait Source: Send {
 
     /// What was seen so far.
     fn tally(&self) -> &Tally;
+
+    /// Whether the input is a list of queries, as dnsperf takes it, which has neither times nor clients.
+    fn is_list(&self) -> bool {
+        false
+    }
 }
 
 impl Source for Box<dyn Source> {
@@ -56,6 +61,10 @@ impl Source for Box<dyn Source> {
 
     fn tally(&self) -> &Tally {
         (**self).tally()
+    }
+
+    fn is_list(&self) -> bool {
+        (**self).is_list()
     }
 }
 

@@ -19,8 +19,8 @@ pub struct FeedOptions {
     pub open: OpenOptions,
     /// Files of rules that change it, one after the other.
     pub rules: Vec<RulesFile>,
-    /// How often it is gone through.
-    pub passes: Passes,
+    /// How often it is gone through; `None` is once, but again and again for a list of queries that has a time to fill.
+    pub passes: Option<Passes>,
     /// How it is planned.
     pub plan: PlanOptions,
     /// Whether answers are compared with the recorded ones.
@@ -38,7 +38,7 @@ impl FeedOptions {
             inputs,
             open: OpenOptions::default(),
             rules: Vec::new(),
-            passes: Passes::ONCE,
+            passes: None,
             plan: PlanOptions::default(),
             compare: false,
             classes: Vec::new(),
@@ -48,7 +48,7 @@ impl FeedOptions {
 
     /// Whether nothing that is known ends it.
     pub fn is_endless(&self) -> bool {
-        self.passes == Passes::Forever && self.plan.until.is_none() && self.plan.stop.is_none()
+        self.passes == Some(Passes::Forever) && self.plan.until.is_none() && self.plan.stop.is_none()
     }
 }
 
@@ -194,7 +194,7 @@ impl PlanFeed {
             return format!("{names}: none of its {} queries lies between --start and --stop", tally.queries);
         }
         format!(
-            "{names}: no DNS query in {packets} packets (ports {:?}); see `ldplayer inspect`, or give --port",
+            "{names}: no DNS query in {packets} packets (ports {:?}); see `ldplayer inspect`, or give --capture-port",
             options.open.ports
         )
     }

@@ -68,4 +68,4 @@ pub use passes::{BadPasses, Passes};
 pub use plan::{PlanOptions, Planner};
 pub use recorded::Recorded;
 pub use spec::BadSpec;
-pub use timing::{Ramp, Timing, UnknownTiming};
+pub use timing::{BadQps, Qps, Ramp, Timing, UnknownTiming};

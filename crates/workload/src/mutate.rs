@@ -320,6 +320,10 @@ impl Source for Mutated {
     fn tally(&self) -> &Tally {
         &self.tally
     }
+
+    fn is_list(&self) -> bool {
+        self.inner.is_list()
+    }
 }
 
 #[cfg(test)]

@@ -30,4 +30,8 @@ impl Source for Numbered {
     fn tally(&self) -> &Tally {
         self.inner.tally()
     }
+
+    fn is_list(&self) -> bool {
+        self.inner.is_list()
+    }
 }

@@ -8,7 +8,7 @@ use ldplayer_core::{TraceTime, Transaction};
 use ldplayer_trace::{Input, Source, Tally, TraceError};
 
 use crate::feed::FeedOptions;
-use crate::mutate::{Mutated, Mutator, RuleAccount};
+use crate::mutate::{Mutated, Mutator, Pools, RuleAccount};
 use crate::open::{WorkloadError, names, open_source, read_rules};
 
 /// Transactions, and octets of their messages, that are kept to be gone through again; longer traces are read again.
@@ -72,6 +72,8 @@ pub(crate) struct Looped {
     options: FeedOptions,
     inner: Mutated,
     passes: Passes,
+    /// So many clients ask the queries of a list in turn, which has none of its own.
+    dealt_to: Option<u64>,
     done: u32,
     /// What the first pass came to, when it is through.
     first: Option<(Tally, Vec<RuleAccount>)>,
@@ -124,14 +126,19 @@ impl Looped {
     /// # Errors
     /// It cannot be opened; or is to be read several times, and cannot be.
     pub fn open(options: &FeedOptions) -> Result<Self, WorkloadError> {
-        let is_looped = options.passes != Passes::ONCE;
-        if is_looped && !options.inputs.iter().all(|input| matches!(input, Input::File(_))) {
+        let can_loop = options.inputs.iter().all(|input| matches!(input, Input::File(_)));
+        if options.passes.is_some_and(|passes| passes != Passes::ONCE) && !can_loop {
             return Err(WorkloadError::LoopOnce);
         }
+        let inner = open(options)?;
+        let fills_time = inner.is_list() && can_loop && options.plan.until.is_some();
+        let passes = options.passes.unwrap_or(if fills_time { Passes::Forever } else { Passes::ONCE });
+        let is_looped = passes != Passes::ONCE;
         Ok(Self {
             options: options.clone(),
-            inner: open(options)?,
-            passes: options.passes,
+            dealt_to: options.plan.clients.filter(|_| inner.is_list()),
+            inner,
+            passes,
             done: 0,
             first: None,
             kept: is_looped.then(Vec::new),
@@ -155,6 +162,16 @@ impl Looped {
         batch.extend_from_slice(&kept[self.given..end]);
         self.given = end;
         Ok(end < kept.len())
+    }
+
+    /// Gives the queries of a list to its clients in turn.
+    fn deal(&self, transactions: &mut [Transaction]) {
+        let Some(clients) = self.dealt_to else { return };
+        let pool = Pools::default().v4;
+        for transaction in transactions {
+            // The first address of a block often names the block.
+            transaction.client.set_ip(pool.nth(1 + transaction.index % clients.min(pool.size() - 1)));
+        }
     }
 
     /// Keeps what the first pass gives, as long as there is room.
@@ -202,6 +219,7 @@ impl Source for Looped {
         let begin = batch.len();
         let more = self.read_pass(batch)?;
         if self.passes == Passes::ONCE {
+            self.deal(&mut batch[begin..]);
             return Ok(more);
         }
         self.keep(&batch[begin..]);
@@ -210,6 +228,7 @@ impl Source for Looped {
             transaction.time = TraceTime(transaction.time.0.saturating_add(self.shift));
             transaction.index += self.rows;
         }
+        self.deal(&mut batch[begin..]);
         if more { Ok(true) } else { self.turn() }
     }
 
@@ -227,10 +246,14 @@ mod tests {
     const TRACE: &str = "time\tsrc\tqname\tqtype\n5\t192.0.2.1\ta.\tA\n5.1\t192.0.2.2\tb.\tA\n5.3\t192.0.2.1\tc.\tA\n";
 
     fn feed(text: &str, passes: &str, plan: PlanOptions) -> (tempfile::TempDir, PlanFeed) {
+        feed_of(text, Some(passes.parse().unwrap()), plan)
+    }
+
+    fn feed_of(text: &str, passes: Option<Passes>, plan: PlanOptions) -> (tempfile::TempDir, PlanFeed) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.tsv");
         std::fs::write(&file, text).unwrap();
-        let options = FeedOptions { passes: passes.parse().unwrap(), plan, ..FeedOptions::of(vec![Input::File(file)]) };
+        let options = FeedOptions { passes, plan, ..FeedOptions::of(vec![Input::File(file)]) };
         (folder, PlanFeed::open(&options).unwrap())
     }
 
@@ -268,6 +291,42 @@ mod tests {
         assert_eq!(queries("1", PlanOptions { clients: Some(9), ..one }).len(), 3);
     }
 
+    /// What a list of three names becomes: rows, clients and due times in milliseconds.
+    fn of_list(plan: PlanOptions, passes: Option<Passes>) -> Vec<(u64, String, i64)> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("names.txt");
+        std::fs::write(&file, "a.example A\nb.example A\nc.example A\n").unwrap();
+        let options = FeedOptions { passes, plan, ..FeedOptions::of(vec![Input::File(file)]) };
+        let (mut feed, mut all) = (PlanFeed::open(&options).unwrap(), Vec::new());
+        while feed.next(&mut all).unwrap() {}
+        all.iter().map(|query| (query.index, query.client.to_string(), query.due.0 / 1_000_000)).collect()
+    }
+
+    #[test]
+    fn a_list_of_queries_fills_the_time_that_it_is_given() {
+        let timing = Timing::Rate(100.0);
+        let plan = PlanOptions { timing, until: Some(75_000_000), ..PlanOptions::default() };
+        let rows: Vec<u64> = of_list(plan, None).into_iter().map(|(row, ..)| row).collect();
+        assert_eq!(rows, [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(of_list(plan, Some(Passes::ONCE)).len(), 3, "unless its passes are given");
+        assert_eq!(of_list(PlanOptions { timing, ..PlanOptions::default() }, None).len(), 3);
+        let trace = PlanOptions { until: Some(i64::MAX), ..PlanOptions::default() };
+        let (_folder, mut feed) = feed_of(TRACE, None, trace);
+        let mut all = Vec::new();
+        while feed.next(&mut all).unwrap() {}
+        assert_eq!(all.len(), 3, "a trace has its own end");
+    }
+
+    #[test]
+    fn the_queries_of_a_list_are_dealt_to_as_many_clients_as_are_wanted() {
+        let plan = PlanOptions { clients: Some(2), timing: Timing::Rate(100.0), ..PlanOptions::default() };
+        let found = of_list(plan, Some("2".parse().unwrap()));
+        let clients: Vec<&str> = found.iter().map(|(_, client, _)| client.as_str()).collect();
+        assert_eq!(clients, ["10.0.0.1", "10.0.0.2"].repeat(3));
+        let one = of_list(PlanOptions::default(), None);
+        assert!(one.iter().all(|(_, client, _)| client == "127.0.0.1"), "{one:?}");
+    }
+
     #[test]
     fn a_trace_that_is_too_long_to_keep_is_read_again() {
         let rows: String = (0..=KEPT).map(|row| format!("{}\t192.0.2.1\ta.\tA\n", row as f64 / 1e6)).collect();
@@ -281,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_gone_through_again_is_refused() {
-        let options = |input| FeedOptions { passes: Passes::Forever, ..FeedOptions::of(vec![input]) };
+        let options = |input| FeedOptions { passes: Some(Passes::Forever), ..FeedOptions::of(vec![input]) };
         let error = PlanFeed::open(&options(Input::Stdin)).map(drop).unwrap_err().to_string();
         assert!(error.starts_with("--loop"), "{error}");
         for bad in ["0", "-1", "", "always"] {

@@ -88,6 +88,31 @@ fn is_positive(number: &f64) -> bool {
     *number > 0.0 && number.is_finite()
 }
 
+/// A rate in queries per second; above 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Qps(pub f64);
+
+/// What says no rate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no rate: give queries per second, such as 500, 20k or 1.5M")]
+pub struct BadQps(String);
+
+impl FromStr for Qps {
+    type Err = BadQps;
+
+    fn from_str(word: &str) -> Result<Self, BadQps> {
+        parse_rate(word).filter(is_positive).map(Self).ok_or_else(|| BadQps(word.to_owned()))
+    }
+}
+
+impl fmt::Display for Qps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+ldplayer_core::serde_as_text!(Qps);
+
 /// Reads queries per second, such as 500, 20k or 1.5M.
 fn parse_rate(word: &str) -> Option<f64> {
     let scales = [('k', 1e3), ('K', 1e3), ('M', 1e6)];

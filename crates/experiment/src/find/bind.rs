@@ -60,6 +60,7 @@ impl Find {
             Load::Qps => {
                 let rate = intended.load as f64;
                 let is_random = matches!(spec.timing, Timing::Poisson(_));
+                (run.speed, run.rate) = (None, None);
                 run.timing = if is_random { Timing::Poisson(rate) } else { Timing::Rate(rate) };
             }
             Load::Clients => run.clients = Some(intended.load),

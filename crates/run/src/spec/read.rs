@@ -16,10 +16,11 @@ pub struct BadSpec {
 }
 
 /// Keys that stand for nothing unless they are given, so that a default specification does not show them.
-const SILENT: [&str; 25] = [
+const SILENT: [&str; 26] = [
     "map",
     "rules",
     "speed",
+    "rate",
     "start",
     "stop",
     "loop",
@@ -113,7 +114,7 @@ mod tests {
             "version = 1\ntrace = 'a.pcap'\nserver = ['127.0.0.1:5300', '::1']\nmap = '198.41.0.4=127.0.0.1:5300'\nrules = 'do.toml'\n\
              timing = 'rate:20000'\nstart = 1.5\nstop = '20s'\nloop = 'forever'\nfor = '90s'\nclients = 7\ntransport = 'dot'\nsources = 'pool:127.0.1.0/24,::2/128'\n\
              query_timeout = '2s'\nworkers = 2\ncores = [0, 1]\nprecision = 'high'\nmax_lag = 20\nmax_outstanding = 5\n\
-             allow_target = '192.0.2.0/24'\nseed = 7\nport = [53, 5353]\nrole = ['client', 'auth']\nwatch_pid = 9\ntelemetry_interval = '100ms'\nexpect = 'answered >= 99 %'\n\
+             allow_target = '192.0.2.0/24'\nseed = 7\ncapture_port = [53, 5353]\nrole = ['client', 'auth']\nwatch_pid = 9\ntelemetry_interval = '100ms'\nexpect = 'answered >= 99 %'\n\
              compare_answers = 'recorded'\ncompare_ignore = ['ad', 'type == SOA']\nkeep_responses = true\n\
              tls_ca = 'ca.pem'\ntls_name = 'ns1.example'\ntls_port = 8853\ndoh_method = 'get'\ndoh_path = '/q'\n\
              idle_timeout = '0s'\npipeline = 3\nnagle = true\ntls_version = '1.2'\npadding = 'off'\n",

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use ldplayer_core::time::Span;
 use ldplayer_core::{Transport, serde_as_text};
 use ldplayer_workload::ClientClass;
 use serde::{Deserialize, Deserializer};
@@ -115,7 +116,28 @@ impl fmt::Display for TransportChoice {
     }
 }
 
-serde_as_text!(Server, TransportChoice);
+/// How late a query may be before it is not sent any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lag(pub Span);
+
+impl FromStr for Lag {
+    type Err = String;
+
+    /// With a unit, or in milliseconds.
+    fn from_str(word: &str) -> Result<Self, String> {
+        let with_unit = if word.parse::<f64>().is_ok() { format!("{word}ms") } else { word.to_owned() };
+        let bad = |_| format!("`{word}` is no time: give milliseconds, or a unit, such as 500, 500ms or 1s");
+        with_unit.parse().map(Self).map_err(bad)
+    }
+}
+
+impl fmt::Display for Lag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+serde_as_text!(Lag, Server, TransportChoice);
 
 /// A list, or its only element by itself.
 pub fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {

@@ -49,6 +49,10 @@ impl LineParser for Queries {
     fn is_comment(&self, line: &str) -> bool {
         line.starts_with(';') || line.starts_with('#') && !is_query(line)
     }
+
+    fn is_list(&self) -> bool {
+        true
+    }
 }
 
 /// Whether a line is a query: a name, and a type by its mnemonic.

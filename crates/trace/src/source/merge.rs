@@ -79,6 +79,10 @@ impl Source for Merged {
     fn tally(&self) -> &Tally {
         &self.tally
     }
+
+    fn is_list(&self) -> bool {
+        self.inputs.iter().all(|part| part.source.is_list())
+    }
 }
 
 #[cfg(test)]

@@ -175,6 +175,10 @@ impl<S: Source> Source for Sorted<S> {
     fn tally(&self) -> &Tally {
         &self.tally
     }
+
+    fn is_list(&self) -> bool {
+        self.inner.is_list()
+    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,11 @@ pub(crate) trait LineParser: Send {
     fn is_comment(&self, line: &str) -> bool {
         line.starts_with('#')
     }
+
+    /// Whether lines have neither times nor clients.
+    fn is_list(&self) -> bool {
+        false
+    }
 }
 
 /// A text trace of any format.
@@ -120,6 +125,10 @@ impl Source for TextSource {
 
     fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    fn is_list(&self) -> bool {
+        self.parser.is_list()
     }
 }
 
