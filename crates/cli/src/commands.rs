@@ -18,6 +18,7 @@ mod ratio;
 mod reading;
 mod replay;
 mod report;
+mod rows;
 mod serve;
 mod testbed;
 mod zones;
@@ -29,41 +30,43 @@ use crate::failure::Failure;
 /// What to do.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Run the main job end to end on the bundled real capture
+    /// Replay a bundled capture of a root server, end to end
     Demo(demo::Args),
-    /// Say what is in a trace
+    /// Show what is in a trace
     Inspect(inspect::Args),
     /// Convert traces to Parquet, TSV, pcap or dnsperf text
     Convert(convert::Args),
-    /// Make a trace from a model
+    /// Generate a trace from a model
     Generate(generate::Args),
-    /// Learn a model from a trace
+    /// Fit a model to a trace
     Fit(fit::Args),
-    /// Change a trace by rules, to ask what if
+    /// Change a trace by rules: what if?
     Mutate(mutate::Args),
     /// Replay a trace against a server
     Replay(Box<replay::Args>),
-    /// Play parts of runs that a controller on another host deals
+    /// Take part in replays of a controller on another host
     Agent(agent::Args),
-    /// List the agents that are there
+    /// List the agents of a NATS server
     Agents(agents::Args),
-    /// Make a matrix of runs from one file: servers, what-ifs, repeats
+    /// Run a matrix of replays from one file: servers, what-ifs, repeats
     Experiment(experiment::Args),
-    /// Compare response times over UDP and over new connections, and say why they differ
+    /// Compare response times over UDP with those over new connections
     Ratio(Box<ratio::Args>),
-    /// Write or print the report of a run
+    /// Print the report of a run, and write its page again
     Report(report::Args),
-    /// Say what differs between runs, and whether a gate is broken
+    /// Print rows of a run
+    Rows(rows::Args),
+    /// Compare runs, with confidence, and check gates
     Compare(compare::Args),
-    /// Work on zone sets
+    /// Build, fetch, check and sign zones
     Zones(zones::Args),
-    /// Serve every zone of a set, chosen by the address that is asked
+    /// Serve a zone set: the zone is chosen by the address that is asked
     Serve(serve::Args),
-    /// Rewrite addresses on the wire as the paper's proxies do
+    /// Rewrite addresses on the wire, as the proxies of the LDplayer paper do
     Proxy(proxy::Args),
-    /// Run a command in a namespace where every address is local
+    /// Make network namespaces in which every address is local
     Testbed(testbed::Args),
-    /// Say what this machine can do and what limits it
+    /// Show what this machine can do, and how to lift each limit
     Doctor(doctor::Args),
 }
 
@@ -83,6 +86,7 @@ impl Command {
             Self::Experiment(args) => experiment::run(&args),
             Self::Ratio(args) => ratio::run(&args),
             Self::Report(args) => report::run(args),
+            Self::Rows(args) => rows::run(&args),
             Self::Compare(args) => compare::run(&args),
             Self::Zones(args) => zones::run(&args),
             Self::Serve(args) => serve::run(&args),

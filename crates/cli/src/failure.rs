@@ -7,7 +7,7 @@ pub const VERDICT_FAILED: u8 = 1;
 /// The noise does not let a gate be decided: it neither holds nor is it broken.
 pub const UNDECIDED: u8 = 4;
 /// Bad usage or bad input.
-const BAD_INPUT: u8 = 2;
+pub const BAD_INPUT: u8 = 2;
 /// The environment cannot do it.
 const ENVIRONMENT: u8 = 3;
 

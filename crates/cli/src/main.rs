@@ -1,9 +1,12 @@
 //! The `ldplayer` command: a subcommand is a thin file in `commands/`.
 
 #![forbid(unsafe_code)]
+// Both panic where nobody reads; see `printing.rs`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 #[macro_use]
 mod printing;
+mod arguments;
 mod commands;
 mod failure;
 
@@ -23,7 +26,10 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return arguments::explain(&error),
+    };
     // Where they cannot be caught, signals end the process as they would without us.
     let _ = signals::end_unless_caught();
     match cli.command.run() {

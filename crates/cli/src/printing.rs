@@ -1,16 +1,113 @@
 //! Lines for people: names of files and zones, and whatever else is somebody else's, cannot tell the terminal what to do.
 
-/// Prints a line to standard error.
+use std::fmt::Arguments;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+/// Words that stand out on a terminal, each with its colour: what failed in red, what is well in green, what to look at in yellow.
+const COLOURS: [(&str, &str); 4] = [("FAILED", "31;1"), ("LOST", "31;1"), ("ENDED EARLY", "31;1"), ("MISSING", "31;1")];
+/// Words that stand out at the beginning of a line or behind a space, where they are words of ours.
+const STATES: [(&str, &str); 2] = [("ok", "32"), ("warning", "33;1")];
+
+/// Prints a line to standard error. Nothing depends on whether somebody reads it.
 macro_rules! tell {
-    ($($argument:tt)*) => { eprintln!("{}", ldplayer_core::printable::Printable(format_args!($($argument)*))) };
+    ($($argument:tt)*) => { $crate::printing::to_stderr(format_args!("{}\n", ldplayer_core::printable::Printable(format_args!($($argument)*)))) };
 }
 
-/// Prints a line to standard output.
+/// Prints a line to standard output; an error where it cannot be written, unless the reader has gone.
 macro_rules! say {
-    ($($argument:tt)*) => { println!("{}", ldplayer_core::printable::Printable(format_args!($($argument)*))) };
+    ($($argument:tt)*) => { $crate::printing::to_stdout(format_args!("{}\n", ldplayer_core::printable::Printable(format_args!($($argument)*)))) };
+}
+
+/// Prints text of several lines, or of a program's own making, to standard output; errors as with `say!`.
+macro_rules! put {
+    ($($argument:tt)*) => { $crate::printing::to_stdout(format_args!($($argument)*)) };
 }
 
 /// Writes a line to whatever takes lines for people.
 macro_rules! write_line {
     ($out:expr, $($argument:tt)*) => { writeln!($out, "{}", ldplayer_core::printable::Printable(format_args!($($argument)*))) };
+}
+
+/// Writes to standard error, if somebody is there to read it.
+pub fn to_stderr(text: Arguments<'_>) {
+    // A message that nobody can read is no reason to end, and there is nowhere else to tell it.
+    let _ = io::stderr().lock().write_fmt(text);
+}
+
+/// Writes to standard output. A reader who has gone has read what they wanted.
+pub fn to_stdout(text: Arguments<'_>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_fmt(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(io::Error::new(error.kind(), format!("standard output: {error}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Whether standard output takes colours: it is a terminal, and nobody asked for none (NO_COLOR).
+pub fn has_colours() -> bool {
+    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !is_unwanted && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+/// A report with its verdicts and warnings in colour, where that is wanted.
+pub fn coloured(text: &str, is_wanted: bool) -> String {
+    if !is_wanted {
+        return text.to_owned();
+    }
+    let lines: Vec<String> = text.split('\n').map(colour_line).collect();
+    lines.join("\n")
+}
+
+fn colour_line(line: &str) -> String {
+    let painted = |word: &str, colour: &str| format!("\x1b[{colour}m{word}\x1b[0m");
+    let failed =
+        COLOURS.iter().fold(line.to_owned(), |line, (word, colour)| line.replace(word, &painted(word, colour)));
+    STATES.iter().fold(failed, |line, (word, colour)| {
+        let words: Vec<String> = line
+            .split(' ')
+            .map(|found| match found.strip_prefix(word) {
+                Some(rest) if rest.is_empty() || rest == ":" => format!("{}{rest}", painted(word, colour)),
+                _ => found.to_owned(),
+            })
+            .collect();
+        words.join(" ")
+    })
+}
+
+/// The path as a URL (RFC 8089): what is not plain in a URL is escaped.
+pub fn file_url(path: &Path) -> String {
+    use std::fmt::Write as _;
+    use std::os::unix::ffi::OsStrExt;
+    let mut url = String::from("file://");
+    // A path that cannot be made absolute is shown as it is.
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for &octet in path.as_os_str().as_bytes() {
+        if octet.is_ascii_alphanumeric() || b"/-._~".contains(&octet) {
+            url.push(char::from(octet));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(url, "%{octet:02X}");
+        }
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_escaped() {
+        assert_eq!(file_url(Path::new("/a b/é#1/report.html")), "file:///a%20b/%C3%A9%231/report.html");
+    }
+
+    #[test]
+    fn verdicts_and_warnings_stand_out_and_nothing_else() {
+        let text = "server     FAILED: answered 85.1 %\nreplay     ok: faithful\nqueries    token 5";
+        let expected = "server     \x1b[31;1mFAILED\x1b[0m: answered 85.1 %\nreplay     \x1b[32mok\x1b[0m: faithful\nqueries    token 5";
+        assert_eq!(coloured(text, true), expected);
+        assert_eq!(coloured(text, false), text);
+    }
 }

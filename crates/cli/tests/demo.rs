@@ -34,7 +34,7 @@ fn it_replays_the_root_server_traffic_and_names_the_report() {
         // The verdict judges the timing, too, which is not this machine's to promise: 1 is fine.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{errors}");
         let report = scratch.path().canonicalize().unwrap().join("runs/demo/report.html");
-        assert_eq!(said.lines().last(), Some(format!("report: file://{}", report.display()).as_str()));
+        assert!(said.ends_with(&format!(" · report: file://{}\n", report.display())), "{said}");
         assert!(report.is_file());
         let summary = summary(&scratch.path().join("runs/demo"));
         let of = |name| summary["rcodes"][name].as_u64().unwrap_or(0);

@@ -65,6 +65,7 @@ pub mod ratio;
 mod recorder;
 mod rows;
 mod schema;
+mod selection;
 mod setup;
 mod store;
 mod telemetry;
@@ -83,6 +84,7 @@ pub use model::{
 };
 pub use open::{read_document, rewrite_page};
 pub use recorder::Recorder;
+pub use selection::{BadSelection, Cell, Selection};
 pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
 pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES};
 pub use telemetry::{Figure, Kind, Scope, Side, TelemetrySample, sum as sum_telemetry};

@@ -9,6 +9,42 @@ use parquet::file::properties::WriterProperties;
 /// Rows of a row group: large enough to compress, small enough to hold in memory for every worker.
 pub const ROW_GROUP_ROWS: usize = 128 * 1024;
 
+/// The names of the columns, in their order.
+pub const NAMES: [&str; 32] = [
+    "index",
+    "client",
+    "client_port",
+    "server",
+    "transport",
+    "connection",
+    "intended_ns",
+    "submitted_ns",
+    "sent_ns",
+    "answered_ns",
+    "status",
+    "reason",
+    "rcode",
+    "tc",
+    "ad",
+    "aa",
+    "query_bytes",
+    "response_bytes",
+    "connect_ns",
+    "handshake_ns",
+    "first_byte_ns",
+    "reused",
+    "resumed",
+    "early_data",
+    "answer",
+    "resent",
+    "fell_back",
+    "class",
+    "segments",
+    "retransmits",
+    "length_apart",
+    "differs",
+];
+
 /// The columns in the order of the run directory's description.
 pub fn schema() -> SchemaRef {
     use DataType::{Boolean, Int8, Int32, Int64, UInt16, UInt64};
@@ -55,4 +91,14 @@ pub fn schema() -> SchemaRef {
 pub fn small_file_properties() -> WriterProperties {
     let level = ZstdLevel::try_new(3).unwrap_or_default();
     WriterProperties::builder().set_compression(Compression::ZSTD(level)).build()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_column_has_its_name() {
+        let schema = super::schema();
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        assert_eq!(names, super::NAMES);
+    }
 }

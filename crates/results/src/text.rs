@@ -43,10 +43,9 @@ impl fmt::Display for RunReport {
             )?;
         }
         self.agents.iter().try_for_each(|agent| writeln!(f, "agent      {}", AgentLine(agent)))?;
-        self.verdict.checks.iter().try_for_each(|check| writeln!(f, "{check}"))?;
-        self.verdict.server.checks.iter().try_for_each(|check| writeln!(f, "{check}, expected of the server"))?;
-        let replay = if self.verdict.ok { "ok" } else { "FAILED" };
-        write!(f, "verdict    replay {replay}, server {}", self.verdict.server.word())
+        let expected = self.verdict.server.checks.iter().map(|check| format!("{check}, expected of the server"));
+        let checks: Vec<String> = self.verdict.checks.iter().map(ToString::to_string).chain(expected).collect();
+        write!(f, "{}", checks.join("\n"))
     }
 }
 
@@ -97,6 +96,25 @@ pub fn in_bytes(bytes: u64) -> String {
 }
 
 impl RunReport {
+    /// Both verdicts on one line, each with what failed: `replay ok · server FAILED (answered 85.1 %)`.
+    pub fn outcome(&self) -> String {
+        let failed = |checks: &[Check]| {
+            let failed = checks.iter().filter(|check| !check.ok);
+            // What stands behind the figure is in the lines above.
+            let figure = |check: &Check| check.value.split(" (").next().unwrap_or_default().to_owned();
+            failed.map(|check| format!("{} {}", check.name, figure(check))).collect::<Vec<_>>().join(", ")
+        };
+        let replay = match self.verdict.ok {
+            true => "replay ok".to_owned(),
+            false => format!("replay FAILED ({})", failed(&self.verdict.checks)),
+        };
+        match self.verdict.server.ok {
+            None => format!("{replay} · server not judged"),
+            Some(true) => format!("{replay} · server ok"),
+            Some(false) => format!("{replay} · server FAILED ({})", failed(&self.verdict.server.checks)),
+        }
+    }
+
     /// What was replayed, against what and over which transports, for the head of a page.
     pub fn title(&self) -> String {
         let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };

@@ -16,15 +16,15 @@ use crate::failure::Failure;
 /// Options of `agent`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-An agent sends the queries that a controller deals to it, from this host. It keeps rows on this host
-until they are with the controller. Whoever may use the NATS server can have it send queries, so
-give the server users and passwords; one that is open and has a public address is refused.
+An agent sends the queries that a controller assigns to it, from this host, and keeps its rows
+until the controller has them. Anybody who may use the NATS server can make agents send queries:
+protect it with users and passwords. A server without them on a public address is refused.
 
 Example: an agent on each host, and a run on four of them
   ldplayer agent --nats nats://ldplayer:PASSWORD@10.0.0.1
   ldplayer replay trace.parquet --server 10.0.0.9 --nats nats://ldplayer:PASSWORD@10.0.0.1 --agents 4")]
 pub struct Args {
-    /// Where the NATS server is: nats://USER:PASSWORD@HOST:PORT, tls:// for TLS; several with commas for a cluster
+    /// NATS server: nats://USER:PASSWORD@HOST:PORT, or tls:// for TLS; several, separated by commas, for a cluster
     #[arg(long, value_name = "URL", env = "NATS_URL", hide_env_values = true)]
     nats: String,
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub struct Args {
     /// Name of the agent [default: the host's name]
     #[arg(long)]
     name: Option<String>,
-    /// Addresses that it may send from, for `ldplayer agents` to show
+    /// Addresses that the agent may send from, shown by `ldplayer agents`
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',')]
     source: Vec<IpAddr>,
-    /// Directory for rows until they are with the controller [default: the system's for temporary files]
+    /// Directory for rows until the controller has them [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }

@@ -15,12 +15,12 @@ use crate::failure::Failure;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ldplayer agents --nats nats://ldplayer:PASSWORD@10.0.0.1")]
 pub struct Args {
-    /// Where the NATS server is
+    /// NATS server
     #[arg(long, value_name = "URL", env = "NATS_URL", hide_env_values = true)]
     nats: String,
     #[command(flatten)]
     credentials: Credentials,
-    /// How long agents have to answer
+    /// Wait this long for answers
     #[arg(long, value_name = "TIME", default_value = "1s")]
     within: Span,
     /// Print one JSON array

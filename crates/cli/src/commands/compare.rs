@@ -18,38 +18,38 @@ use crate::failure::{Failure, UNDECIDED, VERDICT_FAILED};
 /// Options of `compare`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A and B are run directories, directories that hold runs (repeats of the same), cells of an
-experiment, or experiments, which are compared cell by cell. Of one experiment, --a and --b say
-which cells are which; all other keys are the same in both. Repeats are what it goes by: a single
-run claims nothing.
+A and B are run directories, directories that hold repeats of a run, or experiments, which are
+compared cell by cell. Within one experiment, --a and --b choose the cells; all other keys are
+the same on both sides. Differences are judged by the spread of the repeats: a single run proves
+nothing.
 
 A gate is TOML, as in an experiment:
   [gate]
   keep = [\"p99 <= 1.10 x\", \"cpu <= 1.05 x\", \"nxdomain = 1.00 x +- 0.1 %\", \"answered >= 99 %\"]
 
-Exit status: 0 every gate holds, or none was given; 1 one is broken; 4 none is broken, but the
-noise does not let one be decided: it says how many more repeats would.
+Exit status: 0 every gate holds, or there is none; 1 a gate is broken; 4 no gate is broken, but
+at least one is undecided because of noise: the output says how many more repeats it needs.
 
 Examples:
   ldplayer compare runs/old runs/new
   ldplayer compare runs/servers --a server=nsd --b server=knot --gate gate.toml")]
 pub struct Args {
-    /// What is compared against; or an experiment with both
+    /// Baseline; or an experiment that has both sides
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// What is compared
+    /// What to compare with it
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
-    /// Cells of A: a key of the matrix and one of its values; several must all hold
+    /// Cells of A: KEY=VALUE of the matrix; several must all hold
     #[arg(long = "a", value_name = "KEY=VALUE", value_parser = key_value)]
     of_a: Vec<KeyValue>,
     /// Cells of B
     #[arg(long = "b", value_name = "KEY=VALUE", value_parser = key_value)]
     of_b: Vec<KeyValue>,
-    /// What must hold of B: a file with [gate]; that of the experiment by default
+    /// File with a [gate] that B must pass [default: that of the experiment]
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
-    /// Count runs, too, whose replay was not faithful
+    /// Include runs whose replay was not faithful
     #[arg(long)]
     with_unfaithful: bool,
     /// Print one JSON object
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compared: Vec<Comparison> = compared.collect::<Result<_, ResultsError>>()?;
     let kept = gate.map(|gate| comparing::keep(&pairs, &gate.keep)).unwrap_or_default();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "comparisons": compared, "gates": kept }))?);
+        put!("{}\n", serde_json::to_string_pretty(&json!({ "comparisons": compared, "gates": kept }))?)?;
     } else {
         print(&pairs, &compared, &kept)?;
     }

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "\
 Examples:
   ldplayer convert capture.pcap.xz -o trace.parquet
-  ldplayer convert --port 53 --port 5353 a.pcap b.pcapng.gz -o both.tsv
+  ldplayer convert --capture-port 53,5353 a.pcap b.pcapng.gz -o both.tsv
   ldplayer convert resolver.dnstap --role client -o clients.parquet
   ldplayer convert unix:/run/ldplayer/dnstap.sock -o live.parquet
   ldplayer convert trace.parquet -o - | head";
@@ -34,19 +34,19 @@ type Batch = Vec<Transaction>;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Captures, dnstap, C-DNS, traces or query files, compressed or not, merged by time; `-` is standard input,
-    /// `unix:PATH` a socket to listen on for dnstap
+    /// Captures, dnstap, C-DNS, traces or lists of queries, compressed or not, merged by time; `-` is standard
+    /// input, `unix:PATH` a socket to listen on for dnstap
     #[arg(required = true, value_name = "IN")]
     inputs: Vec<String>,
-    /// Where to; the extension says the format (.parquet, .tsv, .pcap, .txt); `-` is TSV to standard output
+    /// Output file; its extension is the format (.parquet, .tsv, .pcap, .txt); `-` is TSV on standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Format, whatever the extension: parquet, tsv, pcap or dnsperf
+    /// Output format, if not by the extension: parquet, tsv, pcap or dnsperf
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
     #[command(flatten)]
     reading: Reading,
-    /// Replace an existing file
+    /// Replace the output file if it exists
     #[arg(long)]
     force: bool,
 }

@@ -47,22 +47,22 @@ Examples:
   ldplayer demo --server nsd
   ldplayer demo --recursive --resolver knot-resolver")]
 pub struct Args {
-    /// The server to replay against
+    /// Server to replay against
     #[arg(long, value_enum, default_value = "ldplayer", conflicts_with = "recursive")]
     server: ServerKind,
-    /// Ask a recursive server, which resolves in an emulated Internet
+    /// Replay to a resolver, which resolves in an emulated Internet
     #[arg(long)]
     recursive: bool,
-    /// The recursive server: unbound, knot-resolver or pdns-recursor, as its package is called
+    /// Resolver: unbound, knot-resolver or pdns-recursor
     #[arg(long, value_name = "NAME", default_value = "unbound", requires = "recursive")]
     resolver: ResolverKind,
-    /// Show the report in a browser at the end
+    /// Open the report in a browser at the end
     #[arg(long)]
     open: bool,
-    /// Run directory to write [default: runs/demo or runs/demo-recursive, replacing the demo run before]
+    /// Run directory [default: runs/demo or runs/demo-recursive, which replaces the last demo]
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
-    /// Replace the run in the directory, if there is one
+    /// Replace the run in that directory
     #[arg(long)]
     force: bool,
     /// Speed of the trace's clock: 10 takes 6 seconds instead of 60
@@ -131,17 +131,16 @@ fn against_root(args: &Args) -> Result<ExitCode, Failure> {
         args.server.name(),
         args.speed
     );
-    let status = replay::execute(spec, &output, replaces(args), replay::Print::Report)?;
+    let status = replay::execute(spec, &output, replaces(args), replay::Print::SHOWN)?;
     drop(server);
-    tell_report(&output, opener)?;
+    show_report(&output, opener)?;
     Ok(status)
 }
 
-/// Says where the report is, and shows it if asked to.
-fn tell_report(output: &Path, opener: Option<Opener>) -> Result<(), Failure> {
-    let report = fs::canonicalize(output.join("report.html")).context("the run has no report.html")?;
-    say!("report: {}", file_url(&report));
-    opener.map_or(Ok(()), |opener| opener.open(&report))
+/// Shows the report in a browser, where that is wanted.
+fn show_report(output: &Path, opener: Option<Opener>) -> Result<(), Failure> {
+    let Some(opener) = opener else { return Ok(()) };
+    opener.open(&fs::canonicalize(output.join("report.html")).context("the run has no report.html")?)
 }
 
 /// The replay of a capture against these servers, from the clients' own addresses.
@@ -210,22 +209,6 @@ impl Opener {
     }
 }
 
-/// The path as a URL (RFC 8089): what is not plain in a URL is escaped.
-fn file_url(path: &Path) -> String {
-    use std::fmt::Write as _;
-    use std::os::unix::ffi::OsStrExt;
-    let mut url = String::from("file://");
-    for &octet in path.as_os_str().as_bytes() {
-        if octet.is_ascii_alphanumeric() || b"/-._~".contains(&octet) {
-            url.push(char::from(octet));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(url, "%{octet:02X}");
-        }
-    }
-    url
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,11 +224,6 @@ mod tests {
             force: false,
             speed: 10.0,
         }
-    }
-
-    #[test]
-    fn urls_are_escaped() {
-        assert_eq!(file_url(Path::new("/a b/é#1/report.html")), "file:///a%20b/%C3%A9%231/report.html");
     }
 
     #[test]

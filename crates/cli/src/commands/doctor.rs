@@ -34,9 +34,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let findings = checks::all();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        put!("{}\n", serde_json::to_string_pretty(&findings)?)?;
     } else {
-        print!("{}", table::render(&findings));
+        put!("{}", table::render(&findings))?;
     }
     let lacking = findings.iter().any(|finding| finding.essential && !finding.ok);
     Ok(if lacking { ExitCode::from(LACKING) } else { ExitCode::SUCCESS })

@@ -21,13 +21,14 @@ use screen::{Screen, Shown};
 use super::compare;
 use super::replay::ClusterArgs;
 use crate::failure::{Failure, VERDICT_FAILED};
+use crate::printing::to_stderr;
 
 /// Options of `experiment`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 The file has the keys of a run (`ldplayer replay --print-spec`), servers that are started for each
-run and ended with it, and a matrix: its cross product is the set of runs. Repeats are interleaved
-(A B A B). Finished runs are not made again: the same command goes on where it was interrupted.
+run and stopped after it, and a matrix whose cross product is the set of runs. Repeats are
+interleaved (A B A B). Finished runs are not repeated: the same command resumes the experiment.
 
   trace = \"capture.pcap.xz\"
   repeats = 5
@@ -42,7 +43,7 @@ run and ended with it, and a matrix: its cross product is the set of runs. Repea
   [expect]
   all = [\"answered >= 99.9 %\", \"p99 <= 20ms\"]
 
-With [find], the largest load at which something holds is searched in each cell (MLRsearch):
+With [find], each cell searches for the highest load at which its criteria hold (MLRsearch):
 
   [find]
   what = \"qps\"                       # or \"clients\", \"connections\"
@@ -53,25 +54,25 @@ Example: what it will take, and then the runs
   ldplayer experiment servers.toml --dry-run
   ldplayer experiment servers.toml -o runs/servers")]
 pub struct Args {
-    /// The experiment, in TOML
+    /// The experiment (TOML)
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Directory of the experiment: its record and a directory for each run [default: runs/ and its name]
+    /// Directory for the record and the runs [default: runs/ and the experiment's name]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Print the plan and what it will take, and run nothing
+    /// Print the plan and how long it will take, and run nothing
     #[arg(long)]
     dry_run: bool,
-    /// Make more than a thousand runs without being asked
+    /// Do not ask before more than a thousand runs
     #[arg(long)]
     yes: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Show how far it is on stderr
+    /// Show progress on standard error
     #[arg(long, value_enum, default_value = "auto")]
     progress: Shown,
-    /// Print nothing but errors: no progress, no summary
+    /// Print errors only: no progress, no summary
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
     #[command(flatten)]
@@ -102,7 +103,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let written = page.as_ref().map_or(Ok(()), |page| page.write_page(&plan.directory.join("report.html")));
     let kept = page.as_ref().map_or(&[][..], |page| &page.gates);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&print::summary_json(&plan, &record, &cells, kept))?);
+        put!("{}\n", serde_json::to_string_pretty(&print::summary_json(&plan, &record, &cells, kept))?)?;
     } else if !args.quiet {
         print::summary(&plan, &record, &cells, kept)?;
     }
@@ -129,7 +130,7 @@ impl Args {
 /// Tells what searches have found; the status is fine where each found what was asked for.
 fn searched(plan: &Plan, record: &Record, args: &Args) -> Result<ExitCode, Failure> {
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&searches::json(plan, record))?);
+        put!("{}\n", serde_json::to_string_pretty(&searches::json(plan, record))?)?;
     } else if !args.quiet {
         searches::print(plan, record)?;
     }
@@ -162,7 +163,7 @@ fn ask_about_many(experiment: &Experiment, yes: bool) -> Result<(), Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(anyhow!("{what}: add --yes if all of them are meant, or see them with --dry-run").into());
     }
-    eprint!("{what}: make all of them? [y/N] ");
+    to_stderr(format_args!("{what}: make all of them? [y/N] "));
     io::stderr().flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
@@ -177,7 +178,7 @@ fn dry_run(experiment: Experiment, directory: &Path, json: bool) -> Result<ExitC
     let scratch = tempfile::tempdir().context("cannot make a scratch directory; set TMPDIR to one with space")?;
     let plan = Plan::make(experiment, directory, scratch.path()).map_err(failure)?;
     if json {
-        println!("{}", serde_json::to_string_pretty(&print::plan_json(&plan))?);
+        put!("{}\n", serde_json::to_string_pretty(&print::plan_json(&plan))?)?;
     } else {
         print::plan(&plan)?;
     }

@@ -23,12 +23,12 @@ pub struct Args {
     /// Captures or traces, compressed or not; `-` is standard input
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<String>,
-    /// Where to; the names that the model takes go beside it, into a file of the same name that ends in .names.txt
+    /// Output file; the names of the model go into a file beside it that ends in .names.txt
     #[arg(short, long, value_name = "MODEL.toml")]
     output: PathBuf,
     #[command(flatten)]
     reading: Reading,
-    /// Replace existing files
+    /// Replace the output files if they exist
     #[arg(long)]
     force: bool,
 }

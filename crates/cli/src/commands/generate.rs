@@ -25,31 +25,31 @@ pub struct Args {
     /// A model in TOML, or a preset: syn-0 to syn-4, poisson, bursts, ramp, steps, identical, resolver, root-like
     #[arg(value_name = "SPEC")]
     spec: String,
-    /// Where to; the extension says the format (.parquet, .tsv, .pcap, .txt); `-` is TSV to standard output
+    /// Output file; its extension is the format (.parquet, .tsv, .pcap, .txt); `-` is TSV on standard output
     #[arg(short, long, value_name = "OUT", required_unless_present = "print")]
     output: Option<PathBuf>,
-    /// Clients, in place of those of the model: 5000, 20k, 1M
+    /// Number of clients, overriding the model: 5000, 20k, 1M
     #[arg(long, value_name = "N", value_parser = parse_count)]
     clients: Option<u64>,
-    /// Mean queries per second, in place of that of the model; its shape stays
+    /// Mean queries per second, overriding the model; the shape of its rate stays
     #[arg(long, value_name = "N", value_parser = parse_count)]
     qps: Option<u64>,
-    /// Length of the trace, in place of that of the model
+    /// Length of the trace, overriding the model
     #[arg(long, value_name = "S")]
     duration: Option<Span>,
-    /// Queries at most
+    /// Maximum number of queries
     #[arg(long, value_name = "N", value_parser = parse_count)]
     queries: Option<u64>,
     /// Seed of every random choice [default: that of the model, or 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Print the model and write nothing
+    /// Print the model, and write no trace
     #[arg(long)]
     print: bool,
-    /// Format, whatever the extension: parquet, tsv, pcap or dnsperf
+    /// Output format, if not by the extension: parquet, tsv, pcap or dnsperf
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// Replace an existing file
+    /// Replace the output file if it exists
     #[arg(long)]
     force: bool,
 }
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (text, folder) = read_spec(&args.spec)?;
     let mut model = Model::parse(&text, &folder).with_context(|| args.spec.clone())?;
     if args.print {
-        print!("{text}");
+        put!("{text}")?;
         return Ok(ExitCode::SUCCESS);
     }
     model.seed = args.seed.unwrap_or(model.seed);

@@ -18,8 +18,8 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Captures, dnstap, C-DNS, traces or query files, compressed or not; `-` is standard input, `unix:PATH` a socket
-    /// to listen on for dnstap
+    /// Captures, dnstap, C-DNS, traces or lists of queries, compressed or not; `-` is standard input, `unix:PATH` a
+    /// socket to listen on for dnstap
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<String>,
     #[command(flatten)]
@@ -66,5 +66,7 @@ pub(super) fn no_transaction(traces: &[String], summary: &Summary) -> anyhow::Er
     let reasons: Vec<String> = skipped.chain(damaged).collect();
     let found = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
     let (names, packets) = (traces.join(", "), summary.packets);
-    anyhow!("{names}: no DNS transaction in {packets} packets or lines{found}; give --port if DNS is on another port")
+    anyhow!(
+        "{names}: no DNS transaction in {packets} packets or lines{found}; give --capture-port if DNS is on another port"
+    )
 }

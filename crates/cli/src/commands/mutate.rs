@@ -32,39 +32,39 @@ const DEFAULT_SEED: u64 = 1;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Captures, traces or query files, compressed or not, merged by time; `-` is standard input
+    /// Captures, traces or lists of queries, compressed or not, merged by time; `-` is standard input
     #[arg(required_unless_present = "diff", value_name = "IN")]
     inputs: Vec<String>,
-    /// Where to; the extension says the format (.parquet, .tsv, .pcap, .txt); `-` is TSV to standard output
+    /// Output file; its extension is the format (.parquet, .tsv, .pcap, .txt); `-` is TSV on standard output
     #[arg(short, long, value_name = "OUT", required_unless_present_any = ["explain", "diff"])]
     output: Option<PathBuf>,
-    /// Rules in TOML; several files are applied one after the other
+    /// File of rules (TOML); several are applied one after the other
     #[arg(long, value_name = "FILE")]
     rules: Vec<PathBuf>,
-    /// One more rule: its keys and values, as in a file of rules; all of them are one rule
+    /// KEY=VALUE of one more rule, as in a file of rules; several make up one rule
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Seed of every random choice [default: that of the rules, or 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Print what each rule changes, with examples; without -o nothing is written
+    /// Print what each rule changes, with examples; without -o, write nothing
     #[arg(long)]
     explain: bool,
-    /// Compare two traces instead: what only one has, and the fields in which transactions of one time differ
+    /// Compare two traces: transactions that only one has, and fields that differ
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["inputs", "output", "rules", "set", "explain"])]
     diff: Vec<String>,
-    /// With --diff: compare row by row, whatever the times
+    /// With --diff: pair transactions by row, not by time
     #[arg(long, requires = "diff")]
     by_row: bool,
     /// Print the explanation or the comparison as JSON
     #[arg(long)]
     json: bool,
-    /// Format, whatever the extension: parquet, tsv, pcap or dnsperf
+    /// Output format, if not by the extension: parquet, tsv, pcap or dnsperf
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
     #[command(flatten)]
     reading: Reading,
-    /// Replace an existing file
+    /// Replace the output file if it exists
     #[arg(long)]
     force: bool,
 }

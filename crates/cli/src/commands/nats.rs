@@ -4,20 +4,24 @@ use std::path::PathBuf;
 
 use ldplayer_cluster::Link;
 
+use super::replay::HEADING;
+
 /// Options of a connection to NATS, besides its URL.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Credentials {
-    /// Credentials for the NATS server, as `nsc` writes them; a user and a password stand in the URL
-    #[arg(long, value_name = "FILE")]
+    /// Credentials file for the NATS server, as `nsc` writes it
+    ///
+    /// A user and a password stand in the URL.
+    #[arg(long, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     nats_credentials: Option<PathBuf>,
-    /// Certificate of the authority that the NATS server's certificate is signed by, for tls:// URLs [default: the system's]
-    #[arg(long, value_name = "FILE")]
+    /// CA certificate of the NATS server, for tls:// URLs [default: those that the system trusts]
+    #[arg(long, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     nats_ca: Option<PathBuf>,
-    /// Our certificate for the NATS server
-    #[arg(long, value_name = "FILE", requires = "nats_key")]
+    /// Client certificate for the NATS server
+    #[arg(long, value_name = "FILE", requires = "nats_key", help_heading = HEADING, hide_short_help = true)]
     nats_cert: Option<PathBuf>,
-    /// Its key
-    #[arg(long, value_name = "FILE", requires = "nats_cert")]
+    /// Key of the client certificate
+    #[arg(long, value_name = "FILE", requires = "nats_cert", help_heading = HEADING, hide_short_help = true)]
     nats_key: Option<PathBuf>,
 }
 

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 The recursive proxy takes what host `resolver` sends to port 53 of a name server A, and sends it to
 host `internet` as if A had; the authoritative proxy takes the responses and sends them to the
 resolver that asked as if A had. Any number of resolvers is told apart, over UDP and TCP, IPv4 and
-IPv6. `testbed up --proxies` begins with both.
+IPv6. `testbed up --proxies` starts both.
 
 Example: BIND with a view for each name server
   ldplayer testbed up --zones zones/ --proxies
@@ -25,10 +25,10 @@ Example: BIND with a view for each name server
 Example: both in a testbed that is up already
   ldplayer proxy recursive && ldplayer proxy authoritative")]
 pub struct Args {
-    /// Which of the two
+    /// Which proxy
     #[arg(value_enum)]
     kind: Kind,
-    /// End it
+    /// Stop it
     #[arg(long)]
     off: bool,
     #[command(flatten)]

@@ -14,7 +14,7 @@ use ldplayer_replay::Sources;
 use ldplayer_run::{Observer, Prepared, Progress as State, RunSpec, Wish};
 
 use super::replay::announce;
-use super::replay::progress::Progress;
+use super::replay::progress::{Progress, Show};
 use crate::failure::Failure;
 
 /// How long the time of a directory's name is: to the second.
@@ -23,11 +23,10 @@ const TO_SECONDS: usize = "2024-01-01T000000".len();
 /// Options of `ratio`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Each client asks each server for the SOA record of a zone in rounds, once over UDP and once over
-each other transport, every time over a new connection. The ratio of the two response times is 2
-over TCP where all is well: a round trip to connect, one to ask. What fails is counted beside, by
-its reason, and not left out. The directory has a run for each server, ratio.json, ratio.html and
-ratio.svg.
+In each round, every client asks every server for the SOA record of a zone over UDP and over each
+other transport, always on a new connection. The ratio of the two response times is 2 over TCP
+where all is well: one round trip to connect, one to ask. Failures are counted by their reason.
+The directory has a run per server, ratio.json, ratio.html and ratio.svg.
 
 With --rtt the study is made in a testbed: the clients are 10.64.0.1, 10.64.0.2, … on a host of
 their own, and the server is started at 10.53.0.2 and fd53::2.
@@ -39,51 +38,51 @@ Example: a server on this host, and one elsewhere that may be asked
 Example: a server 10 to 80 ms away from its 200 clients
   ldplayer ratio 10.53.0.2 --rtt uniform:10ms,80ms --start-server 'nsd -d -c nsd.conf' --clients 200 -o runs/nsd")]
 pub struct Args {
-    /// The servers: addresses or host names, with or without a port; NAME=ADDR is called by that name in the figures
+    /// Server: an address or a name, with or without a port; NAME=ADDR names it in the figures
     #[arg(value_name = "ADDR", required = true)]
     servers: Vec<NamedServer>,
     /// Ask for the SOA record of this zone
     #[arg(long, value_name = "NAME", default_value = ".")]
     zone: String,
-    /// Compare these with UDP: tcp, dot, doq, doh2, doh3
+    /// Transports to compare with UDP: tcp, dot, doq, doh2, doh3
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "tcp")]
     transport: Vec<Transport>,
-    /// Clients that ask, each with an address or, on this host's addresses, a port of its own
+    /// Number of clients, each with its own address or port
     #[arg(long, value_name = "N", default_value_t = 20)]
     clients: u32,
-    /// Pairs of each client
+    /// Number of pairs per client
     #[arg(long, visible_alias = "rounds", value_name = "N", default_value_t = 20)]
     pairs: u32,
-    /// From one pair of a client to its next
+    /// Time between two pairs of a client
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     interval: Span,
-    /// Where clients get their addresses: original, ports or pool:CIDR,… [default: original in a namespace where every address is local, else
-    /// ports]
+    /// Addresses of the clients: original, ports or pool:CIDR,… [default: original where every address is local,
+    /// else ports]
     #[arg(long, value_name = "SOURCES")]
     sources: Option<Sources>,
-    /// How long an answer is waited for; so are connections
+    /// Query timeout and connect timeout
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     query_timeout: Span,
-    /// Make a testbed with this round-trip time, each client its own: 20ms, uniform:10ms,80ms, lognormal:20ms,0.5 or FILE.csv with lines
-    /// prefix,ms
+    /// Make a testbed with this round-trip time per client: 20ms, uniform:10ms,80ms, lognormal:20ms,0.5, or FILE.csv
+    /// with lines `prefix,ms`
     #[arg(long, value_name = "SPEC", requires = "start_server")]
     rtt: Option<String>,
-    /// Loss in each direction of that testbed: 1%
+    /// Packet loss of that testbed in each direction: 1%
     #[arg(long, value_name = "P", requires = "rtt")]
     loss: Option<String>,
-    /// Start the server in that testbed, by a shell; it must stay in the foreground
+    /// Command that starts the server in that testbed; it must stay in the foreground
     #[arg(long, value_name = "COMMAND", requires = "rtt")]
     start_server: Option<String>,
-    /// Trust servers whose certificate leads to one in this PEM file, or is in it
+    /// Trust the certificates in this PEM file [default: those that the system trusts]
     #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
     tls_ca: Option<PathBuf>,
-    /// Trust any server, whatever its certificate
+    /// Trust any certificate
     #[arg(long)]
     tls_insecure: bool,
-    /// Name that the server is asked for and its certificate must have [default: the address asked]
+    /// Name in the server's certificate [default: its address]
     #[arg(long, value_name = "NAME")]
     tls_name: Option<String>,
-    /// Port of the servers for DNS over TLS, QUIC and HTTPS [default: 853, and 443 over HTTPS]
+    /// Port for DNS over TLS, QUIC and HTTPS [default: 853, and 443 over HTTPS]
     #[arg(long, value_name = "PORT")]
     tls_port: Option<u16>,
     /// Allow sending to these addresses outside of this host
@@ -92,16 +91,16 @@ pub struct Args {
     /// Seed of every random choice
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Directory of the study [default: runs/ratio- and the time]
+    /// Directory of the study [default: runs/ratio- and the time of day]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Replace the study in that directory
     #[arg(long)]
     force: bool,
-    /// Print ratio.json instead of the table
+    /// Print ratio.json in place of the table
     #[arg(long)]
     json: bool,
-    /// Print nothing but errors: no progress, no table
+    /// Print errors only: no progress, no table
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
 }
@@ -109,16 +108,16 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let output = args.output();
-    let progress = Progress::new(!args.quiet).map_err(Failure::environment)?;
+    let progress = Progress::new(if args.quiet { Show::Off } else { Show::Auto }).map_err(Failure::environment)?;
     let mut watcher = Watcher { progress, is_quiet: args.quiet };
     let command_line: Vec<String> = std::env::args().collect();
     let made = make_ratio(&args.plan(), &output, args.force, &command_line, &mut watcher);
     watcher.progress.end();
     let Made { study, is_interrupted } = made.map_err(failure)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&study)?);
+        put!("{}\n", serde_json::to_string_pretty(&study)?)?;
     } else if !args.quiet {
-        println!("{study}\nfigures: {}", Printable(output.join("ratio.html").display()));
+        put!("{study}\nfigures: {}\n", Printable(output.join("ratio.html").display()))?;
     }
     Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
@@ -168,6 +167,10 @@ struct Watcher {
 }
 
 impl Observer for Watcher {
+    fn wants_latencies(&self) -> bool {
+        self.progress.wants_latencies()
+    }
+
     fn look(&mut self, progress: &State) -> Wish {
         self.progress.look(progress)
     }

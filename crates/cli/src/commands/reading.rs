@@ -8,10 +8,10 @@ use ldplayer_trace::{Input, OpenOptions, Role};
 /// Options of every command that reads traces.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Reading {
-    /// Port that carries DNS in captures; may be given several times
-    #[arg(long, value_name = "PORT", default_value = "53", value_delimiter = ',')]
-    pub port: Vec<u16>,
-    /// Take only messages of these roles from dnstap and C-DNS: auth, resolver, client, forwarder, stub, tool or update
+    /// Port that carries DNS in captures; several times for several ports
+    #[arg(long, alias = "port", value_name = "PORT", default_value = "53", value_delimiter = ',')]
+    pub capture_port: Vec<u16>,
+    /// Roles to take from dnstap and C-DNS: auth, resolver, client, forwarder, stub, tool, update
     #[arg(long, value_name = "ROLE", value_delimiter = ',')]
     pub role: Vec<Role>,
 }
@@ -19,14 +19,15 @@ pub struct Reading {
 impl Reading {
     /// What a resolver was recorded to ask.
     pub fn of_resolver() -> Self {
-        Self { port: vec![53], role: vec![Role::Resolver] }
+        Self { capture_port: vec![53], role: vec![Role::Resolver] }
     }
 
     /// The inputs and how they are read. Where one is a socket, the first Ctrl-C ends what comes through it, and what came
     /// is kept; the second ends the process.
     pub fn of(&self, traces: &[String]) -> (Vec<Input>, OpenOptions) {
         let inputs: Vec<Input> = traces.iter().map(|word| word.as_str().into()).collect();
-        let options = OpenOptions { ports: self.port.clone(), roles: self.role.clone(), ..OpenOptions::default() };
+        let options =
+            OpenOptions { ports: self.capture_port.clone(), roles: self.role.clone(), ..OpenOptions::default() };
         if is_live(&inputs) {
             // Where they cannot be caught, signals end the process as they would without us.
             let _ = Signals::catch_or_end(Arc::clone(&options.stop));

@@ -8,29 +8,25 @@ pub mod progress;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ldplayer_core::printable::Printable;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_results::{AgentShare, Document, State};
 use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, prepare};
 
 use crate::failure::{Failure, VERDICT_FAILED};
-pub use cluster::ClusterArgs;
+use crate::printing::{coloured, file_url, has_colours};
+pub use cluster::{ClusterArgs, HEADING};
 pub use options::{Args, parse_speed};
-use progress::Progress;
+use progress::{Progress, Show};
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let print = match (args.quiet, args.json) {
-        (true, _) => Print::Nothing,
-        (false, true) => Print::Json,
-        (false, false) => Print::Report,
-    };
+    let print = Print { what: args.printed(), progress: if args.quiet { Show::Off } else { args.progress } };
     if let Some(run) = &args.resume {
         return on_agents(run, print, |progress| args.cluster.resume(run, progress));
     }
     let spec = args.spec()?;
     if args.print_spec {
-        print!("{}", spec.to_toml());
+        put!("{}", spec.to_toml())?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.cluster.nats.is_some() {
@@ -46,20 +42,34 @@ fn on_agents(
     print: Print,
     make: impl FnOnce(&mut Progress) -> Result<Document<RunSpec>, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let mut progress = Progress::new(print != Print::Nothing).map_err(Failure::environment)?;
+    let mut progress = Progress::new(print.progress).map_err(Failure::environment)?;
     let made = make(&mut progress);
     progress.end();
-    show(&made?, output, print)
+    show(&made?, output, print.what)
 }
 
 /// What is printed of a run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Print {
-    /// The report, and progress on a terminal.
+#[derive(Clone, Copy, Debug)]
+pub struct Print {
+    /// When it has ended, on standard output.
+    pub what: Printed,
+    /// While it lasts, on standard error.
+    pub progress: Show,
+}
+
+impl Print {
+    /// The report, and progress as it suits.
+    pub const SHOWN: Self = Self { what: Printed::Report, progress: Show::Auto };
+}
+
+/// What is printed when a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Printed {
+    /// The report.
     Report,
-    /// run.json, and progress on a terminal.
+    /// run.json.
     Json,
-    /// Errors only.
+    /// Nothing.
     Nothing,
 }
 
@@ -67,23 +77,32 @@ pub enum Print {
 pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Result<ExitCode, Failure> {
     let prepared = prepare(spec).map_err(failure)?;
     announce(&prepared)?;
-    let mut progress = Progress::new(print != Print::Nothing).map_err(Failure::environment)?;
+    let mut progress = Progress::new(print.progress).map_err(Failure::environment)?;
+    if progress.is_shown() {
+        progress.expect(prepared.expected_ns());
+    }
     let made = prepared.execute(output, force, std::env::args().collect(), &mut progress);
     progress.end();
     let RunReport { document, rules } = made.map_err(failure)?;
-    let status = show(&document, output, print)?;
-    if print != Print::Nothing {
+    let status = show(&document, output, print.what)?;
+    if print.what != Printed::Nothing {
         super::mutate::warn(&rules);
     }
     Ok(status)
 }
 
+/// The report of a run as it is printed: figures, and in the last line both verdicts and the page that has more.
+pub fn report(report: &ldplayer_results::RunReport, page: &Path) -> String {
+    let text = format!("{report}\n{} · report: {}\n", report.outcome(), file_url(page));
+    coloured(&text, has_colours())
+}
+
 /// Prints what became of a run. Returns its exit status.
-fn show(document: &Document<RunSpec>, output: &Path, print: Print) -> Result<ExitCode, Failure> {
-    match print {
-        Print::Report => println!("{}\nrun directory: {}", document.report, Printable(output.display())),
-        Print::Json => println!("{}", serde_json::to_string_pretty(&document)?),
-        Print::Nothing => {}
+fn show(document: &Document<RunSpec>, output: &Path, printed: Printed) -> Result<ExitCode, Failure> {
+    match printed {
+        Printed::Report => put!("{}", report(&document.report, &output.join("report.html")))?,
+        Printed::Json => put!("{}\n", serde_json::to_string_pretty(&document)?)?,
+        Printed::Nothing => {}
     }
     let is_lost =
         |agent: &AgentShare| agent.lost.is_some() || agent.replaced_by.is_some() || agent.ended_early.is_some();

@@ -4,11 +4,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ldplayer_core::printable::Printable;
 use ldplayer_experiment::{Record, overview};
 use ldplayer_results::Document;
 use serde_json::Value;
 
 use super::compare;
+use super::replay::report;
 use crate::failure::{Failure, VERDICT_FAILED};
 
 /// Options of `report`.
@@ -59,7 +61,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         write_json(&mut out, &reports)?;
     } else {
         for (run, run_report) in args.runs.iter().zip(&reports) {
-            writeln!(out, "{}\n{}", run.display(), run_report.report)?;
+            let page = args.html.clone().unwrap_or_else(|| run.join("report.html"));
+            write!(out, "{}\n{}", Printable(run.display()), report(&run_report.report, &page))?;
         }
     }
     Ok(status(&reports))

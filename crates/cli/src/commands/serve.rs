@@ -19,6 +19,7 @@ use ldplayer_zone::load::Includes;
 
 use super::including::Including;
 use crate::failure::Failure;
+use crate::printing::to_stderr;
 
 /// How often signals are looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -28,13 +29,13 @@ const WARNINGS: usize = 20;
 /// Options of `serve`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A query is answered from the zones whose name servers have the address that was asked, by the
-deepest of them that encloses the name; REFUSED when there is none. So this needs a host that has
+A query is answered from the zones whose name servers have the address that was asked: from the
+deepest one that encloses the name, or with REFUSED if there is none. This needs a host that has
 all these addresses: `ldplayer testbed up --zones DIR` makes one and serves there. With
---all-zones-everywhere any address serves all zones, as an ordinary server does.
+--all-zones-everywhere, every address serves all zones, as an ordinary server does.
 
-SIGHUP reads the zones anew; Ctrl-C or SIGTERM ends with a summary and exit status 0, a second
-one at once.
+SIGHUP reloads the zones. Ctrl-C or SIGTERM ends the server with a summary and exit status 0; a
+second one ends it at once.
 
 Example: an ordinary authoritative server on a port of its own
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300
@@ -47,25 +48,25 @@ pub struct Args {
     directory: PathBuf,
     #[command(flatten)]
     including: Including,
-    /// Addresses to listen on [default: all of this host, port 53]
+    /// Address to listen on [default: all addresses of this host, port 53]
     #[arg(long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen)]
     listen: Vec<SocketAddr>,
     /// Serve all zones on every address
     #[arg(long)]
     all_zones_everywhere: bool,
-    /// Threads [default: one for each core]
+    /// Threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
-    /// TCP connections at most, of all threads together; one that is idle makes room
+    /// Maximum number of TCP connections; an idle one is closed to make room
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..))]
     connections: u32,
-    /// How long a TCP connection may be idle, in seconds or with a unit
+    /// Close TCP connections that are idle for this long (seconds, or with a unit)
     #[arg(long, value_name = "TIME", default_value = "10s")]
     idle_timeout: Span,
-    /// Octets of the longest UDP answer; what the interface does not take at once leaves in fragments if this is above 1232
+    /// Maximum size of UDP responses in bytes; those above 1232 may be fragmented
     #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..))]
     udp_size: u16,
-    /// Write the coverage report (JSON) at the end: queries by zone, questions without a zone, records never asked for
+    /// At the end, write a coverage report (JSON): queries by zone, questions without a zone, unused records
     #[arg(long, value_name = "FILE")]
     coverage: Option<PathBuf>,
 }
@@ -155,7 +156,7 @@ fn reload(
 
 /// Tells what was asked.
 pub fn finish(coverage: Coverage, file: Option<&Path>) -> anyhow::Result<()> {
-    eprintln!("ldplayer: {coverage}");
+    to_stderr(format_args!("ldplayer: {coverage}\n"));
     let Some(file) = file else { return Ok(()) };
     let failed = || format!("--coverage {}", file.display());
     let mut out = BufWriter::new(File::create(file).with_context(failed)?);

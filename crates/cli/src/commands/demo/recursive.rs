@@ -13,8 +13,9 @@ use ldplayer_emulate::wire::{LinkSpec, Path as WirePath};
 use ldplayer_run::RunSpec;
 
 use super::hierarchy::{self, Made};
-use super::{Args, Opener, replaces, replay, spec, tell_report, write, zone};
+use super::{Args, Opener, replaces, replay, show_report, spec, write, zone};
 use crate::failure::Failure;
+use crate::printing::to_stderr;
 
 /// 999 questions of clients; origin and licence: `data/README.md`.
 const QUESTIONS: &[u8] = include_bytes!("../../../../../data/clients-20160629.pcap.xz");
@@ -40,7 +41,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let status = on(&testbed, "resolver", || resolve(&testbed, spec, &output, args))?;
     let report = testbed.down().map_err(Failure::environment)?;
     tell_upstream(&server.stop(), &report);
-    tell_report(&output, opener)?;
+    show_report(&output, opener)?;
     Ok(status)
 }
 
@@ -54,7 +55,7 @@ fn resolve(testbed: &Testbed, mut spec: RunSpec, output: &Path, args: &Args) -> 
     let listen = [SERVER.parse().context("the resolver's address")?];
     let resolver = args.resolver.told(Resolving::default()).start(&listen).map_err(Failure::environment)?;
     spec.watch_pid = Some(resolver.id());
-    on(testbed, "clients", || replay::execute(spec, output, replaces(args), replay::Print::Report))
+    on(testbed, "clients", || replay::execute(spec, output, replaces(args), replay::Print::SHOWN))
 }
 
 /// Hosts as usual; the Internet owns the addresses of all name servers.
@@ -83,6 +84,6 @@ fn tell(made: &Made, speed: f64, resolver: ResolverKind) {
 }
 
 fn tell_upstream(coverage: &Coverage, report: &Report) {
-    eprintln!("ldplayer: the emulated Internet was asked: {coverage}");
+    to_stderr(format_args!("ldplayer: the emulated Internet was asked: {coverage}\n"));
     tell!("ldplayer: packets that tried to leave: {}", report.wire.dropped.leaked);
 }

@@ -24,12 +24,12 @@ pub enum Probe {
 /// The child process: tries it, and says on stdout what it got.
 pub fn run(probe: Probe) -> Result<ExitCode, Failure> {
     match probe {
-        Probe::Testbed => println!("{}", testbed_here()?),
+        Probe::Testbed => say!("{}", testbed_here()?)?,
         Probe::UserNamespace => {
             rights::try_user_namespace().map_err(Failure::environment)?;
-            println!("made one, with a network of its own");
+            say!("made one, with a network of its own")?;
         }
-        Probe::Tun => println!("{}", tun_here()?),
+        Probe::Tun => say!("{}", tun_here()?)?,
     }
     Ok(ExitCode::SUCCESS)
 }

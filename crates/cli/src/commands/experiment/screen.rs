@@ -8,6 +8,8 @@ use ldplayer_run::{Progress, Wish};
 
 use super::print::seconds;
 
+use crate::printing::to_stderr;
+
 /// Looks between two lines of progress.
 const LINE: u32 = 10;
 
@@ -69,7 +71,7 @@ impl Screen {
     /// Leaves the line of progress.
     fn leave_line(&self) {
         if self.shown == Shown::Auto {
-            eprint!("\r\x1b[K");
+            to_stderr(format_args!("\r\x1b[K"));
         }
     }
 

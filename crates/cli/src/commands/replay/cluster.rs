@@ -14,6 +14,8 @@ use ldplayer_run::{Observer, RunError, RunSpec};
 use super::super::nats::Credentials;
 use crate::failure::Failure;
 
+/// The heading of these options.
+pub const HEADING: &str = "Several hosts";
 /// The word for a server of our own.
 const EMBEDDED: &str = "embedded";
 /// Nanoseconds of the run that agents read ahead.
@@ -25,31 +27,39 @@ const ROOM_OF_ONE: (i64, i64) = (64 << 20, 1 << 30);
 /// Options of a replay on several hosts.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ClusterArgs {
-    /// Replay on the agents of this NATS server (see `ldplayer agent`); embedded starts a server and the agents on this host
-    #[arg(long, value_name = "URL")]
+    /// Replay on the agents of this NATS server; `embedded` makes a lab on this host
+    ///
+    /// See `ldplayer agent`. `embedded` starts a NATS server and the agents on this host.
+    #[arg(long, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub nats: Option<String>,
-    /// Replay on so many agents
+    /// Number of agents
     #[arg(long, value_name = "N", requires = "nats", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    #[arg(help_heading = HEADING, hide_short_help = true)]
     pub agents: Option<u16>,
-    /// What is done where an agent is lost: stop (the others stop, and what they measured is kept), continue (they go on) or
-    /// reassign (another agent goes on with its clients) [default: stop]
-    #[arg(long, value_name = "POLICY", requires = "nats")]
+    /// When an agent is lost: stop, continue or reassign [default: stop]
+    ///
+    /// stop ends the run and keeps what the others measured, continue lets the others go on, reassign gives its clients to another
+    /// agent.
+    #[arg(long, value_name = "POLICY", requires = "nats", help_heading = HEADING, hide_short_help = true)]
     pub on_agent_loss: Option<OnLoss>,
-    /// So many more agents deal the trace with the controller, for rates that one host cannot deal: they read it under the same name
-    /// on their hosts
+    /// More agents that read and deal the trace with the controller, where one host is too slow
+    ///
+    /// The trace must be on their hosts under the same name.
     #[arg(long, value_name = "N", requires = "nats", conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(help_heading = HEADING, hide_short_help = true)]
     pub feeders: Option<u16>,
-    /// Agents read the trace themselves, under the same name on their hosts, in place of getting their queries over NATS
-    #[arg(long, requires = "nats")]
+    /// Let each agent read the trace itself, under the same name on its host
+    #[arg(long, requires = "nats", help_heading = HEADING, hide_short_help = true)]
     pub local: bool,
-    /// With --local: the trace is on this host alone, and stored once at the NATS server, from where each agent fetches it
-    #[arg(long, requires = "local")]
+    /// With --local: store the trace at the NATS server, from where each agent fetches it
+    #[arg(long, requires = "local", help_heading = HEADING, hide_short_help = true)]
     pub upload: bool,
-    /// How long so many agents are waited for
-    #[arg(long, value_name = "TIME", requires = "nats")]
+    /// Wait this long for the agents [default: 30s]
+    #[arg(long, value_name = "DURATION", requires = "nats", help_heading = HEADING, hide_short_help = true)]
     pub agents_within: Option<Span>,
-    /// Servers of a NATS cluster that keep a copy of what waits for agents: 3 stand the loss of one
-    #[arg(long, value_name = "N", requires = "nats", value_parser = clap::value_parser!(u8).range(1..=5))]
+    /// Copies of the queries in a NATS cluster: with 3 the run survives the loss of a server [default: 1]
+    #[arg(long, value_name = "N", requires = "nats", value_parser = clap::value_parser!(u8).range(1..=5), help_heading = HEADING)]
+    #[arg(hide_short_help = true)]
     pub nats_replicas: Option<u8>,
     #[command(flatten)]
     pub credentials: Credentials,

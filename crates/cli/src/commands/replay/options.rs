@@ -9,209 +9,282 @@ use ldplayer_net::clock;
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{DohMethod, Mapping, Sources};
 use ldplayer_results::Expectation;
-use ldplayer_run::{RunSpec, Server, TransportChoice, read_spec};
+use ldplayer_run::{Lag, RunSpec, Server, TransportChoice, read_spec};
 use ldplayer_trace::Role;
-use ldplayer_workload::{Passes, Timing};
+use ldplayer_workload::{Passes, Qps, Timing};
 
+use super::Printed;
 use super::cluster::ClusterArgs;
 use super::policy::PolicyArgs;
+use super::progress::Show;
 use crate::failure::Failure;
 
 /// Characters of a time without colons, such as `2026-01-31T235959`.
 const TO_SECONDS: usize = 17;
+/// The heading of options about encryption.
+const TLS: &str = "TLS and HTTPS";
 
-/// Replays the queries of a trace against a server, each from its own client at its own moment.
+/// Replay a trace against a server, each query at its own time and from its own client
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
 Examples:
-  Replay a capture against a server on this host, each client on a port of its own:
+  ldplayer replay capture.pcap.xz --server 127.0.0.1:5300
+  ldplayer replay names.txt --server 192.0.2.1 --rate 20k --for 30s --clients 100
+
+`ldplayer replay --help` lists every option.",
+    after_long_help = "\
+Examples:
+  Replay a capture against a server on this host, each client from a port of its own:
     ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 -o runs/first
 
-  The same with every client's own address, in a namespace that ldplayer makes, server included:
-    ldplayer replay capture.pcap.xz --sources original --start-server 'nsd -d -c nsd.conf' \\
-        --server 127.0.0.1:5300 --server '[::1]:5300' -o runs/second
+  A list of queries (names and types) at 20,000 queries/s for 30 seconds, from 100 clients:
+    ldplayer replay names.txt --server 127.0.0.1:5300 --rate 20k --for 30s --clients 100
+
+  With every client's own address, in a namespace that ldplayer makes for the server, too:
+    ldplayer replay capture.pcap.xz --server 127.0.0.1 --start-server 'nsd -d -c nsd.conf'
 
   What if all of it were TCP, with connections that clients close after 10 idle seconds:
-    ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 --transport tcp --idle-timeout 10s -o runs/tcp
+    ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 --transport tcp --idle-timeout 10s
 
-  Write down what a run is, and make it from there; or make an earlier run once more, over TLS:
+  Write down what a run is, and make it from there; or repeat an earlier run over TLS:
     ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 --print-spec >run.toml
     ldplayer replay --spec run.toml
-    ldplayer replay --again runs/first --transport dot --tls-insecure")]
+    ldplayer replay --again runs/first --transport dot --tls-insecure
+
+Exit status: 0 both verdicts are fine, 1 one of them failed, 2 bad usage or input, 3 the
+environment cannot do it, 130 interrupted (what was measured is complete)."
+)]
 pub struct Args {
-    /// Trace to replay: pcap, pcapng, dnstap, C-DNS, Parquet, TSV or dnsperf text, compressed or not; `-` is standard input
+    /// Trace to replay, or a list of queries; `-` is standard input
+    ///
+    /// pcap, pcapng, dnstap, C-DNS, Parquet, TSV or dnsperf text, compressed or not; several are merged by time. A list of
+    /// queries (dnsperf text) has neither times nor clients: give --rate and --clients.
     pub trace: Vec<String>,
-    /// Server to ask: an address or a name, with or without a port; several times for one of each address family, or for
-    /// several, of which each client keeps one; recorded asks the server that each query was recorded for
-    #[arg(long, value_delimiter = ',')]
+
+    /// Server to ask: an address or a name, with or without a port
+    ///
+    /// Give it several times for one server of each address family, or for several servers, of which each client keeps one.
+    /// `recorded` asks the server that each query was recorded for.
+    #[arg(long, value_delimiter = ',', help_heading = "Target")]
     pub server: Vec<Server>,
-    /// With --server recorded: asks another server in the place of a recorded one, each with or without a port
-    #[arg(long, value_name = "OLD=NEW", value_delimiter = ',')]
+    /// With --server recorded: ask another server in place of a recorded one
+    ///
+    /// Both with or without a port.
+    #[arg(long, value_name = "OLD=NEW", value_delimiter = ',', help_heading = "Target", hide_short_help = true)]
     pub map: Vec<Mapping>,
-    /// Specification of the run in TOML; options win over it
-    #[arg(long, value_name = "FILE", conflicts_with = "again")]
-    pub spec: Option<PathBuf>,
-    /// Make the run that this run directory describes once more; options win over it
-    #[arg(long, value_name = "RUN")]
-    pub again: Option<PathBuf>,
-    /// Print the specification of the run in TOML, and make none
-    #[arg(long)]
-    pub print_spec: bool,
-    /// Rules that change the queries on their way, as `ldplayer mutate` applies them
-    #[arg(long, value_name = "FILE")]
-    pub rules: Vec<PathBuf>,
-    #[command(flatten)]
-    pub cluster: ClusterArgs,
-    /// Go on with the run on agents in this run directory, whose controller ended before its time
-    #[arg(long, value_name = "RUN", requires = "nats", conflicts_with_all = ["trace", "spec", "again", "output", "agents"])]
-    pub resume: Option<PathBuf>,
-    /// Run directory to write [default: runs/ and the time of day]
-    #[arg(short, long, value_name = "RUN")]
-    pub output: Option<PathBuf>,
-    /// Replace the run in the directory, if there is one
-    #[arg(long)]
-    pub force: bool,
-    /// When queries are sent: original, scaled:X (X times as fast), rate:QPS (at even gaps), poisson:QPS (at random gaps),
-    /// ramp:FROM-TO/DURATION (at a rate that changes steadily, as in ramp:1k-50k/60s, and then stays) or fast [default:
-    /// original]
-    #[arg(long)]
-    pub timing: Option<Timing>,
-    /// Speed of the trace's clock: 2 is twice as fast; the same as --timing scaled:X
-    #[arg(long, value_name = "X", value_parser = parse_speed, conflicts_with = "timing")]
-    pub speed: Option<f64>,
-    /// Leave out this much of the trace at its start (seconds, or with a unit)
-    #[arg(long, value_name = "DURATION")]
-    pub start: Option<Span>,
-    /// End after this much of the trace (seconds from its start, or with a unit)
-    #[arg(long, value_name = "DURATION")]
-    pub stop: Option<Span>,
-    /// Go through the trace so often (a number, or forever), one pass behind the other [default: 1]
-    #[arg(long = "loop", value_name = "N")]
-    pub passes: Option<Passes>,
-    /// End the run after so long, by the clock of the wall (seconds, or with a unit)
-    #[arg(long = "for", value_name = "DURATION")]
-    pub duration: Option<Span>,
-    /// Send the queries of so many clients only: those of the trace that ask first [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub clients: Option<u64>,
-    /// Transport of all queries: as-recorded, udp, tcp, dot (DNS over TLS), doq (DNS over QUIC), doh2 or doh3 (DNS over HTTPS,
-    /// HTTP/2 or 3); or shares of the clients in percent, such as udp=60,tcp=5,dot=35 [default: as-recorded]
-    #[arg(long)]
-    pub transport: Option<TransportChoice>,
-    /// File of classes of clients: each with its share of the clients, its transport, and how it uses connections
-    #[arg(long, value_name = "FILE", conflicts_with = "transport")]
-    pub transport_shares: Option<PathBuf>,
-    /// Addresses of the clients: original, ports (one port each) or pool:CIDR,… [default: original where every address
-    /// is local, ports elsewhere]
-    #[arg(long)]
-    pub sources: Option<Sources>,
-    /// Query timeout [default: 5s]
-    #[arg(long, value_name = "DURATION")]
-    pub query_timeout: Option<Span>,
-    /// Worker threads [default: one less than there are cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub workers: Option<u16>,
-    /// Pin the workers to these cores
-    #[arg(long, value_name = "CORE,…", value_delimiter = ',')]
-    pub cores: Vec<usize>,
-    /// CPU spent on timing: low (sleep), normal (sleep, then spin) or high (spin: a core for each worker) [default: normal]
-    #[arg(long)]
-    pub precision: Option<Precision>,
-    /// Queries overdue by more than this many milliseconds are not sent, so that a stall is not followed by a flood [default:
-    /// 1000]
-    #[arg(long, value_name = "MS")]
-    pub max_lag: Option<f64>,
-    /// Maximum in-flight queries of each worker, with --timing fast [default: 1000]
-    #[arg(long, value_name = "N")]
-    pub max_outstanding: Option<usize>,
-    /// Record when the kernel sent each query over UDP (`sent_ns` of the rows)
-    #[arg(long)]
-    pub stamp_sends: bool,
-    /// Record in how many TCP segments each response came, and how many segments were sent again (`segments` and `retransmits` of
-    /// the rows)
-    #[arg(long)]
-    pub count_segments: bool,
-    /// Allow sending to these addresses outside of this host
-    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    /// Allow sending to these addresses of other hosts
+    ///
+    /// Loopback addresses and namespaces of ldplayer's own need no permission.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = "Target")]
     pub allow_target: Vec<Cidr>,
-    /// Seed of every random choice [default: 1]
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// Port that carries DNS in captures; may be given several times [default: 53]
-    #[arg(long, value_name = "PORT", value_delimiter = ',')]
-    pub port: Vec<u16>,
-    /// Take only messages of these roles from dnstap and C-DNS: auth, resolver, client, forwarder, stub, tool or update
-    #[arg(long, value_name = "ROLE", value_delimiter = ',')]
-    pub role: Vec<Role>,
-    /// Make a namespace in which every address is local, and start this server in it (run by sh, ended with the run)
-    #[arg(long, value_name = "COMMAND")]
+    /// Start this server first, where every address is local
+    ///
+    /// In a namespace that ldplayer makes. The command is run by sh, and ended with the run.
+    #[arg(long, value_name = "COMMAND", help_heading = "Target")]
     pub start_server: Option<String>,
-    /// Record what this process and its children use, the server's: processor time, memory, sockets, losses [default: that of --start-server]
-    #[arg(long, value_name = "PID")]
+    /// Record what this process and its children use
+    ///
+    /// Processor time, memory, sockets and losses of the server [default: those of --start-server].
+    #[arg(long, value_name = "PID", help_heading = "Target", hide_short_help = true)]
     pub watch_pid: Option<u32>,
-    /// Record all processes of this systemd unit instead
-    #[arg(long, value_name = "NAME", conflicts_with = "watch_pid")]
+    /// Record what the processes of this systemd unit use
+    #[arg(long, value_name = "NAME", conflicts_with = "watch_pid", help_heading = "Target", hide_short_help = true)]
     pub watch_unit: Option<String>,
-    /// How often to take telemetry, 100ms to 1s [default: 500ms]
-    #[arg(long, value_name = "DURATION")]
-    pub telemetry_interval: Option<Span>,
-    /// Serve figures of the run to Prometheus while it lasts, at http://ADDR/metrics
-    #[arg(long, value_name = "ADDR")]
-    pub metrics: Option<SocketAddr>,
-    /// Expect this of the server, such as `answered >= 99 %`, `servfail <= 1 %` or `p99 <= 20ms`; several times for more
-    #[arg(long, value_name = "EXPR")]
+    /// Expect this of the server: `answered >= 99 %`, `p99 <= 20ms`, …
+    ///
+    /// `servfail <= 1 %`, `match >= 99.9 %` and so on; several times for several expectations. One that does not hold fails the run (exit status 1).
+    #[arg(long, value_name = "EXPR", help_heading = "Target")]
     pub expect: Vec<Expectation>,
-    /// Compare each answer with the one recorded in the trace (recorded), or with that of another server that is asked the same at the
-    /// same time, by response code, flags and the sets of records; what disagrees is asked for again after the run, and left in
-    /// RUN/disagreements.parquet
-    #[arg(long, value_name = "recorded|ADDR")]
-    pub compare_answers: Option<Server>,
-    /// Leave this out of the comparison: aa, tc, ra, ad, answer, authority, additional, or records such as `type == SOA` or
-    /// `section == authority and name under example.org`; several times for more
-    #[arg(long, value_name = "RULE")]
-    pub compare_ignore: Vec<IgnoreRule>,
-    /// Keep what the server said in RUN/responses.parquet, a trace that can be inspected, replayed and built into zones
-    #[arg(long)]
-    pub keep_responses: bool,
-    /// Print run.json instead of the report
-    #[arg(long)]
-    pub json: bool,
-    /// Print nothing but errors: no progress, no report
-    #[arg(short, long, conflicts_with = "json")]
-    pub quiet: bool,
-    /// How clients use connections; last, since its heading holds for all options behind it
+
+    /// The first N clients of a trace, or N clients for a list of queries
+    ///
+    /// The queries of a list are dealt to them in turn.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Clients")]
+    pub clients: Option<u64>,
+    /// udp, tcp, dot, doh2 (or doh), doh3, doq, or shares such as udp=60,dot=40
+    ///
+    /// dot is DNS over TLS, doh2 and doh3 are DNS over HTTPS (HTTP/2 and HTTP/3), doq is DNS over QUIC. Shares are of the clients, in
+    /// percent [default: as-recorded, the transport of each query in the trace].
+    #[arg(long, help_heading = "Clients")]
+    pub transport: Option<TransportChoice>,
+    /// File with classes of clients: share, transport and connection policy of each
+    #[arg(long, value_name = "FILE", conflicts_with = "transport", help_heading = "Clients", hide_short_help = true)]
+    pub transport_shares: Option<PathBuf>,
+    /// original, ports (a port for each client) or pool:CIDR,…
+    ///
+    /// Where the clients' addresses come from [default: original where every address is local, as in a testbed, and ports
+    /// elsewhere].
+    #[arg(long, help_heading = "Clients")]
+    pub sources: Option<Sources>,
+    /// Rules that change the queries on their way, as `ldplayer mutate` applies them
+    #[arg(long, value_name = "FILE", help_heading = "Clients", hide_short_help = true)]
+    pub rules: Vec<PathBuf>,
+
+    /// Send this many queries per second, at even gaps: 500, 20k, 1.5M
+    ///
+    /// The same as --timing rate:QPS.
+    #[arg(long, value_name = "QPS", conflicts_with_all = ["timing", "speed"], help_heading = "Timing")]
+    pub rate: Option<Qps>,
+    /// Speed of the trace's clock: 2 is twice as fast
+    ///
+    /// The same as --timing scaled:X.
+    #[arg(long, value_name = "X", value_parser = parse_speed, conflicts_with = "timing", help_heading = "Timing")]
+    pub speed: Option<f64>,
+    /// original, scaled:X, rate:QPS, poisson:QPS, ramp:FROM-TO/TIME or fast
+    ///
+    /// When queries are sent. scaled:X is X times as fast as recorded; rate:QPS sends at even gaps, poisson:QPS at random ones; ramp:1k-50k/60s raises
+    /// the rate steadily within a minute and keeps the last one; fast sends as soon as an in-flight query is answered [default:
+    /// original].
+    #[arg(long, help_heading = "Timing")]
+    pub timing: Option<Timing>,
+    /// End the run after this time
+    ///
+    /// Seconds, or with a unit (500ms, 5m). A list of queries is repeated until then, unless --loop says how often.
+    #[arg(long = "for", value_name = "DURATION", help_heading = "Timing")]
+    pub duration: Option<Span>,
+    /// Replay the trace N times, or forever
+    ///
+    /// Each pass begins a mean gap after the end of the one before [default: 1].
+    #[arg(long = "loop", value_name = "N|forever", help_heading = "Timing")]
+    pub passes: Option<Passes>,
+    /// Skip this much of the trace at its start (seconds, or with a unit)
+    #[arg(long, value_name = "DURATION", help_heading = "Timing", hide_short_help = true)]
+    pub start: Option<Span>,
+    /// Stop at this time of the trace, counted from its start
+    #[arg(long, value_name = "DURATION", help_heading = "Timing", hide_short_help = true)]
+    pub stop: Option<Span>,
+    /// Processor time spent on precision: low, normal or high
+    ///
+    /// low sleeps, normal sleeps and then spins for some microseconds, high spins: it takes a core for each worker [default:
+    /// normal].
+    #[arg(long, help_heading = "Timing", hide_short_help = true)]
+    pub precision: Option<Precision>,
+    /// Do not send queries that are overdue by more than this
+    ///
+    /// So that no flood follows a stall. Milliseconds, or with a unit [default: 1s].
+    #[arg(long, value_name = "MS", help_heading = "Timing", hide_short_help = true)]
+    pub max_lag: Option<Lag>,
+    /// With --timing fast: in-flight queries per worker [default: 1000]
+    #[arg(long, value_name = "N", help_heading = "Timing", hide_short_help = true)]
+    pub max_outstanding: Option<usize>,
+
+    /// Give up on an answer after this time [default: 5s]
+    #[arg(long, value_name = "DURATION", help_heading = "Connections")]
+    pub query_timeout: Option<Span>,
     #[command(flatten)]
     pub connections: ConnectionArgs,
+
+    /// Run directory [default: runs/ and the time of day]
+    #[arg(short, long, value_name = "RUN", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Replace the run in that directory
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
+    /// Compare each answer with the recorded one, or with that of another server
+    ///
+    /// `recorded`, or the address of a server that is asked the same at the same time. Response codes, flags and record sets are
+    /// compared. What disagrees is asked again after the run, and kept in RUN/disagreements.parquet.
+    #[arg(long, value_name = "recorded|ADDR", help_heading = "Output", hide_short_help = true)]
+    pub compare_answers: Option<Server>,
+    /// Leave this out of the comparison: aa, ad, additional, `type == SOA`, …
+    ///
+    /// aa, tc, ra, ad, answer, authority, additional, or records such as `type == SOA` or `section == authority and name under
+    /// example.org`; several times for several.
+    #[arg(long, value_name = "RULE", help_heading = "Output", hide_short_help = true)]
+    pub compare_ignore: Vec<IgnoreRule>,
+    /// Keep the responses in RUN/responses.parquet, a trace of its own
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
+    pub keep_responses: bool,
+    /// Serve figures of the run to Prometheus while it lasts, at http://ADDR/metrics
+    #[arg(long, value_name = "ADDR", help_heading = "Output", hide_short_help = true)]
+    pub metrics: Option<SocketAddr>,
+    /// Print run.json in place of the report
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Progress on standard error: auto, plain or off
+    ///
+    /// auto shows a live line on a terminal, and elsewhere, as plain does, a line every ten seconds.
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_default_value = true, hide_possible_values = true)]
+    #[arg(help_heading = "Output", hide_short_help = true)]
+    pub progress: Show,
+    /// Print errors only: no progress, no report
+    #[arg(short, long, conflicts_with = "json", help_heading = "Output")]
+    pub quiet: bool,
+
+    /// Read the run from this file (TOML); options override it
+    #[arg(long, value_name = "FILE", conflicts_with = "again", help_heading = "Advanced", hide_short_help = true)]
+    pub spec: Option<PathBuf>,
+    /// Repeat the run of this run directory; options override it
+    #[arg(long, value_name = "RUN", help_heading = "Advanced", hide_short_help = true)]
+    pub again: Option<PathBuf>,
+    /// Print the run as a file for --spec, and send nothing
+    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+    pub print_spec: bool,
+    /// Worker threads [default: one less than there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Advanced")]
+    #[arg(hide_short_help = true)]
+    pub workers: Option<u16>,
+    /// Pin the workers to these cores
+    #[arg(long, value_name = "CORE,…", value_delimiter = ',', help_heading = "Advanced", hide_short_help = true)]
+    pub cores: Vec<usize>,
+    /// Seed of every random choice [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
+    pub seed: Option<u64>,
+    /// Record when the kernel sent each query over UDP (`sent_ns` of the rows)
+    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+    pub stamp_sends: bool,
+    /// Record the TCP segments of each response, and those sent again
+    ///
+    /// `segments` and `retransmits` of the rows.
+    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+    pub count_segments: bool,
+    /// Interval of telemetry, 100ms to 1s [default: 500ms]
+    #[arg(long, value_name = "DURATION", help_heading = "Advanced", hide_short_help = true)]
+    pub telemetry_interval: Option<Span>,
+    /// Port that carries DNS in captures; several times for several ports [default: 53]
+    #[arg(long, alias = "port", value_name = "PORT", value_delimiter = ',', help_heading = "Advanced")]
+    #[arg(hide_short_help = true)]
+    pub capture_port: Vec<u16>,
+    /// Roles to take from dnstap and C-DNS: auth, resolver, client, forwarder, stub, tool, update
+    #[arg(long, value_name = "ROLE", value_delimiter = ',', help_heading = "Advanced", hide_short_help = true)]
+    pub role: Vec<Role>,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Go on with the run in this run directory, whose controller has ended
+    #[arg(long, value_name = "RUN", requires = "nats", conflicts_with_all = ["trace", "spec", "again", "output", "agents"])]
+    #[arg(help_heading = "Several hosts", hide_short_help = true)]
+    pub resume: Option<PathBuf>,
 }
 
 /// How clients use connections, and how they use TLS and HTTPS.
 #[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "Connections")]
 pub struct ConnectionArgs {
     /// The connection policy.
     #[command(flatten)]
     pub policy: PolicyArgs,
-    /// Trust servers whose certificate leads to one in this PEM file, or is in it [default: those that the system trusts]
-    #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
+    /// Trust the certificates in this PEM file [default: the system's]
+    #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure", help_heading = TLS)]
     pub tls_ca: Option<PathBuf>,
-    /// Trust any server, whatever its certificate
-    #[arg(long)]
+    /// Trust any certificate
+    #[arg(long, help_heading = TLS)]
     pub tls_insecure: bool,
-    /// Name that the server is asked for and its certificate must have [default: the address asked]
-    #[arg(long, value_name = "NAME")]
+    /// Name in the server's certificate, which the server is asked for [default: its address]
+    #[arg(long, value_name = "NAME", help_heading = TLS, hide_short_help = true)]
     pub tls_name: Option<String>,
-    /// Port of the servers for DNS over TLS, QUIC and HTTPS [default: that of --server with --transport dot, doq, doh2 or doh3,
-    /// unless it is 53; else 853, and 443 over HTTPS]
-    #[arg(long, value_name = "PORT")]
+    /// Port for DNS over TLS, QUIC and HTTPS [default: 853, and 443 over HTTPS]
+    ///
+    /// Where all queries go over one of them (--transport dot, doq, doh2 or doh3), a port of --server other than 53 is taken.
+    #[arg(long, value_name = "PORT", help_heading = TLS, hide_short_help = true)]
     pub tls_port: Option<u16>,
-    /// Port of the servers for DNS over HTTPS, where it is another one than --tls-port
-    #[arg(long, value_name = "PORT")]
+    /// Port for DNS over HTTPS, if it differs from --tls-port
+    #[arg(long, value_name = "PORT", help_heading = TLS, hide_short_help = true)]
     pub doh_port: Option<u16>,
-    /// How queries are put into HTTPS requests: as their body (post) or in their target (get) [default: post]
-    #[arg(long, value_name = "post|get")]
+    /// HTTP method: post or get [default: post]
+    #[arg(long, value_name = "post|get", help_heading = TLS, hide_short_help = true)]
     pub doh_method: Option<DohMethod>,
     /// Path of HTTPS requests [default: /dns-query]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = TLS, hide_short_help = true)]
     pub doh_path: Option<String>,
 }
 
@@ -232,14 +305,14 @@ impl Args {
     /// The specification that the options make, over that of a file or of an earlier run where one is given.
     pub fn spec(&self) -> Result<RunSpec, Failure> {
         let mut spec = self.base()?;
-        give_all!(self => spec; trace, server, map, cores, allow_target, port, role, expect, compare_ignore);
+        give_all!(self => spec; trace, server, map, cores, allow_target, capture_port, role, expect, compare_ignore);
         give!(self => spec; timing, transport, query_timeout, precision, max_lag, max_outstanding, telemetry_interval, seed);
         give_some!(self => spec; start, stop, passes, duration, clients, sources, workers, start_server, metrics, compare_answers);
         if !self.rules.is_empty() {
             spec.rules = self.rules.iter().cloned().map(Into::into).collect();
         }
-        if self.timing.is_some() || self.speed.is_some() {
-            spec.speed = self.speed;
+        if self.timing.is_some() || self.speed.is_some() || self.rate.is_some() {
+            (spec.speed, spec.rate) = (self.speed, self.rate);
         }
         if self.transport.is_some() {
             (spec.transport_shares, spec.class) = (None, Vec::new());
@@ -256,6 +329,15 @@ impl Args {
         spec.keep_responses |= self.keep_responses;
         self.connections.lay_over(&mut spec);
         Ok(spec)
+    }
+
+    /// What is printed when the run has ended.
+    pub const fn printed(&self) -> Printed {
+        match (self.quiet, self.json) {
+            (true, _) => Printed::Nothing,
+            (false, true) => Printed::Json,
+            (false, false) => Printed::Report,
+        }
     }
 
     fn base(&self) -> Result<RunSpec, Failure> {
@@ -332,18 +414,22 @@ mod tests {
         let typed = spec(
             "a.pcap --server 127.0.0.1:5300 --server localhost --map 192.0.2.1=::1 --rules do.toml --timing rate:100 --start 1 --stop 2s --loop 3 --for 9s --clients 4 \
              --transport dot --sources ports --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
-             --max-outstanding 9 --stamp-sends --count-segments --allow-target 192.0.2.0/24 --seed 3 --port 53,5353 --role client --watch-pid 7 --telemetry-interval 200ms \
+             --max-outstanding 9 --stamp-sends --count-segments --allow-target 192.0.2.0/24 --seed 3 --capture-port 53,5353 --role client --watch-pid 7 --telemetry-interval 200ms \
              --compare-answers recorded --compare-ignore ad --compare-ignore additional --keep-responses \
              --tls-insecure --tls-name a.example --tls-port 8853 --doh-method get --doh-path /q --nagle on --pipeline 3",
         );
         let file = "trace = 'a.pcap'\nserver = ['127.0.0.1:5300', 'localhost']\nmap = '192.0.2.1=::1'\nrules = 'do.toml'\ntiming = 'rate:100'\n\
             start = 1\nstop = '2s'\nloop = 3\nfor = '9s'\nclients = 4\ntransport = 'dot'\nsources = 'ports'\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
             precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nstamp_sends = true\ncount_segments = true\nallow_target = '192.0.2.0/24'\nseed = 3\n\
-            port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntelemetry_interval = 0.2\n\
+            capture_port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntelemetry_interval = 0.2\n\
             compare_answers = 'recorded'\ncompare_ignore = ['ad', 'additional']\nkeep_responses = true\ntls_insecure = true\ntls_name = 'a.example'\n\
             tls_port = 8853\ndoh_method = 'get'\ndoh_path = '/q'\nnagle = true\npipeline = 3";
         assert_eq!(typed, RunSpec::parse(file).unwrap());
         assert_eq!(spec("a.pcap --speed 2").timing(), Timing::Scaled(2.0));
+        assert_eq!(spec("a.pcap --rate 20k").timing(), Timing::Rate(20_000.0));
+        assert_eq!(spec("a.pcap --max-lag 1s --transport doh --port 5353"), {
+            RunSpec::parse("trace = 'a.pcap'\nmax_lag = 1000\ntransport = 'doh2'\nport = 5353").unwrap()
+        });
     }
 
     #[test]

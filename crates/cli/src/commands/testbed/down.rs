@@ -29,9 +29,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         count => format!("; {count} processes in it were ended"),
     };
     match down.was {
-        Was::Up => say!("testbed {name} is down{ended}"),
-        Was::Crashed => say!("what a crash had left of testbed {name} is cleared{ended}"),
-        Was::Absent => say!("testbed {name} was not up"),
+        Was::Up => say!("testbed {name} is down{ended}")?,
+        Was::Crashed => say!("what a crash had left of testbed {name} is cleared{ended}")?,
+        Was::Absent => say!("testbed {name} was not up")?,
     }
     Ok(ExitCode::SUCCESS)
 }

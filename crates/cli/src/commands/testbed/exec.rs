@@ -20,11 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Options of `testbed exec`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The command takes the place of this process: signals and its exit status are its own. It resolves
-names by the host `resolver` and by nothing of this machine: /etc/resolv.conf and /etc/hosts are the
-testbed's, and sockets of name services, such as that of nscd, are not there. --fake-time
-lets the program `faketime` give it another time of day, as validating resolvers need for the
-signatures of recorded zones.
+The command replaces this process: signals go to it, and its exit status is the one you get. It
+resolves names through the host `resolver` only: /etc/resolv.conf and /etc/hosts are those of the
+testbed, and sockets of name services such as nscd are not there. --fake-time runs it under
+`faketime`, as validating resolvers need for the signatures of recorded zones.
 
 Examples:
   ldplayer testbed exec resolver -- unbound -d -c unbound.conf &
@@ -33,10 +32,10 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     name: Name,
-    /// Run the command when a server answers at these addresses, asked from this host over UDP
+    /// Wait until a server answers at this address, over UDP from this host
     #[arg(long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen)]
     wait_for: Vec<SocketAddr>,
-    /// Time of day that the command sees, as faketime(1) takes it: it goes on from there
+    /// Time of day that the command sees, as faketime(1) takes it
     #[arg(long, value_name = "TIME")]
     fake_time: Option<String>,
     /// clients, resolver or internet

@@ -10,49 +10,49 @@ use ldplayer_emulate::wire::{Jitter, LinkSpec, Loss, Path, Precision, ProxySetti
 /// Options of `testbed up` that make a plan.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Round-trip time between clients and the rest, each client its own: 20ms, normal:20ms,5ms, uniform:10ms,30ms,
-    /// lognormal:20ms,0.5, pareto:10ms,2 or FILE.csv with lines prefix,ms
+    /// Round-trip time of each client: 20ms, normal:20ms,5ms, uniform:10ms,30ms, lognormal:20ms,0.5, pareto:10ms,2,
+    /// or FILE.csv with lines `prefix,ms`
     #[arg(long, value_name = "SPEC", default_value = "0ms")]
     rtt: Rtt,
-    /// Change of the delay from packet to packet: 2ms (up to 2 ms more or less), or a distribution as for --rtt; with
-    /// ,reorder behind it packets may overtake each other
+    /// Jitter: 2ms (up to 2 ms more or less), or a distribution as for --rtt; `,reorder` lets packets overtake each
+    /// other
     #[arg(long, value_name = "SPEC")]
     jitter: Option<Jitter>,
-    /// Loss in each direction: 1%, or ge:P,R[,LOSS-IN-BAD[,LOSS-IN-GOOD]] for bursts (Gilbert-Elliott)
+    /// Packet loss in each direction: 1%, or ge:P,R[,LOSS-IN-BAD[,LOSS-IN-GOOD]] for bursts (Gilbert-Elliott)
     #[arg(long, value_name = "P")]
     loss: Option<Loss>,
-    /// Rate of each client in each direction: 10Mbit, or with how much may wait: 10Mbit,50ms
+    /// Bandwidth of each client in each direction: 10Mbit, or with the length of its queue: 10Mbit,50ms
     #[arg(long, value_name = "SPEC")]
     rate: Option<Rate>,
-    /// Round-trip time between resolver and Internet, each server its own
+    /// Round-trip time between resolver and Internet, per server
     #[arg(long, value_name = "SPEC", default_value = "0ms")]
     upstream_rtt: Rtt,
     /// Jitter between resolver and Internet
     #[arg(long, value_name = "SPEC")]
     upstream_jitter: Option<Jitter>,
-    /// Loss between resolver and Internet
+    /// Packet loss between resolver and Internet
     #[arg(long, value_name = "P")]
     upstream_loss: Option<Loss>,
-    /// Addresses that the Internet owns, instead of those for documentation and benchmarks, and beside those of --zones; a
+    /// Addresses that the Internet owns besides those of --zones [default: those for documentation and benchmarks]; a
     /// packet to any other is a leak
     #[arg(long, value_name = "CIDR,...", value_delimiter = ',')]
     internet: Vec<Cidr>,
     /// Rewrite addresses between resolver and Internet as the paper's two proxies do, towards a server on 10.53.0.3 and fd53::3
     #[arg(long)]
     proxies: bool,
-    /// Where all random choices begin
+    /// Seed of every random choice
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
-    /// Octets of the longest packet
+    /// MTU in bytes
     #[arg(long, value_name = "N", default_value = "1500", value_parser = clap::value_parser!(u16).range(1280..))]
     mtu: u16,
-    /// CPU time spent on precise delays: low, normal or high
+    /// Processor time spent on precise delays: low, normal or high
     #[arg(long, default_value = "normal")]
     precision: Precision,
-    /// Core of the wire
+    /// Pin the wire to this core
     #[arg(long, value_name = "N")]
     core: Option<usize>,
-    /// Write all that is delivered to a capture (pcap, nanoseconds)
+    /// Write every delivered packet to this capture (pcap with nanoseconds)
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
 }

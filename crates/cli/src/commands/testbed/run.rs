@@ -16,19 +16,19 @@ use crate::failure::Failure;
 /// Options of `testbed run`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Every IPv4 and IPv6 address is local in the namespace, and nothing leads out of it. Nor are names
-resolved as the host does: /etc/resolv.conf names 127.0.0.1, and there is no nscd or
-systemd-resolved. Root is not needed. The exit status is the command's; what is left in the
-namespace when it has ended is ended, too.
+Every IPv4 and IPv6 address is local in the namespace, and nothing leads out of it. Names are not
+resolved as on the host: /etc/resolv.conf names 127.0.0.1, and there is no nscd or
+systemd-resolved. Root is not needed. The exit status is the command's; processes that it leaves
+in the namespace are ended.
 
 Example: a server and a replay in which each client keeps its own address
   ldplayer testbed run --start-server 'nsd -d -c nsd.conf' --wait-for 127.0.0.1:5300 -- \\
     ldplayer replay capture.pcap --server 127.0.0.1:5300")]
 pub struct Args {
-    /// Start a server beforehand, by a shell, and end it after the command; it must stay in the foreground
+    /// Command that starts a server first; it must stay in the foreground, and is ended after the command
     #[arg(long, value_name = "COMMAND", requires = "wait_for")]
     start_server: Option<String>,
-    /// Run the command when the server answers at these addresses, over UDP
+    /// Wait until a server answers at this address, over UDP
     #[arg(long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen, requires = "start_server")]
     wait_for: Vec<SocketAddr>,
     /// The command and its arguments

@@ -33,16 +33,16 @@ Three hosts, in network namespaces of their own that only the wire joins:
   clients   10.53.0.1, fd53::1   every address is its own; those that it sends from belong to it
   resolver  10.53.0.2, fd53::2   for a recursive server, or a server under test
   internet  10.53.0.3, fd53::3   every address is its own: a server there answers from the address that was asked
-Nothing leads out. A packet to an address that no host owns is dropped, counted and told by
-`testbed status`.
+Nothing leads out. A packet to an address that no host owns is dropped and counted; `testbed
+status` shows it.
 
 With --zones, `internet` owns the addresses of all name servers of the zone set and answers at
 each of them from its zones, as `ldplayer serve` does: a recursive server with ordinary root hints
-resolves against it. SIGHUP to the holder reads the zones anew: new name servers are reached from
-then on, and packets to those that are gone are leaks. With --proxies nothing is served: that is
+resolves against it. SIGHUP to the holder reloads the zones: new name servers are reached from then
+on, and packets to those that are gone are leaks. With --proxies nothing is served: that is
 for BIND with the configuration of `ldplayer zones views`.
 
-Example: 40 ms between clients and resolver, a hundredth of the packets lost
+Example: 40 ms between clients and resolver, 1 % packet loss
   ldplayer testbed up --rtt 40ms --loss 1%
   ldplayer testbed exec resolver -- unbound -d -c unbound.conf &
   ldplayer testbed exec --wait-for 10.53.0.2 clients -- ldplayer replay capture.pcap --server 10.53.0.2
@@ -60,13 +60,13 @@ pub struct Args {
     zones: Option<PathBuf>,
     #[command(flatten)]
     including: Including,
-    /// Octets of the longest UDP answer of that server, which leaves in fragments if it is above 1232
+    /// Maximum size of that server's UDP responses in bytes; those above 1232 may be fragmented
     #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..))]
     udp_size: u16,
-    /// Write the coverage report of the zone set (JSON) at the end
+    /// At the end, write the coverage report of the zone set (JSON)
     #[arg(long, value_name = "FILE", requires = "zones")]
     coverage: Option<PathBuf>,
-    /// Stay in the foreground until Ctrl-C, then tell what the wire has done
+    /// Stay in the foreground until Ctrl-C, then print the counters of the wire
     #[arg(long)]
     foreground: bool,
     /// Hold the testbed for the command that started this one

@@ -37,21 +37,19 @@ pub struct Args {
     /// Directory for the zone files
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// What to take where responses disagree about a record set: the first or last seen, the one seen most
-    /// often, or the records of all
+    /// When responses disagree about a record set, take the first, the last, the most frequent one, or all records
     #[arg(long, value_name = "first|last|majority|union", default_value_t, value_parser = parse_policy)]
     conflict: Policy,
     /// Where the responses were captured: `resolver`, between one and its servers, makes a whole hierarchy with a root;
     /// `server` makes the zones of that server; `auto` takes the former when clients are no more than servers
     #[arg(long, value_name = "auto|resolver|server", default_value = "auto", value_parser = ["auto", "resolver", "server"])]
     side: String,
-    /// Keep lame delegations lame: name servers that were asked for a zone and never answered of it do not serve it, and
-    /// those without an address get none
+    /// Keep lame delegations lame: a name server that was asked for a zone and never answered does not serve it
     #[arg(long)]
     keep_lame: bool,
     #[command(flatten)]
     reading: Reading,
-    /// List what was made up, where responses disagreed and which zones are unverified; otherwise these are counted
+    /// List made-up records, disagreements and unverified zones, which are only counted otherwise
     #[arg(long)]
     verbose: bool,
     /// Print one JSON object

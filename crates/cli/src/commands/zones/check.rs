@@ -39,21 +39,21 @@ pub struct Args {
     directory: PathBuf,
     #[command(flatten)]
     including: Including,
-    /// Tell what the questions of this trace would be answered with; may be given several times
+    /// Show how the questions of this trace would be answered; several times for several traces
     #[arg(long = "trace", value_name = "TRACE")]
     traces: Vec<String>,
     #[command(flatten)]
     reading: Reading,
-    /// The trace's queries are to a server that has all zones, as `serve --all-zones-everywhere` is one
+    /// The queries of the trace go to a server with all zones (`serve --all-zones-everywhere`)
     #[arg(long, requires = "traces")]
     all_zones_everywhere: bool,
-    /// The time at which signatures are to be valid: 2016-10-09, 20161009120000, or from now: +10d [default: now]
+    /// Time at which signatures must be valid: 2016-10-09, 20161009120000, or +10d from now [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     now: Option<When>,
-    /// Checkers to do without
+    /// Checkers to leave out
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = ["nsd", "bind"])]
     without: Vec<String>,
-    /// List every finding; otherwise those of one kind are summed on one line, with the first of them
+    /// List every finding, not only the first of each kind with their number
     #[arg(long)]
     verbose: bool,
     /// Print one JSON object

@@ -23,6 +23,7 @@ use self::resolver::Resolver;
 use super::build;
 use crate::commands::reading::Reading;
 use crate::failure::Failure;
+use crate::printing::to_stderr;
 
 /// Rounds in which what the zones still lack is asked for, beside the first.
 const PROBES: usize = 2;
@@ -42,42 +43,42 @@ Examples:
   ldplayer testbed exec resolver -- ldplayer zones fetch clients.pcap.xz -o zones/
   ldplayer zones fetch clients.pcap.xz --resolver 127.0.0.1:5300 --tap /run/tap.sock -o zones/")]
 pub struct Args {
-    /// Traces whose questions are asked
+    /// Traces whose questions to ask
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<String>,
     /// Directory for the zone files
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Directory for what was asked and recorded [default: DIR.harvest]
+    /// Directory for the questions and the recorded answers [default: DIR.harvest]
     #[arg(long, value_name = "DIR2")]
     harvest: Option<PathBuf>,
-    /// Resolver to ask, ADDR[:PORT], rather than one that is started
+    /// Resolver to ask, ADDR[:PORT] [default: one that is started]
     #[arg(long, value_name = "ADDR", value_parser = parse_resolver)]
     resolver: Option<SocketAddr>,
-    /// Socket at which to listen for the dnstap of that resolver (RESOLVER_QUERY and RESOLVER_RESPONSE)
+    /// Socket to listen on for the dnstap of that resolver (RESOLVER_QUERY and RESOLVER_RESPONSE)
     #[arg(long, value_name = "PATH", requires = "resolver")]
     tap: Option<PathBuf>,
-    /// Root hints of the resolver that is started [default: its own]
+    /// Root hints for the resolver that is started [default: its own]
     #[arg(long, value_name = "FILE", conflicts_with = "resolver")]
     root_hints: Option<PathBuf>,
-    /// Trust anchor of the resolver that is started, so that it asks for DS and DNSKEY records [default: none]
+    /// Trust anchor for the resolver that is started, so that it fetches DS and DNSKEY records [default: none]
     #[arg(long, value_name = "FILE", conflicts_with = "resolver")]
     trust_anchor: Option<PathBuf>,
-    /// Questions a second
+    /// Questions per second
     #[arg(long, value_name = "QPS", default_value = "50", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: u32,
-    /// How long an answer is waited for
+    /// Query timeout
     #[arg(long, value_name = "S", default_value = "10s")]
     timeout: Span,
-    /// How often a question is asked until it is answered by something else than SERVFAIL
+    /// Tries per question while the answer is SERVFAIL or missing
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
     tries: u32,
-    /// Allow asking outside of this host
+    /// Allow sending to these addresses outside of this host
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     allow_target: Vec<Cidr>,
     #[command(flatten)]
     reading: Reading,
-    /// Print what was built as one JSON object
+    /// Print one JSON object about what was built
     #[arg(long)]
     json: bool,
 }
@@ -276,7 +277,7 @@ impl Progress {
 
     fn show(&mut self, done: usize) {
         if self.terminal && self.shown.elapsed() >= Duration::from_secs(1) {
-            eprint!("\r{done} of {} questions settled ", self.all);
+            to_stderr(format_args!("\r{done} of {} questions settled ", self.all));
             self.shown = Instant::now();
         }
     }

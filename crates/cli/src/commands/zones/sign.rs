@@ -52,52 +52,52 @@ pub struct Args {
     /// Directory to write
     #[arg(short, long, value_name = "DIR2")]
     output: PathBuf,
-    /// A zone to sign, may be given several times; the others stay as they are [default: all]
+    /// Zone to sign; several times for several zones [default: all]
     #[arg(long = "zone", value_name = "NAME")]
     zones: Vec<String>,
-    /// rsasha256, rsasha512, ecdsap256sha256, ecdsap384sha384 or ed25519
+    /// Algorithm: rsasha256, rsasha512, ecdsap256sha256, ecdsap384sha384 or ed25519
     #[arg(long, default_value = "ecdsap256sha256")]
     algorithm: Algorithm,
-    /// Bits of RSA key-signing keys, 1024 to 4096
+    /// Size of RSA key-signing keys in bits, 1024 to 4096
     #[arg(long, value_name = "BITS", default_value = "2048")]
     ksk_bits: usize,
-    /// Bits of RSA zone-signing keys, 1024 to 4096
+    /// Size of RSA zone-signing keys in bits, 1024 to 4096
     #[arg(long, value_name = "BITS", default_value = "2048")]
     zsk_bits: usize,
-    /// Key-signing keys of a zone; all sign its keys and have DS records
+    /// Number of key-signing keys per zone; all of them sign and have DS records
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=8))]
     ksks: u8,
-    /// Zone-signing keys of a zone; the first signs, the others are published as before a rollover
+    /// Number of zone-signing keys per zone; the first one signs, the others are published as before a rollover
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=8))]
     zsks: u8,
-    /// All zone-signing keys sign
+    /// Sign with all zone-signing keys
     #[arg(long)]
     double_signature: bool,
     /// NSEC3 in place of NSEC
     #[arg(long)]
     nsec3: bool,
-    /// Iterations of NSEC3, up to 2500; resolvers may not take more than a few
+    /// NSEC3 iterations, up to 2500; resolvers may refuse more than a few
     #[arg(long, value_name = "N", default_value = "0", requires = "nsec3", value_parser = clap::value_parser!(u16).range(..=i64::from(sign::MAX_ITERATIONS)))]
     iterations: u16,
-    /// Salt of NSEC3 in hexadecimal digits; - for none
+    /// NSEC3 salt in hexadecimal; - for none
     #[arg(long, value_name = "HEX", default_value = "-", requires = "nsec3", value_parser = parse_salt)]
     salt: Salt,
-    /// No NSEC3 records for insecure delegations
+    /// NSEC3 opt-out: no NSEC3 records for insecure delegations
     #[arg(long, requires = "nsec3")]
     opt_out: bool,
-    /// When signatures begin to be valid: 2026-01-31, 20260131120000, or from now: -1h
+    /// Inception of the signatures: 2026-01-31, 20260131120000, or -1h from now
     #[arg(long, value_name = "TIME", default_value = "-1h", allow_hyphen_values = true)]
     inception: When,
-    /// When signatures end to be valid
+    /// Expiration of the signatures
     #[arg(long, value_name = "TIME", default_value = "+30d", allow_hyphen_values = true)]
     expiration: When,
-    /// Make keys from this number, the same every time [default: new ones]
+    /// Derive the keys from this number, so that they are the same every time [default: random keys]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Take keys from this directory, and keep new ones there (files as of dnssec-keygen)
+    /// Directory of keys, as dnssec-keygen writes them; new keys are stored there
     #[arg(long, value_name = "DIR")]
     keys: Option<PathBuf>,
-    /// Print what was done as JSON
+    /// Print one JSON object about what was done
     #[arg(long)]
     json: bool,
 }
@@ -118,7 +118,7 @@ struct Outcome {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     if args.iterations > finding::MAX_ITERATIONS {
-        eprintln!("ldplayer: {}", Oddity::Iterations(args.iterations));
+        tell!("ldplayer: {}", Oddity::Iterations(args.iterations));
     }
     let sources = sources::read(&args.directory, args.including.includes())?;
     let is_chosen = chosen(args, &sources)?;

@@ -37,7 +37,7 @@ pub struct Args {
     /// Directory to write
     #[arg(short, long, value_name = "DIR2")]
     output: PathBuf,
-    /// Addresses for BIND to listen on: those of host `internet` unless told otherwise
+    /// Address for BIND to listen on [default: those of the host `internet`]
     #[arg(
         long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen,
         default_value = "10.53.0.3,fd53::3"

@@ -1,0 +1,208 @@
+//! What somebody who knows dnsperf types first: a list of queries at a rate, mistakes in options, pipes that close, rows of the run.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+fn ldplayer(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ldplayer")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A server that says NOERROR to whatever it is asked, as long as the test lives.
+fn responder() -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        let mut message = [0; 512];
+        while let Ok((length, client)) = socket.recv_from(&mut message) {
+            message[2] |= 0x80;
+            // A client that has gone needs no answer.
+            let _ = socket.send_to(&message[..length], client);
+        }
+    });
+    address
+}
+
+/// A list of three names in a folder.
+fn names(folder: &Path) -> String {
+    let file = folder.join("names.txt");
+    fs::write(&file, "a.example A\nb.example AAAA\nc.example TXT\n").unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+/// A run of a list: 500 queries/s for two seconds from seven clients.
+fn run(folder: &Path) -> (String, Output) {
+    let run = folder.join("run").to_str().unwrap().to_owned();
+    let list = names(folder);
+    let options =
+        ["--rate", "0.5k", "--for", "2s", "--clients", "7", "--precision", "low", "--workers", "1", "-o", &run];
+    let made = ldplayer(&[&["replay", &list, "--server", &responder()][..], &options].concat());
+    (run, made)
+}
+
+#[test]
+fn a_list_of_queries_is_replayed_at_a_rate_for_a_time_from_so_many_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, made) = run(folder.path());
+    assert!(matches!(made.status.code(), Some(0 | 1)), "{}", err(&made));
+    let json: Value = serde_json::from_slice(&fs::read(Path::new(&run).join("run.json")).unwrap()).unwrap();
+    let summary = &json["summary"];
+    assert_eq!((&summary["queries"]["trace"], &summary["clients"]["total"]), (&1_000.into(), &7.into()), "{summary}");
+    assert_eq!(json["spec"]["rate"], "500");
+    let last = out(&made).lines().last().unwrap().to_owned();
+    assert!(last.starts_with("replay ") && last.contains(" · server not judged · report: file:///"), "{last}");
+    assert!(!out(&made).contains('\u{1b}'), "colours where nobody asked for them");
+}
+
+#[test]
+fn the_last_line_says_which_check_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = names(folder.path());
+    let run = folder.path().join("run");
+    let expect = ["--expect", "servfail >= 50 %", "--precision", "low", "-o", run.to_str().unwrap()];
+    let made = ldplayer(&[&["replay", &list, "--server", &responder()][..], &expect].concat());
+    assert_eq!(made.status.code(), Some(1), "{}", err(&made));
+    assert!(out(&made).lines().last().unwrap().contains("server FAILED (servfail 0.00 %)"), "{}", out(&made));
+}
+
+#[test]
+fn rows_are_printed_as_a_condition_and_a_format_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, _) = run(folder.path());
+    let rows = |more: &[&str]| out(&ldplayer(&[&["rows", &run][..], more].concat()));
+    let some = rows(&["--where", "answered and index < 3", "--columns", "client,rcode,aa"]);
+    let mut lines: Vec<&str> = some.lines().collect();
+    assert_eq!(lines.remove(0), "client\trcode\taa");
+    lines.sort_unstable();
+    assert_eq!(lines, ["10.0.0.1\t0\tfalse", "10.0.0.2\t0\tfalse", "10.0.0.3\t0\tfalse"]);
+    assert_eq!(rows(&["--no-header"]).lines().count(), 1_000);
+    let csv = rows(&["--format", "csv", "--columns", "index,reason", "--where", "index == 5"]);
+    assert_eq!(csv, "index,reason\n5,\n");
+    let json: Value = serde_json::from_str(&rows(&["--format", "json", "--where", "index == 5"])).unwrap();
+    assert_eq!(
+        (&json["client"], &json["reason"], &json["status"]),
+        (&"10.0.0.6".into(), &Value::Null, &"answered".into())
+    );
+    let wrong = ldplayer(&["rows", &run, "--where", "latncy > 1s"]);
+    assert_eq!((wrong.status.code(), out(&wrong).as_str()), (Some(2), ""));
+    assert_eq!(err(&wrong), "ldplayer: --where: column 1: unknown field `latncy`: did you mean `latency`?\n");
+}
+
+#[test]
+fn mistakes_in_arguments_are_told_in_one_line_with_the_nearest_word() {
+    for (arguments, told) in [
+        (
+            &["replay", "x", "--tranport", "tcp"][..],
+            "ldplayer: unexpected argument '--tranport' found: did you mean `--transport`?",
+        ),
+        (&["repaly"], "ldplayer: unrecognized subcommand 'repaly': did you mean `replay`?"),
+        (&["zones", "bild"], "ldplayer: unrecognized subcommand 'bild': did you mean `build`?"),
+        (
+            &["replay", "x", "--rate", "fast"],
+            "ldplayer: invalid value 'fast' for '--rate <QPS>': `fast` is no rate: give queries per second, such as 500, 20k or 1.5M",
+        ),
+        (
+            &["report"],
+            "ldplayer: the following required arguments were not provided: <RUN>...; see `ldplayer report --help`",
+        ),
+        (
+            &["replay", "x", "--speed", "2", "--rate", "5"],
+            "ldplayer: the argument '--speed <X>' cannot be used with '--rate <QPS>'; see `ldplayer replay --help`",
+        ),
+    ] {
+        let refused = ldplayer(arguments);
+        assert_eq!((refused.status.code(), err(&refused)), (Some(2), format!("{told}\n")), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_error_and_a_full_disk_is_one_line() {
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/l-root-20161006.pcap.xz");
+    let bundled = bundled.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (run, _) = run(folder.path());
+    let commands = [
+        vec!["rows", &run],
+        vec!["report", &run],
+        vec!["inspect", bundled],
+        vec!["convert", bundled, "-o", "-"],
+        vec!["doctor"],
+    ];
+    for arguments in &commands {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        let mut child = child.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        let said = err(&ended);
+        assert!(!said.contains("panicked") && !said.to_lowercase().contains("pipe"), "{arguments:?}: {said}");
+        assert!(matches!(ended.status.code(), Some(0 | 1)), "{arguments:?}: {:?} {said}", ended.status);
+    }
+    for arguments in commands.iter().take(4) {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        let ended = child.args(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let said = err(&ended);
+        assert!(
+            (said.contains("No space left on device") || said.contains("the disk is full"))
+                && !said.contains("panicked"),
+            "{arguments:?}: {said}"
+        );
+        assert!(
+            !ended.status.success() && said.lines().filter(|line| line.starts_with("ldplayer: ")).count() == 1,
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn progress_is_a_line_now_and_then_where_there_is_no_terminal_and_nothing_with_quiet() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = names(folder.path());
+    let server = responder();
+    let replay = |run: &str, more: &[&str]| {
+        let run = folder.path().join(run);
+        let options = ["--rate", "20", "--for", "11s", "--precision", "low", "-o", run.to_str().unwrap()];
+        ldplayer(&[&["replay", &list, "--server", &server][..], &options, more].concat())
+    };
+    let (plain, quiet) = thread::scope(|scope| {
+        let plain = scope.spawn(|| replay("plain", &[]));
+        let quiet = scope.spawn(|| replay("quiet", &["-q"]));
+        (plain.join().unwrap(), quiet.join().unwrap())
+    });
+    let line = err(&plain);
+    assert!(line.starts_with("10s of 11s (9"), "{line}");
+    assert!(line.contains(" sent, ") && line.contains(" % answered, p50 ") && line.lines().count() == 1, "{line}");
+    assert_eq!((out(&quiet), err(&quiet)), (String::new(), String::new()));
+}
+
+#[test]
+fn the_short_help_fits_a_screen_and_the_long_one_has_every_group() {
+    let short = out(&ldplayer(&["replay", "-h"]));
+    assert!(short.lines().count() <= 50, "{} lines:\n{short}", short.lines().count());
+    assert!(short.lines().all(|line| line.chars().count() <= 100), "{short}");
+    let long = out(&ldplayer(&["replay", "--help"]));
+    for group in ["Target", "Clients", "Timing", "Connections", "TLS and HTTPS", "Output", "Advanced", "Several hosts"]
+    {
+        assert!(long.contains(&format!("\n{group}:\n")), "{group}");
+    }
+    // The short help is no other one: what it has, the long one has.
+    let options = |text: &str| {
+        let options = text.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2);
+        options
+            .map(|word| word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned())
+            .collect::<std::collections::BTreeSet<String>>()
+    };
+    assert!(options(&short).is_subset(&options(&long)));
+}
