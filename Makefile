@@ -6,7 +6,7 @@ DEMO_OPTIONS ?=
 export DEBIAN_FRONTEND := noninteractive
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
-.PHONY: demo test bench figures fuzz lint fmt
+.PHONY: demo test bench figures fuzz docs lint fmt
 
 # The main job end to end on the bundled capture; ends with the verdict and the path of the report. Status 1, a failed
 # verdict, is a result of the run and no failure of the demo: a busy machine cannot keep the time.
@@ -36,6 +36,11 @@ figures:
 fuzz:
 	scripts/need.sh cargo cc
 	scripts/fuzz.sh
+
+# The book of docs/, in book/index.html, with every link checked.
+docs:
+	scripts/need.sh cargo cc
+	scripts/docs.sh
 
 lint:
 	$(CARGO) fmt --all --check

@@ -1,6 +1,7 @@
-//! Rules of the source that the compiler does not check; `tests/tidy.rs` applies them to every file.
+//! Rules of the source and of the pages that the compiler does not check; `tests/` applies them to every file.
 
 #![forbid(unsafe_code)]
 
+pub mod links;
 pub mod mask;
 pub mod rules;
