@@ -1,6 +1,7 @@
 """The pages: figures/README.md with one row a claim, and one page a figure."""
 
 import json
+import re
 import shutil
 
 from .claim import NO, YES
@@ -49,6 +50,8 @@ def publish(out, docs):
         for picture in sorted(folder.glob("*.png")):
             shutil.copy(picture, pictures / f"{folder.name}-{picture.name}")
             text = text.replace(f"({picture.stem}.svg)", f"(pictures/{folder.name}-{picture.name})")
+        # Pages of other figures are beside this one there.
+        text = re.sub(r"\]\(\.\./([^/)]+)/README\.md\)", r"](\1.md)", text)
         (docs / f"{folder.name}.md").write_text(text, encoding="utf-8")
     write_overview(docs, sorted(claims.glob("*.json")), "{}.md")
 

@@ -20,7 +20,7 @@ def made(out, name, *same):
     folder = out / name
     folder.mkdir(parents=True)
     (folder / "claims.json").write_text(json.dumps(claims(name, *same)), encoding="utf-8")
-    (folder / "README.md").write_text(f"# {name}\n\n![gaps](gaps.svg)\n", encoding="utf-8")
+    (folder / "README.md").write_text(f"# {name}\n\n![gaps](gaps.svg) as in [two](../two/README.md)\n", encoding="utf-8")
     (folder / "gaps.png").write_bytes(b"picture")
 
 
@@ -39,12 +39,14 @@ class Published(unittest.TestCase):
         self.assertEqual([row.split(" | ")[4] for row in rows], [YES, NO, NO, NO])
         self.assertIn("[one](one.md): small", text)
 
-    def test_pictures_are_where_the_page_looks_for_them(self):
+    def test_pictures_and_pages_are_where_the_page_looks_for_them(self):
         with tempfile.TemporaryDirectory() as work:
             out, docs = Path(work) / "out", Path(work) / "docs"
             made(out, "one", YES)
             pages.publish(out, docs)
-            self.assertIn("(pictures/one-gaps.png)", (docs / "one.md").read_text(encoding="utf-8"))
+            text = (docs / "one.md").read_text(encoding="utf-8")
+            self.assertIn("(pictures/one-gaps.png)", text)
+            self.assertIn("[two](two.md)", text)
             self.assertTrue((docs / "pictures" / "one-gaps.png").exists())
 
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_testkit::links::{broken, unlisted};
 
-/// Folders whose pages are read, with those below them; of the root its own pages only.
-const FOLDERS: [&str; 4] = ["docs", "data", "deploy", "experiments"];
+/// Folders whose pages are read. Below `experiments` are parts of pages, with links as the whole page needs them.
+const FOLDERS: [&str; 5] = ["", "data", "deploy", "changelog.d", "experiments"];
 
 /// The root of the repository: cargo runs a test in its package's folder.
 fn root() -> PathBuf {
@@ -30,8 +30,8 @@ fn files(folder: &Path, deep: bool) -> Vec<PathBuf> {
 /// All pages by their paths from the root.
 fn pages() -> BTreeMap<String, String> {
     let root = root();
-    let mut paths = files(&root, false);
-    paths.extend(FOLDERS.iter().flat_map(|folder| files(&root.join(folder), true)));
+    let mut paths = files(&root.join("docs"), true);
+    paths.extend(FOLDERS.iter().flat_map(|folder| files(&root.join(folder), false)));
     let page = |path: PathBuf| {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
         (name, std::fs::read_to_string(path).unwrap())
