@@ -4,9 +4,6 @@
 //! A TOML block that begins with `# NAME.toml` is a file of that name. A line that ends with `&` stays until the page is through.
 //! A line ends with status 0, or with one that stands behind it as `# exit status 0 or 4`.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,9 +11,10 @@ use std::process::{Command, Stdio};
 use ldplayer_emulate::stock::{Nsd, Stock, Zone, find};
 use serde_json::Value;
 
-use common::{certificate, data};
-
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Certificates of the engine's tests.
+const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../replay/tests/data");
 
 /// The server that the pages speak of, over UDP and TCP, and over TLS.
 const SERVER: &str = "192.0.2.53:53";
@@ -118,9 +116,9 @@ fn scratch() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     std::os::unix::fs::symlink(format!("{ROOT}/data"), path.join("data")).unwrap();
-    fs::copy(certificate("ca.pem"), path.join("ca.pem")).unwrap();
+    fs::copy(format!("{CERTIFICATES}/ca.pem"), path.join("ca.pem")).unwrap();
     fs::create_dir(path.join("zones")).unwrap();
-    let zone = Command::new("xz").arg("-dc").arg(data("root-2016100801.zone.xz")).output().unwrap();
+    let zone = Command::new("xz").arg("-dc").arg(format!("{ROOT}/data/root-2016100801.zone.xz")).output().unwrap();
     fs::write(path.join("zones/root.zone"), zone.stdout).unwrap();
     for build in ["old", "new"] {
         let folder = path.join("builds").join(build).join("sbin");
@@ -129,8 +127,7 @@ fn scratch() -> tempfile::TempDir {
     }
     // One client in twenty, in a second instead of a minute.
     fs::write(path.join("small.toml"), "time-scale = 0.0167\n[[rule]]\nsample = \"5 %\"\n").unwrap();
-    let capture = data("l-root-20161006.pcap.xz");
-    ldplayer(path, &["mutate", capture.to_str().unwrap(), "-o", "yesterday.pcap", "--rules", "small.toml"]);
+    ldplayer(path, &["mutate", "data/l-root-20161006.pcap.xz", "-o", "yesterday.pcap", "--rules", "small.toml"]);
     ldplayer(path, &["convert", "yesterday.pcap", "-o", "queries.txt"]);
     folder
 }
@@ -147,10 +144,8 @@ fn configuration(folder: &Path) -> PathBuf {
     let server = SERVER.parse().unwrap();
     let nsd = Nsd { zones: vec![Zone::new(".", folder.join("zones/root.zone"))] };
     let tls = format!(
-        "server:\n  tcp-count: 2000\n  ip-address: 192.0.2.53@{TLS_PORT}\n  tls-port: {TLS_PORT}\n  tls-service-key: \"{}\"\n  \
-         tls-service-pem: \"{}\"\n",
-        certificate("server.key"),
-        certificate("server.pem")
+        "server:\n  tcp-count: 2000\n  ip-address: 192.0.2.53@{TLS_PORT}\n  tls-port: {TLS_PORT}\n  tls-service-key: \"{CERTIFICATES}/server.key\"\n  \
+         tls-service-pem: \"{CERTIFICATES}/server.pem\"\n",
     );
     let file = work.join("nsd.conf");
     fs::write(&file, nsd.configuration(&work, &[server]).unwrap() + &tls).unwrap();
