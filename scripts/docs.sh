@@ -14,5 +14,18 @@ fi
 cargo test --quiet --locked --package ldplayer-testkit --test links
 "$mdbook" build
 # mdbook takes every link to a page for one within the book; those that lead out of it go to the page as it is written.
-find book -name '*.html' -exec sed -i -E 's|href="((\.\./)+)([^"#]*)/index\.html|href="\1\3/README.md|g' {} +
+sed -i -E 's|href="\.\./([^"#]*)\.html|href="../\1.md|g' book/*.html
+sed -i -E 's|href="\.\./\.\./([^"#]*)\.html|href="../../\1.md|g' book/*/*.html
+# README.md is index.html in the book, but not in links.
+sed -i -E 's|(href="([^":#]*/)?)README\.html|\1index.html|g' book/*.html book/*/*.html
+
+# What was built, too: print.html and 404.html are mdbook's own affair.
+broken=0
+for page in book/*.html book/papers/*.html; do
+    case $page in book/print.html | book/404.html) continue ;; esac
+    while read -r target; do
+        [ -e "$(dirname "$page")/$target" ] || { echo "$page: $target leads nowhere" >&2; broken=1; }
+    done < <(grep -oE '(href|src)="[^"#:]+["#]' "$page" | cut -d'"' -f2 | tr -d '#' | sort -u)
+done
+[ "$broken" = 0 ]
 echo "book: file://$PWD/book/index.html"

@@ -144,8 +144,8 @@ fn configuration(folder: &Path) -> PathBuf {
     let server = SERVER.parse().unwrap();
     let nsd = Nsd { zones: vec![Zone::new(".", folder.join("zones/root.zone"))] };
     let tls = format!(
-        "server:\n  tcp-count: 2000\n  ip-address: 192.0.2.53@{TLS_PORT}\n  tls-port: {TLS_PORT}\n  tls-service-key: \"{CERTIFICATES}/server.key\"\n  \
-         tls-service-pem: \"{CERTIFICATES}/server.pem\"\n",
+        "server:\n  tcp-count: 2000\n  ip-address: 192.0.2.53@{TLS_PORT}\n  tls-port: {TLS_PORT}\n  \
+         tls-service-key: \"{CERTIFICATES}/server.key\"\n  tls-service-pem: \"{CERTIFICATES}/server.pem\"\n",
     );
     let file = work.join("nsd.conf");
     fs::write(&file, nsd.configuration(&work, &[server]).unwrap() + &tls).unwrap();
@@ -211,8 +211,21 @@ fn recipes() {
 }
 
 #[test]
-fn from_other_tools() {
-    for page in ["from-dnsperf.md", "from-shotgun.md", "from-tcpreplay.md", "from-flamethrower.md"] {
-        runs(page);
-    }
+fn from_dnsperf() {
+    runs("from-dnsperf.md");
+}
+
+#[test]
+fn from_shotgun() {
+    runs("from-shotgun.md");
+}
+
+#[test]
+fn from_tcpreplay() {
+    runs("from-tcpreplay.md");
+}
+
+#[test]
+fn from_flamethrower() {
+    runs("from-flamethrower.md");
 }
