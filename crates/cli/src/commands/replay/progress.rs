@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal};
 
-use ldplayer_core::time::Span;
 use ldplayer_net::signals::Signals;
 use ldplayer_run::{Observer, Progress as State, Wish};
 
@@ -121,15 +120,24 @@ fn line(before: &State, now: &State, total: Option<i64>) -> String {
 
 /// `12s of 60s (20 %, 48s left)`, or what of it is known.
 fn clock(at: i64, total: Option<i64>) -> String {
-    let whole = |ns: i64| Span::from_ns(ns / 1_000_000_000 * 1_000_000_000).to_string();
     match total {
         Some(total) if total > at => {
             let percent = at as f64 * 100.0 / total as f64;
-            format!("{} of {} ({percent:.0} %, {} left)", whole(at), whole(total), whole(total - at))
+            format!("{} of {} ({percent:.0} %, {} left)", for_people(at), for_people(total), for_people(total - at))
         }
         // The last answers are waited for.
-        Some(total) => format!("{} of {} (100 %)", whole(at), whole(total)),
-        None => whole(at),
+        Some(total) => format!("{} of {} (100 %)", for_people(at), for_people(total)),
+        None => for_people(at),
+    }
+}
+
+/// `48s`, `12m 05s` or `3h 20m`.
+fn for_people(ns: i64) -> String {
+    let seconds = (ns as f64 / 1e9).round() as i64;
+    match seconds {
+        ..=119 => format!("{seconds}s"),
+        120..=7_199 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
     }
 }
 
@@ -156,6 +164,12 @@ mod tests {
             line(&before, &timed, None),
             "12s: 3000 sent, 1000/s, 99.0 % answered, p50 1.5 ms, p99 20.0 ms, 1.2 ms late"
         );
+    }
+
+    #[test]
+    fn times_have_the_units_that_people_read() {
+        let shown = [0, 400, 600, 119_000, 120_000, 725_000, 12_000_000].map(|ms| for_people(ms * 1_000_000));
+        assert_eq!(shown, ["0s", "0s", "1s", "119s", "2m 00s", "12m 05s", "3h 20m"]);
     }
 
     #[test]
