@@ -8,7 +8,7 @@ use ldplayer_core::printable::Printable;
 use ldplayer_results::{Cell, Selection};
 use serde_json::{Map, Value};
 
-use crate::failure::Failure;
+use crate::failure::{BAD_INPUT, Failure};
 
 /// Options of `rows`.
 #[derive(clap::Args)]
@@ -65,7 +65,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     for file in &unreadable {
         tell!("ldplayer: {}: damaged; its rows are missing", file.display());
     }
-    Ok(ExitCode::SUCCESS)
+    // What is missing of the input makes what was printed less than was asked for.
+    Ok(if unreadable.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_INPUT) })
 }
 
 fn separated(
