@@ -86,6 +86,6 @@ fn a_speed_that_is_none_is_bad_usage_and_leaves_nothing_behind() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
     let output = command.args(["demo", "--speed", "never"]).env("TMPDIR", scratch.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: invalid value 'never' for '--speed"));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("ldplayer: invalid value 'never' for '--speed"));
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
 }

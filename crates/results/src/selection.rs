@@ -142,6 +142,7 @@ fn known() -> Vec<&'static str> {
 
 fn column(name: &str) -> Result<&'static str, BadSelection> {
     let known = known();
-    let found = known.iter().find(|known| **known == name).copied();
+    // Durations go by their name alone, too, as in conditions.
+    let found = known.iter().find(|known| **known == name || known.strip_suffix("_ns") == Some(name)).copied();
     found.ok_or_else(|| BadSelection::Column { name: name.to_owned(), near: suggest(name, &known) })
 }

@@ -101,7 +101,8 @@ fn what_is_wrong_is_told_with_its_place_and_the_nearest_word() {
         let told = refusal(Some(condition), &[]);
         assert!(told.contains(said), "{condition}: {told}");
     }
-    assert_eq!(refusal(None, &["latency"]), "--columns: unknown column `latency`: did you mean `latency_ns`?");
+    assert_eq!(refusal(None, &["latency_n"]), "--columns: unknown column `latency_n`: did you mean `latency_ns`?");
+    assert_eq!(Selection::new(None, &["latency".to_owned()]).unwrap().columns(), ["latency_ns"]);
     let folder = tempfile::tempdir().unwrap();
     let none = Selection::new(None, &[]).unwrap().of(folder.path(), |_| Ok::<(), ResultsError>(()));
     assert!(none.is_err(), "an empty directory is no run");

@@ -79,7 +79,7 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
     announce(&prepared)?;
     let mut progress = Progress::new(print.progress).map_err(Failure::environment)?;
     if progress.is_shown() {
-        progress.expect(prepared.expected_ns());
+        progress.set_total(prepared.expected_ns());
     }
     let made = prepared.execute(output, force, std::env::args().collect(), &mut progress);
     progress.end();

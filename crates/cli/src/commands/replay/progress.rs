@@ -46,7 +46,7 @@ impl Progress {
     }
 
     /// Says how long the run will take, where that is known.
-    pub const fn expect(&mut self, total: Option<i64>) {
+    pub const fn set_total(&mut self, total: Option<i64>) {
         self.total = total;
     }
 
