@@ -156,7 +156,7 @@ fn what_a_writer_left_out_is_told() {
     let output =
         command.current_dir(folder.path()).arg("convert").arg(&tapped).args(["-o", "a.parquet"]).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
-    let told = "not kept in the input: server_address 10 times, so that a default stands there\n";
+    let told = "missing in the input: server_address (10 times); the default is used\n";
     assert!(stderr(&output).contains(told), "{}", stderr(&output));
     let text = ldplayer(folder.path(), &["inspect", tapped.to_str().unwrap()]);
     assert!(text.contains("\nnot kept      server_address 10\n"), "{text}");

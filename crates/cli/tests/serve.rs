@@ -138,11 +138,11 @@ fn zones_are_read_anew_on_sighup_and_the_report_is_written_at_the_end() {
     fs::write(directory.path().join("example.zone"), "nonsense\n").unwrap();
     server.signal(Signal::HUP);
     let mut stderr = BufReader::new(server.child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    stderr.find(|line| line.contains("going on with the zones as they were")).unwrap();
+    stderr.find(|line| line.contains("the old zones stay in service")).unwrap();
     assert_eq!(server.ask(), (0, Some([192, 0, 2, 80])));
     fs::write(directory.path().join("example.zone"), EXAMPLE.replace("192.0.2.80", "192.0.2.81")).unwrap();
     server.signal(Signal::HUP);
-    stderr.find(|line| line.contains("read anew, 2 zones")).unwrap();
+    stderr.find(|line| line.contains("reloaded, 2 zones")).unwrap();
     assert_eq!(server.ask(), (0, Some([192, 0, 2, 81])));
     server.signal(Signal::TERM);
     assert!(server.child.wait().unwrap().success());
@@ -331,7 +331,7 @@ fn a_reload_of_a_testbed_moves_the_addresses_of_the_internet() {
     }
     kill_process(Pid::from_child(&holder), Signal::HUP).unwrap();
     let mut stderr = BufReader::new(holder.stderr.take().unwrap()).lines().map(Result::unwrap);
-    stderr.find(|line| line.contains("read anew, 2 zones")).unwrap();
+    stderr.find(|line| line.contains("reloaded, 2 zones")).unwrap();
     let own = std::env::current_exe().unwrap();
     let probe = ["exec", "resolver", "--", own.to_str().unwrap(), "--exact", "probe_moved", "--ignored"];
     assert!(testbed(&probe).output().unwrap().status.success());

@@ -268,7 +268,7 @@ fn what_cannot_be_is_bad_input_told_on_one_line() {
         ("zones", "zones", &[][..], "this is the zone set itself; choose another directory"),
         ("zones", "foreign", &[], "net.zone: a zone of another set; empty the directory, or choose another with -o"),
         ("zones", "x", &["--zone", "com"], "--zone com: "),
-        ("zones", "x", &["--expiration", "-2h"], "--expiration: signatures would end to be valid before they begin"),
+        ("zones", "x", &["--expiration", "-2h"], "--expiration: signatures would expire before their inception"),
         (
             "zones",
             "x",

@@ -118,7 +118,7 @@ pub(super) fn catch(gives_up: bool) -> anyhow::Result<Option<Signals>> {
 /// Ends the process, whatever the reader waits for; what was written goes with its temporary file.
 fn give_up(sink: Box<dyn Sink>) -> ! {
     drop(sink);
-    tell!("ldplayer: interrupted; nothing is kept");
+    tell!("ldplayer: interrupted; nothing was written");
     std::process::exit(INTERRUPTED.into())
 }
 
@@ -140,7 +140,7 @@ pub(super) fn account(format: Format, tally: &Tally, written: &Written) {
         tell!("left out: {reason} {count}, which {format} cannot hold");
     }
     for (what, count) in &tally.lost {
-        tell!("not kept in the input: {what} {count} times, so that a default stands there");
+        tell!("missing in the input: {what} ({count} times); the default is used");
     }
     for Damage { reason, count, first, .. } in &tally.damaged {
         let (file, packet, offset) = (&first.file, first.packet, first.offset);

@@ -147,7 +147,7 @@ fn show_report(output: &Path, opener: Option<Opener>) -> Result<(), Failure> {
 fn spec(args: &Args, servers: &[&str], capture: &Path) -> anyhow::Result<RunSpec> {
     let servers: Result<Vec<Server>, _> = servers.iter().map(|server| server.parse()).collect();
     Ok(RunSpec {
-        trace: vec![capture.to_str().context("the scratch directory's name is no text; set TMPDIR")?.to_owned()],
+        trace: vec![capture.to_str().context("the name of the scratch directory is not UTF-8; set TMPDIR")?.to_owned()],
         server: servers?,
         transport: TransportChoice::All(Transport::Udp),
         sources: Some(Sources::Original),

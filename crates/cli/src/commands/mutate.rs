@@ -142,7 +142,7 @@ pub(super) fn warn(accounts: &[RuleAccount]) {
             tell!("warning: `{}` matched none of {} transactions; see its `where`", account.name, account.of);
         }
         for (reason, count) in &account.kept {
-            tell!("kept as it was by `{}`: {reason} {count}", account.name);
+            tell!("not changed by `{}`: {reason} {count}", account.name);
         }
     }
 }

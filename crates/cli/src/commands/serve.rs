@@ -144,11 +144,11 @@ fn reload(
         Ok(set) => {
             let zones = set.zones().len();
             replace(set)?;
-            tell!("ldplayer: {}: read anew, {zones} zones", directory.display());
+            tell!("ldplayer: {}: reloaded, {zones} zones", directory.display());
         }
         Err(failure) => {
             failure.report();
-            tell!("ldplayer: going on with the zones as they were");
+            tell!("ldplayer: the old zones stay in service");
         }
     }
     Ok(())

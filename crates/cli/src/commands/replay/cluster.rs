@@ -99,7 +99,7 @@ impl ClusterArgs {
     pub fn resume(&self, run: &Path, observer: &mut dyn Observer) -> Result<Document<RunSpec>, Failure> {
         if self.nats.as_deref() == Some(EMBEDDED) {
             return Err(anyhow!(
-                "--resume: the server and the agents of --nats embedded ended with their controller: make the run anew"
+                "--resume: the server and the agents of --nats embedded ended with their controller: start a new run"
             )
             .into());
         }
@@ -120,7 +120,7 @@ impl ClusterArgs {
 
     /// How many agents are asked for.
     fn count(&self) -> Result<u16, Failure> {
-        self.agents.ok_or_else(|| anyhow!("--nats: on how many agents? Add --agents N").into())
+        self.agents.ok_or_else(|| anyhow!("--nats: add --agents N").into())
     }
 
     /// The run of an experiment on agents.

@@ -129,7 +129,7 @@ fn interrupted() -> ExitCode {
 }
 
 fn without_record() -> ExitCode {
-    tell!("ldplayer: all questions were asked; build the zones of a capture at the resolver: `ldplayer zones build`");
+    tell!("ldplayer: all questions have been asked; build zones from a capture at the resolver: `ldplayer zones build`");
     ExitCode::SUCCESS
 }
 

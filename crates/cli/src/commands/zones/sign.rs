@@ -138,7 +138,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     for (source, _) in sources.iter().zip(&outcomes).filter(|(_, outcome)| outcome.had_digest) {
         tell!(
-            "ldplayer: {}: its ZONEMD record is left out: it was of the zone as it was before",
+            "ldplayer: {}: its ZONEMD record is removed, since the zone has changed",
             source.file.display()
         );
     }
@@ -214,7 +214,7 @@ fn sign_all(args: &Args, sources: &[Source], keys: &[Vec<Key>], links: &Links) -
     let validity = Validity { inception: args.inception.seconds(now), expiration: args.expiration.seconds(now) };
     if validity.expiration.wrapping_sub(validity.inception).cast_signed() <= 0 {
         bail!(
-            "--expiration: signatures would end to be valid before they begin, or more than 68 years behind it (RFC 4034 3.1.5)"
+            "--expiration: signatures would expire before their inception, or more than 68 years after it (RFC 4034 3.1.5)"
         );
     }
     let one = |at: usize, threads: usize| {

@@ -98,7 +98,7 @@ pub(super) fn write(directory: &Path, built: &Built) -> anyhow::Result<Summary> 
         let file = directory.join(&entry.file);
         write_zone(&file, zone).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => anyhow!(
-                "{}: is there already, and is of no earlier build; move it away, or choose another directory with -o",
+                "{}: exists, and no earlier build made it; move it away, or choose another directory with -o",
                 file.display()
             ),
             _ => anyhow::Error::from(error).context(failed(&file)),
