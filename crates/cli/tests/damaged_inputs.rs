@@ -121,7 +121,7 @@ fn a_run_over_a_damaged_input_is_not_complete() {
         assert_eq!((status, &check["ok"]), (Some(1), &false.into()), "{name}: {check}");
         let value = check["value"].as_str().unwrap();
         assert!(reasons.iter().any(|reason| value.contains(reason)), "{name}: {value}");
-        assert!(value.contains("first packet or line") && value.contains("/damaged"), "{name}: {value}");
-        assert!(value.contains("% of it not read") || value.contains("is not known"), "{name}: {value}");
+        assert!(value.contains("first at packet or line") && value.contains("/damaged"), "{name}: {value}");
+        assert!(value.contains("% of it not read") || value.contains("is unknown"), "{name}: {value}");
     }
 }

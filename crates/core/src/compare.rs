@@ -1,4 +1,4 @@
-//! Comparing two responses to one question: each is made a fingerprint of fixed size, and fingerprints are compared by field.
+//! Compares two responses to the same question: each becomes a fingerprint of fixed size, and fingerprints are compared by field.
 //!
 //! What a fingerprint holds: the response code with the bits of EDNS, the flags AA, TC, RA and AD, and for each section the set of
 //! its records. Names are compared without case (RFC 4343) and without compression, also within the data of the types that have

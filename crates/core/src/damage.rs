@@ -1,7 +1,7 @@
-//! The accounts of inputs: what was read, what was passed over, what was damaged and where first, and how much was not read.
+//! Accounts of inputs: what was read, skipped or damaged, where damage was first found, and how much could not be read.
 //!
-//! Damage is of four kinds ([`Effect`]), and one table says which flaw is of which: a run over an input of which a part
-//! could not be read is not complete, while a query that was malformed when it was sent is part of the traffic.
+//! One table gives the effect ([`Effect`]) of each flaw: a run over an input that could be read only in part is incomplete, while
+//! a query that was malformed when it was sent is part of the traffic.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,22 +12,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::printable::Printable;
 
-/// What a flaw means for whoever wants all of an input.
+/// What a flaw means for the completeness of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// A part of the input is there, or was, and could not be read: what is made of the input is not complete.
+    /// Part of the input could not be read: results made from it are incomplete.
     Unread,
-    /// The input was read, but whoever captured it did not get all that was sent.
+    /// The input was read, but the capture does not hold everything that was sent.
     NotCaptured,
-    /// It was read, and is what was sent: malformed.
+    /// It was read as it was sent: malformed.
     AsSent,
-    /// It was read and used, but stands in the wrong order.
+    /// It was read and used, but is out of order.
     Disorder,
 }
 
 macro_rules! flaws {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $effect:ident;)+) => {
-        /// What can be wrong in an input. Each has a stable word for files and people.
+        /// What can be wrong with an input. Each flaw has a stable name for files and messages.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Flaw {
             $($(#[$doc])* $variant,)+
@@ -37,14 +37,14 @@ macro_rules! flaws {
             /// All flaws.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The stable word, such as `truncated_packet`.
+            /// The stable name, such as `truncated_packet`.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
                 }
             }
 
-            /// What it means for whoever wants all of the input.
+            /// What it means for the completeness of the input.
             pub const fn effect(self) -> Effect {
                 match self {
                     $(Self::$variant => Effect::$effect,)+
@@ -54,40 +54,40 @@ macro_rules! flaws {
     };
 }
 
-// The rule behind the second column: what holds a record (a file, a compressed stream, a record header, a row, a line) is made
-// by software that writes files, so a fault there is damage. What a sound record holds is what was on the link.
+// The rule behind the second column: containers (files, compressed streams, record headers, rows, lines) are made by software that
+// writes files, so a fault there is damage. The contents of a sound record are what was on the link.
 flaws! {
     /// The file ends within a record.
     TruncatedCapture = "truncated_capture", Unread;
-    /// Decompression, or the system, ended the reading: the rest of the file was not read.
+    /// Reading ended early, by a decompression or system error: the rest of the file was not read.
     UnreadableRest = "unreadable_rest", Unread;
-    /// A record header of pcap that makes no sense, and what was passed over up to the next one.
+    /// An invalid pcap record header, and everything skipped up to the next valid one.
     BadRecord = "bad_record", Unread;
-    /// A block of pcapng or C-DNS that makes no sense.
+    /// An invalid block of pcapng or C-DNS.
     BadBlock = "bad_block", Unread;
-    /// An interface description of pcapng that makes no sense; its packets cannot be read.
+    /// An invalid interface description of pcapng; its packets cannot be read.
     BadInterface = "bad_interface", Unread;
-    /// A frame of dnstap that makes no sense.
+    /// An invalid dnstap frame.
     BadFrame = "bad_frame", Unread;
-    /// A frame of dnstap whose message makes no sense.
+    /// A dnstap frame with an invalid message.
     BadDnstapMessage = "bad_dnstap_message", Unread;
-    /// A message of dnstap that is a query where a response should be, or the other way round.
+    /// A dnstap message that is a query where a response should be, or the other way round.
     WrongDirection = "wrong_direction", Unread;
-    /// A transaction of C-DNS that makes no sense.
+    /// An invalid transaction of C-DNS.
     BadItem = "bad_item", Unread;
-    /// A transaction of C-DNS that refers to what is not there.
+    /// A transaction of C-DNS that refers to a missing table entry.
     BadIndex = "bad_index", Unread;
-    /// A transaction of C-DNS whose parts are more than a message can hold.
+    /// A transaction of C-DNS that is too long for a DNS message.
     LongMessage = "long_message", Unread;
-    /// A row group of Parquet of which the rest cannot be decoded.
+    /// A row group of Parquet whose remaining rows cannot be decoded.
     DamagedRowGroup = "damaged_row_group", Unread;
     /// A row with neither a query, nor a response, nor a name to ask.
     NoMessage = "no_message", Unread;
     /// A line with too few or too many columns.
     WrongNumberOfColumns = "wrong_number_of_columns", Unread;
-    /// A line that is no text.
+    /// A line that is not UTF-8.
     NotUtf8 = "not_utf8", Unread;
-    /// A line longer than any trace has.
+    /// A line above the maximum length.
     LineTooLong = "line_too_long", Unread;
     /// A time that cannot be read.
     BadTime = "bad_time", Unread;
@@ -95,29 +95,29 @@ flaws! {
     BadAddress = "bad_address", Unread;
     /// A port that cannot be read.
     BadPort = "bad_port", Unread;
-    /// A transport that is not known.
+    /// An unknown transport.
     BadTransport = "bad_transport", Unread;
     /// A name that cannot be read.
     BadName = "bad_name", Unread;
-    /// A type that is not known.
+    /// An unknown type.
     BadType = "bad_type", Unread;
-    /// A class that is not known.
+    /// An unknown class.
     BadClass = "bad_class", Unread;
-    /// Flags that are not known.
+    /// Unknown flags.
     BadFlags = "bad_flags", Unread;
     /// An EDNS column that cannot be read.
     BadEdns = "bad_edns", Unread;
-    /// An opcode that is not known.
+    /// An unknown opcode.
     BadOpcode = "bad_opcode", Unread;
     /// A packet that was cut short when it was captured.
     TruncatedPacket = "truncated_packet", NotCaptured;
-    /// A datagram of which fragments lack.
+    /// A datagram with missing fragments.
     FragmentsLack = "fragments_lack", NotCaptured;
     /// Octets of a TCP connection that are not in the capture.
     TcpGap = "tcp_gap", NotCaptured;
     /// Data of a TCP connection that began before the capture, up to its first message.
     TcpMidStream = "tcp_mid_stream", NotCaptured;
-    /// A datagram whose fragments lie over each other, which receivers drop.
+    /// A datagram with overlapping fragments, which receivers drop.
     FragmentsOverlap = "fragments_overlap", AsSent;
     /// A frame too short for its link header.
     ShortFrame = "short_frame", AsSent;
@@ -129,9 +129,9 @@ flaws! {
     TcpBadLength = "tcp_bad_length", AsSent;
     /// A message shorter than a DNS header.
     ShortMessage = "short_message", AsSent;
-    /// A message whose question cannot be read; it is used all the same.
+    /// A message whose question cannot be read; it is still used.
     BadQuestion = "bad_question", AsSent;
-    /// A transaction earlier than those before it by more than could be sorted; it is used all the same.
+    /// A transaction too far out of order to be sorted in; it is still used.
     OutOfOrder = "out_of_order", Disorder;
 }
 
@@ -141,9 +141,9 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// A word that is no flaw.
+/// An unknown name of a flaw.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no kind of damage that is known here")]
+#[error("unknown kind of damage `{0}`")]
 pub struct UnknownFlaw(String);
 
 impl FromStr for Flaw {
@@ -177,10 +177,10 @@ pub struct Place {
     pub offset: u64,
 }
 
-/// As a sentence has it: `packet or line 11 at octet 824 of a.pcap`.
+/// For use in a sentence: `packet or line 11 at byte 824 of a.pcap`.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "packet or line {} at octet {} of {}", self.packet, self.offset, Printable(&self.file))
+        write!(f, "packet or line {} at byte {} of {}", self.packet, self.offset, Printable(&self.file))
     }
 }
 
@@ -191,7 +191,7 @@ pub struct Damage {
     pub reason: Flaw,
     /// How often.
     pub count: u64,
-    /// Octets of the (decompressed) input that were passed over for it, as far as that is known.
+    /// Octets of the (decompressed) input skipped because of it, as far as known.
     #[serde(default)]
     pub octets: u64,
     /// The first place.
@@ -202,12 +202,12 @@ pub struct Damage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It has not ended: more could have been read, had it been asked for.
+    /// It has not ended: the caller stopped before the end.
     #[default]
     Open,
     /// At the end of the input.
     Whole,
-    /// At the end of the input, which is in the middle of a record: how much lacks behind it is not known.
+    /// At the end of the input, in the middle of a record: how much is missing is unknown.
     Cut,
     /// Before the end of the input: the rest could not be read.
     Unreadable,
@@ -218,25 +218,25 @@ pub enum Ending {
 pub struct Extent {
     /// The input as the user named it.
     pub file: String,
-    /// Octets of the file as it is stored, compressed or not; `None` for what has no length, such as a pipe.
+    /// Size of the file as stored, compressed or not, in octets; `None` for inputs without a length, such as a pipe.
     pub stored: Option<u64>,
-    /// Octets of those that reading came to.
+    /// How many of these were read.
     pub reached: u64,
-    /// Octets of its content, decompressed, that reading came to.
+    /// Octets of decompressed content that were read.
     pub content: u64,
-    /// Octets of the content that were passed over as [`Effect::Unread`].
+    /// Octets of the content skipped as [`Effect::Unread`].
     pub unread: u64,
     /// How the reading ended.
     pub ending: Ending,
 }
 
 impl Extent {
-    /// The share of the input that was not read, from 0 to 1: what was passed over, and what lies behind the place where
-    /// reading ended if the rest could not be read. `None` where that is not known: of a pipe, and of what was cut.
+    /// The share of the input that was not read, from 0 to 1: what was skipped, and the rest of the file if reading ended early.
+    /// `None` where it is unknown: for a pipe, and for a truncated file.
     pub fn unread_share(&self) -> Option<f64> {
         let passed_over = share(self.unread, self.content);
         match self.ending {
-            // A file that was cut, or of which only the checksum at the end shows the damage, was read to its end.
+            // A truncated file, or one whose damage only shows in its final checksum, was read to its end.
             Ending::Unreadable if self.stored.is_none_or(|stored| self.reached >= stored) => None,
             Ending::Unreadable => Some(1.0 - share(self.reached, self.stored?) * (1.0 - passed_over)),
             Ending::Cut => None,
@@ -245,12 +245,12 @@ impl Extent {
     }
 }
 
-/// The share of a part, at most 1; 0 of nothing.
+/// `part / whole`, at most 1, and 0 for an empty whole.
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { (part as f64 / whole as f64).min(1.0) }
 }
 
-/// Counts by a word that is mostly known beforehand.
+/// Counts by name; most names are constants.
 pub type Counts = BTreeMap<Cow<'static, str>, u64>;
 
 /// The accounts of one or several inputs.
@@ -267,9 +267,9 @@ pub struct Tally {
     pub responses: u64,
     /// Foreign or unusable packets by reason, such as `not_dns_port` or `icmp`.
     pub skipped: Counts,
-    /// Kinds of messages that the format tells apart, such as `CLIENT_QUERY` of dnstap.
+    /// Messages by the kinds that the format distinguishes, such as `CLIENT_QUERY` of dnstap.
     pub kinds: Counts,
-    /// What the format or its writer did not keep, so that a default takes its place: of how many transactions.
+    /// Fields that the format or its writer did not keep, so that a default is used: the number of transactions for each.
     pub lost: Counts,
     /// Damage in the order of first appearance.
     pub damaged: Vec<Damage>,
@@ -278,17 +278,17 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a packet that is fine but of no use here.
+    /// Counts a packet that is valid but not used.
     pub fn skip(&mut self, reason: &'static str) {
         *self.skipped.entry(Cow::Borrowed(reason)).or_default() += 1;
     }
 
-    /// Counts a transaction of which the format did not keep something.
+    /// Counts a transaction for which the format did not keep a field.
     pub fn lose(&mut self, what: &'static str) {
         *self.lost.entry(Cow::Borrowed(what)).or_default() += 1;
     }
 
-    /// Counts damage for which `octets` of the content were passed over; only the first of a kind pays for its place.
+    /// Counts damage that caused `octets` of the content to be skipped. `place` is called for the first damage of a kind only.
     pub fn damage(&mut self, reason: Flaw, octets: u64, place: impl FnOnce() -> Place) {
         match self.damaged.iter_mut().find(|damage| damage.reason == reason) {
             Some(damage) => {
@@ -304,17 +304,17 @@ impl Tally {
         self.damaged.iter().find(|damage| damage.reason == reason).map_or(0, |damage| damage.count)
     }
 
-    /// Damage that kept a part of the inputs from being read.
+    /// Damage because of which part of the inputs could not be read.
     pub fn unread(&self) -> impl Iterator<Item = &Damage> {
         self.damaged.iter().filter(|damage| damage.reason.effect() == Effect::Unread)
     }
 
-    /// Damage that tells of traffic that is not in the inputs.
+    /// Damage that shows that traffic is missing from the inputs.
     pub fn not_captured(&self) -> impl Iterator<Item = &Damage> {
         self.damaged.iter().filter(|damage| damage.reason.effect() == Effect::NotCaptured)
     }
 
-    /// Whether all that was asked for of the inputs was read.
+    /// Whether the inputs were read in full, as far as the caller wanted.
     pub fn is_whole(&self) -> bool {
         self.unread().next().is_none()
     }
@@ -324,12 +324,12 @@ impl Tally {
         self.inputs.iter().find(|input| input.file == file)
     }
 
-    /// What could not be read, for people: each reason with how often, its first place, and the share of that input which
-    /// was not read. `None` if all was read.
+    /// Describes what could not be read: each reason with its count, its first place, and the unread share of that input. `None` if
+    /// everything was read.
     pub fn explain_unread(&self) -> Option<String> {
         let sentence = |damage: &Damage| {
             let share = self.extent(&damage.first.file).map_or(String::new(), explain_share);
-            format!("{} {}, first {}{share}", damage.count, damage.reason, damage.first)
+            format!("{} {}, first at {}{share}", damage.count, damage.reason, damage.first)
         };
         let sentences: Vec<String> = self.unread().map(sentence).collect();
         (!sentences.is_empty()).then(|| sentences.join("; "))
@@ -361,16 +361,16 @@ impl Tally {
     }
 }
 
-/// The share of an input that was not read, behind a comma.
+/// The share of an input that was not read, to follow its first place.
 fn explain_share(input: &Extent) -> String {
     match input.unread_share() {
-        None => ", how much of it was not read is not known".into(),
+        None => "; how much of it was not read is unknown".into(),
         Some(share) if share > 0.0 => format!(", {} % of it not read", percent(share)),
         _ => String::new(),
     }
 }
 
-/// A share in percent with two digits that count: what is small is not called nothing.
+/// A share in percent; a small one keeps two significant digits, so that it never shows as 0.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 0.01 { format!("{percent:.2}") } else { format!("{percent:.1e}") }
@@ -430,7 +430,7 @@ mod tests {
         tally.damage(Flaw::TruncatedCapture, 4, || place(11));
         assert!(!tally.is_whole());
         let said = tally.explain_unread().unwrap();
-        assert_eq!(said, "1 truncated_capture, first packet or line 11 at octet 824 of a");
+        assert_eq!(said, "1 truncated_capture, first at packet or line 11 at byte 824 of a");
     }
 
     #[test]
@@ -466,9 +466,9 @@ mod tests {
         tally.inputs = vec![Extent { ending: Ending::Unreadable, ..input.clone() }];
         assert!(said(&tally).ends_with("of a, 25.00 % of it not read"), "{}", said(&tally));
         tally.inputs = vec![Extent { ending: Ending::Unreadable, stored: None, ..input.clone() }];
-        assert!(said(&tally).ends_with("of a, how much of it was not read is not known"), "{}", said(&tally));
+        assert!(said(&tally).ends_with("of a; how much of it was not read is unknown"), "{}", said(&tally));
         tally.inputs = vec![Extent { ending: Ending::Cut, ..input.clone() }];
-        assert!(said(&tally).ends_with("was not read is not known"), "{}", said(&tally));
+        assert!(said(&tally).ends_with("was not read is unknown"), "{}", said(&tally));
         let little = Extent { content: 1_000_000, unread: 1, ending: Ending::Whole, ..input };
         tally.inputs = vec![little];
         assert!(said(&tally).ends_with("1.0e-4 % of it not read"), "{}", said(&tally));

@@ -1,4 +1,4 @@
-//! The words every stage of ldplayer shares. No I/O, no clock, no unsafe.
+//! The types that all stages of ldplayer share. No I/O, no clock, no unsafe.
 //!
 //! ```text
 //!   capture ──► Transaction ──plan──► Query ──replay──► Outcome ──► results

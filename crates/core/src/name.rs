@@ -8,26 +8,26 @@ pub const MAX_NAME: usize = 255;
 /// Longest label in octets.
 pub const MAX_LABEL: usize = 63;
 
-/// A text that is no domain name.
+/// An invalid domain name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
     /// A label longer than 63 octets.
-    #[error("name `{0}` has a label of more than 63 octets")]
+    #[error("name `{0}` has a label longer than 63 bytes")]
     LongLabel(String),
     /// A name longer than 255 octets.
-    #[error("name `{0}` is longer than 255 octets")]
+    #[error("name `{0}` is longer than 255 bytes")]
     LongName(String),
     /// Two dots in a row, or a leading dot.
     #[error("name `{0}` has an empty label")]
     EmptyLabel(String),
     /// A backslash without a character or three digits up to 255 behind it.
-    #[error("name `{0}` has a bad escape: use \\. or \\046")]
+    #[error("name `{0}` has an invalid escape: use \\. or \\046")]
     Escape(String),
 }
 
 /// Shows an uncompressed wire-format name in presentation form, absolute, with escapes.
 ///
-/// Stops without failing where the octets are no name, so that it can show what came from outside.
+/// Stops without failing at an invalid label, so that untrusted input can be shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Presentation<'a>(pub &'a [u8]);
 
@@ -80,7 +80,7 @@ pub fn labels(mut name: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Reads a name in presentation form, with or without the final dot, and appends its wire format to `wire`.
 ///
 /// # Errors
-/// What is wrong with the text; `wire` is then as it was.
+/// [`BadName`] if the text is not a name; `wire` is then unchanged.
 pub fn parse(text: &str, wire: &mut Vec<u8>) -> Result<(), BadName> {
     let start = wire.len();
     parse_labels(text, wire, start).inspect_err(|_| wire.truncate(start))
@@ -147,7 +147,7 @@ fn unescape(octets: &mut impl Iterator<Item = u8>) -> Option<u8> {
     u8::try_from(value).ok()
 }
 
-/// Writes what needs no escape at once: names are written by the million.
+/// Writes a label without special characters in one call: names are written by the million.
 fn write_label(f: &mut fmt::Formatter<'_>, label: &[u8]) -> fmt::Result {
     match std::str::from_utf8(label) {
         Ok(text) if label.iter().all(is_plain) => f.write_str(text),

@@ -1,11 +1,11 @@
-//! The known word nearest to one that is not known, for error messages.
+//! Suggestions for misspelt words in error messages.
 
-/// A suggestion such as `: did you mean `share`?`, or the list of all words where none is near.
+/// A suggestion such as `: did you mean `share`?`, or the list of known words if none is close.
 pub fn suggest(word: &str, known: &[&str]) -> String {
     let nearest = known.iter().map(|known| (distance(word, known), *known)).min();
     match nearest {
         Some((distance, known)) if distance <= 1 + word.chars().count() / 3 => format!(": did you mean `{known}`?"),
-        _ => format!("; known are {}", known.join(", ")),
+        _ => format!("; expected one of {}", known.join(", ")),
     }
 }
 
@@ -44,6 +44,6 @@ mod tests {
     #[test]
     fn the_nearest_is_named_or_all_are() {
         assert_eq!(suggest("transprot", &["share", "transport"]), ": did you mean `transport`?");
-        assert_eq!(suggest("colour", &["share", "where"]), "; known are share, where");
+        assert_eq!(suggest("colour", &["share", "where"]), "; expected one of share, where");
     }
 }

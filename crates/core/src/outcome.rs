@@ -1,4 +1,4 @@
-//! What became of one query: the row of a run.
+//! The outcome of one query: a row of a run.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

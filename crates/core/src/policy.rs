@@ -1,29 +1,28 @@
-//! How clients use connections: one table, from which options, class files, run specifications and run.json follow.
+//! The connection policy of clients: one table, from which options, class files, run specifications and run.json follow.
 //!
-//! A key is declared once, in the table at the end of this file: its name, type and default, the values it allows, and the
-//! sentence that the help prints. [`Policy`] has a field for each key, [`PolicyOverrides`] an optional one, and [`KEYS`]
-//! lists them for whoever reads, prints or documents them.
+//! A key is declared once, in the table at the end of this file: its name, type and default, the values it allows, and its help text.
+//! [`Policy`] has a field for each key, [`PolicyOverrides`] an optional one, and [`KEYS`] lists them all.
 
 mod overrides;
 mod value;
 
 pub use value::{BadValue, Kind, TlsVersion, Value};
 
-/// In-flight queries of a connection at most, whatever the policy says: half of the query IDs that there are.
+/// Upper limit of in-flight queries per connection: half of all query IDs.
 pub const MAX_PIPELINE: u32 = 1 << 15;
-/// The block to whose multiple queries are padded by default, in octets (RFC 8467 §4.1).
+/// Default padding block size for queries, in octets (RFC 8467 §4.1).
 pub const QUERY_BLOCK: u16 = 128;
-/// The largest block of padding, in octets.
+/// Largest padding block size, in octets.
 pub const MAX_PADDING: u16 = 4_096;
 
 /// A key of the table.
 #[derive(Debug)]
 pub struct Key {
-    /// Its name, with underscores, as in run specifications and run.json.
+    /// The name, with underscores, as in run specifications and run.json.
     pub name: &'static str,
-    /// The values that it allows.
+    /// The values that the key allows.
     pub kind: Kind,
-    /// What it sets, in the words of the help.
+    /// The help text.
     pub help: &'static str,
     read: fn(&Policy) -> Value,
     read_override: fn(&PolicyOverrides) -> Option<Value>,
@@ -42,12 +41,12 @@ impl Key {
         KEYS.iter().find(|key| is_same(key.name))
     }
 
-    /// The value that a policy has.
+    /// The key's value in a policy.
     pub fn value(&self, policy: &Policy) -> Value {
         (self.read)(policy)
     }
 
-    /// The default, as it is written.
+    /// The default as text.
     pub fn default(&self) -> String {
         self.value(&Policy::default()).to_string()
     }
@@ -74,9 +73,9 @@ impl Policy {
 /// Declares the fields of [`Policy`] and [`PolicyOverrides`] and the list of keys from one table.
 macro_rules! policy {
     ($($name:ident: $type:ty = $default:expr, $kind:expr, $help:literal, $doc:literal;)*) => {
-        /// The connection policy of all clients, or of a class of them. A client has its connections for itself, and uses
-        /// one as long as it may; a query that finds none with room opens another at once, so that it never waits for the
-        /// answer to an earlier one.
+        /// The connection policy of all clients, or of a class of them. Clients do not share connections. A client reuses its
+        /// connection as long as it may; a query that finds none with room opens another at once, so that it never waits for
+        /// the answer to an earlier one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Policy { $(#[doc = $doc] pub $name: $type,)* }
 
@@ -96,18 +95,17 @@ macro_rules! policy {
             write_override: |overrides, value| overrides.$name = value.try_into().ok(),
         },)*];
 
-        /// The keys of a policy that are given, as by options, a class or a run specification; `None` leaves a key as it is
-        /// for all other clients.
+        /// The keys set by options, a class or a run specification; `None` leaves a key unchanged.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct PolicyOverrides { $(#[doc = $doc] pub $name: Option<$type>,)* }
 
         impl PolicyOverrides {
-            /// The policy `base` with what is given here in its place.
+            /// `base` with the keys set here replaced.
             pub fn over(&self, base: Policy) -> Policy {
                 Policy { $($name: self.$name.unwrap_or(base.$name),)* }
             }
 
-            /// What is given here, and where nothing is, what `below` gives.
+            /// The keys set here, or else those set in `below`.
             #[must_use]
             pub fn or(self, below: Self) -> Self {
                 Self { $($name: self.$name.or(below.$name),)* }
@@ -118,41 +116,41 @@ macro_rules! policy {
 
 policy! {
     idle_timeout: i64 = 20_000_000_000, Kind::Span { least: 0 },
-        "Clients close a connection on which nothing has been in flight for this long; 0 closes it with its last answer",
-        "Idle timeout of the client in nanoseconds (RFC 7766 §6.2.3); the default is where the paper finds most of the gain of reuse (§5.2).";
+        "Idle timeout: clients close a connection with no query in flight for this long; 0 closes it after its last answer",
+        "Idle timeout of the client in nanoseconds (RFC 7766 §6.2.3). At the default, the paper finds most of the gain of reuse (§5.2).";
     queries_per_connection: u32 = u32::MAX, Kind::Count { least: 1, most: u32::MAX },
-        "Clients close a connection after this many queries",
-        "Queries after which the client closes a connection; `u32::MAX` is no limit.";
+        "Maximum queries per connection; the client then closes it",
+        "Maximum queries per connection, after which the client closes it; `u32::MAX` is no limit.";
     pipeline: u32 = MAX_PIPELINE, Kind::Count { least: 1, most: MAX_PIPELINE },
-        "Maximum in-flight queries per connection; the next one opens another connection",
-        "Queries in flight on a connection at once, from 1 to [`MAX_PIPELINE`] (RFC 7766 §6.2.1.1).";
+        "Maximum in-flight queries per connection; further queries open another connection",
+        "Maximum in-flight queries per connection, from 1 to [`MAX_PIPELINE`] (RFC 7766 §6.2.1.1).";
     connect_timeout: i64 = 5_000_000_000, Kind::Span { least: 1 },
         "Connect timeout",
-        "How long a connection may take until the server is first heard, in nanoseconds.";
+        "Connect timeout in nanoseconds: the time until the server's first packet.";
     handshake_timeout: i64 = 5_000_000_000, Kind::Span { least: 1 },
-        "Handshake timeout of TLS and QUIC, from the moment the server is first heard",
-        "How long the handshake of TLS or QUIC may take from then on, in nanoseconds.";
+        "TLS and QUIC handshake timeout, counted from the server's first packet",
+        "TLS and QUIC handshake timeout in nanoseconds, counted from the server's first packet.";
     tc_fallback: bool = false, Kind::Switch,
-        "Retry truncated answers over TCP, as a stub does; both are one query",
-        "An answer over UDP that is truncated is asked for again over TCP (RFC 1035 §4.2.1, RFC 2181 §9).";
+        "Retry truncated answers over TCP, as a stub resolver does; both attempts count as one query",
+        "Whether truncated answers over UDP are retried over TCP (RFC 1035 §4.2.1, RFC 2181 §9).";
     nagle: bool = false, Kind::Switch,
-        "Nagle's algorithm: small segments wait for the acknowledgement of earlier ones",
-        "Small segments wait for the acknowledgement of earlier ones (RFC 896).";
+        "Use Nagle's algorithm: delay small segments until earlier ones are acknowledged",
+        "Whether Nagle's algorithm delays small segments until earlier ones are acknowledged (RFC 896).";
     fast_open: bool = false, Kind::Switch,
-        "TCP Fast Open: send the first query with the first segment, where the server allows it",
-        "The first query travels with the connection's first segment, where the server has given a cookie (RFC 7413).";
+        "Use TCP Fast Open: send the first query in the SYN, where the server allows it",
+        "Whether the first query travels in the SYN, where the server has given a cookie (RFC 7413).";
     tls_version: TlsVersion = TlsVersion::Tls13, Kind::TlsVersion,
-        "TLS version over TCP",
-        "The version of TLS where it is spoken over TCP.";
+        "TLS version of connections over TCP",
+        "TLS version of connections over TCP.";
     resumption: bool = true, Kind::Switch,
-        "Clients resume their own TLS sessions",
-        "Clients resume their own TLS sessions (RFC 8446 §2.2, RFC 5077).";
+        "Resume TLS sessions; each client resumes only its own",
+        "Whether clients resume their own TLS sessions (RFC 8446 §2.2, RFC 5077).";
     early_data: bool = false, Kind::Switch,
-        "Send queries with the first message of a resumed session (0-RTT), where the server allows it; never updates or zone transfers",
-        "Queries that are safe to replay travel with the first message of a resumed session (RFC 8446 §2.3), where the server allows it.";
+        "Send queries as early data (0-RTT) of resumed sessions, where the server allows it; never updates or zone transfers",
+        "Whether queries that are safe to replay are sent as early data of resumed sessions (RFC 8446 §2.3), where the server allows it.";
     padding: u16 = QUERY_BLOCK, Kind::Padding,
-        "Pad queries over encrypted transports to a multiple of this many bytes; on is 128 (RFC 8467). Queries without EDNS are not padded",
-        "Queries on encrypted connections are padded to a multiple of this many octets, up to [`MAX_PADDING`]; 0 is no padding.";
+        "Pad queries over encrypted transports to a multiple of this many bytes; on means 128 (RFC 8467). Queries without EDNS are not padded",
+        "Block size in octets to which queries on encrypted connections are padded, up to [`MAX_PADDING`]; 0 is no padding.";
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Text as a terminal may have it.
+//! Text that is safe to print on a terminal.
 
 use std::fmt::{self, Write};
 

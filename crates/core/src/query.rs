@@ -1,4 +1,4 @@
-//! A query to be sent: what planning makes of a transaction.
+//! A query to be sent, as planning makes it from a transaction.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! Random draws that depend on a seed, a key and a count, and on nothing else: no draw moves another one.
+//! Random draws that depend only on a seed, a key and a count, so that no draw affects another.
 
 use std::f64::consts::TAU;
 

@@ -1,4 +1,4 @@
-//! Which worker, thread or host, owns a client: one function for all of them.
+//! Maps clients to shards, by one function for worker threads and hosts.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Times in which the host kept the core from a thread that never sleeps.
+//! Stalls: periods in which the host took the core away from a spinning thread.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,4 @@
-//! Words for values: numbers of times, and values that files hold as they are written on the command line (serde by `Display` and
-//! `FromStr`).
+//! Text for values: counts in words, and values that files hold as on the command line (serde by `Display` and `FromStr`).
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -7,7 +6,7 @@ use std::str::FromStr;
 
 use serde::de::{Deserializer, Error, Visitor};
 
-/// Implements `Serialize` by `Display`, and `Deserialize` by `FromStr` from a text, a number, or true or false.
+/// Implements `Serialize` by `Display`, and `Deserialize` by `FromStr` from a string, a number or a boolean.
 ///
 /// The type's crate needs serde.
 #[macro_export]
@@ -27,15 +26,20 @@ macro_rules! serde_as_text {
     )*};
 }
 
+/// A count with its noun: `1 query`, `7 queries`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// How often something happened: `once`, or `7 times`.
 pub fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
-/// Reads a value from a text, a number, or true or false, as `FromStr` does from its text.
+/// Reads a value from a string, a number or a boolean by the `FromStr` of its type.
 ///
 /// # Errors
-/// What `FromStr` says of it.
+/// The error of `FromStr`.
 pub fn deserialize<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -54,7 +58,7 @@ where
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, a number, true or false")
+        f.write_str("a string, a number, true or false")
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<T, E> {
@@ -89,6 +93,12 @@ mod tests {
     }
 
     #[test]
+    fn one_is_singular() {
+        let queries = [0, 1, 2].map(|count| super::counted(count, "query", "queries"));
+        assert_eq!(queries, ["0 queries", "1 query", "2 queries"]);
+    }
+
+    #[test]
     fn values_are_written_as_on_the_command_line() {
         let span: Span = serde_json::from_str("1.5").unwrap();
         assert_eq!(serde_json::to_string(&span).unwrap(), r#""1.5s""#);
@@ -96,6 +106,6 @@ mod tests {
         assert_eq!(serde_json::to_string(&block).unwrap(), r#""192.0.2.0/24""#);
         assert_eq!(serde_json::from_str::<Transport>(r#""dot""#).unwrap(), Transport::Dot);
         assert!(serde_json::from_str::<Transport>("7").unwrap_err().to_string().contains("unknown transport `7`"));
-        assert!(serde_json::from_str::<Span>("[1]").unwrap_err().to_string().contains("a text, a number"));
+        assert!(serde_json::from_str::<Span>("[1]").unwrap_err().to_string().contains("a string, a number"));
     }
 }

@@ -1,4 +1,4 @@
-//! One recorded question with its answer: the row of a trace.
+//! One recorded query with its response: a row of a trace.
 
 use std::net::SocketAddr;
 

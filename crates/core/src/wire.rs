@@ -26,17 +26,17 @@ const HEADER: usize = 36;
 const MAGIC: [u8; 4] = *b"LDPB";
 const VERSION: u8 = 2;
 
-/// What octets must be to be a batch, and are not.
+/// Why octets are not a valid batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The first octets are not those of a batch.
-    #[error("not a batch of ldplayer: it begins otherwise")]
+    /// They do not begin with the magic number.
+    #[error("not an ldplayer batch: wrong magic number")]
     Magic,
-    /// Written by a version that this one does not know.
-    #[error("a batch of version {0}, which this release cannot read: use the same release everywhere")]
+    /// The format version is not supported.
+    #[error("batch version {0} is not supported: run the same release of ldplayer on all hosts")]
     Version(u8),
     /// A batch of queries where one of outcomes was expected, or the other way round.
-    #[error("a batch of kind {found} where kind {expected} was expected")]
+    #[error("batch of kind {found}, expected kind {expected}")]
     Kind {
         /// What it is.
         found: u8,
@@ -44,16 +44,16 @@ pub enum WireError {
         expected: u8,
     },
     /// It ends before its header says.
-    #[error("a batch that is cut: it ends within a row or before its header says")]
+    #[error("truncated batch: it ends within a row, or is shorter than its header says")]
     Short,
     /// Longer than any batch may be, or with more octets than its rows have.
-    #[error("a batch of a length that no batch has")]
+    #[error("invalid batch length")]
     Length,
     /// A field has a value that it cannot have.
-    #[error("a row with a {0} that does not exist")]
+    #[error("row with an invalid {0}")]
     Value(&'static str),
     /// A message longer than DNS has (65,535 octets).
-    #[error("a message of {0} octets, where 65535 are the most")]
+    #[error("message of {0} bytes, the maximum is 65535")]
     Message(usize),
 }
 

@@ -161,7 +161,7 @@ fn a_trace_that_could_not_be_read_as_a_whole_is_not_complete() {
         let report = run_to(&place.path().join(flaw.as_str()), &[], end, |row| row);
         let check = report.verdict.checks.iter().find(|check| check.name == "completeness").unwrap();
         assert_eq!((check.ok, report.verdict.ok), (ok, ok), "{check:?}");
-        let told = check.value.contains("1 unreadable_rest, first packet or line 7 at octet 900 of a.pcap, 10.00 %");
+        let told = check.value.contains("1 unreadable_rest, first at packet or line 7 at byte 900 of a.pcap, 10.00 %");
         assert_eq!(told, !ok, "{}", check.value);
     }
 }
@@ -178,7 +178,7 @@ fn check<'a>(report: &'a RunReport, name: &str) -> Option<&'a ldplayer_results::
 #[test]
 fn queries_lost_with_their_agent_are_accounted_for_and_fail_the_replay() {
     let place = tempfile::tempdir().unwrap();
-    let lost = AgentShare { lost: Some("it has said nothing for 12 s".into()), ..agent("a2", None) };
+    let lost = AgentShare { lost: Some("it has not answered for 12 s".into()), ..agent("a2", None) };
     let end = |trace| RunEnd {
         lost: [("with_agent".to_owned(), 40), ("left_in_stream".to_owned(), 2)].into(),
         agents: vec![agent("a1", Some(20.0)), lost.clone()],
@@ -189,7 +189,7 @@ fn queries_lost_with_their_agent_are_accounted_for_and_fail_the_replay() {
     assert_eq!(check(&report, "completeness").unwrap().value, "42 queries were lost with their agents");
     let text = report.to_string();
     assert!(text.contains("trace 1,042 = sent 1,000 + not sent 0 + lost 42"), "{text}");
-    assert!(text.contains("a2: sent 500, answered 499 by its last word; LOST: it has said nothing for 12 s"), "{text}");
+    assert!(text.contains("a2: sent 500, answered 499 by its last word; LOST: it has not answered for 12 s"), "{text}");
     let page = std::fs::read_to_string(place.path().join("run/report.html")).unwrap();
     assert!(page.contains("What did each agent do?") && page.contains("lost with their agent"));
     let report = run_to(&place.path().join("other"), &[], end(1_043), |row| row);

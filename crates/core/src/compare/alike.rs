@@ -1,4 +1,4 @@
-//! Responses that are the same octets but for the ID and the TTLs: most of those that say the same, seen without hashing a record.
+//! A fast path for responses that differ only in ID and TTLs, which is most of the equal ones: no record is hashed.
 
 use crate::message::{Message, OPT};
 

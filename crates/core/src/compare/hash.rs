@@ -1,4 +1,4 @@
-//! A hash of octets that is the same on every machine and in every release: fingerprints travel between hosts.
+//! A hash that is the same on every machine and in every release, since fingerprints travel between hosts.
 
 const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 

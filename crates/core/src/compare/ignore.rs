@@ -10,16 +10,16 @@ use crate::message::flag;
 use crate::name;
 use crate::nearest::suggest;
 
-/// The words that are rules by themselves: flags and sections.
+/// Words that are complete rules: flags and sections.
 const WORDS: [&str; 7] = ["aa", "tc", "ra", "ad", "answer", "authority", "additional"];
 /// The flags among them, in their order.
 const FLAGS: [u16; 4] = [flag::AA, flag::TC, flag::RA, flag::AD];
-/// What conditions look at.
+/// The fields of conditions.
 const FIELDS: [&str; 3] = ["section", "type", "name"];
 
-/// A text that is no rule.
+/// An invalid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{rule}` says nothing of what to leave out: {what}")]
+#[error("invalid ignore rule `{rule}`: {what}")]
 pub struct BadRule {
     rule: String,
     what: String,
@@ -164,20 +164,20 @@ fn parse(text: &str) -> Result<LeftOut, String> {
 
 fn single(word: &str) -> Result<LeftOut, String> {
     let at = WORDS.iter().position(|known| *known == word).ok_or_else(|| {
-        format!("give a flag, a section, or which records, as in `type == SOA`{}", suggest(word, &WORDS))
+        format!("expected a flag, a section or a condition such as `type == SOA`{}", suggest(word, &WORDS))
     })?;
     Ok(FLAGS.get(at).map_or_else(|| LeftOut::Section(at - FLAGS.len()), |&bit| LeftOut::Flag(bit)))
 }
 
 fn condition(words: &[&str]) -> Result<Condition, String> {
     let [field, relation, values @ ..] = words else {
-        return Err("a condition is a field, a relation and a value, as in `type == SOA`".to_owned());
+        return Err("expected a field, an operator and a value, such as `type == SOA`".to_owned());
     };
     let values = values_of(relation, values)?;
     let is = *relation != "!=";
     let of = match (*field, *relation) {
         ("name", "under") => Of::Under(each(&values, lower_name)?),
-        (_, "under") => return Err(format!("only a name is `under` another one, not `{field}`")),
+        (_, "under") => return Err(format!("`under` applies to `name`, not to `{field}`")),
         ("name", _) => Of::Names(each(&values, lower_name)?),
         ("type", _) => Of::Types(each(&values, rtype)?),
         ("section", _) => Of::Sections(each(&values, section)?),
@@ -191,17 +191,17 @@ fn condition(words: &[&str]) -> Result<Condition, String> {
 /// One value, or those between brackets.
 fn values_of<'w>(relation: &str, values: &[&'w str]) -> Result<Vec<&'w str>, String> {
     if !["==", "!=", "in", "under"].contains(&relation) {
-        return Err(format!("`{relation}` is no relation: use ==, !=, in or under"));
+        return Err(format!("unknown operator `{relation}`: use ==, !=, in or under"));
     }
     match values {
         ["[", list @ .., "]"] => {
             let items = list.split(|word| *word == ",");
             items
-                .map(|item| if let [one] = item { Ok(*one) } else { Err("a comma is missing in the list".into()) })
+                .map(|item| if let [one] = item { Ok(*one) } else { Err("missing comma in the list".into()) })
                 .collect()
         }
         [one] if !["[", "]", ","].contains(one) => Ok(vec![one]),
-        _ => Err("one value is expected, or a list in brackets".to_owned()),
+        _ => Err("expected one value, or a list in brackets".to_owned()),
     }
 }
 
@@ -218,11 +218,11 @@ fn lower_name(text: &str) -> Result<Box<[u8]>, String> {
 
 fn rtype(text: &str) -> Result<u16, String> {
     let named = text.parse().map(Rtype::to_int).ok();
-    text.parse().ok().or(named).ok_or_else(|| format!("`{text}` is no type of records"))
+    text.parse().ok().or(named).ok_or_else(|| format!("unknown record type `{text}`"))
 }
 
 fn section(text: &str) -> Result<usize, String> {
     let sections = &WORDS[FLAGS.len()..];
     let found = sections.iter().position(|known| *known == text);
-    found.ok_or_else(|| format!("`{text}` is no section: give {}", sections.join(", ")))
+    found.ok_or_else(|| format!("unknown section `{text}`: use {}", sections.join(", ")))
 }

@@ -1,4 +1,4 @@
-//! The records of a response, each made a number that no order, case or compression changes.
+//! Hashes of a response's records, independent of their order, case and compression.
 
 use super::hash;
 use super::ignore::Ignore;

@@ -1,4 +1,4 @@
-//! What changes a fingerprint, and what does not.
+//! Tests of what changes a fingerprint and what does not.
 
 use super::*;
 use crate::message::OPT;
@@ -192,15 +192,15 @@ fn what_is_no_rule_is_answered_with_what_would_be() {
     for (text, hint) in [
         ("aditional", "did you mean `additional`?"),
         ("typ == A", "did you mean `type`?"),
-        ("type == AAAAA", "`AAAAA` is no type of records"),
-        ("type in [A, ]", "a comma is missing"),
-        ("type < A", "`<` is no relation"),
-        ("type under org", "only a name is `under`"),
-        ("section == question", "`question` is no section"),
+        ("type == AAAAA", "unknown record type `AAAAA`"),
+        ("type in [A, ]", "missing comma"),
+        ("type < A", "unknown operator `<`"),
+        ("type under org", "`under` applies to `name`"),
+        ("section == question", "unknown section `question`"),
         ("name == a..b", "empty label"),
-        ("type == A and", "a condition is a field"),
-        ("", "a condition is a field"),
-        ("type == A B", "one value is expected"),
+        ("type == A and", "expected a field"),
+        ("", "expected a field"),
+        ("type == A B", "expected one value"),
     ] {
         assert!(refused(text).contains(hint), "{text}: {}", refused(text));
     }

@@ -1,4 +1,4 @@
-//! Policies in files: overrides as maps of the keys that are given, policies as all of them with units in their names.
+//! Policies in files: overrides as maps of the keys set, whole policies with units in their key names.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ impl<'de> Visitor<'de> for Keys {
     type Value = PolicyOverrides;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table of how clients use connections")
+        f.write_str("a table of connection policy keys")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PolicyOverrides, A::Error> {
@@ -109,7 +109,7 @@ impl<'de> Visitor<'de> for AllKeys {
     type Value = Policy;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table of how clients used connections")
+        f.write_str("a table of connection policy keys")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Policy, A::Error> {
@@ -168,7 +168,7 @@ mod tests {
         let refusal = |text: &str| serde_json::from_str::<PolicyOverrides>(text).unwrap_err().to_string();
         assert!(refusal(r#"{"idle": 3}"#).contains("unknown key `idle`"));
         assert!(refusal(r#"{"pipeline": 0}"#).contains("`pipeline`: `0` is not a whole number from 1 to 32768"));
-        assert!(refusal(r#"{"pipeline": [1]}"#).contains("a text, a number, true or false"));
+        assert!(refusal(r#"{"pipeline": [1]}"#).contains("a string, a number, true or false"));
     }
 
     #[test]

@@ -153,10 +153,10 @@ impl fmt::Display for Kind {
         match self {
             Self::Span { least: 0 } => f.write_str("a duration such as 500ms, 20s or 1.5 (seconds)"),
             Self::Span { .. } => f.write_str("a duration above 0 such as 500ms, 20s or 1.5 (seconds)"),
-            Self::Count { least, most: u32::MAX } => write!(f, "a whole number from {least} up, or {UNLIMITED}"),
+            Self::Count { least, most: u32::MAX } => write!(f, "a whole number of at least {least}, or {UNLIMITED}"),
             Self::Count { least, most } => write!(f, "a whole number from {least} to {most}"),
             Self::Switch => f.write_str("on or off"),
-            Self::TlsVersion => f.write_str("a version of TLS: give 1.2 or 1.3"),
+            Self::TlsVersion => f.write_str("a TLS version: use 1.2 or 1.3"),
             Self::Padding => write!(f, "on, off or a whole number from 0 to {MAX_PADDING}"),
         }
     }
@@ -209,7 +209,7 @@ mod tests {
         let said = |kind: Kind, text: &str| kind.parse(text).unwrap_err().to_string();
         assert_eq!(said(Kind::Count { least: 1, most: 9 }, "0"), "`0` is not a whole number from 1 to 9");
         assert_eq!(said(Kind::Padding, "4097"), "`4097` is not on, off or a whole number from 0 to 4096");
-        assert_eq!(said(Kind::TlsVersion, "1.1"), "`1.1` is not a version of TLS: give 1.2 or 1.3");
+        assert_eq!(said(Kind::TlsVersion, "1.1"), "`1.1` is not a TLS version: use 1.2 or 1.3");
         assert!(said(Kind::Span { least: 1 }, "0").contains("above 0"));
         assert!(said(Kind::Switch, "yes").contains("on or off"));
     }

@@ -1,4 +1,4 @@
-//! Reading fields of a batch, bounds checked.
+//! Bounds-checked reading of batch fields.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 

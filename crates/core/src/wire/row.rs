@@ -1,4 +1,4 @@
-//! The rows of batches: queries on their way to workers, outcomes on their way back.
+//! The rows of batches: queries for workers, and the outcomes that they return.
 
 use bytes::Bytes;
 

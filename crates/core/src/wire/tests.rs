@@ -1,4 +1,4 @@
-//! Batches come back as they were, and any octets end in rows or an error.
+//! Tests: batches round-trip, and arbitrary octets give rows or an error.
 
 use super::*;
 use crate::outcome::{Answer, Reason, Segments, Status};
