@@ -68,7 +68,7 @@ fn an_existing_file_is_kept_without_force() {
     let (_directory, path) = directory_with("a.tsv", TSV);
     fs::write(path.join("b.txt"), "mine").unwrap();
     let line = refuse(&path, &["convert", "a.tsv", "-o", "b.txt"]);
-    assert!(line.contains("b.txt: exists already") && line.contains("--force"), "{line}");
+    assert!(line.contains("b.txt: already exists") && line.contains("--force"), "{line}");
     assert_eq!(fs::read_to_string(path.join("b.txt")).unwrap(), "mine");
     succeed(&path, &["convert", "a.tsv", "-o", "b.txt", "--force"]);
     assert!(fs::read_to_string(path.join("b.txt")).unwrap().starts_with("www.example. A\n"));
@@ -105,7 +105,7 @@ fn outputs_that_cannot_be_are_refused() {
     let (_directory, path) = directory_with("a.tsv", TSV);
     let missing = refuse(&path, &["convert", "a.tsv", "-o", "nowhere/a.parquet"]);
     assert!(missing.contains("nowhere/a.parquet") && missing.contains("No such file"), "{missing}");
-    assert!(refuse(&path, &["convert", "a.tsv", "-o", "a.xls"]).contains("names no output format"));
+    assert!(refuse(&path, &["convert", "a.tsv", "-o", "a.xls"]).contains("unknown output format"));
     assert!(refuse(&path, &["convert", "a.tsv", "-o", ".", "--to", "tsv"]).contains("is a directory"));
     assert!(refuse(&path, &["convert", "missing.tsv", "-o", "a.pcap"]).contains("missing.tsv"));
     for format in ["tsv", "parquet", "pcap", "dnsperf"] {

@@ -170,5 +170,8 @@ fn what_is_there_already_is_refused_in_one_line() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
     let output = command.current_dir(folder.path()).args(["inspect", "unix:tap.sock"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(stderr(&output), "ldplayer: unix:tap.sock: there is a file that is no socket; choose another name\n");
+    assert_eq!(
+        stderr(&output),
+        "ldplayer: unix:tap.sock: a file with this name exists and is not a socket; choose another name\n"
+    );
 }

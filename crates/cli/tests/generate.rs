@@ -127,7 +127,7 @@ fn a_model_of_a_real_capture_makes_a_trace_like_it() {
     }
     succeed(path, &["generate", "model.toml", "-o", "b.parquet", "--clients", "50k", "--qps", "400"]);
     assert!((23_000.0..25_000.0).contains(&number(&inspect(path, "b.parquet"), "queries")));
-    assert!(refuse(path, &["fit", L_ROOT, "-o", "model.toml"]).contains("exists already"));
+    assert!(refuse(path, &["fit", L_ROOT, "-o", "model.toml"]).contains("already exists"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Small messages that share allocations.
+//! Small messages in shared allocations.
 
 use bytes::{Bytes, BytesMut};
 

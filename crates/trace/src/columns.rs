@@ -1,4 +1,4 @@
-//! The columns of text and Parquet traces: read out of a query message, and made into one.
+//! The columns of text and Parquet traces: read from a query message, and turned back into one.
 
 use std::fmt::{self, Write};
 

@@ -1,4 +1,4 @@
-//! How many different values there are: exact up to a bound, an estimate with a known error above it.
+//! Counts distinct values: exactly up to a bound, and above it by an estimate with known error.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 

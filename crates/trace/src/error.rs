@@ -1,19 +1,19 @@
-//! What can stop the reading or writing of a trace.
+//! Errors that end reading or writing a trace.
 
 use std::path::PathBuf;
 
 /// An error that ends reading or writing; damage inside a trace is counted instead (see [`crate::Tally`]).
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The operating system refused a file.
+    /// A file cannot be opened, read or written.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The content is of no format that is read here.
+    /// The content is not in a supported format.
     #[error("{}: {what}; {remedy}", path.display())]
     Format {
         /// The file.

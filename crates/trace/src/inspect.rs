@@ -1,4 +1,4 @@
-//! The figures of a trace: what `ldplayer inspect` prints, gathered while the trace streams by.
+//! The statistics that `ldplayer inspect` prints, gathered while the trace streams by.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -241,7 +241,7 @@ impl fmt::Display for Summary {
         line(f, "rate", format_args!("{span_s:.3} s, mean {qps_mean:.1} q/s, peak {qps_peak} q/s"))?;
         let Self { edns, dnssec_ok, tc, unique_qnames, .. } = self;
         line(f, "EDNS", format_args!("queries with EDNS {edns}, with DO {dnssec_ok}; responses with TC {tc}"))?;
-        line(f, "names", format_args!("{}{unique_qnames} different", self.about("unique_qnames")))?;
+        line(f, "names", format_args!("{}{unique_qnames} distinct", self.about("unique_qnames")))?;
         let families = [("ipv4".to_owned(), self.families.ipv4), ("ipv6".to_owned(), self.families.ipv6)];
         table(f, "transports", &self.transports)?;
         table(f, "families", &families.into())?;

@@ -27,7 +27,7 @@
 //! assert_eq!((rows.len(), source.tally().queries), (1, 1));
 //! // The second line has no address of a client.
 //! assert!(!source.tally().is_whole());
-//! assert!(source.tally().explain_unread().unwrap().starts_with("1 bad_address, first packet or line 3"));
+//! assert!(source.tally().explain_unread().unwrap().starts_with("1 bad_address, first at packet or line 3"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! Queries paired with their responses: by addresses, ports, connection, ID and question.
+//! Pairs queries with their responses by addresses, ports, connection, ID and question.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

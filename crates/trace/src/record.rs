@@ -1,4 +1,4 @@
-//! What a unix socket takes of dnstap, kept in a file as it came.
+//! Records dnstap from a Unix socket to a file, unchanged.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

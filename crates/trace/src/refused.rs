@@ -1,4 +1,4 @@
-//! Why a packet, frame or row gives no message, and the count of those that do.
+//! Reasons why a packet, frame or row gives no message, and counts of messages.
 
 use ldplayer_core::Message;
 use ldplayer_core::damage::Flaw;

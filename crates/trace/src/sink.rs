@@ -1,4 +1,4 @@
-//! Where transactions go: one trait over every output format, and files that appear only when they are whole.
+//! Trace output: one trait for all output formats, and files that appear only when complete.
 
 mod dnsperf;
 mod parquet;
@@ -68,7 +68,7 @@ pub enum Format {
 /// A word or file name that stands for no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` names no output format; use .parquet, .tsv, .pcap or .txt (dnsperf), or say --to parquet|tsv|pcap|dnsperf"
+    "unknown output format of `{0}`: use .parquet, .tsv, .pcap or .txt (dnsperf), or --to parquet|tsv|pcap|dnsperf"
 )]
 pub struct UnknownFormat(pub String);
 
@@ -149,9 +149,11 @@ impl Output {
         }
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&path) {
-            Ok(found) if found.is_dir() => return Err(cannot_write(&path, "is a directory", "name a file in it")),
+            Ok(found) if found.is_dir() => {
+                return Err(cannot_write(&path, "is a directory", "give the name of a file in it"));
+            }
             Ok(found) if found.is_file() && !force => {
-                return Err(cannot_write(&path, "exists already", "choose another name, or say --force to replace it"));
+                return Err(cannot_write(&path, "already exists", "choose another name, or use --force to replace it"));
             }
             // A device or a pipe is written to, never replaced.
             Ok(found) if !found.is_file() => {
@@ -191,7 +193,11 @@ impl Output {
 
 fn write_error(path: &Path, source: io::Error) -> TraceError {
     if source.kind() == io::ErrorKind::StorageFull {
-        return cannot_write(path, "the disk is full", "free some space or write elsewhere; nothing was kept");
+        return cannot_write(
+            path,
+            "the disk is full",
+            "free some space or choose another disk; the incomplete output was removed",
+        );
     }
     TraceError::File { path: path.to_owned(), source }
 }
@@ -263,7 +269,7 @@ mod tests {
         let path = directory.path().join("t.tsv");
         fs::write(&path, "mine").unwrap();
         let refusal = create(&path, Format::Tsv, false).err().unwrap().to_string();
-        assert!(refusal.contains("exists already") && refusal.contains("--force"), "{refusal}");
+        assert!(refusal.contains("already exists") && refusal.contains("--force"), "{refusal}");
         drop(create(&path, Format::Tsv, true).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         create(&path, Format::Tsv, true).unwrap().finish().unwrap();

@@ -1,4 +1,4 @@
-//! Where transactions come from: one trait over every input format.
+//! Trace input: one trait for all input formats.
 
 mod buffer;
 mod capture;
@@ -187,8 +187,8 @@ fn open_rows(mut opened: Opened, options: &OpenOptions, inputs: usize) -> Result
         }
         (true, false) => Err(TraceError::Format {
             path: path.clone(),
-            what: "Parquet cannot be read from a pipe or a compressed file, since its directory is at its end".into(),
-            remedy: "give the uncompressed file by its name".into(),
+            what: "Parquet cannot be read from a pipe or a compressed file, since its footer is read first".into(),
+            remedy: "give the name of the uncompressed file".into(),
         }),
         _ => Ok((Box::new(text::TextSource::open(path, opened.reader)?), false)),
     }

@@ -1,4 +1,4 @@
-//! IP fragments put together again, in a table that stays small whatever arrives.
+//! IP reassembly in a table of bounded size.
 //!
 //! Where the fragments of an IPv6 datagram overlap, all of it is dropped (RFC 5722 §4); of an IPv4 datagram the octets that were
 //! seen first count.

@@ -1,4 +1,4 @@
-//! Link layers: what stands before the IP header, by the link type of the capture (LINKTYPE_ registry).
+//! Link layers: the header before the IP header, by the link type of the capture (LINKTYPE_ registry).
 
 use ldplayer_core::damage::Flaw;
 

@@ -1,4 +1,4 @@
-//! TCP reassembled as far as DNS needs it: length-prefixed messages of both directions (RFC 7766 §8).
+//! TCP reassembly for DNS: length-prefixed messages of both directions (RFC 7766 §8).
 //!
 //! Segments may come out of order, twice, or not at all; a connection may have begun before the capture. What does not
 //! arrive leaves a gap, which is counted, and reading goes on at the next segment that begins with a message. That a segment

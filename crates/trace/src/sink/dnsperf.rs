@@ -1,4 +1,4 @@
-//! Writes query files of dnsperf and resperf: a name and a type a line.
+//! Writes query files of dnsperf and resperf: one name and type per line.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

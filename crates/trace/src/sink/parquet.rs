@@ -1,4 +1,4 @@
-//! Writes the Parquet trace: one row a transaction, with its messages and their readable columns.
+//! Writes the Parquet trace: one row per transaction, with its messages and their fields as columns.
 //!
 //! Rows become columns and columns become pages on several threads, each with a row group of its own (`ldplayer-columnar`).
 
@@ -137,7 +137,7 @@ impl Drop for ParquetSink {
 }
 
 fn failed_before() -> ParquetError {
-    ParquetError::General("writing has failed before".to_owned())
+    ParquetError::General("an earlier write failed".to_owned())
 }
 
 /// The system's error inside that of the library, which is what the user can act upon.

@@ -1,4 +1,4 @@
-//! Writes the TSV trace: a header line, then one query a line.
+//! Writes the TSV trace: a header line, then one query per line.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! A window over a stream: so many octets ahead, looked at before they are taken.
+//! A look-ahead buffer over a stream.
 
 use std::io::{self, Read};
 

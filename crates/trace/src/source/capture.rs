@@ -47,7 +47,7 @@ pub(crate) fn open(
     let opened = Pcap::open(buffer).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
     let pcap = opened.ok_or_else(|| TraceError::Format {
         path: path.to_owned(),
-        what: "a pcap file that ends within its 24-octet file header".into(),
+        what: "the pcap file ends within its 24-byte file header".into(),
         remedy: "capture again, or copy the whole file".into(),
     })?;
     Ok(Box::new(Capture::new(path, pcap, options, inputs)))

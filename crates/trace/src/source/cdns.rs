@@ -51,14 +51,14 @@ pub(crate) fn open(path: &Path, reader: Content, options: &OpenOptions) -> Resul
     buffer.peek(1 + MAGIC.len());
     buffer.consume(1 + MAGIC.len());
     let refuse = |what: String, remedy: &str| TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() };
-    let damaged = || refuse("a C-DNS file with a damaged preamble".into(), "have it written again");
+    let damaged = || refuse("the preamble of this C-DNS file is damaged".into(), "write the file again");
     let length = whole(&mut buffer, MAX_PREAMBLE).map_err(|_| damaged())?;
     let preamble = Preamble::parse(buffer.take(length)).map_err(|_| damaged())?;
     let (major, minor) = preamble.version;
     if major != VERSION {
         return Err(refuse(
-            format!("C-DNS of version {major}.{minor}, of which only {VERSION} is read"),
-            "have it written by the version of RFC 8618",
+            format!("unsupported C-DNS version {major}.{minor}"),
+            "write it in the format of RFC 8618, which is version 1",
         ));
     }
     let head = buffer.peek(9);

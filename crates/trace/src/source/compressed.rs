@@ -1,4 +1,4 @@
-//! Inputs opened and, where compressed, decompressed on a thread of their own. The content decides, never the name.
+//! Opens inputs and decompresses them on a thread. The format is detected by content, never by name.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
@@ -155,7 +155,7 @@ impl Compression {
     }
 }
 
-/// A decoder that says what to do about a window that is too large for it.
+/// A decoder whose error says what to do about a window above its limit.
 struct Explained<R>(R);
 
 impl<R: Read> Read for Explained<R> {
@@ -166,14 +166,14 @@ impl<R: Read> Read for Explained<R> {
 
 fn wants_memory(error: &io::Error) -> bool {
     let xz = error.get_ref().and_then(|error| error.downcast_ref::<liblzma::stream::Error>());
-    // The binding of zstd tells its errors by their texts alone.
+    // The zstd binding distinguishes its errors by their text only.
     matches!(xz, Some(liblzma::stream::Error::MemLimit)) || error.to_string().contains("requires too much memory")
 }
 
 fn too_much_memory() -> io::Error {
     io::Error::new(
         io::ErrorKind::OutOfMemory,
-        "decompressing it takes more than 128 MB of memory; compress it again with a smaller window, as xz -9 or zstd --long do",
+        "decompression needs more than 128 MB of memory; compress the file again with a smaller window than xz -9 or zstd --long use",
     )
 }
 

@@ -1,4 +1,4 @@
-//! Query files of dnsperf and resperf: a name and a type a line, without times or clients.
+//! Reads query files of dnsperf and resperf: one name and type per line, without times or clients.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

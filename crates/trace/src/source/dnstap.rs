@@ -1,4 +1,4 @@
-//! dnstap as a source: the messages that DNS software says it sent and received, in a stream of frames.
+//! Reads dnstap: messages logged by DNS software in a stream of frames.
 //!
 //! The schema is `dnstap.proto` of dnstap.info. A query and its response come in frames of their own or in one.
 
@@ -42,8 +42,8 @@ pub(crate) fn open(
         let content = control.contents.concat().escape_ascii().to_string();
         return Err(TraceError::Format {
             path: path.to_owned(),
-            what: format!("a frame stream of `{content}`, not of `{}`", CONTENT.escape_ascii()),
-            remedy: "give a stream that dnstap wrote".into(),
+            what: format!("the frame stream has content type `{content}`, not `{}`", CONTENT.escape_ascii()),
+            remedy: "give a dnstap stream".into(),
         });
     }
     let dnstap = Dnstap {

@@ -1,4 +1,4 @@
-//! Frame Streams: frames behind their lengths, between control frames, as dnstap is kept in files and sent on sockets.
+//! Frame Streams, the container of dnstap: length-prefixed data frames between control frames.
 //!
 //! A length of zero announces a control frame (its own length and its type follow); all numbers are big-endian. The format
 //! is that of the fstrm library, written down in the header `fstrm/control.h`.

@@ -1,4 +1,4 @@
-//! The text columns of the original LDplayer: time, source, qname, qclass, qtype, protocol, with an Fsdb header or without.
+//! The text columns of the original LDplayer: time, source, qname, qclass, qtype, protocol, with or without an Fsdb header.
 
 use std::net::IpAddr;
 
@@ -94,6 +94,6 @@ mod tests {
     #[test]
     fn an_fsdb_header_without_a_needed_column_is_refused() {
         let refusal = open(b"#fsdb time srcip qname\n").err().unwrap().to_string();
-        assert!(refusal.contains("lacks the column `qtype`"), "{refusal}");
+        assert!(refusal.contains("has no column `qtype`"), "{refusal}");
     }
 }

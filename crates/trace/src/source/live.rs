@@ -1,4 +1,4 @@
-//! A unix socket that DNS software sends dnstap to, read as if it were one stream of frames.
+//! A Unix socket that DNS software sends dnstap to, read as one stream of frames.
 //!
 //! A writer that begins with READY is answered as the bidirectional form of Frame Streams asks for; one that begins with
 //! START is only listened to. What is no frame stream, or ends within a frame, is passed on as a frame that the reader
@@ -82,22 +82,25 @@ impl Read for Live {
 impl Drop for Live {
     fn drop(&mut self) {
         self.gone.store(true, Ordering::Relaxed);
-        // It may have been removed by somebody else; then there is nothing left to do.
+        // Another process may have removed it already.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Removes a socket that nobody listens to.
+/// Removes a socket left over by a process that has ended.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "there is a file that is no socket; choose another name",
+            "a file with this name exists and is not a socket; choose another name",
         ));
     }
     if UnixStream::connect(path).is_ok() {
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there already; choose another name"));
+        return Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another process listens on this socket; choose another name",
+        ));
     }
     std::fs::remove_file(path)
 }

@@ -1,4 +1,4 @@
-//! Several inputs as one, in the order of their times.
+//! Merges several inputs in time order.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What all capture formats yield: frames with a time and a link type.
+//! The interface of capture formats: frames with a time and a link type.
 
 use super::buffer::Buffer;
 use crate::Tally;

@@ -1,4 +1,4 @@
-//! The Parquet trace: any subset of its columns, as we write them or as another program wrote them after an edit.
+//! Reads the Parquet trace: any subset of its columns, as written by ldplayer or by another program.
 
 mod cells;
 mod guard;
@@ -93,18 +93,18 @@ impl ParquetSource {
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
         let format = |what: String, remedy: &str| {
-            // Names of columns come from outside; an error is one line.
+            // Column names are untrusted, and an error is one line.
             let what = what.replace(char::is_control, " ");
             TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() }
         };
         let damaged = |error| format(format!("damaged Parquet file ({error})"), "check that it was written completely");
-        let undecodable = || ParquetError::General("its directory cannot be decoded".into());
+        let undecodable = || ParquetError::General("its footer cannot be decoded".into());
         let found = guarded(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))
             .unwrap_or_else(|| Err(undecodable()))
             .map_err(damaged)?;
         if let Some(codec) = foreign_codec(&found) {
             return Err(format(
-                format!("compressed by {codec}"),
+                format!("unsupported compression {codec}"),
                 "write it with zstd, snappy, gzip, lz4 or uncompressed",
             ));
         }
@@ -294,7 +294,7 @@ fn wanted_schema(found: &Schema) -> Result<Schema, String> {
     let has = |name: &str| found.index_of(name).is_ok();
     let needed: &[&str] = if has("query") { &["time", "src"] } else { &["time", "src", "qname", "qtype"] };
     if let Some(missing) = needed.iter().find(|name| !has(name)) {
-        return Err(format!("a Parquet file without the column `{missing}`"));
+        return Err(format!("the column `{missing}` is missing"));
     }
     let fields: Result<Vec<Field>, String> = found.fields().iter().map(|field| wanted_field(field)).collect();
     Ok(Schema::new_with_metadata(fields?, found.metadata().clone()))
@@ -305,7 +305,7 @@ fn wanted_field(field: &Field) -> Result<Field, String> {
     let Some(kind) = kind else { return Ok(field.clone()) };
     let found = field.data_type();
     let Some(wanted) = kind.read_as(found) else {
-        return Err(format!("its column `{}` is of type {found}, not {}", field.name(), kind.expected()));
+        return Err(format!("the column `{}` has type {found}, expected {}", field.name(), kind.expected()));
     };
     Ok(field.clone().with_data_type(wanted))
 }
@@ -545,12 +545,12 @@ mod tests {
     #[test]
     fn a_refusal_is_one_line_whatever_the_columns_are_called() {
         let file = foreign(vec![("time", texts(&["x"])), ("src", texts(&["x"])), ("query", texts(&["x"]))]);
-        assert!(refusal(&file).contains("`time` is of type Utf8"));
+        assert!(refusal(&file).contains("`time` has type Utf8"));
         let dictionary = DataType::Struct(vec![Field::new("a\nb", DataType::Int8, true)].into());
         let column = new_null_array(&dictionary, 1);
         let file = foreign(vec![("time", column), ("src", texts(&["x"])), ("query", texts(&["x"]))]);
         let refusal = refusal(&file);
-        assert!(refusal.contains("`time` is of type") && !refusal.contains('\n'), "{refusal}");
+        assert!(refusal.contains("`time` has type") && !refusal.contains('\n'), "{refusal}");
     }
 
     fn parts(row: &Transaction) -> Columns<'_> {
@@ -652,9 +652,9 @@ mod tests {
     #[test]
     fn a_file_that_is_no_trace_is_refused() {
         let file = foreign(vec![("time", texts(&["now"])), ("src", texts(&["x"]))]);
-        assert!(refusal(&file).contains("without the column `qname`"));
+        assert!(refusal(&file).contains("the column `qname` is missing"));
         let columns = vec![("time", texts(&["now"])), ("src", texts(&["x"])), ("query", texts(&["x"]))];
-        assert!(refusal(&foreign(columns)).contains("`time` is of type Utf8, not a timestamp"));
+        assert!(refusal(&foreign(columns)).contains("`time` has type Utf8, expected a timestamp"));
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), b"PAR1 and then nothing").unwrap();
         assert!(refusal(&file).contains("damaged Parquet file"));

@@ -1,4 +1,4 @@
-//! Classic pcap files: microseconds and nanoseconds, both byte orders.
+//! Classic pcap files, with microseconds or nanoseconds, in both byte orders.
 
 use std::io;
 

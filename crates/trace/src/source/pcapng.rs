@@ -1,4 +1,4 @@
-//! pcapng files: sections, interfaces, enhanced, simple and obsolete packet blocks; other blocks are passed over.
+//! pcapng files: sections, interfaces, and enhanced, simple and obsolete packet blocks; other blocks are skipped.
 
 use ldplayer_core::damage::Flaw;
 

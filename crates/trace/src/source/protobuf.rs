@@ -1,4 +1,4 @@
-//! Fields of a Protocol Buffers message, borrowed from it one after the other.
+//! A borrowing reader of Protocol Buffers fields.
 //!
 //! By hand, since dnstap has two messages of twenty fields that are looked at once: a code generator would bring its
 //! compiler or its macros to the build, and would copy each field out of the frame before it is known to be wanted.

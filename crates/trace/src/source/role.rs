@@ -1,4 +1,4 @@
-//! Who asked whom and who recorded it, as dnstap and C-DNS tell it.
+//! The role of the recording party, as in dnstap and C-DNS.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Puts transactions in the order of their times within a bounded window.
+//! Sorts transactions by time within a bounded window.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Text traces line by line: which format it is, and damage with its line.
+//! Text traces: detects the format, reads line by line, and reports damage with its line.
 
 use std::io::{self, BufRead, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -218,7 +218,7 @@ fn not_a_trace(head: &[u8]) -> Unknown {
         _ => start.iter().take(8).map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(" "),
     };
     Unknown {
-        what: format!("not a capture, trace or query file (it begins with {shown})"),
+        what: format!("unknown format: not a capture, trace or query file (it begins with {shown})"),
         remedy: "give pcap, pcapng, Parquet, TSV with a header line, LDplayer text or dnsperf queries".into(),
     }
 }

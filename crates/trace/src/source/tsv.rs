@@ -1,4 +1,4 @@
-//! The TSV trace: columns found by the names in the header line, one transaction a line.
+//! The TSV trace: columns by the names in the header line, one transaction per line.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -77,14 +77,14 @@ impl Layout {
             layout.width += 1;
         }
         match Column::REQUIRED.into_iter().find(|&column| layout.places[column as usize].is_none()) {
-            Some(missing) => Err(bad_header(format!("the header lacks the column `{}`", missing.name()))),
+            Some(missing) => Err(bad_header(format!("the header has no column `{}`", missing.name()))),
             None => Ok(layout),
         }
     }
 }
 
 fn bad_header(what: String) -> Unknown {
-    let remedy = "time, src, qname and qtype are needed, the others have defaults".into();
+    let remedy = "the columns time, src, qname and qtype are required, all others have defaults".into();
     Unknown { what, remedy }
 }
 
@@ -99,8 +99,8 @@ pub(crate) fn recognise(first: &str) -> Result<Option<Box<dyn LineParser>>, Unkn
     let separated_otherwise = ["time,", "time;", "time "].iter().any(|start| first.starts_with(start));
     if separated_otherwise && first.contains("qname") {
         return Err(Unknown {
-            what: "a header whose columns are not separated by tabs".into(),
-            remedy: "separate the columns by tabs".into(),
+            what: "the columns of the header are not separated by tabs".into(),
+            remedy: "separate columns with tabs".into(),
         });
     }
     Ok(None)
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_header_that_cannot_serve_is_refused() {
         let refusal = |text: &str| open(text.as_bytes()).err().unwrap().to_string();
-        assert!(refusal("time\tsrc\tqname\n").contains("lacks the column `qtype`"));
+        assert!(refusal("time\tsrc\tqname\n").contains("has no column `qtype`"));
         assert!(refusal("time\ttime\tsrc\tqname\tqtype\n").contains("`time` twice"));
         assert!(refusal("time,src,qname,qtype\n").contains("tabs"));
     }

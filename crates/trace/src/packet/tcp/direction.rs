@@ -1,4 +1,4 @@
-//! What one side of a connection sends: segments put in order, and the messages in them.
+//! One direction of a TCP connection: orders segments and extracts messages.
 
 use std::collections::BTreeMap;
 

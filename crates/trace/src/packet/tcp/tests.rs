@@ -1,4 +1,4 @@
-//! Segments in order and out of it, with some that lack.
+//! Tests of segments in order, out of order and missing.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! A row group while it is gathered: one column for each part of a transaction.
+//! A row group being filled: one column for each part of a transaction.
 
 use std::fmt::Display;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! What is written is what the library reads, whatever the values and however they come.
+//! Tests that the Parquet library reads what is written, for any values in any order.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

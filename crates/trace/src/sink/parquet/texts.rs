@@ -1,4 +1,4 @@
-//! A dictionary that is filled by what its texts show: addresses and numbers.
+//! A dictionary of addresses and numbers in text form.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;

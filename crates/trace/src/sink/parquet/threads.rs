@@ -1,4 +1,4 @@
-//! The threads that make row groups of rows, each a whole group at a time, and the one that puts the groups into the file.
+//! The threads that encode row groups, one group each at a time, and the one that writes them to the file.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};

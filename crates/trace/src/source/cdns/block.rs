@@ -1,4 +1,4 @@
-//! A block of a C-DNS file: tables of what many transactions have in common, and the transactions (RFC 8618, section 7.3.2).
+//! A block of a C-DNS file: tables of shared values, and the transactions that refer to them (RFC 8618, section 7.3.2).
 
 use minicbor::Decoder;
 use minicbor::decode::Error;

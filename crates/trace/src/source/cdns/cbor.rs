@@ -1,4 +1,4 @@
-//! What C-DNS needs of CBOR (RFC 8949) beyond a decoder: how far an item reaches, and maps with numbers as keys.
+//! CBOR helpers for C-DNS (RFC 8949): the length of an item, and maps with integer keys.
 
 use minicbor::Decoder;
 use minicbor::data::Type;
@@ -25,7 +25,7 @@ pub(crate) fn extent(octets: &[u8]) -> Result<usize, NoItem> {
 
 /// Passes over the next item. The decoder's own way needs an allocation for some of them.
 pub(crate) fn skip(decoder: &mut Decoder<'_>) -> Result<(), Error> {
-    pass(decoder, MAX_DEPTH).map_err(|_| Error::message("no item"))
+    pass(decoder, MAX_DEPTH).map_err(|_| Error::message("invalid item"))
 }
 
 fn pass(decoder: &mut Decoder<'_>, depth: usize) -> Result<(), NoItem> {

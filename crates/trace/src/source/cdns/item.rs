@@ -1,4 +1,4 @@
-//! What a C-DNS block says of a single transaction (RFC 8618, sections 7.3.2.4 and 7.3.2.6).
+//! One transaction of a C-DNS block (RFC 8618, sections 7.3.2.4 and 7.3.2.6).
 
 use minicbor::Decoder;
 use minicbor::decode::Error;

@@ -1,4 +1,4 @@
-//! What a C-DNS file did not keep of its transactions, gathered and counted.
+//! Counts of the fields that a C-DNS file does not keep.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The head of a C-DNS file: its version, and by which parameters its blocks were made (RFC 8618, section 7.3.1).
+//! The preamble of a C-DNS file: its version and block parameters (RFC 8618, section 7.3.1).
 
 use minicbor::Decoder;
 use minicbor::decode::Error;
@@ -90,6 +90,6 @@ impl Parameters {
             }
             Ok(())
         })?;
-        if (1..=1_000_000_000).contains(&self.ticks) { Ok(()) } else { Err(Error::message("ticks of a second")) }
+        if (1..=1_000_000_000).contains(&self.ticks) { Ok(()) } else { Err(Error::message("invalid ticks per second")) }
     }
 }

@@ -1,4 +1,4 @@
-//! Messages rebuilt from the tables of a C-DNS block (RFC 8618, section 9, says what cannot come back).
+//! Rebuilds messages from the tables of a C-DNS block (RFC 8618, section 9, lists what cannot be restored).
 //!
 //! What was kept comes back as it was, but for compression: a name that occurs again as a whole is a pointer, and names in
 //! the data of records are written out. The OPT record of a query stands first in its additional section.

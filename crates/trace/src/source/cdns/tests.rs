@@ -1,4 +1,4 @@
-//! Files as other writers may make them: fields left out, other sets of parameters, damage.
+//! Tests of files by other writers: missing fields, other block parameters, damage.
 
 use ldplayer_core::message::flag;
 use ldplayer_core::{Message, Transaction, Transport};
@@ -351,7 +351,7 @@ fn damage_costs_its_item_or_its_block() {
 fn a_preamble_that_makes_no_sense_is_refused() {
     for storage in [Map(vec![(0, Number(0))]), Number(1)] {
         let refusal = read_with(&file(storage, &[]), &OpenOptions::default()).err().unwrap().to_string();
-        assert!(refusal.contains("a C-DNS file with a damaged preamble; have it written again"), "{refusal}");
+        assert!(refusal.contains("the preamble of this C-DNS file is damaged; write the file again"), "{refusal}");
     }
 }
 

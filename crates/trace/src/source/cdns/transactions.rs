@@ -1,4 +1,4 @@
-//! From the items of a C-DNS block to transactions.
+//! Turns the items of a C-DNS block into transactions.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

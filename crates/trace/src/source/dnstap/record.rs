@@ -1,4 +1,4 @@
-//! One dnstap frame, borrowed: who sent what to whom, and when.
+//! One dnstap frame, borrowed: addresses, time and message.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

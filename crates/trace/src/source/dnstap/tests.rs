@@ -1,4 +1,4 @@
-//! What becomes of frames: pairs, defaults, roles and damage.
+//! Tests of dnstap frames: pairing, defaults, roles and damage.
 
 use ldplayer_core::Transport;
 
@@ -185,5 +185,8 @@ fn a_stream_of_something_else_is_refused_in_one_line() {
     std::fs::write(file.path(), start).unwrap();
     let refusal = crate::open(&[Input::File(file.path().to_owned())], &OpenOptions::default());
     let refusal = refusal.err().unwrap().to_string();
-    assert!(refusal.contains(r"a frame stream of `text:\nplain`") && !refusal.contains('\n'), "{refusal}");
+    assert!(
+        refusal.contains(r"the frame stream has content type `text:\nplain`") && !refusal.contains('\n'),
+        "{refusal}"
+    );
 }

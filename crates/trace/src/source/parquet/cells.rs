@@ -1,4 +1,4 @@
-//! Columns of a Parquet trace as we want them, whatever types the program that edited it has written.
+//! Converts the columns of a Parquet trace from the types that other programs may use.
 
 use std::net::IpAddr;
 

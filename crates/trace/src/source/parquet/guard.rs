@@ -1,4 +1,4 @@
-//! Keeps a panic of the Parquet decoder over damaged data from ending the program.
+//! Turns panics of the Parquet decoder on damaged data into errors.
 //!
 //! The decoder checks much but not everything: an octet changed in the middle of a file can make it panic. For us that is
 //! damage like any other, to be counted and passed over.
