@@ -1,4 +1,4 @@
-//! Bits one after the other, as Parquet packs booleans and the levels that tell values from nulls.
+//! Bit-packed booleans, which Parquet also uses to tell values from nulls.
 
 use crate::encoding::{run, varint};
 

@@ -1,4 +1,4 @@
-//! Pages of one column, compressed and put behind each other, and what the file's directory says about them.
+//! The compressed pages of one column, and their metadata for the footer.
 
 use bytes::Bytes;
 use parquet::basic::{self, Encoding, EncodingMask, PageType, ZstdLevel};

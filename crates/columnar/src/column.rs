@@ -1,4 +1,4 @@
-//! A column of a row group while it is gathered: which rows have a value, and the values.
+//! A column of a row group being filled: values, and which rows have one.
 
 use parquet::basic::Encoding;
 use parquet::errors::Result;

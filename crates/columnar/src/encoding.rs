@@ -1,4 +1,4 @@
-//! The encodings of numbers in Parquet pages: runs and bit packing (RLE), and packed differences (DELTA_BINARY_PACKED).
+//! Integer encodings of Parquet pages: RLE with bit packing, and DELTA_BINARY_PACKED.
 
 /// Differences in a block, and in each of the parts that have a width of their own.
 const BLOCK: usize = 128;

@@ -1,4 +1,4 @@
-//! A Parquet file of row groups.
+//! Writes row groups to a Parquet file.
 
 use std::io::Write;
 use std::sync::Arc;

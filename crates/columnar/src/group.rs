@@ -1,4 +1,4 @@
-//! One row group, encoded: what can be done for several groups at the same time.
+//! Encodes one row group; several can be encoded in parallel.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the values of a column can be.
+//! The kinds of column values.
 
 mod binary;
 mod booleans;

@@ -1,4 +1,4 @@
-//! Octets or texts that hardly repeat.
+//! Binary and text values that rarely repeat.
 
 use parquet::basic::Encoding;
 use parquet::errors::Result;

@@ -1,4 +1,4 @@
-//! True or false.
+//! Boolean values.
 
 use parquet::basic::Encoding;
 use parquet::errors::Result;

@@ -1,4 +1,4 @@
-//! Texts that repeat, each stored once.
+//! Texts that repeat, each stored once in a dictionary.
 
 use parquet::basic::Encoding;
 use parquet::data_type::ByteArray;

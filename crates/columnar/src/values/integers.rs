@@ -1,4 +1,4 @@
-//! Whole numbers, stored as their differences.
+//! Integers, stored as differences.
 
 use parquet::basic::Encoding;
 use parquet::errors::Result;
