@@ -224,11 +224,11 @@ fn where_mounts_are_refused_a_command_ends_and_a_server_is_warned_of() {
     };
     let output = refused("testbed run -- true");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(3) && said.contains("cannot hide how this host resolves names"), "{said}");
+    assert!(output.status.code() == Some(3) && said.contains("cannot hide the name resolution of this host"), "{said}");
     let server = "./ldplayer serve zones --all-zones-everywhere --listen 127.0.0.1:5300 >&2";
     let output = refused(&format!("replay queries --server 127.0.0.1:5300 --start-server '{server}' -o run"));
     let text = fs::read(copies.0.join("run/run.json")).unwrap_or_else(|_| panic!("{output:?}"));
     let run: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(run["summary"]["queries"]["answered"], 1);
-    assert!(run.to_string().contains("the server may be told addresses by this host"), "{run}");
+    assert!(run.to_string().contains("the server may resolve names as this host does"), "{run}");
 }

@@ -1,4 +1,4 @@
-//! Keeps idle cores awake while a run asks for it.
+//! Keeps idle cores from entering deep sleep states.
 
 use std::fs::File;
 use std::io::{self, Write};

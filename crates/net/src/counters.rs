@@ -1,4 +1,4 @@
-//! What the kernel counts of a network namespace, and of the memory that it holds for sockets.
+//! Kernel counters of a network namespace, and the kernel memory used by sockets.
 //!
 //! A figure that the kernel does not tell, or not to this user, is `None` and never 0.
 

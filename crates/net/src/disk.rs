@@ -1,4 +1,4 @@
-//! Room on disks.
+//! Free disk space.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The interfaces of the network namespace that the calling thread is in, as `/proc` lists them.
+//! The network interfaces of the calling thread's namespace, from `/proc`.
 
 use std::fs;
 use std::net::Ipv4Addr;

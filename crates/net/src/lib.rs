@@ -1,4 +1,4 @@
-//! What ldplayer asks of Linux, and the only crate with unsafe code.
+//! The interface to Linux: the only crate with unsafe code.
 //!
 //! ```text
 //!  time       clock  pace (sleep, then spin)          a run      signals  limits  pin  awake

@@ -1,4 +1,4 @@
-//! Limits of the process and the kernel, read and, where allowed, raised.
+//! Reads and raises limits of the process and the kernel.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Facts of the machine, as `/proc` and `/sys` tell them.
+//! Facts about the machine from `/proc` and `/sys`.
 
 use std::ffi::c_int;
 use std::fs::{self, File};

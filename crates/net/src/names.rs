@@ -1,4 +1,4 @@
-//! A mount namespace in which programs find name servers of ours, and nothing of how this host resolves names.
+//! A mount namespace that replaces the host's name resolution by given name servers.
 //!
 //! A network namespace keeps packets in. A program may still be told addresses by the files of the host, and by its name services,
 //! whose sockets are files that any network namespace reaches. Here `/etc/resolv.conf` and `/etc/hosts` are others,
@@ -83,10 +83,10 @@ struct Cover {
     is_in_folder: bool,
 }
 
-/// What keeps the host's names from being hidden. Exit status 3.
+/// Why the name resolution of the host cannot be hidden. Exit status 3.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot hide how this host resolves names ({what}): {source}; it needs the right to mount, which containers refuse unless told otherwise (--security-opt apparmor=unconfined, or --privileged)"
+    "cannot hide the name resolution of this host ({what}): {source}; this needs the right to mount, which containers have only with --security-opt apparmor=unconfined or --privileged"
 )]
 pub struct NamesError {
     /// What was to be done.
@@ -143,16 +143,16 @@ impl OwnNames {
         let failed = |what| move |error: rustix::io::Errno| NamesError { what, source: error.into() };
         // SAFETY: the flag is none that unshares file descriptors. It unshares what the thread has as root and working directory
         // from other threads, where they stay the same.
-        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.map_err(failed("a mount namespace"))?;
+        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.map_err(failed("creating a mount namespace"))?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-        mount_change(c"/", private).map_err(failed("making its mounts private"))?;
+        mount_change(c"/", private).map_err(failed("making mounts private"))?;
         for folder in &self.folders {
-            self.in_memory(folder).map_err(failed("an empty folder over one of a name service"))?;
+            self.in_memory(folder).map_err(failed("hiding the folder of a name service"))?;
         }
-        self.in_memory(&self.stage).map_err(failed("a folder in memory"))?;
-        self.cover().map_err(failed("its own /etc/resolv.conf and /etc/hosts"))?;
-        self.hide_sockets().map_err(failed("an empty file over a socket"))?;
-        unmount(&*self.stage, UnmountFlags::DETACH).map_err(failed("taking away a folder in memory"))
+        self.in_memory(&self.stage).map_err(failed("mounting a temporary folder"))?;
+        self.cover().map_err(failed("replacing /etc/resolv.conf and /etc/hosts"))?;
+        self.hide_sockets().map_err(failed("hiding a socket"))?;
+        unmount(&*self.stage, UnmountFlags::DETACH).map_err(failed("unmounting a temporary folder"))
     }
 
     /// Whether [`enter`](Self::enter) works here, tried on a thread that ends.
@@ -160,7 +160,7 @@ impl OwnNames {
     /// # Errors
     /// As [`enter`](Self::enter).
     pub fn try_enter(&self) -> Result<(), NamesError> {
-        let panicked = || NamesError { what: "a thread to try it", source: io::ErrorKind::Other.into() };
+        let panicked = || NamesError { what: "starting a thread", source: io::ErrorKind::Other.into() };
         std::thread::scope(|scope| scope.spawn(|| self.enter()).join().unwrap_or_else(|_| Err(panicked())))
     }
 

@@ -1,4 +1,4 @@
-//! Network namespaces held open by a descriptor, with threads and processes run in them.
+//! Network namespaces held open by a file descriptor, and threads and processes in them.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! The few requests of route netlink that a testbed needs (rtnetlink(7)), written by hand: no `ip` binary required.
+//! The few rtnetlink(7) requests that a testbed needs, so that no `ip` binary is required.
 
 use std::io;
 use std::net::IpAddr;

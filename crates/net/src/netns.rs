@@ -1,4 +1,4 @@
-//! A network namespace in which every address is local and out of which no packet finds a way.
+//! A network namespace in which every address is local and that no packet can leave.
 //!
 //! Emulated clients keep their recorded addresses in it without any interface configuration: the route
 //! `local default dev lo` (AnyIP) makes each IPv4 and IPv6 address one of this host. There is no interface but loopback.
@@ -30,16 +30,16 @@ const PAIRS: [[IpAddr; 2]; 2] = [
 /// without. None of them decides whether addresses are local, which is tried afterwards.
 const SETTINGS: [(&str, &str, &str); 8] = [
     ("net.ipv6.conf.all.disable_ipv6", "0", "IPv6 may be off"),
-    ("net.ipv4.conf.all.rp_filter", "0", "answers may be dropped by their source"),
-    ("net.ipv4.conf.lo.rp_filter", "0", "answers may be dropped by their source"),
-    ("net.ipv6.ip_nonlocal_bind", "1", "servers cannot listen on any IPv6 address they like"),
-    ("net.ipv4.ip_local_port_range", "1024 65535", "there are fewer ports for clients"),
-    ("net.ipv4.icmp_ratelimit", "0", "refusals may be told late or not at all"),
-    ("net.ipv6.icmp.ratelimit", "0", "refusals may be told late or not at all"),
-    ("net.ipv4.icmp_msgs_per_sec", "1000000", "refusals may be told late or not at all"),
+    ("net.ipv4.conf.all.rp_filter", "0", "answers may be dropped because of their source address"),
+    ("net.ipv4.conf.lo.rp_filter", "0", "answers may be dropped because of their source address"),
+    ("net.ipv6.ip_nonlocal_bind", "1", "servers cannot listen on arbitrary IPv6 addresses"),
+    ("net.ipv4.ip_local_port_range", "1024 65535", "fewer ports are available to clients"),
+    ("net.ipv4.icmp_ratelimit", "0", "ICMP errors for refused queries may be late or missing"),
+    ("net.ipv6.icmp.ratelimit", "0", "ICMP errors for refused queries may be late or missing"),
+    ("net.ipv4.icmp_msgs_per_sec", "1000000", "ICMP errors for refused queries may be late or missing"),
 ];
 
-/// A kernel setting that a testbed lacks, and what that means. Harmless, but worth knowing.
+/// A kernel setting that could not be made in a testbed, and its effect. Reported as a warning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot set {name} to {value} in the namespace ({why}): {effect}")]
 pub struct Shortfall {

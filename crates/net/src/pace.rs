@@ -1,4 +1,4 @@
-//! How to wait for the next due moment: how long to sleep, how long to spin.
+//! Waits for the next due time: how long to sleep, and how long to spin.
 //!
 //! A sleeping core wakes tens to hundreds of microseconds late. The guard is the time before the due moment at which
 //! sleeping ends and spinning begins; it follows the lateness seen. Who has a schedule ([`Pace::of_schedule`], a replay) keeps

@@ -1,4 +1,4 @@
-//! Where and how readily the current thread runs: its core, and the slack of its timers.
+//! Pins the current thread to a core and sets its timer slack.
 //!
 //! Real-time scheduling (SCHED_FIFO) is left out on purpose. A thread that spins never sleeps, so the kernel takes it off
 //! its core for 50 ms of each second (`sched_rt_runtime_us`, since Linux 6.12 the fair server): a bare loop at 20,000 due

@@ -1,4 +1,4 @@
-//! Waiting for sockets with nanosecond timeouts (epoll_pwait2).
+//! Waits for sockets with nanosecond timeouts (epoll_pwait2).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

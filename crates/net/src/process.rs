@@ -1,4 +1,4 @@
-//! Processes that we start: ended with us, and looked at together with their children.
+//! Child processes: killed when their parent ends, and measured together with their descendants.
 
 use std::collections::HashSet;
 use std::fs;

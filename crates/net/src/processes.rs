@@ -1,4 +1,4 @@
-//! What a set of processes uses together over time, whatever of them comes and goes.
+//! Resource usage of a set of processes over time, while processes come and go.
 //!
 //! Processes are found anew for each sample, so that forks are in it from the sample after. One that was seen once stays in it while it
 //! lives, also when its parent ends and it becomes the child of another. What a process used is kept when it ends: by its parent, which the

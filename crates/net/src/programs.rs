@@ -1,4 +1,4 @@
-//! Where programs are found: on the PATH, and in the folders of system programs, which ordinary users often do not have on it.
+//! Finds programs on the PATH and in the system directories, which the PATH of ordinary users often lacks.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

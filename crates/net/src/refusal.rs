@@ -1,4 +1,4 @@
-//! What the kernel's refusals of datagrams and connections mean: the one place that knows error numbers.
+//! Interprets the kernel's errors for datagrams and connections: the only place that knows error numbers.
 
 use std::io;
 

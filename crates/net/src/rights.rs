@@ -1,4 +1,4 @@
-//! What namespaces need of this user: rights, taken in a user namespace where they lack, and the errors when they are refused.
+//! Gets the rights to make namespaces, in a user namespace if necessary, and explains refusals.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags, capabilitie
 
 use crate::netlink::Netlink;
 
-/// What keeps a testbed from being made. Exit status 3.
+/// Why a testbed cannot be made. Exit status 3.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
     /// The kernel or a security policy refuses namespaces.
@@ -27,15 +27,15 @@ pub enum NetError {
         source: io::Error,
     },
     /// Loopback or its routes cannot be set up.
-    #[error("cannot set up {what} in the new namespace: {source}; it needs CAP_NET_ADMIN there")]
+    #[error("cannot set up {what} in the new namespace: {source}; this needs CAP_NET_ADMIN there")]
     Routing {
         /// What was to be set up.
         what: &'static str,
         /// What the system said.
         source: io::Error,
     },
-    /// All was set up, and yet a datagram from one such address to another did not arrive.
-    #[error("a datagram between two addresses of the new namespace was lost ({0}); see `ldplayer doctor`")]
+    /// The namespace is set up, but a test datagram from one address to another did not arrive.
+    #[error("a test datagram between two addresses of the new namespace was lost ({0}); see `ldplayer doctor`")]
     Unusable(io::Error),
 }
 

@@ -1,4 +1,4 @@
-//! Signals as flags: SIGINT and SIGTERM ask for an end, a second one for a quick end, SIGHUP to read anew.
+//! Signals as flags: SIGINT and SIGTERM stop, a second one stops at once, SIGHUP reloads.
 //!
 //! The one place in which signals are caught. Flags are looked at by whoever works; nothing ends by itself but with
 //! [`Signals::catch_or_end`], for work that has nothing to lose.

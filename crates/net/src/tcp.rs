@@ -1,4 +1,4 @@
-//! TCP sockets, non-blocking: those that serve share addresses, those of clients leave from any address.
+//! Non-blocking TCP sockets: servers share addresses, clients connect from any address.
 
 use std::io;
 use std::mem::{self, MaybeUninit};

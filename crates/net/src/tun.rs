@@ -1,4 +1,4 @@
-//! TUN devices: IP packets of a network namespace, read and written one at a time (tun.rst of the kernel).
+//! TUN devices: reads and writes IP packets of a network namespace (tun.rst of the kernel).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,15 +19,15 @@ const MORE_QUEUES: libc::c_int = ONE_QUEUE | libc::IFF_MULTI_QUEUE;
 pub enum TunError {
     /// The device file cannot be opened.
     #[error(
-        "cannot open {DEVICE}: {0}; load the driver (modprobe tun) and let this user have it (chmod 666 {DEVICE}, as udev does), or in a container give it the device (--device {DEVICE})"
+        "cannot open {DEVICE}: {0}; load the driver (modprobe tun) and allow this user to open it (chmod 666 {DEVICE}, as udev does), or give the device to the container (--device {DEVICE})"
     )]
     Open(io::Error),
     /// The name does not fit an interface.
-    #[error("`{0}` is no name for an interface: 1 to {NAME} octets without spaces, slashes or NUL")]
+    #[error("invalid interface name `{0}`: use 1 to {NAME} bytes without spaces, slashes or NUL")]
     Name(String),
     /// The kernel refused the device.
     #[error(
-        "cannot make the TUN device {name}: {source}; it needs CAP_NET_ADMIN in its network namespace, and a free name"
+        "cannot make the TUN device {name}: {source}; this needs CAP_NET_ADMIN in the network namespace, and an unused name"
     )]
     Create {
         /// Name of the device.

@@ -1,4 +1,4 @@
-//! UDP sockets whose datagrams leave from any address, in batches, with kernel receive stamps.
+//! UDP sockets that send from any address, in batches, with kernel receive timestamps.
 //!
 //! One call of `sendmmsg` or `recvmmsg` moves up to [`BATCH`] datagrams; all buffers are allocated once.
 

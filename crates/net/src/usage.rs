@@ -1,4 +1,4 @@
-//! What one process uses, as its files below `/proc/PID` tell (proc(5)).
+//! Resource usage of a process, from `/proc/PID` (proc(5)).
 
 use std::fs;
 use std::ops::Add;

@@ -1,4 +1,4 @@
-//! Which processes are watched while a run lasts: one, one with its descendants, or all of a systemd unit.
+//! Selects the processes to watch during a run: one, one with its descendants, or a systemd unit.
 //!
 //! systemd has a control group for each unit, which lists the unit's processes in its `cgroup.procs` (cgroups(7)). They are read anew
 //! for each sample, as a server forks and ends workers.
@@ -22,7 +22,7 @@ const KINDS: [&str; 3] = [".service", ".scope", ".slice"];
 #[derive(Debug, thiserror::Error)]
 pub enum UnitError {
     /// There is no tree of control groups.
-    #[error("--watch-unit {unit}: no control groups in {}: without systemd, use --watch-pid", root.display())]
+    #[error("--watch-unit {unit}: no control groups in {}; without systemd, use --watch-pid", root.display())]
     NoGroups {
         /// The unit.
         unit: String,
@@ -30,13 +30,13 @@ pub enum UnitError {
         root: PathBuf,
     },
     /// No group has its name.
-    #[error("--watch-unit {unit}: no such unit is running; `systemctl status {unit}` tells of it")]
+    #[error("--watch-unit {unit}: no such unit is running; see `systemctl status {unit}`")]
     Missing {
         /// The unit.
         unit: String,
     },
     /// Its group has no process, as after the unit has ended.
-    #[error("--watch-unit {unit}: the unit has no process; `systemctl start {unit}` starts it")]
+    #[error("--watch-unit {unit}: the unit has no process; start it with `systemctl start {unit}`")]
     Empty {
         /// The unit.
         unit: String,

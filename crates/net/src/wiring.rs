@@ -1,4 +1,4 @@
-//! A network namespace whose only way out is a TUN device that this program reads.
+//! A network namespace whose only way out is a TUN device read by this program.
 
 use std::fs;
 use std::io;
