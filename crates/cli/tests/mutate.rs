@@ -104,7 +104,7 @@ fn every_documented_key_is_known_and_every_key_is_documented() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.tsv"), "time\tsrc\tqname\tqtype\n1\t192.0.2.1\ta.example\tA\n").unwrap();
     let said = refuse(directory.path(), &["mutate", "a.tsv", "--explain", "--set", "no-such-key-at-all=1"]);
-    let known = said.split("known are ").nth(1).unwrap().trim();
+    let known = said.split("expected one of ").nth(1).unwrap().trim();
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mutate.md")).unwrap();
     for key in known.split(", ") {
         assert!(page.contains(&format!("`{key}")), "docs/mutate.md lacks `{key}`");
@@ -240,11 +240,11 @@ fn wrong_usage_gets_one_line() {
     let line = refuse(path, &["mutate", "a.tsv", "-o", "b.tsv", "--rules", "bad.toml"]);
     assert!(line.contains("bad.toml: line 3: unknown key `wehre`: did you mean `where`?"), "{line}");
     let line = refuse(path, &["mutate", "a.tsv", "-o", "b.tsv", "--set", "where=size == big", "--set", "do=true"]);
-    assert!(line.contains("--set: `where`: column 9: `big` is no value for `size`"), "{line}");
+    assert!(line.contains("--set: `where`: column 9: `big` is not a valid value of `size`"), "{line}");
     assert!(refuse(path, &["mutate", "a.tsv", "-o", "b.tsv"]).contains("no rules: give --rules FILE or --set"));
     assert!(
         refuse(path, &["mutate", "a.tsv", "-o", "b.tsv", "--set", "do=true", "--set", "share=150 %"])
-            .contains("outside 0 to 100 %")
+            .contains("not between 0 % and 100 %")
     );
     let population = ["--set", "population.times=2", "--set", "population.slice=1h"];
     let line = refuse(path, &[&["mutate", "a.tsv", "-o", "b.tsv"], &population[..]].concat());

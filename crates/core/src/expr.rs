@@ -120,7 +120,7 @@ fn all_of<C>(
 fn one<C>(tokens: &mut Tokens, compare: &impl Fn(&mut Tokens) -> Result<Expr<C>, BadExpr>) -> Result<Expr<C>, BadExpr> {
     tokens.depth += 1;
     if tokens.depth > MAX_DEPTH {
-        let what = format!("more than {MAX_DEPTH} conditions are nested");
+        let what = format!("conditions are nested more than {MAX_DEPTH} deep");
         return Err(BadExpr { column: tokens.peek().column, what });
     }
     let expr = if tokens.take_word("not") {
@@ -220,12 +220,12 @@ impl Tokens {
         let is = match &value.kind {
             Kind::Word(word) if word == "true" => true,
             Kind::Word(word) if word == "false" => false,
-            _ => return Err(value.wrong(format!("`{field}` is true or false: write `{field}` or `not {field}`"))),
+            _ => return Err(value.wrong(format!("`{field}` is a boolean: use `{field}` or `not {field}`"))),
         };
         match (relation, is) {
             (Relation::Equal, true) | (Relation::Unequal, false) => Ok(Expr::Is(truth)),
             (Relation::Equal, false) | (Relation::Unequal, true) => Ok(Expr::Not(Box::new(Expr::Is(truth)))),
-            _ => Err(value.wrong(format!("`{field}` is true or false, neither less nor more"))),
+            _ => Err(value.wrong(format!("`{field}` is a boolean and has no order: use `{field}` or `not {field}`"))),
         }
     }
 
@@ -257,13 +257,13 @@ impl Tokens {
             Kind::Sign(sign) => format!("`{sign}`"),
             Kind::End => "the end".to_owned(),
         };
-        BadExpr { column: *column, what: format!("{found} stands where {wanted} is expected") }
+        BadExpr { column: *column, what: format!("expected {wanted}, found {found}") }
     }
 
     /// The error that a field is compared with nothing.
     pub fn not_a_condition(&self, field: &str, example: &str) -> BadExpr {
         let BadExpr { column, what } = self.wrong("a comparison");
-        BadExpr { column, what: format!("{what}: `{field}` alone is no condition, write {example}") }
+        BadExpr { column, what: format!("{what}: `{field}` alone is not a condition, write {example}") }
     }
 }
 
@@ -275,8 +275,8 @@ impl Token {
     pub fn text(&self, wanted: &str) -> Result<&str, BadExpr> {
         match &self.kind {
             Kind::Word(text) | Kind::Quoted(text) => Ok(text),
-            Kind::Sign(sign) => Err(self.wrong(format!("`{sign}` stands where {wanted} is expected"))),
-            Kind::End => Err(self.wrong(format!("the end stands where {wanted} is expected"))),
+            Kind::Sign(sign) => Err(self.wrong(format!("expected {wanted}, found `{sign}`"))),
+            Kind::End => Err(self.wrong(format!("expected {wanted}, found the end"))),
         }
     }
 
@@ -314,12 +314,12 @@ mod tests {
     #[test]
     fn errors_name_their_place() {
         for (text, column, said) in [
-            ("", 1, "the end stands where a condition such as `yes`"),
+            ("", 1, "expected a condition such as `yes`, found the end"),
             ("yse", 1, "did you mean `yes`?"),
-            ("yes no", 5, "`no` stands where `and`, `or` or the end"),
-            ("(yes", 5, "`)` is expected"),
-            ("yes == 5", 8, "`yes` is true or false"),
-            ("yes < true", 7, "neither less nor more"),
+            ("yes no", 5, "expected `and`, `or` or the end, found `no`"),
+            ("(yes", 5, "expected `)`"),
+            ("yes == 5", 8, "`yes` is a boolean"),
+            ("yes < true", 7, "has no order"),
         ] {
             let BadExpr { column: at, what } = read(text).unwrap_err();
             assert!(at == column && what.contains(said), "{text}: column {at}: {what}");

@@ -1,4 +1,4 @@
-//! Classes of clients: each with a share of the clients, and a way of its own to reach the server.
+//! Client classes: each has a share of the clients, and its own transport and connection policy.
 
 use std::net::IpAddr;
 
@@ -50,7 +50,7 @@ impl ClientClass {
 pub fn read_classes(text: &str) -> Result<Vec<ClientClass>, BadSpec> {
     read(text, |root| {
         root.items(&["class"])?;
-        let list = root.get("class").ok_or_else(|| root.bad("no `[[class]]` in it"))?.list()?;
+        let list = root.get("class").ok_or_else(|| root.bad("no [[class]] table"))?.list()?;
         let classes = list.iter().map(|item| read_class(item.table()?)).collect::<Result<Vec<_>, _>>()?;
         check_shares(&classes).map_err(|what| root.bad(what))?;
         Ok(classes)
@@ -70,7 +70,11 @@ fn read_class(table: Table<'_>) -> Result<ClientClass, BadSpec> {
         transport: table.get("transport").map(|item| item.parsed(str::parse)).transpose()?,
         policy: read_policy(table)?,
     };
-    if is_word(&class.name) { Ok(class) } else { Err(name.bad("a name has letters, digits, `-`, `_` and `.` only")) }
+    if is_word(&class.name) {
+        Ok(class)
+    } else {
+        Err(name.bad("a class name may contain only letters, digits, `-`, `_` and `.`"))
+    }
 }
 
 fn read_policy(table: Table<'_>) -> Result<PolicyOverrides, BadSpec> {
@@ -90,19 +94,19 @@ fn read_policy(table: Table<'_>) -> Result<PolicyOverrides, BadSpec> {
 /// What is wrong, as words.
 pub fn check_shares(classes: &[ClientClass]) -> Result<(), String> {
     if classes.len() > MOST {
-        return Err(format!("{} classes, and there can be {MOST}", classes.len()));
+        return Err(format!("{} classes, the maximum is {MOST}", classes.len()));
     }
     let mut names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(format!("two classes are named `{}`", twice[0]));
+        return Err(format!("the class name `{}` is used twice", twice[0]));
     }
     let sum = classes.iter().try_fold(Share::NONE, |sum, class| sum.plus(class.share));
     if sum == Some(Share::ALL) {
         return Ok(());
     }
     let percent: f64 = classes.iter().map(|class| class.share.part() * 100.0).sum();
-    Err(format!("the shares sum to {} %, not to 100 %", (percent * 1e7).round() / 1e7))
+    Err(format!("the shares add up to {} %, not 100 %", (percent * 1e7).round() / 1e7))
 }
 
 /// Gives each client its class, when its first query comes, for good.
@@ -231,9 +235,9 @@ mod tests {
     #[test]
     fn errors_name_the_line_and_the_sum() {
         let class = |more: &str| format!("[[class]]\nname = 'a'\nshare = '95 %'\n{more}");
-        assert_eq!(refusal(&class("")), "line 1: the shares sum to 95 %, not to 100 %");
-        assert!(refusal(&class("[[class]]\nname = 'b'\nshare = 0.1")).ends_with("sum to 105 %, not to 100 %"));
-        assert!(refusal(&class("[[class]]\nname = 'a'\nshare = 0.05")).contains("two classes are named `a`"));
+        assert_eq!(refusal(&class("")), "line 1: the shares add up to 95 %, not 100 %");
+        assert!(refusal(&class("[[class]]\nname = 'b'\nshare = 0.1")).ends_with("add up to 105 %, not 100 %"));
+        assert!(refusal(&class("[[class]]\nname = 'a'\nshare = 0.05")).contains("the class name `a` is used twice"));
         assert_eq!(
             refusal(&class("idle_timeout = 3")),
             "line 4: unknown key `idle_timeout`: did you mean `idle-timeout`?"
@@ -241,7 +245,7 @@ mod tests {
         assert!(refusal(&class("transport = 'sctp'")).contains("sctp"));
         assert!(refusal(&class("pipeline = 0")).contains("from 1 to 32768"));
         assert!(refusal(&class("padding = 4097")).contains("from 0 to 4096"));
-        assert!(refusal(&class("tls-version = '1.1'")).contains("give 1.2 or 1.3"));
+        assert!(refusal(&class("tls-version = '1.1'")).contains("use 1.2 or 1.3"));
         assert!(refusal("[[class]]\nshare = '100 %'").contains("needs a `name`"));
         assert!(refusal("[[class]]\nname = 'a b'\nshare = 1").contains("letters"));
         assert!(refusal("").contains("[[class]]"));

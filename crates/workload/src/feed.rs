@@ -1,4 +1,4 @@
-//! The queries of a run: a trace that is read, changed and planned a batch at a time.
+//! The queries of a run: reads, changes and plans a trace batch by batch.
 
 use bytes::Bytes;
 use ldplayer_core::{Expected, Message, Query, TraceTime, Transaction};
@@ -191,10 +191,10 @@ impl PlanFeed {
         let tally = self.source.tally();
         let (names, packets) = (names(&options.inputs), tally.packets);
         if tally.queries > 0 {
-            return format!("{names}: none of its {} queries lies between --start and --stop", tally.queries);
+            return format!("{names}: no query between --start and --stop; queries in the trace: {}", tally.queries);
         }
         format!(
-            "{names}: no DNS query in {packets} packets (ports {:?}); see `ldplayer inspect`, or give --capture-port",
+            "{names}: no DNS queries found; packets or lines read: {packets}, ports: {:?}; see `ldplayer inspect`, or give --capture-port",
             options.open.ports
         )
     }

@@ -1,4 +1,4 @@
-//! Traces for those who have no capture: queries made from a model, the same ones every time for the same seed.
+//! Generates traces from models; the same seed gives the same trace.
 
 mod arrivals;
 mod fit;
@@ -57,7 +57,7 @@ pub enum GenerateError {
         source: BadName,
     },
     /// The list has no names.
-    #[error("{}: there is no name in this list", path.display())]
+    #[error("{}: the list has no names", path.display())]
     EmptyList {
         /// The file.
         path: PathBuf,

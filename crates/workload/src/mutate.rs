@@ -1,4 +1,4 @@
-//! What if: transactions changed by rules while they stream by, the same way every time for the same seed.
+//! Changes transactions by rules while they stream by; the same seed gives the same result.
 //!
 //! A rule looks at a transaction as it was read, never at what other rules made of it: which transactions a rule is for,
 //! and which of them are drawn, does not depend on the order of rules. What rules do is done in their order.

@@ -1,4 +1,4 @@
-//! The rows of the inputs, numbered before anything changes them.
+//! Numbers the rows of the inputs before anything changes them.
 
 use ldplayer_core::Transaction;
 use ldplayer_trace::{Source, Tally, TraceError};

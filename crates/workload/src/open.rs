@@ -1,4 +1,4 @@
-//! Opening what a run or a command works on: files of rules, and traces under them.
+//! Opens the inputs of a run or command: rule files and traces.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -45,11 +45,11 @@ pub enum WorkloadError {
     },
     /// The rules lay slices of the trace upon each other, and the trace can be read only once.
     #[error(
-        "[population] reads a trace several times at once, which standard input and sockets cannot be: give a file"
+        "[population] reads the trace several times, which is not possible for standard input or a socket: give a file"
     )]
     ReadOnce,
     /// The trace is to be gone through several times, and can be read only once.
-    #[error("--loop goes through a trace several times, which standard input and sockets cannot be: give a file")]
+    #[error("--loop reads the trace several times, which is not possible for standard input or a socket: give a file")]
     LoopOnce,
     /// Nothing of the input is to be replayed.
     #[error("{0}")]

@@ -1,4 +1,4 @@
-//! A trace that is gone through several times: the same transactions once more, later each time.
+//! Repeats a trace: each pass has the same transactions at later times.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -43,7 +43,7 @@ impl Passes {
 
 /// A word that says no number of passes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no number of passes: give a whole number from 1, or forever")]
+#[error("`{0}` is not a number of passes: use a whole number of at least 1, or forever")]
 pub struct BadPasses(String);
 
 impl FromStr for Passes {
@@ -208,7 +208,7 @@ impl Looped {
             other => TraceError::Format {
                 path: names(&self.options.inputs).into(),
                 what: other.to_string(),
-                remedy: "leave files as they are while they are gone through several times".to_owned(),
+                remedy: "do not change the files of a trace during a replay that repeats it".to_owned(),
             },
         }
     }

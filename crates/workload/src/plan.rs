@@ -1,4 +1,4 @@
-//! From recorded transactions to queries with a due time: the schedule of a replay.
+//! Schedules a replay: turns recorded transactions into queries with due times.
 //!
 //! The schedule is absolute: each due time is computed from the recorded time or from the query's number, so that no error
 //! adds up (paper §2.6 keeps ΔT the same way).

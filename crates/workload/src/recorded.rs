@@ -1,4 +1,4 @@
-//! What was answered when the trace was recorded, to compare a run with.
+//! The recorded answers of a trace, to compare a run with.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Reading TOML that a user wrote: every value with its type, every unknown key with the nearest known one, every error with its line.
+//! Reads user-written TOML: typed values, suggestions for unknown keys, and errors with their line.
 //!
 //! Rules, models and classes are read so, and files of experiments.
 
@@ -151,7 +151,7 @@ impl<'a> Item<'a> {
     pub fn text(&self) -> Result<&'a str, BadSpec> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text),
-            _ => Err(self.not("a text in quotes")),
+            _ => Err(self.not("a string in quotes")),
         }
     }
 
@@ -164,7 +164,7 @@ impl<'a> Item<'a> {
             DeValue::String(text) => Ok(text.to_string()),
             DeValue::Integer(number) => Ok(number.as_str().to_owned()),
             DeValue::Float(number) => Ok(number.as_str().to_owned()),
-            _ => Err(self.not("a text or a number")),
+            _ => Err(self.not("a string or a number")),
         }
     }
 

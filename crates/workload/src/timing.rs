@@ -1,4 +1,4 @@
-//! When queries are due: as the user says it, and as times of a run.
+//! Timing modes: their syntax, and the due times that they give.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,7 +45,7 @@ impl Timing {
 /// What says no timing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no timing: use original, scaled:2 (twice as fast), rate:20k (queries per second, at even gaps), poisson:20k (at random gaps), ramp:1k-50k/60s (from the one rate to the other within a minute, and on at that rate) or fast"
+    "unknown timing `{0}`: use original, scaled:2 (twice as fast), rate:20k (queries per second at constant gaps), poisson:20k (at random gaps), ramp:1k-50k/60s (from the first rate to the second in 60 s, then constant) or fast"
 )]
 pub struct UnknownTiming(String);
 

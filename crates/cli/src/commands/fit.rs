@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     for path in [&args.output, &list] {
         if path.exists() && !args.force {
             return Err(anyhow!(
-                "{}: exists already; choose another name, or use --force to replace it",
+                "{}: already exists; choose another name, or use --force to replace it",
                 path.display()
             )
             .into());

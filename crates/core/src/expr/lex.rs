@@ -1,4 +1,4 @@
-//! The words of an expression, each with its place.
+//! Splits an expression into tokens with their columns.
 
 use super::BadExpr;
 
@@ -61,11 +61,11 @@ fn next(rest: &[char]) -> Result<(Kind, usize), String> {
             let length = word.chars().count();
             Ok((Kind::Word(word), length))
         }
-        Some('=') if rest.get(1) != Some(&'=') => Err("`=` compares nothing: write `==`".into()),
+        Some('=') if rest.get(1) != Some(&'=') => Err("`=` is not an operator: use `==`".into()),
         Some(first) => {
             let starts = |sign: &&&str| sign.chars().zip(rest).filter(|(a, b)| a == *b).count() == sign.len();
             let sign = SIGNS.iter().find(starts);
-            sign.map(|sign| (Kind::Sign(sign), sign.len())).ok_or_else(|| format!("`{first}` has no meaning here"))
+            sign.map(|sign| (Kind::Sign(sign), sign.len())).ok_or_else(|| format!("unexpected `{first}`"))
         }
     }
 }
@@ -79,6 +79,6 @@ fn quoted(rest: &[char], quote: char) -> Result<(Kind, usize), String> {
     let length = inner.chars().count();
     match rest.get(length + 1) {
         Some(_) => Ok((Kind::Quoted(inner), length + 2)),
-        None => Err(format!("the text that begins here has no closing {quote}")),
+        None => Err(format!("missing closing {quote}")),
     }
 }

@@ -1,4 +1,4 @@
-//! When queries are asked: rates over time, and times drawn from them.
+//! Arrival processes: rates over time, and query times drawn from them.
 
 use ldplayer_core::random::{draw, unit};
 

@@ -1,4 +1,4 @@
-//! Learning a model from a trace: how many clients, how unevenly they ask, when, for what and in which way.
+//! Fits a model to a trace: clients and their activity, arrival rates, names, types and transports.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use ldplayer_core::message::{Message, flag};
 use ldplayer_core::name::Presentation;
 use ldplayer_core::shard::client_hash;
+use ldplayer_core::text::counted;
 use ldplayer_core::{TraceTime, Transaction, Transport};
 use ldplayer_trace::columns::type_name;
 
@@ -178,11 +179,11 @@ impl Fit {
         let rates: Vec<f64> = self.rates(span);
         let activity = self.clients.activity();
         format!(
-            "# Fitted to {} queries of {trace}. A client or a name is a random draw by its quantile: [place from the most, value].\n\
-             # Not in the model: sessions of clients, who asks for what, and what depends on answers.\n\
+            "# Fitted to {} of {trace}. Clients and names are drawn at random by quantiles: [rank from the most active, value].\n\
+             # Not modelled: client sessions, which client asks for which name, and queries that depend on earlier answers.\n\
              duration = \"{:.3}s\"\n\n[arrivals]\nkind = \"profile\"\neach = \"{}s\"\nqps = [{}]\n\n\
              [clients]\ncount = {}\nipv6 = {}\nquantiles = {}\n",
-            self.queries,
+            counted(self.queries, "query", "queries"),
             span.max(0.001),
             self.bin as f64 / 1e9,
             rates.iter().map(|rate| format!("{rate:.3}")).collect::<Vec<_>>().join(", "),
@@ -216,8 +217,8 @@ impl Fit {
         };
         let (absent, seen) = (share(self.absent, self.answered), share(asked - once.min(asked), asked));
         format!(
-            "\n[names]\n{stock}nxdomain = {absent}    # of the answered ones\nnxdomain-name = \"{{random}}\"\n\
-             cache-hit = {seen}    # the rest was asked for once\n"
+            "\n[names]\n{stock}nxdomain = {absent}    # share of answered queries\nnxdomain-name = \"{{random}}\"\n\
+             cache-hit = {seen}    # the rest asks for names that occur once\n"
         )
     }
 

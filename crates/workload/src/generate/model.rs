@@ -1,4 +1,4 @@
-//! A model of traffic as a user writes it in TOML: when, by whom, for what, and how queries are asked.
+//! The TOML form of a traffic model: arrivals, clients, names, types and query options.
 
 use std::path::{Path, PathBuf};
 
@@ -140,7 +140,7 @@ impl Model {
             }
         }
         if model.duration.is_none() && model.queries.is_none() {
-            return Err(root.bad("the model has no end: give `duration` or `queries`"));
+            return Err(root.bad("the model never ends: add `duration` or `queries`"));
         }
         Ok(model)
     }
@@ -189,7 +189,7 @@ fn share(item: &Item<'_>) -> Result<f64, BadSpec> {
 
 /// The value of a key that must be there.
 fn need<'a>(table: &Table<'a>, key: &str, example: &str) -> Result<Item<'a>, BadSpec> {
-    table.get(key).ok_or_else(|| table.bad(format!("`{key}` is missing, such as {key} = {example}")))
+    table.get(key).ok_or_else(|| table.bad(format!("`{key}` is missing: add it, for example {key} = {example}")))
 }
 
 fn arrivals(table: Table<'_>) -> Result<(Rate, bool), BadSpec> {
@@ -213,7 +213,7 @@ fn arrivals(table: Table<'_>) -> Result<(Rate, bool), BadSpec> {
         }
         "ramp" => match rates()?[..] {
             [from, to] => Rate::Pieces(vec![(each("\"60s\"")?, from, to)]),
-            _ => return Err(kind.bad("a ramp needs two rates in `qps`, the first and the last")),
+            _ => return Err(kind.bad("a ramp needs two rates in `qps`: the first and the last")),
         },
         "steps" => Rate::Pieces(
             rates()?.into_iter().map(|rate| Ok((each("\"10s\"")?, rate, rate))).collect::<Result<_, BadSpec>>()?,
@@ -221,7 +221,7 @@ fn arrivals(table: Table<'_>) -> Result<(Rate, bool), BadSpec> {
         "profile" => profile(&rates()?, each("\"1h\"")?),
         other => {
             let what =
-                format!("`{other}` is no kind of arrivals: use gap, poisson, even, bursts, ramp, steps or profile");
+                format!("unknown kind of arrivals `{other}`: use gap, poisson, even, bursts, ramp, steps or profile");
             return Err(kind.bad(what));
         }
     };
@@ -240,7 +240,7 @@ fn seconds(ns: i64) -> f64 {
 fn rate(item: &Item<'_>) -> Result<f64, BadSpec> {
     item.parsed(|word| {
         let rate = word.parse().ok().filter(|rate: &f64| *rate >= 0.0 && rate.is_finite());
-        rate.ok_or("a rate is a number of 0 or more, in queries per second")
+        rate.ok_or("expected a rate in queries per second, 0 or more")
     })
 }
 
@@ -256,7 +256,7 @@ fn activity(table: &Table<'_>, default: Activity) -> Result<Activity, BadSpec> {
     let mut given = ACTIVITY_KEYS.iter().filter_map(|key| table.get(key));
     let Some(item) = given.next() else { return Ok(default) };
     if let Some(other) = given.next() {
-        return Err(other.bad(format!("`{}` is given already: use one of {}", item.key, ACTIVITY_KEYS.join(", "))));
+        return Err(other.bad(format!("conflicts with `{}`: use only one of {}", item.key, ACTIVITY_KEYS.join(", "))));
     }
     match item.key {
         "zipf" => Ok(Activity::Zipf(item.positive()?)),
@@ -264,7 +264,7 @@ fn activity(table: &Table<'_>, default: Activity) -> Result<Activity, BadSpec> {
         _ => {
             let points = item.list()?.iter().map(point).collect::<Result<Vec<_>, _>>()?;
             match points.is_empty() || !points.is_sorted_by(|a, b| a.0 <= b.0) {
-                true => Err(item.bad("write [place from 0 to 1, value] pairs in the order of their places")),
+                true => Err(item.bad("expected pairs [place, value] sorted by place, which is from 0 to 1")),
                 false => Ok(Activity::Quantiles(points)),
             }
         }
@@ -274,7 +274,7 @@ fn activity(table: &Table<'_>, default: Activity) -> Result<Activity, BadSpec> {
 /// A place from 0 to 1 and a value above 0.
 fn point(item: &Item<'_>) -> Result<(f64, f64), BadSpec> {
     let pair = item.list()?;
-    let [place, value] = &pair[..] else { return Err(item.bad("a pair [place, value] is wanted")) };
+    let [place, value] = &pair[..] else { return Err(item.bad("expected a pair [place, value]")) };
     Ok((share(place)?, value.positive()?))
 }
 
@@ -329,14 +329,17 @@ fn query(table: Table<'_>) -> Result<Query, BadSpec> {
             "do" => query.dnssec_ok = share(&item)?,
             "rd" => query.rd = share(&item)?,
             "cd" => query.cd = share(&item)?,
-            "sizes" => query.sizes = weights(&item, |word| word.parse().map_err(|_| "no size up to 65535".to_owned()))?,
+            "sizes" => {
+                query.sizes =
+                    weights(&item, |word| word.parse().map_err(|_| "expected a size from 0 to 65535".to_owned()))?
+            }
             _ => {
                 query.transports = weights(&item, |word| word.parse::<Transport>().map_err(|error| error.to_string()))?
             }
         }
     }
     match query.dnssec_ok > query.edns {
-        true => Err(table.bad("`do` is more than `edns`, without which there is no DO bit: raise `edns`")),
+        true => Err(table.bad("`do` is larger than `edns`, but the DO bit needs EDNS: raise `edns`")),
         false => Ok(query),
     }
 }
@@ -349,7 +352,7 @@ fn weights<T>(item: &Item<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Res
         .map(|entry| Ok((parse(entry.key).map_err(|error| entry.bad(error))?, entry.positive()?)))
         .collect::<Result<_, _>>()?;
     if weights.is_empty() {
-        return Err(item.bad("at least one with its weight is wanted"));
+        return Err(item.bad("expected at least one entry with its weight"));
     }
     Ok(weights)
 }

@@ -1,4 +1,4 @@
-//! The names of a model: a stock with its popularity, names of nothing, and names that nobody asked for before.
+//! The names of a model: a stock with its popularity, nonexistent names, and names used only once.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! The clients of a model: how often each asks, from where, and in which way it always does.
+//! The clients of a model: how often each sends queries, its address and its fixed properties.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Models that come with ldplayer, as the text that a user could have written.
+//! Built-in models, in the same TOML form.
 
 /// The models by their names.
 pub const PRESETS: [(&str, &str); 12] = [

@@ -1,4 +1,4 @@
-//! Tests of models as a whole: what is made, that it is made again, and that a fitted model resembles its trace.
+//! Tests of whole models: their traces, reproducibility, and fits that resemble the original.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -88,17 +88,17 @@ fn cache_hits_and_missing_names_are_as_asked() {
 #[test]
 fn wrong_models_are_refused_with_line_and_remedy() {
     let refusal = |text: &str| Model::parse(text, Path::new(".")).unwrap_err().to_string();
-    assert!(refusal("seed = 1").contains("give `duration` or `queries`"));
+    assert!(refusal("seed = 1").contains("add `duration` or `queries`"));
     assert_eq!(refusal("queries=1\n[arrivals]\nkind='poison'").split(':').next(), Some("line 3"));
     assert!(refusal("queries=1\n[arrivals]\nkind='poisson'").contains("`qps` is missing"));
     assert!(refusal("queries=1\n[arrivals]\nkind='ramp'\nqps=[1,2,3]\neach='1s'").contains("two rates"));
     assert!(refusal("queries=1\n[arrivals]\nkind='steps'\nqps=[0]\neach='1s'").contains("all rates are 0"));
     assert!(refusal("queries=1\n[clients]\ncuont=1").contains("did you mean `count`?"));
-    assert!(refusal("queries=1\n[clients]\ncount=1\nzipf=1\nlognormal=1").contains("is given already"));
+    assert!(refusal("queries=1\n[clients]\ncount=1\nzipf=1\nlognormal=1").contains("conflicts with"));
     assert!(refusal("queries=1\n[names]\nzipf=1").contains("one of `name`, `list` and `made`"));
     assert!(refusal("queries=1\n[query]\ndo='50 %'").contains("raise `edns`"));
     assert!(refusal("queries=1\n[types]\nAAAAA=1").contains("no such type"));
-    assert!(refusal("queries=1\n[clients]\nquantiles=[[0.5,1],[0.1,2]]").contains("in the order of their places"));
+    assert!(refusal("queries=1\n[clients]\nquantiles=[[0.5,1],[0.1,2]]").contains("sorted by place"));
     let missing = model("queries=1\n[names]\nlist='no/such/list'");
     assert!(Generator::new(&missing).err().unwrap().to_string().contains("no/such/list: No such file"));
 }

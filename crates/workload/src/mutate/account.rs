@@ -1,4 +1,4 @@
-//! The accounts of a rule: how often it matched, what it changed, what it could not change, and the first examples.
+//! Statistics of a rule: matches, changes, edits not made, and the first examples.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl Example {
             text.push_str(": dropped");
         }
         if let (copies @ 1.., _) = work.copies {
-            text.push_str(&format!(", {copies} more of it"));
+            text.push_str(&format!(", copies {copies}"));
         }
         Self { index: work.number, text }
     }

@@ -1,4 +1,4 @@
-//! What a rule does to a transaction that it is for.
+//! The actions of rules.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! Giving clients other addresses: fewer, more, numbered, or pseudonyms.
+//! Changes client addresses: merges, splits, renumbers or anonymises clients.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

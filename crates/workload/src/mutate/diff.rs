@@ -1,4 +1,4 @@
-//! How two traces differ: what only one of them has, and the fields in which transactions of one moment differ.
+//! Compares two traces: transactions in only one of them, and fields that differ.
 
 use std::collections::{BTreeMap, VecDeque};
 

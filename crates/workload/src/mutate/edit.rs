@@ -1,4 +1,4 @@
-//! Edits of a DNS query in place: header, question and OPT record (RFC 1035 §4.1, RFC 6891 §6.1).
+//! In-place edits of a DNS query: header, question and OPT record (RFC 1035 §4.1, RFC 6891 §6.1).
 
 use std::ops::Range;
 

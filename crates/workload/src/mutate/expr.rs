@@ -1,4 +1,4 @@
-//! The expressions of `where`: what a transaction must be for a rule to apply to it.
+//! The expressions of `where`, which select the transactions of a rule.
 
 mod parse;
 

@@ -1,4 +1,4 @@
-//! A transaction as words, for showing what changed.
+//! The fields of a transaction as text, to show changes.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Rewriting the name of a question: by a template, another suffix, another case.
+//! Rewrites query names: by template, suffix or case.
 
 use std::io::Write as _;
 
@@ -143,7 +143,7 @@ fn parts(label: &str) -> Result<Vec<Part>, String> {
         }
         if rest.starts_with('{') {
             return Err(format!(
-                "`{rest}`: known places are {{n}}, {{random}}, {{client}}, and {RECORDED} as a label of its own"
+                "`{rest}`: unknown placeholder; use {{n}}, {{random}}, {{client}}, or {RECORDED} as a whole label"
             ));
         }
         let length = rest.find('{').unwrap_or(rest.len());

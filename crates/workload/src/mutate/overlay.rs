@@ -1,4 +1,4 @@
-//! More clients at their own pace: slices of a trace laid upon each other, as DNS Shotgun does.
+//! Multiplies clients by overlaying slices of a trace, as DNS Shotgun does.
 //!
 //! A client is an address within a slice; the same address in another slice of the same layer is another client, and gets an
 //! address of its own. So the population grows while every client asks as it did, which a faster clock would not give.
@@ -26,7 +26,9 @@ pub enum OverlayError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The trace has fewer slices than layers are wanted.
-    #[error("the trace spans {span_s:.1} s, too little for {times} slices of {slice_s} s: choose a shorter slice")]
+    #[error(
+        "the trace spans {span_s:.1} s, which is too short for {times} slices of {slice_s} s: choose a shorter slice"
+    )]
     Short {
         /// Seconds from the first transaction to the last one.
         span_s: f64,

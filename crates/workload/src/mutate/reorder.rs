@@ -1,4 +1,4 @@
-//! Puts transactions back in order of time after rules have moved them.
+//! Restores time order after rules have moved transactions.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

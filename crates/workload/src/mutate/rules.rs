@@ -1,4 +1,4 @@
-//! Rules as a user writes them in TOML: each with the transactions it is for (`where`, `share`) and what it does to them.
+//! The TOML form of rules: what each selects (`where`, `share`) and what it changes.
 
 use std::hash::BuildHasher;
 use std::path::Path;
@@ -197,9 +197,9 @@ fn population(table: Table<'_>) -> Result<Population, BadSpec> {
     }
     match population {
         Population { times: 0, .. } => {
-            Err(table.bad("[population] needs `times`, such as 3 for three times the clients"))
+            Err(table.bad("[population] needs `times`, for example 3 for three times as many clients"))
         }
-        Population { slice: 0, .. } => Err(table.bad("[population] needs `slice`, such as \"60s\"")),
+        Population { slice: 0, .. } => Err(table.bad("[population] needs `slice`, for example \"60s\"")),
         _ => Ok(population),
     }
 }
@@ -226,7 +226,7 @@ impl Rule {
         };
         items.iter().try_for_each(|item| rule.choose(item))?;
         if table.get("share").is_some() && table.get("sample").is_some() {
-            return Err(table.bad("`sample` is a share already: leave `share` out, or make two rules"));
+            return Err(table.bad("`sample` and `share` cannot be combined: remove `share`, or use two rules"));
         }
         for key in ACTION_KEYS {
             if let Some(item) = table.get(key) {
@@ -234,7 +234,7 @@ impl Rule {
             }
         }
         if rule.actions.is_empty() && !rule.is_sample {
-            return Err(table.bad(format!("`{}` does nothing: say what to change, such as do = true", rule.name)));
+            return Err(table.bad(format!("`{}` has no action: add one, for example do = true", rule.name)));
         }
         Ok(rule)
     }
@@ -253,7 +253,7 @@ impl Rule {
                 self.per = match item.text()? {
                     "client" => Per::Client,
                     "query" => Per::Query,
-                    other => return Err(item.bad(format!("`{other}` is neither client nor query"))),
+                    other => return Err(item.bad(format!("expected client or query, not `{other}`"))),
                 }
             }
             _ => {}
@@ -313,9 +313,9 @@ impl Rule {
     /// Options by their codes, as hexadecimal digits.
     fn options(&mut self, item: &Item<'_>) -> Result<(), BadSpec> {
         for entry in item.entries()? {
-            let code = entry.key.parse().map_err(|_| entry.bad("the code of an option is a number up to 65535"))?;
-            let octets = entry
-                .parsed(|word| hex(word).ok_or("the value of an option is an even number of hexadecimal digits"))?;
+            let code = entry.key.parse().map_err(|_| entry.bad("an option code is a number from 0 to 65535"))?;
+            let octets =
+                entry.parsed(|word| hex(word).ok_or("an option value is an even number of hexadecimal digits"))?;
             self.actions.push(Action::Option(code, OptionValue::Octets(octets)));
         }
         Ok(())
@@ -351,7 +351,9 @@ fn option(item: &Item<'_>) -> Result<Action, BadSpec> {
         _ if item.is_truth() => OptionValue::Cookie,
         _ => OptionValue::Octets(item.parsed(|word| {
             // A client cookie, with a server cookie of 8 to 32 octets or without (RFC 7873 §4).
-            hex(word).filter(|octets| matches!(octets.len(), 8 | 16..=40)).ok_or("a cookie has 8 or 16 to 40 octets")
+            hex(word)
+                .filter(|octets| matches!(octets.len(), 8 | 16..=40))
+                .ok_or("a cookie has 8, or 16 to 40, bytes in hexadecimal")
         })?),
     };
     Ok(Action::Option(code, value))
@@ -363,7 +365,7 @@ fn subnet(item: &Item<'_>) -> Result<OptionValue, BadSpec> {
         let lengths = word.split_once('/').and_then(|(v4, v6)| Some((v4.parse().ok()?, v6.parse().ok()?)));
         match lengths {
             Some((v4 @ 0..=32, v6 @ 0..=128)) => Ok(OptionValue::Subnet(v4, v6)),
-            _ => Err("write the prefix lengths for IPv4 and IPv6, such as \"24/56\", or true"),
+            _ => Err("expected the prefix lengths for IPv4 and IPv6 such as \"24/56\", or true"),
         }
     })
 }
@@ -379,7 +381,7 @@ fn remap(item: &Item<'_>, table: &Table<'_>) -> Result<Remap, BadSpec> {
         "client-split" => Remap::Split(item.integer(2..=1 << 16)? as u32, Numbers::new(pools)),
         "client-renumber" => match item.truth()? {
             true => Remap::Renumber(Numbers::new(pools)),
-            false => return Err(item.bad("leave it out instead")),
+            false => return Err(item.bad("remove it instead")),
         },
         _ => {
             let text = item.text()?;
@@ -389,8 +391,8 @@ fn remap(item: &Item<'_>, table: &Table<'_>) -> Result<Remap, BadSpec> {
                 }
                 None => text.to_owned(),
             };
-            let key =
-                parse_key(&key).ok_or_else(|| item.bad("a key has 64 hexadecimal digits (openssl rand -hex 32)"))?;
+            let key = parse_key(&key)
+                .ok_or_else(|| item.bad("a key has 64 hexadecimal digits: make one with openssl rand -hex 32"))?;
             Remap::Anonymise(Box::new(CryptoPan::new(key)))
         }
     })
@@ -408,13 +410,13 @@ fn name_edit(item: &Item<'_>) -> Result<NameEdit, BadSpec> {
         "qname-case" => match item.text()? {
             "lower" => NameEdit::Lower,
             "0x20" => NameEdit::Mixed,
-            other => return Err(item.bad(format!("`{other}` is neither lower nor 0x20"))),
+            other => return Err(item.bad(format!("expected lower or 0x20, not `{other}`"))),
         },
         _ => {
             let table = item.table()?;
             let items = table.items(&["from", "to"])?;
             let [from, to] = &items[..] else {
-                return Err(item.bad("write { from = \"example.com\", to = \"test\" }"));
+                return Err(item.bad("expected { from = \"example.com\", to = \"test\" }"));
             };
             NameEdit::Suffix(wire(from)?.to_ascii_lowercase().into(), wire(to)?.into())
         }

@@ -1,4 +1,4 @@
-//! Shares of clients or of queries: drawn from the seed, and exact to within one at every point of the trace.
+//! Shares of clients or queries: drawn from the seed, and exact to within one at every point of the trace.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ pub enum BadShare {
     #[error("`{0}` is not a share such as \"70 %\" or 0.7")]
     Form(String),
     /// Below nothing or above everything.
-    #[error("a share of {0} is outside 0 to 100 %")]
+    #[error("the share {0} is not between 0 % and 100 %")]
     Range(String),
 }
 

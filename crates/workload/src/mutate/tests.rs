@@ -1,4 +1,4 @@
-//! Tests of rules as a whole: what a trace becomes.
+//! Tests of whole rule files.
 
 use std::collections::{HashMap, HashSet};
 
@@ -229,21 +229,21 @@ fn wrong_rules_are_refused_with_line_and_remedy() {
     assert_eq!(refusal("[[rules]]\ndo=true"), "line 1: unknown key `rules`: did you mean `rule`?");
     assert_eq!(
         refusal("[[rule]]\ndo = true\nshare = '130 %'"),
-        "line 3: `share`: a share of 130 % is outside 0 to 100 %"
+        "line 3: `share`: the share 130 % is not between 0 % and 100 %"
     );
-    assert!(refusal("[[rule]]\ndo=true\nshare=-1").contains("outside 0 to 100 %"));
+    assert!(refusal("[[rule]]\ndo=true\nshare=-1").contains("not between 0 % and 100 %"));
     assert_eq!(
         refusal("[[rule]]\nwhere='qtype == 5s'\ndo=true"),
-        "line 2: `where`: column 10: `5s` is no value for `qtype`, which is a type such as AAAA"
+        "line 2: `where`: column 10: `5s` is not a valid value of `qtype`, which is a type such as AAAA"
     );
-    assert!(refusal("[[rule]]\nwhere='do'").contains("`rule 1` does nothing"));
-    assert!(refusal("[[rule]]\nper='clients'\ndo=true").contains("neither client nor query"));
-    assert!(refusal("[[rule]]\ncookie='00'").contains("8 or 16 to 40 octets"));
+    assert!(refusal("[[rule]]\nwhere='do'").contains("`rule 1` has no action"));
+    assert!(refusal("[[rule]]\nper='clients'\ndo=true").contains("expected client or query"));
+    assert!(refusal("[[rule]]\ncookie='00'").contains("8, or 16 to 40, bytes"));
     assert!(refusal("[[rule]]\noptions = { '65001' = 'xyz' }").contains("hexadecimal"));
     assert!(refusal("[[rule]]\nclient-anonymise='secret'").contains("64 hexadecimal digits"));
     assert!(refusal("[[rule]]\ntransport='sctp'").contains("unknown transport"));
     assert!(refusal("[population]\ntimes=3").contains("needs `slice`"));
-    assert!(refusal("[[rule]]\nshare='1 %'\nsample='1 %'").contains("`sample` is a share already"));
+    assert!(refusal("[[rule]]\nshare='1 %'\nsample='1 %'").contains("`sample` and `share` cannot be combined"));
     assert!(refusal("time-scale = 0").contains("a number above 0"));
 }
 

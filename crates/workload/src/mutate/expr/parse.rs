@@ -92,7 +92,7 @@ fn address(tokens: &mut Tokens, field: &str, end: End) -> Result<Expr<Comparison
     match tokens.relation() {
         Some(Relation::Equal) => Ok(within(vec![block(field, &tokens.take())?])),
         Some(Relation::Unequal) => Ok(Expr::Not(Box::new(within(vec![block(field, &tokens.take())?])))),
-        Some(_) => Err(BadExpr { column, what: format!("`{field}` is an address and has no order") }),
+        Some(_) => Err(BadExpr { column, what: format!("`{field}` is an address and has no order: use `==`, `!=` or `in`") }),
         None => Err(tokens.not_a_condition(field, &format!("`{field} in 192.0.2.0/24`"))),
     }
 }
@@ -109,7 +109,7 @@ fn qname(tokens: &mut Tokens) -> Result<Expr<Comparison>, BadExpr> {
     match tokens.relation() {
         Some(Relation::Equal) => Ok(named(names(tokens)?)),
         Some(Relation::Unequal) => Ok(Expr::Not(Box::new(named(names(tokens)?)))),
-        Some(_) => Err(BadExpr { column, what: "`qname` is a name and has no order".into() }),
+        Some(_) => Err(BadExpr { column, what: "`qname` is a name and has no order: use `==`, `!=`, `in` or `under`".into() }),
         None => Err(tokens.not_a_condition("qname", "`qname under example.com`")),
     }
 }
@@ -128,7 +128,7 @@ fn names_of_file(tokens: &mut Tokens) -> Result<Names, BadExpr> {
     }
     let token = tokens.take();
     let (Kind::Word(path) | Kind::Quoted(path)) = &token.kind else {
-        return Err(token.wrong("the name of a file in quotes is expected".into()));
+        return Err(token.wrong("expected a file name in quotes".into()));
     };
     if !tokens.take_sign(")") {
         return Err(tokens.wrong("`)`"));

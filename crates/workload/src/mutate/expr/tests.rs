@@ -1,4 +1,4 @@
-//! Tests of expressions: what holds, and what is said about those that are wrong.
+//! Tests of expressions: what they match, and their error messages.
 
 use bytes::Bytes;
 use ldplayer_core::message::QueryParts;
@@ -98,9 +98,9 @@ fn names_may_come_from_a_file() {
 #[test]
 fn type_errors_name_their_place() {
     for (text, column, said) in [
-        ("do == 5", 7, "`do` is true or false"),
-        ("rd and qtype", 13, "`qtype` alone is no condition, write `qtype == AAAA`"),
-        ("qtype == 5s", 10, "`5s` is no value for `qtype`, which is a type"),
+        ("do == 5", 7, "`do` is a boolean"),
+        ("rd and qtype", 13, "`qtype` alone is not a condition, write `qtype == AAAA`"),
+        ("qtype == 5s", 10, "`5s` is not a valid value of `qtype`, which is a type"),
         ("rd and transport < tcp", 18, "`transport` has no order"),
         ("client == example.com", 11, "is an address or a block"),
         ("client < 192.0.2.1", 8, "has no order"),
@@ -117,21 +117,21 @@ fn type_errors_name_their_place() {
 #[test]
 fn errors_of_form_name_their_place() {
     for (text, column, said) in [
-        ("", 1, "the end stands where a condition"),
+        ("", 1, "expected a condition such as `qtype == A`, found the end"),
         ("qtyp == A", 1, "did you mean `qtype`?"),
-        ("qtype = A", 7, "write `==`"),
-        ("(rd", 4, "`)` is expected"),
-        ("rd cd", 4, "`cd` stands where `and`, `or` or the end"),
-        ("qtype in [A, ", 14, "the end stands where a type"),
+        ("qtype = A", 7, "use `==`"),
+        ("(rd", 4, "expected `)`"),
+        ("rd cd", 4, "expected `and`, `or` or the end, found `cd`"),
+        ("qtype in [A, ", 14, "expected a type, found the end"),
         ("qtype in [A B]", 13, "`,` or `]`"),
-        ("rd & cd", 4, "`&` has no meaning"),
-        ("qname == 'a", 10, "no closing"),
+        ("rd & cd", 4, "unexpected `&`"),
+        ("qname == 'a", 10, "missing closing"),
         ("and", 1, "unknown field `and`"),
     ] {
         let (at, what) = refusal(text);
         assert!(at == column && what.contains(said), "{text}: column {at}: {what}");
     }
-    assert!(refusal(&"(".repeat(10_000)).1.contains("nested"));
+    assert!(refusal(&"(".repeat(10_000)).1.contains("nested more than"));
 }
 
 proptest! {
