@@ -44,7 +44,7 @@ fn a_set_in_order_is_told_to_be() {
     let directory = hierarchy();
     let (status, said) = check(directory.path(), &[]);
     let lines: Vec<&str> = said.lines().collect();
-    let lost = "root.zone:6: warning: the delegation of lost. leads nowhere: none of its name servers has an address in the set";
+    let lost = "root.zone:6: warning: the delegation of lost. is unreachable: none of its name servers has an address in the set";
     assert!(lines[0].ends_with(lost), "{said}");
     assert_eq!(
         lines[1..],
@@ -85,9 +85,9 @@ fn zones_that_nobody_reaches_are_errors() {
     let (status, said) = check(directory.path(), &["--without", "nsd,bind"]);
     assert_eq!(status, 1);
     for wanted in [
-        "example.zone:3: error: no name server of example. has an address in the set: nobody can ask it",
-        "root.zone:4: error: the delegation of example. leads nowhere",
-        "other.zone: warning: ., the zone above other., does not delegate it: no resolver finds it",
+        "example.zone:3: error: example. is unreachable: none of its name servers has an address in the set",
+        "root.zone:4: error: the delegation of example. is unreachable",
+        "other.zone: warning: the parent zone . does not delegate other.: resolvers cannot find it",
         "zones: 3; loaded by ldplayer 3\n",
     ] {
         assert!(said.contains(wanted), "{wanted}: {said}");
@@ -122,7 +122,7 @@ fn findings_of_one_kind_are_summed_unless_all_are_wanted() {
     let directory = signed(&["--inception", "2020-01-01", "--expiration", "2030-01-01"]);
     let options = [&QUICK[..], &["--now", "2031-01-01"]].concat();
     let (status, said) = check(directory.path(), &options);
-    let is_about = |line: &&str| line.contains("no signature that is valid now");
+    let is_about = |line: &&str| line.contains("expired or not yet valid");
     let lines: Vec<&str> = said.lines().filter(is_about).collect();
     assert_eq!((status, lines.len()), (1, 1), "{said}");
     assert!(lines[0].starts_with("error: signatures expired or not yet valid: 3 of 3 zones, first "), "{said}");
@@ -157,11 +157,11 @@ fn a_ds_record_must_be_of_a_key_that_is_there() {
     fs::copy(other.path().join("example.zone"), directory.path().join("example.zone")).unwrap();
     let (status, said) = check(directory.path(), &QUICK);
     assert_eq!(status, 1, "{said}");
-    assert!(said.contains("error: no DS record of `example.` is of a key that signs its zone's keys"), "{said}");
+    assert!(said.contains("error: no DS record of `example.` matches a key that signs the DNSKEY records"), "{said}");
     assert!(said.lines().any(|line| line.contains("root.zone:") && line.contains("no DS record of")), "{said}");
     fs::write(directory.path().join("example.zone"), EXAMPLE).unwrap();
     let (_, said) = check(directory.path(), &QUICK);
-    assert!(said.contains("error: `example.` has a DS record here, and its zone is not signed"), "{said}");
+    assert!(said.contains("error: `example.` has a DS record, but its zone is not signed"), "{said}");
 }
 
 #[test]
@@ -170,10 +170,7 @@ fn signatures_hold_for_a_time() {
     assert_eq!(check(directory.path(), &[&QUICK[..], &["--now", "2025-01-01"]].concat()).0, 0);
     let (status, said) = check(directory.path(), &[&QUICK[..], &["--now", "2031-01-01"]].concat());
     assert_eq!(status, 1);
-    assert!(
-        said.contains("sets have no signature that is valid now, such as NS at `.`, valid from 2020-01-01T00:00:00Z"),
-        "{said}"
-    );
+    assert!(said.contains("such as NS at `.`, valid from 2020-01-01T00:00:00Z"), "{said}");
 }
 
 #[test]
@@ -192,7 +189,7 @@ fn a_trace_is_told_what_it_would_be_answered_with() {
     assert_eq!((&coverage["queries"], &coverage["questions"]), (&7.into(), &5.into()));
     assert_eq!(coverage["rcodes"], serde_json::json!({ "NOERROR": 4, "NXDOMAIN": 2 }));
     let unknown = serde_json::json!([{
-        "name": "out.example.", "type": "A", "queries": 1, "reason": ". delegates it to a zone that is not in the set"
+        "name": "out.example.", "type": "A", "queries": 1, "reason": ". delegates it to a zone outside the set"
     }]);
     assert_eq!(coverage["unknown"], unknown);
     let everywhere = json(directory.path(), &[&options[..], &["--all-zones-everywhere"]].concat()).1;
@@ -204,7 +201,7 @@ fn a_trace_is_told_what_it_would_be_answered_with() {
     let (_, said) = check(directory.path(), &options);
     for wanted in [
         "coverage: 7 queries, 5 different questions; NOERROR 57.14 %, NXDOMAIN 28.57 %; unknown 14.29 %\n",
-        "  unknown: out.example. A, 1 queries: . delegates it to a zone that is not in the set\n",
+        "  unknown: out.example. A, 1 queries: . delegates it to a zone outside the set\n",
     ] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
@@ -254,7 +251,7 @@ fn a_file_out_of_the_set_is_included_where_an_option_says_so() {
         let line = format!("$INCLUDE {}\n", outside.path().join(file).display());
         fs::write(directory.path().join("sub.example.zone"), SUB.to_owned() + &line).unwrap();
         let (status, said) = check(directory.path(), &[]);
-        assert!(status == 1 && said.contains("is out of the folder of the zone file"), "{said}");
+        assert!(status == 1 && said.contains("is outside the folder of the zone file"), "{said}");
         let (status, said) = check(directory.path(), &["--include-anywhere"]);
         assert!((status == 0) == is_zone && !said.contains("topsecret"), "{said}");
     }
@@ -267,7 +264,7 @@ fn a_ds_record_of_no_delegation_is_told() {
     fs::write(directory.path().join("sub.example.zone"), SUB.to_owned() + &ds).unwrap();
     let (_, said) = check(directory.path(), &["--without", "nsd,bind"]);
     assert!(
-        said.contains("sub.example.zone:5: warning: `lone.sub.example.` has a DS record and is no delegation"),
+        said.contains("sub.example.zone:5: warning: `lone.sub.example.` has a DS record but is not a delegation"),
         "{said}"
     );
 }

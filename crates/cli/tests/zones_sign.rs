@@ -273,13 +273,13 @@ fn what_cannot_be_is_bad_input_told_on_one_line() {
             "zones",
             "x",
             &["--algorithm", "rsasha256", "--zsk-bits", "512"],
-            "RSA keys of 512 bits: expected 1024 to 4096",
+            "unsupported RSA key size of 512 bits: use 1024 to 4096",
         ),
         (
             "signed",
             "x",
             &["--zone", "example"],
-            "example. gets new keys, and . has DS records of the old ones under its own signatures: sign . as well",
+            "example. gets new keys, but the signed zone . still has DS records of the old ones: sign . as well",
         ),
         ("none", "x", &[], "none: No such file or directory"),
     ] {

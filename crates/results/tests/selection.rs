@@ -92,9 +92,9 @@ fn what_is_wrong_is_told_with_its_place_and_the_nearest_word() {
     };
     for (condition, said) in [
         ("latncy > 1s", "--where: column 1: unknown field `latncy`: did you mean `latency`?"),
-        ("latency > fast", "`fast` is no value for `latency`, which is a duration such as 100ms"),
+        ("latency > fast", "`fast` is not a valid value of `latency`, which is a duration such as 100ms"),
         ("status > answered", "`status` has no order"),
-        ("rcode == NOPE", "`NOPE` is no value for `rcode`"),
+        ("rcode == NOPE", "`NOPE` is not a valid value of `rcode`"),
         ("client == example.com", "an address or a block"),
         ("status", "`status` alone is no condition"),
     ] {

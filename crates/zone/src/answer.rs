@@ -1,4 +1,4 @@
-//! From a query to the whole reply of an authoritative server (RFC 1034 §4.3.2 and what came after it).
+//! Turns a query into the complete reply of an authoritative server (RFC 1034 §4.3.2 and its updates).
 
 mod additional;
 mod current;

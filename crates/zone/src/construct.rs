@@ -1,4 +1,4 @@
-//! From responses to the zones they came from (LDplayer paper, §2.3): offline, and the same for the same responses.
+//! Rebuilds zones from responses (LDplayer paper, §2.3), offline and deterministically.
 //!
 //! [`Builder::add`] keeps each different record set once, with the servers that gave it. [`Builder::finish`] finds out which servers are responsible
 //! for which zones ([`servers`]), believes record sets from those only ([`place`]), settles where responses disagree ([`choose`]), and adds
@@ -78,9 +78,9 @@ pub struct Built {
     pub report: Report,
 }
 
-/// More was seen than can be numbered: 4 GiB of different records.
+/// The responses hold more than 4 GiB of distinct records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the responses have more than 4 GiB of different records: build zones from parts of them")]
+#[error("the responses hold more than 4 GiB of distinct records: build zones from parts of the capture")]
 pub struct TooMuch;
 
 /// Takes responses and makes zones of them.

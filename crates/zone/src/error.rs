@@ -1,4 +1,4 @@
-//! What can be wrong with a zone file, and where.
+//! Errors in zone files, with file and line.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub enum LoadError {
     Zone {
         /// The zone's file.
         file: PathBuf,
-        /// What is wrong with the whole.
+        /// The problem.
         problem: Problem,
     },
 }
@@ -36,108 +36,108 @@ pub enum LoadError {
 /// What is wrong with an entry or with a zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// A field that cannot be read as what stands at its place.
+    /// A field of the wrong form.
     #[error("expected {expected}, found `{found}`")]
     Expected {
-        /// What stands at this place.
+        /// What should be there.
         expected: &'static str,
         /// What was found.
         found: String,
     },
     /// An entry that ends before its last field.
-    #[error("the entry ends where {0} is expected")]
+    #[error("unexpected end of the entry, expected {0}")]
     Ends(&'static str),
     /// More fields than the type has.
-    #[error("`{0}` is more than the record has fields")]
+    #[error("unexpected field `{0}` after the end of the record data")]
     Trailing(String),
-    /// A name that is none.
+    /// An invalid name.
     #[error(transparent)]
     Name(#[from] ldplayer_core::name::BadName),
     /// A relative name, or `@`, without an origin.
-    #[error("relative name `{0}` without $ORIGIN: give the origin of the zone")]
+    #[error("relative name `{0}` without an origin: add $ORIGIN, or give the origin of the zone")]
     NoOrigin(String),
     /// A first entry that starts with a blank.
-    #[error("the entry starts with a blank, and no owner name stands before it")]
+    #[error("the first entry has no owner name")]
     NoOwner,
     /// A record before any TTL.
-    #[error("the record has no TTL: give one, or $TTL before it")]
+    #[error("the record has no TTL: add one, or a $TTL directive above it")]
     NoTtl,
     /// Two classes in a file (RFC 1035 §5.2).
-    #[error("class {found} in a zone of class {zone} (RFC 1035 5.2)")]
+    #[error("record of class {found} in a zone of class {zone} (RFC 1035 5.2)")]
     Class {
         /// The class of the zone.
         zone: u16,
         /// The class found.
         found: u16,
     },
-    /// A type without a grammar for its data.
-    #[error("{0} is known by its number only: write its data as \\# LENGTH HEX (RFC 3597)")]
+    /// A type whose data has no known text format.
+    #[error("the data format of {0} is unknown: write the data as \\# LENGTH HEX (RFC 3597)")]
     NoGrammar(String),
     /// A type that no zone holds, such as OPT and ANY.
-    #[error("{0} is no type for a zone")]
+    #[error("type {0} is not allowed in a zone")]
     MetaType(String),
-    /// Data in the form of RFC 3597 whose length is another one.
-    #[error("the data has {found} octets, its length says {said} (RFC 3597 5)")]
+    /// Data in the form of RFC 3597 that does not have the length given.
+    #[error("length {said} does not match the data, which has {found} bytes (RFC 3597 5)")]
     Length {
         /// The length given.
         said: usize,
         /// The length of the data.
         found: usize,
     },
-    /// Octets that are no data of the type.
-    #[error("the octets are no data of type {0}")]
+    /// Data that is invalid for the type.
+    #[error("invalid data for type {0}")]
     Data(String),
     /// Data longer than a record can hold.
-    #[error("the data has {0} octets; a record holds 65535")]
+    #[error("the data has {0} bytes, the maximum is 65535")]
     Long(usize),
     /// A character string longer than 255 octets.
-    #[error("a character string has {0} octets; it holds 255 (RFC 1035 3.3)")]
+    #[error("a character string has {0} bytes, the maximum is 255 (RFC 1035 3.3)")]
     LongString(usize),
     /// A parenthesis that is not closed, or closed twice.
-    #[error("a parenthesis that does not match another")]
+    #[error("unbalanced parenthesis")]
     Parenthesis,
     /// A string without its closing quote.
-    #[error("a quoted string is not closed")]
+    #[error("missing closing quote")]
     Quote,
     /// An unknown directive.
-    #[error("unknown directive `{0}`: there are $ORIGIN, $TTL, $INCLUDE and $GENERATE")]
+    #[error("unknown directive `{0}`: use $ORIGIN, $TTL, $INCLUDE or $GENERATE")]
     Directive(String),
     /// A file that includes itself, directly or through others.
     #[error("`{0}` includes itself")]
     IncludeCycle(String),
     /// More records than `$GENERATE` may make.
-    #[error("$GENERATE makes more than {0} records of this zone: write a zone file of them")]
+    #[error("$GENERATE would make more than {0} records in this zone: write them into a zone file instead")]
     Generated(u64),
-    /// An included file that is out of the folder of the zone file; the path as it is written.
+    /// An included file outside the folder of the zone file; the path as written.
     #[error(
-        "`{0}` is out of the folder of the zone file: only files below it are included (serve, zones check, zones sign and zones views have --include-anywhere)"
+        "`{0}` is outside the folder of the zone file, and only files in that folder are included (see --include-anywhere of serve, zones check, zones sign and zones views)"
     )]
     IncludeOutside(String),
     /// An included device, folder or pipe.
-    #[error("`{0}` is no regular file: it is not included")]
+    #[error("`{0}` is not a regular file and is not included")]
     IncludeKind(String),
-    /// More included files than are read.
-    #[error("more than {0} files are included: put their records into fewer")]
+    /// Too many included files.
+    #[error("more than {0} included files: put the records into fewer files")]
     IncludeFiles(usize),
-    /// More octets of included files than are read.
-    #[error("included files have more than {0} octets together")]
+    /// Included files that are too large in total.
+    #[error("the included files are larger than {0} bytes in total")]
     IncludeOctets(u64),
-    /// Something that is wrong in a file out of the zone's folder, which is not quoted.
-    #[error("something is wrong here, and nothing of a file out of the zone's folder is shown")]
+    /// An error in a file outside the folder of the zone file, whose content is not shown.
+    #[error("syntax error; details are not shown for files outside the folder of the zone file")]
     Hidden,
     /// Files included too deeply.
-    #[error("more than {0} files include one another")]
+    #[error("$INCLUDE is nested more than {0} files deep")]
     IncludeDepth(usize),
     /// A zone file without an SOA record.
-    #[error("no SOA record: this is no whole zone (RFC 1035 5.2)")]
+    #[error("no SOA record: the zone is incomplete (RFC 1035 5.2)")]
     NoSoa,
     /// SOA records at two names.
-    #[error("SOA records at `{0}` and at `{1}`: one file is one zone")]
+    #[error("SOA records at `{0}` and `{1}`: a file must hold one zone")]
     TwoApexes(String, String),
     /// Two different SOA records at one name (RFC 1035 §5.2).
-    #[error("two SOA records at `{0}`: a zone has one (RFC 1035 5.2)")]
+    #[error("two SOA records at `{0}`: a zone must have exactly one (RFC 1035 5.2)")]
     TwoSoas(String),
-    /// A zone of more than the store can number.
+    /// A zone above the limit of the store.
     #[error("the zone is larger than 4 GiB")]
     TooLarge,
 }

@@ -1,4 +1,4 @@
-//! What is odd about a zone that can be served all the same.
+//! Oddities of a zone that do not keep it from being served.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -36,44 +36,44 @@ pub const MAX_ITERATIONS: u16 = 100;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Oddity {
     /// A record whose owner is not in the zone (RFC 1035 §5.2).
-    #[error("`{0}` is out of the zone: the record is left out")]
+    #[error("`{0}` is out of zone: the record is ignored")]
     OutOfZone(String),
     /// An NSEC3 record whose owner's first label is no hash (RFC 5155 §3).
-    #[error("`{0}` does not begin with a hash: its NSEC3 record is left out (RFC 5155 3)")]
+    #[error("`{0}` does not begin with a hash: its NSEC3 record is ignored (RFC 5155 3)")]
     NoHash(String),
     /// A CNAME with other data (RFC 1034 §3.6.2).
-    #[error("`{0}` has a CNAME and {1}: a query for {1} gets the latter, other queries get the CNAME (RFC 1034 3.6.2)")]
+    #[error("`{0}` has CNAME and {1} records: queries for {1} get the {1} records, others the CNAME (RFC 1034 3.6.2)")]
     CnameAndOther(String, String),
     /// More than one CNAME or DNAME (RFC 2181 §10.1, RFC 6672 §2.4).
-    #[error("`{0}` has more than one {1}: only the first is followed")]
+    #[error("`{0}` has more than one {1} record: only the first is used")]
     SecondAlias(String, String),
     /// Records of one set with several TTLs (RFC 2181 §5.2).
-    #[error("the {1} records of `{0}` have several TTLs: the lowest is taken for all (RFC 2181 5.2)")]
+    #[error("the {1} records of `{0}` have different TTLs: the lowest is used for all (RFC 2181 5.2)")]
     TtlsDiffer(String, String),
     /// A name server in the delegated zone itself without an address (RFC 9471).
-    #[error("`{0}` is delegated to `{1}`, which is below it and has no address here: it cannot be reached")]
+    #[error("`{0}` is delegated to `{1}`, which is below it and has no glue: it cannot be reached")]
     NoGlue(String, String),
     /// Data below a delegation or a DNAME that is no glue.
-    #[error("`{0}` is below `{1}`, which is delegated or has a DNAME: it is not served")]
+    #[error("`{0}` is occluded by the delegation or DNAME at `{1}`: it is not served")]
     Occluded(String, String),
     /// A DS record where nothing is delegated (RFC 4035 §2.4).
     #[error(
-        "`{0}` has a DS record and is no delegation: it vouches for nothing, and zones sign refuses it (RFC 4035 2.4)"
+        "`{0}` has a DS record but is not a delegation: the record has no effect, and zones sign refuses it (RFC 4035 2.4)"
     )]
     LoneDs(String),
     /// More iterations of NSEC3 than resolvers take (RFC 9276 §3.2).
     #[error(
-        "NSEC3 with {0} iterations: each denial takes {0} hashes more than it needs, here for one name and at resolvers for three or more; they take a \
-         zone with more than {MAX_ITERATIONS} for insecure or answer SERVFAIL (RFC 9276 3.2): sign the zone with none (zones sign --nsec3)"
+        "NSEC3 with {0} extra iterations: each denial costs as many extra hashes per name, here for one name and at resolvers for three or more; with more \
+        than {MAX_ITERATIONS}, resolvers treat the zone as insecure or answer SERVFAIL (RFC 9276 3.2): sign it without iterations (zones sign --nsec3)"
     )]
     Iterations(u16),
     /// No NS records at the apex (RFC 1034 §4.2.1).
     #[error("the zone `{0}` has no NS record at its apex (RFC 1034 4.2.1)")]
     NoApexNs(String),
-    /// Signatures outside of their time (RFC 4034 §3.1.5).
+    /// Signatures that are expired or not yet valid (RFC 4034 §3.1.5).
     #[error(
-        "{count} of {total} signatures are outside of their time, such as that of {rtype} at `{owner}`, valid from {from} \
-         to {to}: sign the zone anew, or give validating resolvers a time within (--fake-time)"
+        "signatures expired or not yet valid: {count} of {total}, such as that of {rtype} at `{owner}`, valid from {from} \
+        to {to}: sign the zone again, or run validating resolvers at an earlier or later time (--fake-time)"
     )]
     SignatureTime {
         /// How many.
@@ -84,9 +84,9 @@ pub enum Oddity {
         rtype: String,
         /// Its owner.
         owner: String,
-        /// When it begins to be valid (RFC 3339).
+        /// When it becomes valid (RFC 3339).
         from: String,
-        /// When it ends to be (RFC 3339).
+        /// When it expires (RFC 3339).
         to: String,
     },
     /// More findings than are listed.
@@ -94,8 +94,8 @@ pub enum Oddity {
     More(usize),
 }
 
-/// Looks for signatures that are not valid at a time, in seconds since 1970: they can be served, and no validating resolver
-/// takes them. Times are compared modulo 2^32 (RFC 4034 §3.1.5).
+/// Looks for signatures that are expired or not yet valid at a time, in seconds since 1970: they can be served, but validating
+/// resolvers reject them. Times are compared modulo 2^32 (RFC 4034 §3.1.5).
 pub fn signatures(records: &Records, now: u32) -> Option<Finding> {
     let all = records.iter().filter_map(|record| Some((record, Span::of(&record)?)));
     let (mut total, mut count, mut first) = (0, 0, None);
@@ -161,39 +161,40 @@ mod tests {
     #[test]
     fn what_is_odd_is_told_with_its_place() {
         for (text, wanted) in [
-            ("@ NS a.other.\nx.other. A 192.0.2.1\n", "z:4: `x.other.` is out of the zone: the record is left out"),
+            ("@ NS a.other.\nx.other. A 192.0.2.1\n", "z:4: `x.other.` is out of zone: the record is ignored"),
             (
                 "@ NS a.other.\nx CNAME y\nx A 192.0.2.1\n",
-                "z:4: `x.example.` has a CNAME and A: a query for A gets the latter, other queries get the CNAME (RFC 1034 3.6.2)",
+                "z:4: `x.example.` has CNAME and A records: queries for A get the A records, others the CNAME (RFC 1034 3.6.2)",
             ),
             (
                 "@ NS a.other.\nx CNAME y\nx CNAME z\n",
-                "z:4: `x.example.` has more than one CNAME: only the first is followed",
+                "z:4: `x.example.` has more than one CNAME record: only the first is used",
             ),
             (
                 "@ NS a.other.\nx 5 A 192.0.2.1\nx 6 A 192.0.2.2\n",
-                "z:4: the A records of `x.example.` have several TTLs: the lowest is taken for all (RFC 2181 5.2)",
+                "z:4: the A records of `x.example.` have different TTLs: the lowest is used for all (RFC 2181 5.2)",
             ),
             (
                 "@ NS a.other.\nx NS ns.x\n",
-                "z:4: `x.example.` is delegated to `ns.x.example.`, which is below it and has no address here: it cannot be reached",
+                "z:4: `x.example.` is delegated to `ns.x.example.`, which is below it and has no glue: it cannot be reached",
             ),
             (
                 "@ NS a.other.\nx NS a.other.\ny.x TXT t\n",
-                "z:5: `y.x.example.` is below `x.example.`, which is delegated or has a DNAME: it is not served",
+                "z:5: `y.x.example.` is occluded by the delegation or DNAME at `x.example.`: it is not served",
             ),
             (
                 "@ NS a.other.\nx NSEC3 1 0 0 - 2vptu5timamqttgl4luu9kg21e0aor3s A\n",
-                "z:4: `x.example.` does not begin with a hash: its NSEC3 record is left out (RFC 5155 3)",
+                "z:4: `x.example.` does not begin with a hash: its NSEC3 record is ignored (RFC 5155 3)",
             ),
             (
                 "@ NS a.other.\nx DS 1 8 2 00\n",
-                "z:4: `x.example.` has a DS record and is no delegation: it vouches for nothing, and zones sign refuses it (RFC 4035 2.4)",
+                "z:4: `x.example.` has a DS record but is not a delegation: the record has no effect, and zones sign refuses it (RFC 4035 2.4)",
             ),
             (
                 "@ NS a.other.\n@ NSEC3PARAM 1 0 101 -\n",
-                "z:4: NSEC3 with 101 iterations: each denial takes 101 hashes more than it needs, here for one name and at resolvers for three or more; \
-                 they take a zone with more than 100 for insecure or answer SERVFAIL (RFC 9276 3.2): sign the zone with none (zones sign --nsec3)",
+                "z:4: NSEC3 with 101 extra iterations: each denial costs as many extra hashes per name, here for one name and at resolvers for three or \
+                 more; with more than 100, resolvers treat the zone as insecure or answer SERVFAIL (RFC 9276 3.2): sign it without iterations \
+                 (zones sign --nsec3)",
             ),
             ("", "z: the zone `example.` has no NS record at its apex (RFC 1034 4.2.1)"),
         ] {
@@ -219,9 +220,9 @@ mod tests {
         let text = "x A 192.0.2.1\nx RRSIG A 13 2 60 20300101000000 20200101000000 1 example. AA==\n";
         let (records, second) = (records(text), |text: &str| text.parse::<Timestamp>().unwrap().as_second() as u32);
         assert_eq!(signatures(&records, second("2025-01-01T00:00:00Z")), None);
-        let wanted = "z:4: 1 of 1 signatures are outside of their time, such as that of A at `x.example.`, valid from \
-                      2020-01-01T00:00:00Z to 2030-01-01T00:00:00Z: sign the zone anew, or give validating resolvers a time \
-                      within (--fake-time)";
+        let wanted = "z:4: signatures expired or not yet valid: 1 of 1, such as that of A at `x.example.`, valid from \
+                      2020-01-01T00:00:00Z to 2030-01-01T00:00:00Z: sign the zone again, or run validating \
+                      resolvers at an earlier or later time (--fake-time)";
         for time in ["2019-12-31T23:59:59Z", "2030-01-01T00:00:01Z"] {
             assert_eq!(signatures(&records, second(time)).unwrap().to_string(), wanted);
         }

@@ -1,4 +1,4 @@
-//! The one-time harvest of zones: each question of a trace is asked once of a resolver, whose upstream side is recorded.
+//! Harvests zones: sends each question of a trace once to a resolver, whose upstream traffic is recorded.
 //!
 //! [`Questions`] are the different ones, [`Asker`] asks them at a rate, and [`Journal`] keeps what became of each, so that a harvest that
 //! ended early goes on. [`lacking`] tells what zones that were built of the record lack and can be asked for.

@@ -1,4 +1,4 @@
-//! Where a resolver begins: the addresses of the root servers.
+//! Root hints: the addresses of the root servers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! From responses to zones, from zones to answers, and DNSSEC between. No sockets, no clock.
+//! Builds zones from responses, answers from zones, and signs them. No sockets, no clock.
 //!
 //! ```text
 //!  responses ─► construct ─► Records ─► write ─► zone file          query

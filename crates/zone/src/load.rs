@@ -1,4 +1,4 @@
-//! Zone files to records: directives, owners, TTLs, classes, included files (RFC 1035 §5, RFC 2308 §4, RFC 3597 §5).
+//! Reads zone files: directives, owners, TTLs, classes, included files (RFC 1035 §5, RFC 2308 §4, RFC 3597 §5).
 
 mod generate;
 mod include;
@@ -380,15 +380,18 @@ mod tests {
     fn errors_have_file_line_and_reason() {
         for (text, message) in [
             ("\n\nx 1 A 1.2.3\n", "zones/main:3: expected an IPv4 address, found `1.2.3`"),
-            ("x 1 MX (\n 1\n)\n", "zones/main:3: the entry ends where a domain name is expected"),
-            ("x A 192.0.2.1\n", "zones/main:1: the record has no TTL: give one, or $TTL before it"),
-            (" A 192.0.2.1\n", "zones/main:1: the entry starts with a blank, and no owner name stands before it"),
+            ("x 1 MX (\n 1\n)\n", "zones/main:3: unexpected end of the entry, expected a domain name"),
+            ("x A 192.0.2.1\n", "zones/main:1: the record has no TTL: add one, or a $TTL directive above it"),
+            (" A 192.0.2.1\n", "zones/main:1: the first entry has no owner name"),
             ("$TTL 1\nx FOO 1\n", "zones/main:2: expected a TTL, a class or a record type, found `FOO`"),
-            ("x 1 IN A 192.0.2.1\nx 1 CH A 192.0.2.1\n", "zones/main:2: class 3 in a zone of class 1 (RFC 1035 5.2)"),
-            ("$FOO\n", "zones/main:1: unknown directive `$FOO`: there are $ORIGIN, $TTL, $INCLUDE and $GENERATE"),
+            (
+                "x 1 IN A 192.0.2.1\nx 1 CH A 192.0.2.1\n",
+                "zones/main:2: record of class 3 in a zone of class 1 (RFC 1035 5.2)",
+            ),
+            ("$FOO\n", "zones/main:1: unknown directive `$FOO`: use $ORIGIN, $TTL, $INCLUDE or $GENERATE"),
             ("\n$INCLUDE loop\n", "zones/loop:1: `main` includes itself"),
             ("$TTL 1\n$INCLUDE bad\n", "zones/bad:3: expected an IPv4 address, found `nothing`"),
-            ("x 1 ANY a\n", "zones/main:1: ANY is no type for a zone"),
+            ("x 1 ANY a\n", "zones/main:1: type ANY is not allowed in a zone"),
         ] {
             assert_eq!(load(text).unwrap_err().to_string(), message, "{text}");
         }

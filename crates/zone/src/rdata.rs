@@ -1,4 +1,4 @@
-//! Record data from the fields of a zone file: which fields a type has.
+//! Record data in zone files: the fields of each type.
 
 mod fields;
 mod historic;

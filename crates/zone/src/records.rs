@@ -1,4 +1,4 @@
-//! The records of a zone in the order they were read, in one piece of memory.
+//! The records of a zone, in file order and contiguous memory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -196,11 +196,11 @@ mod tests {
         };
         assert_eq!(
             of("@ SOA a b 2 2 3 4 5"),
-            Err("z: two SOA records at `x.`: a zone has one (RFC 1035 5.2)".to_owned())
+            Err("z: two SOA records at `x.`: a zone must have exactly one (RFC 1035 5.2)".to_owned())
         );
         assert_eq!(
             of("y SOA a b 1 2 3 4 5"),
-            Err("z: SOA records at `x.` and at `y.x.`: one file is one zone".to_owned())
+            Err("z: SOA records at `x.` and `y.x.`: a file must hold one zone".to_owned())
         );
         assert_eq!(of("@ SOA a b 1 2 3 4 5"), Ok(2), "the same record twice is one");
     }

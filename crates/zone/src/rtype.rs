@@ -1,4 +1,4 @@
-//! Numbers of the record types that the store and the answers treat in a way of their own, and their mnemonics.
+//! Record types with special handling, and all mnemonics.
 
 use domain::base::iana::Rtype;
 

@@ -1,4 +1,4 @@
-//! The fields of zone files: entries, parentheses, quotes, comments and escapes (RFC 1035 §5.1).
+//! The lexer of zone files: entries, parentheses, quotes, comments and escapes (RFC 1035 §5.1).
 
 use crate::error::Problem;
 

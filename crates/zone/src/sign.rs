@@ -1,4 +1,4 @@
-//! Signing: the records of a zone in, the records of the signed zone out (RFC 4033, 4034, 4035, 5155). No files, no clock.
+//! Signs zones: unsigned records in, signed records out (RFC 4033, 4034, 4035, 5155). No files, no clock.
 
 mod algorithm;
 mod canonical;

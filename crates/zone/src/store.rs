@@ -1,4 +1,4 @@
-//! A zone as it is served: read-only, in a few pieces of memory, with what answers need worked out beforehand.
+//! A zone ready to be served: read-only, compact, with everything precomputed that answers need.
 
 mod build;
 mod denial;

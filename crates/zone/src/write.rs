@@ -1,4 +1,4 @@
-//! Records to the text of a zone file that reads back as the same records (RFC 1035 §5.1, RFC 3597 §5).
+//! Writes records as a zone file that reads back unchanged (RFC 1035 §5.1, RFC 3597 §5).
 
 use std::fmt::{self, Write as _};
 use std::io;

@@ -60,12 +60,12 @@ fn wks_nsap_gpos_and_amtrelay_are_read_as_bind_reads_them() {
         assert_eq!(lines(&same), lines(&ours), "{record}");
     }
     for (record, message) in [
-        ("WKS 192.0.2.1 tcp nothing", "z:6: expected a service of RFC 1010 or the number of a port, found `nothing`"),
-        ("WKS 192.0.2.1 icmpx 1", "z:6: expected `tcp`, `udp` or the number of a protocol, found `icmpx`"),
-        ("NSAP 47", "z:6: expected 0x and an address in base 16, found `47`"),
-        ("NSAP 0x470", "z:6: expected 0x and an address in base 16, found `0x470`"),
-        ("GPOS 1 2", "z:6: the entry ends where a character string is expected"),
-        ("AMTRELAY 10 2 0 .", "z:6: expected 0 or 1, whether discovery is optional, found `2`"),
+        ("WKS 192.0.2.1 tcp nothing", "z:6: expected a service of RFC 1010 or a port number, found `nothing`"),
+        ("WKS 192.0.2.1 icmpx 1", "z:6: expected `tcp`, `udp` or a protocol number, found `icmpx`"),
+        ("NSAP 47", "z:6: expected an address in hexadecimal after 0x, found `47`"),
+        ("NSAP 0x470", "z:6: expected an address in hexadecimal after 0x, found `0x470`"),
+        ("GPOS 1 2", "z:6: unexpected end of the entry, expected a character string"),
+        ("AMTRELAY 10 2 0 .", "z:6: expected 0 or 1 for the discovery flag, found `2`"),
         ("AMTRELAY 10 1 1 2001:db8::1", "z:6: expected a relay of the type given, found `2001:db8::1`"),
     ] {
         assert_eq!(read(&format!("{HEAD}x {record}\n")).unwrap_err(), message);
@@ -119,21 +119,21 @@ fn generate_takes_data_of_several_fields_without_quotes() {
 #[test]
 fn what_generate_cannot_make_is_told_at_its_line() {
     for (line, message) in [
-        ("$GENERATE 5-1 h$ A 192.0.2.$", "z:6: expected a range of numbers such as 1-100 or 0-30/2, found `5-1`"),
-        ("$GENERATE 1-9/0 h$ A 192.0.2.$", "z:6: expected a range of numbers such as 1-100 or 0-30/2, found `1-9/0`"),
-        ("$GENERATE 1-2", "z:6: the entry ends where an owner name is expected"),
+        ("$GENERATE 5-1 h$ A 192.0.2.$", "z:6: expected a range such as 1-100 or 0-30/2, found `5-1`"),
+        ("$GENERATE 1-9/0 h$ A 192.0.2.$", "z:6: expected a range such as 1-100 or 0-30/2, found `1-9/0`"),
+        ("$GENERATE 1-2", "z:6: unexpected end of the entry, expected an owner name"),
         ("$GENERATE 250-260 h$ A 192.0.2.$", "z:6: expected an IPv4 address, found `192.0.2.256`"),
         ("$GENERATE 1-2 h${0,2,q} A 192.0.2.$", "z:6: expected ${OFFSET,WIDTH,BASE}, found `${0,2,q}`"),
         ("$GENERATE 1-2 h${-2} A 192.0.2.$", "z:6: expected ${OFFSET,WIDTH,BASE}, found `${-2}`"),
         ("$GENERATE 1-2 h${0 A 192.0.2.$", "z:6: expected ${OFFSET,WIDTH,BASE}, found `${0 A 192.0.2.$`"),
         (
             "$GENERATE 0-4294967295 h$ A 192.0.2.1",
-            "z:6: $GENERATE makes more than 4194304 records of this zone: write a zone file of them",
+            "z:6: $GENERATE would make more than 4194304 records in this zone: write them into a zone file instead",
         ),
     ] {
         assert_eq!(read(&format!("{HEAD}{line}\n")).unwrap_err(), message);
     }
     // Lines count together.
     let text = format!("{HEAD}$GENERATE 1-1 h A 192.0.2.1\n$GENERATE 1-4194304 h A 192.0.2.1\n");
-    assert!(read(&text).unwrap_err().starts_with("z:7: $GENERATE makes more than"));
+    assert!(read(&text).unwrap_err().starts_with("z:7: $GENERATE would make more than"));
 }

@@ -59,8 +59,8 @@ fn files_out_of_the_folder_are_not_included_whether_they_are_there_or_not() {
     let folder = Folder::new();
     symlink(folder.path("secret"), folder.path("set/link")).unwrap();
     symlink(folder.0.path(), folder.path("set/up")).unwrap();
-    let wanted = "is out of the folder of the zone file: only files below it are included (serve, zones check, zones sign and zones views have \
-                  --include-anywhere)";
+    let wanted = "is outside the folder of the zone file, and only files in that folder are included (see --include-anywhere of serve, \
+                  zones check, zones sign and zones views)";
     for path in
         ["../secret", "../nothing", "sub/../../secret", "/etc/passwd", "/no/such", "link", "up/secret", "../set-2/x"]
     {
@@ -76,10 +76,10 @@ fn only_regular_files_are_included() {
     let pipe = folder.path("set/pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for path in ["pipe", "sub"] {
-        assert_eq!(folder.refused(path), format!("/set/z:4: `{path}` is no regular file: it is not included"));
+        assert_eq!(folder.refused(path), format!("/set/z:4: `{path}` is not a regular file and is not included"));
     }
     let error = folder.load("$INCLUDE /dev/zero\n", Includes::Anywhere).unwrap_err();
-    assert_eq!(error, "/set/z:4: `/dev/zero` is no regular file: it is not included");
+    assert_eq!(error, "/set/z:4: `/dev/zero` is not a regular file and is not included");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn an_option_lifts_it_and_nothing_of_a_file_outside_is_shown() {
         let (file, rest) = error.split_at(error.rfind(place).unwrap_or_else(|| panic!("{error}")) + place.len());
         assert!(!error.contains("topsecret"), "{error}");
         assert_eq!(
-            rest, ": something is wrong here, and nothing of a file out of the zone's folder is shown",
+            rest, ": syntax error; details are not shown for files outside the folder of the zone file",
             "{file}"
         );
     }
@@ -104,7 +104,7 @@ fn so_many_files_are_included() {
     let text = |files: usize| "$INCLUDE sub/deeper\n".repeat(files);
     assert_eq!(folder.load(&text(MAX_INCLUDED_FILES), Includes::Below).unwrap().len(), 1 + MAX_INCLUDED_FILES);
     let error = folder.load(&text(MAX_INCLUDED_FILES + 1), Includes::Below).unwrap_err();
-    assert_eq!(error, "/set/z:1028: more than 1024 files are included: put their records into fewer");
+    assert_eq!(error, "/set/z:1028: more than 1024 included files: put the records into fewer files");
     // Files that include one another twice each, down to the bound on depth.
     for number in 0..15 {
         let next = format!("$INCLUDE t{}\n", number + 1);

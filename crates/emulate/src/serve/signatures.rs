@@ -1,4 +1,4 @@
-//! Whether the signatures of a zone hold now: those of a recorded zone hold at the time of the recording.
+//! Checks that the signatures of a zone are valid now; those of a recorded zone have usually expired.
 
 use jiff::Timestamp;
 use ldplayer_core::name::Presentation;
@@ -6,14 +6,14 @@ use ldplayer_zone::finding::{Finding, Oddity};
 use ldplayer_zone::records::{Record, Records};
 use ldplayer_zone::rtype;
 
-/// A signature's type covered and validity (RFC 4034 §3.1), the latter in seconds since 1970.
+/// The type covered and validity of a signature (RFC 4034 §3.1), the latter in seconds since 1970.
 struct Validity {
     covered: u16,
     from: i64,
     to: i64,
 }
 
-/// Tells of signatures that do not hold at `now` (seconds since 1970), if there are some.
+/// Reports signatures that are expired or not yet valid at `now` (seconds since 1970), if any.
 pub fn finding(records: &Records, now: i64) -> Option<Finding> {
     let signatures = || records.iter().filter_map(|record| Some((record, Validity::read(&record, now)?)));
     let outside = || signatures().filter(|(_, validity)| !(validity.from..=validity.to).contains(&now));
@@ -32,7 +32,7 @@ pub fn finding(records: &Records, now: i64) -> Option<Finding> {
 impl Validity {
     fn read(record: &Record<'_>, now: i64) -> Option<Self> {
         let number = |at: usize| record.data.get(at..at + 4)?.first_chunk().map(|&octets| u32::from_be_bytes(octets));
-        // A time of 32 bits is the one that is nearest to now (RFC 4034 §3.1.5, RFC 1982).
+        // A 32-bit time is the one closest to now (RFC 4034 §3.1.5, RFC 1982).
         let time = |at: usize| Some(now + i64::from(number(at)?.wrapping_sub(now as u32).cast_signed()));
         let covered = u16::from_be_bytes(*record.data.first_chunk()?);
         (record.rtype == rtype::RRSIG).then_some(())?;
@@ -66,11 +66,11 @@ mod tests {
         assert_eq!(found("2016-01-01T00:00:00Z"), None);
         let some = found("2016-01-15T00:00:00Z").unwrap();
         assert!(
-            some.starts_with("zone:2: 1 of 2 signatures are outside of their time, such as that of SOA at `example.`"),
+            some.starts_with("zone:2: signatures expired or not yet valid: 1 of 2, such as that of SOA at `example.`"),
             "{some}"
         );
         assert!(some.contains("from 2015-01-01T00:00:00Z to 2016-01-01T00:00:00Z"), "{some}");
         let early = found("2014-01-01T00:00:00Z").unwrap();
-        assert!(early.contains("2 of 2 signatures"), "{early}");
+        assert!(early.contains("expired or not yet valid: 2 of 2"), "{early}");
     }
 }

@@ -19,7 +19,7 @@ pub fn all() -> Vec<(&'static str, Question)> {
     // Where the OPT record begins.
     let opt = 12 + NAME.len() + 4;
     let in_a = (1, 1);
-    add("out of the zone", b"\x03www\x05other\0", in_a, &|_| {});
+    add("out of zone", b"\x03www\x05other\0", in_a, &|_| {});
     add("class CH", b"\x07version\x04bind\0", (16, 3), &|_| {});
     add("class HS", NAME, (1, 4), &|_| {});
     add("class 65280", NAME, (1, 65280), &|_| {});

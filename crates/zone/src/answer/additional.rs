@@ -1,4 +1,4 @@
-//! Addresses of the hosts that records name, and glue (RFC 1034 §4.3.2 step 6, RFC 9471).
+//! The additional section: addresses of hosts named in records, and glue (RFC 1034 §4.3.2 step 6, RFC 9471).
 
 use super::resolve::Answer;
 use super::{Owner, Section};

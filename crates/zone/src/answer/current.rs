@@ -1,4 +1,4 @@
-//! The name that is looked up: the question's at first, then what aliases lead to.
+//! The name being looked up: QNAME at first, then the targets of aliases.
 
 use crate::store::Labels;
 

@@ -1,4 +1,4 @@
-//! Name compression: where in the message names stand already (RFC 1035 §4.1.4).
+//! Name compression: offsets of names already in the message (RFC 1035 §4.1.4).
 
 use crate::store::{Labels, SEED, extend};
 

@@ -1,4 +1,4 @@
-//! Negative answers and the proofs that names and types are not there (RFC 2308, RFC 4035 §3.1.3, RFC 5155 §7.2).
+//! Negative answers and their proofs of nonexistence (RFC 2308, RFC 4035 §3.1.3, RFC 5155 §7.2).
 
 use super::resolve::Answer;
 use super::{Owner, Section};

@@ -1,4 +1,4 @@
-//! A query, read and judged: what is to be answered, or why it is not (RFC 1035 §4.1, RFC 6891 §6.1).
+//! Reads and validates a query: what to answer, or why not (RFC 1035 §4.1, RFC 6891 §6.1).
 
 use ldplayer_core::Message;
 use ldplayer_core::message::{HEADER, OPT, Question, flag};

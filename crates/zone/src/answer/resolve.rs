@@ -1,4 +1,4 @@
-//! The walk from a question to its answer: data, aliases, wildcards, referrals, denials (RFC 1034 §4.3.2).
+//! The lookup algorithm: data, aliases, wildcards, referrals and denials (RFC 1034 §4.3.2).
 
 use ldplayer_core::message::Question;
 

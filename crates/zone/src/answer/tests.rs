@@ -1,4 +1,4 @@
-//! Tests of replies: each reads a zone from text, asks, and looks at the reply through `domain`.
+//! Tests of replies: each loads a zone from text, sends a query, and reads the reply with `domain`.
 
 use std::path::Path;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Records into a message that may not grow beyond a limit.
+//! Writes records into a message of limited size.
 
 use super::names::Names;
 use crate::store::{HEAD, Layout, Part, Set, Zone, entries};

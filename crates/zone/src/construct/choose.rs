@@ -1,4 +1,4 @@
-//! What to take where responses disagree.
+//! Chooses between conflicting responses.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a response says: an answer, a referral, a denial, and which of its record sets bear on the question.
+//! Classifies a response as answer, referral or denial, and picks the relevant record sets.
 
 use ldplayer_core::message::{Message, flag};
 use ldplayer_core::name;

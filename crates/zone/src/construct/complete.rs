@@ -1,4 +1,4 @@
-//! What zones need beyond what was seen: to load, to lead from the root to one another, and to deny what was denied.
+//! Completes zones: adds what they need to load, to be reachable from the root, and to repeat recorded denials.
 //!
 //! Whatever is added here is in [`Report::made`].
 

@@ -1,4 +1,4 @@
-//! Which servers are lame for zones that are delegated to them: they were asked, and never gave an answer of the zone (RFC 9499 §7).
+//! Finds lame delegations: servers that were queried but never answered for the zone (RFC 9499 §7).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! A response as the constructor wants it: names by number, record data uncompressed.
+//! A response in the constructor's form: names by number, record data uncompressed.
 
 use ldplayer_core::message::{CLASS_IN, HEADER, Message};
 use ldplayer_core::name::MAX_NAME;

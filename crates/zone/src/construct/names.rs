@@ -1,4 +1,4 @@
-//! Names by number: each once, with its parent.
+//! Interned names: each has a number and a parent.
 
 use std::hash::BuildHasher;
 

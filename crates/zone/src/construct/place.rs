@@ -1,4 +1,4 @@
-//! Which zone a record set belongs to, and how far it is believed (RFC 2181 §5.4.1).
+//! Assigns record sets to zones, and ranks how far each is trusted (RFC 2181 §5.4.1).
 
 use super::Facts;
 use super::names::{Name, ROOT};

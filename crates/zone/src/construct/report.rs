@@ -1,4 +1,4 @@
-//! What a construction says of itself: what was ignored, where servers disagreed, what was made up.
+//! The construction report: what was ignored, where servers disagreed, and what was made up.
 
 use std::collections::BTreeMap;
 use std::fmt;

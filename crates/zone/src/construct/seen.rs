@@ -1,4 +1,4 @@
-//! Record sets as they were seen: each version once, with who gave it, when and how often.
+//! Observed record sets: each version once, with its sources, times and counts.
 
 use std::hash::BuildHasher;
 

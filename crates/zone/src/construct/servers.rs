@@ -1,4 +1,4 @@
-//! Which servers are responsible for which zones, from the root down.
+//! Finds the authoritative servers of each zone, from the root down.
 //!
 //! A delegation is believed from servers responsible for a zone above it, an address from servers responsible for a zone around the host, and a
 //! server's own word from servers responsible for a zone above. That is repeated until nothing new comes of it. Where the capture began with a

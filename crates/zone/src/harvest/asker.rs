@@ -1,4 +1,4 @@
-//! Asks questions at a rate, again where no answer comes. A state machine: time is an argument, in nanoseconds.
+//! Sends questions at a rate, with retries. A state machine: time is an argument, in nanoseconds.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

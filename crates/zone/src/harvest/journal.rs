@@ -1,4 +1,4 @@
-//! What was asked and what became of it, in a file, so that a harvest that ended early goes on where it was.
+//! A journal of questions and their results, so that an interrupted harvest can be resumed.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -21,7 +21,7 @@ const SILENT: &str = "-";
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// It cannot be opened or read.
-    #[error("{}: cannot be used as the journal of questions: {source}", path.display())]
+    #[error("{}: cannot use it as the journal of questions: {source}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -29,7 +29,7 @@ pub enum JournalError {
         source: io::Error,
     },
     /// It cannot be written.
-    #[error("{}: cannot be written: {source}; is there room?", path.display())]
+    #[error("{}: cannot write: {source}; check the free space and permissions", path.display())]
     Write {
         /// The file.
         path: PathBuf,

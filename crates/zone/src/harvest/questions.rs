@@ -1,4 +1,4 @@
-//! The different questions of a trace, each once.
+//! The distinct questions of a trace.
 
 use std::collections::{BTreeMap, HashSet};
 

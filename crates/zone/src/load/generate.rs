@@ -1,4 +1,4 @@
-//! `$GENERATE`: records of many numbers written as one line, as BIND has it and NSD's and other zone files use it.
+//! `$GENERATE`: many numbered records on one line, as in BIND.
 //!
 //! `$GENERATE FIRST-LAST[/STEP] OWNER [TTL] [CLASS] TYPE DATA`: in each field `$` is the number and `\$` a dollar;
 //! `${OFFSET[,WIDTH[,BASE]]}` is the number with an offset added, filled with zeros up to a width, in base `d`, `o`, `x` or `X`, or with its
@@ -26,10 +26,8 @@ impl Generate {
     /// Reads the fields behind the directive, up to the end of the entry.
     pub fn read(scanner: &mut Scanner<'_>) -> Result<Self, Problem> {
         let range = scanner.need("a range of numbers")?;
-        let (first, last, step) = read_range(range.raw).ok_or_else(|| Problem::Expected {
-            expected: "a range of numbers such as 1-100 or 0-30/2",
-            found: range.show(),
-        })?;
+        let (first, last, step) = read_range(range.raw)
+            .ok_or_else(|| Problem::Expected { expected: "a range such as 1-100 or 0-30/2", found: range.show() })?;
         let mut fields = Vec::new();
         while let Some(field) = scanner.field()? {
             fields.push(field);

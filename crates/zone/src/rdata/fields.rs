@@ -1,4 +1,4 @@
-//! The fields that most types are made of, from text to octets.
+//! The common fields of record data, parsed from text.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -268,7 +268,7 @@ fn counted(octets: Vec<u8>, data: &mut Vec<u8>) -> Option<()> {
 }
 
 pub(super) fn hash(scanner: &mut Scanner<'_>, data: &mut Vec<u8>) -> Result<(), Problem> {
-    const WHAT: &str = "a hash in base 32 with extended hex alphabet";
+    const WHAT: &str = "a hash in base32hex";
     let field = scanner.need(WHAT)?;
     let octets = base32(field.raw).filter(|octets| !octets.is_empty());
     octets.and_then(|octets| counted(octets, data)).ok_or_else(|| expected(WHAT, field))
@@ -316,7 +316,7 @@ pub(super) fn base64(scanner: &mut Scanner<'_>, data: &mut Vec<u8>) -> Result<()
         }
     }
     base64_tail(bits, digits % 4, padding, data).ok_or_else(|| Problem::Expected {
-        expected: "base 64 of whole octets",
+        expected: "base64 of whole bytes",
         found: show(b"=".repeat(padding.min(4) as usize).as_slice()),
     })
 }

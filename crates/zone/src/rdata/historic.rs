@@ -1,4 +1,4 @@
-//! Types that few zones have, in forms of their own: WKS (RFC 1035), NSAP (RFC 1706) and AMTRELAY (RFC 8777).
+//! Rare types with a format of their own: WKS (RFC 1035), NSAP (RFC 1706) and AMTRELAY (RFC 8777).
 
 use super::fields::{decimal, expected, hex_digit, ipv4, number};
 use super::special;
@@ -55,8 +55,8 @@ const SERVICES: [(&str, u16); 42] = [
 
 /// WKS: address, protocol, and the ports of services as a bitmap (RFC 1035 §3.4.2).
 pub(super) fn services(scanner: &mut Scanner<'_>, data: &mut Vec<u8>) -> Result<(), Problem> {
-    const PROTOCOL: &str = "`tcp`, `udp` or the number of a protocol";
-    const SERVICE: &str = "a service of RFC 1010 or the number of a port";
+    const PROTOCOL: &str = "`tcp`, `udp` or a protocol number";
+    const SERVICE: &str = "a service of RFC 1010 or a port number";
     ipv4(scanner, data)?;
     let field = scanner.need(PROTOCOL)?;
     let known = named(&PROTOCOLS, field).or_else(|| u8::try_from(decimal(field.raw)?).ok());
@@ -81,7 +81,7 @@ fn named<T: Copy>(all: &[(&str, T)], field: Field<'_>) -> Option<T> {
 
 /// NSAP: octets in base 16 behind `0x`, with dots anywhere between them (RFC 1706 §5).
 pub(super) fn nsap(scanner: &mut Scanner<'_>, data: &mut Vec<u8>) -> Result<(), Problem> {
-    const WHAT: &str = "0x and an address in base 16";
+    const WHAT: &str = "an address in hexadecimal after 0x";
     let field = scanner.need(WHAT)?;
     let digits = field.raw.strip_prefix(b"0x").or_else(|| field.raw.strip_prefix(b"0X"));
     let digits: Option<Vec<u8>> =
@@ -95,7 +95,7 @@ pub(super) fn nsap(scanner: &mut Scanner<'_>, data: &mut Vec<u8>) -> Result<(), 
 /// AMTRELAY: precedence, whether it is optional to discover others, type of the relay, relay (RFC 8777 §4).
 pub(super) fn relay(scanner: &mut Scanner<'_>, origin: Option<&[u8]>, data: &mut Vec<u8>) -> Result<(), Problem> {
     data.push(number(scanner, 255)? as u8);
-    const OPTIONAL: &str = "0 or 1, whether discovery is optional";
+    const OPTIONAL: &str = "0 or 1 for the discovery flag";
     let field = scanner.need(OPTIONAL)?;
     let optional = match field.raw {
         b"0" => 0,

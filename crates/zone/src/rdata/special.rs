@@ -1,4 +1,4 @@
-//! The types whose fields depend on one another: LOC, APL, IPSECKEY, HIP, SVCB, and the odd forms of NID and EUI.
+//! Types whose fields depend on one another: LOC, APL, IPSECKEY, HIP, SVCB, and the formats of NID and EUI.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -23,7 +23,7 @@ fn group(raw: &[u8]) -> Option<u16> {
 
 /// Octets between hyphens (RFC 7043 §3.2).
 pub(super) fn eui(scanner: &mut Scanner<'_>, length: usize, data: &mut Vec<u8>) -> Result<(), Problem> {
-    const WHAT: &str = "hexadecimal octets between hyphens";
+    const WHAT: &str = "hexadecimal bytes separated by hyphens";
     let field = scanner.need(WHAT)?;
     let octet = |raw: &[u8]| (raw.len() == 2).then(|| Some(hex_digit(raw[0])? << 4 | hex_digit(raw[1])?)).flatten();
     let octets: Option<Vec<u8>> = field.raw.split(|&octet| octet == b'-').map(octet).collect();
@@ -90,7 +90,7 @@ pub(super) fn gateway_host(
 /// HIP: algorithm, identity tag, key, rendezvous servers (RFC 8005 §6).
 pub(super) fn host(scanner: &mut Scanner<'_>, origin: Option<&[u8]>, data: &mut Vec<u8>) -> Result<(), Problem> {
     const TAG: &str = "a host identity tag in hexadecimal digits";
-    const KEY: &str = "a key in base 64";
+    const KEY: &str = "a key in base64";
     let algorithm = number(scanner, 255)? as u8;
     let field = scanner.need(TAG)?;
     let tag = hex_octets(field).filter(|tag| tag.len() < 256).ok_or_else(|| expected(TAG, field))?;
@@ -112,7 +112,8 @@ pub(super) fn location(scanner: &mut Scanner<'_>, data: &mut Vec<u8>) -> Result<
     let latitude = angle(scanner, 90, [b'N', b'S'])?;
     let longitude = angle(scanner, 180, [b'E', b'W'])?;
     let altitude = centimetres(scanner.need("an altitude in metres")?)?;
-    let altitude = u32::try_from(altitude + 10_000_000).map_err(|_| Problem::Ends("an altitude that LOC can tell"))?;
+    let altitude =
+        u32::try_from(altitude + 10_000_000).map_err(|_| Problem::Ends("an altitude within the range of LOC"))?;
     // Size 1 m, horizontal precision 10 km, vertical precision 10 m, where they are left out.
     let mut sizes = [0x12, 0x16, 0x13];
     for size in &mut sizes {

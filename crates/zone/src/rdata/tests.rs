@@ -1,4 +1,4 @@
-//! Tests of record data: known examples, and `domain` as oracle.
+//! Tests of record data: known examples, with `domain` as oracle.
 
 use super::*;
 
@@ -86,7 +86,7 @@ fn types_without_a_form_for_people_are_those_that_the_docs_name() {
     assert_eq!(found, list);
     assert_eq!(
         data("DOA x").unwrap_err().to_string(),
-        "DOA is known by its number only: write its data as \\# LENGTH HEX (RFC 3597)"
+        "the data format of DOA is unknown: write the data as \\# LENGTH HEX (RFC 3597)"
     );
 }
 
@@ -103,14 +103,14 @@ fn times_have_units() {
 fn wrong_data_is_told_by_what_is_wrong() {
     for (text, message) in [
         ("A 192.0.2", "expected an IPv4 address, found `192.0.2`"),
-        ("A", "the entry ends where an IPv4 address is expected"),
-        ("A 192.0.2.1 x", "`x` is more than the record has fields"),
+        ("A", "unexpected end of the entry, expected an IPv4 address"),
+        ("A 192.0.2.1 x", "unexpected field `x` after the end of the record data"),
         ("MX 65536 a", "expected a number up to 65535, found `65536`"),
         ("NS a..b", "name `a..b` has an empty label"),
-        ("DS 1 8 1 abc", "the entry ends where another hexadecimal digit is expected"),
-        ("A \\# 3 0a0000", "the octets are no data of type A"),
-        ("A \\# 4 0a0000", "the data has 3 octets, its length says 4 (RFC 3597 5)"),
-        ("TYPE65280 abc", "TYPE65280 is known by its number only: write its data as \\# LENGTH HEX (RFC 3597)"),
+        ("DS 1 8 1 abc", "unexpected end of the entry, expected another hexadecimal digit"),
+        ("A \\# 3 0a0000", "invalid data for type A"),
+        ("A \\# 4 0a0000", "length 4 does not match the data, which has 3 bytes (RFC 3597 5)"),
+        ("TYPE65280 abc", "the data format of TYPE65280 is unknown: write the data as \\# LENGTH HEX (RFC 3597)"),
         (
             "RRSIG A 8 0 1 20161321170000 20161008160000 1 . AA==",
             "expected a time as YYYYMMDDHHmmSS, found `20161321170000`",

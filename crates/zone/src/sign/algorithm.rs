@@ -65,7 +65,7 @@ impl fmt::Display for Algorithm {
 
 /// A text that is no signing algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no algorithm to sign with: rsasha256, rsasha512, ecdsap256sha256, ecdsap384sha384 or ed25519")]
+#[error("unknown signing algorithm `{0}`: use rsasha256, rsasha512, ecdsap256sha256, ecdsap384sha384 or ed25519")]
 pub struct BadAlgorithm(String);
 
 /// A mnemonic in any case, or a number.

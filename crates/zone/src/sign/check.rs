@@ -1,4 +1,4 @@
-//! Whether a zone is signed as it must be: what a validating resolver, or one who walks the zone, would find.
+//! Checks the signatures and denial chains of a zone as a validating resolver or a zone walker would see them.
 
 mod chain;
 mod fault;

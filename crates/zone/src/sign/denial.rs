@@ -1,4 +1,4 @@
-//! The records that prove what is not there: the NSEC chain (RFC 4034 §4, RFC 4035 §2.3) and the NSEC3 chain (RFC 5155 §7.1).
+//! Makes the NSEC chain (RFC 4034 §4, RFC 4035 §2.3) or the NSEC3 chain (RFC 5155 §7.1).
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Keys: made from a seed, published as DNSKEY and DS records, used to sign.
+//! Signing keys: derived from a seed, published as DNSKEY and DS records.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Work on many items by a few threads.
+//! Distributes work over a few threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

@@ -1,4 +1,4 @@
-//! Private keys as files that BIND's tools read and write (`K<zone>+<algorithm>+<tag>.private`, format v1.3).
+//! Private key files in the format of BIND's tools (`K<zone>+<algorithm>+<tag>.private`, format v1.3).
 
 use std::fmt::Write;
 

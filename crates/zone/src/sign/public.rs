@@ -1,4 +1,4 @@
-//! Public keys as DNSKEY records have them, and the signatures that they verify.
+//! Public keys of DNSKEY records, and signature verification.
 
 use rsa::pkcs1v15::Pkcs1v15Sign;
 use rsa::signature::Verifier;

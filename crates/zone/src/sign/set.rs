@@ -1,4 +1,4 @@
-//! The chain of trust within a set of zones: which DS records parents get, and which zones are where resolvers begin.
+//! The chain of trust within a set of zones: DS records for parent zones, and trust anchors.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub struct Links {
 /// A zone cannot be signed with other keys while its parent stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{child} gets new keys, and {parent} has DS records of the old ones under its own signatures: sign {parent} as well"
+    "{child} gets new keys, but the signed zone {parent} still has DS records of the old ones: sign {parent} as well"
 )]
 pub struct StaleParent {
     /// The zone with new keys.
@@ -214,7 +214,7 @@ mod tests {
         let error = linked(&signed(3), &[], &[key(2)]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "a. gets new keys, and . has DS records of the old ones under its own signatures: sign . as well"
+            "a. gets new keys, but the signed zone . still has DS records of the old ones: sign . as well"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! RRSIG records (RFC 4034 §3).
+//! Makes RRSIG records (RFC 4034 §3).
 
 use super::Policy;
 use super::canonical;

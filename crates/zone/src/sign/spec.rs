@@ -1,4 +1,4 @@
-//! Which keys a zone is to have, and those keys made from one seed for a whole set.
+//! Which keys each zone gets; all keys of a set are derived from one seed.
 
 use sha2::{Digest, Sha256};
 

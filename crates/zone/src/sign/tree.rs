@@ -1,4 +1,4 @@
-//! The names of a zone in canonical order, their sets, and which of them are the zone's own.
+//! The names of a zone in canonical order, with their record sets; tells authoritative names from glue.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! From records in any order to the store of a zone.
+//! Builds the store of a zone from records in any order.
 
 mod finish;
 mod oddities;

@@ -1,4 +1,4 @@
-//! The records that prove that a name or type is not there, in their order: NSEC (RFC 4034 §4) or NSEC3 (RFC 5155).
+//! The denial chain of a zone in order: NSEC (RFC 4034 §4) or NSEC3 (RFC 5155).
 
 use sha1::{Digest, Sha1};
 

@@ -1,4 +1,4 @@
-//! Where record data holds names: those that may be compressed, and those whose addresses belong into the additional section.
+//! Where record data holds names: which may be compressed, and which need additional addresses.
 
 use crate::rdata::name_length;
 use crate::rtype;

@@ -152,7 +152,7 @@ fn value(field: &str, number: Number, token: &Token) -> Result<i64, BadExpr> {
     };
     found.ok_or_else(|| BadExpr {
         column: token.column,
-        what: format!("`{text}` is no value for `{field}`, which is {wanted} such as {}", example(number)),
+        what: format!("`{text}` is not a valid value of `{field}`, which is {wanted} such as {}", example(number)),
     })
 }
 
@@ -189,7 +189,7 @@ fn block(field: &str, token: &Token) -> Result<Cidr, BadExpr> {
     let text = token.text("an address")?;
     text.parse().map_err(|_| BadExpr {
         column: token.column,
-        what: format!("`{text}` is no value for `{field}`, which is an address or a block such as 192.0.2.0/24"),
+        what: format!("`{text}` is not a valid value of `{field}`, which is an address or a block such as 192.0.2.0/24"),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Delegations that servers of the delegating zone denied: the zone changed while it was recorded, or its servers differ.
+//! Delegations that servers of the parent zone have denied: the zone changed during recording, or its servers differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! A zone while it is put together.
+//! A zone under construction.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

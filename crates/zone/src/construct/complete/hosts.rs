@@ -1,4 +1,4 @@
-//! Addresses of name servers: in their own zones, beside delegations, and of those that none was seen of.
+//! Addresses of name servers: in their own zones, as glue, and made-up ones where none was seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};

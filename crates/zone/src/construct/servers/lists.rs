@@ -1,4 +1,4 @@
-//! What the search for servers goes through again and again, in an order that does not depend on hashes.
+//! Lists for the search for servers, in an order that does not depend on hashes.
 
 use super::{Map, Set};
 use crate::construct::Facts;

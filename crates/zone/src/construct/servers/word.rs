@@ -1,4 +1,4 @@
-//! Zones that are taken at the word of servers that nobody is known to have delegated them to.
+//! Zones that are accepted from servers without a known delegation.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Where zones begin, and who is believed of them.
+//! Tests of zone cuts.
 
 use super::*;
 

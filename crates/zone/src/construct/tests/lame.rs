@@ -1,4 +1,4 @@
-//! Delegations to servers that know nothing of the zone.
+//! Tests of lame delegations.
 
 use super::*;
 

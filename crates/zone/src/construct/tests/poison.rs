@@ -1,4 +1,4 @@
-//! What servers say of zones that somebody else is responsible for.
+//! Tests of records from servers that are not authoritative for them.
 
 use super::*;
 

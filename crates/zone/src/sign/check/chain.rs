@@ -1,4 +1,4 @@
-//! Whether the chain of NSEC or NSEC3 records has all names, in order, with their types, and comes back to its start.
+//! Checks that the NSEC or NSEC3 chain has all names in order, with their types, and is closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What can be wrong with the signatures of a zone, in words.
+//! Errors in the signatures of a zone.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -44,29 +44,36 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owner = Presentation(&self.owner);
         match &self.fault {
-            Fault::NoKeys => write!(f, "`{owner}` has a signature, and the zone has no keys"),
+            Fault::NoKeys => write!(f, "`{owner}` has a signature, but the zone has no keys"),
             Fault::NotSigned(rtype) => write!(f, "{} at `{owner}` is not signed", name_of(*rtype)),
-            Fault::Unreadable(rtype) => write!(f, "a signature of {} at `{owner}` is none", name_of(*rtype)),
+            Fault::Unreadable(rtype) => write!(f, "invalid signature of {} at `{owner}`", name_of(*rtype)),
             Fault::OtherSigner(rtype, signer) => {
                 let signer = Presentation(signer);
-                write!(f, "the signature of {} at `{owner}` is by `{signer}`, not by the zone", name_of(*rtype))
+                write!(f, "the signature of {} at `{owner}` was made by `{signer}`, not by the zone", name_of(*rtype))
             }
             Fault::Labels(rtype, labels) => {
-                write!(f, "the signature of {} at `{owner}` is for {labels} labels (RFC 4034 3.1.3)", name_of(*rtype))
+                write!(
+                    f,
+                    "the signature of {} at `{owner}` has the wrong label count {labels} (RFC 4034 3.1.3)",
+                    name_of(*rtype)
+                )
             }
             Fault::NoSuchKey(rtype, tag, algorithm) => {
                 let rtype = name_of(*rtype);
                 write!(
                     f,
-                    "the signature of {rtype} at `{owner}` is by key {tag} of algorithm {algorithm}, which the zone does not have"
+                    "the signature of {rtype} at `{owner}` was made by key {tag} of algorithm {algorithm}, which is not in the zone"
                 )
             }
             Fault::Bad(rtype, tag) => {
-                write!(f, "the signature of {} at `{owner}` by key {tag} is not of these records", name_of(*rtype))
+                write!(f, "the signature of {} at `{owner}` by key {tag} does not verify", name_of(*rtype))
             }
             Fault::Algorithm(rtype, algorithm) => {
                 let rtype = name_of(*rtype);
-                write!(f, "the signature of {rtype} at `{owner}` has algorithm {algorithm}, which is not checked here")
+                write!(
+                    f,
+                    "the signature of {rtype} at `{owner}` has algorithm {algorithm}, which is not supported here"
+                )
             }
             summed @ (Fault::Times { .. } | Fault::Incomplete { .. } | Fault::OtherTtl { .. }) => {
                 write_summed(summed, &owner, f)
@@ -74,16 +81,16 @@ impl fmt::Display for Found {
             Fault::DsAlgorithm(algorithm) => {
                 write!(
                     f,
-                    "`{owner}` has a DS record of algorithm {algorithm}, and no key of that algorithm signs its zone's keys (RFC 4035 2.2)"
+                    "`{owner}` has a DS record of algorithm {algorithm}, but no key of that algorithm signs the DNSKEY records of its zone (RFC 4035 2.2)"
                 )
             }
             Fault::DsOfUnsigned => {
-                write!(f, "`{owner}` has a DS record here, and its zone is not signed: validating resolvers refuse it")
+                write!(f, "`{owner}` has a DS record, but its zone is not signed: validating resolvers answer SERVFAIL")
             }
             Fault::DsOfNoKey => {
                 write!(
                     f,
-                    "no DS record of `{owner}` is of a key that signs its zone's keys: validating resolvers refuse it"
+                    "no DS record of `{owner}` matches a key that signs the DNSKEY records of its zone: validating resolvers answer SERVFAIL"
                 )
             }
             of_chain @ (Fault::NoDenial
@@ -105,21 +112,21 @@ fn write_summed(fault: &Fault, owner: &Presentation<'_>, f: &mut fmt::Formatter<
             let (rtype, from, to) = (name_of(*rtype), shown(*from), shown(*to));
             write!(
                 f,
-                "{count} of {total} sets have no signature that is valid now, such as {rtype} at `{owner}`, valid from {from} to {to}: sign the zone anew (zones sign), or check it at another time (--now)"
+                "record sets with signatures that are expired or not yet valid: {count} of {total}, such as {rtype} at `{owner}`, valid from {from} to {to}: sign the zone again (zones sign), or check it at another time (--now)"
             )
         }
         Fault::Incomplete { count, total, rtype, algorithm } => {
             let rtype = name_of(*rtype);
             write!(
                 f,
-                "{count} of {total} sets have no signature of algorithm {algorithm}, of which the zone has a key, such as {rtype} at `{owner}` (RFC 4035 2.2)"
+                "record sets without a signature of algorithm {algorithm}, although the zone has a key of it: {count} of {total}, such as {rtype} at `{owner}` (RFC 4035 2.2)"
             )
         }
         Fault::OtherTtl { count, total, rtype, ttl, original } => {
             let rtype = name_of(*rtype);
             write!(
                 f,
-                "{count} of {total} sets have another TTL than was signed, such as {rtype} at `{owner}`: {ttl}, signed with {original} (RFC 4034 3.1.4)"
+                "record sets with a TTL other than the signed one: {count} of {total}, such as {rtype} at `{owner}` with {ttl}, signed with {original} (RFC 4034 3.1.4)"
             )
         }
         // The caller has words for the others.
@@ -134,17 +141,17 @@ fn write_of_chain(fault: &Fault, owner: &Presentation<'_>, f: &mut fmt::Formatte
         Fault::NoProof(kind) => write!(f, "`{owner}` has no {kind} record"),
         Fault::OptOutGap => write!(
             f,
-            "`{owner}` is there for opted-out delegations alone and has no NSEC3 record, and a wildcard above it has: names below it cannot be denied, validating resolvers say SERVFAIL (RFC 5155 8.4); zones sign keeps the record"
+            "`{owner}`, an empty non-terminal above opted-out delegations only, has no NSEC3 record, but a wildcard above it has one: names below it cannot be denied, and validating resolvers answer SERVFAIL (RFC 5155 8.4); zones sign adds the record"
         ),
-        Fault::StrayProof(kind) => write!(f, "`{owner}` has an {kind} record, and is no name that has one"),
+        Fault::StrayProof(kind) => write!(f, "`{owner}` has an unexpected {kind} record"),
         Fault::Next { kind, found, wanted } => {
-            write!(f, "the {kind} record of `{owner}` says that `{found}` is next; it is `{wanted}`")
+            write!(f, "the {kind} record of `{owner}` has the next name `{found}`, expected `{wanted}`")
         }
-        Fault::Types { kind, name } => write!(f, "the {kind} record of `{name}` says other types than there are"),
+        Fault::Types { kind, name } => write!(f, "the {kind} record of `{name}` has a wrong type bitmap"),
         Fault::NoParameters => {
-            write!(f, "the zone has NSEC3 records and no NSEC3PARAM record of SHA-1 (RFC 5155 4)")
+            write!(f, "the zone has NSEC3 records but no NSEC3PARAM record for SHA-1 (RFC 5155 4)")
         }
-        Fault::OtherParameters => write!(f, "`{owner}`: its NSEC3 record has other parameters than NSEC3PARAM has"),
+        Fault::OtherParameters => write!(f, "the NSEC3 record of `{owner}` has other parameters than NSEC3PARAM"),
         // The caller has words for the others.
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The chain of trust from the topmost zones of a set down.
+//! Checks the chain of trust down from the topmost zones of a set.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The last steps to a zone: names to nodes, hosts of records, proofs, referrals.
+//! The last steps of building: nodes, hosts named in records, proofs and referrals.
 
 use super::super::denial::{Denial, Entry, Parameters};
 use super::super::layout;

@@ -1,4 +1,4 @@
-//! What is odd about the records of a zone, noted while it is built.
+//! Notes oddities of a zone while it is built.
 
 use ldplayer_core::name::Presentation;
 

@@ -1,4 +1,4 @@
-//! The owner names of records in canonical order.
+//! Owner names of records in canonical order.
 
 use super::oddities::Oddities;
 use crate::records::Records;

@@ -6,16 +6,15 @@ use std::path::Path;
 use ldplayer_emulate::check::{Finding, Severity};
 
 /// What kinds of findings are called, by words that all of a kind have. Others go by the words that they have in common.
-const TITLES: [(&str, &str); 9] = [
-    ("no signature that is valid now", "signatures expired or not yet valid"),
-    ("signatures are outside of their time", "signatures expired or not yet valid"),
-    ("leads nowhere: none of its name servers", "delegations that lead nowhere"),
-    ("does not delegate it", "zones that the zone above does not delegate"),
-    ("has an address in the set: nobody can ask it", "zones without a name server in the set"),
+const TITLES: [(&str, &str); 8] = [
+    ("expired or not yet valid", "signatures expired or not yet valid"),
+    ("the delegation of ", "unreachable delegations"),
+    ("resolvers cannot find it", "zones that their parent zone does not delegate"),
+    ("is unreachable: none of its name servers", "zones without a reachable name server"),
     ("` is not signed", "record sets without a signature"),
-    ("has a signature, and the zone has no keys", "signatures in zones without keys"),
+    ("has a signature, but the zone has no keys", "signatures in zones without keys"),
     ("has neither NSEC nor NSEC3 records", "signed zones without NSEC and NSEC3 records"),
-    ("since a zone above it is broken", "zones below a broken one"),
+    ("the chain of trust is broken in a parent zone", "zones below a broken one"),
 ];
 /// What stands for names, types and numbers, which differ within a kind.
 const ANY: &str = "…";
@@ -83,16 +82,19 @@ mod tests {
     #[test]
     fn findings_of_one_kind_are_summed() {
         let findings = [
-            warning("a", "the A records of `x.example.` have several TTLs: the lowest is taken for all (RFC 2181 5.2)"),
-            warning("b", "the delegation of x. leads nowhere: none of its name servers has an address in the set"),
-            warning("b", "the AAAA records of `y` have several TTLs: the lowest is taken for all (RFC 2181 5.2)"),
-            warning("b", "the MX records of `z`/`z` have several TTLs: the lowest is taken for all (RFC 2181 5.2)"),
+            warning(
+                "a",
+                "the A records of `x.example.` have different TTLs: the lowest is used for all (RFC 2181 5.2)",
+            ),
+            warning("b", "the delegation of x. is unreachable: none of its name servers has an address in the set"),
+            warning("b", "the AAAA records of `y` have different TTLs: the lowest is used for all (RFC 2181 5.2)"),
+            warning("b", "the MX records of `z`/`z` have different TTLs: the lowest is used for all (RFC 2181 5.2)"),
         ];
         let sums = sum(&findings);
         let of = |sum: &Sum<'_>| (sum.title.clone(), sum.findings.len(), sum.files);
         let common = "the … records of … have several TTLs: the lowest is taken for all".to_owned();
         assert_eq!(of(&sums[0]), (common, 3, 2));
-        assert_eq!(of(&sums[1]), ("delegations that lead nowhere".into(), 1, 1));
+        assert_eq!(of(&sums[1]), ("unreachable delegations".into(), 1, 1));
         assert_eq!(sums.len(), 2);
     }
 
