@@ -1,20 +1,20 @@
-//! The accounts of a worker while it runs.
+//! Counters of a running worker.
 
 use ldplayer_core::Status;
 
-/// What became of the queries taken so far. taken = sent + not sent + still queued;
+/// The accounts of queries so far: taken = sent + not sent + still queued;
 /// sent = answered + timed out + failed + still outstanding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Queries taken from the plan.
     pub taken: u64,
-    /// Queries that the kernel took.
+    /// Queries accepted by the kernel.
     pub sent: u64,
     /// Queries answered in time.
     pub answered: u64,
-    /// Queries without an answer in time.
+    /// Queries that timed out.
     pub timed_out: u64,
-    /// Queries that failed otherwise after they were sent.
+    /// Queries that failed after they were sent, other than by timeout.
     pub failed: u64,
     /// Queries that were never sent.
     pub not_sent: u64,
@@ -38,12 +38,12 @@ impl Counts {
         *account += 1;
     }
 
-    /// Queries that were sent and have their outcome.
+    /// Sent queries with an outcome.
     pub const fn finished(&self) -> u64 {
         self.answered + self.timed_out + self.failed
     }
 
-    /// The accounts of two workers together.
+    /// The sum of the accounts of two workers.
     pub const fn plus(&self, other: &Self) -> Self {
         Self {
             taken: self.taken + other.taken,

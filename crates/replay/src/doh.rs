@@ -1,4 +1,4 @@
-//! What requests of DNS over HTTPS are made of (RFC 8484 §4.1), whatever the version of HTTP.
+//! DNS-over-HTTPS requests (RFC 8484 §4.1), for any version of HTTP.
 
 mod response;
 
@@ -13,39 +13,39 @@ use crate::padding;
 /// The media type of a DNS message (RFC 8484 §6).
 pub const MESSAGE: &[u8] = b"application/dns-message";
 
-/// What a query follows in the target of GET.
+/// The part of a GET target before the query.
 const VARIABLE: &[u8] = b"?dns=";
 /// The alphabet of base64url (RFC 4648 §5).
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// The port of HTTPS, which an authority does not name (RFC 9110 §4.2.2).
+/// The port of HTTPS, which is omitted from an authority (RFC 9110 §4.2.2).
 pub const HTTPS_PORT: u16 = 443;
 
-/// How a query is put into a request.
+/// The method of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DohMethod {
-    /// As the body.
+    /// POST: the query is the body.
     #[default]
     Post,
-    /// In the target, encoded.
+    /// GET: the query is encoded in the target.
     Get,
 }
 
-/// How clients ask over HTTPS.
+/// Settings of DNS over HTTPS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DohSettings {
-    /// How a query is put into a request.
+    /// The method.
     pub method: DohMethod,
-    /// The path asked for.
+    /// The path.
     path: String,
 }
 
-/// A path that no request can have.
+/// An invalid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no path; give one such as /dns-query, of visible ASCII without ? and #")]
+#[error("invalid path `{0}`: use one such as /dns-query, in printable ASCII without ? and #")]
 pub struct BadPath(pub String);
 
 impl DohMethod {
-    /// The word for it.
+    /// The name of the method.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Post => "post",
@@ -54,7 +54,7 @@ impl DohMethod {
     }
 }
 
-/// A word that names no method.
+/// An unknown method.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown method `{0}`: use post or get")]
 pub struct UnknownMethod(String);
@@ -75,25 +75,25 @@ impl fmt::Display for DohMethod {
 }
 
 impl DohSettings {
-    /// The path that servers have unless told otherwise.
+    /// The default path.
     pub const PATH: &'static str = "/dns-query";
 
     /// Settings with this path.
     ///
     /// # Errors
-    /// When it is none.
+    /// The path is invalid.
     pub fn new(method: DohMethod, path: &str) -> Result<Self, BadPath> {
         let is_path =
             path.starts_with('/') && path.bytes().all(|octet| octet.is_ascii_graphic() && !b"?#".contains(&octet));
         if is_path { Ok(Self { method, path: path.to_owned() }) } else { Err(BadPath(path.to_owned())) }
     }
 
-    /// The path asked for.
+    /// The path.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Whether requests may go as early data: those that are safe may (RFC 8470 §4, RFC 9110 §9.2.1).
+    /// Whether requests may be sent as early data, which requires a safe method (RFC 8470 §4, RFC 9110 §9.2.1).
     pub fn is_safe(&self) -> bool {
         self.method == DohMethod::Get
     }
@@ -105,26 +105,26 @@ impl Default for DohSettings {
     }
 }
 
-/// The requests of all clients of a worker. What all to one server have in common, `H`, is made once.
+/// The requests of all clients of a worker. The part common to a server, `H`, is made once.
 #[derive(Debug)]
 pub struct Requests<H> {
-    /// How clients ask.
+    /// The settings.
     pub settings: DohSettings,
-    /// The name that the server is asked for, where it is not its address.
+    /// The server's name, if it is not its address.
     name: Option<String>,
     heads: Vec<(SocketAddr, H)>,
-    /// A message, for the time of a call.
+    /// A message buffer.
     message: Vec<u8>,
 }
 
 impl<H> Requests<H> {
-    /// Requests as `settings` say, to servers that have the name in `tls`.
+    /// Requests by `settings`, to servers with the name in `tls`.
     pub fn new(tls: &TlsSettings, settings: &DohSettings) -> Self {
         let name = tls.name.as_ref().map(|name| name.to_str().into_owned());
         Self { settings: settings.clone(), name, heads: Vec::new(), message: Vec::new() }
     }
 
-    /// What all requests to `server` have in common, which `make` makes of settings, name and address; and the query `wire`,
+    /// The common part of requests to `server`, which `make` makes from settings, name and address; and the query `wire`,
     /// padded to a multiple of `block` octets.
     pub fn prepare(
         &mut self,
@@ -144,7 +144,7 @@ impl<H> Requests<H> {
     }
 }
 
-/// The authority asked for (RFC 9110 §7.2).
+/// The authority (RFC 9110 §7.2).
 pub fn authority(name: Option<&str>, server: SocketAddr) -> String {
     let host = match (name, server) {
         (Some(name), _) if name.contains(':') => format!("[{name}]"),
@@ -155,19 +155,19 @@ pub fn authority(name: Option<&str>, server: SocketAddr) -> String {
     if server.port() == HTTPS_PORT { host } else { format!("{host}:{}", server.port()) }
 }
 
-/// Octets of the target of GET for a query of `length` octets.
+/// Length of the GET target for a query of `length` octets.
 pub const fn target_length(path: &[u8], length: usize) -> usize {
     path.len() + VARIABLE.len() + (length * 4).div_ceil(3)
 }
 
-/// Appends the target of GET for the query `wire`.
+/// Appends the GET target for the query `wire`.
 pub fn append_target(out: &mut Vec<u8>, path: &[u8], wire: &[u8]) {
     out.extend_from_slice(path);
     out.extend_from_slice(VARIABLE);
     append_base64url(out, wire);
 }
 
-/// Appends a message with the ID 0, which lets caches take the same question for the same (RFC 8484 §4.1).
+/// Appends a message with ID 0, so that caches recognise repeated queries (RFC 8484 §4.1).
 fn append_base64url(out: &mut Vec<u8>, wire: &[u8]) {
     let octet = |at: usize| if at < 2 { 0 } else { wire.get(at).copied().unwrap_or(0) };
     for start in (0..wire.len()).step_by(3) {

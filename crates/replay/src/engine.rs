@@ -1,10 +1,10 @@
-//! The threads of a replay: a reader feeds the workers, the workers feed the recorder.
+//! The threads of a replay: a reader feeds the workers, and the workers feed the recorder.
 //!
-//! The reader is ahead of the workers by a bounded number of batches; rows wait for the recorder in a bounded number
-//! of batches. Either bound reached is told at the end, since both can make queries late.
+//! The reader is ahead of the workers by a bounded number of batches, and a bounded number of row batches may wait for the
+//! recorder. Reaching either bound is reported at the end, since both can make queries late.
 //!
-//! A run is made in two steps: [`prepare`] reads ahead, and [`Ready::run`] starts at a moment that the caller chooses, so that
-//! several hosts can start together and whoever watches counts from the same run time 0.
+//! A run is made in two steps: [`prepare`] reads ahead, and [`Ready::run`] starts at a moment chosen by the caller, so that
+//! several hosts can start together and observers share run time 0.
 
 mod reader;
 
@@ -24,43 +24,43 @@ use crate::monitor::Monitor;
 use crate::settings::Settings;
 use crate::worker::{Extras, Links, Reference, Worker, WorkerEnd};
 
-/// Batches of queries that wait for one worker at most.
+/// Maximum number of query batches queued for one worker.
 const AHEAD: usize = 64;
 /// Batches read before the run starts, so that the first queries are on time.
 const PREFILL: usize = 16;
 /// How long the prefill may take after the first batch.
 const PREFILL_AT_MOST: Duration = Duration::from_millis(500);
-/// How often a wait for the reader looks whether the run was asked to end.
+/// How often a wait for the reader checks whether the run must end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a reader may take to end after an interrupt; one that waits in a read for input is left behind.
+/// How long a reader may take to end after an interrupt; one that blocks on input is left behind.
 const READER_GRACE: Duration = Duration::from_millis(200);
-/// Batches of rows that wait for the recorder at most.
+/// Maximum number of row batches queued for the recorder.
 const ROWS_WAITING: usize = 256;
-/// How long the recorder waits for rows before it is told the time.
+/// How long the recorder waits for rows before it calls [`Drain::tick`].
 const TICK: Duration = Duration::from_millis(500);
 
-/// An error of a feed or a drain, as its own crate words it.
+/// An error of a feed or a drain, in the words of its own crate.
 pub type LinkError = Box<dyn Error + Send + Sync>;
 
-/// Where the queries come from.
+/// A source of queries.
 pub trait Feed: Send {
-    /// Appends the next queries, in the order of their due times; `false` at the end. It may wait for input as long as it
-    /// likes: an interrupted run leaves it behind.
+    /// Appends the next queries, sorted by due time; `false` at the end. It may block on input: an interrupted run
+    /// leaves it behind.
     ///
     /// # Errors
-    /// What makes further reading impossible; what was yielded is replayed all the same.
+    /// Reading cannot continue; everything yielded before is replayed.
     fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, LinkError>;
 }
 
-/// Where the rows go.
+/// A sink of rows.
 pub trait Drain {
-    /// Takes finished rows of one worker, by the number of its shard among those of all hosts.
+    /// Takes finished rows of one worker, with the number of its shard among those of all hosts.
     ///
     /// # Errors
-    /// What makes further recording impossible; it ends the run.
+    /// Recording cannot continue; this ends the run.
     fn outcomes(&mut self, shard: usize, rows: &[Outcome]) -> Result<(), LinkError>;
 
-    /// Told the run time at least every half second, whether rows come or not, so that what is not saved yet can be. Does
+    /// Called with the run time at least every half second, even without rows, so that unsaved rows can be saved. Does
     /// nothing by default.
     ///
     /// # Errors
@@ -71,18 +71,17 @@ pub trait Drain {
     }
 }
 
-/// When a run starts.
+/// The start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunStart {
     /// Run time 0 on CLOCK_MONOTONIC of this host, in nanoseconds.
     pub monotonic_ns: i64,
-    /// What the wall clock shows then, where several hosts agreed on it; `None` for that of this host.
+    /// The wall clock at that moment, if several hosts agreed on it; `None` for that of this host.
     pub wall: Option<TraceTime>,
 }
 
 impl RunStart {
-    /// Time for the workers to start, in nanoseconds: a start should not be nearer than this. Queries that are due before the
-    /// workers have started are late.
+    /// Minimum lead time of a start, in nanoseconds: queries due before the workers have started are late.
     pub const LEAD: i64 = 20_000_000;
 
     /// As soon as the workers can have started.
@@ -90,30 +89,30 @@ impl RunStart {
         Self { monotonic_ns: clock::monotonic_ns() + Self::LEAD, wall: None }
     }
 
-    /// The wall clock at run time 0, as far as it is known now: it may be set until then.
+    /// The wall clock at run time 0 as predicted now; it may be set until then.
     pub fn wall_clock(self) -> TraceTime {
         self.wall.unwrap_or_else(|| TraceTime(self.monotonic_ns + clock::realtime_offset_ns()))
     }
 }
 
-/// How a replay ended.
+/// The result of a replay.
 #[derive(Debug)]
 pub struct Ended {
-    /// Queries of this host's shards that reached its workers: each has one row of its own.
+    /// Queries of this host's shards that reached its workers; each has one row.
     pub trace_queries: u64,
-    /// Queries that the feed yielded for shards of other hosts. They were left to those.
+    /// Queries that the feed yielded for shards of other hosts, and that were skipped.
     pub of_other_shards: u64,
-    /// Wall clock at run time 0.
+    /// The wall clock at run time 0.
     pub started: TraceTime,
-    /// What each worker left behind.
+    /// The final state of each worker.
     pub workers: Vec<WorkerEnd>,
-    /// What ended the reading early.
+    /// The error that ended reading early.
     pub feed_error: Option<LinkError>,
-    /// What ended the recording early.
+    /// The error that ended recording early.
     pub drain_error: Option<LinkError>,
 }
 
-/// What keeps a replay from being made.
+/// Why a replay failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// A worker could not start or wait.
@@ -124,12 +123,12 @@ pub enum ReplayError {
         /// What the system said.
         source: io::Error,
     },
-    /// A thread panicked: a fault of this program.
-    #[error("a thread of the replay panicked; please report it with the lines above")]
+    /// A thread panicked: a bug.
+    #[error("a replay thread panicked; please report this with the lines above")]
     Panic,
 }
 
-/// A replay whose first queries are read and wait for its start. Dropping it ends its reader.
+/// A replay whose first queries have been read. Dropping it ends its reader.
 #[derive(Debug)]
 pub struct Ready<F> {
     settings: Settings,
@@ -138,12 +137,12 @@ pub struct Ready<F> {
     feeds: Vec<Receiver<Vec<Query>>>,
     extras: Extras,
     reader: JoinHandle<Read<F>>,
-    /// Nothing is sent on it; the reader closes it when it ends.
+    /// Never carries a message; the reader closes it when it ends.
     reading: Receiver<()>,
 }
 
-/// Begins to read `feed` and returns when there is enough to start with, or when the run is asked to end. This host plays
-/// `shards`, one for each worker of the settings; queries of others are left to the hosts that have them.
+/// Begins to read `feed`, and returns when enough has been read to start, or when the run must end. This host plays
+/// `shards`, one for each worker of the settings; queries of other shards are skipped.
 pub fn prepare<F: Feed + 'static>(settings: Settings, shards: Shards, feed: F, monitor: &Arc<Monitor>) -> Ready<F> {
     let (filled_sender, filled) = bounded::<()>(2);
     let (ended, reading) = bounded::<()>(1);
@@ -159,35 +158,35 @@ pub fn prepare<F: Feed + 'static>(settings: Settings, shards: Shards, feed: F, m
 }
 
 impl<F> Ready<F> {
-    /// The same, whose rows tell when the kernel handed each query over UDP to the device (`sent`). It costs a system call for
-    /// each batch sent. Over TCP and QUIC it is not known: one segment or packet may carry several queries, or a part of one.
-    /// Nor is it after a send that failed on the same socket, since the kernel may have counted it.
+    /// Also records when the kernel handed each query over UDP to the device (`sent`), which costs a system call per
+    /// batch. It is unknown over TCP and QUIC, where a segment or packet may carry several queries or a part of one,
+    /// and after a failed send on the same socket, since the kernel may have counted it.
     pub fn with_send_stamps(self) -> Self {
         Self { extras: Extras { stamps: true, ..self.extras }, ..self }
     }
 
-    /// The same, which leaves out of comparisons with expected responses what `ignore` says.
+    /// Also ignores what `ignore` says in comparisons with expected responses.
     pub fn with_comparison(self, ignore: Ignore) -> Self {
         Self { extras: Extras { ignore: Arc::new(ignore), ..self.extras }, ..self }
     }
 
-    /// The same, which asks another server each query at the same time, and compares answers with its: rows tell how. Its own queries are
-    /// in no rows, and in no accounts but [`WorkerEnd::reference`] and those of connections.
+    /// Also sends each query to another server at the same time, and compares the answers of both in the rows. Queries to the other server
+    /// have no rows, and count only in [`WorkerEnd::reference`] and in the accounts of connections.
     pub fn with_reference(self, reference: Reference) -> Self {
         Self { extras: Extras { reference: Some(reference), ..self.extras }, ..self }
     }
 
-    /// The same, which gives every query that was sent, with its response where it has one, to `responses`, in about the order in
-    /// which they ended. Their times are run times. A full channel makes workers wait.
+    /// Also passes every sent query, with its response if any, to `responses`, in about the order in
+    /// which they ended. Times are run times. A full channel blocks the workers.
     pub fn with_responses(self, responses: Sender<Vec<Transaction>>) -> Self {
         Self { extras: Extras { responses: Some(responses), ..self.extras }, ..self }
     }
 
-    /// Replays what the feed yields and gives every row to `drain`, by the number of the shard. Returns when every query has
-    /// its outcome, with the feed; without it when the run was asked to end and a read did not.
+    /// Replays the feed and passes every row to `drain`, with the number of its shard. Returns when every query has
+    /// its outcome, with the feed; without it if the run was interrupted while the feed blocked.
     ///
     /// # Errors
-    /// What kept a worker from its work. Errors of single queries are rows.
+    /// A worker failed. Errors of single queries are rows.
     pub fn run(self, start: RunStart, drain: &mut dyn Drain) -> Result<(Ended, Option<F>), ReplayError> {
         let started = start.wall_clock();
         let Self { settings, shards, monitor, feeds, extras, reader, reading } = self;
@@ -202,10 +201,10 @@ impl<F> Ready<F> {
     }
 }
 
-/// Replays what `feed` yields on this host alone, as soon as it can start: [`prepare`] and [`Ready::run`].
+/// Replays `feed` on this host alone, as soon as possible: [`prepare`] and [`Ready::run`].
 ///
 /// # Errors
-/// What kept a worker from its work. Errors of single queries are rows.
+/// A worker failed. Errors of single queries are rows.
 pub fn run<F: Feed + 'static>(
     settings: &Settings,
     feed: F,
@@ -216,7 +215,7 @@ pub fn run<F: Feed + 'static>(
     ready.run(RunStart::soon(), drain)
 }
 
-/// Runs the workers, and records what they finish on this thread. Returns what they left behind, and what ended the recording.
+/// Runs the workers, and records their rows on this thread. Returns their final states, and the error that ended recording.
 fn play(
     settings: &Settings,
     shards: Shards,
@@ -244,7 +243,7 @@ fn play(
     })
 }
 
-/// Waits for the first batch, and then a moment for more: a live trace may have no more yet. A closed channel means
+/// Waits for the first batch, and then briefly for more: a live trace may have no more yet. A closed channel means
 /// that the prefill is complete.
 fn wait_for_prefill(filled: &Receiver<()>, monitor: &Monitor) {
     loop {
@@ -254,16 +253,16 @@ fn wait_for_prefill(filled: &Receiver<()>, monitor: &Monitor) {
             Ok(()) => break,
         }
     }
-    // Whether there is more or not, the run can start.
+    // The run can start with or without more.
     let _ = filled.recv_timeout(PREFILL_AT_MOST);
 }
 
-/// Waits for the reader to end. That may take for ever when it waits for input: after an interrupt, only for a moment.
+/// Waits for the reader to end; after an interrupt only briefly, since it may block on input.
 fn has_ended(reading: &Receiver<()>, monitor: &Monitor) -> bool {
     if monitor.is_stopped() {
         return reading.recv_timeout(READER_GRACE) == Err(RecvTimeoutError::Disconnected);
     }
-    // Nothing is ever sent: it returns when the reader has ended.
+    // Nothing is ever sent: this returns when the reader has ended.
     let _ = reading.recv();
     true
 }
@@ -285,7 +284,7 @@ fn work(
     if let Some(&core) = settings.cores.get(number) {
         pin::pin_to(core)?;
     }
-    // One nanosecond instead of the default 50 µs takes as much off every wake-up; without it the run is only less precise.
+    // A slack of one nanosecond instead of 50 µs makes every wake-up that much earlier; without it the run is only less precise.
     let _ = pin::set_timer_slack(1);
     let worker = Worker::new(number, shards, start.monotonic_ns, settings, monitor, links);
     let ended = worker.and_then(Worker::run);
@@ -295,7 +294,7 @@ fn work(
     ended
 }
 
-/// Gives rows to the drain until all workers are done. After an error the rows are only thrown away.
+/// Passes rows to the drain until all workers are done. After an error, rows are discarded.
 fn record(
     rows: &Receiver<(usize, Vec<Outcome>)>,
     spare: &Sender<Vec<Outcome>>,
@@ -317,7 +316,7 @@ fn record(
         }
         if let Some((_, mut batch)) = batch {
             batch.clear();
-            // A full store of spares only means that the workers have enough of them.
+            // If the store of spares is full, the workers have enough of them.
             let _ = spare.try_send(batch);
         }
     }

@@ -1,4 +1,4 @@
-//! What is done with responses beside their rows: they are compared with what was expected, and kept.
+//! Compares responses with the expected ones, and keeps them.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use bytes::{Bytes, BytesMut};
 use ldplayer_core::message::set_id;
 use ldplayer_core::{Expected, Fingerprint, Ignore, Message, Outcome, Pair, TraceTime, Transaction, compare};
 
-/// Octets of responses that share a piece of memory.
+/// Octets of responses per shared allocation.
 const ARENA: usize = 64 << 10;
 
-/// What a machine does with responses.
+/// How a machine handles responses.
 #[derive(Debug, Default)]
 pub struct Heard {
-    /// Queries of pairs that have ended, until somebody puts them together.
+    /// Ended queries of pairs, waiting to be combined.
     pub halves: Vec<Half>,
-    /// What comparisons leave out.
+    /// What comparisons ignore.
     pub ignore: Arc<Ignore>,
     /// Where responses are kept.
     pub kept: Option<Kept>,
 }
 
-/// Queries that were sent, each with its response if there is one, until somebody takes them.
+/// Sent queries with their responses, waiting to be taken.
 #[derive(Debug, Default)]
 pub struct Kept {
     arena: BytesMut,
@@ -28,20 +28,21 @@ pub struct Kept {
     pub rows: Vec<Transaction>,
 }
 
-/// A query that two servers were asked, ended at one of them.
+/// A query to one of two servers that has ended.
 #[derive(Debug)]
 pub struct Half {
-    /// Which pair, and whether it went to the server that the other one is compared with.
+    /// The pair, and whether this one went to the reference server.
     pub pair: Pair,
     /// Its row.
     pub row: Outcome,
-    /// What its response says.
+    /// The fingerprint of its response.
     pub found: Option<Fingerprint>,
 }
 
 impl Heard {
-    /// A row whose response is compared with the `expected` one, where there are both, and kept under the ID of its query. One of a pair
-    /// waits for the other: `None`.
+    /// The row of a response, which is compared with the `expected` one, if any, and kept under the original ID of its
+    /// query. `None` for one of
+    /// a pair, which waits for the other.
     pub fn judge(
         &mut self,
         row: Outcome,
@@ -58,7 +59,7 @@ impl Heard {
                 let both = expected.response().zip(response);
                 Some(row.judged(both.map(|(expected, found)| compare::responses(&expected, found, &self.ignore))))
             }
-            // A late answer is of a query that has ended before.
+            // A late answer belongs to a query that has already ended.
             Expected::Pair(pair) if row.status.is_query() => {
                 let found = response.map(|response| Fingerprint::of(response, &self.ignore));
                 self.halves.push(Half { pair, row, found });
@@ -87,7 +88,7 @@ impl Kept {
     }
 }
 
-/// A copy of a response in shared memory, under the ID of its query as recorded: the one on the wire was chosen at sending.
+/// A copy of a response in shared memory, with the original ID of its query, which was replaced for sending.
 fn copy(arena: &mut BytesMut, octets: &[u8], query: &[u8]) -> Bytes {
     if arena.capacity() < octets.len() {
         *arena = BytesMut::with_capacity(ARENA.max(octets.len()));

@@ -1,4 +1,4 @@
-//! What the fuzz targets and benches see of the machines' insides. It is no part of the interface, and may change with any commit.
+//! Internals exposed to fuzz targets and benches; not part of the interface, and subject to change at any commit.
 
 use std::net::SocketAddr;
 

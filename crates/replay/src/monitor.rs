@@ -1,4 +1,4 @@
-//! What can be seen of a run from outside, and how it is stopped.
+//! Observes and stops a replay from outside.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::counts::Counts;
 use crate::table::ConnectionCounts;
 
-/// Gauges of all workers, and the wish to stop. Shared by those who make a run and those who watch it.
+/// The gauges of all workers, and the stop flag. Shared by the replay and its observers.
 #[derive(Debug)]
 pub struct Monitor {
     stop: AtomicBool,
     abort: AtomicBool,
-    /// One gauge a worker.
+    /// One gauge per worker.
     pub workers: Vec<Gauge>,
     /// Queries read from the trace so far.
     pub read: AtomicU64,
 }
 
-/// The accounts of one worker, as of its last hand-over (20 times a second at least).
+/// The counters of one worker at its last hand-over (at least 20 times a second).
 #[derive(Debug, Default)]
 pub struct Gauge {
     sent: AtomicU64,
@@ -28,7 +28,7 @@ pub struct Gauge {
     stray: AtomicU64,
     late: AtomicU64,
     connections: Mutex<ConnectionCounts>,
-    /// The greatest lateness since the hand-over before, in nanoseconds.
+    /// The largest lateness since the previous hand-over, in nanoseconds.
     pub lag_ns: AtomicI64,
 }
 
@@ -40,50 +40,50 @@ impl Monitor {
         Arc::new(Self { stop, abort, workers, read: AtomicU64::new(0) })
     }
 
-    /// Asks the run to end: nothing more is sent, what is outstanding is waited for a moment, all is recorded.
+    /// Stops the run: nothing more is sent, outstanding answers are awaited briefly, everything is recorded.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Asks the run to end at once: what is outstanding is not waited for. All is recorded still.
+    /// Aborts the run: outstanding answers are not awaited; everything is still recorded.
     pub fn abort(&self) {
         self.abort.store(true, Ordering::Relaxed);
         self.stop();
     }
 
-    /// Whether the run was asked to end at once.
+    /// Whether the run must end at once.
     pub fn is_aborted(&self) -> bool {
         self.abort.load(Ordering::Relaxed)
     }
 
-    /// Whether the run was asked to end.
+    /// Whether the run must end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The accounts of all workers together.
+    /// The sum of the counters of all workers.
     pub fn counts(&self) -> Counts {
         self.workers.iter().map(Gauge::get).fold(Counts::default(), |sum, counts| sum.plus(&counts))
     }
 
-    /// The accounts of each worker, with the greatest lateness of its last period in nanoseconds.
+    /// The counters of each worker, with the largest lateness of its last period in nanoseconds.
     pub fn by_worker(&self) -> impl Iterator<Item = (Counts, i64)> {
         self.workers.iter().map(|gauge| (gauge.get(), gauge.lag_ns.load(Ordering::Relaxed)))
     }
 
-    /// The accounts of the connections of all workers together.
+    /// The sum of the connection counters of all workers.
     pub fn connections(&self) -> ConnectionCounts {
         self.workers.iter().map(Gauge::connections).fold(ConnectionCounts::default(), |sum, counts| sum.plus(&counts))
     }
 
-    /// The greatest lateness of any worker in its last period, in nanoseconds.
+    /// The largest lateness of any worker in its last period, in nanoseconds.
     pub fn lag_ns(&self) -> i64 {
         self.workers.iter().map(|gauge| gauge.lag_ns.load(Ordering::Relaxed)).max().unwrap_or(0)
     }
 }
 
 impl Gauge {
-    /// Shows new accounts.
+    /// Publishes new counters.
     pub fn set(&self, counts: &Counts) {
         for (gauge, value) in [
             (&self.sent, counts.sent),
@@ -98,9 +98,9 @@ impl Gauge {
         }
     }
 
-    /// Shows new accounts of connections.
+    /// Publishes new connection counters.
     pub fn set_connections(&self, counts: &ConnectionCounts) {
-        // A thread that panicked cannot have left half of the figures.
+        // Figures are replaced as a whole, so that a panicked thread cannot leave half of them.
         *self.connections.lock().unwrap_or_else(PoisonError::into_inner) = *counts;
     }
 

@@ -1,21 +1,21 @@
-//! Padding of queries on encrypted transports, so that their length tells less (RFC 7830, RFC 8467).
+//! Pads queries on encrypted transports, so that their length reveals less (RFC 7830, RFC 8467).
 
 use ldplayer_core::Message;
 use ldplayer_core::message::OPT;
 
 /// Code of the Padding option (RFC 7830 §3).
 const PADDING: u16 = 12;
-/// Octets of an option before its value.
+/// Length of an option header.
 const OPTION_HEAD: usize = 4;
 /// TYPE of TSIG (RFC 8945 §4.2).
 const TSIG: u16 = 250;
 /// TYPE of SIG, which signs a transaction when it covers nothing (RFC 2931 §3).
 const SIG: u16 = 24;
 
-/// Appends `wire` to `out`, padded to a multiple of `block` octets; 0 pads nothing. A Padding option that is there is
+/// Appends `wire` to `out`, padded to a multiple of `block` octets; 0 disables padding. An existing Padding option is
 /// replaced.
 ///
-/// Left as it is: what has no OPT record or has it before other records, what is signed, what is damaged, and what would
+/// Messages are left unchanged if they have no OPT record, or have records after it, are signed or damaged, or would
 /// be longer than 65,535 octets.
 pub fn append(out: &mut Vec<u8>, wire: &[u8], block: u16) {
     match plan(wire, usize::from(block)) {
@@ -24,13 +24,13 @@ pub fn append(out: &mut Vec<u8>, wire: &[u8], block: u16) {
     }
 }
 
-/// How a message is padded.
+/// How to pad a message.
 struct Plan {
     /// Where the options begin; they end with the message.
     options: usize,
-    /// Octets of the options that stay.
+    /// Length of the options that are kept.
     kept: usize,
-    /// Octets of padding.
+    /// Length of the padding.
     fill: usize,
 }
 
@@ -62,7 +62,7 @@ fn plan(wire: &[u8], block: usize) -> Option<Plan> {
     (is_whole && length + fill <= usize::from(u16::MAX)).then_some(Plan { options, kept, fill })
 }
 
-/// Where the options of the OPT record begin, where that record is the last and only one of its kind, and nothing is signed.
+/// The offset of the options of the OPT record, if that is the last and only one of its kind and the message is not signed.
 fn options_at(wire: &[u8]) -> Option<usize> {
     let message = Message::new(wire)?;
     let [_, records @ ..] = message.counts();
@@ -82,7 +82,7 @@ fn options_at(wire: &[u8]) -> Option<usize> {
     options.filter(|_| opts == 1 && records[2] > 0 && at == wire.len())
 }
 
-/// The options of an OPT record: code, and all octets. It ends where an option is not whole.
+/// The options of an OPT record: code, and complete octets. Ends at an incomplete option.
 pub struct Options<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Options<'a> {

@@ -1,4 +1,4 @@
-//! A query on its way over UDP.
+//! An in-flight query over UDP.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,38 +8,38 @@ use ldplayer_core::{Expected, Outcome, Query, Reason, RunTime, Status};
 use crate::route::{Route, SocketKey};
 use crate::stage::Stage;
 
-/// One query on its way. Kept small: hundreds of thousands may be on their way, and each is visited twice.
+/// One query in flight. Kept small: there may be hundreds of thousands, and each is visited twice.
 #[derive(Debug)]
 pub struct Pending {
     /// Row of the transaction in the trace.
     pub index: u64,
     /// When it was due.
     pub due: RunTime,
-    /// When the kernel took it; meaningless while it is queued.
+    /// When the kernel accepted it; meaningless while it is queued.
     pub submitted: RunTime,
-    /// When the kernel handed it to the device, where it was asked to tell.
+    /// When the kernel handed it to the device, if requested.
     pub sent: Option<RunTime>,
     /// When it leaves its list.
     pub deadline: RunTime,
     /// The message as recorded.
     pub wire: Bytes,
-    /// The server asked.
+    /// The server.
     pub server: SocketAddr,
     /// The client as recorded.
     pub client: IpAddr,
-    /// The client's port in the run; meaningless while it is queued.
+    /// The client's port; meaningless while it is queued.
     pub client_port: u16,
     /// The ID under which it is sent.
     pub id: u16,
-    /// The socket that it uses.
+    /// The socket.
     pub socket: SocketKey,
-    /// The address that it leaves from, where that must be set; the client's or one that stands for it.
+    /// The source address, if it must be set: the client's, or one that replaces it.
     pub source: Option<IpAddr>,
-    /// Where it stands.
+    /// Its stage.
     pub stage: Stage,
     /// The class of its client.
     pub class: Option<u8>,
-    /// What its answer is compared with.
+    /// The expected response.
     pub expected: Expected,
 }
 

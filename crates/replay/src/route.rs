@@ -1,4 +1,4 @@
-//! Which address and socket a client's queries leave from: its identity in the run.
+//! Chooses the source address and socket of a client's queries.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -11,23 +11,23 @@ use ldplayer_net::udp::is_local;
 
 use crate::targets::{Directory, Ports, Targets};
 
-/// Sockets that the clients of one family may share in a worker. A server that parts its clients by address and port
-/// (SO_REUSEPORT) sees so many pairs of them at least ([`Sources::spread`]). Each socket has 65,536 query IDs, so this bounds what
-/// can be outstanding, too.
+/// Maximum number of sockets shared by the clients of one address family in a worker. A server that distributes clients by address and
+/// port (SO_REUSEPORT) sees at least as many pairs of them ([`Sources::spread`]). Each socket has 65,536 query IDs, so this also limits the
+/// outstanding queries.
 pub const SHARED_SOCKETS: u32 = 32;
 
-/// How emulated clients get their addresses.
+/// The source addresses of emulated clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sources {
     /// Every client keeps its recorded address; all addresses must be local (AnyIP).
     Original,
-    /// Every client has a socket, and so a port, of its own on the address that the kernel chooses.
+    /// Every client has its own socket, and thus port, on an address chosen by the kernel.
     Ports,
-    /// Every client gets one address of these blocks, always the same.
+    /// Every client has a fixed address in these blocks.
     Pool(Vec<Cidr>),
 }
 
-/// A word that names no sources.
+/// An unknown value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown sources `{0}`: use original, ports or pool:CIDR,…")]
 pub struct BadSources(String);
@@ -49,7 +49,7 @@ impl FromStr for Sources {
     }
 }
 
-/// As it is read back.
+/// The syntax that is parsed.
 impl fmt::Display for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -64,17 +64,18 @@ impl fmt::Display for Sources {
 }
 
 impl Sources {
-    /// An address of the pool that is not one of this host, so that nothing can be sent from it. The first and the last of each
-    /// block are looked at. What cannot be tried counts as local.
+    /// An address of the pool that does not belong to this host, so that nothing can be sent from it. Only the first
+    /// and last address of each
+    /// block are tried. An address that cannot be tried counts as local.
     pub fn not_local(&self) -> Option<IpAddr> {
         let Self::Pool(pool) = self else { return None };
         let ends = pool.iter().flat_map(|block| [block.nth(0), block.nth(block.size().saturating_sub(1))]);
         ends.into_iter().find(|&address| !is_local(address).unwrap_or(true))
     }
 
-    /// Over how many shared sockets the clients of a family are spread, each always on the same one: over so many that there are
-    /// [`SHARED_SOCKETS`] pairs of address and port. Clients that have addresses enough share one socket, since each further one
-    /// makes the batches smaller that one call sends.
+    /// The number of shared sockets over which the clients of a family are spread, each always on the same one: as many as needed for
+    /// [`SHARED_SOCKETS`] pairs of address and port. If there are enough client addresses, that is one socket, since more sockets make
+    /// smaller batches.
     pub fn spread(&self, v6: bool) -> u32 {
         let Self::Pool(pool) = self else { return 1 };
         let blocks = pool.iter().filter(|block| block.is_ipv4() != v6);
@@ -82,7 +83,7 @@ impl Sources {
         u64::from(SHARED_SOCKETS).div_ceil(addresses.max(1)) as u32
     }
 
-    /// The one address that all clients of a family have, if there is just one: its sockets need nothing set for each
+    /// The only address of all clients of a family, if there is one: its sockets need no source address per
     /// datagram.
     pub fn only(&self, v6: bool) -> Option<IpAddr> {
         let Self::Pool(pool) = self else { return None };
@@ -92,28 +93,28 @@ impl Sources {
     }
 }
 
-/// A socket of the worker by number.
+/// A socket of the worker, identified by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SocketKey {
-    /// One of the sockets that clients of a family share.
+    /// A socket shared by the clients of a family.
     Shared {
         /// IPv6 instead of IPv4.
         v6: bool,
         /// From 0 to [`SHARED_SOCKETS`].
         number: u32,
     },
-    /// The socket of one client for one family.
+    /// A client's own socket for one family.
     Own(u32),
 }
 
 impl SocketKey {
-    /// The shared socket of a client for servers of this one's family, of so many. The lowest bits of the hash choose its
-    /// address in a pool and the highest its worker, so others do here.
+    /// The shared socket of a client for servers of this one's family, out of `spread`. The lowest bits of the hash choose the
+    /// client's address in a pool and the highest its worker, so other bits are used here.
     fn shared(client: IpAddr, server: SocketAddr, spread: u32) -> Self {
         Self::Shared { v6: server.is_ipv6(), number: (client_hash(client) >> 20) as u32 % spread }
     }
 
-    /// The socket of a client alone, by its number among the clients, for servers of this one's family.
+    /// The socket of a single client, by its number, for servers of this one's family.
     fn own(client: u32, server: SocketAddr) -> Self {
         Self::Own(client * 2 + u32::from(server.is_ipv6()))
     }

@@ -1,4 +1,4 @@
-//! How a replay is to be made.
+//! The settings of a replay.
 
 use crate::connections::TlsSettings;
 use crate::doh::DohSettings;
@@ -7,49 +7,49 @@ use crate::table::Policy;
 use crate::targets::{Ports, Targets};
 use ldplayer_net::pace::Precision;
 
-/// The options of a replay, resolved.
+/// The resolved settings of a replay.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How clients get their addresses.
+    /// Source addresses of the clients.
     pub sources: Sources,
-    /// The servers asked.
+    /// Target servers.
     pub targets: Targets,
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// Core of each worker; empty leaves them to the scheduler.
+    /// Core of each worker; empty for any.
     pub cores: Vec<usize>,
-    /// CPU time spent on timing.
+    /// How much CPU time to spend on timing.
     pub precision: Precision,
-    /// How long an answer is waited for, in nanoseconds.
+    /// Query timeout, in nanoseconds.
     pub query_timeout: i64,
     /// Queries overdue by more than this many nanoseconds are not sent.
     pub max_lag: Option<i64>,
-    /// Send as soon as there is room in the window, whatever the trace's times.
+    /// Unpaced: send as soon as the window has room, whatever the times in the trace.
     pub fast: bool,
-    /// Queries outstanding at once in each worker when `fast`.
+    /// Maximum outstanding queries per worker when `fast`.
     pub window: usize,
-    /// Sockets of a worker when each client has its own, and connections of a worker at once.
+    /// Maximum number of sockets per worker if each client has its own, and of concurrent connections per worker.
     pub max_sockets: u32,
-    /// How clients use connections.
+    /// Connection policy of clients.
     pub policy: Policy,
-    /// The same for each class of clients, as queries name theirs; empty where there are no classes.
+    /// Connection policies of client classes, by the number in queries; empty without classes.
     pub classes: Vec<Policy>,
-    /// How clients use TLS; `None` where no query goes over it.
+    /// TLS settings; `None` if no query uses TLS.
     pub tls: Option<TlsSettings>,
-    /// The port of the servers for DNS over TLS and QUIC.
+    /// Port of the servers for DNS over TLS and QUIC.
     pub tls_port: u16,
-    /// The port of the servers for DNS over HTTPS.
+    /// Port of the servers for DNS over HTTPS.
     pub doh_port: u16,
-    /// How clients ask over HTTPS.
+    /// Settings of DNS over HTTPS.
     pub doh: DohSettings,
-    /// Ask the kernel what it counts of each connection over TCP (`segments` of the rows), a system call for each read.
+    /// Whether to read the kernel's segment counters of TCP connections (`segments` of the rows), with a system call per read.
     pub count_segments: bool,
-    /// Seed of every random choice.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl Settings {
-    /// The ports of the servers for DNS in encryption.
+    /// Ports of the servers for encrypted DNS.
     pub const fn ports(&self) -> Ports {
         Ports { tls: self.tls_port, doh: self.doh_port }
     }

@@ -1,7 +1,7 @@
-//! A slab threaded on lists: slots are reused, and an entry comes off its lists in constant time.
+//! A slab with intrusive lists: slots are reused, and an entry leaves its lists in constant time.
 //!
-//! All entries of a timeout list have the same timeout, so that a list in the order of insertion is sorted by deadline
-//! and needs no timer wheel. Links are slots, so that nothing is allocated for each entry.
+//! All entries of a timeout list have the same timeout, so that a list in insertion order is sorted by deadline
+//! and needs no timer wheel. Links are slot numbers, so that entries need no allocation.
 
 /// A slot of the slab.
 pub type Slot = u32;
@@ -9,7 +9,7 @@ pub type Slot = u32;
 /// The end of a list.
 const NONE: Slot = Slot::MAX;
 
-/// A list through a slab. `LINK` is which of an entry's links it uses; an entry is on one list of each link at most.
+/// A list through a slab. `LINK` selects which of an entry's links it uses; an entry is on at most one list per link.
 #[derive(Debug)]
 pub struct List<const LINK: usize = 0> {
     first: Slot,
@@ -24,17 +24,17 @@ impl<const LINK: usize> Default for List<LINK> {
 }
 
 impl<const LINK: usize> List<LINK> {
-    /// How many entries are on it.
+    /// The number of entries.
     pub const fn len(&self) -> usize {
         self.length as usize
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The entry that was appended first.
+    /// The first entry.
     pub fn first(&self) -> Option<Slot> {
         (self.first != NONE).then_some(self.first)
     }
@@ -54,11 +54,11 @@ struct Entry<T, const LINKS: usize> {
     links: [Links; LINKS],
 }
 
-/// Entries of a block. Memory grows by blocks: no entry is ever moved, which would hold up a worker that has a million of
-/// them, and none are kept in reserve.
+/// Entries per block. Memory grows by blocks: no entry is ever moved, which would stall a worker with a million of
+/// them, and no spare memory is reserved.
 const BLOCK: usize = 1_024;
 
-/// The slab: slots are reused, memory grows to the most that was ever in it.
+/// The slab: slots are reused, and memory grows to the maximum ever used.
 #[derive(Debug)]
 pub struct Slab<T, const LINKS: usize = 1> {
     blocks: Vec<Vec<Option<Entry<T, LINKS>>>>,
@@ -88,19 +88,19 @@ impl<T, const LINKS: usize> Slab<T, LINKS> {
         (self.used - 1) as Slot
     }
 
-    /// Takes a value out; it must be on no list.
+    /// Removes a value, which must be on no list.
     pub fn remove(&mut self, slot: Slot) -> Option<T> {
         let entry = self.place(slot)?.take()?;
         self.free.push(slot);
         Some(entry.value)
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub const fn len(&self) -> usize {
         self.used - self.free.len()
     }
 
-    /// All slots that have a value.
+    /// All occupied slots.
     pub fn slots(&self) -> impl Iterator<Item = Slot> {
         (0..self.used as Slot).filter(|&slot| self.get(slot).is_some())
     }
@@ -110,7 +110,7 @@ impl<T, const LINKS: usize> Slab<T, LINKS> {
         self.entry(slot).map(|entry| &entry.value)
     }
 
-    /// The value in `slot`, to be changed.
+    /// The value in `slot`, mutable.
     pub fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
         self.place(slot)?.as_mut().map(|entry| &mut entry.value)
     }
@@ -123,13 +123,13 @@ impl<T, const LINKS: usize> Slab<T, LINKS> {
         self.blocks.get_mut(slot as usize / BLOCK)?.get_mut(slot as usize % BLOCK)
     }
 
-    /// The entry behind this one on its list of the link `LINK`.
+    /// The next entry on the list of link `LINK`.
     pub fn next<const LINK: usize>(&self, slot: Slot) -> Option<Slot> {
         let next = self.entry(slot)?.links[LINK].next;
         (next != NONE).then_some(next)
     }
 
-    /// Puts an entry at the end of a list.
+    /// Appends an entry to a list.
     pub fn append<const LINK: usize>(&mut self, list: &mut List<LINK>, slot: Slot) {
         let last = list.last;
         self.link::<LINK>(slot, Links { previous: last, next: NONE });
@@ -141,7 +141,7 @@ impl<T, const LINKS: usize> Slab<T, LINKS> {
         list.length += 1;
     }
 
-    /// Takes an entry off the list that it is on.
+    /// Removes an entry from its list.
     pub fn unlink<const LINK: usize>(&mut self, list: &mut List<LINK>, slot: Slot) {
         let Some(&mut Links { previous, next }) = self.links::<LINK>(slot) else { return };
         match self.links::<LINK>(previous) {

@@ -1,4 +1,4 @@
-//! The sockets of a worker: opened when first needed, known by key, waited for together.
+//! The sockets of a worker: opened on first use, identified by key, polled together.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,12 +10,12 @@ use ldplayer_net::udp::{UdpOptions, UdpSocket};
 use crate::route::{SocketKey, Sources};
 use crate::targets::Targets;
 
-/// Kernel buffers of a socket that many clients share.
+/// Kernel buffer size of a shared socket.
 const SHARED_BUFFER: usize = 16 << 20;
-/// Kernel buffers of a client's own socket.
+/// Kernel buffer size of a client's own socket.
 const OWN_BUFFER: usize = 256 << 10;
 
-/// What a socket carries. Those of one use know no others, since they may be connected to the port of one server.
+/// The protocol of a socket. Protocols do not share sockets, which may be connected to the port of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Carries {
     /// DNS messages.
@@ -24,11 +24,11 @@ pub enum Carries {
     Quic(u16),
 }
 
-/// Open sockets by key and use.
+/// Open sockets by key and protocol.
 pub struct Sockets {
     sources: Sources,
     targets: Targets,
-    /// The kernel stamps what those for DNS send.
+    /// Whether the kernel timestamps sent DNS messages.
     stamps: bool,
     poll: Poll,
     open: Vec<(SocketKey, Carries, UdpSocket)>,
@@ -37,10 +37,10 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// No sockets yet. With `stamps` the kernel is to stamp what those for DNS send.
+    /// No sockets. With `stamps`, the kernel timestamps sent DNS messages.
     ///
     /// # Errors
-    /// When the process is out of file descriptors.
+    /// The process is out of file descriptors.
     pub fn new(sources: Sources, targets: Targets, stamps: bool) -> io::Result<Self> {
         Ok(Self {
             sources,
@@ -53,11 +53,11 @@ impl Sockets {
         })
     }
 
-    /// The socket of `key`, opened when it is the first time; one with a single source
-    /// address is connected to `server` where nobody asks another one of its family.
+    /// The socket of `key`, opened on first use; one with a single source
+    /// address is connected to `server` if that is the only one of its family.
     ///
     /// # Errors
-    /// What the kernel refused: out of descriptors, ports or addresses.
+    /// The kernel is out of descriptors, ports or addresses.
     pub fn get(&mut self, key: SocketKey, carries: Carries, server: SocketAddr) -> io::Result<&UdpSocket> {
         let at = match self.by_key.get(&(key, carries)) {
             Some(&at) => at,
@@ -66,28 +66,28 @@ impl Sockets {
         Ok(&self.open[at].2)
     }
 
-    /// The sockets that wait to be read, after at most `timeout_ns`. See [`Self::ready`].
+    /// Waits for sockets to read, up to `timeout_ns`; returns their number. See [`Self::ready`].
     ///
     /// # Errors
-    /// What the kernel said.
+    /// An error of the kernel.
     pub fn wait(&mut self, timeout_ns: i64) -> io::Result<usize> {
         self.ready.clear();
         self.ready.extend(self.poll.wait(timeout_ns)?);
         Ok(self.ready.len())
     }
 
-    /// One of the sockets that [`Self::wait`] found, which may be of a connection.
+    /// A ready socket found by [`Self::wait`], which may belong to a connection.
     pub fn ready(&self, number: usize) -> Ready {
         self.ready[number]
     }
 
-    /// The UDP socket of a token: its key, what it carries, and itself.
+    /// The UDP socket of a token, with its key and protocol.
     pub fn at(&self, token: u64) -> (SocketKey, Carries, &UdpSocket) {
         let (key, carries, socket) = &self.open[token as usize];
         (*key, *carries, socket)
     }
 
-    /// What is waited for, to add others to.
+    /// The poll, to add other sockets.
     pub const fn poll(&self) -> &Poll {
         &self.poll
     }
@@ -97,12 +97,12 @@ impl Sockets {
         self.by_key.get(&(key, carries)).map(|&at| &self.open[at].2)
     }
 
-    /// Datagrams that the kernel dropped on their way into these sockets. Where it cannot tell, they are not known.
+    /// Datagrams dropped by the kernel on these sockets, as far as known.
     pub fn drops(&self) -> u64 {
         self.open.iter().map(|(_, _, socket)| u64::from(socket.drops().unwrap_or(0))).sum()
     }
 
-    /// How many are open.
+    /// The number of open sockets.
     pub fn len(&self) -> usize {
         self.open.len()
     }
@@ -128,7 +128,7 @@ impl Sockets {
     }
 }
 
-/// A socket of one address and one server: the kernel looks up the route once and needs no source told.
+/// A socket for one source address and one server: the kernel looks up the route once, and datagrams need no source address.
 fn open_connected(bind: SocketAddr, buffer: usize, server: SocketAddr) -> io::Result<UdpSocket> {
     let freebind = !bind.ip().is_unspecified();
     let mut socket = UdpSocket::open(&UdpOptions { bind, buffer, freebind, packet_info: false })?;
@@ -136,7 +136,7 @@ fn open_connected(bind: SocketAddr, buffer: usize, server: SocketAddr) -> io::Re
     Ok(socket)
 }
 
-/// A socket of many servers, and of many addresses where those are told with each datagram.
+/// A socket for many servers, and for many source addresses if these are given per datagram.
 fn open_unconnected(server: SocketAddr, buffer: usize, packet_info: bool) -> io::Result<UdpSocket> {
     let bind = any_address(server);
     UdpSocket::open(&UdpOptions { bind, buffer, freebind: packet_info, packet_info })

@@ -1,12 +1,12 @@
-//! Where a query stands that is on its way.
+//! The stages of an in-flight query.
 
-/// Where a query stands.
+/// The stage of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Not handed to the kernel; on connections: not written.
+    /// Not yet handed to the kernel, or not yet written to a connection.
     Queued,
     /// Sent, not answered.
     Outstanding,
-    /// Timed out and recorded; kept so that a late answer is known.
+    /// Timed out and recorded; kept to recognise a late answer.
     Lingering,
 }

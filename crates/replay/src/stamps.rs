@@ -1,4 +1,4 @@
-//! Which query a kernel's send stamp is of: the kernel numbers the datagrams of each socket.
+//! Matches kernel send timestamps to queries by the kernel's numbering of datagrams per socket.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use ldplayer_core::RunTime;
 
 use crate::slab::Slot;
 
-/// Datagrams of a socket that may wait for their stamps; the stamps of earlier ones are not known any more then.
+/// Maximum number of datagrams per socket that wait for a timestamp; older ones are forgotten.
 const WAITING: usize = 4_096;
 
-/// The datagrams sent that have not been stamped, by socket.
+/// Sent datagrams without a timestamp, by socket.
 #[derive(Debug, Default)]
 pub struct Stamps {
     sockets: HashMap<u32, Numbered, foldhash::fast::FixedState>,
@@ -21,14 +21,14 @@ pub struct Stamps {
 struct Numbered {
     /// The number of the next one.
     next: u32,
-    /// A send failed, and the kernel may have counted it: numbers tell nothing any more.
+    /// A send failed, and the kernel may have counted it: numbers are no longer reliable.
     is_lost: bool,
-    /// Numbers, slots and when the kernel took what is in them, in the order of the numbers.
+    /// Numbers, slots and send times, in order of the numbers.
     waiting: VecDeque<(u32, Slot, RunTime)>,
 }
 
 impl Stamps {
-    /// The kernel took the query in `slot` on a socket. By the time, a query that has the slot later is told from it.
+    /// The kernel accepted the query in `slot` on a socket. The time distinguishes it from later queries in the slot.
     pub fn note(&mut self, socket: u32, slot: Slot, submitted: RunTime) {
         let numbered = self.sockets.entry(socket).or_default();
         if numbered.is_lost {
@@ -41,19 +41,19 @@ impl Stamps {
         numbered.next = numbered.next.wrapping_add(1);
     }
 
-    /// A send failed on a socket. A stamp that may be another's is none: there are no more of this socket.
+    /// A send failed on a socket. Ambiguous timestamps are useless: none are taken from this socket any more.
     pub fn lose(&mut self, socket: u32) {
         let numbered = self.sockets.entry(socket).or_default();
         numbered.is_lost = true;
         numbered.waiting = VecDeque::new();
     }
 
-    /// The slot of the datagram with a number and when the kernel took it, which is asked for once.
+    /// The slot and send time of a datagram by its number; removes it.
     pub fn take(&mut self, socket: u32, number: u32) -> Option<(Slot, RunTime)> {
         let waiting = &mut self.sockets.get_mut(&socket)?.waiting;
         let first = waiting.front()?.0;
         let (_, slot, submitted) = *waiting.get(number.wrapping_sub(first) as usize)?;
-        // Stamps come in order: those before this one do not come any more.
+        // Timestamps arrive in order: earlier ones are lost.
         waiting.drain(..=number.wrapping_sub(first) as usize);
         Some((slot, submitted))
     }

@@ -1,4 +1,4 @@
-//! The kernel's side of the connections of a worker: carries out what their machine wants, and tells it what came.
+//! The sockets of a worker's connections: carries out the actions of their machine, and reports events to it.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::TcpStream;
@@ -13,9 +13,9 @@ use crate::connections::{Action, Connections};
 use crate::slab::Slot;
 use crate::table::{End, Machine};
 
-/// Set in the tokens of connections, and in no other of the worker's poll.
+/// Marks poll tokens of connections.
 const MARK: u64 = 1 << 63;
-/// Octets read at once.
+/// Read size in octets.
 const INPUT: usize = 64 << 10;
 
 /// The sockets of the connections.
@@ -26,26 +26,27 @@ pub struct Streams {
     sockets: Vec<Option<TcpStream>>,
     input: Box<[u8]>,
     output: Vec<u8>,
-    /// The kernel is asked what it has counted, upon each read.
+    /// Whether to read the kernel's segment counters on each read.
     counts_segments: bool,
-    /// What the kernel said to the first connection that it refused to open.
+    /// The kernel's error for the first connection that it refused to open.
     pub refused: Option<String>,
 }
 
 impl Streams {
-    /// Carries out what `machine` wants, on the clock that began at `origin`. Where `counts_segments`, the kernel is asked what it has
-    /// counted of a connection upon each read.
+    /// Executes the actions of `machine`, with run time 0 at `origin`. With `counts_segments`, the kernel's counters of
+    /// a connection are read
+    /// on each read.
     pub fn new(machine: Connections, origin: i64, counts_segments: bool) -> Self {
         let input = vec![0; INPUT].into();
         Self { machine, origin, sockets: Vec::new(), input, output: Vec::new(), counts_segments, refused: None }
     }
 
-    /// Whether a token of the poll is one of ours.
+    /// Whether a poll token belongs to a connection.
     pub const fn is_ours(token: u64) -> bool {
         token & MARK != 0
     }
 
-    /// Carries out all that the machine wants. Returns how many actions that were.
+    /// Executes all pending actions of the machine. Returns their number.
     pub fn drive(&mut self, poll: &Poll) -> usize {
         let mut done = 0;
         while let Some(action) = self.machine.poll_action() {
@@ -59,7 +60,7 @@ impl Streams {
         done
     }
 
-    /// Takes what a connection has become ready for.
+    /// Handles the readiness of a connection.
     pub fn handle_ready(&mut self, ready: &Ready) {
         let at = ready.token as Slot;
         if self.machine.number(at).is_none_or(|number| token(at, number) != ready.token) {
@@ -105,12 +106,12 @@ impl Streams {
         }
     }
 
-    /// Closing the only descriptor takes it out of the poll, too.
+    /// Closing the only descriptor also removes it from the poll.
     fn close(&mut self, at: Slot) {
         let words = self.machine.take_close_notify(at);
         let socket = self.sockets.get_mut(at as usize).and_then(Option::take);
         if let (Some(words), Some(mut socket)) = (words, socket) {
-            // A peer that cannot be told sees the connection end all the same.
+            // If the shutdown fails, the peer still sees the connection end.
             let _ = socket.write(&words);
         }
     }
@@ -127,7 +128,7 @@ impl Streams {
         self.sockets.get(at as usize)?.as_ref()
     }
 
-    /// Learns how the opening of a connection ended; whether it is up.
+    /// Handles the result of opening a connection; returns whether it is established.
     fn came_up(&mut self, at: Slot) -> bool {
         let now = self.now();
         let Some(stream) = self.socket(at) else { return false };
@@ -143,7 +144,7 @@ impl Streams {
         false
     }
 
-    /// Writes what the machine has for a connection, in one call.
+    /// Writes the pending data of a connection, in one call.
     fn write(&mut self, at: Slot) {
         let mut output = std::mem::take(&mut self.output);
         output.clear();
@@ -163,7 +164,7 @@ impl Streams {
         self.output = output;
     }
 
-    /// A connection cannot be written any more: takes the answers that came before, and ends it.
+    /// A connection cannot be written any more: reads the remaining answers, and ends it.
     fn read_the_last(&mut self, at: Slot) {
         let Some(number) = self.machine.number(at) else { return };
         self.read(at, true);
@@ -172,8 +173,8 @@ impl Streams {
         }
     }
 
-    /// Takes all that has arrived on a connection, and its end where that is known to be there. A read that is not filled has
-    /// taken all; what comes later is told anew. A connection that the machine has given up, as it may while its last octets are written, is
+    /// Reads everything that has arrived on a connection, and its end if that is known to have come. A short read has
+    /// read everything; later data is signalled again. A connection that the machine has given up, possibly during its last write, is
     /// not read: its socket is only to be closed.
     fn read(&mut self, at: Slot, has_ended: bool) {
         let Some(number) = self.machine.number(at) else { return };
@@ -196,7 +197,7 @@ impl Streams {
         self.input = input;
     }
 
-    /// What the kernel has counted of a connection, where that is asked for and told.
+    /// The kernel's counters of a connection, if requested and available.
     fn segments(&self, stream: &TcpStream) -> Option<Segments> {
         let counts = self.counts_segments.then(|| tcp::counts(stream).ok()).flatten()?;
         let [arrived, resent] =
@@ -204,7 +205,7 @@ impl Streams {
         Some(Segments { arrived, resent })
     }
 
-    /// The run time of a kernel stamp.
+    /// The run time of a kernel timestamp.
     fn arrived(&self, stamp: Option<i64>) -> RunTime {
         let now = clock::monotonic_ns();
         let at = stamp.map_or(now, |stamp| (stamp - clock::realtime_offset_ns()).min(now));
@@ -212,12 +213,12 @@ impl Streams {
     }
 }
 
-/// What the poll calls a connection: its slot, and its number so that a slot used again is not mistaken.
+/// The poll token of a connection: its slot, and its number to detect reuse of the slot.
 const fn token(at: Slot, number: u64) -> u64 {
     MARK | (number & 0x7fff_ffff) << 32 | at as u64
 }
 
-/// The kernel has no room or nothing to read now; or its first segment with data (TCP Fast Open) is on its way.
+/// Whether the operation would block, or the first data segment (TCP Fast Open) is in transit.
 fn is_passing(error: &io::Error) -> bool {
     Refusal::of(error) == Refusal::NotNow
 }
@@ -226,7 +227,7 @@ fn is_passing(error: &io::Error) -> bool {
 enum Unopened {
     /// This host could not try.
     Here(Reason),
-    /// It was tried, and failed.
+    /// The attempt failed.
     There(Reason),
 }
 

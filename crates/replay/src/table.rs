@@ -1,4 +1,4 @@
-//! The connection table: requests and connections of a machine, alike for all transports with connections.
+//! The connection table: requests and connections of a machine, the same for all transports with connections.
 //! [`ConnectionTable`] holds both, and [`Machine`] says what becomes of them.
 //!
 //! ```text
@@ -38,49 +38,49 @@ use crate::matching::repeats_question;
 use crate::slab::{List, Slab, Slot};
 pub use crate::stage::Stage;
 
-/// Limits and times of a machine.
+/// Settings of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// How connections are used.
+    /// The connection policy.
     pub policy: Policy,
-    /// How long an answer is waited for, in nanoseconds.
+    /// Query timeout, in nanoseconds.
     pub query_timeout: i64,
     /// How much longer a late answer is recognised, in nanoseconds.
     pub linger: i64,
-    /// Connections at once; one that is idle makes room for a new one.
+    /// Maximum number of concurrent connections; an idle one makes room for a new one.
     pub most: u32,
-    /// Where the IDs start.
+    /// The first ID.
     pub seed: u64,
     /// Number of the first connection …
     pub first: u64,
-    /// … and the distance to the next one's, so that workers number theirs apart.
+    /// … and the increment, so that workers use different numbers.
     pub step: u64,
 }
 
-/// How a connection came to its end.
+/// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By the client, for being idle.
+    /// Closed by the client because idle.
     Idle,
-    /// By the client, after its last query.
+    /// Closed by the client after its last query.
     Spent,
-    /// By the client, to make room for another.
+    /// Closed by the client to make room for another.
     Room,
-    /// By the server, in order.
+    /// Closed by the server in order.
     Closed,
-    /// By the server or the network, by a reset or an error.
+    /// Ended by the server or the network, with a reset or an error.
     Reset,
 }
 
-/// A class of clients: how they use connections, and which of theirs something is due for.
+/// A client class: its policy, and its connections with deadlines.
 #[derive(Debug)]
 struct Class {
     policy: Policy,
-    /// Connections of which nothing has come back yet.
+    /// Connections without an answer from the server yet.
     opening: List,
-    /// Connections whose handshake is under way.
+    /// Connections in a handshake.
     handshaking: List,
-    /// Idle connections that the client closes in its own time.
+    /// Idle connections that the client will close after its own timeout.
     idle: List,
 }
 
@@ -90,12 +90,12 @@ impl Class {
     }
 }
 
-/// Which client uses a connection, and for what.
+/// Identifies a connection by client, transport and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The client as recorded.
     pub client: IpAddr,
-    /// What is spoken.
+    /// The transport.
     pub transport: Transport,
     /// The number of the server.
     pub server: u32,
@@ -103,48 +103,48 @@ pub struct Key {
 
 /// The requests and connections of a machine, to which it adds `R` and `C`.
 ///
-/// What its methods keep true between calls:
+/// Invariants between calls:
 ///
-/// - A request is on at most one list of its connection: that of the queued ones or that of the written ones.
-/// - A written request is found by its connection's number and its ID or stream, and nothing else is found so.
-/// - A request that waits is on the list of those that time out, which is sorted by deadline, as all have one timeout.
+/// - A request is on at most one list of its connection: the queued or the written ones.
+/// - Exactly the written requests are found by their connection's number and their ID or stream.
+/// - A waiting request is on the timeout list, which is sorted by deadline, since all have the same timeout.
 /// - A connection that is opening, in a handshake or idle is on the list of its state, sorted by when the state began.
-///   So nothing that [`Terms::server_idle_timeout`] tells may change while a connection is idle.
-/// - Each client has at most one current connection to each server for each transport, which is in the table.
+/// So the result of [`Terms::server_idle_timeout`] must not change while a connection is idle.
+/// - Each client has at most one current connection per server and transport, which is in the table.
 #[derive(Debug)]
 pub struct ConnectionTable<C, R> {
-    /// Limits and times.
+    /// The settings.
     config: Config,
-    /// The classes of clients; one for all where there are none.
+    /// The client classes; a single one if there are none.
     classes: Vec<Class>,
     /// The connections.
     connections: Slab<Connection<C>>,
-    /// The servers by number.
+    /// The servers, by number.
     servers: Servers,
-    /// The connection that each client uses to each server.
+    /// The current connection of each client to each server.
     current: Clients,
-    /// Idle connections that the client closes before its own time, since the server said so. Sorted as long as a server
-    /// says the same to all.
+    /// Idle connections that the client closes earlier because the server said so. Sorted as long as a server
+    /// says the same to all clients.
     server_idle: List,
     /// The requests.
     requests: Slab<Request<R>, 2>,
-    /// Requests written, by connection and by ID or stream.
+    /// Written requests, by connection and by ID or stream.
     by_id: HashMap<(u64, u64), Slot, foldhash::fast::FixedState>,
     waiting: List,
     lingering: List,
-    /// Connections with two or more written requests.
+    /// Number of connections with two or more written requests.
     crowded: usize,
     numbered: u64,
     outcomes: Vec<Outcome>,
     counts: Counts,
-    /// What is done with responses.
+    /// How responses are handled.
     pub heard: Heard,
-    /// The accounts of connections.
+    /// Connection counters.
     connection_counts: ConnectionCounts,
 }
 
 impl<C: Terms, R: Default> ConnectionTable<C, R> {
-    /// Without requests and connections.
+    /// An empty table.
     pub fn new(config: Config) -> Self {
         let config = Config { policy: config.policy.bounded(), ..config };
         Self {
@@ -172,7 +172,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.connections.get(at)
     }
 
-    /// The same, to be changed.
+    /// The connection in a slot, mutable.
     pub fn connection_mut(&mut self, at: Slot) -> Option<&mut Connection<C>> {
         self.connections.get_mut(at)
     }
@@ -182,27 +182,27 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.requests.get(slot)
     }
 
-    /// The same, to be changed.
+    /// The request in a slot, mutable.
     pub fn request_mut(&mut self, slot: Slot) -> Option<&mut Request<R>> {
         self.requests.get_mut(slot)
     }
 
-    /// A connection and a request together, both to be changed.
+    /// A connection and a request, both mutable.
     pub fn pair_mut(&mut self, at: Slot, slot: Slot) -> Option<(&mut Connection<C>, &mut Request<R>)> {
         Some((self.connections.get_mut(at)?, self.requests.get_mut(slot)?))
     }
 
-    /// Takes a request in, on no connection.
+    /// Adds a request, without a connection.
     pub fn insert(&mut self, request: Request<R>) -> Slot {
         self.requests.insert(request)
     }
 
-    /// The request behind this one on the list of its connection.
+    /// The next request on the list of its connection.
     pub fn next(&self, slot: Slot) -> Option<Slot> {
         self.requests.next::<1>(slot)
     }
 
-    /// Takes a request that is not written off its connection, which may have another one in its place.
+    /// Detaches an unwritten request from its connection, which may have been replaced in its slot.
     pub fn detach_queued(&mut self, at: Slot, slot: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.taken -= 1;
@@ -212,7 +212,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// Takes a request that is written off its connection. It keeps its ID or stream until it is released or requeued.
+    /// Detaches a written request from its connection. It keeps its ID or stream until it is released or requeued.
     pub fn detach_written(&mut self, at: Slot, slot: Slot) {
         self.unlink_written(at, slot);
     }
@@ -223,7 +223,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.crowded -= usize::from(connection.outstanding.len() == 1);
     }
 
-    /// Whether answers to several requests may come on one connection, and so be read as one.
+    /// Whether a connection expects several answers, which may be read together.
     pub const fn is_crowded_any(&self) -> bool {
         self.crowded > 0
     }
@@ -233,54 +233,54 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.servers.address(connection.server)
     }
 
-    /// Where random choices of the machine start.
+    /// The seed of the machine's random choices.
     pub const fn seed(&self) -> u64 {
         self.config.seed
     }
 
-    /// Counts a connection that came up by resumption, if it did.
+    /// Counts a resumed connection, if it was resumed.
     pub fn note_resumed(&mut self, is_resumed: bool) {
         self.connection_counts.resumed += u64::from(is_resumed);
     }
 
-    /// Counts a connection that did not come up.
+    /// Counts a failed connection.
     pub const fn note_failed(&mut self) {
         self.connection_counts.failed += 1;
     }
 
-    /// Puts the accounts of connections back to what they were.
+    /// Restores the connection counters.
     pub const fn set_connection_counts(&mut self, counts: ConnectionCounts) {
         self.connection_counts = counts;
     }
 
-    /// Requests in the table, those that wait for a late answer among them.
+    /// Requests in the table, including those that wait for a late answer.
     #[cfg(test)]
     pub const fn request_count(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether no ID or stream is taken and no client has a connection.
+    /// Whether no ID or stream is in use and no client has a connection.
     #[cfg(test)]
     pub fn is_clear(&self) -> bool {
         self.by_id.is_empty() && self.current.is_empty()
     }
 
-    /// The connection that a client uses.
+    /// The current connection of a client.
     fn current(&self, key: &Key) -> Option<Slot> {
         self.current.get(key, &self.connections)
     }
 
-    /// The policy of a class; that of the first for what has none.
+    /// The policy of a class; the first one if there is no such class.
     pub fn policy(&self, class: Option<u8>) -> &Policy {
         self.classes.get(place(class)).map_or(&self.config.policy, |class| &class.policy)
     }
 
-    /// The number of the connection that is opened next.
+    /// The number of the next connection.
     pub const fn next_number(&self) -> u64 {
         self.config.first + self.numbered * self.config.step
     }
 
-    /// A new connection, which its client uses from now on.
+    /// Adds a connection and makes it its client's current one.
     pub fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, source: Option<IpAddr>, own: C) -> Slot {
         let number = self.next_number();
         self.numbered += 1;
@@ -304,13 +304,13 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         at
     }
 
-    /// The opening of a connection begins, from its port where that is known, and with it the time of what waits for it.
+    /// A connection begins to open, from its port if known; the timeouts of requests waiting for it begin, too.
     pub fn begin_opening(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Opening;
         connection.since = now;
         let (port, class) = (connection.port, place(connection.class));
-        // Something is outstanding already where it goes as early data.
+        // Early data is already outstanding.
         let lists = [connection.outstanding.first(), connection.queue.first()];
         self.connections.append(&mut self.classes[class].opening, at);
         if let Some(opener) = lists.into_iter().flatten().next().and_then(|slot| self.requests.get_mut(slot)) {
@@ -327,7 +327,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// Notes something in the row of the request for which a connection was opened, while it waits for that.
+    /// Updates the row of the request for which a connection was opened, while that waits.
     pub fn note_opener(&mut self, at: Slot, note: impl Fn(&mut Outcome)) {
         let Some(connection) = self.connections.get(at) else { return };
         let first = [connection.outstanding.first(), connection.queue.first()];
@@ -338,7 +338,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// What is outstanding on a connection that comes up went as early data, which its server has taken.
+    /// Requests outstanding on a newly established connection were accepted as early data.
     pub fn note_early_data(&mut self, at: Slot, is_resumed: bool) {
         let mut next = self.connections.get(at).and_then(|connection| connection.outstanding.first());
         while let Some(request) = next.and_then(|slot| self.requests.get_mut(slot)) {
@@ -347,7 +347,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// Queries can be written on a connection from now on.
+    /// Queries can now be written on a connection.
     pub fn come_up(&mut self, at: Slot) {
         self.leave_connecting(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
@@ -355,7 +355,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.connection_counts.open();
     }
 
-    /// Puts a request on the queue of a connection.
+    /// Queues a request on a connection.
     fn queue(&mut self, at: Slot, slot: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.taken += 1;
@@ -367,7 +367,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// The kernel has the query, or it waits for the kernel, from `now` on.
+    /// A request is submitted at `now`: the kernel has it, or it waits for its connection.
     pub fn submit(&mut self, slot: Slot, now: RunTime) {
         let Some(request) = self.requests.get_mut(slot) else { return };
         if request.row.submitted.is_none() {
@@ -379,7 +379,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// Puts a request on the list of those that time out.
+    /// Adds a request to the timeout list.
     pub fn wait(&mut self, slot: Slot, now: RunTime) {
         let Some(request) = self.requests.get_mut(slot) else { return };
         request.waits = true;
@@ -387,7 +387,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.requests.append(&mut self.waiting, slot);
     }
 
-    /// A request is written on its connection, under an ID or on a stream.
+    /// A request was written on its connection, under an ID or on a stream.
     pub fn write(&mut self, at: Slot, slot: Slot, id: u64) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         self.requests.unlink(&mut connection.queue, slot);
@@ -400,7 +400,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// All that was written on a connection is to be written again, before what is queued.
+    /// Everything written on a connection must be written again, before what is queued.
     pub fn unwrite_all(&mut self, at: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         self.crowded -= usize::from(connection.outstanding.len() >= 2);
@@ -417,7 +417,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// The IDs or streams of the connection with this number are given anew: what was written under one is not found any more.
+    /// Forgets the IDs or streams of a connection: requests written under them are no longer found.
     pub fn forget_ids(&mut self, number: u64) {
         for (_, slot) in self.by_id.extract_if(|key, _| key.0 == number) {
             if let Some(request) = self.requests.get_mut(slot) {
@@ -426,44 +426,44 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// The request that was written on a connection under an ID or on a stream.
+    /// The request written on a connection under an ID or on a stream.
     pub fn find(&self, number: u64, id: u64) -> Option<Slot> {
         self.by_id.get(&(number, id)).copied()
     }
 
-    /// The same for the connection that is in a slot now.
+    /// The same for the current connection in a slot.
     pub fn find_on(&self, at: Slot, id: u64) -> Option<Slot> {
         self.find(self.connections.get(at)?.number, id)
     }
 
-    /// Octets of the answer to a request arrived at `now`; the first ones count.
+    /// Octets of an answer arrived at `now`; the first ones set its time.
     pub fn note_octets(&mut self, slot: Slot, now: RunTime) {
         if let Some(request) = self.requests.get_mut(slot) {
             request.row.first_byte.get_or_insert(now);
         }
     }
 
-    /// The connection of a request, where it is not gone.
+    /// The connection of a request, if it still exists.
     pub fn connection_of(&mut self, request: &Request<R>) -> Option<&mut Connection<C>> {
         let connection = self.connections.get_mut(request.connection);
         connection.filter(|connection| Some(connection.number) == request.row.connection)
     }
 
-    /// The response to a request in `octets` whose stream tells that they are for it, so that their ID tells nothing.
+    /// The response in `octets` on the stream of a request, whose ID is irrelevant.
     ///
     /// # Errors
-    /// Why they are none.
+    /// Why it is not a response to the request.
     pub fn check<'a>(&self, slot: Slot, octets: &'a [u8]) -> Result<Message<'a>, Reason> {
         let message = Message::new(octets).filter(Message::is_response).ok_or(Reason::Garbage)?;
         if self.is_of(slot, &message) { Ok(message) } else { Err(Reason::QuestionMismatch) }
     }
 
-    /// Whether a response is to the question of a request.
+    /// Whether a response repeats the question of a request.
     pub fn is_of(&self, slot: Slot, message: &Message<'_>) -> bool {
         self.requests.get(slot).is_some_and(|request| repeats_question(&request.wire, message))
     }
 
-    /// Takes a request off its lists and frees its ID or stream, and its slot.
+    /// Takes a request off its lists, and frees its ID or stream and its slot.
     pub fn release(&mut self, slot: Slot) -> Option<Request<R>> {
         let request = self.requests.get(slot)?;
         let (stage, at) = (request.stage, request.connection);
@@ -485,7 +485,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         Some(request)
     }
 
-    /// Ends a request that is on no connection's list.
+    /// Ends a request that is on no list of a connection.
     fn end(&mut self, slot: Slot, status: Status, reason: Reason) {
         if self.requests.get(slot).is_some_and(|request| request.waits) {
             self.requests.unlink(&mut self.waiting, slot);
@@ -495,25 +495,25 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// The same without an answer to it. One that had been sent before cannot be one that was not.
+    /// Ends a request without an answer. One that has been sent cannot end as not sent.
     fn end_unanswered(&mut self, slot: Slot, status: Status, reason: Reason) {
         let was_sent = self.requests.get(slot).is_some_and(|request| request.row.submitted.is_some());
         let was_lost = was_sent && status == Status::NotSent;
         self.end(slot, if was_lost { Status::ConnectFailed } else { status }, reason);
     }
 
-    /// Records the row of a request that is answered at `now`.
+    /// Records the row of a request answered at `now`.
     pub fn finish_answered(&mut self, request: &Request<R>, now: RunTime, message: &Message<'_>) {
         let row = request.answered(now, message);
         self.finish_judged(row, &request.wire, &request.expected, Some(message));
     }
 
-    /// Records the row of a request that has ended otherwise.
+    /// Records the row of a request that ended without an answer.
     pub fn finish_unanswered(&mut self, request: &Request<R>, status: Status, reason: Option<Reason>) {
         self.finish_judged(request.end(status, reason), &request.wire, &request.expected, None);
     }
 
-    /// Records a row whose response is compared and kept. What goes to another server for comparison is in no account.
+    /// Records a row whose response is compared and kept. Queries to a reference server are not counted.
     fn finish_judged(&mut self, row: Outcome, wire: &Bytes, expected: &Expected, response: Option<&Message<'_>>) {
         if !expected.is_reference() {
             self.counts.add(row.status);
@@ -528,7 +528,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.outcomes.push(outcome);
     }
 
-    /// Takes a connection off its lists and frees its slot.
+    /// Removes a connection from its lists and frees its slot.
     pub fn take(&mut self, at: Slot) -> Option<Connection<C>> {
         self.leave_idle(at);
         self.leave_connecting(at);
@@ -539,7 +539,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     }
 }
 
-/// The place of a class in the tables of them.
+/// The index of a class in tables.
 pub fn place(class: Option<u8>) -> usize {
     usize::from(class.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Which server each query goes to: one of some, or the one that it was recorded for.
+//! Chooses the server of each query: one of a list, or the recorded one.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,24 +10,24 @@ use ldplayer_core::{Query, Reason, Transport};
 
 /// The port of DNS over UDP and TCP (RFC 1035 §4.2) …
 const DNS_PORT: u16 = 53;
-/// … and those of DNS in encryption (RFC 7858 §3.1, RFC 9250 §4.1.1, RFC 8484).
+/// … and of encrypted DNS (RFC 7858 §3.1, RFC 9250 §4.1.1, RFC 8484).
 const ENCRYPTED_PORTS: [u16; 2] = [853, 443];
 
-/// The servers asked.
+/// The target servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
-    /// Each client asks one of these servers, always the same: one of its address family where there is one. The client's
-    /// address alone decides which, so that another run or host chooses the same.
+    /// Each client always uses the same one of these servers, of its address family if there is one. The choice depends only on the client's
+    /// address, so that another run or host makes the same one.
     Fixed(Vec<SocketAddr>),
-    /// Each query goes to the address and port that it was recorded for, or to what these map that to: of several that fit,
-    /// one with a port before one without, and then the first. A query goes to the usual port where it goes over another
-    /// transport than its port is for: one in clear recorded at 853 or 443 to 53, and one in encryption recorded at 53 to
+    /// Each query goes to its recorded address and port, or to what these are mapped to; a mapping with a port takes precedence, then the
+    /// first one. If a query uses another transport than its port is for, it goes to the usual port of that transport: an unencrypted one
+    /// recorded at 853 or 443 goes to 53, and an encrypted one recorded at 53 to
     /// that of the settings.
     Recorded(Vec<Mapping>),
 }
 
 impl Targets {
-    /// The servers that were named, none where each query has its own.
+    /// The given servers; none if each query has its own.
     pub fn named(&self) -> &[SocketAddr] {
         match self {
             Self::Fixed(servers) => servers,
@@ -35,33 +35,33 @@ impl Targets {
         }
     }
 
-    /// The one server of a family that anybody asks, if there is just one: sockets can be connected to it.
+    /// The only server of a family, if there is just one, so that sockets can be connected to it.
     pub fn only(&self, v6: bool) -> Option<SocketAddr> {
         let mut servers = self.named().iter().filter(|server| server.is_ipv6() == v6);
         let only = servers.next()?;
         servers.next().is_none().then_some(*only)
     }
 
-    /// Whether a server of this family may be asked.
+    /// Whether any server is of this family.
     pub fn has_family(&self, v6: bool) -> bool {
         matches!(self, Self::Recorded(_)) || self.named().iter().any(|server| server.is_ipv6() == v6)
     }
 }
 
-/// A server's address, and what takes its place: `OLD=NEW`, each an address with or without a port.
+/// A mapping of servers: `OLD=NEW`, each an address with or without a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// The address that was recorded …
+    /// The recorded address …
     pub from: IpAddr,
     /// … and its port; `None` for any.
     pub from_port: Option<u16>,
-    /// The address asked instead …
+    /// The new address …
     pub to: IpAddr,
-    /// … and its port; `None` for the one that was recorded.
+    /// … and its port; `None` to keep the recorded one.
     pub to_port: Option<u16>,
 }
 
-/// As it is read back.
+/// The syntax that is parsed.
 impl fmt::Display for Mapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", Side(self.from, self.from_port), Side(self.to, self.to_port))
@@ -80,9 +80,9 @@ impl fmt::Display for Side {
     }
 }
 
-/// A text that is no mapping.
+/// An invalid mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` maps no server to another: write OLD=NEW, such as 198.41.0.4=127.0.0.1:5300 or [2001:db8::1]:53=::1")]
+#[error("`{0}` is not a server mapping: use OLD=NEW, such as 198.41.0.4=127.0.0.1:5300 or [2001:db8::1]:53=::1")]
 pub struct BadMapping(String);
 
 impl FromStr for Mapping {
@@ -104,7 +104,7 @@ fn side(text: &str) -> Option<(IpAddr, Option<u16>)> {
     Some((bare.parse().ok()?, None))
 }
 
-/// The ports of servers for DNS in encryption, where none is named with the server.
+/// The default ports of servers for encrypted DNS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// For DNS over TLS and QUIC.
@@ -113,15 +113,15 @@ pub struct Ports {
     pub doh: u16,
 }
 
-/// An address, and a port where that matters.
+/// An address, and a port if it matters.
 type Place = (IpAddr, Option<u16>);
 
-/// The targets as they are looked up.
+/// The targets, prepared for lookup.
 #[derive(Debug)]
 pub struct Directory {
-    /// Servers of IPv4, and of IPv6.
+    /// The IPv4 servers, and the IPv6 servers.
     fixed: [Vec<SocketAddr>; 2],
-    /// What recorded servers are mapped to, by address and port; `None` where none is asked.
+    /// The mapping of recorded servers by address and port; `None` if queries do not go to recorded servers.
     recorded: Option<HashMap<Place, Place, foldhash::fast::FixedState>>,
     ports: Ports,
 }
@@ -132,7 +132,7 @@ impl Directory {
         let of = |v6: bool| targets.named().iter().copied().filter(|server| server.is_ipv6() == v6).collect();
         let recorded = match targets {
             Targets::Fixed(_) => None,
-            // The first of several with the same left side counts.
+            // The first of several mappings with the same left side counts.
             Targets::Recorded(maps) => {
                 Some(maps.iter().rev().map(|map| ((map.from, map.from_port), (map.to, map.to_port))).collect())
             }
@@ -161,19 +161,19 @@ impl Directory {
         }
     }
 
-    /// The server that a client asks: of its family where there is one.
+    /// The server of a client, of its address family if there is one.
     fn fixed(&self, client: IpAddr) -> Option<SocketAddr> {
         let [own, other] = if client.is_ipv4() { [0, 1] } else { [1, 0] }.map(|family| &self.fixed[family]);
         let servers = if own.is_empty() { other } else { own };
         if let [only] = servers[..] {
             return Some(only);
         }
-        // Shards are made of the upper half of the hash: each has clients of all servers by the lower one.
+        // Shards use the upper half of the hash; with the lower one, each shard has clients of all servers.
         let hash = client_hash(client).rotate_left(32);
         servers.get(((u128::from(hash) * servers.len() as u128) >> 64) as usize).copied()
     }
 
-    /// The port for a transport of a server that was recorded at another one.
+    /// The port for a transport other than the recorded one.
     fn port(&self, transport: Transport, recorded: u16) -> u16 {
         match transport.is_encrypted() {
             true if recorded == DNS_PORT => self.encrypted_port(transport),

@@ -1,4 +1,4 @@
-//! Messages for the unit tests of this crate.
+//! Messages for unit tests.
 
 use bytes::Bytes;
 use ldplayer_core::message::{CLASS_IN, QueryParts, flag};

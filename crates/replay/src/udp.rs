@@ -1,4 +1,4 @@
-//! The UDP machine: gives queries free IDs, matches answers by socket and ID, and keeps the timeouts.
+//! The UDP machine: assigns IDs, matches answers by socket and ID, and tracks timeouts.
 //!
 //! It owns no socket and reads no clock. See the crate's documentation for the order of the calls.
 
@@ -20,31 +20,31 @@ use crate::slab::{List, Slab, Slot};
 use crate::stage::Stage;
 use crate::stamps::Stamps;
 
-/// IDs tried on one socket before it counts as full.
+/// IDs tried on a socket before it counts as full.
 const ID_TRIES: u32 = 64;
-/// Answered queries remembered, to tell a second answer from a foreign one. A power of two.
+/// Number of answered queries remembered to recognise duplicate answers. A power of two.
 const REMEMBERED: usize = 1 << 14;
 
-/// Limits and times of the machine.
+/// Settings of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpConfig {
-    /// How long an answer is waited for, in nanoseconds.
+    /// Query timeout, in nanoseconds.
     pub query_timeout: i64,
-    /// How much longer a late answer is recognised, in nanoseconds.
+    /// How much longer late answers are recognised, in nanoseconds.
     pub linger: i64,
-    /// Where the IDs start.
+    /// The first ID.
     pub seed: u64,
-    /// The classes of clients whose truncated answers are handed out, to be asked for over TCP, and no end of their queries:
-    /// a bit for each, the lowest for clients without a class, too.
+    /// Bitmask of classes that retry truncated answers over TCP; the lowest bit also stands for clients without a class. Their truncated
+    /// answers do not end the query, but are handed out.
     pub tc_fallback: u64,
 }
 
 /// A query to be handed to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
-    /// The socket to use.
+    /// The socket.
     pub socket: SocketKey,
-    /// Address to send from, where it must be set.
+    /// The source address, if it must be set.
     pub source: Option<IpAddr>,
     /// The server.
     pub server: SocketAddr,
@@ -63,7 +63,7 @@ pub struct Arrival<'a> {
     pub peer: SocketAddr,
     /// The local address it was sent to, where known.
     pub local: Option<IpAddr>,
-    /// The kernel's receive stamp, or the time of the call.
+    /// The kernel's receive timestamp, or the time of the call.
     pub at: RunTime,
     /// The payload.
     pub octets: &'a [u8],
@@ -82,14 +82,14 @@ pub struct Udp {
     truncated: Vec<Pending>,
     outcomes: Vec<Outcome>,
     counts: Counts,
-    /// What is done with responses.
+    /// How responses are handled.
     pub heard: Heard,
-    /// Where the kernel stamps what it sends.
+    /// Kernel send timestamps, if requested.
     stamps: Option<Stamps>,
 }
 
 impl Udp {
-    /// A machine with nothing on its way.
+    /// A machine without any queries.
     pub fn new(config: UdpConfig) -> Self {
         Self {
             config,
@@ -108,7 +108,7 @@ impl Udp {
         }
     }
 
-    /// The same machine, told when the kernel sent what it took ([`Self::handle_stamp`]).
+    /// Enables kernel send timestamps ([`Self::handle_stamp`]).
     pub fn with_send_stamps(self) -> Self {
         Self { stamps: Some(Stamps::default()), ..self }
     }
@@ -130,7 +130,7 @@ impl Udp {
         self.queued.push_back(slot);
     }
 
-    /// Records a query that cannot be sent at all.
+    /// Records a query that cannot be sent.
     pub fn handle_unroutable(&mut self, query: &Query, reason: Reason) {
         self.counts.taken += 1;
         self.finish(Outcome::not_sent(query, reason));
@@ -142,7 +142,7 @@ impl Udp {
         self.queued.pop_front()
     }
 
-    /// What to hand to the kernel for a slot of [`Self::poll_transmit`].
+    /// The transmission for a slot of [`Self::poll_transmit`].
     pub fn transmit(&self, slot: Slot) -> Option<Transmit<'_>> {
         let pending = self.slab.get(slot)?;
         Some(Transmit {
@@ -154,7 +154,7 @@ impl Udp {
         })
     }
 
-    /// The kernel took the query at `at`; `port` is the socket's.
+    /// The kernel accepted the query at `at`; `port` is the socket's.
     pub fn handle_sent(&mut self, slot: Slot, at: RunTime, port: u16) {
         self.submit(slot, at, port);
         if let (Some(stamps), Some(pending)) = (&mut self.stamps, self.slab.get(slot)) {
@@ -166,14 +166,14 @@ impl Udp {
     pub fn handle_stamp(&mut self, socket: SocketKey, number: u32, at: RunTime) {
         let found = self.stamps.as_mut().and_then(|stamps| stamps.take(socket.index(), number));
         let Some((slot, submitted)) = found else { return };
-        // The query may have ended, and another one have the slot: a copy of it with the same row, for example.
+        // The query may have ended and its slot been reused, for example by a copy of it with the same row.
         if let Some(pending) = self.slab.get_mut(slot).filter(|pending| pending.submitted == submitted) {
-            // The two stamps are of two clocks, which may differ by some nanoseconds.
+            // The two timestamps are of two clocks, which may differ by some nanoseconds.
             pending.sent = Some(at.max(pending.submitted));
         }
     }
 
-    /// The kernel refused a datagram of a socket, and may have given it a number.
+    /// The kernel refused a datagram of a socket, but may have numbered it.
     pub fn handle_send_error(&mut self, socket: SocketKey) {
         self.stamps.iter_mut().for_each(|stamps| stamps.lose(socket.index()));
     }
@@ -188,14 +188,14 @@ impl Udp {
         self.slab.append(&mut self.outstanding, slot);
     }
 
-    /// The kernel refused the query for good.
+    /// The kernel refused the query permanently.
     pub fn handle_unsent(&mut self, slot: Slot, reason: Reason) {
         if let Some(pending) = self.release(slot) {
             self.finish_unanswered(&pending, Status::NotSent, Some(reason));
         }
     }
 
-    /// The kernel has no way to the query's server, as it said to a call at `at`.
+    /// The kernel has no route to the query's server, as reported by a call at `at`.
     pub fn handle_unreachable(&mut self, slot: Slot, at: RunTime) {
         self.submit(slot, at, 0);
         if let Some(pending) = self.release(slot) {
@@ -203,12 +203,12 @@ impl Udp {
         }
     }
 
-    /// The kernel has no room now: the query goes back to the head of the queue.
+    /// The kernel's buffer is full: the query returns to the head of the queue.
     pub fn handle_postponed(&mut self, slot: Slot) {
         self.queued.push_front(slot);
     }
 
-    /// Takes a datagram: an answer, a late answer, or a stray.
+    /// Handles a datagram: an answer, a late answer, or a stray.
     pub fn handle_datagram(&mut self, arrival: &Arrival<'_>) {
         let Some(message) = Message::new(arrival.octets).filter(Message::is_response) else {
             return self.stray(arrival, Reason::Garbage);
@@ -225,8 +225,9 @@ impl Udp {
         }
     }
 
-    /// Lets a query come to the stage that it has at `at`, whatever has been looked at by now; whether even its late answer
-    /// is not known any more then.
+    /// Moves a query to the stage that it has at `at`, even if timeouts have not been handled up to then; returns
+    /// whether the period for late
+    /// answers is over, too.
     fn is_forgotten_at(&mut self, slot: Slot, at: RunTime) -> bool {
         let is_overdue = |udp: &Self, stage| {
             udp.slab.get(slot).is_some_and(|pending| pending.stage == stage && pending.deadline <= at)
@@ -241,7 +242,7 @@ impl Udp {
         is_forgotten
     }
 
-    /// Takes a query back from the error queue: its destination refused it.
+    /// Handles a query returned by the error queue: its destination refused it.
     pub fn handle_refused(&mut self, socket: SocketKey, octets: &[u8]) {
         let Some(message) = Message::new(octets) else { return };
         let Some(&slot) = self.by_id.get(&key(socket, message.id())) else { return };
@@ -263,7 +264,7 @@ impl Udp {
         }
     }
 
-    /// Ends all that is outstanding, for a run that is interrupted.
+    /// Ends all outstanding queries, for an interrupted run.
     pub fn handle_interrupt(&mut self) {
         while let Some(slot) = self.outstanding.first() {
             self.expire(slot, Some(Reason::Interrupted));
@@ -273,23 +274,23 @@ impl Udp {
         }
     }
 
-    /// When [`Self::handle_timeout`] has something to do next.
+    /// When [`Self::handle_timeout`] must be called next.
     pub fn poll_timeout(&self) -> Option<RunTime> {
         let deadline = |list: &List| Some(self.slab.get(list.first()?)?.deadline);
         [deadline(&self.outstanding), deadline(&self.lingering)].into_iter().flatten().min()
     }
 
-    /// The rows finished since the caller last emptied it.
+    /// The finished rows since the caller last emptied it.
     pub fn outcomes(&mut self) -> &mut Vec<Outcome> {
         &mut self.outcomes
     }
 
-    /// A query whose answer was truncated. It has been counted as sent here; its end is the caller's to count.
+    /// A query whose answer was truncated. It has been counted as sent here; the caller counts its outcome.
     pub fn poll_truncated(&mut self) -> Option<Pending> {
         self.truncated.pop()
     }
 
-    /// Queries sent that have not come to their end, those of [`Self::poll_truncated`] among them.
+    /// Sent queries without an outcome, including those of [`Self::poll_truncated`].
     pub fn outstanding(&self) -> usize {
         self.outstanding.len() + self.truncated.len()
     }
@@ -312,7 +313,7 @@ impl Udp {
         }
         let status = if pending.stage == Stage::Lingering { Status::Late } else { Status::Answered };
         let row = Outcome {
-            // The two stamps are of two clocks, which may differ by some nanoseconds.
+            // The two timestamps are of two clocks, which may differ by some nanoseconds.
             answered: Some(arrival.at.max(pending.submitted)),
             rcode: Some(message.rcode()),
             tc: message.has(flag::TC),
@@ -324,7 +325,7 @@ impl Udp {
         self.finish_judged(row, &pending.wire, &pending.expected, Some(message));
     }
 
-    /// Whether clients of a class ask again over TCP.
+    /// Whether a class retries truncated answers over TCP.
     fn falls_back(&self, class: Option<u8>) -> bool {
         self.config.tc_fallback.unbounded_shr(u32::from(class.unwrap_or_default())) & 1 == 1
     }
@@ -347,7 +348,7 @@ impl Udp {
         });
     }
 
-    /// Records a timeout and keeps the query for a while, so that a late answer is known as such.
+    /// Records a timeout and keeps the query for a while to recognise a late answer.
     fn expire(&mut self, slot: Slot, reason: Option<Reason>) {
         self.slab.unlink(&mut self.outstanding, slot);
         let linger = self.config.linger;
@@ -364,7 +365,7 @@ impl Udp {
         self.finish_judged(pending.outcome(status, reason), &pending.wire, &pending.expected, None);
     }
 
-    /// Records a row whose response is compared and kept. What goes to another server for comparison is in no account.
+    /// Records a row whose response is compared and kept. Queries to a reference server are not counted.
     fn finish_judged(&mut self, row: Outcome, wire: &Bytes, expected: &Expected, response: Option<&Message<'_>>) {
         if !expected.is_reference() {
             self.counts.add(row.status);
@@ -383,7 +384,7 @@ impl Udp {
         self.slab.get(slot).is_some_and(|pending| pending.deadline <= now).then_some(slot)
     }
 
-    /// Takes a query off its list and frees its ID and slot.
+    /// Takes a query off its list, and frees its ID and slot.
     fn release(&mut self, slot: Slot) -> Option<Pending> {
         match self.slab.get(slot)?.stage {
             Stage::Queued => {}
@@ -395,8 +396,8 @@ impl Udp {
         Some(pending)
     }
 
-    /// A free ID on the socket wanted, and on another one of those that are shared only when that one has none: its client has
-    /// more outstanding than a socket has IDs.
+    /// A free ID on the wanted socket, or on another shared one only if that is full: its client then has
+    /// more outstanding queries than a socket has IDs.
     fn free_id(&mut self, wanted: SocketKey) -> Option<(SocketKey, u16)> {
         let SocketKey::Shared { v6, number } = wanted else {
             return self.free_id_on(wanted).map(|id| (wanted, id));
@@ -407,8 +408,8 @@ impl Udp {
         })
     }
 
-    /// IDs count up, so that the next one is nearly always free and lies beside the last one in the table. One that
-    /// only waits for a late answer is given up.
+    /// IDs count up, so that the next one is nearly always free and close to the last one in the table. An ID that
+    /// only waits for a late answer is reused.
     fn free_id_on(&mut self, socket: SocketKey) -> Option<u16> {
         let number = socket.index() as usize;
         while self.next_id.len() <= number {
@@ -431,7 +432,7 @@ impl Udp {
     }
 }
 
-/// What forbids to take `arrival` as the answer to `pending`.
+/// Why `arrival` is not the answer to `pending`.
 fn mismatch(pending: &Pending, arrival: &Arrival<'_>, message: &Message<'_>) -> Option<Reason> {
     let went_elsewhere = arrival.local.zip(pending.source).is_some_and(|(local, source)| local != source);
     if pending.stage == Stage::Queued || pending.server != arrival.peer || went_elsewhere {
@@ -444,8 +445,8 @@ fn key(socket: SocketKey, id: u16) -> u64 {
     u64::from(socket.index()) << 16 | u64::from(id)
 }
 
-/// Hashes keys of [`key`] so that consecutive IDs of a socket fall into neighbouring buckets: with hundreds of thousands
-/// outstanding, a scattered table costs a cache miss for each query. Nobody outside chooses the keys.
+/// A hash of [`key`] that maps consecutive IDs of a socket to neighbouring buckets: with hundreds of thousands
+/// outstanding, a scattered table costs a cache miss per query. The keys cannot be chosen by outsiders.
 #[derive(Clone, Copy, Debug, Default)]
 struct Neighbour(u64);
 
@@ -458,7 +459,7 @@ impl Hasher for Neighbour {
 
     fn write_u64(&mut self, key: u64) {
         let (socket, id) = (key >> 16, key & 0xffff);
-        // The table takes the bucket from the low bits and a tag from the seven highest.
+        // The table takes the bucket from the low bits and a tag from the seven highest bits.
         let tag = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) & 0xfe00_0000_0000_0000;
         self.0 = (socket.wrapping_mul(40_503) + id) & 0x01ff_ffff_ffff_ffff | tag;
     }

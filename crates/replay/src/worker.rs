@@ -1,4 +1,4 @@
-//! A worker: the one place of a replay that reads the clock and calls the kernel.
+//! A worker: the only part of a replay that reads the clock and makes system calls.
 
 mod feed;
 mod hand_over;
@@ -37,64 +37,64 @@ use crate::sockets::{Carries, Sockets};
 use crate::table::ConnectionCounts;
 use crate::targets::{Ports, Targets};
 
-/// How long outstanding queries may still be answered after an interrupt, in nanoseconds.
+/// How long to wait for outstanding answers after an interrupt, in nanoseconds.
 const GRACE: i64 = 1_000_000_000;
-/// Queries of a timed replay sent by one call at most: it bounds the error of their common time to about 15 µs.
+/// Maximum number of queries of a timed replay sent by one call: it limits the error of their common timestamp to about 15 µs.
 const TIMED_BATCH: usize = 16;
 /// What counts as soon, in nanoseconds.
 const SOON: i64 = 50_000;
 
-/// What a worker leaves behind.
+/// The final state of a worker.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerEnd {
-    /// Queries that it took from its feed.
+    /// Queries taken from its feed.
     pub taken: u64,
-    /// When a query last timed out or failed, as seen after the round of work in which it did; `None` if none has.
+    /// When a query last timed out or failed, measured after that round of work; `None` if none has.
     pub last_unanswered: Option<RunTime>,
-    /// Times in which the host kept the core from a spinning worker.
+    /// Stalls: a spinning worker lost its core.
     pub stalls: Stalls,
     /// Queries that reached the worker after they were due.
     pub fed_late: u64,
     /// Hand-overs that had to wait for the recorder.
     pub recorder_full: u64,
-    /// Sends put off because the kernel's buffer was full.
+    /// Sends postponed because the kernel's buffer was full.
     pub postponed: u64,
-    /// What the kernel said to the first query that it refused for good.
+    /// The kernel's error for the first query that it refused permanently.
     pub refused: Option<String>,
     /// UDP sockets opened.
     pub sockets: usize,
-    /// Datagrams that the kernel dropped on their way into this worker's own sockets: answers that came and were not read.
+    /// Datagrams dropped by the kernel on this worker's sockets: answers that arrived but could not be read.
     pub receive_drops: u64,
-    /// What became of connections.
+    /// Connection counters.
     pub connections: ConnectionCounts,
-    /// How much of the run it could not keep up.
+    /// How long it was saturated.
     pub saturation: Saturation,
-    /// What became of queries to the server that answers were compared with.
+    /// Counters of queries to the reference server.
     pub reference: ReferenceCounts,
 }
 
-/// Where a worker gets its queries and leaves its rows.
+/// The queues of a worker.
 pub struct Links {
-    /// Batches of queries of this worker's clients, in the order of their due times.
+    /// Batches of queries of this worker's clients, sorted by due time.
     pub feed: Receiver<Vec<Query>>,
-    /// Finished rows, with the shard that they are of.
+    /// Finished rows, with their shard.
     pub rows: Sender<(usize, Vec<Outcome>)>,
-    /// Emptied buffers to fill again.
+    /// Emptied buffers for reuse.
     pub spare: Receiver<Vec<Outcome>>,
-    /// What is to be told beside the usual.
+    /// Optional outputs.
     pub extras: Extras,
 }
 
-/// What a replay tells beside its usual rows.
+/// Optional outputs and comparisons of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
-    /// When the kernel sent queries over UDP.
+    /// Kernel send timestamps over UDP.
     pub stamps: bool,
-    /// What comparisons of responses with expected ones leave out.
+    /// What comparisons of responses ignore.
     pub ignore: Arc<Ignore>,
     /// The responses themselves.
     pub responses: Option<Sender<Vec<Transaction>>>,
-    /// The server whose answers are expected.
+    /// The reference server.
     pub reference: Option<Reference>,
 }
 
@@ -107,10 +107,10 @@ pub struct Worker<'a> {
     links: Links,
     origin: i64,
     transports: Transports,
-    /// The kernel stamps what is sent over UDP.
+    /// Whether kernel send timestamps over UDP are on.
     stamps: bool,
     router: Router,
-    /// Where answers are compared with those of another server.
+    /// The pairs, if answers are compared with those of another server.
     pairs: Option<Pairs>,
     sockets: Sockets,
     pace: Pace,
@@ -122,20 +122,20 @@ pub struct Worker<'a> {
     flushed: RunTime,
     lag: i64,
     load: Load,
-    /// Queries may have a connection in common.
+    /// Whether queries may share a connection.
     shares: bool,
-    /// The last query was for such a connection …
+    /// Whether the last query was for such a connection …
     on_streams: bool,
-    /// … and the window is being filled.
+    /// … and whether the window is being filled.
     filling: bool,
-    /// It looked away last, and is to see what came meanwhile.
+    /// Whether it slept last, and must look at new arrivals first.
     napped: bool,
     idle_since: Option<RunTime>,
     /// Queries that ended without an answer so far.
     unanswered: u64,
-    /// Which of several sockets that are ready is read first: they take turns.
+    /// Which of several ready sockets is read first: they take turns.
     turn: usize,
-    /// Queries over UDP that a replay without times takes at once at most ([`window::batch`]).
+    /// Maximum number of queries over UDP that an unpaced replay takes at once ([`window::batch`]).
     fast_batch: usize,
     sending: Vec<(SocketKey, Slot)>,
     packets: Vec<Outgoing>,
@@ -145,10 +145,10 @@ pub struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// The worker of this host with a number, whose run time 0 is at `origin` of the monotonic clock.
+    /// The worker of this host with this number, whose run time 0 is at `origin` of the monotonic clock.
     ///
     /// # Errors
-    /// When the process is out of file descriptors.
+    /// The process is out of file descriptors.
     pub fn new(
         number: usize,
         shards: Shards,
@@ -213,7 +213,7 @@ impl<'a> Worker<'a> {
     /// Replays until the feed has ended and every query has its outcome.
     ///
     /// # Errors
-    /// What the kernel said to the wait itself; errors of single queries are rows.
+    /// The error of the wait itself; errors of single queries are rows.
     pub fn run(mut self) -> io::Result<WorkerEnd> {
         while !self.is_done() {
             let now = self.now();
@@ -250,7 +250,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Keeps the time at which a query last ended without an answer. Answers have their time in their rows: a round may read those of
-    /// thousands of connections, and ends long after them.
+    /// thousands of connections, and end long after them.
     fn note_unanswered(&mut self) {
         let counts = self.transports.counts();
         let unanswered = counts.finished() - counts.answered;
@@ -264,7 +264,7 @@ impl<'a> Worker<'a> {
         !self.fed && self.next.is_none() && self.transports.udp.queued() == 0 && self.transports.outstanding() == 0
     }
 
-    /// Asks again over TCP what was truncated over UDP, and carries out what connections want. Returns how much that was.
+    /// Retries truncated answers over TCP, and carries out actions of connections. Returns their number.
     fn drive(&mut self) -> usize {
         while let Some(pending) = self.transports.udp.poll_truncated() {
             let now = self.now();
@@ -273,7 +273,7 @@ impl<'a> Worker<'a> {
         self.transports.streams.drive(self.sockets.poll()) + self.drive_quic()
     }
 
-    /// A spinning worker looks at the clock every microsecond or so; a longer gap is the host's doing.
+    /// A spinning worker reads the clock about every microsecond; a longer gap is caused by the host.
     fn watch_stalls(&mut self, now: RunTime) {
         if let Some(since) = self.idle_since.filter(|_| self.pace.is_spinning()) {
             self.end.stalls.observe(since, now);
@@ -281,7 +281,7 @@ impl<'a> Worker<'a> {
         self.idle_since = Some(now);
     }
 
-    /// Notes that a round begins, and now and then how the worker keeps up.
+    /// Notes the beginning of a round, and now and then how the worker keeps up.
     fn weigh(&mut self, now: RunTime) {
         self.load.begin_round(now);
         if self.load.is_due(now) {
@@ -294,7 +294,7 @@ impl<'a> Worker<'a> {
             return;
         }
         let since = *self.interrupted_at.get_or_insert(now);
-        // What has reached this worker is accounted for. The reader may be waiting for more, which is not of this run.
+        // Everything that has reached this worker is accounted for. The reader may be blocked on more, which is not part of this run.
         while let Some(query) = self.peek(now).and_then(|_| self.next.take()) {
             self.start(query, now);
         }
@@ -305,8 +305,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Opens the shared sockets ahead of time: opening one takes longer than the first query has. What cannot be opened is told by
-/// the queries that need it.
+/// Opens the shared sockets in advance: opening one takes too long for the first query. Errors are reported by
+/// the queries that need them.
 fn open_shared(sockets: &mut Sockets, settings: &Settings) {
     if settings.sources == Sources::Ports {
         return;
@@ -315,7 +315,7 @@ fn open_shared(sockets: &mut Sockets, settings: &Settings) {
     for v6 in [false, true].into_iter().filter(|&v6| settings.targets.has_family(v6)) {
         let server = settings.targets.only(v6).unwrap_or_else(|| any(v6));
         let mut keys = (0..settings.sources.spread(v6)).map(|number| SocketKey::Shared { v6, number });
-        // Where one cannot be opened, the next ones cannot either.
+        // If one cannot be opened, the next ones cannot either.
         let _ = keys.try_for_each(|key| sockets.get(key, Carries::Dns, server).map(|_| ()));
     }
 }

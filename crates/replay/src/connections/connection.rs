@@ -1,4 +1,4 @@
-//! What a connection over TCP has of its own: kept small, since a million of them may be idle.
+//! A TCP connection's own state: kept small, since a million of them may be idle.
 
 use ldplayer_core::RunTime;
 

@@ -1,4 +1,4 @@
-//! Connections whose stream is HTTP/2: requests out, responses in, and what becomes of queries whose stream ends otherwise.
+//! Connections over HTTP/2: requests out, responses in, and streams that end without a response.
 
 use ldplayer_core::{Reason, RunTime, Transport};
 

@@ -1,4 +1,4 @@
-//! Early data: queries that travel before a resumed session is up, and what becomes of them.
+//! Early data: queries sent before a resumed session is established, and their fate.
 
 use ldplayer_core::{Message, RunTime};
 

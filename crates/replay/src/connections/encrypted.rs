@@ -1,4 +1,4 @@
-//! Connections whose stream is inside TLS: handshakes, records in and out.
+//! Connections over TLS: handshakes, and records in and out.
 
 use ldplayer_core::{Reason, RunTime, Transport};
 

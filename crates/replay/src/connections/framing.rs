@@ -1,4 +1,4 @@
-//! Messages in a stream: each behind its length in two octets (RFC 1035 §4.2.2).
+//! Length-prefixed messages in a stream (RFC 1035 §4.2.2).
 
 use crate::padding;
 

@@ -1,4 +1,4 @@
-//! HTTP/2 without sockets, as much of it as a client of DNS over HTTPS needs (RFC 9113, RFC 8484).
+//! HTTP/2 without sockets, limited to what a DNS-over-HTTPS client needs (RFC 9113, RFC 8484).
 //!
 //! One [`Http2`] is one connection. Its caller appends requests with [`Http2::open`], hands over each frame that arrives with
 //! [`Http2::receive`], and writes what [`Http2::take_output`] gives. It keeps no octet of a stream that is at its end.

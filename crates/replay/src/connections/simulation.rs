@@ -1,4 +1,4 @@
-//! A network and a server for the tests of the machine: a clock that only they move, segments that arrive after a delay.
+//! A simulated network and server for tests of the machine, with a simulated clock and delayed segments.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! The machine against servers good and bad over a simulated network: each query comes to one end, and the right one.
+//! Tests of the machine against good and bad servers on a simulated network: each query gets exactly one outcome, the right one.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Classes of clients, each with a policy of its own, in one machine.
+//! Tests of client classes with different policies in one machine.
 
 use ldplayer_core::policy::TlsVersion;
 use ldplayer_core::{Reason, RunTime, Status};

@@ -1,4 +1,4 @@
-//! The machine over HTTPS: against a server on another implementation of HTTP/2, and against frames made by hand.
+//! Tests of the machine over HTTPS, against another HTTP/2 implementation and hand-made frames.
 
 mod oracle;
 mod scripted;

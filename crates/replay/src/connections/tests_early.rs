@@ -1,4 +1,4 @@
-//! Early data against servers that take it, refuse it, allow little, or end: each query is answered once, sent as it may.
+//! Tests of early data against servers that accept it, refuse it, limit it, or close: each query is answered once.
 
 use std::sync::Arc;
 

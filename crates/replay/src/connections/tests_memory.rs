@@ -1,4 +1,4 @@
-//! What an idle connection holds of our memory.
+//! Tests of the memory used by an idle connection.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! The machine over TLS: handshakes, tickets, certificates, and the same adversity as over TCP.
+//! Tests of the machine over TLS: handshakes, tickets, certificates, and the failures of TCP.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! TLS without sockets: one session of a client, over the unbuffered interface of rustls, which is used nowhere else.
+//! TLS without sockets: a client session over the unbuffered interface of rustls.
 
 mod client;
 mod records;

@@ -1,4 +1,4 @@
-//! What the header fields of a response say that matters for DNS over HTTPS, whatever the version of HTTP.
+//! The response header fields relevant to DNS over HTTPS, for any version of HTTP.
 
 use ldplayer_core::Reason;
 

@@ -1,4 +1,4 @@
-//! The reader of a replay: reads the feed ahead and gives each worker the queries of its clients.
+//! The reader: reads the feed ahead and gives each worker the queries of its clients.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What a connection over QUIC has of its own.
+//! A QUIC connection's own state.
 
 use ldplayer_core::RunTime;
 use quinn_proto::ConnectionHandle;

@@ -1,4 +1,4 @@
-//! DNS over HTTP/3 on the connections of the machine: what all have in common, and their streams beside those of queries.
+//! DNS over HTTP/3: shared settings, and the control streams of each connection.
 
 use std::net::SocketAddr;
 

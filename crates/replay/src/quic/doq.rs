@@ -1,4 +1,4 @@
-//! DNS over QUIC (RFC 9250): a stream for each query, on it the query and its answer, each behind its length.
+//! DNS over QUIC (RFC 9250): one stream per query, with length-prefixed query and answer.
 
 use bytes::Bytes;
 use ldplayer_core::Message;

@@ -1,4 +1,4 @@
-//! Queries onto streams, and answers off them.
+//! Sends queries on streams, and reads answers from them.
 
 use ldplayer_core::{Reason, RunTime, Transport};
 use quinn_proto::{Dir, ReadError, StreamId, VarInt};

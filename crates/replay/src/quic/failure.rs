@@ -1,4 +1,4 @@
-//! How connections come to their ends by the server's doing or the network's, and for what reason.
+//! Reasons for which the server or the network ends a connection.
 
 use ldplayer_core::{Reason, RunTime, Status};
 use quinn_proto::{ConnectionError, TransportErrorCode};

@@ -1,4 +1,4 @@
-//! The part of HTTP/3 that DNS over HTTPS needs (RFC 9114): requests out, responses in, and the streams that control both.
+//! The part of HTTP/3 that DNS over HTTPS needs (RFC 9114): requests, responses and control streams.
 //!
 //! Field sections use the static table only: the client admits no dynamic one (RFC 9204 §3.2.3) and makes none.
 

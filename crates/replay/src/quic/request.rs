@@ -1,4 +1,4 @@
-//! A query on its way over a QUIC connection.
+//! An in-flight query over QUIC.
 
 use bytes::Bytes;
 use quinn_proto::{StreamId, VarInt};

@@ -1,4 +1,4 @@
-//! The machine of DNS over QUIC against a server on a network with a clock of its own.
+//! Tests of DNS over QUIC against a server on a simulated network.
 
 use ldplayer_core::{Outcome, Reason, RunTime, Status, Transport};
 

@@ -1,4 +1,4 @@
-//! Classes of clients, each with a policy of its own, and padding, over QUIC.
+//! Tests over QUIC of client classes with different policies, and of padding.
 
 use ldplayer_core::message::{CLASS_IN, QueryParts, flag};
 use ldplayer_core::{Outcome, Query};

@@ -1,4 +1,4 @@
-//! The machine of DNS over HTTP/3 against a server on a network with a clock of its own.
+//! Tests of DNS over HTTP/3 against a server on a simulated network.
 
 use std::sync::Arc;
 

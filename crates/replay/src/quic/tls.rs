@@ -1,4 +1,4 @@
-//! What the QUIC connections of all clients of a worker have in common: TLS inside QUIC, tickets, tokens, parameters.
+//! The QUIC configuration shared by all clients of a worker: TLS, tickets, tokens, transport parameters.
 
 use std::fmt;
 use std::net::SocketAddr;

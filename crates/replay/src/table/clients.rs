@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use super::{Connection, Key};
 use crate::slab::{Slab, Slot};
 
-/// The connection of each client. All of them are in the slab, which is handed in wherever it is needed.
+/// The current connection of each client. All of them are in the slab, which is passed in where needed.
 #[derive(Debug, Default)]
 pub struct Clients {
     slots: HashTable<Slot>,
@@ -17,12 +17,12 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// The connection that a client uses.
+    /// The current connection of a client.
     pub fn get<C>(&self, key: &Key, connections: &Slab<Connection<C>>) -> Option<Slot> {
         self.slots.find(self.hashes.hash_one(key), |&at| is_of(at, key, connections)).copied()
     }
 
-    /// The client of this connection uses it from now on.
+    /// Makes this connection its client's current one.
     pub fn set<C>(&mut self, at: Slot, connections: &Slab<Connection<C>>) {
         let Some(key) = connections.get(at).map(Connection::key) else { return };
         let hash = |&at: &Slot| connections.get(at).map_or(0, |one| self.hashes.hash_one(one.key()));
@@ -30,7 +30,7 @@ impl Clients {
         self.slots.entry(self.hashes.hash_one(key), same, hash).insert(at);
     }
 
-    /// The client of this connection, which is about to leave the slab, uses it no more.
+    /// Removes this connection, which is about to leave the slab.
     pub fn forget<C>(&mut self, at: Slot, connections: &Slab<Connection<C>>) {
         let Some(key) = connections.get(at).map(Connection::key) else { return };
         if let Ok(entry) = self.slots.find_entry(self.hashes.hash_one(key), |&other| other == at) {
@@ -38,7 +38,7 @@ impl Clients {
         }
     }
 
-    /// Whether no client uses any.
+    /// Whether no client has a connection.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()

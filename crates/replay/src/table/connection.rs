@@ -1,4 +1,4 @@
-//! A connection of one client, as all machines know it: kept small, since a million of them may be idle.
+//! The state of a connection common to all machines: kept small, since a million of them may be idle.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The accounts of connections.
+//! Counters of connections.
 
 use super::End;
 

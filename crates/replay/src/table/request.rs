@@ -1,4 +1,4 @@
-//! A query on its way over a connection.
+//! An in-flight query over a connection.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The servers that connections go to, by number: a connection holds four octets instead of an address.
+//! Numbers the servers, so that a connection holds four octets instead of an address.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! What all machines of connections do alike, by that over TCP.
+//! Tests of the behaviour common to all connection machines, on the one over TCP.
 
 use ldplayer_core::{Query, Reason, RunTime, Status, Transport};
 

@@ -1,4 +1,4 @@
-//! Which connections are on their way up or idle, what is overdue, and when something will be.
+//! Deadlines of connections: those being established, those idle, and the next one due.
 
 use ldplayer_core::RunTime;
 

@@ -1,4 +1,4 @@
-//! What a worker takes from its feed: which queries are due, and what keeps one from being sent.
+//! Takes due queries from the feed, and decides which cannot be sent.
 
 use crossbeam_channel::TryRecvError;
 use ldplayer_core::{Query, Reason, RunTime, Transport};
@@ -6,12 +6,12 @@ use ldplayer_net::udp::BATCH;
 
 use super::{TIMED_BATCH, Worker};
 
-/// Queries for connections taken at once by a replay without times, at most: what goes out on a connection together leaves
-/// in one segment, and an answered replay over connections is bound by the segments that the kernel carries.
+/// Maximum number of queries for connections that an unpaced replay takes at once: queries written together leave
+/// in one segment, and the number of segments limits an answered replay over connections.
 const STREAM_BATCH: usize = 64 << 10;
 
 impl Worker<'_> {
-    /// Hands the queries that are due to the machine, one batch at most, and returns how many.
+    /// Hands due queries to their machines, at most one batch, and returns their number.
     pub(super) fn take_due(&mut self, now: RunTime) -> usize {
         let batch = if self.settings.fast { self.fast_batch } else { BATCH };
         let room = batch.saturating_sub(self.transports.udp.queued());
@@ -32,7 +32,7 @@ impl Worker<'_> {
         if self.settings.fast { self.has_window() } else { due <= now }
     }
 
-    /// When the next query is due. Takes the next batch from the feed where needed.
+    /// When the next query is due. Takes the next batch from the feed if necessary.
     pub(super) fn peek(&mut self, now: RunTime) -> Option<RunTime> {
         if self.next.is_none() {
             self.next = self.batch.next();

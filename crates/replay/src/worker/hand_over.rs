@@ -1,4 +1,4 @@
-//! What a worker hands over to the recorder and to whoever watches.
+//! Hands rows to the recorder and figures to the monitor.
 
 use std::sync::atomic::Ordering;
 
@@ -8,11 +8,11 @@ use ldplayer_net::clock;
 use super::{SOON, Worker};
 use crate::monitor::Gauge;
 
-/// Rows handed to the recorder at once.
+/// Rows per hand-over to the recorder.
 const ROWS: usize = 1_024;
-/// Rows and gauges are handed over this often, in nanoseconds …
+/// Interval of handing over rows and gauges, in nanoseconds …
 pub(super) const FLUSH_EVERY: i64 = 50_000_000;
-/// … or, while a query is soon due, at least this often: to wake the recorder takes up to 20 µs.
+/// … or, while a query is soon due, the maximum interval: waking the recorder takes up to 20 µs.
 pub(super) const FLUSH_AT_LEAST: i64 = 200_000_000;
 
 impl Worker<'_> {
@@ -29,7 +29,7 @@ impl Worker<'_> {
         !self.settings.fast && self.next.as_ref().is_some_and(|query| query.due - self.now() < SOON)
     }
 
-    /// Hands the responses that are kept to whoever keeps them.
+    /// Hands over the responses that are kept.
     fn hand_over_responses(&mut self) {
         let Some(responses) = &self.links.extras.responses else { return };
         for kept in self.transports.heard().into_iter().filter_map(|heard| heard.kept.as_mut()) {
@@ -38,7 +38,7 @@ impl Worker<'_> {
             }
             let next = Vec::with_capacity(kept.rows.len());
             let began = responses.is_full().then(clock::monotonic_ns);
-            // Whoever keeps them goes away only when the run is being torn down.
+            // The receiver is gone only when the run is being torn down.
             let _ = responses.send(std::mem::replace(&mut kept.rows, next));
             if let Some(began) = began {
                 self.end.recorder_full += 1;
@@ -47,7 +47,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Hands the rows to the recorder and the accounts to whoever watches.
+    /// Hands rows to the recorder, and counters to the monitor.
     pub(super) fn flush(&mut self) {
         self.pair_up();
         self.hand_over_responses();
@@ -59,7 +59,7 @@ impl Worker<'_> {
             let spare = self.links.spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(ROWS * 2));
             let rows = std::mem::replace(rows, spare);
             let began = self.links.rows.is_full().then(clock::monotonic_ns);
-            // The recorder only goes away when the run is being torn down by a panic elsewhere.
+            // The recorder is gone only when the run is being torn down after a panic.
             let _ = self.links.rows.send((self.shard, rows));
             if let Some(began) = began {
                 self.end.recorder_full += 1;

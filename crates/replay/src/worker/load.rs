@@ -1,37 +1,37 @@
-//! Whether a worker had any rest: what tells one that cannot keep up from one that spins until its next query is due.
+//! Distinguishes a saturated worker from one that spins until its next query is due.
 
 use ldplayer_core::RunTime;
 
-/// The load is judged over pieces at least so long, in nanoseconds.
+/// Minimum length of a period over which load is judged, in nanoseconds.
 const PIECE: i64 = 100_000_000;
-/// A worker has no rest when it rests for less than a twentieth of the time.
+/// A worker that is idle for less than a twentieth of the time is busy.
 const REST: i64 = 20;
-/// Queries are late from so many nanoseconds on.
+/// Queries are late from this many nanoseconds on.
 const LATE: i64 = 10_000_000;
 
-/// How much of a run a worker could not keep up.
+/// How long a worker could not keep up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Saturation {
-    /// Nanoseconds without rest in which its queries became later and later, or in which it sent as fast as it could.
+    /// Nanoseconds during which it was busy while its queries became later and later, or during which it sent as fast as it could.
     pub saturated_ns: i64,
-    /// Nanoseconds of these in which others had its core.
+    /// Nanoseconds of these in which other threads had its core.
     pub starved_ns: i64,
-    /// Nanoseconds of the whole run in which it waited for rows to be taken.
+    /// Nanoseconds of the whole run in which it waited for the recorder.
     pub blocked_ns: i64,
-    /// The latest that a query was meanwhile, in nanoseconds.
+    /// The largest lateness of a query meanwhile, in nanoseconds.
     pub worst_lag_ns: i64,
 }
 
-/// The load of one worker, piece by piece.
+/// The load of one worker by period.
 #[derive(Debug, Default)]
 pub(super) struct Load {
-    /// The worker has no times to keep: it is saturated when it has no rest.
+    /// Unpaced: the worker is saturated when it is busy.
     unpaced: bool,
-    /// Queries overdue by more are not sent, so that lateness ends to grow there.
+    /// Queries overdue by more are not sent, so that lateness does not grow beyond.
     max_lag: Option<i64>,
     piece: Option<Piece>,
     round: Round,
-    /// The greatest lateness of the piece before.
+    /// The largest lateness of the previous period.
     lag_before: i64,
     saturation: Saturation,
 }
@@ -39,7 +39,7 @@ pub(super) struct Load {
 #[derive(Debug)]
 struct Piece {
     began: RunTime,
-    /// Processor time of the thread when it began.
+    /// Processor time of the thread at its beginning.
     cpu: i64,
     rested: i64,
     blocked: i64,
@@ -58,7 +58,7 @@ impl Load {
         Self { unpaced, max_lag, ..Self::default() }
     }
 
-    /// A round begins. The one before was rest as long as it slept, or altogether where it found nothing to do.
+    /// A round begins. The previous one was idle for the time that it slept, or entirely if it found nothing to do.
     pub(super) fn begin_round(&mut self, now: RunTime) {
         let length = now - self.round.began;
         let rest = if self.round.was_idle { length } else { self.round.slept };
@@ -73,12 +73,12 @@ impl Load {
         self.round.was_idle = true;
     }
 
-    /// The round slept for so long.
+    /// The round slept for this long.
     pub(super) const fn note_sleep(&mut self, ns: i64) {
         self.round.slept += ns;
     }
 
-    /// The worker waited so long for rows to be taken.
+    /// The worker waited for the recorder for this long.
     pub(super) const fn note_blocked(&mut self, ns: i64) {
         self.saturation.blocked_ns += ns;
         if let Some(piece) = &mut self.piece {
@@ -86,19 +86,19 @@ impl Load {
         }
     }
 
-    /// A query is so late.
+    /// A query is late by this much.
     pub(super) fn note_lag(&mut self, lag: i64) {
         if let Some(piece) = &mut self.piece {
             piece.lag = piece.lag.max(lag);
         }
     }
 
-    /// Whether it is time to end a piece, for which the thread's processor time has to be read.
+    /// Whether to end the period, for which the thread's processor time must be read.
     pub(super) fn is_due(&self, now: RunTime) -> bool {
         self.piece.as_ref().is_none_or(|piece| now - piece.began >= PIECE)
     }
 
-    /// Ends a piece, and begins the next one.
+    /// Ends a period, and begins the next one.
     pub(super) fn end_piece(&mut self, now: RunTime, cpu: i64) {
         let next = Piece { began: now, cpu, rested: 0, blocked: 0, lag: 0 };
         if let Some(piece) = self.piece.replace(next) {
@@ -109,7 +109,7 @@ impl Load {
 
     fn judge(&mut self, piece: &Piece, length: i64, ran: i64) {
         let no_rest = piece.rested.saturating_mul(REST) < length;
-        // What only catches up after a stall is late, too, and less so with each piece.
+        // A worker that catches up after a stall is late, too, but less with each period.
         let at_the_limit = self.max_lag.is_some_and(|most| piece.lag >= most - most / 10);
         let later = piece.lag >= LATE && (piece.lag > self.lag_before || at_the_limit);
         if no_rest && (later || self.unpaced) {

@@ -1,4 +1,4 @@
-//! What a worker does for the machine of QUIC: sends its datagrams, in batches of one socket.
+//! Sends the datagrams of the QUIC machine in batches per socket.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::route::SocketKey;
 use crate::sockets::Carries;
 
 impl Worker<'_> {
-    /// Sends what QUIC has to send. Returns how many datagrams that were.
+    /// Sends pending QUIC datagrams. Returns their number.
     pub(super) fn drive_quic(&mut self) -> usize {
         let mut sent = 0;
         while let Some((key, carries)) = self.collect_packets() {
@@ -26,7 +26,7 @@ impl Worker<'_> {
         sent
     }
 
-    /// Tells the servers that QUIC connections are over, which the kernel does for those over TCP.
+    /// Closes QUIC connections towards their servers, as the kernel does for TCP.
     pub(super) fn close_quic(&mut self) {
         self.transports.quic.handle_end(self.now());
         self.drive_quic();
@@ -49,7 +49,7 @@ impl Worker<'_> {
         socket
     }
 
-    /// Sends `packets` and tells the machine. Returns how many came to an end of their queueing.
+    /// Sends `packets` and reports to the machine. Returns how many are no longer queued.
     fn send_packets(&mut self, key: SocketKey, carries: Carries) -> usize {
         let (mut done, mut refusals) = (0, Refusals::default());
         while !self.packets.is_empty() {

@@ -1,4 +1,4 @@
-//! Queries that two servers are asked at the same time: the answer of one is compared with that of the other.
+//! Sends queries to two servers at the same time and compares their answers.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::heard::Half;
 use crate::route::{Route, Router};
 use crate::targets::Targets;
 
-/// The server whose answers are expected.
+/// The reference server, whose answers are the expected ones.
 #[derive(Clone, Debug)]
 pub struct Reference {
     /// Where it is.
@@ -21,33 +21,33 @@ pub struct Reference {
     pub doh_port: u16,
 }
 
-/// What became of the queries to it.
+/// Counters of queries to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReferenceCounts {
     /// Queries.
     pub asked: u64,
-    /// Those that it did not answer in time, or could not be asked.
+    /// Queries that it did not answer in time, or that could not be sent.
     pub unanswered: u64,
 }
 
-/// The pairs of a worker that are on their way.
+/// Pairs in flight.
 pub struct Pairs {
     router: Router,
     servers: Vec<SocketAddr>,
     next: u32,
-    /// The half of each pair that has ended first.
+    /// The half of each pair that ended first.
     waiting: HashMap<u32, Half, foldhash::fast::FixedState>,
     pub counts: ReferenceCounts,
 }
 
 impl Pairs {
-    /// No pairs yet, with the routes to the server whose answers are expected.
+    /// No pairs, with the routes to the reference server.
     pub fn new(router: Router, reference: &Reference) -> Self {
         let servers = reference.targets.named().to_vec();
         Self { router, servers, next: 0, waiting: HashMap::default(), counts: ReferenceCounts::default() }
     }
 
-    /// Takes a half that has ended; the row of the query once the other one has, too.
+    /// Takes an ended half; returns the row of the query once both have ended.
     fn take(&mut self, half: Half) -> Option<Outcome> {
         if half.pair.is_reference {
             self.counts.asked += 1;
@@ -65,16 +65,16 @@ impl Pairs {
         })
     }
 
-    /// Whether a row is of a response that the other server sent and nobody waits for.
+    /// Whether a row is of an unexpected response of the reference server.
     fn is_foreign(&self, row: &Outcome) -> bool {
         row.status == Status::Stray && self.servers.contains(&row.server)
     }
 }
 
 impl Worker<'_> {
-    /// Asks a query, and another server the same where answers are compared with its.
+    /// Sends a query, and the same one to the reference server if there is one.
     pub(super) fn ask(&mut self, now: RunTime, query: Query, route: Route) {
-        // Clients are numbered in the order of their first queries, for both servers alike.
+        // Clients are numbered in the order of their first queries, in the same way for both servers.
         let other = self.pairs.as_mut().map(|pairs| (pairs.router.route(&query), pairs));
         let Some((Ok(other), pairs)) = other else { return self.transports.handle_query(now, query, route) };
         let number = pairs.next;

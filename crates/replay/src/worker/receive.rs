@@ -1,4 +1,4 @@
-//! How a worker waits, and what it takes from the kernel: answers, refusals, what connections have become ready for.
+//! Waits for sockets, and reads answers, errors and readiness.
 
 use std::io;
 
@@ -15,17 +15,17 @@ use crate::sockets::Carries;
 use crate::streams::Streams;
 use crate::udp::Arrival;
 
-/// How long a worker without a query waits before it looks at its feed again, in nanoseconds.
+/// How long a worker without a query waits before it checks its feed again, in nanoseconds.
 const FEED_EVERY: i64 = 200_000;
-/// Datagrams taken at once while a query is soon due, so that it is not held up; more where more queries have just left.
+/// Maximum number of datagrams read at once while a query is soon due; more if more queries have just been sent.
 const SMALL_RECEIVE: usize = 8;
-/// Sleeps up to this long, in nanoseconds, do not end when an answer comes: it waits with the kernel's stamp until the next
-/// query is sent, and costs no wake-up of its own.
+/// Sleeps up to this long, in nanoseconds, are not interrupted by answers: these wait with the kernel's timestamp until the next
+/// query is sent, and cost no wake-up.
 const DOZE: i64 = 1_000_000;
 
-/// What a read brought.
+/// The result of a read.
 struct Came {
-    /// Datagrams, or 1 for something else.
+    /// The number of datagrams, or 1 for something else.
     count: usize,
     /// When the first of the datagrams arrived.
     oldest: RunTime,
@@ -36,8 +36,8 @@ impl Came {
 }
 
 impl Worker<'_> {
-    /// Ends what is overdue at `now`, after a look at all that had come by then: this thread may not have run for a while, or
-    /// may have had more to send than to read. Returns how much came.
+    /// Ends what is overdue at `now`, after reading everything that had arrived by then: this thread may not have run for a while, or
+    /// may have had more to send than to read. Returns how much was read.
     pub(super) fn end_overdue(&mut self, now: RunTime) -> io::Result<usize> {
         if self.transports.poll_timeout().is_none_or(|deadline| deadline > now) {
             return Ok(0);
@@ -47,7 +47,7 @@ impl Worker<'_> {
         Ok(received)
     }
 
-    /// Reads until nothing is left that had come by `until`. What comes meanwhile does not keep it: that is later.
+    /// Reads everything that had arrived by `until`; later arrivals do not prolong it.
     fn read_until(&mut self, until: RunTime) -> io::Result<usize> {
         let mut received = 0;
         loop {
@@ -66,7 +66,7 @@ impl Worker<'_> {
         }
     }
 
-    /// How many datagrams are read before the next query is seen to, when that is due in `left` nanoseconds: at least as many
+    /// The number of datagrams to read before the next query, which is due in `left` nanoseconds: at least as many
     /// as have just been `sent`, so that answers do not pile up.
     const fn most_at_once(&self, left: i64, sent: usize) -> usize {
         let is_soon = 0 < left && left < SOON && !self.settings.fast;
@@ -77,7 +77,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits for the next thing to do and takes what arrives, after `sent` queries have left. Returns how much came.
+    /// Waits for the next event and reads what arrives, after `sent` queries have been sent. Returns how much was read.
     pub(super) fn rest(&mut self, sent: usize, busy: bool) -> io::Result<usize> {
         let now = self.now();
         let due = self.peek(now);
@@ -119,7 +119,7 @@ impl Worker<'_> {
         Ok(self.read_ready(ready, most))
     }
 
-    /// Reads the sockets that are ready, and `most` datagrams altogether. Connections are always read: they are told once.
+    /// Reads the ready sockets, up to `most` datagrams in total. Connections are always read: their readiness is signalled once.
     fn read_ready(&mut self, ready: usize, most: usize) -> usize {
         self.turn = self.turn.wrapping_add(1);
         let mut received = 0;
@@ -130,7 +130,7 @@ impl Worker<'_> {
         received
     }
 
-    /// Lets the pace learn from a sleep that only its own end ended.
+    /// Lets the pace learn from an uninterrupted sleep.
     fn woke(&mut self, wanted: i64, is_telling: bool) {
         if is_telling {
             let woke = self.now();
@@ -138,7 +138,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The next thing to do beside sending: a timeout, a hand-over, a look at the feed, the end of the grace time.
+    /// The next event other than sending: a timeout, a hand-over, a check of the feed, the end of the grace time.
     fn other_deadline(&self, now: RunTime) -> i64 {
         let timeout = self.transports.poll_timeout().map_or(i64::MAX, |deadline| deadline.0);
         let overdue = now - self.flushed >= FLUSH_EVERY;
@@ -147,7 +147,7 @@ impl Worker<'_> {
         timeout.min(flush).min(feed)
     }
 
-    /// Takes what has come for a socket that is ready: up to `limit` datagrams, or all that is there of a connection.
+    /// Reads a ready socket: up to `limit` datagrams, or everything from a connection.
     fn read(&mut self, number: usize, limit: usize) -> Came {
         let ready = self.sockets.ready(number);
         if Streams::is_ours(ready.token) {
@@ -162,7 +162,7 @@ impl Worker<'_> {
         if limit == 0 {
             return Came::NOTHING;
         }
-        // An error of a connected socket is told by the error queue, too, and wakes the worker again.
+        // An error of a connected socket is also in the error queue, which wakes the worker again.
         let Ok(count) = self.receive.receive(socket, limit) else { return Came::NOTHING };
         let offset = clock::realtime_offset_ns();
         let arrived = clock::monotonic_ns();

@@ -1,14 +1,14 @@
-//! What a worker does about a datagram that the kernel refused.
+//! Handles datagrams that the kernel refused.
 
 use std::io;
 
 use ldplayer_core::Reason;
 use ldplayer_net::refusal::Refusal;
 
-/// Sends of one datagram in a row that fail with an error of an earlier one, before the worker sees to something else first.
+/// How often in a row a send may fail with the error of an earlier datagram before the worker turns to something else.
 const EARLIER_TRIES: u32 = 8;
-/// Sends of one datagram in a row that are told that there is no way, before it is believed to be said of this very one: the
-/// first time it may have been of an earlier one, whose error is fetched in between.
+/// How often in a row a send may fail without a route until that is taken as its own error: the
+/// first failure may report an earlier datagram, whose error is fetched in between.
 const UNREACHABLE_TRIES: u32 = 3;
 
 /// What to do next.
@@ -16,18 +16,18 @@ const UNREACHABLE_TRIES: u32 = 3;
 pub enum Next {
     /// Fetch the errors of earlier datagrams and send again.
     Again,
-    /// Send later: the kernel has no room now.
+    /// Send later: the kernel's buffer is full.
     Later,
-    /// Do not send it: this is why.
+    /// Do not send it, for this reason.
     Never(Reason),
 }
 
-/// The refusals of one datagram in a row.
+/// Consecutive failures of one datagram.
 #[derive(Debug, Default)]
 pub struct Refusals(u32);
 
 impl Refusals {
-    /// What one more means.
+    /// What one more failure means.
     pub fn judge(&mut self, error: &io::Error) -> Next {
         self.0 += 1;
         match Refusal::of(error) {

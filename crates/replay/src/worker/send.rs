@@ -1,4 +1,4 @@
-//! What a worker hands to the kernel for the machine of UDP: batches of queries of one socket.
+//! Sends the datagrams of the UDP machine in batches per socket.
 
 use std::io;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::sockets::Carries;
 use crate::udp::Udp;
 
 impl Worker<'_> {
-    /// Hands what is queued to the kernel, a batch for each socket, and returns how many it took.
+    /// Hands queued queries to the kernel, in a batch per socket, and returns how many it accepted.
     pub(super) fn transmit(&mut self) -> usize {
         let mut sent = 0;
         loop {
@@ -28,7 +28,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends `sending`, a batch for each socket. Where the kernel has no room for one, others have their own.
+    /// Sends `sending`, in a batch per socket. If the buffer of one socket is full, others are still sent.
     fn send_batches(&mut self) -> usize {
         let (mut sent, mut first) = (0, 0);
         while let Some(&(key, _)) = self.sending.get(first) {
@@ -43,7 +43,7 @@ impl Worker<'_> {
         sent
     }
 
-    /// Fills `sending` with queued queries, those of a socket together and in their order.
+    /// Fills `sending` with queued queries, grouped by socket and in order.
     fn collect(&mut self) {
         self.sending.clear();
         let most = if self.settings.fast { self.fast_batch } else { TIMED_BATCH };
@@ -52,13 +52,13 @@ impl Worker<'_> {
             let Some(transmit) = self.transports.udp.transmit(slot) else { continue };
             self.sending.push((transmit.socket, slot));
         }
-        // A batch of one socket, as it often is, is sorted already; sorting keeps the order of equals and is of few.
+        // A batch for a single socket, as is common, is already sorted; the sort is stable and the batch small.
         if self.sending.iter().any(|(key, _)| *key != self.sending[0].0) {
             self.sending.sort_by_key(|(key, _)| key.index());
         }
     }
 
-    /// Puts queries of `sending` back to the head of the queue.
+    /// Returns queries of `sending` to the head of the queue.
     fn postpone(&mut self, which: Range<usize>) {
         self.end.postponed += 1;
         for &(_, slot) in self.sending[which].iter().rev() {
@@ -66,8 +66,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends what `which` of `sending` says, all of one socket, and tells the machine. Returns how many queries came to an end
-    /// of their queueing.
+    /// Sends the part `which` of `sending`, all of one socket, and reports to the machine. Returns how many queries are no
+    /// longer queued.
     fn send_collected(&mut self, key: SocketKey, which: Range<usize>) -> usize {
         let (mut next, mut refusals) = (which.start, Refusals::default());
         while next < which.end {
@@ -100,7 +100,7 @@ impl Worker<'_> {
         next - which.start
     }
 
-    /// Ends a query that the kernel does not send. One that has no way to its server has failed, as it would over TCP.
+    /// Ends a query that the kernel does not send. One without a route to its server has failed, as it would over TCP.
     fn refuse(&mut self, slot: Slot, reason: Reason) {
         if reason == Reason::Unreachable {
             let now = self.now();
@@ -110,8 +110,8 @@ impl Worker<'_> {
         }
     }
 
-    /// One system call for `which` of `sending`. Each datagram gets the time of the call: never later than the
-    /// truth, so that no latency is flattered, and earlier by at most the length of a batch.
+    /// One system call for the part `which` of `sending`. Each datagram gets the time of the call: never later than the
+    /// actual time, so that no latency is too short, and earlier by at most the duration of a batch.
     fn send_once(&mut self, key: SocketKey, which: Range<usize>) -> io::Result<usize> {
         let slots = &self.sending[which];
         let Some(server) =

@@ -1,4 +1,4 @@
-//! The transports of a worker behind one face: which machine carries a query, and what they are asked and told together.
+//! All transports of a worker behind one interface.
 
 use std::io;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::streams::Streams;
 use crate::table::{Config, ConnectionCounts, Machine, Policy};
 use crate::udp::{Udp, UdpConfig};
 
-/// The machines of connections of a worker, which number theirs by turns: that over TCP …
+/// The connection machines of a worker, which take turns in numbering their connections: the one over TCP …
 const TCP: u64 = 0;
-/// … and that over QUIC.
+/// … and the one over QUIC.
 const QUIC: u64 = 1;
 
 /// The machines of a worker.
 pub struct Transports {
-    /// Datagrams of DNS.
+    /// DNS over UDP.
     pub udp: Udp,
-    /// What goes over TCP, with its sockets.
+    /// TCP-based transports, with their sockets.
     pub streams: Streams,
-    /// What goes over QUIC.
+    /// QUIC-based transports.
     pub quic: Quic,
 }
 
 impl Transports {
-    /// Those of the worker of one of `shards` shards, on the clock that began at `origin`.
+    /// Those of a worker of one of `shards` shards, with run time 0 at `origin`.
     ///
     /// # Errors
-    /// When the library of TLS supports no such handshake.
+    /// The TLS library does not support the required handshake.
     pub fn new(shard: usize, shards: usize, origin: i64, settings: &Settings) -> io::Result<Self> {
         Ok(Self {
             udp: Udp::new(udp_config(settings)),
@@ -55,7 +55,7 @@ impl Transports {
         }
     }
 
-    /// Records a query that cannot be sent at all.
+    /// Records a query that cannot be sent.
     pub fn handle_unroutable(&mut self, query: &Query, reason: Reason) {
         self.udp.handle_unroutable(query, reason);
     }
@@ -67,26 +67,26 @@ impl Transports {
         self.quic.handle_timeout(now);
     }
 
-    /// Ends all that is under way, for a run that is interrupted.
+    /// Ends everything in flight, for an interrupted run.
     pub fn handle_interrupt(&mut self, now: RunTime) {
         self.udp.handle_interrupt();
         self.streams.machine.handle_interrupt(now);
         self.quic.handle_interrupt(now);
     }
 
-    /// When [`Self::handle_timeout`] has something to do next.
+    /// When [`Self::handle_timeout`] must be called next.
     pub fn poll_timeout(&self) -> Option<RunTime> {
         let timeouts = [self.udp.poll_timeout(), self.streams.machine.poll_timeout(), self.quic.poll_timeout()];
         timeouts.into_iter().flatten().min()
     }
 
-    /// Queries under way, over whatever transport.
+    /// Queries in flight, over all transports.
     pub fn outstanding(&self) -> usize {
         self.udp.outstanding() + self.streams.machine.outstanding() + self.quic.outstanding()
     }
 
-    /// Whether what comes next has to be seen to as it comes: a connection is on its way up, or has several answers to come,
-    /// which in one read would all have the stamp of the last. (Datagrams of QUIC keep theirs until they are read.)
+    /// Whether arrivals must be read as soon as possible: a connection is being established, or expects several answers,
+    /// which would all get the timestamp of the last one when read together. (QUIC datagrams keep theirs until they are read.)
     pub fn is_attentive(&self) -> bool {
         let streams = &self.streams.machine;
         streams.is_opening_any() || streams.is_crowded_any() || self.quic.is_opening_any()
@@ -102,19 +102,19 @@ impl Transports {
         self.streams.machine.connection_counts().plus(self.quic.connection_counts())
     }
 
-    /// Compares responses without what `ignore` leaves out, and keeps them where `keeps` says so.
+    /// Ignores what `ignore` says in comparisons of responses, and keeps responses if `keeps` is set.
     pub fn listen(&mut self, ignore: &Arc<Ignore>, keeps: bool) {
         for heard in self.heard() {
             *heard = Heard { ignore: Arc::clone(ignore), kept: keeps.then(Kept::default), halves: Vec::new() };
         }
     }
 
-    /// What each machine does with responses.
+    /// How each machine handles responses.
     pub fn heard(&mut self) -> [&mut Heard; 3] {
         [&mut self.udp.heard, &mut self.streams.machine.table_mut().heard, &mut self.quic.table_mut().heard]
     }
 
-    /// The rows finished since the caller last emptied them.
+    /// The finished rows since the caller last emptied them.
     pub fn outcomes(&mut self) -> [&mut Vec<Outcome>; 3] {
         [self.udp.outcomes(), self.streams.machine.outcomes(), self.quic.outcomes()]
     }
@@ -129,13 +129,13 @@ fn udp_config(settings: &Settings) -> UdpConfig {
     }
 }
 
-/// How clients use connections: each class of them, or all where there are none.
+/// The policies: one per client class, or one for all clients without classes.
 pub fn policies(settings: &Settings) -> &[Policy] {
     let all = std::slice::from_ref(&settings.policy);
     if settings.classes.is_empty() { all } else { &settings.classes }
 }
 
-/// The classes of clients that ask again over TCP, a bit for each.
+/// Bitmask of the classes that retry truncated answers over TCP.
 fn falling_back(settings: &Settings) -> u64 {
     policies(settings).iter().zip(0..u64::BITS).map(|(policy, at)| u64::from(policy.tc_fallback) << at).sum()
 }
@@ -148,7 +148,7 @@ fn connections(shard: [usize; 2], settings: &Settings) -> io::Result<Connections
     Ok(Connections::new(config, dot).with_doh(doh).with_classes(&settings.classes))
 }
 
-/// The machine of QUIC. What it knows as run time 0 is a moment like any other: only distances count.
+/// The QUIC machine. Its run time 0 is an arbitrary moment: only differences count.
 fn quic(shard: [usize; 2], settings: &Settings) -> io::Result<Quic> {
     let early_data = settings.policy.early_data || settings.classes.iter().any(|policy| policy.early_data);
     let doq = settings.tls.as_ref().map(|tls| QuicTls::new(tls, ALPN_DOQ, 0, early_data));
@@ -158,8 +158,8 @@ fn quic(shard: [usize; 2], settings: &Settings) -> io::Result<Quic> {
     Ok(Quic::new(config(shard, QUIC, settings), Instant::now(), doq, doh3).with_classes(&settings.classes))
 }
 
-/// The limits of a machine of connections, of which a worker has one over TCP and, where there is TLS, one over QUIC.
-/// Connections are numbered apart in all machines of all shards.
+/// The settings of a connection machine; a worker has one over TCP and, with TLS, one over QUIC.
+/// Connection numbers are unique across all machines of all shards.
 fn config([shard, shards]: [usize; 2], machine: u64, settings: &Settings) -> Config {
     let machines = 1 + u64::from(settings.tls.is_some());
     Config {
@@ -173,7 +173,7 @@ fn config([shard, shards]: [usize; 2], machine: u64, settings: &Settings) -> Con
     }
 }
 
-/// Connections over TCP have a socket each. Those over QUIC share sockets, unless each client has one.
+/// TCP connections have a socket each. QUIC connections share sockets, unless each client has its own.
 fn connections_at_once(machine: u64, sources: &Sources, sockets: u32) -> u32 {
     if machine == QUIC && *sources != Sources::Ports { u32::MAX } else { sockets }
 }

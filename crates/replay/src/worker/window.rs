@@ -1,4 +1,4 @@
-//! The window of a replay without times: how many queries may be outstanding, and when to fill it again.
+//! The window of an unpaced replay: the maximum of outstanding queries, and when to refill it.
 
 use ldplayer_net::udp::BATCH;
 
@@ -6,17 +6,17 @@ use super::Worker;
 use crate::route::Sources;
 use crate::targets::Targets;
 
-/// The least time of an answer that others come before, in nanoseconds: no server answers faster over connections.
+/// Lower bound of the time per answer over connections, in nanoseconds: no server is faster.
 const ANSWER: i64 = 1_000;
-/// A replay without times that waits for many answers looks away for so long, in nanoseconds: as long as it sleeps until
-/// something comes, each answer costs the server's core a wake-up of this one.
+/// Sleep while an unpaced replay's window is full, in nanoseconds: waking up for
+/// each answer slows the server's core.
 const NAP: std::ops::RangeInclusive<i64> = 20_000..=200_000;
 
 impl Worker<'_> {
-    /// Whether the window has room for a batch of each shared socket, or for a quarter of a small window: sending one by one as
-    /// answers come would cost a wake-up of the server for each. Where connections are shared it is filled once half of it is
-    /// free, so that several queries share a segment; where they are not, so many at once would only flood the server's queue
-    /// of connections to accept.
+    /// Whether the window has room for a batch of each shared socket, or for a quarter of a small window: sending queries one by one as
+    /// answers arrive would cost a wake-up of the server for each. If connections are shared, it is filled once half of it is
+    /// free, so that several queries share a segment; otherwise so many at once would only flood the server's accept
+    /// queue.
     pub(super) fn has_window(&mut self) -> bool {
         let taken = self.transports.outstanding() + self.transports.udp.queued();
         let room = self.settings.window.saturating_sub(taken);
@@ -27,7 +27,7 @@ impl Worker<'_> {
         room >= least_room(self.fast_batch, self.settings.window) || (room > 0 && self.transports.udp.queued() > 0)
     }
 
-    /// For how long a replay without times has nothing to send at least, in nanoseconds: until the window is to be filled again.
+    /// Minimum time for which an unpaced replay has nothing to send, in nanoseconds: until the window is to be filled again.
     pub(super) fn nap(&self) -> Option<i64> {
         let (outstanding, room) = match self.on_streams {
             true if self.filling => return None,
@@ -40,14 +40,14 @@ impl Worker<'_> {
     }
 }
 
-/// Queries over UDP that a replay without times takes at once at most: a batch for each socket that clients share, since these part
-/// among them what is taken.
+/// Maximum number of queries over UDP that an unpaced replay takes at once: a batch for each shared socket, since what is taken
+/// is divided among them.
 pub(super) fn batch(sources: &Sources, targets: &Targets) -> usize {
     let families = [false, true].into_iter().filter(|&v6| targets.has_family(v6));
     BATCH * families.map(|v6| sources.spread(v6) as usize).max().unwrap_or(1)
 }
 
-/// Room in the window for which queries over UDP are sent.
+/// Room in the window required to send queries over UDP.
 fn least_room(batch: usize, window: usize) -> usize {
     batch.min(window.div_ceil(4))
 }

@@ -1,4 +1,4 @@
-//! Frames of HTTP/2: their headers, kinds and flags, and the codes of errors (RFC 9113 §4, §6, §7).
+//! HTTP/2 frames: headers, types, flags and error codes (RFC 9113 §4, §6, §7).
 
 /// Octets of a frame's header.
 pub const HEADER: usize = 9;

@@ -1,4 +1,4 @@
-//! The Huffman code of HPACK, read (RFC 7541 §5.2, Appendix B).
+//! Decodes the Huffman code of HPACK (RFC 7541 §5.2, Appendix B).
 //!
 //! The code is canonical: codes of one length follow each other in the order of their octets, and longer ones follow
 //! shorter ones. So the octets of each length say all.

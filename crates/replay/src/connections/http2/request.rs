@@ -1,4 +1,4 @@
-//! Requests of DNS over HTTPS in header blocks of HTTP/2: all but the query in them is encoded once.
+//! DNS-over-HTTPS requests as HTTP/2 header blocks: everything but the query is encoded once.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! The static table of HPACK (RFC 7541, Appendix A), whose first entry has the number 1.
+//! The static table of HPACK (RFC 7541, Appendix A), numbered from 1.
 
 /// Numbers of the names that requests have.
 pub mod number {

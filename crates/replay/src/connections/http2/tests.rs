@@ -1,4 +1,4 @@
-//! HTTP/2 against frames made by hand: what a server may send, and what it may not.
+//! Tests of HTTP/2 against hand-made frames, valid and invalid.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A server of DNS over HTTPS on the h2 crate, polled by hand over octets in memory.
+//! A DNS-over-HTTPS server on the h2 crate, polled by hand over memory buffers.
 
 use std::collections::HashMap;
 use std::io;

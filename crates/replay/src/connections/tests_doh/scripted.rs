@@ -1,4 +1,4 @@
-//! Servers of HTTP/2 that do as a script says, frame by frame.
+//! Scripted HTTP/2 servers.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What the TLS sessions of all clients of a worker have in common: whom they trust, what they ask for.
+//! The TLS configuration shared by all clients of a worker.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ pub enum TlsError {
         why: String,
     },
     /// No name.
-    #[error("`{0}` is no server name; give a domain name or an address")]
+    #[error("invalid server name `{0}`: give a domain name or an address")]
     Name(String),
 }
 

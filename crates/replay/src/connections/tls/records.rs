@@ -1,4 +1,4 @@
-//! Records of a TLS 1.3 session that is up: what rustls keeps for handshakes is let go, the keys and tickets stay its own.
+//! Records of an established TLS 1.3 session: rustls' handshake state is dropped, its keys and tickets are kept.
 
 use rustls::client::ClientConnectionData;
 use rustls::crypto::cipher::{

@@ -1,4 +1,4 @@
-//! Session tickets, kept for each client and server apart: no client ever uses another one's, nor shows one server those of another.
+//! Session tickets, kept per client and server, so that no client uses or reveals those of another.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Whose certificates are accepted: those that lead to a trusted one, and those that are trusted themselves.
+//! Certificate verification: accepts certificates that chain to a trusted one, or are trusted themselves.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl TlsTrust {
             whole.push(certificate);
         }
         if anchors.is_empty() {
-            return Err(failed("no certificate in it".to_owned()));
+            return Err(failed("the file has no certificate".to_owned()));
         }
         Ok(Self::Certificates(Arc::new(Certificates { anchors: Arc::new(anchors), whole })))
     }

@@ -1,4 +1,4 @@
-//! The streams of HTTP/3 that carry no requests: the client's control stream, and what a server opens (RFC 9114 §6.2).
+//! Unidirectional streams of HTTP/3: the client's control stream, and those opened by the server (RFC 9114 §6.2).
 
 use quinn_proto::{Dir, Side, StreamId, VarInt};
 

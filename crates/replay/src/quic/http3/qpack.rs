@@ -1,4 +1,4 @@
-//! Field sections that use no dynamic table (RFC 9204): what those of responses mean, fields of requests written.
+//! QPACK without a dynamic table (RFC 9204): reads fields of responses, writes fields of requests.
 
 use super::{Fault, code};
 use crate::connections::http2::huffman::Text;

@@ -1,4 +1,4 @@
-//! Requests of DNS over HTTPS in frames of HTTP/3: all but the query in them is encoded once.
+//! DNS-over-HTTPS requests as HTTP/3 frames: everything but the query is encoded once.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! The response on the stream of a request, read as it comes (RFC 9114 §4.1).
+//! An HTTP/3 response, read incrementally (RFC 9114 §4.1).
 
 use ldplayer_core::Reason;
 
