@@ -272,6 +272,6 @@ fn the_other_server_needs_permission_as_well() {
     let arguments = ["replay", trace.to_str().unwrap(), "--server", "127.0.0.1:9", "--compare-answers", "192.0.2.1"];
     let output = ldplayer(&arguments);
     let said = String::from_utf8(output.stderr).unwrap();
-    let wanted = "--compare-answers 192.0.2.1:53: not an address of this host; if load may go there, add --allow-target 192.0.2.1";
+    let wanted = "--compare-answers 192.0.2.1:53: not an address of this host; if you may send load to it, add --allow-target 192.0.2.1";
     assert!(output.status.code() == Some(2) && said.contains(wanted), "{said}");
 }

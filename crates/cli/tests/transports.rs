@@ -254,7 +254,7 @@ fn bad_connection_options_are_one_line_and_status_2() {
         (["--transport", "sctp"], "sctp"),
         (["--transport=dot", "--tls-ca=no/such.pem"], "no/such.pem"),
         (["--transport=dot", "--tls-name=a b"], "a b"),
-        (["--transport", "udp=60,tcp=5"], "the shares sum to 65 %"),
+        (["--transport", "udp=60,tcp=5"], "the shares add up to 65 %"),
         (["--transport-shares", "no/such.toml"], "no/such.toml"),
         (["--doh-method", "put"], "post or get"),
         (["--doh-path", "a b"], "a b"),

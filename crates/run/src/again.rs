@@ -1,5 +1,5 @@
-//! Answers that disagree with the expected ones are asked for once more after the run, gently: those that agree now flap, and the
-//! others are written as a trace.
+//! Repeats queries with unexpected answers after the run, slowly: answers that are now as expected flap, and the others are written as a
+//! trace.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, unbounded};
 use ldplayer_core::shard::Shards;
+use ldplayer_core::text::counted;
 use ldplayer_core::{Answer, Outcome, Query, RunTime, Transaction};
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Ready, Reference, ReplayError, RunStart, Settings};
@@ -19,39 +20,39 @@ use ldplayer_workload::{FeedOptions, PlanFeed};
 use crate::load;
 use crate::resolve::Plan;
 
-/// Queries asked again at most.
+/// Maximum number of repeated queries.
 const MOST: usize = 5_000;
-/// Time between two of them in nanoseconds: 500 a second, so that a server that fails under load does not fail for that.
+/// Interval in nanoseconds: 500 queries a second, so that a server that fails under load does not fail because of them.
 const GAP: i64 = 2_000_000;
 
-/// Which query: its row in the trace, and its client, since copies that rules make share a row.
+/// Identifies a query by its row in the trace and its client, since copies made by rules share a row.
 type Key = (u64, IpAddr);
 
-/// Queries of a run whose answers disagree with the expected ones, as far as they are to be asked again.
+/// Queries of a run with unexpected answers, to be repeated.
 #[derive(Debug, Default)]
 pub struct Disagreements {
     queries: HashSet<Key>,
-    /// Beyond [`MOST`].
+    /// Queries beyond [`MOST`].
     more: u64,
 }
 
-/// What became of them.
+/// The result.
 #[derive(Debug, Default)]
 pub struct Again {
-    /// The accounts; `None` where there was nothing to ask.
+    /// The accounts; `None` if there was nothing to repeat.
     pub asked: Option<AskedAgain>,
-    /// What kept it from being done.
+    /// Why it was not done.
     pub warning: Option<Warning>,
 }
 
 impl Disagreements {
-    /// Notes those among rows.
+    /// Collects the queries with unexpected answers among rows.
     pub fn note(&mut self, rows: &[Outcome]) {
         let disagreeing = rows.iter().filter(|row| row.answer.is_some_and(|answer| answer != Answer::Match));
         disagreeing.for_each(|row| self.add(row.index, row.client));
     }
 
-    /// Those of the runs in these directories, out of their rows.
+    /// Collects them from the rows of the runs in these directories.
     ///
     /// # Errors
     /// The rows cannot be read.
@@ -75,13 +76,13 @@ impl Disagreements {
         self.queries.len() as u64 + self.more
     }
 
-    /// Leaves all of them as they are.
+    /// Repeats none of them.
     pub fn leave(&self) -> Again {
         let left_out = AskedAgain { left_out: self.count(), ..AskedAgain::default() };
         Again { asked: (left_out.left_out > 0).then_some(left_out), warning: None }
     }
 
-    /// Asks for them again, in the folder of the run, until `monitor` is asked to stop.
+    /// Repeats them in the folder of the run, until `monitor` says to stop.
     pub fn ask(&self, plan: &Plan, folder: &Path, monitor: &Arc<Monitor>) -> Again {
         if self.queries.is_empty() {
             return Again::default();
@@ -96,9 +97,8 @@ impl Disagreements {
     }
 
     fn failed(&self, why: &str) -> Again {
-        let text =
-            format!("{} answers that disagree with the expected ones were not asked for again: {why}", self.count());
-        let remedy = "read the trace from a file, and see that the run directory can be written";
+        let text = format!("{} with unexpected answers not repeated: {why}", counted(self.count(), "query", "queries"));
+        let remedy = "read the trace from a file, and make sure that the run directory is writable";
         Again { warning: Some(Warning::new("not_asked_again", text, remedy)), ..self.leave() }
     }
 
@@ -119,12 +119,12 @@ impl Disagreements {
         Ok(counts)
     }
 
-    /// The queries once more, each with what was recorded of it.
+    /// The queries, each with its recorded transaction.
     fn find(&self, options: &FeedOptions) -> Result<Vec<(Query, Transaction)>, AskError> {
         let mut feed = PlanFeed::open(options)?;
         let (mut found, mut left) = (Vec::new(), self.queries.clone());
         let mut more = true;
-        // A trace that is gone through for ever has no end, and all that was asked is found before it.
+        // An endless trace need not be read to an end: every query is found before.
         while more && !left.is_empty() {
             let begin = found.len();
             more = feed.find(|query| self.queries.contains(&(query.index, query.client)), &mut found)?;
@@ -150,7 +150,7 @@ enum AskError {
 
 type Answers = HashMap<Key, Option<Answer>>;
 
-/// A replay that compares answers as a plan says.
+/// A replay that compares answers as a plan does.
 pub fn compared<F>(ready: Ready<F>, plan: &Plan) -> Ready<F> {
     let ready = ready.with_comparison(plan.ignore.clone());
     match &plan.reference {
@@ -163,8 +163,7 @@ fn queries_of(found: &[(Query, Transaction)]) -> VecDeque<Query> {
     found.iter().map(|(query, _)| query.clone()).collect()
 }
 
-/// The queries with the answers that were expected: those recorded, or what the server says that answers are compared with, which is
-/// asked for it.
+/// The queries with their expected answers: those recorded, or those of the reference server, which is queried first.
 fn expected(
     found: Vec<(Query, Transaction)>,
     plan: &Plan,
@@ -180,7 +179,7 @@ fn expected(
     Ok(with_responses(&recorded(found), said))
 }
 
-/// Asks one after the other; what each answer is to the expected one, and what was said now.
+/// Sends them one after the other. Returns how each answer compares with the expected one, and the answers.
 fn ask(
     queries: VecDeque<Query>,
     plan: &Plan,
@@ -189,7 +188,7 @@ fn ask(
 ) -> Result<(Answers, Receiver<Vec<Transaction>>), AskError> {
     let settings = Settings { fast: false, max_lag: None, precision: Precision::Low, ..settings.clone() };
     let shards = Shards::all(settings.workers);
-    // Holds at most as many as are asked.
+    // Bounded by the number of queries.
     let (responses, now) = unbounded();
     let ready = ldplayer_replay::prepare(settings, shards, Gently { queries, next: 0 }, monitor);
     let ready = compared(ready, plan).with_responses(responses);
@@ -198,7 +197,7 @@ fn ask(
     Ok((answers.0, now))
 }
 
-/// Queries, so far apart that they are no load.
+/// A feed of queries, spaced so far apart that they are no load.
 struct Gently {
     queries: VecDeque<Query>,
     next: i64,
@@ -224,7 +223,7 @@ impl Drain for Verdicts {
     }
 }
 
-/// Writes what was expected and, row by row, what was said instead. Files of an earlier run are not left beside.
+/// Writes the expected answers and, row by row, the actual ones. Files of an earlier run are removed.
 fn write(folder: &Path, expected: Vec<Transaction>, now: Receiver<Vec<Transaction>>) -> Result<(), TraceError> {
     if expected.is_empty() {
         return Ok(());
@@ -238,7 +237,7 @@ fn write(folder: &Path, expected: Vec<Transaction>, now: Receiver<Vec<Transactio
     Ok(())
 }
 
-/// Transactions with the responses that were said instead of theirs.
+/// Transactions with their actual responses in place of the expected ones.
 fn with_responses(transactions: &[Transaction], said: Receiver<Vec<Transaction>>) -> Vec<Transaction> {
     let key = |transaction: &Transaction| (transaction.index, transaction.client.ip());
     let said: HashMap<Key, Transaction> = said.into_iter().flatten().map(|row| (key(&row), row)).collect();

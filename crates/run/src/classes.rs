@@ -1,4 +1,4 @@
-//! Classes of clients: shares of transports as typed, a file of classes, and what they mean.
+//! Client classes: shares given on the command line, class files, and their meaning.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,11 +9,11 @@ use ldplayer_workload::{ClassDraws, ClientClass, check_shares, read_classes};
 
 use crate::error::RunError;
 
-/// Reads shares of clients in percent, such as `udp=60,tcp=5,dot=35`.
+/// Parses client shares in percent, such as `udp=60,tcp=5,dot=35`.
 pub fn parse_shares(word: &str) -> Result<Vec<ClientClass>, String> {
     let classes = word.split(',').map(|part| {
         let (transport, percent) =
-            part.split_once('=').ok_or_else(|| format!("`{part}` has no share, as in udp=60"))?;
+            part.split_once('=').ok_or_else(|| format!("`{part}` has no share: write udp=60, for example"))?;
         let share = format!("{}%", percent.trim_end_matches('%'));
         let share: Share = share.parse().map_err(|error| format!("{part}: {error}"))?;
         Ok(ClientClass::over(transport.parse().map_err(|error: UnknownTransport| error.to_string())?, share))
@@ -37,12 +37,12 @@ pub fn encrypted(classes: &[ClientClass]) -> Option<Transport> {
     classes.iter().filter_map(|class| class.transport).find(|transport| transport.is_encrypted())
 }
 
-/// The policy of each class: that of all clients, and what the class says otherwise.
+/// The policy of each class: the common one with the class' overrides.
 pub fn policies(classes: &[ClientClass], all: Policy) -> Vec<Policy> {
     classes.iter().map(|class| class.policy.over(all).bounded()).collect()
 }
 
-/// Clients of each class.
+/// The number of clients per class.
 pub fn counts(classes: &[ClientClass], draws: Option<&ClassDraws>) -> BTreeMap<String, u64> {
     let names = classes.iter().map(|class| class.name.clone());
     draws.map(|draws| names.zip(draws.clients()).collect()).unwrap_or_default()
@@ -60,9 +60,9 @@ mod tests {
         assert_eq!(parts, [("udp", 0.6), ("tcp", 0.05), ("dot", 0.35)]);
         assert!(parse_shares("udp=62.5%,tcp=37.5%").is_ok());
         for (bad, word) in [
-            ("udp=60,tcp=5", "the shares sum to 65 %"),
-            ("udp=60,tcp=50", "the shares sum to 110 %"),
-            ("udp=50,udp=50", "two classes are named `udp`"),
+            ("udp=60,tcp=5", "the shares add up to 65 %"),
+            ("udp=60,tcp=50", "the shares add up to 110 %"),
+            ("udp=50,udp=50", "the class name `udp` is used twice"),
             ("udp=50,tcp", "`tcp` has no share"),
             ("udp=all", "udp=all"),
             ("sctp=100", "sctp"),

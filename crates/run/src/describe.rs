@@ -1,4 +1,4 @@
-//! What is used of a specification, for `config` of run.json.
+//! The effective configuration of a run, for `config` of run.json.
 
 use ldplayer_core::{Policy, Transport};
 use ldplayer_replay::Targets;
@@ -8,7 +8,7 @@ use crate::classes;
 use crate::resolve::Plan;
 use crate::spec::RunSpec;
 
-/// The options as they were resolved on this machine; the caller knows how the trace was named, and the command line.
+/// The options as resolved on this machine, with the trace's name and the command line from the caller.
 pub fn config(spec: &RunSpec, plan: &Plan) -> RunConfig {
     let (settings, feed) = (&plan.settings, &plan.feed);
     let with_tls = |port: u16| settings.tls.as_ref().map(|_| port);
@@ -42,7 +42,7 @@ pub fn config(spec: &RunSpec, plan: &Plan) -> RunConfig {
     }
 }
 
-/// The servers as they were asked; `recorded`, with what took their place, where each query had its own.
+/// The servers as queried; `recorded`, with the mapping, if each query had its own.
 fn servers(plan: &Plan) -> Vec<String> {
     match &plan.settings.targets {
         Targets::Fixed(servers) => servers.iter().map(ToString::to_string).collect(),

@@ -1,4 +1,4 @@
-//! Reading into a specification the files that it names, so that it says all of what is done, whatever becomes of them.
+//! Reads the files named in a specification into it, so that it is self-contained.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use crate::classes;
 use crate::error::RunError;
 use crate::spec::RunSpec;
 
-/// Reads rules and classes into the specification, and makes the paths of its files absolute.
+/// Reads rules and classes into the specification, and makes its paths absolute.
 ///
 /// # Errors
-/// A file cannot be read, or is not what it should be.
+/// A file cannot be read, or is invalid.
 pub fn embed(mut spec: RunSpec) -> Result<RunSpec, RunError> {
     for rules in &mut spec.rules {
         rules.text = Some(rules.text()?.into_owned());
@@ -26,7 +26,7 @@ pub fn embed(mut spec: RunSpec) -> Result<RunSpec, RunError> {
 
 fn make_absolute(word: &mut String) {
     let Input::File(path) = Input::from(word.as_str()) else { return };
-    // A path that is no text stays as it was typed.
+    // A path that is not UTF-8 stays as typed.
     if let Some(absolute) = std::path::absolute(path).ok().as_deref().and_then(Path::to_str) {
         *word = absolute.to_owned();
     }

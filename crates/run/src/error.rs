@@ -1,4 +1,4 @@
-//! Why a run cannot be made: bad input, or an environment that cannot do it.
+//! Errors of a run: bad input, or an environment that does not support it.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use ldplayer_replay::ReplayError;
 use ldplayer_results::ResultsError;
 use ldplayer_workload::WorkloadError;
 
-/// An error of a run; each is one line with what to do.
+/// An error of a run; each is one line with a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The specification asks for what cannot be.
+    /// The specification is invalid.
     #[error("{0}")]
     Spec(String),
     /// A file that the specification names cannot be read or used.
@@ -28,27 +28,27 @@ pub enum RunError {
     /// The run directory cannot be written or read.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// This machine or this user cannot do it.
+    /// This machine or user cannot make the run.
     #[error("{0}")]
     Environment(String),
-    /// The engine could not go on.
+    /// The engine failed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// A share of a run that nobody started.
-    #[error("the run was not started: its controller gave it up")]
+    /// A share of a run that was never started.
+    #[error("the run was not started: its controller cancelled it")]
     NotStarted,
-    /// Reading the trace or recording the run ended early. What was measured is kept.
+    /// Reading the trace or recording the run ended early. Results up to then are kept.
     #[error("{0}")]
     CutShort(String),
 }
 
 impl RunError {
-    /// Whether the environment is the reason, and not what was asked for.
+    /// Whether the environment is at fault, not the input.
     pub const fn is_of_environment(&self) -> bool {
         matches!(self, Self::Environment(_) | Self::Replay(_))
     }
 
-    /// What this machine or this user cannot do.
+    /// An error of the environment.
     pub(crate) fn environment(error: impl std::fmt::Display) -> Self {
         Self::Environment(error.to_string())
     }

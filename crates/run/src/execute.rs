@@ -30,10 +30,10 @@ use crate::spec::{DNS_PORT, RunSpec};
 use crate::watch::{Observer, Sampled, Telemetry, watch, watch_on};
 use crate::{again, classes, describe, metrics, permission, tls, warnings};
 
-/// A run that is ready to be executed: its server is up, its trace is open, its targets are allowed.
+/// A run ready to be executed: its server is up, its trace is open, its targets are allowed.
 pub struct Prepared {
     spec: RunSpec,
-    /// The trace as it was named.
+    /// The name of the trace.
     trace: Vec<String>,
     plan: Plan,
     server: Option<Server>,
@@ -48,23 +48,22 @@ pub struct Prepared {
     warnings: Vec<Warning>,
 }
 
-/// What became of a run.
+/// The result of a run.
 pub struct RunReport {
-    /// What is in run.json.
+    /// The content of run.json.
     pub document: Document<RunSpec>,
     /// What each rule did.
     pub rules: Vec<RuleAccount>,
 }
 
-/// Makes a specification ready: reads its files, starts its server, resolves names, checks that its targets are allowed, and
-/// opens its trace.
+/// Prepares a run: reads its files, starts its server, resolves names, checks that its targets are allowed, and opens its trace.
 ///
 /// # Errors
-/// What of the specification cannot be, or cannot be here.
+/// The specification is invalid, or cannot be carried out here.
 pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
     let trace = spec.trace.clone();
     let spec = embed(spec)?;
-    // Before the namespace of a server of ours is entered, in which nobody could ask.
+    // Names must be resolved before the namespace of a started server is entered, which has no name servers.
     let listener = metrics::listen(spec.metrics)?;
     let mut server = crate::server::start(&spec)?;
     let plan = Plan::resolve(&spec)?;
@@ -81,13 +80,16 @@ pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
     Ok(Prepared { spec, trace, plan, server, sampled, listener, queries, first, shards, start, live, public, warnings })
 }
 
-/// Makes a share of a run ready, whose files stand in the specification: resolves names, and checks that its targets are allowed.
+/// Prepares a share of a run, whose files are embedded in the specification: resolves names, and checks that its targets are allowed.
 ///
 /// # Errors
-/// What of the specification cannot be, or cannot be here.
+/// The specification is invalid, or cannot be carried out here.
 pub fn prepare_share(spec: RunSpec, share: Share) -> Result<Prepared, RunError> {
     if spec.start_server.is_some() {
-        return Err(RunError::Spec("a server that the run starts is on one host: give --server ADDRESS".to_owned()));
+        return Err(RunError::Spec(
+            "--start-server: a server started by the run is reachable from one host only: give --server ADDRESS"
+                .to_owned(),
+        ));
     }
     let plan = Plan::resolve(&spec)?;
     let public = permission::of_all(&spec, &plan)?;
@@ -101,17 +103,17 @@ pub fn prepare_share(spec: RunSpec, share: Share) -> Result<Prepared, RunError> 
 }
 
 impl Prepared {
-    /// The public addresses that will be asked.
+    /// The public addresses that will be queried.
     pub fn public_targets(&self) -> &[SocketAddr] {
         &self.public
     }
 
-    /// Names that were resolved, with the addresses that will be asked.
+    /// The resolved names, with the addresses that will be queried.
     pub fn resolved(&self) -> impl Iterator<Item = String> {
         self.plan.resolved.iter().map(|(name, address)| format!("{name} is {address}"))
     }
 
-    /// What will be sent, where the trace can be read twice and has an end.
+    /// The load of the run, if the trace can be read twice and ends.
     ///
     /// # Errors
     /// The trace cannot be read.
@@ -128,7 +130,7 @@ impl Prepared {
     /// Makes the run in the directory `output`, which may replace an earlier run there where `replace` says so.
     ///
     /// # Errors
-    /// What kept the run from being made or recorded. What was measured until then is kept.
+    /// The error that ended the run. Results up to then are kept.
     pub fn execute(
         self,
         output: &Path,
@@ -179,7 +181,7 @@ impl Prepared {
         let (ended, queries) = ended?;
         let responses = responses.map(Responses::end);
         let again = if is_dealt {
-            // Whoever dealt the queries has the trace, and asks.
+            // On several hosts, the dealer has the trace and repeats queries.
             Again::default()
         } else if monitor.is_stopped() {
             disagreements.leave()
@@ -194,13 +196,13 @@ impl Prepared {
     }
 }
 
-/// What telemetry is taken of.
+/// The sources of telemetry.
 pub fn sampled(spec: &RunSpec, plan: &Plan, server: Option<&Server>) -> Result<Sampled, RunError> {
     let server = watched(spec, server)?;
     Ok(Sampled { server, ports: plan.ports(&spec.capture_port), interval: spec.telemetry_interval.ns() })
 }
 
-/// Whose processes are watched: those that were named, or those of the server that was started.
+/// The watched processes: those given, or those of the started server.
 fn watched(spec: &RunSpec, server: Option<&Server>) -> Result<Option<Watched>, RunError> {
     let Some(name) = &spec.watch_unit else {
         return Ok(spec.watch_pid.or(server.map(Server::id)).map(Watched::Pid));
@@ -209,8 +211,8 @@ fn watched(spec: &RunSpec, server: Option<&Server>) -> Result<Option<Watched>, R
     Ok(Some(Watched::Unit(unit)))
 }
 
-/// The servers that must answer before the run starts: those given; or of the recorded ones what they are mapped to, and else
-/// that of the first query.
+/// The servers that must answer before the run starts: those given; for recorded servers their mapping, or else the server of the first
+/// query.
 fn first_targets(plan: &Plan, feed: &PlanFeed) -> impl Iterator<Item = SocketAddr> {
     let mapped = match &plan.settings.targets {
         Targets::Recorded(map) => map.as_slice(),
@@ -224,9 +226,9 @@ fn first_targets(plan: &Plan, feed: &PlanFeed) -> impl Iterator<Item = SocketAdd
     targets.into_iter()
 }
 
-/// What is left when the engine has ended.
+/// The state after the engine has ended.
 struct Finished {
-    /// `None` where the reader was left behind, waiting for input.
+    /// `None` if the reader was left behind, waiting for input.
     feed: Option<PlanFeed>,
     ended: Ended,
     telemetry: Telemetry,
@@ -266,19 +268,19 @@ fn finish(
         tally,
         ..RunEnd::default()
     })?;
-    // What was measured is kept and reported; the error still decides what the run is worth.
+    // Results are kept and reported; the error still determines the verdict.
     match ended.drain_error.or(ended.feed_error) {
         Some(error) => Err(RunError::CutShort(error.to_string())),
         None => Ok(RunReport { document, rules: feed.map(|feed| feed.rules()).unwrap_or_default() }),
     }
 }
 
-/// The recorded answers, as results have them.
+/// The recorded answers in the form of results.
 pub fn recorded_answers(found: &ldplayer_workload::Recorded) -> Recorded {
     Recorded { rcodes: found.rcodes(), unanswered: found.unanswered() }
 }
 
-/// Facts of the machine, and whether its cores were kept from sleeping.
+/// Facts about the machine, and whether its cores were kept awake.
 fn environment(awake: Option<&std::io::Result<Option<Awake>>>) -> Environment {
     let cpu_dma_latency = match awake {
         None => "not asked for".to_owned(),
@@ -289,12 +291,12 @@ fn environment(awake: Option<&std::io::Result<Option<Awake>>>) -> Environment {
     Environment { machine: ldplayer_net::machine::facts(), cpu_dma_latency }
 }
 
-/// The recorder as the engine sees it.
+/// The recorder as a drain of the engine.
 struct Rows<'a> {
     recorder: &'a mut Recorder<RunSpec>,
-    /// Where somebody may ask for them.
+    /// The metrics endpoint, if any.
     latencies: Option<&'a Latencies>,
-    /// Answers that are not the expected ones.
+    /// Queries with unexpected answers.
     disagreements: Disagreements,
 }
 

@@ -1,4 +1,4 @@
-//! What a run is, and how it is made: a specification, prepared and executed, becomes a report.
+//! Runs: a specification is prepared and executed, and becomes a report.
 //!
 //! ```text
 //! options, a file, an earlier run ──► RunSpec ──prepare──► Prepared ──execute──► RunReport
@@ -10,18 +10,19 @@
 //!
 //! # The contract
 //!
-//! - A [`RunSpec`] is the only meaning of a run. Who wants one makes a value; nothing here reads the command line, asks a
-//!   terminal or catches a signal. Whoever looks on is an [`Observer`], and says whether the run is to go on.
-//! - A specification that has been prepared is whole: rules and classes stand in it as text, not as names of files. It is kept in
-//!   run.json, from which [`read_spec`] takes it for the same run once more.
-//! - What is wrong with a specification is told before the first packet; what goes wrong later is told after everything
-//!   measured has been kept.
-//! - Run time 0 is one moment for rows and telemetry alike: the engine starts when it is told to.
+//! - A [`RunSpec`] defines a run completely. Nothing here reads the command line, uses a terminal or catches signals. An [`Observer`]
+//! watches a run, and says whether to continue.
+//! - A prepared specification is self-contained: it holds rules and classes as text, not as file names. It is kept in run.json, from which
+//! [`read_spec`] reads it to repeat the run.
+//! - Errors of the specification are reported before the first packet; later errors are reported after everything measured has been
+//! saved.
+//! - Run time 0 is the same moment for rows and telemetry.
 //!
 //! # Limitations
 //!
-//! A trace from standard input or a socket cannot be repeated. Of a run of several hosts, each plays a [`Share`]; dealing queries and
-//! putting rows together is `cluster`'s.
+//! A trace from standard input or a socket cannot be repeated. In a run on several hosts, each plays a [`Share`]; the
+//! crate `cluster` deals the
+//! queries and combines the rows.
 //!
 //! # Example
 //!
@@ -74,7 +75,7 @@ pub use whole::{Whole, prepare_whole, shared};
 /// The specification of an earlier run.
 ///
 /// # Errors
-/// The directory is not that of a run, or was written by a version that kept none.
+/// The directory is not that of a run, or was written by a version that kept no specification.
 pub fn read_spec(run: &Path) -> Result<RunSpec, ResultsError> {
     read_document::<RunSpec>(run).map(|document| document.spec)
 }

@@ -1,4 +1,4 @@
-//! What a host tells of its share of a run while it lasts, for the one who adds up what all hosts tell.
+//! The progress that a host reports of its share of a run, to be summed up over hosts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,16 +8,16 @@ use ldplayer_results::metrics::{Latencies, LatencyCounts, Snapshot};
 
 use crate::metrics;
 
-/// The figures of a share. Nothing is there before its start.
+/// The live figures of a share; empty before its start.
 #[derive(Debug, Default)]
 pub struct Live {
     latencies: Arc<Latencies>,
-    /// The accounts of the engine, and run time 0 on CLOCK_MONOTONIC.
+    /// The monitor of the engine, and run time 0 on CLOCK_MONOTONIC.
     engine: OnceLock<(Arc<Monitor>, i64)>,
 }
 
 impl Live {
-    /// The accounts at this moment.
+    /// The current counters.
     pub fn snapshot(&self) -> Snapshot {
         let Some((monitor, origin)) = self.engine.get() else { return Snapshot::default() };
         metrics::snapshot(monitor, (clock::monotonic_ns() - origin) as f64 / 1e9)
@@ -28,9 +28,9 @@ impl Live {
         self.latencies.counts()
     }
 
-    /// Where latencies are counted from now on.
+    /// Sets where latencies are counted.
     pub(crate) fn begin(&self, monitor: &Arc<Monitor>, origin: i64) -> Arc<Latencies> {
-        // A share begins once.
+        // A share begins only once.
         let _ = self.engine.set((Arc::clone(monitor), origin));
         Arc::clone(&self.latencies)
     }

@@ -1,4 +1,4 @@
-//! How much a run will send, and for how long: its trace read and planned once, and nothing sent.
+//! The load of a run and its duration, found by planning the trace once without sending.
 
 use ldplayer_core::Query;
 use ldplayer_trace::Input;
@@ -19,16 +19,16 @@ pub struct Load {
     pub queries: u64,
     /// Octets of their messages.
     pub octets: u64,
-    /// Clients that ask, by address.
+    /// Distinct client addresses.
     pub clients: u64,
-    /// From the first query to the last, in nanoseconds; `None` where queries have no times.
+    /// From the first query to the last, in nanoseconds; `None` if queries are unpaced.
     pub span_ns: Option<i64>,
 }
 
-/// Reads the trace of a specification as a run would; `None` where it can be read only once, or has no end.
+/// Reads the trace as a run would; `None` if it can be read only once, or never ends.
 ///
 /// # Errors
-/// What of the specification's files cannot be read, or that it would end by a time which no query is due at.
+/// A file cannot be read, or no query is due before the end time.
 pub fn load(spec: RunSpec) -> Result<Option<Load>, RunError> {
     let spec = embed(spec)?;
     resolve::ensure_for_ends(&spec)?;
@@ -41,12 +41,12 @@ pub fn load(spec: RunSpec) -> Result<Option<Load>, RunError> {
     Ok(Some(Load { span_ns: load.span_ns.filter(|_| has_times), ..load }))
 }
 
-/// Whether all of the trace of a specification is in files, so that it can be read once more.
+/// Whether the whole trace is in files, so that it can be read again.
 pub fn is_repeatable(spec: &RunSpec) -> bool {
     can_be_read_twice(&resolve::feed_of(spec))
 }
 
-/// Whether all of the trace is in files.
+/// Whether the whole trace is in files.
 pub fn can_be_read_twice(feed: &FeedOptions) -> bool {
     feed.inputs.iter().all(|input| matches!(input, Input::File(_)))
 }
@@ -144,6 +144,6 @@ mod tests {
     #[test]
     fn a_length_of_time_that_nothing_is_due_in_is_refused_and_not_counted_for_ever() {
         let spec = RunSpec::parse("trace = 'no-such-file'\nloop = 'forever'\nfor = '5m'\ntiming = 'fast'").unwrap();
-        assert!(load(spec).unwrap_err().to_string().starts_with("--for: queries of --timing fast"));
+        assert!(load(spec).unwrap_err().to_string().starts_with("--for: cannot be combined with --timing fast"));
     }
 }

@@ -1,4 +1,4 @@
-//! `--metrics`: what the engine shows of a run, as Prometheus asks for it.
+//! `--metrics`: a Prometheus endpoint for the running engine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use ldplayer_results::metrics::{ConnectionFigures, Endpoint, Latencies, Listener
 
 use crate::error::RunError;
 
-/// Listens where it was asked for.
+/// Listens on the given address.
 pub fn listen(address: Option<SocketAddr>) -> Result<Option<Listener>, RunError> {
     let listen = |address| {
         Listener::bind(address).map_err(|error| {
-            RunError::Environment(format!("--metrics {address}: {error}; give a free port of this host"))
+            RunError::Environment(format!("--metrics {address}: {error}; give an address and free port of this host"))
         })
     };
     address.map(listen).transpose()
 }
 
-/// Serves the figures of a run from now on. Run time 0 is at `origin` of CLOCK_MONOTONIC.
+/// Starts serving the figures of a run. Run time 0 is at `origin` of CLOCK_MONOTONIC.
 pub fn serve(
     listener: Listener,
     monitor: &Arc<Monitor>,
@@ -29,7 +29,7 @@ pub fn serve(
     let monitor = Arc::clone(monitor);
     let run_s = move || (clock::monotonic_ns() - origin) as f64 / 1e9;
     let endpoint = listener.serve(Arc::clone(latencies), move || snapshot(&monitor, run_s()));
-    endpoint.map_err(|error| RunError::Environment(format!("--metrics: no thread for it: {error}")))
+    endpoint.map_err(|error| RunError::Environment(format!("--metrics: cannot start a thread: {error}")))
 }
 
 pub fn snapshot(monitor: &Monitor, run_s: f64) -> Snapshot {

@@ -1,4 +1,4 @@
-//! Whether the user may have meant to send there: this host and own namespaces are free, anything else is asked for.
+//! Checks that load may be sent to the targets: this host and own namespaces are always allowed, all else must be.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,7 +10,7 @@ use crate::error::RunError;
 use crate::resolve::Plan;
 use crate::spec::RunSpec;
 
-/// Refuses servers that the user has not allowed, those that answers are compared with among them. Returns those that are public.
+/// Refuses servers that the user has not allowed, including a reference server. Returns the public ones.
 pub fn of_all(spec: &RunSpec, plan: &Plan) -> Result<Vec<SocketAddr>, RunError> {
     let mut public = check("--server", &plan.settings.targets, &spec.allow_target)?;
     if let Some(other) = &plan.reference {
@@ -19,22 +19,22 @@ pub fn of_all(spec: &RunSpec, plan: &Plan) -> Result<Vec<SocketAddr>, RunError> 
     Ok(public)
 }
 
-/// Refuses targets of an option outside of this host that the user has not allowed. Returns those that are public.
+/// Refuses targets of an option that are outside this host and not allowed. Returns the public ones.
 fn check(option: &str, targets: &Targets, allowed: &[Cidr]) -> Result<Vec<SocketAddr>, RunError> {
     if netns::has_any_ip() || interfaces::is_wired() {
         return Ok(Vec::new());
     }
     let Targets::Fixed(servers) = targets else {
         return Err(RunError::environment(
-            "--server recorded: the recorded servers are not on this host, and load must not go to them; add --start-server \
-             COMMAND, or run all of it in a namespace: ldplayer testbed run -- COMMAND",
+            "--server recorded: the recorded servers are not on this host, and must not be sent load; add --start-server \
+            COMMAND, or run the command in a namespace: ldplayer testbed run -- COMMAND",
         ));
     };
     let mut public = Vec::new();
     for &server in servers.iter().filter(|server| !server.ip().is_loopback()) {
         if !allowed.iter().any(|block| block.contains(server.ip())) {
             return Err(RunError::Spec(format!(
-                "{option} {server}: not an address of this host; if load may go there, add --allow-target {}",
+                "{option} {server}: not an address of this host; if you may send load to it, add --allow-target {}",
                 server.ip()
             )));
         }
@@ -45,7 +45,7 @@ fn check(option: &str, targets: &Targets, allowed: &[Cidr]) -> Result<Vec<Socket
     Ok(public)
 }
 
-/// Not private, shared, link-local, loopback, documentation or otherwise special (RFC 6890).
+/// Not private, shared, link-local, loopback, documentation or another special-purpose address (RFC 6890).
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {

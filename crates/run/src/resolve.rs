@@ -1,4 +1,4 @@
-//! What a specification means on this machine: defaults filled in, names resolved, files read.
+//! Resolves a specification on this machine: defaults, names and files.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
@@ -16,44 +16,44 @@ use crate::error::RunError;
 use crate::spec::{DNS_PORT, RunSpec, Server, TransportChoice};
 use crate::{classes, tls};
 
-/// Descriptors kept free for files, when each client has a socket.
+/// Descriptors reserved for files, if each client has a socket.
 const SPARE_DESCRIPTORS: u64 = 256;
 
-/// How often telemetry may be taken, in nanoseconds: processor time is told in ticks of 10 ms.
+/// The allowed telemetry intervals in nanoseconds: processor time is counted in ticks of 10 ms.
 const INTERVALS: RangeInclusive<i64> = 100_000_000..=1_000_000_000;
 
-/// The name of a server, and an address that it has.
+/// A server name with one of its addresses.
 pub type Resolved = (String, SocketAddr);
 
-/// A specification as this machine carries it out.
+/// A specification as resolved on this machine.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is replayed.
+    /// What to replay.
     pub feed: FeedOptions,
-    /// How it is replayed.
+    /// How to replay it.
     pub settings: Settings,
-    /// What comparisons of answers leave out.
+    /// What comparisons of answers ignore.
     pub ignore: Ignore,
-    /// The server that answers are compared with, where it is another one.
+    /// The reference server for comparisons, if any.
     pub reference: Option<Reference>,
-    /// Every address that was given or found for the servers, asked or not.
+    /// Every address given or resolved for the servers, used or not.
     pub given: Vec<SocketAddr>,
-    /// Names of servers with the addresses that were found for them.
+    /// Server names with their addresses.
     pub resolved: Vec<Resolved>,
 }
 
 impl Plan {
-    /// Makes out what a specification means here. Its files must have been read into it ([`crate::embed`]).
+    /// Resolves a specification. Its files must have been embedded ([`crate::embed`]).
     ///
     /// # Errors
-    /// What cannot be, or cannot be here.
+    /// It is invalid, or cannot be carried out here.
     pub fn resolve(spec: &RunSpec) -> Result<Self, RunError> {
         if spec.trace.is_empty() {
             return Err(RunError::Spec("no trace: give at least one file, or - for standard input".to_owned()));
         }
         if !INTERVALS.contains(&spec.telemetry_interval.ns()) {
             let given = spec.telemetry_interval;
-            return Err(RunError::Spec(format!("--telemetry-interval {given}: give 100ms to 1s")));
+            return Err(RunError::Spec(format!("--telemetry-interval {given}: use 100ms to 1s")));
         }
         ensure_for_ends(spec)?;
         let (given, mut resolved) = addresses("--server", &spec.server)?;
@@ -65,12 +65,12 @@ impl Plan {
         Ok(Self { feed: feed(spec, classes), settings, ignore, reference, given, resolved })
     }
 
-    /// Classes of clients; empty where all are alike.
+    /// The client classes; empty if all clients are alike.
     pub fn classes(&self) -> &[ClientClass] {
         &self.feed.classes
     }
 
-    /// What the run is judged by.
+    /// The criteria of the verdict.
     pub fn limits(&self) -> VerdictLimits {
         match self.settings.precision {
             _ if self.settings.fast => VerdictLimits::FAST,
@@ -80,7 +80,7 @@ impl Plan {
         }
     }
 
-    /// The ports that servers may be asked at, those of the trace being `recorded`.
+    /// The ports of the servers; `recorded` are those of the trace.
     pub fn ports(&self, recorded: &[u16]) -> Vec<u16> {
         let settings = &self.settings;
         let mut ports: Vec<u16> = settings.targets.named().iter().map(SocketAddr::port).collect();
@@ -96,7 +96,7 @@ impl Plan {
         ports
     }
 
-    /// How the schedule relates to the trace, where it is not the recorded one.
+    /// The relation of the schedule to the trace, unless it is the recorded one.
     pub fn speed_note(&self) -> Option<String> {
         let timing = self.feed.plan.timing;
         (timing != Timing::ORIGINAL).then(|| timing.to_string())
@@ -110,7 +110,7 @@ fn client_classes(spec: &RunSpec) -> &[ClientClass] {
     }
 }
 
-/// The transport of all queries, where they have one in common.
+/// The transport common to all queries, if there is one.
 fn transport_of_all(spec: &RunSpec) -> Option<Transport> {
     match spec.transport {
         TransportChoice::All(transport) => Some(transport),
@@ -118,19 +118,19 @@ fn transport_of_all(spec: &RunSpec) -> Option<Transport> {
     }
 }
 
-/// Refuses a length of time where nothing is due at any time.
+/// Refuses a duration for an unpaced replay, in which no query has a due time.
 ///
 /// # Errors
-/// `for` stands beside `timing = "fast"`.
+/// `for` with `timing = "fast"`.
 pub fn ensure_for_ends(spec: &RunSpec) -> Result<(), RunError> {
     if spec.duration.is_some() && spec.timing() == Timing::Fast {
-        let what = "--for: queries of --timing fast are due at no time, so that none ends them: give --loop N";
+        let what = "--for: cannot be combined with --timing fast, which has no schedule: use --loop N";
         return Err(RunError::Spec(what.to_owned()));
     }
     Ok(())
 }
 
-/// What is replayed of a specification whose files have been read into it, wherever that may be sent.
+/// The feed of a specification with embedded files, regardless of its targets.
 pub fn feed_of(spec: &RunSpec) -> FeedOptions {
     feed(spec, client_classes(spec))
 }
@@ -155,7 +155,7 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
     }
 }
 
-/// The server that answers are compared with. Ports for DNS in encryption that are given hold for it as well.
+/// The reference server. The ports given for encrypted DNS apply to it as well.
 fn reference(spec: &RunSpec, resolved: &mut Vec<Resolved>) -> Result<Option<Reference>, RunError> {
     let Some(other) = spec.compare_answers.as_ref().filter(|with| **with != Server::Recorded) else { return Ok(None) };
     let (given, names) = addresses("--compare-answers", std::slice::from_ref(other))?;
@@ -198,7 +198,7 @@ fn settings(spec: &RunSpec, targets: Targets, classes: &[ClientClass]) -> Result
 fn workers(spec: &RunSpec) -> Result<usize, RunError> {
     let cores = pin::allowed_cores().map_err(RunError::environment)?;
     if let Some(core) = spec.cores.iter().find(|core| !cores.contains(core)) {
-        return Err(RunError::Spec(format!("--cores {core}: this process may use the cores {cores:?}")));
+        return Err(RunError::Spec(format!("--cores {core}: this process may use only the cores {cores:?}")));
     }
     let default = if spec.cores.is_empty() { cores.len().saturating_sub(1).max(1) } else { spec.cores.len() };
     Ok(spec.workers.map_or(default, usize::from))
@@ -210,20 +210,20 @@ fn sources(spec: &RunSpec) -> Result<Sources, RunError> {
         None if any_ip => Ok(Sources::Original),
         None => Ok(Sources::Ports),
         Some(Sources::Original) if !any_ip => Err(RunError::environment(
-            "--sources original: the clients' addresses are not local here; add --start-server COMMAND, or run all of \
-             it in a namespace: ldplayer testbed run -- COMMAND",
+            "--sources original: the clients' addresses are not local to this host; add --start-server COMMAND, or run the \
+            command in a namespace: ldplayer testbed run -- COMMAND",
         )),
         Some(sources) => match sources.not_local() {
             Some(address) => Err(RunError::Environment(format!(
-                "--sources {sources}: {address} is not an address of this host; name addresses that it has (see `ip \
-                 address`), add --start-server COMMAND, or run all of it in a namespace: ldplayer testbed run -- COMMAND"
+                "--sources {sources}: {address} is not an address of this host; give addresses of this host (see `ip \
+                address`), add --start-server COMMAND, or run the command in a namespace: ldplayer testbed run -- COMMAND"
             ))),
             None => Ok(sources.clone()),
         },
     }
 }
 
-/// The addresses of the servers, names resolved once; and which name each of those came from.
+/// The addresses of the servers, each name resolved once, and the names.
 fn addresses(option: &str, servers: &[Server]) -> Result<(Vec<SocketAddr>, Vec<Resolved>), RunError> {
     let (mut addresses, mut resolved) = (Vec::new(), Vec::new());
     for server in servers {
@@ -240,7 +240,7 @@ fn addresses(option: &str, servers: &[Server]) -> Result<(Vec<SocketAddr>, Vec<R
     Ok((addresses, resolved))
 }
 
-/// The first address of each family that the system has for a name.
+/// The first address of each family for a name.
 fn resolve_name(option: &str, host: &str, port: u16) -> Result<Vec<SocketAddr>, RunError> {
     let failed = |what: &dyn std::fmt::Display| RunError::Spec(format!("{option} {host}: {what}"));
     let found: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(|error| failed(&error))?.collect();
@@ -249,33 +249,31 @@ fn resolve_name(option: &str, host: &str, port: u16) -> Result<Vec<SocketAddr>, 
     if found.is_empty() { Err(failed(&"has no address")) } else { Ok(found) }
 }
 
-/// The servers asked: those given, or those that queries were recorded for.
+/// The target servers: those given, or the recorded ones.
 fn targets(spec: &RunSpec, given: &[SocketAddr]) -> Result<Targets, RunError> {
     let is_recorded = spec.server.contains(&Server::Recorded);
     match (is_recorded, given) {
         (true, []) => Ok(Targets::Recorded(spec.map.clone())),
-        (true, _) => {
-            Err(RunError::Spec("--server recorded: give no other server beside it, but --map OLD=NEW".to_owned()))
-        }
-        (false, _) if !spec.map.is_empty() => {
-            Err(RunError::Spec("--map: maps recorded servers, so give --server recorded".to_owned()))
-        }
+        (true, _) => Err(RunError::Spec(
+            "--server recorded: cannot be combined with other servers; use --map OLD=NEW".to_owned(),
+        )),
+        (false, _) if !spec.map.is_empty() => Err(RunError::Spec("--map: needs --server recorded".to_owned())),
         (false, []) => Err(RunError::Spec("no server: give --server ADDR[:PORT]".to_owned())),
         (false, given) => servers(given, netns::has_ipv6()).map(Targets::Fixed),
     }
 }
 
-/// Where the kernel has no IPv6, IPv6 servers are left out, so that IPv4 is replayed still.
+/// Drops IPv6 servers if the kernel has no IPv6, so that IPv4 is still replayed.
 fn servers(given: &[SocketAddr], with_v6: bool) -> Result<Vec<SocketAddr>, RunError> {
     let servers: Vec<SocketAddr> = given.iter().copied().filter(|server| server.is_ipv4() || with_v6).collect();
     if servers.is_empty() {
-        let what = "--server: this kernel has no IPv6 (ipv6.disable=1): give an IPv4 server, or boot with IPv6";
+        let what = "--server: IPv6 is disabled in this kernel (ipv6.disable=1): give an IPv4 server, or boot with IPv6";
         return Err(RunError::environment(what));
     }
     Ok(servers)
 }
 
-/// How many sockets each worker may open within the limit of file descriptors, which it has for itself.
+/// The number of sockets per worker within the limit of file descriptors.
 fn max_sockets() -> u32 {
     let limit = limits::raise_nofile().unwrap_or(1_024);
     u32::try_from(limit.saturating_sub(SPARE_DESCRIPTORS).max(16)).unwrap_or(u32::MAX)
@@ -312,9 +310,9 @@ mod tests {
         assert!(refusal(&spec).starts_with("no server"));
         let servers = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect();
         let spec = RunSpec { server: servers(&["recorded", "127.0.0.1"]), ..spec };
-        assert!(refusal(&spec).contains("no other server"));
+        assert!(refusal(&spec).contains("cannot be combined with other servers"));
         let map = vec!["198.41.0.4=127.0.0.1".parse().unwrap()];
         let spec = RunSpec { server: servers(&["127.0.0.1"]), map, ..spec };
-        assert!(refusal(&spec).contains("give --server recorded"));
+        assert!(refusal(&spec).contains("needs --server recorded"));
     }
 }

@@ -1,25 +1,26 @@
-//! `--keep-responses`: what the server said, written as a trace on a thread of its own.
+//! `--keep-responses`: writes responses as a trace on a separate thread.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use ldplayer_core::text::counted;
 use ldplayer_core::{TraceTime, Transaction};
 use ldplayer_net::disk;
 use ldplayer_results::Warning;
 use ldplayer_trace::{Sink, TraceError, create_numbered, open_numbered};
 
-/// Batches of transactions that wait to be put in order: a worker that finds no room waits.
+/// Queued batches of transactions; workers block when it is full.
 const WAITING: usize = 64;
-/// Transactions held to be put in the order of their times, so many …
+/// Maximum number of transactions held for sorting …
 const HELD: usize = 128 << 10;
-/// … or so many octets of messages. Those that end later than that are written behind, out of order.
+/// … or of octets of their messages. Later ones are written out of order.
 const HELD_OCTETS: usize = 64 << 20;
-/// Octets of the disk that are left to the rows of the run, which matter more: with less than that no response is kept any more.
+/// Octets of free disk space reserved for the rows of the run: with less, no more responses are kept.
 const LEFT_FREE: u64 = 64 << 20;
 
-/// A thread that writes responses.
+/// The thread that writes responses.
 pub struct Responses {
     transactions: Sender<Vec<Transaction>>,
     writer: JoinHandle<Kept>,
@@ -30,17 +31,17 @@ pub struct Responses {
 pub struct Kept {
     /// Queries in the file.
     pub written: u64,
-    /// Queries that are not, since the disk is full or writing failed …
+    /// Queries missing in it, because the disk is full or writing failed …
     pub lost: u64,
-    /// … and why.
+    /// … and the reason.
     pub why: Option<String>,
 }
 
 impl Responses {
-    /// Begins a file; run time 0 is at `started`.
+    /// Creates a file; run time 0 is at `started`.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn start(path: &Path, started: TraceTime) -> Result<Self, TraceError> {
         let (transactions, waiting) = bounded(WAITING);
         let sink = create_numbered(path, true)?;
@@ -48,12 +49,12 @@ impl Responses {
         Ok(Self { transactions, writer: thread::spawn(move || writer.run(&waiting)) })
     }
 
-    /// Where transactions are given.
+    /// The queue of transactions.
     pub fn sender(&self) -> Sender<Vec<Transaction>> {
         self.transactions.clone()
     }
 
-    /// Waits until all that was given is written, once nobody else can give any more.
+    /// Waits until everything is written; all senders must be gone.
     pub fn end(self) -> Kept {
         drop(self.transactions);
         let panicked = || Kept { why: Some("its thread panicked".to_owned()), ..Kept::default() };
@@ -62,34 +63,33 @@ impl Responses {
 }
 
 impl Kept {
-    /// What is missing, and why.
+    /// A warning if responses are missing.
     pub fn warning(&self) -> Option<Warning> {
         let why = self.why.as_deref()?;
         Some(Warning::new(
             "responses_lost",
-            format!("{} queries are not among the responses kept: {why}", self.lost),
-            "free space or give another directory with -o, then repeat the run; its figures are whole",
+            format!("{} without a kept response: {why}", counted(self.lost, "query", "queries")),
+            "free some space or choose another directory with -o, then repeat the run; its figures are complete",
         ))
     }
 }
 
-/// Makes one file of what several hosts kept, of so many queries, in the order of time, and removes theirs. Theirs stay where it lacks
-/// something.
+/// Joins the files of several hosts, with this many queries, into one in time order, and removes them. They are kept if any part is missing.
 pub fn join(parts: &[PathBuf], queries: u64, path: &Path) -> Kept {
     let mut kept =
         try_joining(parts, path).unwrap_or_else(|error| Kept { why: Some(error.to_string()), ..Kept::default() });
     kept.lost = queries.saturating_sub(kept.written);
     match kept.lost {
-        // What is left of one takes room and is no wrong figure.
+        // A leftover takes space but does no harm.
         0 => parts.iter().for_each(|part| drop(fs::remove_file(part))),
-        _ => drop(kept.why.get_or_insert_with(|| "what an agent kept of them is damaged".to_owned())),
+        _ => drop(kept.why.get_or_insert_with(|| "the file kept by an agent is damaged".to_owned())),
     }
     kept
 }
 
 fn try_joining(parts: &[PathBuf], path: &Path) -> Result<Kept, TraceError> {
     let mut source = open_numbered(parts)?;
-    // Their times are on one clock already.
+    // Their times are already on one clock.
     let mut writer = Writer::new(path, TraceTime(0), create_numbered(path, true)?);
     let mut more = true;
     while more {
@@ -103,7 +103,7 @@ fn try_joining(parts: &[PathBuf], path: &Path) -> Result<Kept, TraceError> {
 struct Writer {
     folder: PathBuf,
     started: TraceTime,
-    /// `None` once it is full or has failed.
+    /// `None` once the disk is full or writing has failed.
     sink: Option<Box<dyn Sink>>,
     held: Vec<Transaction>,
     octets: usize,
@@ -129,7 +129,7 @@ impl Writer {
         self.end()
     }
 
-    /// Writes what is held, and closes the file.
+    /// Writes all held transactions, and closes the file.
     fn end(mut self) -> Kept {
         self.write(self.held.len());
         self.close();
@@ -142,7 +142,7 @@ impl Writer {
             return;
         }
         if disk::free(&self.folder).is_some_and(|free| free < LEFT_FREE) {
-            self.kept.why = Some(format!("less than {} MB of the disk are left", LEFT_FREE >> 20));
+            self.kept.why = Some(format!("less than {} MB of disk space is left", LEFT_FREE >> 20));
             self.write(self.held.len());
             self.close();
             self.kept.lost += batch.len() as u64;
@@ -155,7 +155,7 @@ impl Writer {
         }
     }
 
-    /// Writes the earliest transactions of those that are held.
+    /// Writes the earliest of the held transactions.
     fn write(&mut self, count: usize) {
         self.held.sort_by_key(|transaction| transaction.time);
         let mut first: Vec<Transaction> = self.held.drain(..count).collect();
@@ -178,7 +178,7 @@ impl Writer {
         }
     }
 
-    /// Nothing is kept any more; what was written of the file goes, which makes room for rows.
+    /// Stops keeping responses; the file is removed to free space for rows.
     fn fail(&mut self, error: &TraceError, more: u64) {
         self.sink = None;
         self.kept.lost += std::mem::take(&mut self.kept.written) + more;

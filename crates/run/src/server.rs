@@ -1,4 +1,4 @@
-//! `--start-server`: a server in a namespace of its own making, ended with the run.
+//! `--start-server`: runs a server in a new namespace for the duration of the run.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -17,7 +17,7 @@ pub struct Server {
     shortfalls: Vec<Shortfall>,
 }
 
-/// Makes the namespace and starts the server, where the user asked for it.
+/// Makes the namespace and starts the server, if there is one to start.
 pub fn start(spec: &RunSpec) -> Result<Option<Server>, RunError> {
     let Some(command) = &spec.start_server else { return Ok(None) };
     let names = Arc::new(Names::of_loopback().prepare());
@@ -33,9 +33,9 @@ pub fn start(spec: &RunSpec) -> Result<Option<Server>, RunError> {
     Ok(Some(Server { process, shortfalls }))
 }
 
-/// Where mounts are refused, as in many containers, a server is still of use.
+/// A server is still useful if mounts are refused, as in many containers.
 fn names_are_seen(error: &NamesError) -> Shortfall {
-    let effect = "the server may be told addresses by this host";
+    let effect = "the server may resolve names as this host does";
     Shortfall { name: "/etc/resolv.conf", value: "one of its own", why: error.source.to_string(), effect }
 }
 
@@ -46,18 +46,18 @@ fn shell(command: &str) -> Command {
 }
 
 impl Server {
-    /// Waits until it answers at these addresses.
+    /// Waits until the server answers at these addresses.
     pub fn wait_for(&mut self, addresses: impl Iterator<Item = SocketAddr>) -> Result<(), RunError> {
         let mut addresses = addresses.filter(|server| server.is_ipv4() || netns::has_ipv6());
         addresses.try_for_each(|address| self.process.wait_for(address)).map_err(RunError::environment)
     }
 
-    /// What its namespace lacks.
+    /// Kernel settings that could not be made in its namespace.
     pub fn shortfalls(&self) -> &[Shortfall] {
         &self.shortfalls
     }
 
-    /// The id of its main process.
+    /// The PID of its main process.
     pub fn id(&self) -> u32 {
         self.process.id()
     }

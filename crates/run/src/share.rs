@@ -1,4 +1,4 @@
-//! What one host plays of a run of several: others read the trace, deal its queries and tell the start.
+//! One host's share of a run on several hosts; the trace is read and the start time set elsewhere.
 
 use std::sync::Arc;
 
@@ -12,41 +12,41 @@ use crate::live::Live;
 use crate::resolve::Plan;
 use crate::spec::RunSpec;
 
-/// When to start, asked when the first queries are there; `None` to make no run of it.
+/// Returns the start time once the first queries are there; `None` cancels the run.
 pub type Start = Box<dyn FnOnce() -> Option<RunStart> + Send>;
 
-/// The part of a host.
+/// A host's share.
 pub struct Share {
     /// The queries of this host's clients, in the order of the trace.
     pub queries: Box<dyn Feed>,
     /// Time of the first transaction of the trace.
     pub first: TraceTime,
-    /// The host's number, from 0, and how many there are.
+    /// The host's number, from 0, and the number of hosts.
     pub host: (usize, usize),
     /// When to start.
     pub start: Start,
-    /// Where its figures are told while it lasts.
+    /// Where to publish its live figures.
     pub live: Arc<Live>,
 }
 
 impl Share {
-    /// The shards of this host, if it has so many workers.
+    /// The shards of this host, for this many workers.
     pub const fn shards(&self, workers: usize) -> Shards {
         let (host, hosts) = self.host;
         Shards { first: host * workers, total: hosts * workers }
     }
 }
 
-/// Where the engine has its queries from.
+/// The source of queries.
 pub enum Queries {
     /// The trace, read and planned here.
     Read(Box<PlanFeed>),
-    /// Whoever deals them.
+    /// Queries dealt by another host.
     Dealt(Box<dyn Feed>),
 }
 
 impl Queries {
-    /// The feed with all that it counted, where the trace was read here.
+    /// The feed with its counters, if the trace was read here.
     pub fn into_feed(self) -> Option<PlanFeed> {
         match self {
             Self::Read(feed) => Some(*feed),
@@ -55,10 +55,10 @@ impl Queries {
     }
 }
 
-/// All queries of a run, read in its trace on this host.
+/// All queries of a run, from its trace on this host.
 ///
 /// # Errors
-/// What of the specification cannot be, or its trace is not here.
+/// The specification is invalid, or its trace is not here.
 pub fn read_whole(spec: &RunSpec) -> Result<Box<dyn Feed>, RunError> {
     let plan = Plan::resolve(spec)?;
     Ok(Box::new(Queries::Read(Box::new(PlanFeed::open(&plan.feed)?))))

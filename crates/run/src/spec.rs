@@ -1,4 +1,4 @@
-//! The specification of a run: every key that has a meaning for it, typed, and as TOML or JSON.
+//! The specification of a run: all keys, typed, in TOML and JSON.
 
 mod read;
 mod words;
@@ -20,34 +20,34 @@ pub(crate) use words::DNS_PORT;
 pub use words::{BadServer, Lag, Server, TransportChoice};
 use words::{one_or_many, text};
 
-/// The version of the specification that this release writes, and the only one that it reads.
+/// The version that this release writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
-/// What a run is. Every way to ask for one makes a value of this type: options of `ldplayer replay`, a file, an earlier run.
+/// A run specification. All ways to request a run produce this type: options of `ldplayer replay`, a file, an earlier run.
 ///
-/// Keys are the long names of the options of `ldplayer replay` with underscores. The keys of the connection policy
-/// ([`PolicyOverrides`]) stand among them. A key that is not known is an error.
+/// Keys are the long options of `ldplayer replay` with underscores, and include those of the connection policy
+/// ([`PolicyOverrides`]). Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunSpec {
     /// [`VERSION`].
     pub version: u32,
-    /// The trace: files, `-` for standard input, `unix:PATH`; several are merged by time.
+    /// The trace: files, `-` for standard input, or `unix:PATH`; several are merged by time.
     #[serde(deserialize_with = "one_or_many")]
     pub trace: Vec<String>,
-    /// The servers asked.
+    /// The target servers.
     #[serde(deserialize_with = "one_or_many")]
     pub server: Vec<Server>,
-    /// What takes the place of recorded servers, where queries go to those.
+    /// Replacements for recorded servers.
     #[serde(skip_serializing_if = "Vec::is_empty", with = "text::list")]
     pub map: Vec<Mapping>,
-    /// Files of rules that change the queries on their way, one after the other.
+    /// Rule files that change the queries, applied in order.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RulesFile>,
     /// When queries are due.
     #[serde(with = "text")]
     pub timing: Timing,
-    /// Speed of the trace's clock; the same as `timing = "scaled:X"`.
+    /// Speed factor; the same as `timing = "scaled:X"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
     /// The same rate for all of it; the same as `timing = "rate:QPS"`.
@@ -56,49 +56,49 @@ pub struct RunSpec {
     /// So much of the trace is left out at its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Span>,
-    /// The trace ends after so much of it.
+    /// Ends the trace after this much of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Span>,
-    /// How often the trace is gone through; `None` is once.
+    /// How often to replay the trace; `None` is once.
     #[serde(rename = "loop", skip_serializing_if = "Option::is_none", with = "text::option")]
     pub passes: Option<Passes>,
-    /// The run ends after so long, on the clock of the wall.
+    /// Ends the run after this long.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// Only so many clients of the trace: those that ask first.
+    /// Maximum number of clients: those that send the first queries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<u64>,
     /// Transport of the queries.
     pub transport: TransportChoice,
-    /// File of classes of clients; its classes take its place when the run is prepared.
+    /// Class file; its classes replace it when the run is prepared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport_shares: Option<PathBuf>,
-    /// Addresses of the clients; `None` is original where every address is local, ports elsewhere.
+    /// Source addresses of the clients; `None` is original where every address is local, ports elsewhere.
     #[serde(skip_serializing_if = "Option::is_none", with = "text::option")]
     pub sources: Option<Sources>,
-    /// How long an answer is waited for.
+    /// Query timeout.
     pub query_timeout: Span,
-    /// Worker threads; `None` is one less than there are cores.
+    /// Worker threads; `None` is one less than the number of cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u16>,
-    /// Cores that the workers are pinned to.
+    /// Cores to pin the workers to.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<usize>,
-    /// CPU time spent on timing.
+    /// How much CPU time to spend on timing.
     #[serde(with = "text")]
     pub precision: Precision,
     /// Queries overdue by more than this are not sent. A number without a unit is in milliseconds.
     pub max_lag: Lag,
     /// In-flight queries of each worker, where queries have no times.
     pub max_outstanding: usize,
-    /// Record when the kernel sent each query over UDP.
+    /// Whether to record kernel send times of queries over UDP.
     pub stamp_sends: bool,
-    /// Record in how many TCP segments each response came, and how many were sent again.
+    /// Whether to record the TCP segments and retransmissions of each response.
     pub count_segments: bool,
-    /// Blocks of addresses outside of this host that may be sent to.
+    /// Address blocks outside this host that may be sent load.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub allow_target: Vec<Cidr>,
-    /// Seed of every random choice.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Ports that carry DNS in captures.
     #[serde(alias = "port", deserialize_with = "one_or_many")]
@@ -106,37 +106,37 @@ pub struct RunSpec {
     /// Roles whose messages are taken from dnstap and C-DNS; all if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty", with = "text::list")]
     pub role: Vec<Role>,
-    /// Command of a server that is started in a namespace of its own.
+    /// Command of a server to start in a namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_server: Option<String>,
-    /// Process whose CPU time and memory are recorded, with its children.
+    /// Process whose CPU time and memory are recorded, including its children.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch_pid: Option<u32>,
-    /// The systemd unit whose processes are recorded so instead.
+    /// Systemd unit whose processes are recorded instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch_unit: Option<String>,
-    /// How often telemetry is taken: 100 ms to 1 s.
+    /// Telemetry interval: 100 ms to 1 s.
     pub telemetry_interval: Span,
-    /// Where figures of the run are served to Prometheus while it lasts.
+    /// Address of the Prometheus endpoint during the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
-    /// What is expected of the server; any that does not hold fails the run.
+    /// Expectations of the server; any that fails fails the run.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Expectation>,
-    /// What answers are compared with: those recorded in the trace, or those of another server that is asked the same at the same time.
+    /// What to compare answers with: recorded answers, or those of a reference server that gets the same queries at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compare_answers: Option<Server>,
-    /// What the comparison leaves out, beside what it always does.
+    /// What to ignore in comparisons, in addition to what is always ignored.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub compare_ignore: Vec<IgnoreRule>,
-    /// Keep what the server said, as a trace.
+    /// Whether to keep the responses, as a trace.
     pub keep_responses: bool,
-    /// PEM file of trusted certificates; `None` is what the system trusts.
+    /// PEM file of trusted certificates; `None` for those of the system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_ca: Option<PathBuf>,
-    /// Trust any server.
+    /// Whether to trust any certificate.
     pub tls_insecure: bool,
-    /// Name that the server's certificate must have; `None` is the address asked.
+    /// Name required in the server's certificate; `None` for its address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_name: Option<String>,
     /// Port for DNS over TLS, QUIC and HTTPS.
@@ -150,10 +150,10 @@ pub struct RunSpec {
     pub doh_method: DohMethod,
     /// Path of HTTPS requests.
     pub doh_path: String,
-    /// Classes of clients, each with its share, its transport and how it uses connections.
+    /// Client classes, each with its share, transport and connection policy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub class: Vec<ClientClass>,
-    /// How clients use connections.
+    /// Connection policy of all clients.
     #[serde(flatten)]
     pub policy: PolicyOverrides,
 }

@@ -1,4 +1,4 @@
-//! Whom TLS trusts and which ports it asks; and the engine's accounts of connections as the summary has them.
+//! TLS settings of a run: trust and ports; and connection statistics for the summary.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::spec::RunSpec;
 
 /// The port of DNS over TLS (RFC 7858 §3.1) and of DNS over QUIC (RFC 9250 §4.1.1).
 const DOT_PORT: u16 = 853;
-/// Where systems keep the certificates that they trust.
+/// Where systems keep trusted certificates.
 const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -20,7 +20,7 @@ const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// How TLS is used, where queries may go over it: `all` of them do, or those recorded so where it was said whom to trust.
+/// TLS settings, if queries may go over TLS: `all` of them, or recorded ones if trust was configured.
 pub fn settings(spec: &RunSpec, all: Option<Transport>) -> Result<Option<TlsSettings>, RunError> {
     let says_whom_to_trust = spec.tls_ca.is_some() || spec.tls_insecure;
     let is_wanted = all.map_or(says_whom_to_trust, Transport::is_encrypted);
@@ -41,13 +41,13 @@ fn trust(spec: &RunSpec) -> Result<TlsTrust, RunError> {
     }
     let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|file| file.is_file());
     let Some(file) = spec.tls_ca.as_deref().or_else(system) else {
-        let error = "--transport: this system keeps no trusted certificates; give --tls-ca FILE or --tls-insecure";
+        let error = "--transport: this system has no trusted CA certificates; give --tls-ca FILE or --tls-insecure";
         return Err(RunError::environment(error));
     };
     TlsTrust::from_file(file).map_err(|error| RunError::Spec(format!("--tls-ca {error}")))
 }
 
-/// The port asked over `transport`, where `all` queries go over one.
+/// The port for `transport`, if `all` queries use the same one.
 pub fn port(spec: &RunSpec, transport: Transport, all: Option<Transport>, servers: &[SocketAddr]) -> u16 {
     let own = spec.doh_port.filter(|_| transport.is_https());
     let given = servers.iter().map(SocketAddr::port);
@@ -57,12 +57,12 @@ pub fn port(spec: &RunSpec, transport: Transport, all: Option<Transport>, server
     own.or(spec.tls_port).or_else(of_server).unwrap_or(usual)
 }
 
-/// How queries go over HTTPS.
+/// Settings of DNS over HTTPS.
 pub fn doh(spec: &RunSpec) -> Result<DohSettings, RunError> {
     DohSettings::new(spec.doh_method, &spec.doh_path).map_err(|error| RunError::Spec(format!("--doh-path: {error}")))
 }
 
-/// The engine's accounts of connections as the summary has them.
+/// The engine's connection counters in the form of the summary.
 pub fn summary(counts: &ConnectionCounts) -> Connections {
     let closed = [
         ("client_idle", counts.closed_idle),

@@ -1,7 +1,7 @@
-//! What the engine and the kernel tell of a run that its user should know, with a remedy each.
+//! Warnings of the engine and the kernel, each with a remedy.
 
 use ldplayer_core::Stalls;
-use ldplayer_core::text::times;
+use ldplayer_core::text::{counted, times};
 use ldplayer_replay::{Ended, ReferenceCounts};
 use ldplayer_results::{ReplayLoad, Warning};
 
@@ -9,12 +9,12 @@ use crate::resolve::Plan;
 use crate::server::Server;
 use crate::watch::Telemetry;
 
-/// Share of CPU time taken by the host from which on it is told.
+/// Share of stolen CPU time that triggers a warning.
 const STEAL: f64 = 0.01;
-/// A stall from which on it is told, in nanoseconds.
+/// Length of a stall that triggers a warning, in nanoseconds.
 const STALL: i64 = 2_000_000;
 
-/// The warnings of a run that ended.
+/// The warnings of a finished run.
 pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
     [
         fed_late(ended),
@@ -32,7 +32,7 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
     .collect()
 }
 
-/// What the machine and the namespace lack, known before the run.
+/// Warnings about the machine and the namespace, known before the run.
 pub fn of_environment(plan: &Plan, server: Option<&Server>) -> Vec<Warning> {
     let shortfalls = server.map_or(&[][..], Server::shortfalls).iter().map(|shortfall| {
         Warning::new("testbed_setting", shortfall.to_string(), "mount /proc/sys writable, or run as root")
@@ -45,8 +45,8 @@ fn no_ipv6(plan: &Plan) -> Option<Warning> {
         plan.given.iter().find(|server| server.is_ipv6()).filter(|_| !plan.settings.targets.has_family(true))?;
     Some(Warning::new(
         "no_ipv6",
-        format!("this kernel has no IPv6: {server} was not asked, and IPv6 clients have no server of their family"),
-        "boot without ipv6.disable=1, or replay IPv4 only",
+        format!("IPv6 is disabled in this kernel: {server} was not queried, and IPv6 clients have no server"),
+        "boot without ipv6.disable=1, or replay only IPv4",
     ))
 }
 
@@ -57,7 +57,7 @@ pub fn stalls(ended: &Ended) -> Stalls {
     all
 }
 
-/// How the workers kept up: of the one that could least, and what all of them met with.
+/// How the workers kept up: the worst worker's saturation, and totals.
 pub fn load(ended: &Ended) -> ReplayLoad {
     let seconds = |ns: i64| ns as f64 / 1e9;
     let workers = || ended.workers.iter().map(|worker| &worker.saturation).enumerate();
@@ -79,8 +79,8 @@ fn fed_late(ended: &Ended) -> Option<Warning> {
     (late > 0).then(|| {
         Warning::new(
             "slow_trace",
-            format!("{late} queries were due before they had been read"),
-            "convert the trace to Parquet first, or put it on a faster disk",
+            format!("{} read from the trace after they were due", counted(late, "query", "queries")),
+            "convert the trace to Parquet, or put it on a faster disk",
         )
     })
 }
@@ -90,32 +90,32 @@ fn recorder_full(ended: &Ended) -> Option<Warning> {
     (count > 0).then(|| {
         Warning::new(
             "slow_recorder",
-            format!("workers had to wait {} for results to be written", times(count)),
+            format!("workers waited {} for results to be written", times(count)),
             "write the run to a faster disk with -o, or leave a core free with --workers",
         )
     })
 }
 
-/// A comparison with recorded answers of which there are none.
+/// The comparison with recorded answers had none to compare with.
 pub fn nothing_compared(plan: &Plan, comparable: u64) -> Option<Warning> {
     (plan.feed.compare && comparable == 0).then(|| {
         Warning::new(
             "nothing_compared",
-            "no answer could be compared: the trace has no response that answers a query of this run".to_owned(),
-            "record responses with the queries, or replay what an earlier run kept with --keep-responses",
+            "no answers were compared: the trace has no responses to the queries of this run".to_owned(),
+            "record responses with the queries, or replay the output of an earlier run with --keep-responses",
         )
     })
 }
 
-/// Queries that the server compared with did not answer: their answers were compared with nothing.
+/// Queries that the reference server did not answer, so that there was nothing to compare with.
 fn reference_unanswered(ended: &Ended) -> Option<Warning> {
     let sum = |of: fn(&ReferenceCounts) -> u64| ended.workers.iter().map(|worker| of(&worker.reference)).sum::<u64>();
     let (asked, unanswered) = (sum(|counts| counts.asked), sum(|counts| counts.unanswered));
     (unanswered > 0).then(|| {
         Warning::new(
             "reference_unanswered",
-            format!("the server that answers were compared with did not answer {unanswered} of {asked} queries: these are not compared"),
-            "see that it can answer at this rate, or lower the rate",
+            format!("the reference server left {unanswered} of {asked} queries unanswered; these are not compared"),
+            "make sure that it can answer at this rate, or lower the rate",
         )
     })
 }
@@ -125,7 +125,7 @@ fn postponed(ended: &Ended) -> Option<Warning> {
     (count > 0).then(|| {
         Warning::new(
             "send_buffer_full",
-            format!("the kernel had no room for a query {}", times(count)),
+            format!("the kernel's send buffer was full {}", times(count)),
             "lower the rate, or raise net.core.wmem_max: sysctl -w net.core.wmem_max=33554432",
         )
     })
@@ -136,7 +136,7 @@ fn refused(ended: &Ended) -> Option<Warning> {
     Some(Warning::new(
         "send_refused",
         format!("the kernel refused to send a query: {said}"),
-        "see that this host has a route to the server and may send from the clients' addresses",
+        "make sure that this host has a route to the server and may send from the clients' addresses",
     ))
 }
 
@@ -146,25 +146,28 @@ fn shared_ports(ended: &Ended, plan: &Plan) -> Option<Warning> {
     reached.then(|| {
         Warning::new(
             "shared_ports",
-            format!("clients had to share {most} ports a worker"),
+            format!("clients had to share {most} ports per worker"),
             "raise the limit of open files (ulimit -n), or use --sources original in a testbed",
         )
     })
 }
 
-/// Datagrams that the kernel dropped on sockets of this run, for lack of buffer.
+/// Datagrams dropped by the kernel on sockets of this run because their receive buffers were full.
 pub fn own_drops(ended: &Ended) -> u64 {
     ended.workers.iter().map(|worker| worker.receive_drops).sum()
 }
 
-/// Drops in the whole network namespace that are not of this run: those of a server on this host are among them.
+/// Drops in the network namespace on other sockets, including those of a server on this host.
 fn dropped(all: u64, own: u64) -> Option<Warning> {
     let drops = all.saturating_sub(own);
     (drops > 0).then(|| {
         Warning::new(
             "host_drops",
-            format!("the kernel dropped {drops} UDP datagrams for lack of buffer, on sockets of other processes of this host"),
-            "see `ss -uamp` for whose they are; a server on this host needs larger receive buffers or a lower rate",
+            format!(
+                "the kernel dropped {} because receive buffers of other processes on this host were full",
+                counted(drops, "UDP datagram", "UDP datagrams")
+            ),
+            "see `ss -uamp` for the sockets; give a server on this host larger receive buffers, or lower the rate",
         )
     })
 }
@@ -175,25 +178,26 @@ fn stolen(ended: &Ended, telemetry: &Telemetry) -> Option<Warning> {
         Warning::new(
             "cpu_stolen",
             format!(
-                "the host took the core away: {:.1} % of CPU time stolen, {} stalls of a spinning worker, longest {:.1} ms",
+                "the host took CPU time away: {:.1} % stolen, spinning workers stalled {}, for up to {:.1} ms",
                 telemetry.steal * 100.0,
-                stalls.count,
+                times(stalls.count),
                 stalls.longest_ns as f64 / 1e6
             ),
-            "compare timing only with a bare loop on this host, or use a machine of your own with idle cores",
+            "compare timing only with a bare loop on this host, or use a dedicated machine with idle cores",
         )
     })
 }
 
-/// The warning for a trace whose time stamps went backwards, if they did.
+/// The warning about a trace that is out of order.
 pub fn out_of_order(count: u64) -> Option<Warning> {
     (count > 0).then(|| {
         Warning::new(
             "trace_out_of_order",
             format!(
-                "{count} transactions of the trace are earlier than those before them, by more than could be sorted"
+                "the trace is out of order: {} too early to be sorted in",
+                counted(count, "transaction", "transactions")
             ),
-            "sort the trace by time first; their queries were sent late, one after the other",
+            "sort the trace by time; these queries were sent late, one after the other",
         )
     })
 }
@@ -203,7 +207,7 @@ fn feed_error(ended: &Ended) -> Option<Warning> {
         Warning::new(
             "trace_cut_short",
             format!("reading the trace ended early: {error}"),
-            "mend the trace; what was read until then was replayed",
+            "repair the trace; everything read before the error was replayed",
         )
     })
 }
@@ -224,6 +228,6 @@ mod tests {
         assert!(out_of_order(0).is_none());
         let warning = serde_json::to_value(out_of_order(3)).unwrap();
         assert_eq!(warning["code"], "trace_out_of_order");
-        assert!(warning["text"].as_str().unwrap().starts_with("3 transactions"));
+        assert!(warning["text"].as_str().unwrap().contains("3 transactions"));
     }
 }

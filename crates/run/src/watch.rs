@@ -1,4 +1,4 @@
-//! What happens beside the replay: samples of telemetry on the run's clock, and a look at whether it is to end.
+//! Watches a run: samples telemetry on the run's clock, and checks whether to stop.
 
 mod last_second;
 mod sampler;
@@ -23,12 +23,12 @@ pub use self::sampler::Plan as Sampled;
 use self::sampler::Sampler;
 pub use self::server::ServerWatch;
 
-/// How often the observer is asked.
+/// Interval of calling the observer.
 pub const TICK: Duration = Duration::from_millis(50);
 
-/// Who looks on while a run lasts.
+/// Observes a run.
 pub trait Observer: Send {
-    /// Called some twenty times a second. Returns whether the run is to go on.
+    /// Called about twenty times a second. Returns whether to continue.
     fn look(&mut self, progress: &Progress) -> Wish;
 
     /// Whether it shows latencies, which are counted where somebody does.
@@ -40,28 +40,28 @@ pub trait Observer: Send {
     fn notice(&mut self, _text: &str) {}
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// The run's clock; negative before its start.
+    /// Run time; negative before the start.
     pub at: RunTime,
-    /// The accounts so far.
+    /// The counters so far.
     pub counts: Counts,
-    /// The greatest lateness of any worker in its last period, in nanoseconds.
+    /// The largest lateness of any worker in its last period, in nanoseconds.
     pub lag_ns: i64,
-    /// Median and 99th percentile of the latencies of the last second in nanoseconds, where they are counted.
+    /// Median and 99th percentile of the latencies of the last second in nanoseconds, if counted.
     pub latency_ns: Option<(i64, i64)>,
 }
 
-/// What an observer wants of a run.
+/// An observer's wish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wish {
-    /// That it goes on.
+    /// To continue.
     #[default]
     GoOn,
-    /// That it sends nothing more, waits a moment for what is in flight, and keeps all.
+    /// To stop sending, wait a moment for outstanding answers, and save everything.
     Stop,
-    /// That it ends at once and keeps all.
+    /// To end at once and save everything.
     Abort,
 }
 
@@ -72,18 +72,18 @@ impl Observer for () {
     }
 }
 
-/// What was seen beside the replay.
+/// Observations during a replay.
 #[derive(Debug, Default)]
 pub struct Telemetry {
-    /// Samples on the run's time axis.
+    /// Samples in run time.
     pub samples: Vec<TelemetrySample>,
-    /// Datagrams that the kernel dropped in this namespace over the run, for lack of buffer; `None` where it does not say.
+    /// Datagrams dropped by the kernel in this namespace during the run because receive buffers were full; `None` if unknown.
     pub udp_drops: Option<u64>,
-    /// Share of the run's CPU time that the host took away, from 0 to 1.
+    /// Share of CPU time stolen by the host, from 0 to 1.
     pub steal: f64,
 }
 
-/// Runs `replay` while an observer looks on, and telemetry is taken of what `sampled` says. Run time 0 is at `origin` of CLOCK_MONOTONIC.
+/// Runs `replay` with an observer, and samples telemetry as `sampled` says. Run time 0 is at `origin` of CLOCK_MONOTONIC.
 pub fn watch<T>(
     monitor: &Monitor,
     sampled: &sampler::Plan,
@@ -103,7 +103,7 @@ pub fn watch<T>(
         let result = replay();
         done.store(true, Ordering::Relaxed);
         drop(end);
-        // A sampler that panicked has nothing to tell; the replay's result is what counts.
+        // If the sampler panicked, only its samples are lost.
         (result, sampler.join().unwrap_or_default())
     });
     let telemetry = Telemetry {
@@ -114,7 +114,7 @@ pub fn watch<T>(
     (result, telemetry)
 }
 
-/// Runs what follows a replay while its observer looks on: it may ask `monitor` to stop, and sees how far the replay came.
+/// Runs the phase after a replay with its observer, who may stop it through `monitor` and still sees the progress of the replay.
 pub fn watch_on<T>(
     monitor: &Monitor,
     replayed: &Monitor,
@@ -132,14 +132,14 @@ pub fn watch_on<T>(
     })
 }
 
-/// Datagrams that the kernel has dropped in this namespace for lack of buffer.
+/// Datagrams dropped by the kernel in this namespace because receive buffers were full.
 fn udp_drops() -> Option<u64> {
     counters::read(Place::Own).udp_receive_buffer_errors
 }
 
 struct Watcher<'a> {
     monitor: &'a Monitor,
-    /// Whose accounts are shown.
+    /// The source of the counters shown.
     shown: &'a Monitor,
     origin: i64,
     latencies: Option<&'a Latencies>,

@@ -1,4 +1,4 @@
-//! A run that others play: its trace is read and planned here, and its record made of what they bring back.
+//! A run played by agents: the trace is read and planned here, and the record made of their results.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -35,10 +35,13 @@ pub struct Whole {
 /// Reads the files of a specification, checks that its targets are allowed, and opens its trace.
 ///
 /// # Errors
-/// What of the specification cannot be, or cannot be on several hosts.
+/// The specification is invalid, or cannot be carried out on several hosts.
 pub fn prepare_whole(spec: RunSpec) -> Result<Whole, RunError> {
     if spec.start_server.is_some() {
-        return Err(RunError::Spec("--start-server: a server that the run starts is on one host, and cannot be asked by others; give --server ADDRESS".to_owned()));
+        return Err(RunError::Spec(
+            "--start-server: a server started by the run is reachable from one host only: give --server ADDRESS"
+                .to_owned(),
+        ));
     }
     let trace = spec.trace.clone();
     let spec = embed(spec)?;
@@ -52,22 +55,22 @@ pub fn prepare_whole(spec: RunSpec) -> Result<Whole, RunError> {
 }
 
 impl Whole {
-    /// The specification with its files in it, as hosts that play a share have it.
+    /// The specification with embedded files, for the hosts that play a share.
     pub fn shared_spec(&self) -> RunSpec {
         shared(self.spec.clone())
     }
 
-    /// The server's processes, where they are on this host and are to be watched. There once.
+    /// The server's processes, if they are on this host and to be watched. Returned once.
     pub const fn watch(&mut self) -> Option<ServerWatch> {
         self.watch.take()
     }
 
-    /// The public addresses that will be asked.
+    /// The public addresses that will be queried.
     pub fn public_targets(&self) -> &[SocketAddr] {
         &self.public
     }
 
-    /// Where figures are to be served, if anybody wants them. There once.
+    /// The metrics endpoint, if any. Returned once.
     pub const fn listener(&mut self) -> Option<Listener> {
         self.listener.take()
     }
@@ -77,15 +80,15 @@ impl Whole {
         self.feed.first()
     }
 
-    /// Appends the next queries, in the order of their due times; `false` at the end.
+    /// Appends the next queries, sorted by due time; `false` at the end.
     ///
     /// # Errors
-    /// What of the trace cannot be read.
+    /// The trace cannot be read.
     pub fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, WorkloadError> {
         Ok(self.feed.next(batch)?)
     }
 
-    /// Makes the run directory, which may replace an earlier run where `replace` says so.
+    /// Makes the run directory; with `replace`, it may replace an earlier run.
     ///
     /// # Errors
     /// It cannot be made.
@@ -109,7 +112,7 @@ impl Whole {
         Ok(Recorder::create(output, replace, setup, self.spec.clone())?)
     }
 
-    /// What is known of the whole when all queries were dealt, of which there were so many.
+    /// The facts about the whole run, once all its queries, this many, have been dealt.
     pub fn end(&self, queries: u64, started: TraceTime) -> RunEnd {
         let tally = self.feed.tally().clone();
         let out_of_order = warnings::out_of_order(tally.damage_count(Flaw::OutOfOrder));
@@ -127,7 +130,7 @@ impl Whole {
         }
     }
 
-    /// Puts together what hosts kept of the responses, of so many queries, in the directory of the run. What lacks is told in `end`.
+    /// Joins the responses kept by the hosts, of this many queries, in the run directory. Missing ones are noted in `end`.
     pub fn join_responses(&self, parts: &[&Path], queries: u64, output: &Path, end: &mut RunEnd) {
         let files: Vec<PathBuf> = parts.iter().map(|part| part.join(RESPONSES)).filter(|file| file.exists()).collect();
         if !self.spec.keep_responses || files.is_empty() {
@@ -138,8 +141,9 @@ impl Whole {
         end.responses_kept = Some(kept.written);
     }
 
-    /// Asks again for the answers that disagree with the expected ones in the rows of these directories, from this host, unless the run
-    /// was interrupted; `end` says what became of them.
+    /// Repeats queries with unexpected answers in the rows of these directories from this host, unless the run was
+    /// interrupted; `end` holds the
+    /// result.
     ///
     /// # Errors
     /// The rows cannot be read.
@@ -167,7 +171,7 @@ impl Whole {
     }
 }
 
-/// A specification as hosts that play a share have it: figures are served, and processes watched, where the run was asked for.
+/// The specification for hosts that play a share, without metrics and watched processes, which stay with the controller.
 pub fn shared(spec: RunSpec) -> RunSpec {
     RunSpec { metrics: None, watch_pid: None, watch_unit: None, ..spec }
 }

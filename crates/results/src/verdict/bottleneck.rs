@@ -117,7 +117,7 @@ fn postponed(summary: &Summary, load: &ReplayLoad) -> Option<Evidence> {
 fn fed_late(summary: &Summary, load: &ReplayLoad) -> Option<Evidence> {
     is_many(load.fed_late, summary).then(|| Evidence {
         seen: format!("{} queries were due before they had been read", grouped(load.fed_late)),
-        remedy: "convert the trace to Parquet first, or put it on a faster disk",
+        remedy: "convert the trace to Parquet, or put it on a faster disk",
     })
 }
 

@@ -1,17 +1,17 @@
-//! Specifications as TOML: read with the line of what is wrong, and written so that they are read back.
+//! Specifications as TOML: errors with their line, and output that reads back.
 
 use ldplayer_core::nearest::suggest;
 use ldplayer_core::policy::{KEYS, Key};
 
 use super::{RunSpec, VERSION};
 
-/// What is wrong with a specification.
+/// An error of a specification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct BadSpec {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there, and what to write instead.
+    /// The error, with a remedy.
     pub what: String,
 }
 
@@ -49,11 +49,11 @@ impl RunSpec {
     /// Reads a specification in TOML.
     ///
     /// # Errors
-    /// What is wrong with it, with its line.
+    /// The first error, with its line.
     pub fn parse(text: &str) -> Result<Self, BadSpec> {
         let spec: Self = toml::from_str(text).map_err(|error| explain(text, &error))?;
         if spec.version != VERSION {
-            let what = format!("`version`: this ldplayer reads version {VERSION}, not {}", spec.version);
+            let what = format!("`version`: version {} is not supported, only version {VERSION}", spec.version);
             return Err(BadSpec { line: line_of_key(text, "version"), what });
         }
         Ok(spec)
@@ -61,11 +61,11 @@ impl RunSpec {
 
     /// The specification in TOML.
     pub fn to_toml(&self) -> String {
-        // Every key is a string and every value one that TOML has.
+        // All keys are strings, and all values are valid TOML.
         toml::to_string(self).unwrap_or_default()
     }
 
-    /// Every key that a specification may have.
+    /// All keys of a specification.
     pub fn keys() -> Vec<String> {
         let shown: toml::Table = toml::from_str(&Self::default().to_toml()).unwrap_or_default();
         let own = shown.keys().cloned().chain(SILENT.into_iter().map(str::to_owned)).chain(["class".to_owned()]);
@@ -86,7 +86,7 @@ fn explain(text: &str, error: &toml::de::Error) -> BadSpec {
     BadSpec { line: named.map_or(line, |key| line_of_key(text, key)).max(1), what: message.clone() }
 }
 
-/// A message on one line: the library's may have several, and quote what has.
+/// The message on one line: the library's may have several, with quotes.
 fn one_line(message: &str) -> String {
     message.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(": ")
 }
@@ -95,7 +95,7 @@ fn line_at(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|&octet| octet == b'\n').count()
 }
 
-/// The line that gives a key; the first where none does.
+/// The line of a key; the first if it is not set.
 fn line_of_key(text: &str, key: &str) -> usize {
     let gives = |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
     text.lines().position(gives).map_or(1, |at| at + 1)
@@ -158,7 +158,7 @@ mod tests {
         );
         assert_eq!(refusal("\nidle_timout = 3"), "line 2: unknown key `idle_timout`: did you mean `idle_timeout`?");
         assert!(refusal("\n\npipeline = 0").starts_with("line 3: `pipeline`: `0` is not a whole number from 1"));
-        assert!(refusal("version = 2").contains("reads version 1, not 2"));
+        assert!(refusal("version = 2").contains("version 2 is not supported, only version 1"));
         assert!(refusal("transport = 'sctp'").contains("sctp"));
         assert!(refusal("trace = 'a'\nseed = 'x'").starts_with("line "));
         assert!(refusal("trace = ").starts_with("line 1: "));

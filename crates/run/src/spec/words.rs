@@ -1,4 +1,4 @@
-//! The values of a specification: how they are written, on the command line and in files alike.
+//! The syntax of specification values, the same on the command line and in files.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -11,31 +11,31 @@ use serde::{Deserialize, Deserializer};
 
 use crate::classes::parse_shares;
 
-/// The servers that queries were recorded for.
+/// The recorded servers.
 const RECORDED: &str = "recorded";
 /// The port of DNS (RFC 1035 §4.2).
 pub const DNS_PORT: u16 = 53;
 
-/// A server to ask.
+/// A target server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Server {
     /// At this address.
     Address(SocketAddr),
-    /// At the addresses that the system resolves this name to, when the run is prepared.
+    /// At the addresses of this name, resolved when the run is prepared.
     Name {
         /// The name.
         host: String,
         /// The port.
         port: u16,
     },
-    /// Each query at the address that it was recorded for.
+    /// The recorded server of each query.
     Recorded,
 }
 
-/// A word that names no server.
+/// An invalid server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no server: give an address or a name, with or without a port: 192.0.2.1, [2001:db8::1]:53 or ns1.example:53; or recorded"
+    "`{0}` is not a server: give an address or a name with an optional port, such as 192.0.2.1, [2001:db8::1]:53 or ns1.example:53, or recorded"
 )]
 pub struct BadServer(String);
 
@@ -58,7 +58,7 @@ impl FromStr for Server {
             None => (word, DNS_PORT),
         };
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        // Digits and dots alone are an address that went wrong.
+        // Digits and dots alone are a mistyped address.
         let has_letter = host.chars().any(|c| c.is_ascii_alphabetic());
         if has_letter && host.chars().all(is_name) {
             return Ok(Self::Name { host: host.to_owned(), port });
@@ -77,15 +77,15 @@ impl fmt::Display for Server {
     }
 }
 
-/// Transport of the queries of a run.
+/// The transport of a run's queries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum TransportChoice {
-    /// Each query keeps its own.
+    /// Each query keeps its recorded one.
     #[default]
     AsRecorded,
-    /// All over this one.
+    /// All use this one.
     All(Transport),
-    /// Clients have shares of them.
+    /// Clients are divided among them.
     Shares(Vec<ClientClass>),
 }
 
@@ -139,7 +139,7 @@ impl fmt::Display for Lag {
 
 serde_as_text!(Lag, Server, TransportChoice);
 
-/// A list, or its only element by itself.
+/// A list, or a single element.
 pub fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -153,7 +153,7 @@ pub fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer:
     })
 }
 
-/// Types of other crates by `Display` and `FromStr`.
+/// Values of other crates' types, by `Display` and `FromStr`.
 pub mod text {
     use std::fmt::Display;
     use std::str::FromStr;

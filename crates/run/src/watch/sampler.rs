@@ -1,4 +1,4 @@
-//! Takes telemetry: what both ends use, what the kernel counts of their networks, and which sockets there are.
+//! Samples telemetry: resource usage of client and server, kernel counters, and sockets.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

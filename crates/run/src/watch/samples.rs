@@ -1,4 +1,4 @@
-//! Samples in memory that does not grow with the run, and how often what is costly to read is read.
+//! Telemetry samples in bounded memory; costly ones are taken less often.
 
 use ldplayer_core::RunTime;
 use ldplayer_results::{Figure, Kind, Side, TelemetrySample};

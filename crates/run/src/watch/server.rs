@@ -1,4 +1,4 @@
-//! What a server uses while others replay: telemetry of one end alone, on the run's clock.
+//! Telemetry of a server alone, on the run's clock, while other hosts replay.
 
 use std::mem;
 use std::sync::mpsc::{self, Sender};
