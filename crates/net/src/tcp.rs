@@ -85,7 +85,7 @@ pub fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Opti
     header.msg_iov = &raw mut part;
     header.msg_iovlen = 1;
     header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = CONTROL;
+    header.msg_controllen = CONTROL as _;
     // SAFETY: the header describes `part`, which describes `buffer`, and `control`; all live through the call.
     let count = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
     if count < 0 {

@@ -292,10 +292,11 @@ impl SendBatch {
             self.fill(count, &datagram);
             count += 1;
         }
+        let (socket, headers) = (socket.socket.as_raw_fd(), self.headers.as_mut_ptr());
+        // Not by the function of that name, which is a loop of single sends in musl. The kernel's lengths are wider than musl's; the
+        // padding that makes up for it is zero, as everything here is at first.
         // SAFETY: the first `count` headers were just set to point at live slots and payloads; 'a outlives the call.
-        let sent = unsafe {
-            libc::sendmmsg(socket.socket.as_raw_fd(), self.headers.as_mut_ptr(), count as u32, libc::MSG_NOSIGNAL)
-        };
+        let sent = unsafe { libc::syscall(libc::SYS_sendmmsg, socket, headers, count as u32, libc::MSG_NOSIGNAL) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
     }
 
@@ -317,8 +318,9 @@ impl SendBatch {
         header.msg_namelen = datagram.peer.map_or(0, |peer| write_address(&mut slot.peer, peer));
         header.msg_name = if header.msg_namelen == 0 { ptr::null_mut() } else { ptr::from_mut(&mut slot.peer).cast() };
         header.msg_iov = slot.parts.as_mut_ptr();
-        header.msg_iovlen = parts;
-        header.msg_controllen = datagram.source.map_or(0, |source| write_source(&mut slot.control, source));
+        header.msg_iovlen = parts as _;
+        let control = datagram.source.map_or(0, |source| write_source(&mut slot.control, source));
+        header.msg_controllen = control as _;
         header.msg_control = slot.control.0.as_mut_ptr().cast();
     }
 }
@@ -401,7 +403,7 @@ fn write_control<T>(control: &mut Control, level: i32, kind: i32, data: T) -> us
     unsafe {
         let length = mem::size_of::<T>() as u32;
         let header = control.0.as_mut_ptr().cast::<libc::cmsghdr>();
-        (*header).cmsg_len = libc::CMSG_LEN(length) as usize;
+        (*header).cmsg_len = libc::CMSG_LEN(length) as _;
         (*header).cmsg_level = level;
         (*header).cmsg_type = kind;
         libc::CMSG_DATA(header).cast::<T>().write_unaligned(data);
@@ -486,7 +488,13 @@ impl ReceiveBatch {
         (0..limit).for_each(|at| self.prepare(at));
         // SAFETY: the first `limit` headers were just set to point at live slots and buffers of the lengths told.
         let count = unsafe {
-            libc::recvmmsg(socket.socket.as_raw_fd(), self.headers.as_mut_ptr(), limit as u32, flags, ptr::null_mut())
+            libc::recvmmsg(
+                socket.socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                limit as u32,
+                flags as _,
+                ptr::null_mut(),
+            )
         };
         if count < 0 {
             let error = io::Error::last_os_error();
@@ -506,7 +514,7 @@ impl ReceiveBatch {
         header.msg_iov = &raw mut slot.part;
         header.msg_iovlen = 1;
         header.msg_control = slot.control.0.as_mut_ptr().cast();
-        header.msg_controllen = CONTROL;
+        header.msg_controllen = CONTROL as _;
         header.msg_flags = 0;
     }
 
