@@ -36,10 +36,13 @@ programs_of() {
         tun) echo /dev/net/tun ;;
         python) echo python3 ;;
         openssl) echo openssl ;;
+        promtool | mandoc | zsh | fish | lintian | mmdebstrap | buildah) echo "$1" ;;
+        musl) echo musl-gcc ;;
+        xz) echo xz ;;
         nats) echo nats-server ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsperf, dnsdist, tcpreplay, dnsjit, drool, ip, tun, python, openssl, nats, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsperf, dnsdist, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, musl, xz, nats, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -56,6 +59,11 @@ packages_of() {
         ldns) echo ldnsutils ;;
         ip) echo iproute2 ;;
         python) echo python3 python3-venv ;;
+        promtool) echo prometheus ;;
+        mandoc | zsh | fish | lintian | buildah) echo "$1" ;;
+        mmdebstrap) echo mmdebstrap debian-archive-keyring ;;
+        musl) echo musl-tools ;;
+        xz) echo xz-utils ;;
         nats) echo nats-server ;;
         go) echo golang-go ;;
         chromium) first_known chromium-headless-shell chromium ;;
@@ -67,6 +75,7 @@ services_of() {
     case $1 in
         nsd | knot | haproxy | dnsdist | pdns-recursor) echo "$1" ;;
         nats) echo nats-server ;;
+        promtool) echo prometheus ;;
         bind) echo named ;;
         powerdns) echo pdns ;;
         unbound) echo unbound unbound-resolvconf ;;

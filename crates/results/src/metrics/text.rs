@@ -10,12 +10,12 @@ type Column = (&'static str, &'static str, fn(&WorkerFigures) -> u64);
 
 /// Counters by worker: name, help, figure.
 const OF_WORKERS: [Column; 7] = [
-    ("queries_sent_total", "Queries that left this host.", |worker| worker.sent),
+    ("queries_sent_total", "Queries sent.", |worker| worker.sent),
     ("queries_answered_total", "Queries answered in time.", |worker| worker.answered),
-    ("queries_timed_out_total", "Queries not answered in time.", |worker| worker.timed_out),
-    ("queries_failed_total", "Queries that failed otherwise.", |worker| worker.failed),
+    ("queries_timed_out_total", "Queries not answered within the query timeout.", |worker| worker.timed_out),
+    ("queries_failed_total", "Queries that failed for another reason than a timeout.", |worker| worker.failed),
     ("queries_not_sent_total", "Queries that were never sent.", |worker| worker.not_sent),
-    ("responses_late_total", "Responses after the query timeout.", |worker| worker.late),
+    ("responses_late_total", "Responses that came after the query timeout.", |worker| worker.late),
     ("responses_stray_total", "Responses that belong to no query.", |worker| worker.stray),
 ];
 
@@ -30,7 +30,7 @@ pub fn exposition(snapshot: &Snapshot, latencies: &Latencies) -> String {
             page.sample(name, &of_worker(snapshot, number), figure(worker));
         }
     }
-    page.head("lag_seconds", "gauge", "Greatest lateness of the last period.");
+    page.head("lag_seconds", "gauge", "How late the latest query of the last period was sent.");
     for (number, worker) in snapshot.workers.iter().enumerate() {
         page.sample("lag_seconds", &of_worker(snapshot, number), worker.lag_s);
     }
@@ -72,10 +72,10 @@ impl Page {
     fn connections(&mut self, snapshot: &Snapshot) {
         let counts = &snapshot.connections;
         self.one("connections_open", "gauge", "Connections open now.", counts.open);
-        self.one("connections_opened_total", "counter", "Connections that came up.", counts.opened);
-        self.one("connections_failed_total", "counter", "Connections that never came up.", counts.failed);
-        self.one("connections_resumed_total", "counter", "Connections with a resumed TLS session.", counts.resumed);
-        self.head("connections_closed_total", "counter", "Connections that ended, by who ended them.");
+        self.one("connections_opened_total", "counter", "Connections established.", counts.opened);
+        self.one("connections_failed_total", "counter", "Connections that could not be established.", counts.failed);
+        self.one("connections_resumed_total", "counter", "Connections that resumed a TLS session.", counts.resumed);
+        self.head("connections_closed_total", "counter", "Connections closed, by who closed them.");
         self.sample("connections_closed_total", "{by=\"client\"}", counts.closed_by_client);
         self.sample("connections_closed_total", "{by=\"server\"}", counts.closed_by_server);
         self.one("queries_resent_total", "counter", "Queries sent again on a new connection.", counts.resent);
@@ -83,7 +83,7 @@ impl Page {
 
     /// Buckets are cumulative, and the count is that of the last one, so that both are of one moment.
     fn latencies(&mut self, latencies: &Latencies) {
-        self.head("latency_seconds", "histogram", "From sent to answered, of answered queries.");
+        self.head("latency_seconds", "histogram", "Time from sending a query to its answer.");
         let mut count = 0;
         let bounds = BUCKETS_US.iter().map(|&us| (us as f64 / 1e6).to_string()).chain(["+Inf".to_owned()]);
         for (bound, bucket) in bounds.zip(&latencies.buckets) {
