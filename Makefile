@@ -6,7 +6,7 @@ DEMO_OPTIONS ?=
 export DEBIAN_FRONTEND := noninteractive
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
-.PHONY: demo test bench figures fuzz docs lint fmt
+.PHONY: demo test bench figures package fuzz docs lint fmt
 
 # The main job end to end on the bundled capture; ends with the verdict and the path of the report. Status 1, a failed
 # verdict, is a result of the run and no failure of the demo: a busy machine cannot keep the time.
@@ -17,7 +17,7 @@ demo:
 
 # Everything that must hold before a change goes in.
 test:
-	scripts/need.sh cargo cc nsd knot bind bind-utils delv ldns unbound knot-resolver pdns-recursor powerdns haproxy dnsdist tun chromium python openssl go nats ip
+	scripts/need.sh cargo cc nsd knot bind bind-utils delv ldns unbound knot-resolver pdns-recursor powerdns haproxy dnsdist tun chromium python openssl go nats ip promtool mandoc zsh fish
 	$(MAKE) --no-print-directory lint
 	$(CARGO) test --workspace --locked
 
@@ -31,6 +31,10 @@ bench:
 figures:
 	scripts/need.sh cargo cc nsd knot bind unbound knot-resolver pdns-recursor dnsdist dnsperf tcpreplay dnsjit drool ip python openssl go
 	scripts/figures.sh $(if $(FULL),--full) $(if $(LONG),--long) --output $(or $(OUTPUT),figures) $(ONLY)
+
+# Packages in target/package, each tried as far as this machine allows (docs/installing.md); STEPS="deb wheel" for some.
+package:
+	scripts/package.sh $(STEPS)
 
 # Each fuzz target for FUZZ_SECONDS, ten minutes unless told otherwise.
 fuzz:

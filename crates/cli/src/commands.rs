@@ -3,6 +3,7 @@
 mod agent;
 mod agents;
 mod compare;
+mod completions;
 mod convert;
 mod demo;
 mod doctor;
@@ -11,6 +12,7 @@ mod fit;
 mod generate;
 mod including;
 mod inspect;
+mod man;
 mod mutate;
 mod nats;
 mod proxy;
@@ -68,6 +70,11 @@ pub enum Command {
     Testbed(testbed::Args),
     /// Show what this machine can do, and how to lift each limit
     Doctor(doctor::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+    /// Write manual pages (used by packages)
+    #[command(hide = true)]
+    Man(man::Args),
 }
 
 impl Command {
@@ -93,6 +100,8 @@ impl Command {
             Self::Proxy(args) => proxy::run(&args),
             Self::Testbed(args) => testbed::run(args),
             Self::Doctor(args) => doctor::run(args),
+            Self::Completions(args) => completions::run(&args),
+            Self::Man(args) => man::run(&args),
         }
     }
 }

@@ -141,7 +141,7 @@ fn begin(runtime: &Runtime, url: &str, count: usize, traffic: &Arc<Traffic>) -> 
 fn hello(number: usize) -> Hello {
     Hello {
         protocol: PROTOCOL,
-        release: "0.1.0".to_owned(),
+        release: env!("CARGO_PKG_VERSION").to_owned(),
         name: format!("host-{number}"),
         id: format!("simulated{number}"),
         cores: WORKERS,
