@@ -1,0 +1,283 @@
+#!/usr/bin/env bash
+# Makes packages in target/package, and tries each: scripts/package.sh [STEP…]
+#
+#   binary       static binary in an archive, with its line tables in another
+#   man          manual pages
+#   completions  completion scripts for bash, zsh and fish
+#   deb          Debian package, installed in a clean Debian root
+#   wheel        Python wheel, installed by pip and run by uvx
+#   container    container image from packaging/Containerfile
+#   install      `cargo install --path`, into a scratch directory
+#   notes        release notes
+#
+# Without a step, all of them. What cannot be tried here is named at the end, and is no failure.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+target_dir=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export CARGO_TARGET_DIR=$target_dir
+out=$target_dir/package
+stage=$out/binary
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
+machine=$(uname -m)
+rust_target=$machine-unknown-linux-musl
+built=$target_dir/$rust_target/dist/ldplayer
+name=ldplayer-$version-$machine-linux
+# One commit, one package: times in archives are the commit's.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -c safe.directory="$root" log -1 --format=%ct 2>/dev/null || date +%s)}
+export SOURCE_DATE_EPOCH
+# Who answers for a Debian package is whoever makes it.
+maintainer=${MAINTAINER:-The ldplayer authors <ldplayer@localhost>}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+untried=()
+
+say() { echo "package: $*" >&2; }
+fail() { say "$*"; exit 1; }
+not_tried() { say "not tried: $*"; untried+=("$*"); }
+# Programs for trying what was made; without them it is made all the same.
+may_have() { scripts/need.sh "$@" >&2; }
+archive() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cJf "$1" -C "$2" "$3"; }
+# Runs a program in another root, with a /proc of its own and the devices of this one.
+inside() {
+    local place=$1 rights=()
+    shift
+    if [ "$(id -u)" != 0 ]; then rights=(--map-root-user); fi
+    mkdir -p "$place/proc" "$place/dev"
+    # The script between the quotes is for the inner shell.
+    # shellcheck disable=SC2016
+    unshare "${rights[@]}" --mount --pid --fork sh -c 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && exec chroot "$@"' sh "$place" "$@"
+}
+
+# What every cargo of this script is told, so that none builds what another has built: no paths of this machine in the
+# binary, an ID by which debuggers find its line tables, and these not yet stripped.
+tell_cargo() {
+    local flags="-C link-arg=-Wl,--build-id=sha1 --remap-path-prefix=$root=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=registry"
+    export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$rust_target")_RUSTFLAGS=$flags"
+    export CARGO_PROFILE_DIST_STRIP=none
+}
+
+# The target's standard library comes from rustup, its C compiler from the distribution.
+need_target() {
+    scripts/need.sh cargo cc musl xz
+    if [ -e "$(rustc --print sysroot)/lib/rustlib/$rust_target" ]; then return; fi
+    say "adding the target $rust_target"
+    rustup target add "$rust_target" >&2 || fail "no standard library for $rust_target; install it with: rustup target add $rust_target"
+}
+
+# Builds, and puts into $stage what the packages hold.
+prepare() {
+    if [ -n "${prepared:-}" ]; then return; fi
+    prepared=yes
+    need_target
+    tell_cargo
+    cargo build --locked --profile dist --target "$rust_target" --package ldplayer
+    rm -rf "$stage"
+    mkdir -p "$stage/man" "$stage/completions"
+    objcopy --only-keep-debug --compress-debug-sections "$built" "$stage/ldplayer.debug"
+    # The link names the file that lies beside it, so it is made there.
+    (cd "$stage" && objcopy --strip-all --add-gnu-debuglink=ldplayer.debug "$built" ldplayer)
+    chmod -x "$stage/ldplayer.debug"
+    "$stage/ldplayer" man --out "$stage/man"
+    "$stage/ldplayer" completions bash >"$stage/completions/ldplayer.bash"
+    "$stage/ldplayer" completions zsh >"$stage/completions/_ldplayer"
+    "$stage/ldplayer" completions fish >"$stage/completions/ldplayer.fish"
+    packaging/third-party.py "$rust_target" >"$stage/THIRD-PARTY"
+    cp LICENSE-MIT LICENSE-APACHE data/LICENSE.MPL-2.0 README.md CHANGELOG.md "$stage"
+}
+
+step_binary() {
+    prepare
+    is_static
+    line_tables_are_found
+    runs_in_an_empty_root
+    mkdir -p "$scratch/$name" "$scratch/$name-debug"
+    cp -r "$stage"/* "$scratch/$name"
+    mv "$scratch/$name/ldplayer.debug" "$scratch/$name-debug"
+    archive "$out/$name.tar.xz" "$scratch" "$name"
+    archive "$out/$name-debug.tar.xz" "$scratch" "$name-debug"
+}
+
+is_static() {
+    if readelf --program-headers "$stage/ldplayer" | grep -q INTERP; then fail "the binary is not static"; fi
+    if grep -qF -e "$root/" -e "${CARGO_HOME:-$HOME/.cargo}/registry" "$stage/ldplayer"; then fail "the binary has paths of this machine in it"; fi
+}
+
+line_tables_are_found() {
+    local address ids
+    address=$(nm "$stage/ldplayer.debug" | awk '$3 ~ /8ldplayer4main/ && !found { found = $1 } END { print found }')
+    addr2line --exe "$stage/ldplayer.debug" "0x$address" | grep -q 'main\.rs:[1-9]' || fail "the debug file does not name the lines of main"
+    ids=$(readelf --notes "$stage/ldplayer" "$stage/ldplayer.debug" | grep 'Build ID' | sort -u | wc -l)
+    [ "$ids" = 1 ] || fail "binary and debug file do not have one build ID"
+}
+
+# Nothing there but the binary: no library, no file of the system.
+runs_in_an_empty_root() {
+    local place=$scratch/empty
+    mkdir -p "$place/tmp" "$place/etc"
+    cp "$stage/ldplayer" "$place/ldplayer"
+    echo "127.0.0.7 name.test" >"$place/etc/hosts"
+    if ! inside "$place" /ldplayer --version >&2; then not_tried "the binary in an empty root: this user may not make one"; return; fi
+    inside "$place" /ldplayer demo --speed 10 --output /tmp/demo >&2 || [ $? = 1 ] || fail "the demo fails in an empty root"
+    [ -s "$place/tmp/demo/report.html" ] || fail "the demo leaves no report in an empty root"
+    finds_names "$place"
+}
+
+# Nobody answers there, and the run says whom it asked.
+finds_names() {
+    local said
+    inside "$1" /ldplayer generate syn-1 --queries 5 --output /tmp/few.tsv >&2
+    said=$(inside "$1" /ldplayer replay /tmp/few.tsv --server name.test:5399 --query-timeout 100ms --output /tmp/few 2>&1 || true)
+    grep -qF "name.test is 127.0.0.7:5399" <<<"$said" || fail "a name of /etc/hosts is not found: $said"
+}
+
+step_man() {
+    prepare
+    local page
+    if ! may_have mandoc; then not_tried "manual pages with mandoc"; return; fi
+    for page in "$stage"/man/*.1; do
+        mandoc -T lint -W error "$page" >&2 || fail "$page: mandoc finds a fault"
+    done
+}
+
+step_completions() {
+    prepare
+    bash -n "$stage/completions/ldplayer.bash"
+    if may_have zsh; then zsh -n "$stage/completions/_ldplayer"; else not_tried "completions with zsh"; fi
+    if may_have fish; then fish --no-execute "$stage/completions/ldplayer.fish"; else not_tried "completions with fish"; fi
+}
+
+step_deb() {
+    prepare
+    if ! command -v dpkg-deb >/dev/null; then not_tried "the Debian package: it takes dpkg-deb, of the package dpkg"; return; fi
+    local tree=$scratch/deb architecture package
+    architecture=$(dpkg --print-architecture)
+    package=$out/ldplayer_${version}_$architecture.deb
+    fill_deb "$tree"
+    mkdir -p "$tree/DEBIAN"
+    sed -e "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@SIZE@/$(du -sk "$tree" | cut -f1)/; s/@MAINTAINER@/$maintainer/" \
+        packaging/deb/control >"$tree/DEBIAN/control"
+    (cd "$tree" && find usr -type f -exec md5sum {} + | LC_ALL=C sort -k 2 >DEBIAN/md5sums)
+    chmod -R u+rwX,go+rX,go-w "$tree"
+    rm -f "$out"/ldplayer_*.deb
+    dpkg-deb --root-owner-group -Zxz --build "$tree" "$package" >&2
+    lint_deb "$package"
+    try_deb "$package"
+}
+
+fill_deb() {
+    local share=$1/usr/share doc=$1/usr/share/doc/ldplayer
+    mkdir -p "$1/usr/bin" "$doc" "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/vendor-completions" \
+        "$share/fish/vendor_completions.d" "$share/lintian/overrides"
+    install -m 755 "$stage/ldplayer" "$1/usr/bin/ldplayer"
+    cp "$stage"/man/*.1 "$share/man/man1"
+    cp "$stage/completions/ldplayer.bash" "$share/bash-completion/completions/ldplayer"
+    cp "$stage/completions/_ldplayer" "$share/zsh/vendor-completions/_ldplayer"
+    cp "$stage/completions/ldplayer.fish" "$share/fish/vendor_completions.d/ldplayer.fish"
+    cp packaging/deb/lintian-overrides "$share/lintian/overrides/ldplayer"
+    cp packaging/deb/copyright README.md CHANGELOG.md "$stage/THIRD-PARTY" "$doc"
+    printf 'ldplayer (%s) unstable; urgency=medium\n\n  * What is new is in CHANGELOG.md.gz.\n\n -- %s  %s\n' \
+        "$version" "$maintainer" "$(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")" >"$doc/changelog"
+    gzip -9n "$share"/man/man1/* "$doc/CHANGELOG.md" "$doc/THIRD-PARTY" "$doc/changelog"
+}
+
+lint_deb() {
+    if ! may_have lintian; then not_tried "the Debian package with lintian"; return; fi
+    # An address at localhost is no place for mail; MAINTAINER gives a better one.
+    lintian --allow-root --fail-on error,warning --suppress-tags bogus-mail-host,initial-upload-closes-no-bugs "$1" >&2
+}
+
+# In a root that has what every Debian has, and apt.
+try_deb() {
+    local place=$scratch/debian suite
+    suite=$(. /etc/os-release; [ "$ID" = debian ] && echo "${VERSION_CODENAME:-stable}" || echo stable)
+    if ! may_have mmdebstrap || ! mmdebstrap --quiet --variant=apt "$suite" "$place" >&2; then
+        not_tried "the Debian package in a clean root: mmdebstrap makes none here"
+        return
+    fi
+    cp "$1" "$place/root/ldplayer.deb"
+    inside "$place" apt-get install --yes -qq /root/ldplayer.deb >&2
+    inside "$place" ldplayer --version >&2
+    inside "$place" ldplayer demo --speed 10 --output /root/demo >&2 || [ $? = 1 ] || fail "the demo fails in a clean root"
+    [ -s "$place/root/demo/report.html" ] || fail "the demo leaves no report in a clean root"
+    inside "$place" apt-get purge --yes -qq ldplayer >&2
+    [ ! -e "$place/usr/share/doc/ldplayer" ] || fail "the package leaves files behind when it is removed"
+}
+
+step_wheel() {
+    prepare
+    local tools=$target_dir/tools/wheel wheel
+    if ! may_have python || ! { python3 -m venv "$tools" && "$tools/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.7,<2' wheel uv >&2; }; then
+        not_tried "the wheel: maturin cannot be had from PyPI"
+        return
+    fi
+    rm -f "$out"/ldplayer-*.whl
+    # A static binary runs with any C library.
+    (cd packaging && "$tools/bin/maturin" build --quiet --target "$rust_target" --compatibility manylinux2014 musllinux_1_1 --out "$scratch/wheel") >&2
+    repack_wheel "$tools" "$scratch"/wheel/*.whl
+    wheel=$(echo "$out"/ldplayer-*.whl)
+    try_wheel "$tools" "$wheel"
+}
+
+# The wheel's binary is the one of all packages, and has its licenses beside it.
+repack_wheel() {
+    local tree=$scratch/unpacked licenses
+    "$1/bin/wheel" unpack --dest "$tree" "$2" >&2
+    install -m 755 "$stage/ldplayer" "$tree"/ldplayer-*/ldplayer-*.data/scripts/ldplayer
+    licenses=$(echo "$tree"/ldplayer-*/ldplayer-*.dist-info)/licenses
+    mkdir -p "$licenses"
+    cp "$stage"/LICENSE* "$stage/THIRD-PARTY" "$licenses"
+    "$1/bin/wheel" pack --dest-dir "$out" "$tree"/ldplayer-* >&2
+}
+
+try_wheel() {
+    python3 -m venv "$scratch/venv"
+    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$2" >&2
+    cmp "$scratch/venv/bin/ldplayer" "$stage/ldplayer" || fail "pip installs another binary than the archive has"
+    "$scratch/venv/bin/ldplayer" --version >&2
+    UV_CACHE_DIR=$scratch/uv UV_PYTHON_DOWNLOADS=never "$1/bin/uvx" --offline --from "$2" ldplayer --version >&2
+}
+
+step_container() {
+    prepare
+    local image=$out/$name-oci.tar
+    if ! may_have buildah; then not_tried "the container image: it takes buildah"; return; fi
+    # Neither a daemon nor rights that a container lacks.
+    local buildah=(buildah --root "$scratch/images" --runroot "$scratch/images-run" --storage-driver vfs)
+    if ! "${buildah[@]}" bud --quiet --isolation chroot --format oci --timestamp "$SOURCE_DATE_EPOCH" --tag "ldplayer:$version" -f packaging/Containerfile "$stage" >&2; then
+        not_tried "the container image: buildah builds none here"
+        return
+    fi
+    rm -f "$image"
+    "${buildah[@]}" push --quiet "ldplayer:$version" "oci-archive:$image:ldplayer:$version" >&2
+    local container
+    container=$("${buildah[@]}" from "localhost/ldplayer:$version")
+    "${buildah[@]}" run --isolation chroot "$container" /usr/bin/ldplayer --version >&2 || fail "the container does not run"
+    "${buildah[@]}" rm --all >/dev/null
+}
+
+# With the profile and target of the packages, which are built already.
+step_install() {
+    prepare
+    cargo install --quiet --locked --profile dist --target "$rust_target" --path crates/cli --root "$scratch/installed"
+    "$scratch/installed/bin/ldplayer" --version >&2
+}
+
+step_notes() { scripts/release-notes.py "$version" >"$out/release-notes.md"; }
+
+steps=("$@")
+if [ ${#steps[@]} = 0 ]; then steps=(binary man completions deb wheel container install notes); fi
+for step in "${steps[@]}"; do
+    case $step in
+        binary | man | completions | deb | wheel | container | install | notes) ;;
+        *) say "$step: unknown; known are binary, man, completions, deb, wheel, container, install and notes"; exit 2 ;;
+    esac
+done
+mkdir -p "$out"
+for step in "${steps[@]}"; do
+    say "$step"
+    "step_$step"
+done
+(cd "$out" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%f\n' | LC_ALL=C sort | xargs -r sha256sum >SHA256SUMS)
+(cd "$out" && find . -maxdepth 1 -type f -printf '%10s  %f\n' | LC_ALL=C sort -k 2)
+for what in "${untried[@]}"; do say "not tried: $what"; done
