@@ -109,7 +109,7 @@ pub struct Key {
 /// - Exactly the written requests are found by their connection's number and their ID or stream.
 /// - A waiting request is on the timeout list, which is sorted by deadline, since all have the same timeout.
 /// - A connection that is opening, in a handshake or idle is on the list of its state, sorted by when the state began.
-/// So the result of [`Terms::server_idle_timeout`] must not change while a connection is idle.
+///   So the result of [`Terms::server_idle_timeout`] must not change while a connection is idle.
 /// - Each client has at most one current connection per server and transport, which is in the table.
 #[derive(Debug)]
 pub struct ConnectionTable<C, R> {

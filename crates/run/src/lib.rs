@@ -11,11 +11,11 @@
 //! # The contract
 //!
 //! - A [`RunSpec`] defines a run completely. Nothing here reads the command line, uses a terminal or catches signals. An [`Observer`]
-//! watches a run, and says whether to continue.
+//!   watches a run, and says whether to continue.
 //! - A prepared specification is self-contained: it holds rules and classes as text, not as file names. It is kept in run.json, from which
-//! [`read_spec`] reads it to repeat the run.
+//!   [`read_spec`] reads it to repeat the run.
 //! - Errors of the specification are reported before the first packet; later errors are reported after everything measured has been
-//! saved.
+//!   saved.
 //! - Run time 0 is the same moment for rows and telemetry.
 //!
 //! # Limitations

@@ -164,13 +164,17 @@ fn value(name: &str, field: Field, token: &Token) -> Result<i64, BadExpr> {
         },
         _ => text.parse().ok(),
     };
-    found.ok_or_else(|| token.wrong(format!("`{text}` is not a valid value of `{name}`, which is {wanted} such as {example}")))
+    found.ok_or_else(|| {
+        token.wrong(format!("`{text}` is not a valid value of `{name}`, which is {wanted} such as {example}"))
+    })
 }
 
 fn block(name: &str, token: &Token) -> Result<Cidr, BadExpr> {
     let text = token.text("an address")?;
     let bad = |_| {
-        token.wrong(format!("`{text}` is not a valid value of `{name}`, which is an address or a block such as 192.0.2.0/24"))
+        token.wrong(format!(
+            "`{text}` is not a valid value of `{name}`, which is an address or a block such as 192.0.2.0/24"
+        ))
     };
     text.parse().map_err(bad)
 }

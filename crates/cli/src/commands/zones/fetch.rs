@@ -129,7 +129,9 @@ fn interrupted() -> ExitCode {
 }
 
 fn without_record() -> ExitCode {
-    tell!("ldplayer: all questions have been asked; build zones from a capture at the resolver: `ldplayer zones build`");
+    tell!(
+        "ldplayer: all questions have been asked; build zones from a capture at the resolver: `ldplayer zones build`"
+    );
     ExitCode::SUCCESS
 }
 

@@ -137,10 +137,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         sources.iter().zip(&keys).try_for_each(|(source, keys)| keys::write(directory, &source.apex, keys))?;
     }
     for (source, _) in sources.iter().zip(&outcomes).filter(|(_, outcome)| outcome.had_digest) {
-        tell!(
-            "ldplayer: {}: its ZONEMD record is removed, since the zone has changed",
-            source.file.display()
-        );
+        tell!("ldplayer: {}: its ZONEMD record is removed, since the zone has changed", source.file.display());
     }
     tell(args, &sources, &keys, &outcomes, &links, begun)?;
     Ok(ExitCode::SUCCESS)

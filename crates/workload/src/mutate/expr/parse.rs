@@ -92,7 +92,9 @@ fn address(tokens: &mut Tokens, field: &str, end: End) -> Result<Expr<Comparison
     match tokens.relation() {
         Some(Relation::Equal) => Ok(within(vec![block(field, &tokens.take())?])),
         Some(Relation::Unequal) => Ok(Expr::Not(Box::new(within(vec![block(field, &tokens.take())?])))),
-        Some(_) => Err(BadExpr { column, what: format!("`{field}` is an address and has no order: use `==`, `!=` or `in`") }),
+        Some(_) => {
+            Err(BadExpr { column, what: format!("`{field}` is an address and has no order: use `==`, `!=` or `in`") })
+        }
         None => Err(tokens.not_a_condition(field, &format!("`{field} in 192.0.2.0/24`"))),
     }
 }
@@ -109,7 +111,9 @@ fn qname(tokens: &mut Tokens) -> Result<Expr<Comparison>, BadExpr> {
     match tokens.relation() {
         Some(Relation::Equal) => Ok(named(names(tokens)?)),
         Some(Relation::Unequal) => Ok(Expr::Not(Box::new(named(names(tokens)?)))),
-        Some(_) => Err(BadExpr { column, what: "`qname` is a name and has no order: use `==`, `!=`, `in` or `under`".into() }),
+        Some(_) => {
+            Err(BadExpr { column, what: "`qname` is a name and has no order: use `==`, `!=`, `in` or `under`".into() })
+        }
         None => Err(tokens.not_a_condition("qname", "`qname under example.com`")),
     }
 }
@@ -189,7 +193,9 @@ fn block(field: &str, token: &Token) -> Result<Cidr, BadExpr> {
     let text = token.text("an address")?;
     text.parse().map_err(|_| BadExpr {
         column: token.column,
-        what: format!("`{text}` is not a valid value of `{field}`, which is an address or a block such as 192.0.2.0/24"),
+        what: format!(
+            "`{text}` is not a valid value of `{field}`, which is an address or a block such as 192.0.2.0/24"
+        ),
     })
 }
 
