@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use ldplayer_cluster::{Agent, Bus, host_name};
+use ldplayer_core::text::counted;
 use ldplayer_net::limits;
 use ldplayer_net::signals::Signals;
 
@@ -50,7 +51,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let scratch = args.scratch.unwrap_or_else(std::env::temp_dir);
     let (url, agent) =
         (bus.url().to_owned(), Agent::register(bus, &name, &args.source, scratch).map_err(Failure::environment)?);
-    tell!("ldplayer: agent {name} ({} cores) waits for runs at {url}", agent.hello().cores);
+    tell!("ldplayer: agent {name} ({}) waits for runs at {url}", counted(agent.hello().cores as u64, "core", "cores"));
     agent.run(signals.stop());
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ldplayer_core::text::counted;
 use ldplayer_experiment::Record;
 use ldplayer_experiment::gate::Gate;
 use ldplayer_experiment::sides::{self, Choice, KeyValue};
@@ -158,7 +159,7 @@ fn answered(found: &AnswersCompared) -> String {
 }
 
 fn side(out: &mut impl Write, word: &str, side: &SideSummary) -> io::Result<()> {
-    write_line!(out, "{word:10} {}: {} runs", side.name, side.runs)?;
+    write_line!(out, "{word:10} {}: {}", side.name, counted(side.runs as u64, "run", "runs"))?;
     side.left_out.iter().try_for_each(|run| write_line!(out, "           left out: {run}"))
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ldplayer_core::Transaction;
+use ldplayer_core::text::counted;
 use ldplayer_net::signals::{INTERRUPTED, Signals};
 use ldplayer_trace::{Damage, Format, Inspector, Sink, Source, Tally, TraceError, Written, create, open};
 
@@ -135,7 +136,7 @@ fn read_all(source: &mut dyn Source, sender: &Sender<Batch>, empty: &Receiver<Ba
 
 /// Says on stderr what was written and everything that was not.
 pub(super) fn account(format: Format, tally: &Tally, written: &Written) {
-    tell!("{} transactions written as {format}", written.transactions);
+    tell!("{} written as {format}", counted(written.transactions, "transaction", "transactions"));
     for (reason, count) in &written.left_out {
         tell!("left out: {reason} {count}, which {format} cannot hold");
     }

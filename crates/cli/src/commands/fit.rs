@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
+use ldplayer_core::text::counted;
 use ldplayer_trace::{Inspector, open};
 use ldplayer_workload::generate::{Fit, Fitted};
 
@@ -63,7 +64,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let Fitted { model, names } = fit.finish(&args.traces.join(", "), &list_name);
     write(&list, &names)?;
     write(&args.output, &model)?;
-    tell!("{} queries fitted; names are in {}", fit.queries(), list.display());
+    tell!("{} fitted; names are in {}", counted(fit.queries(), "query", "queries"), list.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use ldplayer_core::text::counted;
 use ldplayer_trace::{Format, Inspector, Source, create, open};
 use ldplayer_workload::mutate::{Mutated, Mutator, Pairing, RuleAccount, compare};
 use ldplayer_workload::{RulesFile, open_source, read_rules};
@@ -139,7 +140,11 @@ fn refuse_nothing(args: &Args, source: &Mutated) -> Result<(), Failure> {
 pub(super) fn warn(accounts: &[RuleAccount]) {
     for account in accounts {
         if account.matched == 0 {
-            tell!("warning: `{}` matched none of {} transactions; see its `where`", account.name, account.of);
+            tell!(
+                "warning: `{}` matched none of {}; see its `where`",
+                account.name,
+                counted(account.of, "transaction", "transactions")
+            );
         }
         for (reason, count) in &account.kept {
             tell!("not changed by `{}`: {reason} {count}", account.name);

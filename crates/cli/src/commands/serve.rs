@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
 use ldplayer_emulate::serve::coverage::Coverage;
 use ldplayer_emulate::serve::set::ZoneSet;
@@ -75,7 +76,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch_or_end(Arc::default()).and_then(Signals::and_reload).context("serve: signals")?;
     let set = load(&args.directory, args.including.includes())?;
-    let told = format!("{} zones", set.zones().len());
+    let told = counted(set.zones().len() as u64, "zone", "zones");
     let server = Server::start(set, &args.options()).map_err(Failure::environment)?;
     let mut stdout = io::stdout().lock();
     let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
@@ -144,7 +145,7 @@ fn reload(
         Ok(set) => {
             let zones = set.zones().len();
             replace(set)?;
-            tell!("ldplayer: {}: reloaded, {zones} zones", directory.display());
+            tell!("ldplayer: {}: reloaded, {}", directory.display(), counted(zones as u64, "zone", "zones"));
         }
         Err(failure) => {
             failure.report();

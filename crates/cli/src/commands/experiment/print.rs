@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use ldplayer_core::text::counted;
 use ldplayer_experiment::find::Find;
 use ldplayer_experiment::{CellSummary, Estimate, Figure, Passed, Plan, Record, RunState};
 use ldplayer_results::compare::Kept;
@@ -19,8 +20,11 @@ pub fn plan(plan: &Plan) -> io::Result<()> {
     let (cells, repeats, runs) = (experiment.cells.len(), experiment.repeats, plan.slots.len());
     write_line!(
         out,
-        "{}: {cells} cells x {repeats} repeats = {runs} runs in {}",
+        "{}: {} x {} = {} in {}",
         experiment.name,
+        counted(cells as u64, "cell", "cells"),
+        counted(u64::from(repeats), "repeat", "repeats"),
+        counted(runs as u64, "run", "runs"),
         plan.directory.display()
     )?;
     for (key, values) in &experiment.axes {
@@ -33,7 +37,13 @@ pub fn plan(plan: &Plan) -> io::Result<()> {
     for (number, slot) in plan.slots.iter().enumerate() {
         let (cell, estimate) = (&experiment.cells[slot.cell], &plan.estimates[slot.cell]);
         let (number, time) = (number + 1, seconds(estimate.seconds));
-        write_line!(out, "{number:5}  {}  repeat {}  {} queries  {time}", cell.name, slot.repeat, estimate.queries)?;
+        write_line!(
+            out,
+            "{number:5}  {}  repeat {}  {}  {time}",
+            cell.name,
+            slot.repeat,
+            counted(estimate.queries, "query", "queries")
+        )?;
     }
     let total = plan.total(plan.all());
     let (disk, memory) = (octets(total.disk), octets(total.memory));

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use ldplayer_core::name::{self, Presentation};
+use ldplayer_core::text::counted;
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_emulate::serve::lame::Lame;
 use ldplayer_emulate::serve::set;
@@ -299,7 +300,14 @@ fn tell(
     for ((source, keys), outcome) in all.filter(|((_, keys), _)| !keys.is_empty()) {
         let shown: Vec<String> = keys.iter().map(|key| format!("{} {}", key.role(), key.tag())).collect();
         let (zone, Outcome { records, signatures, .. }) = (Presentation(&source.apex), outcome);
-        write_line!(out, "{zone} {} {}: {records} records, {signatures} signatures", args.algorithm, shown.join(" "))?;
+        write_line!(
+            out,
+            "{zone} {} {}: {}, {}",
+            args.algorithm,
+            shown.join(" "),
+            counted(records as u64, "record", "records"),
+            counted(signatures as u64, "signature", "signatures")
+        )?;
     }
     let signed = keys.iter().filter(|keys| !keys.is_empty()).count();
     let (output, anchor) = (args.output.display(), args.output.join(anchors::RECORDS));

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use ldplayer_core::text::counted;
 use ldplayer_emulate::views;
 
 use crate::commands::including::Including;
@@ -55,6 +56,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         .with_context(|| format!("{}: cannot be written; choose another directory with -o", file.display()))?;
     let views = set.index().views().iter().filter(|(_, zones)| !zones.is_empty()).count();
     let zones = set.zones().len();
-    write_line!(std::io::stdout().lock(), "{}: {views} views of {zones} zones", file.display())?;
+    write_line!(
+        std::io::stdout().lock(),
+        "{}: {} of {}",
+        file.display(),
+        counted(views as u64, "view", "views"),
+        counted(zones as u64, "zone", "zones")
+    )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use jiff::Timestamp;
 use ldplayer_core::name::labels;
+use ldplayer_core::text::counted;
 use ldplayer_emulate::serve::lame;
 use ldplayer_zone::construct::{Built, BuiltZone, Conflict, Lame, MadeKind, Version};
 use ldplayer_zone::write;
@@ -229,8 +230,18 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     }
     let side = if summary.resolver_side { "upstream of a resolver" } else { "at an authoritative server" };
     let (zones, records) = (summary.zones.len(), summary.records);
-    write_line!(out, "responses  {} of {} servers, captured {side}", summary.responses, summary.servers)?;
-    write_line!(out, "zones      {zones} with {records} records, in {}", args.output.display())?;
+    write_line!(
+        out,
+        "responses  {} of {}, captured {side}",
+        summary.responses,
+        counted(summary.servers as u64, "server", "servers")
+    )?;
+    write_line!(
+        out,
+        "zones      {zones} with {}, in {}",
+        counted(records as u64, "record", "records"),
+        args.output.display()
+    )?;
     let ignored: Vec<String> = summary.ignored.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
     write_line!(out, "ignored    {}", if ignored.is_empty() { "none".to_owned() } else { ignored.join(", ") })?;
     write_line!(out, "conflicts  {} (the {} taken)", summary.conflicts.len(), args.conflict)?;
@@ -240,14 +251,19 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     if !summary.unverified.is_empty() {
         write_line!(
             out,
-            "unverified {} zones, at the word of servers that no believed delegation leads to",
-            summary.unverified.len()
+            "unverified {}, known only from servers that no trusted delegation leads to",
+            counted(summary.unverified.len() as u64, "zone", "zones")
         )?;
     }
     if !summary.lame.is_empty() {
         let servers: usize = summary.lame.iter().map(|entry| entry.addresses.len()).sum();
-        let zones = summary.lame.len();
-        write_line!(out, "lame       {servers} servers of {zones} zones stay so, by {}", lame::FILE)?;
+        let of = counted(summary.lame.len() as u64, "zone", "zones");
+        write_line!(
+            out,
+            "lame       {} of {of} stay lame: see {}",
+            counted(servers as u64, "server", "servers"),
+            lame::FILE
+        )?;
     }
     if args.verbose {
         print_all(summary, &mut out)?;
