@@ -34,13 +34,9 @@ impl fmt::Display for RunReport {
         self.write_connections(f)?;
         self.write_usage(f)?;
         for (class, tail) in &summary.latency_ms.by_class {
-            let clients = summary.clients.by_class.get(class).copied().map_or("?".to_owned(), grouped);
-            writeln!(
-                f,
-                "class      {class}: {clients} clients, {} queries, {}",
-                grouped(tail.queries),
-                TailLine(tail)
-            )?;
+            let clients = summary.clients.by_class.get(class).copied();
+            let clients = clients.map_or("? clients".to_owned(), |count| counted(count, "client", "clients"));
+            writeln!(f, "class      {class}: {clients}, {}, {}", queries(tail.queries), TailLine(tail))?;
         }
         self.agents.iter().try_for_each(|agent| writeln!(f, "agent      {}", AgentLine(agent)))?;
         let expected = self.verdict.server.checks.iter().map(|check| format!("{check}, expected of the server"));
@@ -74,7 +70,7 @@ impl fmt::Display for AgentLine<'_> {
         ];
         let mut known =
             figures.into_iter().filter_map(|(name, value, digits, unit)| Some((name, value?, digits, unit)));
-        known.try_for_each(|(name, value, digits, unit)| write!(f, ", {name} {value:.digits$} {unit}"))
+        known.try_for_each(|(name, value, digits, unit)| write!(f, ", {name} {} {unit}", fixed(value, digits)))
     }
 }
 
@@ -115,19 +111,21 @@ impl RunReport {
         }
     }
 
-    /// What was replayed, against what and over which transports, for the head of a page.
+    /// What was replayed and against what.
+    pub fn asked(&self) -> String {
+        let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
+        let trace = or(first_of(&self.config.trace), "a trace");
+        format!("{trace} → {}", or(self.config.servers.join(", "), "a server"))
+    }
+
+    /// The same, with the transports.
     pub fn title(&self) -> String {
         let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
         let sent = &self.summary.queries.sent_by_transport;
         let mut used: Vec<(&str, u64)> = sent.iter().map(|(name, &count)| (name.as_str(), count)).collect();
         used.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         let used: Vec<&str> = used.into_iter().map(|(name, _)| name).collect();
-        let trace = or(first_of(&self.config.trace), "a trace");
-        let servers = or(self.config.servers.join(", "), "a server");
-        format!(
-            "{trace} → {servers} over {}",
-            or(used.join(", "), or(self.config.transport.clone(), "nothing").as_str())
-        )
+        format!("{} over {}", self.asked(), or(used.join(", "), or(self.config.transport.clone(), "nothing").as_str()))
     }
 
     /// Both verdicts and every doubt, before any figure.
@@ -154,12 +152,8 @@ impl RunReport {
         write!(f, "sent = answered {} + timed out {}", grouped(queries.answered), grouped(queries.timed_out))?;
         writeln!(f, " + failed {}", grouped(queries.failed))?;
         if queries.late + queries.stray > 0 {
-            writeln!(
-                f,
-                "           besides: {} late and {} stray responses",
-                grouped(queries.late),
-                grouped(queries.stray)
-            )?;
+            let stray = counted(queries.stray, "stray response", "stray responses");
+            writeln!(f, "           besides: {} late and {stray}", grouped(queries.late))?;
         }
         Ok(())
     }
@@ -203,22 +197,26 @@ impl RunReport {
         }
         let Some(server) = &telemetry.server else { return Ok(()) };
         let lost = [
-            (server.udp_drops, "datagrams dropped by the server's sockets"),
-            (server.accept_queue_overflows, "connections lost since its accept queue was full"),
+            (server.udp_drops, ["datagram", "datagrams"], "dropped by the server's sockets"),
+            (server.accept_queue_overflows, ["connection", "connections"], "lost since its accept queue was full"),
         ];
-        let lost = lost.into_iter().filter_map(|(count, what)| Some((count.filter(|&count| count > 0)?, what)));
-        let lost: Vec<String> = lost.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+        let lost = lost.into_iter().filter_map(|(count, of, what)| Some((count.filter(|&count| count > 0)?, of, what)));
+        let lost: Vec<String> =
+            lost.map(|(count, [one, many], what)| format!("{} {what}", counted(count, one, many))).collect();
         if lost.is_empty() { Ok(()) } else { writeln!(f, "lost       {}", lost.join(", ")) }
     }
 
     fn write_rate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = &self.summary.rate;
         let qps = rate.qps_mean.map_or("no rate, for queries of one moment".to_owned(), |qps| {
-            format!("{} queries/s", grouped(qps.round() as u64))
+            format!("{}/s", queries(qps.round() as u64))
         });
         write!(f, "rate       {qps}")?;
         match rate.within_0_1_percent {
-            Some(within) => writeln!(f, ", {within:.2} % of {} windows within 0.1 % of the trace", rate.windows),
+            Some(within) => {
+                let windows = counted(rate.windows, "window", "windows");
+                writeln!(f, ", {within:.2} % of {windows} within 0.1 % of the trace")
+            }
             None => writeln!(f),
         }
     }
@@ -303,8 +301,9 @@ struct SpreadLine<'a>(&'a Spread);
 
 impl fmt::Display for SpreadLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Spread { p25, p50, p75, p99, p999, max, .. } = self.0;
-        write!(f, "error µs: p25 {p25:.1}, p50 {p50:.1}, p75 {p75:.1}, p99 {p99:.1}, p99.9 {p999:.1}, max {max:.1}")
+        let Spread { p25, p50, p75, p99, p999, max, .. } = *self.0;
+        let [p25, p50, p75, p99, p999, max] = [p25, p50, p75, p99, p999, max].map(|us| fixed(us, 1));
+        write!(f, "error µs: p25 {p25}, p50 {p50}, p75 {p75}, p99 {p99}, p99.9 {p999}, max {max}")
     }
 }
 
@@ -316,6 +315,23 @@ impl fmt::Display for TailLine<'_> {
         let Tail { p50, p90, p99, p999, max, .. } = *self.0;
         write!(f, "ms: p50 {}, p90 {}, p99 {}, p99.9 {}, max {}", ms(p50), ms(p90), ms(p99), ms(p999), ms(max))
     }
+}
+
+/// A figure with so many digits after the point; never a zero with a sign.
+pub fn fixed(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
+    if is_zero { text.trim_start_matches('-').to_owned() } else { text }
+}
+
+/// A count with what is counted: `1 query`, `1,234 queries`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { many })
+}
+
+/// So many queries.
+pub fn queries(count: u64) -> String {
+    counted(count, "query", "queries")
 }
 
 /// A count with its thousands apart, as `1,234,567`.
@@ -372,6 +388,16 @@ mod tests {
         let alone = told(None);
         assert!(alone.contains("used       client 0.50 cores\n") && !alone.contains("lost "), "{alone}");
         assert!(!RunReport::default().to_string().contains("used "));
+    }
+
+    #[test]
+    fn zero_has_no_sign_and_one_is_no_plural() {
+        let shown = [-0.04, 0.04, -0.05, -0.0, -12.34, f64::NEG_INFINITY].map(|value| fixed(value, 1));
+        assert_eq!(shown, ["0.0", "0.0", "-0.1", "0.0", "-12.3", "-inf"]);
+        assert_eq!((fixed(-0.4, 0), fixed(0.0, 0)), ("0".to_owned(), "0".to_owned()));
+        assert_eq!([0, 1, 1_000].map(queries), ["0 queries", "1 query", "1,000 queries"]);
+        let timing = Spread { p25: -0.01, p50: 0.0, p75: 0.0, p99: 0.2, ..Spread::default() };
+        assert!(SpreadLine(&timing).to_string().starts_with("error µs: p25 0.0, p50 0.0"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use ldplayer_core::text::times;
 use crate::analysis::Analysis;
 use crate::model::{AgentShare, Check, RunReport, ServerVerdict, State, Summary, Verdict};
 use crate::setup::{TimingLimits, VerdictLimits, Warning};
+use crate::text::{counted, fixed, queries};
 
 /// Windows with fewer queries than this move by more than 0.1 % with a single one.
 const FULL_WINDOW: u64 = 1_000;
@@ -59,7 +60,7 @@ fn accounting(summary: &Summary) -> Check {
     };
     let rows = queries.sent + queries.not_sent + queries.lost;
     let Some(trace) = queries.trace else {
-        let value = format!("{rows} rows, queries in the trace unknown");
+        let value = format!("{}, queries in the trace unknown", counted(rows, "row", "rows"));
         let note = Some("the run never ended, so the queries of the trace were not counted".to_owned());
         return Check { note, ..check("accounting", false, limit, value) };
     };
@@ -129,7 +130,7 @@ fn completeness(report: &RunReport) -> Check {
     let unread = report.tally.as_ref().and_then(Tally::explain_unread);
     let lost = report.summary.queries.lost;
     let value = match (report.state, &unread) {
-        _ if lost > 0 => format!("{lost} queries were lost with their agents"),
+        _ if lost > 0 => format!("{} lost with their agents", counted(lost, "query was", "queries were")),
         (State::Interrupted, _) => "interrupted".to_owned(),
         (State::Running, _) => "never ended".to_owned(),
         (State::Complete, Some(unread)) => format!("not all of the trace could be read: {unread}"),
@@ -194,8 +195,13 @@ fn lateness(summary: &Summary, limits: &TimingLimits) -> Vec<Check> {
     };
     let within = error.p25.abs() <= limits.quartile_us && error.p75.abs() <= limits.quartile_us;
     vec![
-        check("timing_quartiles", within, quartile_limit, format!("{:.1} to {:.1} µs", error.p25, error.p75)),
-        check("timing_p99", error.p99 <= limits.p99_us, p99_limit, format!("{:.1} µs", error.p99)),
+        check(
+            "timing_quartiles",
+            within,
+            quartile_limit,
+            format!("{} to {} µs", fixed(error.p25, 1), fixed(error.p75, 1)),
+        ),
+        check("timing_p99", error.p99 <= limits.p99_us, p99_limit, format!("{} µs", fixed(error.p99, 1))),
     ]
 }
 
@@ -207,12 +213,12 @@ fn rate(summary: &Summary, limits: &VerdictLimits) -> Check {
         let why = if sent { "the trace is shorter than one window" } else { "no query was sent" };
         return unjudged("rate", limit, why);
     };
-    let value = format!("{within:.2} % of {} windows", rate.windows);
+    let value = format!("{within:.2} % of {}", counted(rate.windows, "window", "windows"));
     let mut check = check("rate", within >= limits.rate_windows_percent, limit, value);
     if rate.window_queries_p50 < FULL_WINDOW {
         check.note = Some(format!(
-            "n/a at 0.1 %: the median window holds {} queries, so ±1 query is allowed instead",
-            rate.window_queries_p50
+            "n/a at 0.1 %: the median window holds {}, so ±1 query is allowed instead",
+            queries(rate.window_queries_p50)
         ));
     }
     check

@@ -2,7 +2,7 @@
 
 use super::row::{Change, Row, Verdict};
 use crate::expect::Quantity;
-use crate::text::in_bytes;
+use crate::text::{fixed, in_bytes};
 
 /// A ratio from which on it is told as one.
 const TOLD_AS_RATIO: f64 = 2.0;
@@ -45,7 +45,7 @@ pub fn digits(value: f64) -> String {
         1.0.. => 2,
         _ => 3,
     };
-    format!("{value:.decimals$}")
+    fixed(value, decimals)
 }
 
 /// What a figure came to.

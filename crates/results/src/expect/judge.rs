@@ -3,7 +3,7 @@
 use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 use crate::analysis::rcode;
 use crate::model::{Check, SideUsage, Summary, Tail};
-use crate::text::{grouped, in_bytes};
+use crate::text::{fixed, grouped, in_bytes};
 
 /// Why figures of a server that was watched are not known.
 const NO_CPU: &str = "the server's processor time was not read often enough";
@@ -157,11 +157,14 @@ impl std::fmt::Display for Found {
             }
             Self::Milliseconds(Some(ms)) => write!(f, "{ms:.3} ms"),
             Self::Milliseconds(None) => f.write_str("unanswered"),
-            Self::Change(percent) => write!(f, "{percent:+.1} %"),
+            Self::Change(percent) => {
+                let (sign, percent) = (if percent < 0.0 { "" } else { "+" }, fixed(percent, 1));
+                write!(f, "{sign}{percent} %")
+            }
             Self::Microseconds(us) => write!(f, "{us:.2} µs a query"),
             Self::Octets(octets) => f.write_str(&in_bytes(octets)),
             Self::Cores(cores) => write!(f, "{cores:.2} cores"),
-            Self::Rate(rate) => write!(f, "{rate:.1} queries/s"),
+            Self::Rate(rate) => write!(f, "{} queries/s", fixed(rate, 1)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Line;
 use crate::model::AgentShare;
-use crate::text::grouped;
+use crate::text::{fixed, grouped};
 
 /// The heads of its columns, behind that of the agent's name.
 pub const HEAD: [&str; 11] = [
@@ -27,8 +27,7 @@ pub fn lines(agents: &[AgentShare]) -> Vec<Line> {
 fn cells(agent: &AgentShare) -> Vec<String> {
     let counts = [agent.sent, agent.answered, agent.timed_out, agent.failed, agent.not_sent].map(grouped);
     let figures = [(agent.timing_p99_us, 1), (agent.latency_p50_ms, 3), (agent.latency_p99_ms, 3), (agent.skew_us, 1)];
-    let shown = |figure: f64, digits: usize| format!("{figure:.digits$}");
-    let figures = figures.map(|(figure, digits)| figure.map_or_else(|| "—".to_owned(), |figure| shown(figure, digits)));
+    let figures = figures.map(|(figure, digits)| figure.map_or_else(|| "—".to_owned(), |figure| fixed(figure, digits)));
     let became = match (&agent.lost, &agent.took_over_from) {
         (Some(why), _) => format!("lost: {why}"),
         (None, _) if agent.ended_early.is_some() => {

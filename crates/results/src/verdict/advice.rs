@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::analysis::{Analysis, UdpAnswers};
 use crate::model::{Queries, Summary};
 use crate::setup::Warning;
-use crate::text::{counts, grouped};
+use crate::text::{counted, counts, grouped, queries as told};
 
 /// Lateness in microseconds from which a run is said to have fallen behind.
 const BEHIND_US: f64 = 100_000.0;
@@ -168,7 +168,7 @@ fn failures(queries: &Queries) -> Option<Warning> {
         remedy.retain(|part| !part.is_empty());
         Warning::new(
             "failed_queries",
-            format!("{} queries failed: {}", grouped(queries.failed), counts(&queries.failed_by_status)),
+            format!("{} failed: {}", told(queries.failed), counts(&queries.failed_by_status)),
             remedy.join("; "),
         )
     })
@@ -182,10 +182,11 @@ fn strays(queries: &Queries, sources: &[(String, u64)]) -> Option<Warning> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let (stray, reasons) = (grouped(queries.stray), counts(&queries.stray_by_reason));
+        let stray = counted(queries.stray, "response belongs", "responses belong");
+        let (they, reasons) = (if queries.stray == 1 { "it" } else { "they" }, counts(&queries.stray_by_reason));
         Warning::new(
             "stray_responses",
-            format!("{stray} responses belong to no outstanding query: {reasons}; they came from {named}{more}"),
+            format!("{stray} to no outstanding query: {reasons}; {they} came from {named}{more}"),
             remedies(&queries.stray_by_reason, &STRAY),
         )
     })
@@ -195,7 +196,10 @@ fn late(queries: &Queries) -> Option<Warning> {
     (queries.late > 0).then(|| {
         Warning::new(
             "late_responses",
-            format!("{} responses came after the query timeout and count as timed out", grouped(queries.late)),
+            format!(
+                "{} after the query timeout, and counted as timed out",
+                counted(queries.late, "response came", "responses came")
+            ),
             "raise --query-timeout to count them as answers",
         )
     })
@@ -205,7 +209,11 @@ fn unsent(queries: &Queries) -> Option<Warning> {
     (queries.not_sent > 0).then(|| {
         Warning::new(
             "not_sent",
-            format!("{} queries were not sent: {}", grouped(queries.not_sent), counts(&queries.not_sent_by_reason)),
+            format!(
+                "{} not sent: {}",
+                counted(queries.not_sent, "query was", "queries were"),
+                counts(&queries.not_sent_by_reason)
+            ),
             remedies(&queries.not_sent_by_reason, &NOT_SENT),
         )
     })

@@ -31,7 +31,10 @@ fn unanswered(summary: &Summary) -> Option<Warning> {
     let parts = format!("{} timed out, {} failed", grouped(queries.timed_out), grouped(queries.failed));
     let remedy = "see that the server runs, serves these names, and listens on this address, port and transport";
     Some(if queries.answered == 0 {
-        let text = format!("none of the {} queries was answered: {parts}", grouped(queries.sent));
+        let text = match queries.sent {
+            1 => format!("the only query was not answered: {parts}"),
+            sent => format!("none of the {} queries was answered: {parts}", grouped(sent)),
+        };
         Warning::of_server("no_answers", text, remedy)
     } else {
         let percent = without as f64 * 100.0 / queries.sent as f64;
