@@ -64,6 +64,9 @@ pub struct RunConfig {
     pub keep_responses: bool,
     /// Seed of every random choice.
     pub seed: u64,
+    /// Keys of the specification that are not the defaults, with their values, but for trace and servers; `null` in runs of versions that
+    /// did not say.
+    pub changed: Option<BTreeMap<String, Value>>,
 }
 
 /// A connection policy as far as it was used: what is about TLS is `null` where no encrypted transport was.

@@ -1,8 +1,12 @@
 //! The effective configuration of a run, for `config` of run.json.
 
+use std::collections::BTreeMap;
+
+use ldplayer_core::policy::Key;
 use ldplayer_core::{Policy, Transport};
 use ldplayer_replay::Targets;
 use ldplayer_results::{ClassConfig, ConnectionConfig, RunConfig, UsedPolicy};
+use serde_json::Value;
 
 use crate::classes;
 use crate::resolve::Plan;
@@ -38,8 +42,27 @@ pub fn config(spec: &RunSpec, plan: &Plan) -> RunConfig {
         compare_ignore: spec.compare_ignore.iter().map(ToString::to_string).collect(),
         keep_responses: spec.keep_responses,
         seed: settings.seed,
+        changed: changed(spec),
         ..RunConfig::default()
     }
+}
+
+/// Keys told elsewhere: what was asked, and what of whom.
+const NO_SETTINGS: [&str; 4] = ["version", "trace", "server", "class"];
+
+/// The keys that are not the defaults; files of rules by their names.
+fn changed(spec: &RunSpec) -> Option<BTreeMap<String, Value>> {
+    let keys = |spec: &RunSpec| serde_json::to_value(spec).ok()?.as_object().cloned();
+    let (own, default) = (keys(spec)?, keys(&RunSpec::default())?);
+    let policy = spec.policy.over(Policy::default());
+    let is_default = |key: &Key| key.value(&policy).to_string() == key.default();
+    let is_told = |key: &str| !NO_SETTINGS.contains(&key) && !Key::find(key).is_some_and(is_default);
+    let changed = own.into_iter().filter(|(key, value)| is_told(key) && default.get(key) != Some(value));
+    let mut changed: BTreeMap<String, Value> = changed.collect();
+    if let Some(rules) = changed.get_mut("rules") {
+        *rules = spec.rules.iter().map(|rules| rules.file.display().to_string()).collect::<Vec<_>>().into();
+    }
+    Some(changed)
 }
 
 /// The servers as queried; `recorded`, with the mapping, if each query had its own.
@@ -71,5 +94,33 @@ fn connections(spec: &RunSpec, policy: Policy) -> ConnectionConfig {
         tls_name: spec.tls_name.clone(),
         doh_method: Some(spec.doh_method.as_str().to_owned()),
         doh_path: Some(spec.doh_path.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ldplayer_core::PolicyOverrides;
+    use ldplayer_net::pace::Precision;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_the_default_is_told_and_what_is_given_as_the_default_is_not() {
+        let policy = PolicyOverrides {
+            idle_timeout: Some(Policy::default().idle_timeout),
+            resumption: Some(false),
+            ..PolicyOverrides::default()
+        };
+        let spec = RunSpec {
+            trace: vec!["trace.pcap".to_owned()],
+            speed: Some(10.0),
+            precision: Precision::High,
+            policy,
+            ..RunSpec::default()
+        };
+        let changed = changed(&spec).unwrap();
+        assert_eq!(changed.keys().collect::<Vec<_>>(), ["precision", "resumption", "speed"]);
+        assert_eq!((&changed["precision"], &changed["speed"]), (&Value::from("high"), &Value::from(10.0)));
+        assert!(super::changed(&RunSpec::default()).unwrap().is_empty());
     }
 }
