@@ -65,7 +65,26 @@ fn the_page_goes_where_it_is_wanted() {
     let page = place.path().join("page.html");
     assert_eq!(report(&[&dir, "--html".as_ref(), &page]).status.code(), Some(0));
     assert!(fs::read_to_string(page).unwrap().contains("three.pcap"));
-    assert_eq!(report(&[&dir, &dir, "--html".as_ref(), &dir.join("x")]).status.code(), Some(2));
+}
+
+#[test]
+fn several_runs_have_a_page_of_all_which_the_last_line_names() {
+    let place = tempfile::tempdir().unwrap();
+    let (a, b) = (place.path().join("a"), place.path().join("b"));
+    run(&a, 3);
+    run(&b, 3);
+    let output = report(&[&a, &b]);
+    assert_eq!(output.status.code(), Some(0));
+    let (said, page) = (String::from_utf8(output.stdout).unwrap(), place.path().join("report-compare.html"));
+    assert_eq!(said.lines().last().unwrap(), format!("report: {}", page.display()));
+    assert_eq!(said.lines().filter(|line| line.starts_with("run ")).count(), 2, "the text of each: {said}");
+    assert!(fs::read_to_string(&page).unwrap().contains("2 runs laid over one another"));
+    fs::remove_file(&page).unwrap();
+    let elsewhere = place.path().join("both.html");
+    let output = report(&[&a, &b, "--json".as_ref(), "--html".as_ref(), &elsewhere]);
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap().as_array().unwrap().len(), 2);
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("report: {}\n", elsewhere.display()));
+    assert!(elsewhere.exists() && !page.exists());
 }
 
 #[test]

@@ -36,11 +36,12 @@ pub fn read_curves(dir: &Path) -> Result<Curves, ResultsError> {
     let dir = RunDir::new(dir);
     let document = dir.read::<Value>()?;
     let figures = analysis::analyse(&dir, document.report.config.query_timeout_ns())?.figures;
-    let slots = &figures.latency_time;
+    let latency = |of| figures.latency_time.iter().filter(move |point| point.of == of);
+    let percentile = |of| latency(of).filter_map(|point| Some((point.t, point.ms?))).collect();
     Ok(Curves {
         tail: of(&figures.latency_tail, "from sent"),
-        p50: slots.iter().filter_map(|slot| Some((slot.t, slot.p50?))).collect(),
-        p99: slots.iter().filter_map(|slot| Some((slot.t, slot.p99?))).collect(),
+        p50: percentile("median"),
+        p99: percentile("99th percentile"),
         answers: of(&figures.throughput, "answers"),
         cores: of(&figures.cpu_time, "server"),
         memory: of(&figures.memory_time, "server, resident (RSS)"),

@@ -60,6 +60,7 @@ pub mod metrics;
 mod missing;
 mod model;
 mod open;
+mod overlay;
 mod page;
 pub mod ratio;
 mod recorder;
@@ -72,6 +73,7 @@ mod telemetry;
 mod text;
 mod unite;
 mod verdict;
+mod words;
 
 pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
 pub use curves::{Curves, read_curves};
@@ -83,6 +85,7 @@ pub use model::{
     Timing, Verdict,
 };
 pub use open::{read_document, rewrite_page};
+pub use overlay::rewrite_pages;
 pub use recorder::Recorder;
 pub use selection::{BadSelection, Cell, Selection};
 pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};

@@ -31,6 +31,11 @@ pub fn read_document<S: DeserializeOwned>(dir: &Path) -> Result<Document<S>, Res
 /// # Errors
 /// As [`read_document`]; or the page cannot be written.
 pub fn rewrite_page<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Result<Document<S>, ResultsError> {
+    rewrite(dir, html).map(|(document, _)| document)
+}
+
+/// As [`rewrite_page`]; with what the rows say.
+pub fn rewrite<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Result<(Document<S>, Analysis), ResultsError> {
     let dir = RunDir::new(dir);
     let mut document = dir.read::<S>()?;
     let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns())?;
@@ -42,7 +47,7 @@ pub fn rewrite_page<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Res
         document.report.summary.telemetry = analysis.telemetry(&document.report.summary);
     }
     page::write(html.unwrap_or(&dir.page()), &document.report, &analysis)?;
-    Ok(document)
+    Ok((document, analysis))
 }
 
 fn count_again(dir: &RunDir, report: &mut RunReport, analysis: &Analysis) -> Result<(), ResultsError> {

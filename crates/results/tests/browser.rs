@@ -10,7 +10,11 @@ use ldplayer_results::many::{CellRuns, Overview};
 use ldplayer_results::{Figure, RunEnd, Side, read_curves, read_document};
 
 /// Every figure of a page.
-const FIGURES: [&str; 10] = [
+const FIGURES: [&str; 14] = [
+    "rcodes_time",
+    "without_time",
+    "latency_histogram",
+    "mbps_time",
     "boxes",
     "error_cdf",
     "gaps",
@@ -65,6 +69,26 @@ fn every_figure_of_a_lifelike_run_has_marks() {
     }
     assert!(marks(&dom, "boxes") >= 60, "a box for every slice of time");
     assert!(marks(&dom, "rcodes") >= 5, "a bar for every code, and the unanswered");
+    assert_eq!((marks(&dom, "rcodes_time"), marks(&dom, "without_time"), marks(&dom, "mbps_time")), (4, 1, 2));
+    let text = shown(&dom);
+    assert!(
+        text.contains("99th percentile: 500 queries or more in") && !text.contains("Not drawn for want of queries")
+    );
+    let (before, rest) = text.split_once("<details").unwrap();
+    let words = format!("{before}{}", rest.split_once("</details>").unwrap().1);
+    let keys = [
+        "busiest_1",
+        "2_to_10",
+        "over_100",
+        "timing_p99",
+        "not_sent",
+        "receive_drops",
+        "first_byte",
+        ">-0.0<",
+        ">-0<",
+        ">1 queries",
+    ];
+    keys.iter().for_each(|key| assert!(!words.contains(key), "{key} is no word"));
 }
 
 #[test]
@@ -135,6 +159,185 @@ fn a_run_without_answers_says_so_instead_of_drawing() {
     assert!(marks(&dom, "boxes") > 0);
 }
 
+/// What a page says of runs that hardly are ones: none, one query, too few for a percentile, and a server that dies in the midst.
+#[test]
+fn no_percentile_is_drawn_that_its_slices_cannot_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let drawn = |name: &str, queries: u64| {
+        let run = dir.path().join(name);
+        common::run(&run, (0..queries).map(|at| common::outcome(at, at as i64 * 20_000_000)).collect());
+        loaded(&run.join("report.html"))
+    };
+    let dom = drawn("few", 9);
+    assert_eq!((marks(&dom, "latency_time"), marks(&dom, "boxes")), (0, 0));
+    assert!(
+        shown(&dom).contains("Nothing to show: a median needs 10 queries sent.")
+            && shown(&dom).contains("quartiles need 20 queries")
+    );
+    let dom = drawn("some", 300);
+    assert!(marks(&dom, "latency_time") == 2 && marks(&dom, "boxes") > 10);
+    assert!(shown(&dom).contains("Not drawn for want of queries: 99th percentile (needs 500)"), "of 300 queries");
+    assert!(shown(&dom).contains("There are too few queries for whiskers."));
+    let dom = drawn("ten-slices", 5_040);
+    assert!(shown(&dom).contains("99th percentile: 500 queries or more in 10 slices"), "5,040 queries are ten slices");
+    assert!(marks(&dom, "latency_time") == 3 && !shown(&dom).contains("too few queries for whiskers"));
+}
+
+#[test]
+fn a_run_without_times_has_no_figures_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let row = |at: u64| Outcome { intended: ldplayer_core::RunTime(0), ..common::outcome(at, at as i64 * 1_000_000) };
+    let end = RunEnd { limits: ldplayer_results::VerdictLimits::FAST, ..common::end(6_000) };
+    common::run_to(&run, (0..6_000).map(row).collect(), end);
+    let dom = loaded(&run.join("report.html"));
+    assert!(shown(&dom).contains("id=\"untimed\"") && !shown(&dom).contains("<figure id=\"boxes\""));
+    assert_eq!((marks(&dom, "latency_time"), marks(&dom, "throughput")), (3, 2));
+}
+
+#[test]
+fn a_server_that_dies_is_seen_to_die() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let row = |at: u64| {
+        let row = common::outcome(at, at as i64 * 10_000_000);
+        if at < 500 { row } else { common::unanswered(row) }
+    };
+    let of_server =
+        |sample: &ldplayer_results::TelemetrySample| sample.side == Side::Server && sample.at.0 > 5_000_000_000;
+    let telemetry = common::usage(10).into_iter().filter(|sample| !of_server(sample)).collect();
+    common::run_to(&run, (0..1_000).map(row).collect(), RunEnd { telemetry, ..common::end(1_000) });
+    let dom = loaded(&run.join("report.html"));
+    let data: serde_json::Value = serde_json::from_str(embedded(&dom, "data")).unwrap();
+    let of = |figure: &str, curve: &str| -> Vec<f64> {
+        let points = data[figure].as_array().unwrap().iter().filter(|point| point["of"] == curve);
+        points.map(|point| point["y"].as_f64().unwrap()).collect()
+    };
+    assert_eq!(of("rcodes_time", "NOERROR"), [[100.0; 5], [0.0; 5]].concat(), "to the end, and not to the last answer");
+    assert_eq!(of("without_time", "timed out"), [[0.0; 5], [100.0; 5]].concat());
+    assert!(of("cpu_time", "server").len() < of("cpu_time", "client").len());
+    let slices = data["latency_time"].as_array().unwrap();
+    let silent = slices.iter().filter(|slice| slice["ms"].is_null());
+    assert!(silent.clone().count() > 0 && silent.clone().all(|slice| slice["to"].as_f64().unwrap() > 4.9));
+    assert!(marks(&dom, "latency_time") > 0 && shown(&dom).contains("500 queries without an answer are not in it"));
+}
+
+/// Clicks on each button of a page, and leaves what would have been saved in the document.
+const CLICKS: &str = r#"<script>
+(async () => {
+  const [blobs, saved, Real, toBlob] = [new Map(), [], Blob, HTMLCanvasElement.prototype.toBlob];
+  Blob = function (parts, options) { return Object.assign(new Real(parts, options), { words: parts.join("") }); };
+  HTMLCanvasElement.prototype.toBlob = function (made, type) {
+    const [width, height] = [this.width, this.height];
+    const dots = this.getContext("2d").getImageData(0, 0, width, height).data.filter((value, at) => at % 4 === 0 && value < 255).length;
+    toBlob.call(this, (blob) => made(Object.assign(blob, { width, height, dots })), type);
+  };
+  URL.createObjectURL = (blob) => (blobs.set(`blob:${blobs.size}`, blob), `blob:${blobs.size - 1}`);
+  const buttons = [...document.querySelectorAll("button[data-save]")];
+  await new Promise((done) => {
+    HTMLAnchorElement.prototype.click = function () {
+      saved.push([this.download, blobs.get(this.getAttribute("href"))]);
+      if (saved.length === buttons.length) done();
+    };
+    buttons.forEach((button) => button.click());
+  });
+  const found = saved.map(([name, blob]) => {
+    const text = blob.words ?? "";
+    const svg = blob.type === "image/svg+xml" ? new DOMParser().parseFromString(text, blob.type) : null;
+    return { name, type: blob.type, size: blob.size, width: blob.width, height: blob.height, dots: blob.dots,
+      lines: text.split("\n").slice(0, 2), rows: text.split("\n").length - 2,
+      words: svg ? [...svg.querySelectorAll("text")].map((part) => part.textContent).join(" ") : "",
+      is_svg: svg?.documentElement.nodeName === "svg", open: /var\(|currentColor|http:\/\/(?!www\.w3\.org)/.test(text) };
+  });
+  const made = document.createElement("script");
+  made.type = "application/json";
+  made.id = "saved";
+  made.textContent = JSON.stringify(found);
+  document.body.append(made);
+})();
+</script>"#;
+
+/// What the buttons of a page save.
+fn saved(page: &Path) -> Vec<serde_json::Value> {
+    serde_json::from_str(embedded(&loaded(&with_script(page, CLICKS)), "saved")).unwrap()
+}
+
+fn check_saved(files: &[serde_json::Value], caption: &str) {
+    for file in files {
+        let name = file["name"].as_str().unwrap();
+        assert!(file["open"] == false, "{name} depends on what is around it");
+        match file["type"].as_str().unwrap() {
+            "image/svg+xml" => {
+                let words = file["words"].as_str().unwrap();
+                assert!(file["is_svg"] == true && words.contains(caption), "{name}: {words}");
+            }
+            "image/png" => {
+                let of = |key: &str| file[key].as_u64().unwrap();
+                assert!(
+                    of("width") > 1_000 && of("height") > 400 && of("size") > 5_000 && of("dots") > 5_000,
+                    "{file}"
+                );
+            }
+            kind => assert!(kind == "text/csv" && file["rows"].as_u64() > Some(0), "{name} has no rows"),
+        }
+    }
+}
+
+#[test]
+fn every_figure_is_saved_as_svg_png_and_csv_with_what_it_is_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    common::run(&run, common::lifelike(20.0, 200.0));
+    let files = saved(&run.join("report.html"));
+    let of = |kind: &str| files.iter().filter(|file| file["name"].as_str().unwrap().ends_with(kind)).count();
+    assert_eq!((of(".svg"), of(".png"), of(".csv")), (FIGURES.len(), FIGURES.len(), FIGURES.len()));
+    check_saved(&files, "b-root.pcap.xz → 198.51.100.1:53, over UDP, 2025-11-24 16:00:00 UTC");
+    let csv = files.iter().find(|file| file["name"] == "b-root.pcap.xz-latency-time.csv").expect("latency over time");
+    assert_eq!(csv["lines"][0], "from_s,to_s,queries,percentile,latency_ms,run,settings");
+    assert!(csv["lines"][1].as_str().unwrap().contains("\"b-root.pcap.xz → 198.51.100.1:53, over UDP, 2025"));
+}
+
+#[test]
+fn several_runs_are_laid_over_one_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["fast", "silent", "none", "<b id=bold>"];
+    let dirs = names.map(|name| dir.path().join(name));
+    let rows = common::connected(10.0, 200.0);
+    let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
+    common::run_to(&dirs[0], rows, common::end_connected(queries, 10));
+    common::run(&dirs[1], (0..50).map(|at| common::unanswered(common::outcome(at, at as i64 * 100_000_000))).collect());
+    common::run(&dirs[2], Vec::new());
+    common::run(&dirs[3], common::lifelike(5.0, 300.0));
+    // One that was killed, and lost a file besides.
+    let killed = dir.path().join("killed");
+    let mut recorder = ldplayer_results::Recorder::create(&killed, false, common::setup(1), common::SPEC).unwrap();
+    recorder.record(0, &(0..100).map(|at| common::outcome(at, at as i64 * 10_000_000)).collect::<Vec<_>>()).unwrap();
+    recorder.tick(ldplayer_core::RunTime(62_000_000_000)).unwrap();
+    drop(recorder);
+    std::fs::write(killed.join("queries/shard-000-000002.parquet"), "damaged").unwrap();
+    let (page, dirs) = (dir.path().join("report-compare.html"), [dirs.as_slice(), &[killed]].concat());
+    let documents = ldplayer_results::rewrite_pages::<String>(&dirs, &page).unwrap();
+    assert_eq!(documents.len(), 5);
+    assert!(!loaded(&dirs[4].join("report.html")).is_empty(), "the page of what is left of it");
+    let dom = loaded(&page);
+    assert_eq!(
+        (marks(&dom, "tail"), marks(&dom, "p50"), marks(&dom, "answers")),
+        (3, 3, 2),
+        "a curve for each that has one"
+    );
+    assert_eq!((marks(&dom, "connections"), marks(&dom, "cores"), marks(&dom, "memory")), (1, 1, 1));
+    assert!(marks(&dom, "rcodes") > 8 && marks(&dom, "timeouts") >= 2);
+    assert!(
+        dom.contains("what the server used in silent, none, &lt;b id=bold&gt;, killed: no process"),
+        "what is not known is said"
+    );
+    assert!(!dom.contains("<b id=\"bold\""), "a name became markup");
+    let files = saved(&page);
+    check_saved(&files, "b-root.pcap.xz → 198.51.100.1:53");
+    let csv = files.iter().find(|file| file["name"] == "runs-answers.csv").unwrap();
+    assert_eq!(csv["lines"][0], "run,time_s,answers_per_second,trace_server_date,settings");
+}
+
 #[test]
 fn runs_of_one_query_and_of_none_still_draw() {
     for rows in [vec![common::outcome(0, 5)], Vec::<Outcome>::new()] {
@@ -158,8 +361,9 @@ fn the_verdicts_stand_apart_above_everything_with_the_warnings_below_them() {
     let dom = loaded(&run.join("report.html"));
     let at = |word: &str| dom.find(word).unwrap_or_else(|| panic!("no {word}"));
     let order = [
-        "id=\"verdict-replay\" class=\"verdict ok\"",
         "id=\"verdict-server\" class=\"verdict failed\"",
+        "<li>answers NOERROR: 0.00 % (0 of 100) (limit &gt;= 99 %)</li>",
+        "id=\"verdict-replay\" class=\"verdict ok\"",
         "error_answers",
         "<main>",
         "id=\"server-checks\"",
@@ -181,9 +385,46 @@ fn words_of_the_user_cannot_become_markup() {
     assert!(!dom.contains("<b id="), "the server's name became an element");
 }
 
+/// Says how wide the page is, and what stands out of a narrow window without a bar to scroll it.
+const WIDTHS: &str = r#"<script>
+document.querySelectorAll("details").forEach((folded) => { folded.open = true; });
+const out = [...document.querySelectorAll("body *")].filter((part) => part.getBoundingClientRect().right > innerWidth + 1 && !part.closest(".scroll, svg"));
+document.documentElement.dataset.out = `${innerWidth}: ${document.documentElement.scrollWidth > innerWidth ? "wider" : "fits"} ${out.map((part) => part.tagName)}`;
+</script>"#;
+
+#[test]
+fn nothing_is_wider_than_a_window_of_400_pixels() {
+    let dir = tempfile::tempdir().unwrap();
+    let dirs = ["one", "other"].map(|name| dir.path().join(name));
+    let rows = common::connected(10.0, 200.0);
+    let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
+    common::run_to(&dirs[0], rows, common::end_connected(queries, 10));
+    common::run(&dirs[1], common::lifelike(5.0, 300.0));
+    let all = dir.path().join("all.html");
+    ldplayer_results::rewrite_pages::<String>(&dirs, &all).unwrap();
+    for page in [dirs[0].join("report.html"), all] {
+        let dom = loaded_in(&with_script(&page, WIDTHS), 400);
+        assert!(dom.contains("data-out=\"400: fits \""), "{}", dom.split('>').nth(1).unwrap_or_default());
+    }
+}
+
+/// A copy of the page with one script more.
+fn with_script(page: &Path, script: &str) -> PathBuf {
+    let copy = page.with_extension("with-script.html");
+    let html = std::fs::read_to_string(page).unwrap();
+    let (before, after) = html.rsplit_once("</body>").expect("a body");
+    std::fs::write(&copy, format!("{before}{script}</body>{after}")).unwrap();
+    copy
+}
+
 /// The document after its scripts ran; panics when anything was said on the console.
 fn loaded(page: &Path) -> String {
-    let output = chromium(page);
+    loaded_in(page, 1_400)
+}
+
+/// As [`loaded`], in a window of this width.
+fn loaded_in(page: &Path, width: u32) -> String {
+    let output = chromium(page, width);
     let said = String::from_utf8_lossy(&output.stderr);
     let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
     assert!(console.is_empty(), "the page said: {console:#?}");
@@ -192,7 +433,7 @@ fn loaded(page: &Path) -> String {
     dom
 }
 
-fn chromium(page: &Path) -> Output {
+fn chromium(page: &Path, width: u32) -> Output {
     let scratch = tempfile::tempdir().unwrap();
     let arguments = [
         "--headless",
@@ -210,6 +451,7 @@ fn chromium(page: &Path) -> Output {
     ];
     Command::new(browser())
         .args(arguments)
+        .arg(format!("--window-size={width},900"))
         .arg(format!("--user-data-dir={}", scratch.path().display()))
         .arg(format!("file://{}", page.display()))
         .output()
@@ -234,6 +476,17 @@ fn marks(dom: &str, figure: &str) -> u32 {
     let tag = tag(dom, figure);
     let value = tag.split("data-marks=\"").nth(1).and_then(|rest| rest.split('"').next());
     value.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("figure {figure} was not drawn: {tag}"))
+}
+
+/// The page without its scripts.
+fn shown(dom: &str) -> &str {
+    dom.split("<script").next().unwrap_or_default()
+}
+
+/// The JSON in an element of the page.
+fn embedded<'a>(dom: &'a str, id: &str) -> &'a str {
+    let from = dom.split(&format!("id=\"{id}\">")).nth(1).unwrap_or_else(|| panic!("no {id}"));
+    from.split("</script>").next().unwrap_or_default()
 }
 
 fn has_svg(dom: &str, figure: &str) -> bool {

@@ -109,6 +109,22 @@ fn a_query_sent_after_the_end_of_the_schedule_is_judged() {
     assert!(report.summary.rate.within_0_1_percent < Some(99.0), "{:?}", report.summary.rate);
 }
 
+/// All queries are due at once, so that all of them fell into one slice.
+#[test]
+fn a_run_without_times_has_its_latency_by_when_queries_were_sent() {
+    let sent = |row: Outcome| {
+        let at = row.index as i64 * 1_000_000;
+        Outcome { intended: RunTime(0), submitted: Some(RunTime(at)), answered: Some(RunTime(at + 90_000)), ..row }
+    };
+    let end = RunEnd { limits: ldplayer_results::VerdictLimits::FAST, ..common::end(9_600) };
+    let (_, figures) = run_to(&even(9_600, 0).map(sent).collect::<Vec<_>>(), end);
+    let slices = figures["latency_slices"].as_array().unwrap();
+    assert_eq!(slices[0]["slices"], 240, "{slices:?}");
+    assert!(slices[2]["slices"].as_u64().unwrap() >= 15 && slices[2]["widest_s"].as_f64() < Some(1.2), "{slices:?}");
+    let points = |name: &str| figures[name].as_array().unwrap().len();
+    assert_eq!((points("throughput"), points("mbps_time"), points("rcodes_time")), (18, 18, 9), "nine whole seconds");
+}
+
 #[test]
 fn runs_of_nothing_of_one_query_and_of_one_moment_have_no_rate() {
     for rows in [Vec::new(), vec![common::outcome(0, 5)], even(50, 0).collect()] {

@@ -6,27 +6,31 @@ use std::process::ExitCode;
 
 use ldplayer_core::printable::Printable;
 use ldplayer_experiment::{Record, overview};
-use ldplayer_results::Document;
+use ldplayer_results::{Document, rewrite_page, rewrite_pages};
 use serde_json::Value;
 
 use super::compare;
 use super::replay::report;
 use crate::failure::{Failure, VERDICT_FAILED};
 
+/// The page of several runs.
+const COMPARED: &str = "report-compare.html";
+
 /// Options of `report`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   ldplayer report runs/today --json | jq .summary.latency_ms.from_sent
+  ldplayer report runs/nsd runs/knot --html nsd-knot.html
   ldplayer report runs/servers --export figures")]
 pub struct Args {
-    /// Run directories, as made by `replay -o`, or the directory of an experiment
+    /// Run directories, as made by `replay -o`, whose curves are laid over one another; or the directory of an experiment
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
     /// Print run.json instead of text, or an array of them for several runs
     #[arg(long)]
     json: bool,
-    /// Write the page here instead of to RUN/report.html; for one run only
+    /// Write the page here [default: RUN/report.html; of several runs report-compare.html beside the first]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write figures and tables of an experiment here: JSON, CSV, SVG, PNG
@@ -39,13 +43,6 @@ pub struct Args {
 
 /// Runs the command: exit status 1 when a run's verdict is not ok.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    if args.html.is_some() && args.runs.len() > 1 {
-        return Err(anyhow::anyhow!(
-            "--html takes the page of one run, but {} are given; leave it out",
-            args.runs.len()
-        )
-        .into());
-    }
     if let [directory] = args.runs.as_slice()
         && directory.join("experiment.json").exists()
     {
@@ -54,18 +51,33 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if args.export.is_some() {
         return Err(anyhow::anyhow!("--export writes the figures of one experiment: give its directory").into());
     }
-    let rewrite = |run: &PathBuf| ldplayer_results::rewrite_page::<Value>(run, args.html.as_deref());
-    let reports = args.runs.iter().map(rewrite).collect::<Result<Vec<_>, _>>()?;
+    let (reports, laid) = match args.runs.as_slice() {
+        [run] => (vec![rewrite_page::<Value>(run, args.html.as_deref())?], None),
+        [first, ..] => {
+            let page = args.html.clone().unwrap_or_else(|| beside(first));
+            (rewrite_pages(&args.runs, &page)?, Some(page))
+        }
+        [] => (Vec::new(), None),
+    };
     let mut out = std::io::stdout().lock();
     if args.json {
         write_json(&mut out, &reports)?;
+        laid.iter().for_each(|page| tell!("report: {}", page.display()));
     } else {
         for (run, run_report) in args.runs.iter().zip(&reports) {
             let page = args.html.clone().unwrap_or_else(|| run.join("report.html"));
             write!(out, "{}\n{}", Printable(run.display()), report(&run_report.report, &page))?;
         }
+        laid.iter().try_for_each(|page| write_line!(out, "report: {}", page.display()))?;
     }
     Ok(status(&reports))
+}
+
+/// Where the page of several runs goes: beside the first, whatever way it is named.
+fn beside(run: &Path) -> PathBuf {
+    let whole = run.canonicalize().unwrap_or_else(|_| run.to_owned());
+    let named = run.parent().filter(|_| run.file_name().is_some());
+    named.map_or_else(|| whole.parent().unwrap_or(&whole).to_owned(), Path::to_owned).join(COMPARED)
 }
 
 /// The page and the figures of an experiment; the status is that of its gate.

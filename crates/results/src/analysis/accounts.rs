@@ -326,6 +326,11 @@ impl Accounts {
         self.last_answered
     }
 
+    /// Responses by their code.
+    pub const fn codes(&self) -> &BTreeMap<u16, u64> {
+        &self.rcodes
+    }
+
     /// Responses by the name of their code.
     pub fn rcodes(&self) -> BTreeMap<String, u64> {
         self.rcodes.iter().map(|(&code, &count)| (super::rcode::name(code), count)).collect()

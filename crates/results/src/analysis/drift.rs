@@ -1,14 +1,15 @@
 //! How latency changes over a run: the slope of its median, which a few odd slices do not move.
 
-use super::figures::LatencySlot;
+use super::figures::LatencyPoint;
 
 /// Slices with a median without which nothing is said.
 const FEWEST: usize = 10;
 
 /// The change of the median latency from the first slice to the last, in percent of the median slice: the median of the slopes
 /// between all pairs of slices (Theil 1950, Sen 1968).
-pub fn percent(slots: &[LatencySlot]) -> Option<f64> {
-    let points: Vec<(f64, f64)> = slots.iter().filter_map(|slot| Some((slot.t, slot.p50?))).collect();
+pub fn percent(latency: &[LatencyPoint]) -> Option<f64> {
+    let medians = latency.iter().filter(|point| point.of == "median");
+    let points: Vec<(f64, f64)> = medians.filter_map(|point| Some((point.t, point.ms?))).collect();
     let (first, last) = (points.first()?.0, points.last()?.0);
     if points.len() < FEWEST || last <= first {
         return None;
@@ -16,7 +17,8 @@ pub fn percent(slots: &[LatencySlot]) -> Option<f64> {
     let pairs = points.iter().enumerate().flat_map(|(at, a)| points[at + 1..].iter().map(move |b| (a, b)));
     let slope = median(pairs.filter(|(a, b)| b.0 > a.0).map(|(a, b)| (b.1 - a.1) / (b.0 - a.0)).collect())?;
     let middle = median(points.iter().map(|point| point.1).collect()).filter(|ms| *ms > 0.0)?;
-    Some(slope * (last - first) * 100.0 / middle)
+    // Never a zero with a sign.
+    Some(slope * (last - first) * 100.0 / middle + 0.0)
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
@@ -29,9 +31,10 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn slots(p50: impl Fn(f64) -> Option<f64>) -> Vec<LatencySlot> {
-        let slot = |t: f64| LatencySlot { t, p50: p50(t), p90: None, p99: None };
-        (0..100).map(|at| slot(f64::from(at) / 10.0)).collect()
+    fn slots(p50: impl Fn(f64) -> Option<f64>) -> Vec<LatencyPoint> {
+        let point = |t: f64, of, ms| LatencyPoint { t, from: t - 0.05, to: t + 0.05, queries: 100, ms, of };
+        let slices = (0..100).map(|at| f64::from(at) / 10.0);
+        slices.flat_map(|t| [point(t, "median", p50(t)), point(t, "90th percentile", Some(1e6 / (t + 1.0)))]).collect()
     }
 
     #[test]

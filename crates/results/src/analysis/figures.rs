@@ -5,9 +5,11 @@ use serde::Serialize;
 
 use super::accounts::Activity;
 use super::ordered::CONNECTIONS;
+use super::slices::needed;
 use super::spread::{Censored, Spread};
 use super::timeline::{Timeline, Windows, partial};
 use crate::model::Summary;
+use crate::words;
 
 /// Points of a curve.
 const POINTS: usize = 400;
@@ -37,8 +39,18 @@ pub struct Figures {
     pub compared_time: Vec<Point>,
     /// Responses by code, and queries without one.
     pub rcodes: Vec<Bar>,
-    /// Latency over time.
-    pub latency_time: Vec<LatencySlot>,
+    /// Answers per second by code, by when their queries were sent.
+    pub rcodes_time: Vec<Point>,
+    /// Queries per second that have no answer, by when they were sent.
+    pub without_time: Vec<Point>,
+    /// Megabits per second of queries and responses.
+    pub mbps_time: Vec<Point>,
+    /// Percentiles of latency over time.
+    pub latency_time: Vec<LatencyPoint>,
+    /// What the slices of the percentiles are like.
+    pub latency_slices: Vec<LatencySlices>,
+    /// How the latency of answered queries is spread.
+    pub latency_histogram: Vec<Bucket>,
     /// The slow side of latency.
     pub latency_tail: Vec<Point>,
     /// Milliseconds from sent within which 0, 1, … 100 % were answered, for comparisons; not drawn.
@@ -92,21 +104,36 @@ pub struct Bar {
     pub answered: bool,
 }
 
+/// A bar of a histogram of latency.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bucket {
+    /// Where it begins, in milliseconds.
+    pub from: f64,
+    /// Where the next one begins.
+    pub to: f64,
+    /// Queries in it.
+    pub n: u64,
+}
+
 /// A box with whiskers, in microseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Box5 {
-    /// Middle of the slice of time, in seconds.
-    pub t: f64,
-    /// 1st percentile.
-    pub p1: f64,
+    /// Beginning of the slice of time, in seconds.
+    pub from: f64,
+    /// Its end.
+    pub to: f64,
+    /// Queries in it.
+    pub queries: u64,
+    /// 1st percentile; `null` where there are too few queries for it.
+    pub p1: Option<f64>,
     /// First quartile.
     pub p25: f64,
     /// Median.
     pub p50: f64,
     /// Third quartile.
     pub p75: f64,
-    /// 99th percentile.
-    pub p99: f64,
+    /// 99th percentile; `null` where there are too few queries for it.
+    pub p99: Option<f64>,
 }
 
 /// Rate of a stretch of time.
@@ -118,32 +145,55 @@ pub struct RatePoint {
     pub percent: f64,
 }
 
-/// Latency of a slice of time in milliseconds; `null` among the unanswered.
+/// A percentile of latency in a slice of time.
 #[derive(Clone, Debug, Serialize)]
-pub struct LatencySlot {
+pub struct LatencyPoint {
     /// Middle of the slice, in seconds.
     pub t: f64,
-    /// Median.
-    pub p50: Option<f64>,
-    /// 90th percentile.
-    pub p90: Option<f64>,
-    /// 99th percentile.
-    pub p99: Option<f64>,
+    /// Its beginning.
+    pub from: f64,
+    /// Its end.
+    pub to: f64,
+    /// Queries in it.
+    pub queries: u64,
+    /// The percentile in milliseconds; `null` where it falls among unanswered queries.
+    pub ms: Option<f64>,
+    /// Which percentile.
+    pub of: &'static str,
+}
+
+/// What the slices of a percentile are like.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LatencySlices {
+    /// Which percentile.
+    pub of: &'static str,
+    /// Queries that a slice has at least.
+    pub least: u64,
+    /// How many slices there are; none where the whole run has too few queries.
+    pub slices: usize,
+    /// The narrowest of them in seconds.
+    pub narrowest_s: f64,
+    /// The widest of them in seconds.
+    pub widest_s: f64,
 }
 
 impl Box5 {
-    /// The box of a distribution that has at least one figure.
-    pub fn new(t: f64, mut errors: Spread) -> Self {
+    /// The box of a distribution that has at least one figure, in a slice from one second to another.
+    pub fn new((from, to): (f64, f64), mut errors: Spread) -> Self {
+        let queries = errors.len();
         let mut us = |quantile| errors.quantile(quantile).unwrap_or_default() as f64 / 1e3;
-        Self { t, p1: us(0.01), p25: us(0.25), p50: us(0.5), p75: us(0.75), p99: us(0.99) }
+        let (p1, p99) = (us(0.01), us(0.99));
+        let if_enough = |percentile| Some(percentile).filter(|_| queries >= needed(0.99));
+        Self { from, to, queries, p1: if_enough(p1), p25: us(0.25), p50: us(0.5), p75: us(0.75), p99: if_enough(p99) }
     }
 }
 
-impl LatencySlot {
-    /// The latencies of a slice.
-    pub fn new(t: f64, mut latency: Censored) -> Self {
-        let mut ms = |quantile| latency.quantile_ms(quantile);
-        Self { t, p50: ms(0.5), p90: ms(0.9), p99: ms(0.99) }
+impl LatencySlices {
+    /// Of the points of one percentile.
+    pub fn new(of: &'static str, least: u64, points: &[LatencyPoint]) -> Self {
+        let widths = || points.iter().map(|point| point.to - point.from);
+        let narrowest_s = widths().min_by(f64::total_cmp).unwrap_or(0.0);
+        Self { of, least, slices: points.len(), narrowest_s, widest_s: widths().fold(0.0, f64::max) }
     }
 }
 
@@ -154,16 +204,23 @@ pub fn draw(timeline: &mut Timeline, summary: &Summary) -> Figures {
     rate_cdf.extend(window_cdf(&timeline.tenths, scheduled, "0.1 s"));
     let mut gaps = gap_cdf(&mut timeline.gaps_due, "recorded");
     gaps.extend(gap_cdf(&mut timeline.gaps_sent, "replayed"));
+    let (latency_time, latency_slices) = timeline.latency_over_time();
+    let (sending, answering) = (timeline.sending(), timeline.answering());
     Figures {
         boxes: timeline.boxes(),
         error_cdf: cdf(&mut timeline.errors, 1e-3, "error"),
         gaps,
         rate: rate_over_time(&timeline.seconds, scheduled),
         rate_cdf,
-        throughput: throughput(timeline),
+        throughput: timeline.outcomes.throughput(sending, answering),
+        rcodes_time: timeline.outcomes.by_code(sending),
+        without_time: timeline.outcomes.without(sending.max(scheduled)),
+        mbps_time: timeline.outcomes.megabits(answering),
         compared_time: compared(timeline),
         rcodes: rcodes(summary),
-        latency_time: timeline.latency_over_time(),
+        latency_time,
+        latency_slices,
+        latency_histogram: timeline.outcomes.histogram(),
         latency_tail: latency_tail(timeline),
         latency_shares: latency_cdf(&mut timeline.from_sent, "").into_iter().map(|point| point.x).collect(),
         latency_activity: latency_activity(timeline),
@@ -223,18 +280,6 @@ fn rate_over_time(windows: &Windows, scheduled: i64) -> Vec<RatePoint> {
     counts.chunks(step).enumerate().filter_map(point).collect()
 }
 
-fn throughput(timeline: &Timeline) -> Vec<Point> {
-    let sent: Vec<u64> = timeline.seconds.counts().map(|(_, sent)| sent).collect();
-    // A last second that is not over would be drawn as a fall.
-    let whole = |counts: &[u64], reach: i64| {
-        let seconds = partial(reach, timeline.seconds.length()).unwrap_or(counts.len());
-        counts[..seconds.min(counts.len())].to_vec()
-    };
-    let mut points = per_second(&whole(&sent, timeline.sending()), "queries");
-    points.extend(per_second(&whole(&timeline.answers, timeline.answering()), "answers"));
-    points
-}
-
 /// Curves of the comparisons that there are, each over the whole of the run: a curve that ends has not gone to zero. A run of less
 /// than a second has that one.
 fn compared(timeline: &Timeline) -> Vec<Point> {
@@ -273,7 +318,7 @@ fn latency_tail(timeline: &mut Timeline) -> Vec<Point> {
     let used: Vec<usize> = (0..timeline.by_transport.len()).filter(|&at| timeline.by_transport[at].len() > 0).collect();
     if used.len() > 1 {
         for at in used {
-            let name = Transport::ALL[at].as_str();
+            let name = words::transport(Transport::ALL[at].as_str());
             points.extend(tail_curve(&mut timeline.by_transport[at], name));
         }
     }
@@ -282,18 +327,15 @@ fn latency_tail(timeline: &mut Timeline) -> Vec<Point> {
 
 fn latency_activity(timeline: &mut Timeline) -> Vec<Point> {
     let volumes = Activity::VOLUMES.iter().zip(&mut timeline.by_volume);
-    let volumes = volumes.map(|(name, latency)| (format!("{} queries", name.replace('_', " ")), latency));
-    let busiest = timeline.by_rank.first_mut().map(|latency| ("busiest 1 %".to_owned(), latency));
+    let volumes = volumes.map(|(name, latency)| (words::clients(name), latency));
+    let busiest = timeline.by_rank.first_mut().map(|latency| (words::clients(Activity::RANKS[0]), latency));
     volumes.chain(busiest).flat_map(|(name, latency)| latency_cdf(latency, &name)).collect()
 }
 
 fn latency_connections(timeline: &mut Timeline) -> Vec<Point> {
     let transports = Transport::ALL.iter().zip(&mut timeline.by_transport_and_connection);
     let curves = transports.flat_map(|(transport, classes)| {
-        CONNECTIONS
-            .iter()
-            .zip(classes)
-            .map(move |(class, latency)| (format!("{transport} {}", class.replace('_', " ")), latency))
+        CONNECTIONS.iter().zip(classes).map(move |(class, latency)| (words::over(*transport, class), latency))
     });
     curves.flat_map(|(name, latency)| latency_cdf(latency, &name)).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use arrow_array::Array;
-use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt64Type};
+use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt16Type, UInt64Type};
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Answer, Reason, Status, Transport};
 
@@ -14,7 +14,7 @@ use super::read::{Batch, RowFiles, at};
 use crate::error::ResultsError;
 
 /// Columns that this pass reads.
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 17] = [
     "client",
     "transport",
     "connection",
@@ -24,6 +24,9 @@ const COLUMNS: [&str; 14] = [
     "answered_ns",
     "status",
     "reason",
+    "rcode",
+    "query_bytes",
+    "response_bytes",
     "reused",
     "resumed",
     "early_data",
@@ -56,6 +59,14 @@ pub struct Row {
     pub class: Option<u8>,
     /// How its answer compares with the expected one.
     pub answer: Option<Answer>,
+    /// How it ended.
+    pub status: Status,
+    /// Response code of its answer.
+    pub rcode: Option<u16>,
+    /// Octets of the query.
+    pub query_bytes: u16,
+    /// Octets of its answer.
+    pub response_bytes: u16,
 }
 
 /// Names of the classes of clients, in the order in which rows have them.
@@ -131,6 +142,9 @@ fn collect(
     let answered = batch.numbers::<Int64Type>("answered_ns")?;
     let connection = batch.numbers::<UInt64Type>("connection")?;
     let (reused, resumed, early) = (batch.bits("reused")?, batch.bits("resumed")?, batch.bits("early_data")?);
+    let rcode = batch.numbers::<UInt16Type>("rcode")?;
+    let (query, response) =
+        (batch.numbers::<UInt16Type>("query_bytes")?, batch.numbers::<UInt16Type>("response_bytes")?);
     let compared = batch.words::<Int8Type, _>("answer", compared::answer)?;
     let class = |row: usize| match (connection.is_valid(row), reused.value(row)) {
         (false, _) => u8::MAX,
@@ -139,20 +153,22 @@ fn collect(
         (_, false) => u8::from(resumed.value(row)),
     };
     for row in 0..batch.len() {
-        let in_slice = due.contains(&intended.value(row));
-        if !in_slice || !status.at(row).flatten().is_some_and(|status| counts(status, reason.at(row).flatten())) {
-            continue;
-        }
-        let answer = at(answered, row).filter(|_| status.at(row).flatten() == Some(Status::Answered));
+        let ended = status.at(row).flatten().filter(|&status| counts(status, reason.at(row).flatten()));
+        let Some(status) = ended.filter(|_| due.contains(&intended.value(row))) else { continue };
+        let is_answered = status == Status::Answered;
         rows.push(Row {
             intended: intended.value(row),
             submitted: at(submitted, row),
             sent: at(sent, row).or(at(submitted, row)),
-            answered: answer,
+            answered: at(answered, row).filter(|_| is_answered),
             transport: transport.at(row).unwrap_or_default(),
             activity: client.at(row).unwrap_or_default(),
             connection: class(row),
             answer: compared.at(row).flatten(),
+            status,
+            rcode: at(rcode, row).filter(|_| is_answered),
+            query_bytes: query.value(row),
+            response_bytes: response.value(row),
             class: classes.as_ref().and_then(|classes| classes.at(row)).flatten(),
         });
     }

@@ -50,7 +50,7 @@ pub fn between(series: &Series, from: i64, to: i64) -> &Series {
 /// How much a total has grown; `None` of less than two samples. Where it fell, as when a socket with its count is closed, nothing was
 /// added.
 pub fn growth(series: &Series) -> Option<f64> {
-    (series.len() > 1).then(|| steps(series).map(|(_, _, step)| step).sum())
+    (series.len() > 1).then(|| steps(series).sum())
 }
 
 /// The highest level.
@@ -58,23 +58,28 @@ pub fn peak(series: &Series) -> Option<f64> {
     series.iter().map(|&(_, value)| value).max_by(f64::total_cmp)
 }
 
-/// The growth per second between two samples that are at least so far apart (nanoseconds), at the time of the later.
+/// The growth per second between two samples that are at least so far apart (nanoseconds), at the time of the later. Where a total fell,
+/// as when a thread with its count has ended, it is not known how much was added: there is no rate.
 pub fn rates(series: &Series, apart: i64) -> Vec<(i64, f64)> {
     let mut rates = Vec::new();
-    let (mut since, mut sum) = (series.first().map_or(0, |&(at, _)| at), 0.0);
-    for (_, at, step) in steps(series) {
-        sum += step;
+    let Some(&(mut since, mut total)) = series.first() else { return rates };
+    let mut fell = false;
+    for pair in series.windows(2) {
+        let (at, value) = pair[1];
+        fell |= value < pair[0].1;
         if at - since >= apart.max(1) {
-            rates.push((at, sum * NS_PER_S as f64 / (at - since) as f64));
-            (since, sum) = (at, 0.0);
+            if !fell {
+                rates.push((at, (value - total) * NS_PER_S as f64 / (at - since) as f64));
+            }
+            (since, total, fell) = (at, value, false);
         }
     }
     rates
 }
 
-/// From when to when, and by how much.
-fn steps(series: &Series) -> impl Iterator<Item = (i64, i64, f64)> {
-    series.windows(2).map(|pair| (pair[0].0, pair[1].0, (pair[1].1 - pair[0].1).max(0.0)))
+/// By how much it grew between two samples.
+fn steps(series: &Series) -> impl Iterator<Item = f64> {
+    series.windows(2).map(|pair| (pair[1].1 - pair[0].1).max(0.0))
 }
 
 #[cfg(test)]
@@ -93,12 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn growth_and_rates_do_not_count_what_fell() {
+    fn growth_does_not_count_what_fell_and_a_rate_is_not_known_then() {
         assert_eq!((growth(&SERIES), growth(&SERIES[..1]), growth(&[])), (Some(7.0), None, None));
         assert_eq!((peak(&SERIES), peak(&[])), (Some(8.0), None));
         let seconds = SERIES.map(|(at, value)| (at * NS_PER_S, value));
-        assert_eq!(rates(&seconds, NS_PER_S).iter().map(|&(_, rate)| rate).collect::<Vec<_>>(), [0.2, 1.2, 0.0]);
+        assert_eq!(rates(&seconds, NS_PER_S).iter().map(|&(_, rate)| rate).collect::<Vec<_>>(), [0.2, 1.2]);
         // Of ten seconds each.
         assert_eq!(rates(&seconds, 10 * NS_PER_S), [(5 * NS_PER_S, 0.7)]);
+        assert_eq!(rates(&seconds, 15 * NS_PER_S), [], "it fell meanwhile");
     }
 }

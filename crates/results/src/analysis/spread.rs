@@ -39,6 +39,17 @@ impl Spread {
         }
     }
 
+    /// Adds the figures of another.
+    pub fn absorb(&mut self, mut other: Self) {
+        if self.len() == 0 || (self.counts.is_none() && other.counts.is_some()) {
+            std::mem::swap(self, &mut other);
+        }
+        match (&mut self.counts, &other.counts) {
+            (Some(counts), Some(more)) => counts.merge(more),
+            _ => other.exact.into_iter().for_each(|ns| self.push(ns)),
+        }
+    }
+
     /// How many figures there are.
     pub fn len(&self) -> u64 {
         self.counts.as_ref().map_or(self.exact.len() as u64, |counts| counts.len())
@@ -94,6 +105,12 @@ impl Counts {
         }
     }
 
+    fn merge(&mut self, other: &Self) {
+        self.negative.merge(&other.negative);
+        self.positive.merge(&other.positive);
+        (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
+    }
+
     fn len(&self) -> u64 {
         self.negative.len() + self.positive.len()
     }
@@ -126,6 +143,12 @@ impl Censored {
             Some(ns) => self.known.push(ns),
             None => self.endless += 1,
         }
+    }
+
+    /// Adds the durations of another.
+    pub fn absorb(&mut self, other: Self) {
+        self.known.absorb(other.known);
+        self.endless += other.endless;
     }
 
     /// How many there are, with and without end.
@@ -189,6 +212,31 @@ mod tests {
     fn ranks_are_the_nearest_ones() {
         assert_eq!([0.0, 0.01, 0.5, 0.99, 0.999, 1.0].map(|q| rank(q, 100)), [1, 1, 50, 99, 100, 100]);
         assert_eq!(rank(0.5, 0), 0);
+    }
+
+    #[test]
+    fn distributions_are_joined_whether_they_are_exact_or_counted() {
+        let of = |from: i64, to: i64| {
+            let mut spread = Spread::default();
+            (from..to).for_each(|ns| spread.push(ns));
+            spread
+        };
+        let big = EXACT as i64 + 10;
+        for (one, other) in
+            [((0, 5), (5, 20)), ((0, 0), (0, 20)), ((0, big), (-20, 0)), ((-9, 0), (0, big)), ((0, big), (0, big))]
+        {
+            let mut both = of(one.0, one.1);
+            both.absorb(of(other.0, other.1));
+            assert_eq!(both.len() as i64, one.1 - one.0 + other.1 - other.0);
+            let ends = (both.quantile(0.0), both.quantile(1.0));
+            assert_eq!(ends, (Some(one.0.min(other.0)), Some(one.1.max(other.1) - 1)));
+        }
+        let mut latency = Censored::default();
+        latency.push(Some(7));
+        let mut silent = Censored::default();
+        silent.push(None);
+        latency.absorb(silent);
+        assert_eq!((latency.len(), latency.tail().p50, latency.tail().max), (2, Some(7e-6), None));
     }
 
     proptest! {

@@ -3,26 +3,34 @@
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Answer, Transport};
 
-use super::accounts::Activity;
-use super::figures::{Box5, LatencySlot};
+use super::accounts::{Accounts, Activity};
+use super::figures::{Box5, LatencyPoint, LatencySlices};
 use super::ordered::{CONNECTIONS, Row};
+use super::outcomes::Outcomes;
+use super::slices::{Grid, Slice, Slices, needed};
 use super::spread::{Censored, Spread};
 
-/// Time slices of the figure of timing errors.
+/// Time slices of the figure of timing errors, at most.
 const BOXES: i64 = 60;
-/// Time slices of the figure of latency over time.
+/// Slices without which the figure of timing errors leaves out the percentiles that need many queries.
+const FEW_BOXES: u64 = 4;
+/// Time slices of the figure of latency over time, at most.
 const LATENCY_SLOTS: i64 = 240;
+/// The percentiles of latency over time, each of slices that are as wide as it needs.
+const PERCENTILES: [(f64, &str); 3] = [(0.5, "median"), (0.9, "90th percentile"), (0.99, "99th percentile")];
 /// Short windows of the rate, in nanoseconds.
 const SHORT_WINDOW: i64 = NS_PER_S / 10;
 /// Part of a window that does not matter at its end.
 const BORDER: i64 = 100;
 /// Windows kept at most, whatever the times in the rows say: ten days of seconds.
-const MAX_WINDOWS: usize = 864_000;
+pub const MAX_WINDOWS: usize = 864_000;
 
 /// Everything that grows while the ordered rows go by.
 pub struct Timeline {
     first: i64,
     span: i64,
+    /// Queries due at one moment have no order but that of their sending.
+    is_by_sending: bool,
     /// Lateness of the first query sent.
     pub first_error: Option<i64>,
     /// Lateness against the schedule.
@@ -40,13 +48,15 @@ pub struct Timeline {
     submitted: Option<(i64, i64)>,
     /// Last answer.
     last_answer: Option<i64>,
-    boxes: Slots<Spread, Box5>,
+    box_slot: Option<Slice<Spread>>,
+    box_slices: Slices<Spread>,
+    boxes: Vec<Box5>,
     /// Rate by second.
     pub seconds: Windows,
     /// Rate by tenth of a second.
     pub tenths: Windows,
-    /// Answers by second.
-    pub answers: Vec<u64>,
+    /// What became of queries over time.
+    pub outcomes: Outcomes,
     /// Queries by second in which they were due, by how their answers compare.
     pub compared: [Vec<u64>; Answer::ALL.len()],
     /// Answer less due time.
@@ -65,17 +75,24 @@ pub struct Timeline {
     pub by_transport_and_connection: [[Censored; CONNECTIONS.len()]; Transport::ALL.len()],
     /// The same by class of the client.
     pub by_class: Vec<Censored>,
-    latency: Slots<Censored, LatencySlot>,
+    latency_slot: Option<Slice<Censored>>,
+    latency_slices: [Slices<Censored>; PERCENTILES.len()],
+    latency: Vec<LatencyPoint>,
     scratch: Vec<i64>,
 }
 
 impl Timeline {
-    /// A timeline for queries due from `first` to `last`.
-    pub fn new(first: i64, last: i64) -> Self {
-        let span = (last - first).max(1);
+    /// A timeline for the queries that were counted, due from `first` to `last`.
+    pub fn new(first: i64, last: i64, accounts: &Accounts) -> Self {
+        let lasted = (accounts.elapsed_s() * NS_PER_S as f64) as i64;
+        let is_by_sending = first == last;
+        let span = if is_by_sending { lasted } else { last - first }.max(1);
+        let sent = accounts.queries().sent;
+        let whiskers = needed(0.99);
         Self {
             first,
             span,
+            is_by_sending,
             first_error: None,
             errors: Spread::default(),
             gap_errors: Spread::default(),
@@ -86,10 +103,12 @@ impl Timeline {
             previous_sent: None,
             submitted: None,
             last_answer: None,
-            boxes: Slots::default(),
+            box_slot: None,
+            box_slices: Slices::new(if sent >= FEW_BOXES * whiskers { whiskers } else { needed(0.25) }),
+            boxes: Vec::new(),
             seconds: Windows::new(NS_PER_S),
             tenths: Windows::new(SHORT_WINDOW),
-            answers: Vec::new(),
+            outcomes: Outcomes::new(first, lasted, accounts.codes()),
             compared: Default::default(),
             from_intended: Censored::default(),
             from_sent: Censored::default(),
@@ -99,7 +118,9 @@ impl Timeline {
             by_connection: Default::default(),
             by_transport_and_connection: Default::default(),
             by_class: Vec::new(),
-            latency: Slots::default(),
+            latency_slot: None,
+            latency_slices: PERCENTILES.map(|(quantile, _)| Slices::new(needed(quantile))),
+            latency: Vec::new(),
             scratch: Vec::new(),
         }
     }
@@ -112,6 +133,7 @@ impl Timeline {
 
     fn add_row(&mut self, row: &Row) {
         let due = row.intended - self.first;
+        self.outcomes.add(row);
         self.seconds.due(due);
         self.tenths.due(due);
         if let Some(answer) = row.answer {
@@ -123,13 +145,14 @@ impl Timeline {
         let Some(submitted) = row.submitted else { return };
         let (earliest, latest) = self.submitted.unwrap_or((submitted, submitted));
         self.submitted = Some((earliest.min(submitted), latest.max(submitted)));
-        self.add_error(due, submitted - row.intended);
-        self.add_latency(due, row);
+        let at = if self.is_by_sending { submitted - self.first } else { due };
+        self.add_error(due, submitted - row.intended, at);
+        self.add_latency(at, row);
     }
 
     /// The error is against the schedule, in which the first query is due at 0. It is not taken relative to the first
     /// query's own: one late first query would shift all others, and hide that they are late as well.
-    fn add_error(&mut self, due: i64, error: i64) {
+    fn add_error(&mut self, due: i64, error: i64, at: i64) {
         if self.first_error.is_some() {
             self.gap_errors.push(error - self.previous_error);
         }
@@ -138,11 +161,14 @@ impl Timeline {
         self.errors.push(error);
         self.seconds.sent(due + error);
         self.tenths.sent(due + error);
-        let slot = slot(due, self.span, BOXES);
-        self.boxes.at(slot, |slot, spread| Box5::new(seconds_of(slot, self.span, BOXES), spread)).push(error);
+        let slot = self.grid(BOXES).slot(at);
+        if let Some(whole) = next(&mut self.box_slot, slot).and_then(|slot| self.box_slices.add(slot)) {
+            self.draw_box(whole);
+        }
+        self.box_slot.get_or_insert_with(|| empty(slot)).data.push(error);
     }
 
-    fn add_latency(&mut self, due: i64, row: &Row) {
+    fn add_latency(&mut self, at: i64, row: &Row) {
         let from_sent = row.answered.zip(row.sent).map(|(answered, sent)| answered - sent);
         self.from_intended.push(row.answered.map(|answered| answered - row.intended));
         self.from_sent.push(from_sent);
@@ -162,14 +188,40 @@ impl Timeline {
             self.by_volume.get_mut(usize::from(row.activity.volume)),
         ];
         classes.into_iter().flatten().for_each(|class| class.push(from_sent));
-        let slot = slot(due, self.span, LATENCY_SLOTS);
-        self.latency
-            .at(slot, |slot, tail| LatencySlot::new(seconds_of(slot, self.span, LATENCY_SLOTS), tail))
-            .push(from_sent);
-        if let Some(answered) = row.answered {
-            bump(&mut self.answers, (answered - self.first).div_euclid(NS_PER_S));
-            self.last_answer = self.last_answer.max(Some(answered));
+        let slot = self.grid(LATENCY_SLOTS).slot(at);
+        if let Some(before) = next(&mut self.latency_slot, slot) {
+            self.add_latency_slice(0, before);
         }
+        self.latency_slot.get_or_insert_with(|| empty(slot)).data.push(from_sent);
+        self.last_answer = self.last_answer.max(row.answered);
+    }
+
+    /// Joins slices for the percentile of this number; what is wide enough for it goes on to the next.
+    fn add_latency_slice(&mut self, percentile: usize, slice: Slice<Censored>) {
+        if let Some(whole) = self.latency_slices.get_mut(percentile).and_then(|slices| slices.add(slice)) {
+            self.draw_latency(percentile, whole);
+        }
+    }
+
+    fn draw_latency(&mut self, percentile: usize, mut slice: Slice<Censored>) {
+        let (quantile, of) = PERCENTILES[percentile];
+        if slice.data.len() >= needed(quantile) {
+            let (from, to) = self.grid(LATENCY_SLOTS).seconds(&slice);
+            let ms = slice.data.quantile_ms(quantile);
+            self.latency.push(LatencyPoint { t: (from + to) / 2.0, from, to, queries: slice.data.len(), ms, of });
+        }
+        self.add_latency_slice(percentile + 1, slice);
+    }
+
+    fn draw_box(&mut self, slice: Slice<Spread>) {
+        if slice.data.len() >= needed(0.25) {
+            let reach = self.grid(BOXES).seconds(&slice);
+            self.boxes.push(Box5::new(reach, slice.data));
+        }
+    }
+
+    const fn grid(&self, slots: i64) -> Grid {
+        Grid { span: self.span, slots }
     }
 
     /// Gaps as a receiver would see them: between times of sending in their own order.
@@ -187,14 +239,26 @@ impl Timeline {
 
     /// Quartiles of the timing error over time.
     pub fn boxes(&mut self) -> Vec<Box5> {
-        let span = self.span;
-        self.boxes.end(|slot, spread| Box5::new(seconds_of(slot, span, BOXES), spread))
+        let whole = self.box_slot.take().and_then(|slot| self.box_slices.add(slot));
+        whole.into_iter().chain(self.box_slices.end()).for_each(|slice| self.draw_box(slice));
+        std::mem::take(&mut self.boxes)
     }
 
-    /// Latency over time.
-    pub fn latency_over_time(&mut self) -> Vec<LatencySlot> {
-        let span = self.span;
-        self.latency.end(|slot, tail| LatencySlot::new(seconds_of(slot, span, LATENCY_SLOTS), tail))
+    /// Percentiles of latency over time, one after the other, and what their slices are like.
+    pub fn latency_over_time(&mut self) -> (Vec<LatencyPoint>, Vec<LatencySlices>) {
+        if let Some(slot) = self.latency_slot.take() {
+            self.add_latency_slice(0, slot);
+        }
+        for percentile in 0..PERCENTILES.len() {
+            self.latency_slices[percentile].end().into_iter().for_each(|slice| self.draw_latency(percentile, slice));
+        }
+        let points = std::mem::take(&mut self.latency);
+        let of = |(quantile, of): (f64, &'static str)| {
+            let points: Vec<LatencyPoint> = points.iter().filter(|point| point.of == of).cloned().collect();
+            (LatencySlices::new(of, needed(quantile), &points), points)
+        };
+        let (slices, points): (Vec<_>, Vec<_>) = PERCENTILES.into_iter().map(of).unzip();
+        (points.concat(), slices)
     }
 
     /// Queries per second from the first to the last time of sending; `None` for queries of one moment.
@@ -232,36 +296,13 @@ pub fn partial(reach: i64, length: i64) -> Option<usize> {
     (rest < length - border && (rest > 0 || whole == 0)).then_some(whole as usize)
 }
 
-/// A distribution for each slice of time; only the current one is held, since rows come in order.
-struct Slots<D, S> {
-    current: Option<(i64, D)>,
-    done: Vec<S>,
+/// The slot before, when `slot` is another.
+fn next<D>(current: &mut Option<Slice<D>>, slot: i64) -> Option<Slice<D>> {
+    current.take_if(|current| current.first != slot)
 }
 
-impl<D, S> Default for Slots<D, S> {
-    fn default() -> Self {
-        Self { current: None, done: Vec::new() }
-    }
-}
-
-impl<D: Default, S> Slots<D, S> {
-    /// The distribution of `slot`; when it is another than before, `done` makes a figure of the one before.
-    fn at(&mut self, slot: i64, done: impl FnOnce(i64, D) -> S) -> &mut D {
-        if let Some((before, _)) = &self.current
-            && *before != slot
-            && let Some((before, data)) = self.current.take()
-        {
-            self.done.push(done(before, data));
-        }
-        &mut self.current.get_or_insert_with(|| (slot, D::default())).1
-    }
-
-    fn end(&mut self, done: impl FnOnce(i64, D) -> S) -> Vec<S> {
-        if let Some((slot, data)) = self.current.take() {
-            self.done.push(done(slot, data));
-        }
-        std::mem::take(&mut self.done)
-    }
+fn empty<D: Default>(slot: i64) -> Slice<D> {
+    Slice { first: slot, last: slot, data: D::default() }
 }
 
 /// Queries due and sent in windows of equal length.
@@ -310,6 +351,11 @@ impl Windows {
 
 /// Adds one to the count at `window`; what is before the first counts there, what is absurdly late not at all.
 fn bump(counts: &mut Vec<u64>, window: i64) {
+    add(counts, window, 1);
+}
+
+/// As [`bump`], adds more than one.
+pub fn add(counts: &mut Vec<u64>, window: i64, more: u64) {
     let at = window.max(0) as usize;
     if at >= MAX_WINDOWS {
         return;
@@ -317,14 +363,5 @@ fn bump(counts: &mut Vec<u64>, window: i64) {
     if at >= counts.len() {
         counts.resize(at + 1, 0);
     }
-    counts[at] += 1;
-}
-
-fn slot(due: i64, span: i64, slots: i64) -> i64 {
-    (i128::from(due) * i128::from(slots) / (i128::from(span) + 1)) as i64
-}
-
-/// The middle of a slot in seconds.
-fn seconds_of(slot: i64, span: i64, slots: i64) -> f64 {
-    (slot as f64 + 0.5) * span as f64 / slots as f64 / NS_PER_S as f64
+    counts[at] += more;
 }
