@@ -40,34 +40,34 @@ use crate::route::Route;
 use crate::slab::Slot;
 use crate::table::{self, Config, ConnectionTable, End, Key, Machine, Policy, Stage, State, Terms};
 
-/// Octets on their way to the kernel at once, beyond which the next message waits for another write. With one message and the
-/// frames around it, this is what a connection keeps at most while the kernel has no room.
+/// Limit of octets handed to the kernel at once, beyond which the next message waits for another write. Plus one message with its framing,
+/// this is the maximum that a connection buffers while the kernel's buffer is full.
 const WRITE_AT_ONCE: usize = 64 << 10;
 
-/// One query on its way.
+/// One query in flight.
 type Request = table::Request<()>;
 
-/// What the worker is to do. A connection that is gone by then is passed over.
+/// An action for the worker. If the connection is gone by then, the action is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Open it as [`Connections::opening`] says, and answer with `handle_opening` or `handle_unopened`.
+    /// Open it as [`Connections::opening`] says, and call `handle_opening` or `handle_unopened`.
     Open(Slot),
-    /// Write what [`Connections::compose`] gives.
+    /// Write what [`Connections::compose`] returns.
     Write(Slot),
     /// Close its socket.
     Close(Slot),
 }
 
-/// What a connection is opened with.
+/// How to open a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Address to open it from, where it must be set.
+    /// The source address, if it must be set.
     pub source: Option<IpAddr>,
     /// The server.
     pub server: SocketAddr,
-    /// Small segments wait for the acknowledgement of earlier ones.
+    /// Whether to use Nagle's algorithm.
     pub nagle: bool,
-    /// The first query travels with the first segment, where the server has given a cookie.
+    /// Whether to use TCP Fast Open, if the server has given a cookie.
     pub fast_open: bool,
 }
 
@@ -75,18 +75,18 @@ pub struct Opening {
 pub struct Connections {
     table: ConnectionTable<Own, ()>,
     actions: VecDeque<Action>,
-    /// What the peers of closed connections are still to be told.
+    /// Final messages to the peers of closed connections.
     close_notify: Vec<(Slot, Vec<u8>)>,
     tls: Option<TlsClient>,
     doh: Option<Doh>,
-    /// Content before its encryption or after its decryption, for the time of a call.
+    /// Buffer for plaintext.
     content: Vec<u8>,
-    /// What the kernel has counted of the connection that is read, for the time of a call.
+    /// The kernel's counters of the connection being read.
     segments: Option<Segments>,
 }
 
 impl Connections {
-    /// A machine without connections. Those over TLS need `tls`, and those over HTTPS [`Self::with_doh`].
+    /// A machine without connections. TLS needs `tls`, and HTTPS [`Self::with_doh`].
     pub fn new(config: Config, tls: Option<TlsClient>) -> Self {
         Self {
             table: ConnectionTable::new(config),
@@ -99,19 +99,19 @@ impl Connections {
         }
     }
 
-    /// Takes a query whose answer over UDP was truncated. It is in the accounts of UDP as sent, and comes to its end here.
+    /// Takes a query whose answer over UDP was truncated. The UDP accounts count it as sent; its outcome is counted here.
     pub fn handle_truncated(&mut self, now: RunTime, pending: Pending) {
         let slot = self.table.insert(Request::fallback(pending));
         self.table.wait(slot, now);
         self.assign(now, slot);
     }
 
-    /// What to do next.
+    /// The next action.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// How to open a connection; `None` when it is gone.
+    /// How to open a connection; `None` if it is gone.
     pub fn opening(&self, at: Slot) -> Option<Opening> {
         let connection = self.table.connection(at).filter(|connection| connection.state() == State::Wanted)?;
         let server = self.table.server(connection);
@@ -119,18 +119,18 @@ impl Connections {
         Some(Opening { source: connection.source, server, nagle, fast_open })
     }
 
-    /// What is to be written before a connection is closed, as far as the kernel has room.
+    /// Final data to write before a connection is closed, as far as the kernel accepts it.
     pub fn take_close_notify(&mut self, at: Slot) -> Option<Vec<u8>> {
         let place = self.close_notify.iter().position(|(closed, _)| *closed == at)?;
         Some(self.close_notify.swap_remove(place).1)
     }
 
-    /// The number of a connection in the run; `None` when it is gone.
+    /// The number of a connection in the run; `None` if it is gone.
     pub fn number(&self, at: Slot) -> Option<u64> {
         self.table.connection(at).map(|connection| connection.number)
     }
 
-    /// Whether the kernel is still at opening the connection.
+    /// Whether the kernel is still opening the connection.
     pub fn is_opening(&self, at: Slot) -> bool {
         self.table.connection(at).is_some_and(|connection| connection.state() == State::Opening)
     }
@@ -140,7 +140,7 @@ impl Connections {
         self.table.begin_opening(at, now);
     }
 
-    /// The kernel has opened a connection, from the local `port`.
+    /// The kernel has established a connection, from the local `port`.
     pub fn handle_opened(&mut self, at: Slot, now: RunTime, port: u16) {
         let connection = self.table.connection_mut(at).filter(|it| it.state() == State::Opening);
         let Some(connection) = connection else { return };
@@ -155,13 +155,13 @@ impl Connections {
         }
     }
 
-    /// The kernel refused to open a connection: nothing of it left this host.
+    /// The kernel refused to open a connection: nothing was sent.
     pub fn handle_unopened(&mut self, at: Slot, reason: Reason) {
         self.fail(at, reason, Status::NotSent);
     }
 
-    /// Appends to `out` what is to be written on a connection, in a call that begins at `now`; nothing while the kernel has no
-    /// room.
+    /// Appends to `out` what to write on a connection, in a call that begins at `now`; nothing while the kernel's buffer is
+    /// full.
     pub fn compose(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_called = false;
@@ -181,8 +181,8 @@ impl Connections {
         }
     }
 
-    /// The kernel took all but the `rest` of what was composed at `now`, and will tell when it has room. Queries that wait for
-    /// that have waited since.
+    /// The kernel accepted all but the `rest` of what was composed at `now`, and will signal when there is room. Queries that wait for
+    /// that count as submitted at `now`.
     pub fn handle_blocked(&mut self, at: Slot, now: RunTime, rest: &[u8]) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_blocked = true;
@@ -202,14 +202,14 @@ impl Connections {
         }
     }
 
-    /// Takes octets that arrived on a connection of which the kernel had counted this by then, where it was asked.
+    /// Handles octets received on a connection, with the kernel's counters if requested.
     pub fn handle_counted(&mut self, at: Slot, now: RunTime, octets: &[u8], segments: Option<Segments>) {
         self.segments = segments;
         self.handle_input(at, now, octets);
         self.segments = None;
     }
 
-    /// Takes octets that arrived on a connection.
+    /// Handles octets received on a connection.
     pub fn handle_input(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.table.connection(at) else { return };
         if connection.own.tls.is_some() {
@@ -219,13 +219,13 @@ impl Connections {
         }
     }
 
-    /// The other side ended a connection: what it had not answered is sent again on a new one, once.
+    /// The peer closed a connection: unanswered queries are retried once on a new one.
     pub fn handle_closed(&mut self, at: Slot, now: RunTime, end: End) {
         let reason = if end == End::Closed { Reason::ClosedByServer } else { Reason::ResetByServer };
         self.break_down(at, now, end, reason);
     }
 
-    /// The same for a `reason` of its own.
+    /// The same with a specific `reason`.
     fn break_down(&mut self, at: Slot, now: RunTime, end: End, reason: Reason) {
         if self.table.connection(at).is_some_and(Connection::is_connecting) {
             self.handle_failed(at, reason);
@@ -243,14 +243,14 @@ impl Connections {
         }
     }
 
-    /// Queries can be written on a connection from now on.
+    /// Queries can now be written on a connection.
     fn come_up(&mut self, at: Slot, now: RunTime) {
         self.table.come_up(at);
         self.call(at);
         self.settle(at, now);
     }
 
-    /// Takes octets of the stream of messages.
+    /// Handles octets of the message stream.
     fn handle_content(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         let number = connection.number;
@@ -271,7 +271,7 @@ impl Connections {
         self.settle(at, now);
     }
 
-    /// Appends queued queries, as many as one write takes beside the octets that are `waiting`.
+    /// Appends queued queries, as many as fit into one write with the `waiting` octets.
     fn compose_queue(&mut self, at: Slot, now: RunTime, waiting: usize, out: &mut Vec<u8>) {
         let room = WRITE_AT_ONCE.saturating_sub(waiting);
         if out.len() >= room {
@@ -299,7 +299,7 @@ impl Connections {
         request.row.query_bytes = length;
     }
 
-    /// Appends a message as its transport has it, and returns the ID or stream that its answer will have, and its length.
+    /// Appends a message in the framing of its transport, and returns the ID or stream of its answer, and its length.
     fn compose_message(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
         let connection = self.table.connection(at)?;
         if connection.own.http2.is_some() {
@@ -311,8 +311,8 @@ impl Connections {
         Some((u64::from(id), length))
     }
 
-    /// An ID free on the connection; one that only waits for a late answer is given up. There is one, since no connection
-    /// has more than [`ldplayer_core::policy::MAX_PIPELINE`] outstanding.
+    /// A free ID of the connection; one that only waits for a late answer is reused. There is one, since no connection
+    /// has more than [`ldplayer_core::policy::MAX_PIPELINE`] outstanding queries.
     fn free_id(&mut self, at: Slot) -> u16 {
         let Some((number, mut id)) = self.table.connection(at).map(|it| (it.number, it.own.id)) else { return 0 };
         loop {
@@ -332,7 +332,7 @@ impl Connections {
         id
     }
 
-    /// Takes a message.
+    /// Handles a message.
     fn handle_message(&mut self, at: Slot, number: u64, arrival: Arrival, octets: &[u8]) {
         let now = arrival.now;
         let Some(message) = Message::new(octets).filter(Message::is_response) else {
@@ -349,8 +349,8 @@ impl Connections {
         self.answer(slot, now, &message);
     }
 
-    /// Notes in what pieces a response came: of the first query of a connection also what the kernel has counted, since more would
-    /// have to be told apart.
+    /// Notes the pieces in which a response arrived; for the first query of a connection also the kernel's counters, since later queries
+    /// cannot be told apart in them.
     fn note_delivery(&mut self, slot: Slot, length_apart: bool) {
         let segments = self.segments;
         let Some(request) = self.table.request_mut(slot) else { return };

@@ -1,7 +1,7 @@
 //! The machine of QUIC connections: what datagrams are sent, and what comes on streams. Which connection carries a query, and
 //! what becomes of queries whose connection ends, is in [`crate::table`].
 //!
-//! It owns no socket and reads no clock: the moment that it is made with only stands for run time 0 towards the library. The
+//! It owns no socket and reads no clock: the instant passed at construction only stands for run time 0 in calls of the library. The
 //! worker calls a `handle_…`, then sends what [`Quic::poll_transmit`] yields until there is nothing more. See the crate's
 //! documentation.
 
@@ -45,7 +45,7 @@ use crate::udp::Arrival;
 
 /// How much earlier than run time 0 the library's time begins, in nanoseconds: workers start before the run does.
 const LEAD: i64 = 1_000_000_000;
-/// Buffers of sent datagrams that are kept to be filled again.
+/// Maximum number of spare datagram buffers.
 const SPARES: usize = 256;
 
 /// A datagram to be sent.
@@ -53,45 +53,45 @@ const SPARES: usize = 256;
 pub struct Outgoing {
     at: Slot,
     number: u64,
-    /// The socket to use.
+    /// The socket.
     pub socket: SocketKey,
-    /// Address to send from, where it must be set.
+    /// The source address, if it must be set.
     pub source: Option<IpAddr>,
     /// The server.
     pub server: SocketAddr,
-    /// The payload, of two octets at least.
+    /// The payload, at least two octets.
     pub octets: Vec<u8>,
 }
 
-/// When a connection is to be woken: nanoseconds of run time, its slot, its number.
+/// An alarm of a connection: run time in nanoseconds, slot, number.
 type Alarm = (i64, Slot, u64);
 
 /// The machine of one worker.
 pub struct Quic {
     origin: Instant,
-    /// The latest time heard of: the library's must not go back.
+    /// The latest time so far: the library's time must not go back.
     latest: i64,
     endpoint: Endpoint,
     doq: Option<QuicTls>,
     doh3: Option<Doh3>,
     table: ConnectionTable<Own, Octets>,
-    /// Connections by what the endpoint calls them; `Slot::MAX` for none.
+    /// Connections by the endpoint's handle; `Slot::MAX` for none.
     by_handle: Vec<Slot>,
-    /// Connections that nothing was heard of yet, by the ID that their packets go to.
+    /// Connections without a packet from the server yet, by the connection ID of their packets.
     by_initial: HashMap<u64, Slot, foldhash::fast::FixedState>,
     /// Connections that may have something to send.
     called: VecDeque<Slot>,
-    /// When connections are to be woken. One that is not the `armed` of its connection any more is passed over.
+    /// Alarms of connections. Those that are no longer the `armed` one of their connection are skipped.
     alarms: BinaryHeap<Reverse<Alarm>>,
     outgoing: VecDeque<Outgoing>,
     spares: Vec<Vec<u8>>,
-    /// The content of a stream, for the time of a call.
+    /// Buffer for the content of a stream.
     content: Vec<u8>,
 }
 
 impl Quic {
-    /// A machine without connections, whose run time 0 the library knows as `origin`. Clients that speak DNS over QUIC need
-    /// `doq`, and those that speak DNS over HTTP/3 `doh3`.
+    /// A machine without connections, whose run time 0 is `origin` for the library. DNS over QUIC needs
+    /// `doq`, and DNS over HTTP/3 `doh3`.
     pub fn new(config: Config, origin: Instant, doq: Option<QuicTls>, doh3: Option<Doh3>) -> Self {
         Self {
             origin,
@@ -122,7 +122,7 @@ impl Quic {
         }
     }
 
-    /// The kernel took a datagram in a call that began at `now`; `port` is the socket's.
+    /// The kernel accepted a datagram in a call that began at `now`; `port` is the socket's.
     pub fn handle_sent(&mut self, outgoing: Outgoing, now: RunTime, port: u16) {
         let at = outgoing.at;
         let is_first = self.is_wanted(&outgoing);
@@ -132,8 +132,8 @@ impl Quic {
         }
     }
 
-    /// The kernel refused a datagram for good, as it said at `now`. A connection that has sent nothing else fails; to others it
-    /// is one lost.
+    /// The kernel refused a datagram permanently, as reported at `now`. A connection that has sent nothing else fails; for others it
+    /// is a lost datagram.
     pub fn handle_unsent(&mut self, outgoing: Outgoing, now: RunTime, reason: Reason) {
         let at = outgoing.at;
         let is_first = self.is_wanted(&outgoing);
@@ -146,12 +146,12 @@ impl Quic {
         }
     }
 
-    /// The kernel has no room now: the datagram goes back to the head of the queue.
+    /// The kernel's buffer is full: the datagram returns to the head of the queue.
     pub fn handle_postponed(&mut self, outgoing: Outgoing) {
         self.outgoing.push_front(outgoing);
     }
 
-    /// Takes a datagram that arrived. What belongs to no connection is passed over, as what is left of ended ones is.
+    /// Handles a received datagram. Datagrams for unknown or closed connections are dropped.
     pub fn handle_datagram(&mut self, arrival: &Arrival<'_>) {
         let (now, mut response) = (self.instant(arrival.at), Vec::new());
         let octets = BytesMut::from(arrival.octets);
@@ -171,7 +171,7 @@ impl Quic {
         self.call(at);
     }
 
-    /// Takes the payload of a datagram back that its destination refused.
+    /// Handles the payload of a datagram that its destination refused.
     pub fn handle_refused(&mut self, octets: &[u8]) {
         let at = initial_id(octets).and_then(|id| self.by_initial.get(&id).copied());
         if let Some(at) = at {
@@ -179,7 +179,7 @@ impl Quic {
         }
     }
 
-    /// Tells the servers of all connections that these are over, for the end of a run. They stay in the accounts as open.
+    /// Closes all connections at the end of a run. They count as open in the accounts.
     pub fn handle_end(&mut self, now: RunTime) {
         let counts = *self.connection_counts();
         for at in 0..self.by_handle.len() {
@@ -191,7 +191,7 @@ impl Quic {
         self.table.set_connection_counts(counts);
     }
 
-    /// Sees once to what a connection has to send.
+    /// Handles what a connection has to send.
     fn call(&mut self, at: Slot) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         if !std::mem::replace(&mut connection.own.is_called, true) {
@@ -199,7 +199,7 @@ impl Quic {
         }
     }
 
-    /// Writes what is queued on a connection, and takes its datagrams.
+    /// Writes what is queued on a connection, and collects its datagrams.
     fn serve(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_called = false;
@@ -211,7 +211,7 @@ impl Quic {
         self.arm(at);
     }
 
-    /// Takes the datagrams that a connection has to send.
+    /// Collects the datagrams that a connection has to send.
     fn collect(&mut self, at: Slot, now: RunTime) {
         let instant = self.instant(now);
         let Some(server) = self.table.connection(at).map(|connection| self.table.server(connection)) else { return };
@@ -229,7 +229,7 @@ impl Quic {
         }
     }
 
-    /// Takes what has become of a connection in the last call into it.
+    /// Handles the events of a connection after a call into it.
     fn advance(&mut self, at: Slot, now: RunTime) {
         while let Some(connection) = self.table.connection_mut(at) {
             while let Some(event) = connection.own.session.poll_endpoint_events() {
@@ -254,13 +254,13 @@ impl Quic {
             StreamEvent::Opened { dir: Dir::Uni } => self.accept_streams(at, now),
             StreamEvent::Writable { id } if id.dir() == Dir::Uni => self.write_control(at),
             StreamEvent::Writable { id } => self.write_rest(at, id),
-            // The control stream must stay (RFC 9114 §6.2.1).
+            // The control stream must stay open (RFC 9114 §6.2.1).
             StreamEvent::Stopped { id, .. } if id.dir() == Dir::Uni => {
                 self.abort(at, now, http3::code::CLOSED_CRITICAL_STREAM);
             }
             StreamEvent::Stopped { id, error_code } => {
                 let Some(connection) = self.table.connection_mut(at) else { return };
-                // A stream that is over already needs no end.
+                // A stream that has already ended needs no end.
                 let _ = connection.own.session.send_stream(id).reset(error_code);
             }
             StreamEvent::Available { dir: Dir::Bi } => {
@@ -277,7 +277,7 @@ impl Quic {
         }
     }
 
-    /// The kernel has the first datagram of a connection.
+    /// The kernel accepted the first datagram of a connection.
     fn begin_opening(&mut self, at: Slot, now: RunTime, port: u16) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         connection.port = port;
@@ -285,7 +285,7 @@ impl Quic {
         self.table.begin_opening(at, now);
     }
 
-    /// The handshake is through.
+    /// The handshake is complete.
     fn come_up(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_full = false;
@@ -298,14 +298,14 @@ impl Quic {
         self.settle(at, now);
     }
 
-    /// Remembers that the server has shown its certificate, if it has in the last call.
+    /// Notes that the server has sent its certificate, if it has.
     fn note_check(&mut self, at: Slot) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         let tls = tls_of(&self.doq, &self.doh3, connection.transport);
         connection.own.was_checked |= tls.is_some_and(|tls| tls.check().was_made);
     }
 
-    /// The calls into the library that follow are for this connection.
+    /// Marks the connection of the following calls into the library.
     fn begin(&self, at: Slot) {
         let Some(connection) = self.table.connection(at) else { return };
         if let Some(tls) = tls_of(&self.doq, &self.doh3, connection.transport) {
@@ -313,7 +313,7 @@ impl Quic {
         }
     }
 
-    /// Lets a connection do what it is time for.
+    /// Handles the timeout of a connection.
     fn wake(&mut self, at: Slot, number: u64, armed: i64, now: RunTime) {
         let instant = self.instant(now);
         self.begin(at);
@@ -328,7 +328,7 @@ impl Quic {
         self.call(at);
     }
 
-    /// Sets the alarm of a connection, unless one is set that rings earlier.
+    /// Sets the alarm of a connection, unless an earlier one is set.
     fn arm(&mut self, at: Slot) {
         let origin = self.origin;
         let Some(connection) = self.table.connection_mut(at) else { return };
@@ -340,7 +340,7 @@ impl Quic {
         }
     }
 
-    /// What the library calls a moment; never earlier than the one before.
+    /// The library's instant for a time; never earlier than the previous one.
     fn instant(&mut self, now: RunTime) -> Instant {
         self.latest = self.latest.max(now.0);
         self.origin + Duration::from_nanos((self.latest + LEAD) as u64)
@@ -401,8 +401,8 @@ impl Machine for Quic {
         Ok(at)
     }
 
-    /// The server is told, where it does not know; what comes from it later is passed over, as in the closing state (RFC 9000
-    /// §10.2.1), but for an answer to each packet.
+    /// Closes the connection towards the server, unless it knows; later packets are dropped, as in the closing state (RFC 9000
+    /// §10.2.1), except that each is answered.
     fn detach(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<Connection> {
         let now = ended.map_or(RunTime(self.latest), |(now, _)| now);
         let instant = self.instant(now);
@@ -472,12 +472,12 @@ impl Machine for Quic {
     }
 }
 
-/// What connections of a transport are made from.
+/// The configuration of a transport's connections.
 fn tls_of<'a>(doq: &'a Option<QuicTls>, doh3: &'a Option<Doh3>, transport: Transport) -> Option<&'a QuicTls> {
     if transport == Transport::Doh3 { doh3.as_ref().map(|doh3| &doh3.tls) } else { doq.as_ref() }
 }
 
-/// The ID that a packet of a client that has heard nothing goes to (RFC 9000 §17.2).
+/// The destination connection ID of a client's first packets (RFC 9000 §17.2).
 fn initial_id(octets: &[u8]) -> Option<u64> {
     const LONG: u8 = 0x80;
     let is_long = octets.first().is_some_and(|first| first & LONG != 0);

@@ -7,48 +7,48 @@ use super::http2::Http2;
 use super::tls::Tls;
 use crate::table::{self, Terms};
 
-/// No keepalive was told.
+/// No keepalive from the server.
 const UNTOLD: u16 = u16::MAX;
-/// Nanoseconds in a unit of keepalive (RFC 7828 §3.1).
+/// Nanoseconds per unit of keepalive (RFC 7828 §3.1).
 const KEEPALIVE_UNIT: i64 = 100_000_000;
 
 /// One connection.
 pub type Connection = table::Connection<Own>;
 
-/// Octets of a record beside its content: the head, an explicit nonce or the content's type, and the tag (RFC 5288 §3, RFC 8446 §5.2).
+/// Overhead of a record, in octets: the header, an explicit nonce or the content type, and the tag (RFC 5288 §3, RFC 8446 §5.2).
 const RECORD_BESIDE: usize = 5 + 8 + 16;
 
-/// What a connection has beside what it has in common with those over QUIC.
+/// The TCP-specific state of a connection.
 #[derive(Debug)]
 pub struct Own {
-    /// What the server said last about how long it keeps idle connections, in units of 100 ms; [`UNTOLD`] if it did not.
+    /// The server's last idle timeout, in units of 100 ms; [`UNTOLD`] if it sent none.
     pub keepalive: u16,
-    /// The worker has been told to write.
+    /// Whether the worker has been told to write.
     pub is_called: bool,
-    /// The kernel has no room: the worker will tell when there is.
+    /// Whether the kernel's buffer is full; the worker will signal when there is room.
     pub is_blocked: bool,
-    /// The ID given last.
+    /// The last ID used.
     pub id: u16,
-    /// The TLS session, where there is one.
+    /// The TLS session, if any.
     pub tls: Option<Box<Tls>>,
-    /// HTTP/2, where it is spoken, once the session is up.
+    /// HTTP/2, if used, once the session is established.
     pub http2: Option<Box<Http2>>,
-    /// What is in flight; `None` when nothing is.
+    /// Partial messages; `None` if there are none.
     pub buffers: Option<Box<Buffers>>,
 }
 
 impl Own {
-    /// That of a connection whose first query is written under the ID behind this one.
+    /// The state of a connection whose first query gets the ID after this one.
     pub const fn new(id: u16) -> Self {
         Self { keepalive: UNTOLD, is_called: false, is_blocked: false, id, tls: None, http2: None, buffers: None }
     }
 
-    /// Whether each message travels in a TLS record of its own.
+    /// Whether each message travels in its own TLS record.
     pub const fn has_records(&self) -> bool {
         self.tls.is_some() && self.http2.is_none()
     }
 
-    /// Octets that a message takes beside itself.
+    /// Framing overhead of a message, in octets.
     pub const fn octets_beside(&self) -> usize {
         if self.has_records() { RECORD_BESIDE } else { 0 }
     }
@@ -65,27 +65,27 @@ impl Terms for Own {
     }
 }
 
-/// How a message arrived.
+/// Arrival times of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// When its first octet did …
+    /// When its first octet arrived …
     pub since: RunTime,
     /// … and the last one read.
     pub now: RunTime,
-    /// Its length had been read before any of it.
+    /// Whether its length was read before any of it.
     pub length_apart: bool,
 }
 
-/// Octets of messages of which only a part has passed.
+/// Partial messages in either direction.
 #[derive(Debug, Default)]
 pub struct Buffers {
     /// The beginning of a response.
     pub input: Vec<u8>,
-    /// When the first octet of it arrived.
+    /// When its first octet arrived.
     pub since: RunTime,
-    /// Its length was all there was of it once.
+    /// Whether at some time only its length had arrived.
     pub length_apart: bool,
-    /// The end of what could not be written.
+    /// The remainder that could not be written.
     pub output: Vec<u8>,
 }
 
@@ -103,7 +103,7 @@ impl Connection {
             || self.own.tls.as_ref().is_some_and(|tls| tls.has_output())
     }
 
-    /// Takes the half response kept, and how it arrived so far: as of `now` where there is none.
+    /// Takes the partial response, and how it arrived so far; as of `now` if there is none.
     pub fn take_input(&mut self, now: RunTime) -> (Vec<u8>, Arrival) {
         let kept = self.own.buffers.as_mut().filter(|buffers| !buffers.input.is_empty());
         let none = (Vec::new(), Arrival { since: now, now, length_apart: false });
@@ -115,7 +115,7 @@ impl Connection {
         taken
     }
 
-    /// Keeps half a response, and how it arrived so far.
+    /// Keeps a partial response, and how it arrived so far.
     pub fn keep_input(&mut self, input: Vec<u8>, arrival: Arrival) {
         if !input.is_empty() {
             let buffers = self.own.buffers.get_or_insert_default();
@@ -124,14 +124,14 @@ impl Connection {
         }
     }
 
-    /// Takes what could not be written.
+    /// Takes the unwritten remainder.
     pub fn take_output(&mut self) -> Vec<u8> {
         let taken = self.own.buffers.as_mut().map(|buffers| std::mem::take(&mut buffers.output)).unwrap_or_default();
         self.tidy();
         taken
     }
 
-    /// Keeps what could not be written.
+    /// Keeps the unwritten remainder.
     pub fn keep_output(&mut self, output: &[u8]) {
         self.own.buffers.get_or_insert_default().output.extend_from_slice(output);
     }

@@ -9,44 +9,44 @@ use crate::doh::{DohSettings, Requests};
 use crate::slab::Slot;
 use crate::table::{End, Machine, Stage};
 
-/// What all connections of a worker over HTTPS have in common.
+/// State shared by all HTTPS connections of a worker.
 #[derive(Debug)]
 pub struct Doh {
-    /// Their sessions, with tickets of their own.
+    /// Their TLS sessions, with separate tickets.
     pub tls: TlsClient,
     requests: Requests<Head>,
-    /// Streams at once that the server allowed last; what is expected of a connection that has not come up.
+    /// The last limit of concurrent streams set by the server; assumed for new connections.
     most: u32,
 }
 
 impl Doh {
-    /// Clients that ask as `settings` say.
+    /// With these settings.
     ///
     /// # Errors
-    /// When the library supports no such handshake.
+    /// The library does not support the required handshake.
     pub fn new(tls: &TlsSettings, settings: &DohSettings) -> Result<Self, rustls::Error> {
         let tls_client = TlsClient::new(tls, ALPN_H2)?;
         Ok(Self { tls: tls_client, requests: Requests::new(tls, settings), most: STREAMS_AT_ONCE })
     }
 
-    /// Streams at once that are expected of a connection that has not come up.
+    /// The assumed limit of concurrent streams of a new connection.
     pub const fn streams(&self) -> usize {
         self.most as usize
     }
 }
 
 impl Connections {
-    /// The same machine, for queries over HTTPS, too.
+    /// Enables queries over HTTPS.
     pub fn with_doh(self, doh: Option<Doh>) -> Self {
         Self { doh, ..self }
     }
 
-    /// What sessions of a transport are made from.
+    /// The TLS configuration of a transport.
     pub(super) fn tls_of(&self, transport: Transport) -> Option<&TlsClient> {
         if transport == Transport::Doh2 { self.doh.as_ref().map(|doh| &doh.tls) } else { self.tls.as_ref() }
     }
 
-    /// Begins HTTP/2 on a connection whose handshake is through, where it is to be spoken. Whether the server speaks it.
+    /// Begins HTTP/2 on a connection after its handshake, if required. Returns whether the server supports it.
     pub(super) fn start_http2(&mut self, at: Slot) -> bool {
         let Some(connection) = self.table.connection_mut(at) else { return false };
         if connection.transport != Transport::Doh2 {
@@ -59,7 +59,7 @@ impl Connections {
         is_agreed
     }
 
-    /// Appends the request of a query that is queued and returns its stream, and the length of the message.
+    /// Appends the request of a queued query; returns its stream, and the length of the message.
     pub(super) fn compose_request(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
         let connection = self.table.connection(at)?;
         let server = self.table.server(connection);
@@ -74,7 +74,7 @@ impl Connections {
         Some((u64::from(stream), length))
     }
 
-    /// Takes octets of the stream of frames.
+    /// Handles octets of the frame stream.
     pub(super) fn handle_frames(&mut self, at: Slot, number: u64, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         let (mut kept, mut arrival) = connection.take_input(now);
@@ -117,7 +117,7 @@ impl Connections {
             Event::Leaving { last } => self.leave(at, now, last),
             Event::Response { stream, body } => {
                 let Some(slot) = self.table.find(number, u64::from(stream)) else { return };
-                // Streams tell which query is answered, so that its ID tells nothing.
+                // The stream identifies the query, so that its ID is irrelevant.
                 match self.table.check(slot, &body) {
                     Ok(message) => self.answer(slot, now, &message),
                     Err(reason) => self.fail_stream(slot, now, reason),
@@ -138,14 +138,14 @@ impl Connections {
         }
     }
 
-    /// The query on a stream has come to its end without an answer.
+    /// The query on a stream has ended without an answer.
     fn fail_at(&mut self, number: u64, stream: u32, now: RunTime, reason: Reason) {
         if let Some(slot) = self.table.find(number, u64::from(stream)) {
             self.fail_stream(slot, now, reason);
         }
     }
 
-    /// Queries that a connection cannot have streams for, by what the server allows, go on other ones. The first stays, since
+    /// Moves queries beyond the server's limit of streams to other connections. The first one stays, since
     /// a server that allows none may still change its mind.
     fn respread(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.table.connection_mut(at) else { return };
@@ -168,7 +168,7 @@ impl Connections {
         }
     }
 
-    /// The server takes no more streams on a connection: what it has not looked at goes on another one.
+    /// The server accepts no more streams on a connection: unprocessed queries move to another one.
     fn leave(&mut self, at: Slot, now: RunTime, last: u32) {
         self.table.leave_idle(at);
         let Some(connection) = self.table.connection(at) else { return };
@@ -186,20 +186,20 @@ impl Connections {
         }
     }
 
-    /// Ends a connection whose server broke the protocol, and tells it so.
+    /// Closes a connection whose server violated the protocol, with an error.
     fn break_off(&mut self, at: Slot, now: RunTime, code: ErrorCode) {
         self.announce_close(at, code);
         self.break_down(at, now, End::Reset, Reason::Protocol);
     }
 
-    /// Leaves the worker what the server is to be told before a connection is closed.
+    /// Queues final data for the server before a connection is closed.
     pub(super) fn announce_close(&mut self, at: Slot, code: ErrorCode) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(session) = &mut connection.own.tls else { return };
         if connection.own.http2.is_some() {
             let mut goaway = Vec::new();
             frames::append_goaway(&mut goaway, code);
-            // A session that takes no more content still sends close_notify.
+            // A session that accepts no more content can still send close_notify.
             let _ = session.write(&goaway);
         }
         if let Some(words) = session.close() {

@@ -5,13 +5,13 @@ use ldplayer_core::{Message, RunTime};
 use super::Connections;
 use crate::slab::Slot;
 
-/// Octets that framing and padding add to a query at most, without those of a block.
+/// Maximum overhead of framing and padding per query, in octets, without padding blocks.
 const ADDED: usize = 2 + 4;
-/// TYPEs of zone transfers, which are for sessions that are up (RFC 9103 §8).
+/// TYPEs of zone transfers, which need an established session (RFC 9103 §8).
 const TRANSFERS: [u16; 2] = [251, 252];
 
 impl Connections {
-    /// Octets that a connection takes now although its session is not up.
+    /// Octets that a connection can send now although its session is not established.
     pub(super) fn early_room(&self, at: Slot) -> usize {
         self.table
             .connection(at)
@@ -19,7 +19,7 @@ impl Connections {
             .map_or(0, |session| session.early_room())
     }
 
-    /// Appends queued queries as early data, from the first to one that has no room or may not.
+    /// Appends queued queries as early data, up to the first one that does not fit or is not allowed.
     pub(super) fn compose_early(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
         let Some(connection) = self.table.connection(at) else { return };
         let most = ADDED + usize::from(self.table.policy(connection.class).padding);
@@ -35,7 +35,7 @@ impl Connections {
         }
     }
 
-    /// What was sent before the session came up either arrived, or is to be sent again before anything else.
+    /// Early data has either been accepted, or must be resent before anything else.
     pub(super) fn settle_early(&mut self, at: Slot, is_accepted: bool) {
         if is_accepted {
             self.table.note_early_data(at, true);
@@ -45,7 +45,7 @@ impl Connections {
     }
 }
 
-/// Whether nothing comes of it when somebody sends the query again: it asks, and is no transfer of a zone.
+/// Whether a query is safe to replay: it is a query, and not a zone transfer.
 fn may_go_early(wire: &[u8]) -> bool {
     Message::new(wire).is_some_and(|message| {
         message.opcode() == 0 && message.question().is_some_and(|question| !TRANSFERS.contains(&question.qtype))

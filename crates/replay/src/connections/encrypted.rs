@@ -18,7 +18,7 @@ impl Connections {
         let policy = self.table.policy(connection.class);
         let handshake = match (policy.is_tls12(), policy.early_data) {
             (true, _) => Handshake::Tls12,
-            // Messages need no greeting before them, as other protocols do, and so can go with the first message of TLS.
+            // DNS needs no greeting before messages, so that these can be sent with the first TLS message.
             (false, true) if transport == Transport::Dot => Handshake::Tls13Early,
             (false, _) => Handshake::Tls13,
         };
@@ -33,13 +33,13 @@ impl Connections {
         }
     }
 
-    /// The client and the server of a connection, where the client remembers sessions to resume them.
+    /// The client and server of a connection, if the client remembers sessions for resumption.
     fn resuming_key(&self, at: Slot) -> Option<Key> {
         let connection = self.table.connection(at)?;
         self.table.policy(connection.class).resumption.then(|| connection.key())
     }
 
-    /// Takes TLS records: the handshake, and the content of the stream.
+    /// Handles TLS records: the handshake, and the content of the stream.
     pub(super) fn handle_records(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
@@ -58,7 +58,7 @@ impl Connections {
         }
         self.handle_content(at, now, &content);
         self.content = content;
-        // The content may have ended the connection, and its slot may have a new one.
+        // The content may have ended the connection, and its slot may have been reused.
         if self.number(at) != Some(number) {
             return;
         }
@@ -114,9 +114,9 @@ impl Connections {
     }
 }
 
-/// The next message with its length, to travel in a record of its own: so do stubs write them (RFC 7858 §3.3 has messages behind their
-/// lengths in the stream and says nothing of records). Servers that ask OpenSSL for one message and then wait for the socket leave another
-/// one in the same record unread, until more arrives: NSD 4.6.1 and dnsdist 1.7.3 do.
+/// The next message with its length, for a record of its own, as stubs write it (RFC 7858 §3.3 prescribes length-prefixed
+/// messages but not records). Servers that ask OpenSSL for one message and then wait for the socket leave a second one in the same record
+/// unread until more arrives: NSD 4.6.1 and dnsdist 1.7.3 do.
 fn take_one<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let begin = *rest;
     match framing::split(rest) {
@@ -125,7 +125,7 @@ fn take_one<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// All that is left.
+/// Everything that is left.
 fn take_all<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(std::mem::take(rest)).filter(|rest| !rest.is_empty())
 }

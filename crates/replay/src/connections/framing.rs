@@ -2,10 +2,10 @@
 
 use crate::padding;
 
-/// Octets of a length.
+/// Length of the prefix.
 pub const LENGTH: usize = 2;
 
-/// Takes the first whole message off `octets`; `None` while it is not all there.
+/// Takes the first complete message off `octets`; `None` if it is incomplete.
 pub fn split<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, rest) = octets.split_first_chunk::<LENGTH>()?;
     let (message, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
@@ -13,8 +13,8 @@ pub fn split<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(message)
 }
 
-/// Appends `wire` under the ID `id`, padded to a multiple of `block` octets (0: as it is), behind its length, and returns
-/// that. Longer messages than a length can tell are cut, which the callers rule out.
+/// Appends `wire` with the ID `id` and a length prefix, padded to a multiple of `block` octets (0: unpadded), and returns its
+/// length. Callers ensure that the length fits into the prefix.
 pub fn append(out: &mut Vec<u8>, wire: &[u8], id: u16, block: u16) -> u16 {
     let start = out.len() + LENGTH;
     out.extend_from_slice(&[0; LENGTH]);

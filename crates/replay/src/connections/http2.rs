@@ -1,7 +1,7 @@
 //! HTTP/2 without sockets, limited to what a DNS-over-HTTPS client needs (RFC 9113, RFC 8484).
 //!
-//! One [`Http2`] is one connection. Its caller appends requests with [`Http2::open`], hands over each frame that arrives with
-//! [`Http2::receive`], and writes what [`Http2::take_output`] gives. It keeps no octet of a stream that is at its end.
+//! One [`Http2`] is one connection. Its caller appends requests with [`Http2::open`], passes each received frame to
+//! [`Http2::receive`], and writes what [`Http2::take_output`] returns. It keeps nothing of a finished stream.
 
 pub mod frames;
 mod hpack;
@@ -21,25 +21,25 @@ use self::frames::{Frame, append_header, append_reset, append_words, flag, kind}
 pub use self::request::Head;
 use crate::doh::{Block, BlockReader, ResponseHead};
 
-/// What a client sends first (RFC 9113 §3.4).
+/// The client's connection preface (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Streams of a connection, after which it is used no more: their numbers are below 2^31.
+/// Maximum number of streams per connection: their numbers are below 2^31.
 pub const STREAMS: u32 = 1 << 30;
-/// Streams at once that a server is taken to allow before any connection to it knows better (RFC 9113 §6.5.2 has it allow at
-/// least so many).
+/// Concurrent streams assumed before the server has sent its settings (RFC 9113 §6.5.2 recommends allowing at
+/// least this many).
 pub const STREAMS_AT_ONCE: u32 = 100;
-/// Octets of a response's body at most: a DNS message.
+/// Maximum length of a response body: a DNS message.
 const BODY: usize = u16::MAX as usize;
-/// Octets of a header block at most, with those of its frames' headers.
+/// Maximum length of a header block, including frame headers.
 const BLOCK: usize = 1 << 14;
-/// Octets that a server may send on a stream: a response with as much padding.
+/// Receive window of a stream: a response with as much padding.
 const STREAM_WINDOW: u32 = 2 * BODY as u32 + 2;
-/// Octets that a server may send on a connection before it is given more. Bodies are bounded by their number and size, so
-/// that this is no limit on memory.
+/// Receive window of a connection. Bodies are limited by number and size, so
+/// that this need not limit memory.
 const WINDOW: u32 = 1 << 20;
-/// The window of streams and connections unless said otherwise (RFC 9113 §6.9.2).
+/// Initial window of streams and connections (RFC 9113 §6.9.2).
 const DEFAULT_WINDOW: i32 = 65_535;
-/// Frames that may wait for their answer to be written.
+/// Maximum number of unwritten answers to frames.
 const OWED: u16 = 1_000;
 
 /// Settings (RFC 9113 §6.5.2).
@@ -52,72 +52,72 @@ mod setting {
     pub const MAX_HEADER_LIST_SIZE: u16 = 6;
 }
 
-/// A stream on which the response is waited for.
+/// A stream waiting for its response.
 #[derive(Debug)]
 struct Stream {
     number: u32,
-    /// What the final header block says.
+    /// The meaning of the final header block.
     head: ResponseHead,
-    /// Octets that the server takes.
+    /// Its send window.
     window: i32,
-    /// Octets that arrived, with padding.
+    /// Octets received, including padding.
     received: u32,
     body: Vec<u8>,
-    /// The end of the request, which the windows had no room for.
+    /// The end of the request, for which the windows had no room.
     unsent: Vec<u8>,
 }
 
-/// A header block that has not come whole.
+/// An incomplete header block.
 #[derive(Debug)]
 struct PartialBlock {
     stream: u32,
     is_last: bool,
     octets: Vec<u8>,
-    /// What the block has cost so far, empty frames included.
+    /// The cost of the block so far, including empty frames.
     cost: usize,
 }
 
-/// What a frame means for requests.
+/// The meaning of a frame for requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// Nothing.
     Nothing,
-    /// The server said what it allows.
+    /// The server sent its settings.
     Settings,
-    /// A response is there, whole, whose status is 200.
+    /// A complete response with status 200.
     Response {
         /// Its stream.
         stream: u32,
         /// Its body, of at most 65,535 octets.
         body: Cow<'a, [u8]>,
     },
-    /// The header block of a response says that it is no answer; what follows is not waited for.
+    /// The header block of a response shows that it is not an answer; its body is not awaited.
     Unusable {
         /// Its stream.
         stream: u32,
-        /// Why it is none.
+        /// The reason.
         reason: Reason,
     },
-    /// The server ended a stream.
+    /// The server reset a stream.
     Reset {
         /// The stream.
         stream: u32,
-        /// It had not looked at the request (REFUSED_STREAM).
+        /// Whether the request was not processed (REFUSED_STREAM).
         is_refused: bool,
     },
-    /// A response is none, or is longer than a DNS message may be. The server is told.
+    /// A response is invalid, or too long for a DNS message. The stream was reset.
     Malformed {
         /// Its stream.
         stream: u32,
     },
-    /// The server takes no new streams, and has not looked at those above `last` (RFC 9113 §6.8).
+    /// The server accepts no new streams, and has not processed those above `last` (RFC 9113 §6.8).
     Leaving {
         /// The last one that it may answer.
         last: u32,
     },
 }
 
-/// HTTP/2 of one connection, the client's side.
+/// The client side of an HTTP/2 connection.
 #[derive(Debug)]
 pub struct Http2 {
     streams: VecDeque<Stream>,
@@ -126,7 +126,7 @@ pub struct Http2 {
     output: Vec<u8>,
     /// The number of the next stream.
     next: u32,
-    /// Octets that the server takes on the connection …
+    /// The send window of the connection …
     window: i32,
     /// … on each new stream, …
     stream_window: i32,
@@ -134,17 +134,17 @@ pub struct Http2 {
     frame: u32,
     /// … and streams that it allows at once.
     most: u32,
-    /// Octets taken that the server has not been given anew.
+    /// Received octets not yet returned to the server's window.
     taken: u32,
     owed: u16,
     is_greeted: bool,
-    /// The last stream that the server may answer, once it takes no new ones.
+    /// The last stream that the server may answer, once it accepts no new ones.
     last: Option<u32>,
 }
 
 impl Http2 {
-    /// A connection whose first frames are ready to be written. Until the server says how many streams it allows, that is
-    /// taken to be `most`.
+    /// A connection whose first frames are ready to be written. `most` concurrent streams are assumed until the server has sent its
+    /// settings.
     pub fn new(most: u32) -> Self {
         let mut output = PREFACE.to_vec();
         append_settings(
@@ -174,7 +174,7 @@ impl Http2 {
         }
     }
 
-    /// Streams that may be opened now.
+    /// The number of streams that may be opened now.
     pub fn room(&self) -> usize {
         if self.is_leaving() || self.next > 2 * STREAMS - 1 {
             return 0;
@@ -182,27 +182,27 @@ impl Http2 {
         (self.most as usize).saturating_sub(self.streams.len())
     }
 
-    /// Streams that the server allows at once.
+    /// The server's limit of concurrent streams.
     pub const fn most(&self) -> u32 {
         self.most
     }
 
-    /// Streams on which a response is waited for.
+    /// The number of streams waiting for a response.
     pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Whether the server takes no new streams.
+    /// Whether the server accepts no new streams.
     pub const fn is_leaving(&self) -> bool {
         self.last.is_some()
     }
 
-    /// Whether there is something to write beside requests.
+    /// Whether there is something to write other than requests.
     pub const fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Appends what is to be written beside requests, which is to come before them.
+    /// Appends what must be written before requests.
     pub fn take_output(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.output);
         self.output = Vec::new();
@@ -249,7 +249,7 @@ impl Http2 {
         number
     }
 
-    /// Makes frames of the header block that lies behind room for a frame's header at `start`.
+    /// Makes frames of the header block that follows the space for a frame header at `start`.
     fn frame_block(&self, out: &mut Vec<u8>, start: usize, flags: u8, stream: u32) {
         let length = out.len() - start - frames::HEADER;
         let most = self.frame as usize;
@@ -267,7 +267,7 @@ impl Http2 {
         }
     }
 
-    /// Gives up the response on a stream; does nothing when it is at its end. Returns whether there is something to write.
+    /// Cancels a stream, unless it has ended. Returns whether there is something to write.
     pub fn cancel(&mut self, stream: u32) -> bool {
         let was_open = self.remove(stream).is_some();
         if was_open {
@@ -276,10 +276,10 @@ impl Http2 {
         was_open
     }
 
-    /// Takes a frame.
+    /// Handles a frame.
     ///
     /// # Errors
-    /// Why the connection is over: what [`frames::append_goaway`] is to tell the server.
+    /// Why the connection must be closed: the error code for [`frames::append_goaway`].
     pub fn receive<'a>(&mut self, frame: &Frame<'a>) -> Result<Event<'a>, ErrorCode> {
         let is_expected = match &self.block {
             Some(block) => frame.kind == kind::CONTINUATION && frame.stream == block.stream,
@@ -317,12 +317,12 @@ impl Http2 {
         removed
     }
 
-    /// A frame must be on a stream that was opened, by us (RFC 9113 §5.1).
+    /// A frame must be on a stream that we have opened (RFC 9113 §5.1).
     const fn was_opened(&self, stream: u32) -> Result<(), ErrorCode> {
         if stream % 2 == 1 && stream < self.next { Ok(()) } else { Err(ErrorCode::Protocol) }
     }
 
-    /// Octets of a stream that is at its end are passed over: it may be one that we gave up.
+    /// Octets of a finished stream are dropped: we may have cancelled it.
     fn receive_data<'a>(&mut self, frame: &Frame<'a>) -> Result<Event<'a>, ErrorCode> {
         self.was_opened(frame.stream)?;
         let content = frame.content()?;
@@ -347,7 +347,7 @@ impl Http2 {
         Ok(self.finish(frame.stream, content))
     }
 
-    /// Counts what arrived on the connection, and gives the server as much again when half of its window is used.
+    /// Counts received octets, and returns them to the server's window when half of it is used.
     fn take(&mut self, octets: u32) -> Result<(), ErrorCode> {
         self.taken += octets;
         if self.taken > WINDOW {
@@ -361,20 +361,20 @@ impl Http2 {
         Ok(())
     }
 
-    /// Counts a frame that is answered by one: a server that sends them and reads nothing is not served.
+    /// Counts a frame that needs an answer: a server that sends many and reads nothing is cut off.
     const fn owe(&mut self) -> Result<(), ErrorCode> {
         self.owed += 1;
         if self.owed > OWED { Err(ErrorCode::EnhanceYourCalm) } else { Ok(()) }
     }
 
-    /// Ends a stream whose response is none.
+    /// Ends a stream with an invalid response.
     fn refuse<'a>(&mut self, stream: u32, code: ErrorCode) -> Event<'a> {
         self.remove(stream);
         append_reset(&mut self.output, stream, code);
         Event::Malformed { stream }
     }
 
-    /// Ends a stream with its response, whose body ends with `rest`. The rest of a request that nobody waits for is not sent.
+    /// Ends a stream with its response, whose body ends with `rest`. An unsent rest of the request is dropped.
     fn finish<'a>(&mut self, number: u32, rest: &'a [u8]) -> Event<'a> {
         let Some(mut stream) = self.remove(number) else { return Event::Nothing };
         if !stream.unsent.is_empty() {
@@ -415,7 +415,7 @@ impl Http2 {
         Ok(Event::Nothing)
     }
 
-    /// Takes a whole header block: of an interim response, of the final one, or of trailers (RFC 9113 §8.1).
+    /// Handles a complete header block: of an interim response, of the final one, or of trailers (RFC 9113 §8.1).
     fn receive_block<'a>(&mut self, number: u32, is_last: bool, block: &[u8]) -> Result<Event<'a>, ErrorCode> {
         let head = read_block(&mut self.table, block).map_err(|hpack::Unreadable| ErrorCode::Compression)?;
         let Some(place) = self.place(number) else { return Ok(Event::Nothing) };
@@ -436,7 +436,7 @@ impl Http2 {
         })
     }
 
-    /// Ends a stream whose response is no answer. The server need not send the rest of it.
+    /// Ends a stream whose response is not an answer. The server need not send the rest of it.
     fn discard<'a>(&mut self, stream: u32, reason: Reason, is_last: bool) -> Event<'a> {
         let has_unsent = self.remove(stream).is_some_and(|stream| !stream.unsent.is_empty());
         if has_unsent || !is_last {
@@ -509,7 +509,7 @@ impl Http2 {
         Ok(Event::Nothing)
     }
 
-    /// The server leaves: it names a stream of the client's, or none, and later no other one above it (RFC 9113 §6.8).
+    /// The server sends GOAWAY with one of the client's streams, or none, and never a higher one later (RFC 9113 §6.8).
     fn receive_goaway<'a>(&mut self, frame: &Frame<'a>) -> Result<Event<'a>, ErrorCode> {
         if frame.stream != 0 {
             return Err(ErrorCode::Protocol);
@@ -546,7 +546,7 @@ impl Http2 {
         Ok(Event::Nothing)
     }
 
-    /// Sends what the windows have room for of requests that are not sent whole, the oldest first.
+    /// Sends as much of incomplete requests as the windows allow, oldest first.
     fn send_rests(&mut self) {
         for stream in self.streams.iter_mut().filter(|stream| !stream.unsent.is_empty()) {
             send(stream, &mut self.window, self.frame, &mut self.output);
@@ -554,7 +554,7 @@ impl Http2 {
     }
 }
 
-/// Appends as much of the rest of a request as the windows have room for.
+/// Appends as much of the rest of a request as the windows allow.
 fn send(stream: &mut Stream, window: &mut i32, frame: u32, out: &mut Vec<u8>) {
     let room = stream.window.min(*window).max(0) as usize;
     let length = stream.unsent.len().min(room);
@@ -579,7 +579,7 @@ fn append_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
     }
 }
 
-/// A frame of a kind that has always so many octets, and is on the connection or on a stream.
+/// Checks the length of a frame with a fixed size, and whether it is on the connection or on a stream.
 const fn fixed(frame: &Frame<'_>, length: usize, on_connection: bool) -> Result<(), ErrorCode> {
     if (frame.stream == 0) != on_connection {
         return Err(ErrorCode::Protocol);

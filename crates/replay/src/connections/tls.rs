@@ -18,44 +18,44 @@ use self::records::Records;
 pub use self::tickets::Tickets;
 pub use self::trust::TlsTrust;
 
-/// Octets that a record adds to its content, at most (RFC 8446 §5.2).
+/// Maximum overhead of a record, in octets (RFC 8446 §5.2).
 const RECORD_OVERHEAD: usize = 5 + 256;
-/// Octets of content in a record at most (RFC 8446 §5.1).
+/// Maximum content of a record, in octets (RFC 8446 §5.1).
 const RECORD: usize = 1 << 14;
-/// The head of the record that EndOfEarlyData travels in: encrypted, 21 octets: four of the message (RFC 8446 §4.5), one of
-/// the content's type and 16 of the tag. No other message of a client in a handshake is as short.
+/// The header of the record with EndOfEarlyData: encrypted, 21 octets: four of the message (RFC 8446 §4.5), one of
+/// the content type and 16 of the tag. No other handshake message of a client is as short.
 const END_OF_EARLY_DATA: [u8; 5] = [23, 3, 3, 0, 21];
 
-/// The session of one connection. Idle, it holds no octets of either direction.
+/// The session of one connection. When idle, it buffers nothing.
 pub struct Tls {
-    /// The handshake; with TLS 1.2 the session as a whole.
+    /// The handshake; with TLS 1.2 the whole session.
     session: Option<Box<UnbufferedClientConnection>>,
-    /// The session once it is up.
+    /// The established session.
     records: Option<Box<Records>>,
-    /// Records that have not come whole.
+    /// Incomplete records.
     input: Vec<u8>,
     /// Records to be sent.
     output: Vec<u8>,
     /// When the handshake began.
     pub began: RunTime,
-    /// Content may be sent.
+    /// Whether content may be sent.
     is_up: bool,
-    /// The peer has said that it sends no more.
+    /// Whether the peer has sent close_notify.
     has_ended: bool,
     is_resumed: bool,
-    /// What the peer has chosen to speak.
+    /// The protocol chosen by the peer (ALPN).
     protocol: Option<&'static [u8]>,
     early: Early,
 }
 
-/// Where content stands that is sent before the handshake is through.
+/// The state of early data.
 #[derive(Default)]
 struct Early {
     /// It may be sent now.
     is_open: bool,
-    /// Octets of it that may still be sent.
+    /// Octets that may still be sent.
     room: usize,
-    /// The server took it.
+    /// Whether the server accepted it.
     is_accepted: bool,
 }
 
@@ -69,7 +69,7 @@ impl Tls {
     /// A session whose first message is ready to be sent.
     ///
     /// # Errors
-    /// When the configuration allows no handshake.
+    /// The configuration allows no handshake.
     pub fn start(
         config: &Arc<ClientConfig>,
         name: rustls::pki_types::ServerName<'static>,
@@ -91,10 +91,10 @@ impl Tls {
         Ok(tls)
     }
 
-    /// Takes octets that arrived and appends their content to `content`.
+    /// Handles received octets and appends their content to `content`.
     ///
     /// # Errors
-    /// Why the session is over. What [`Self::take_output`] gives then tells the peer.
+    /// Why the session has ended. [`Self::take_output`] then returns the alert for the peer.
     pub fn read(&mut self, octets: &[u8], content: &mut Vec<u8>) -> Result<(), Error> {
         self.input.extend_from_slice(octets);
         let result = match &mut self.records {
@@ -108,7 +108,7 @@ impl Tls {
             self.input = Vec::new();
         }
         if result.is_err() && self.records.is_none() {
-            // The alert is queued behind the error; that it cannot be encoded, too, changes nothing.
+            // The alert is queued behind the error; if it cannot be encoded, nothing changes.
             let _ = self.advance(&[], &mut Vec::new());
         }
         result
@@ -117,7 +117,7 @@ impl Tls {
     /// Encrypts `content` for [`Self::take_output`].
     ///
     /// # Errors
-    /// When the session may not send, or not any more.
+    /// The session may not send, yet or any more.
     pub fn write(&mut self, content: &[u8]) -> Result<(), Error> {
         match &mut self.records {
             Some(records) => records.write(content, &mut self.output),
@@ -125,25 +125,25 @@ impl Tls {
         }
     }
 
-    /// Allows so many octets of content before the handshake is through, where the session does at all.
+    /// Allows this much early data, if the session supports it.
     pub const fn allow_early(&mut self, octets: usize) {
         self.early.room = octets;
     }
 
-    /// Octets of content that [`Self::write_early`] takes now.
+    /// Octets of content that [`Self::write_early`] accepts now.
     pub const fn early_room(&self) -> usize {
         if self.early.is_open { self.early.room } else { 0 }
     }
 
-    /// Whether the server took what was sent before the handshake was through; what it did not take is lost.
+    /// Whether the server accepted early data; otherwise it is lost.
     pub const fn is_early_accepted(&self) -> bool {
         self.early.is_accepted
     }
 
-    /// Encrypts `content` for [`Self::take_output`], to be read by the server before the handshake is through.
+    /// Encrypts `content` for [`Self::take_output`] as early data.
     ///
     /// # Errors
-    /// When it is longer than [`Self::early_room`], or the session may not send any more.
+    /// It is longer than [`Self::early_room`], or the session may not send any more.
     pub fn write_early(&mut self, content: &[u8]) -> Result<(), Error> {
         if content.len() > self.early_room() {
             return Err(Error::HandshakeNotComplete);
@@ -159,7 +159,7 @@ impl Tls {
         result
     }
 
-    /// What tells the peer that nothing more comes (RFC 8446 §6.1).
+    /// Queues close_notify (RFC 8446 §6.1).
     pub fn close(&mut self) -> Option<Vec<u8>> {
         if let Some(records) = &mut self.records {
             records.close(&mut self.output);
@@ -187,28 +187,28 @@ impl Tls {
         !self.output.is_empty()
     }
 
-    /// Whether the handshake is through.
+    /// Whether the handshake is complete.
     pub const fn is_up(&self) -> bool {
         self.is_up
     }
 
-    /// The protocol that the peer has chosen (RFC 7301), if it has.
+    /// The protocol chosen by the peer (RFC 7301), if any.
     pub const fn protocol(&self) -> Option<&'static [u8]> {
         self.protocol
     }
 
-    /// Whether the peer has ended its side.
+    /// Whether the peer has closed its side.
     pub const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Whether the session is the continuation of an earlier one.
+    /// Whether the session was resumed.
     pub const fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// Once the handshake is through, lets go of what only handshakes need: some 1,100 octets. What has come in part stays
-    /// with the library, which may have decrypted it already.
+    /// After the handshake, drops what only handshakes need: some 1,100 octets. Partial input stays
+    /// with the library, which may already have decrypted it.
     fn settle(&mut self) -> Result<(), Error> {
         let Some(session) = self.session.as_ref().filter(|_| self.is_up) else { return Ok(()) };
         let chosen = session.alpn_protocol();
@@ -221,12 +221,12 @@ impl Tls {
         Ok(())
     }
 
-    /// A record that a server could send, once the session is up, for fuzz targets and tests.
+    /// A record as a server could send it on an established session, for fuzz targets and tests.
     pub fn forge(&mut self, kind: ContentType, content: &[u8]) -> Option<Vec<u8>> {
         self.records.as_mut()?.forge(kind, content).ok()
     }
 
-    /// Carries the session on as far as its input goes, and sends `content` once it may.
+    /// Advances the session as far as its input allows, and sends `content` once possible.
     fn advance(&mut self, content: &[u8], received: &mut Vec<u8>) -> Result<(), Error> {
         let Self { session, input, output, is_up, has_ended, early, .. } = self;
         let session = session.as_mut().ok_or(Error::EncryptError)?;
@@ -252,7 +252,7 @@ impl Tls {
                     early.is_accepted |= !*is_up && early.is_open && output[begin..].starts_with(&END_OF_EARLY_DATA);
                 }
                 ConnectionState::TransmitTlsData(mut data) => {
-                    // As long as it is not done, early data can be added to it.
+                    // Until it is finished, early data can be added to it.
                     early.is_open = data.may_encrypt_early_data().is_some();
                     is_done = early.is_open;
                     if !early.is_open {
@@ -287,7 +287,7 @@ fn encrypt<Data>(traffic: &mut WriteTraffic<'_, Data>, content: &[u8], output: &
     })
 }
 
-/// The room is given at once: the library counts what it was asked to encrypt, whether it had room or not.
+/// All room is provided at once: the library counts what it was asked to encrypt, even if it had no room.
 fn encrypt_early(
     mut data: TransmitTlsData<'_, ClientConnectionData>,
     content: &[u8],
@@ -304,7 +304,7 @@ fn encrypt_early(
     Ok(())
 }
 
-/// Appends what `write` writes into the room it is given; it says how much that was, or how much it needs, or that it cannot.
+/// Appends what `write` writes into the room it is given; it returns the length, or the room it needs, or an error.
 fn append(output: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) -> Result<(), Error> {
     let start = output.len();
     let mut room = output.capacity() - start;
@@ -324,7 +324,7 @@ fn append(output: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize
     }
 }
 
-/// The reason of a failed handshake, as rows have it.
+/// The reason of a failed handshake, for rows.
 pub fn reason(error: &Error) -> Reason {
     match error {
         Error::InvalidCertificate(error) => match error {
