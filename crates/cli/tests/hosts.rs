@@ -218,7 +218,10 @@ fn what_a_crash_leaves_is_cleared() {
         for arguments in [&["status"][..], &["up"], &["exec", "clients", "--", "true"]] {
             let output = user.run(arguments);
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.code() == Some(3) && said.contains("has lost its holder"), "{arguments:?} {said}");
+            assert!(
+                output.status.code() == Some(3) && said.contains("the process that holds testbed"),
+                "{arguments:?} {said}"
+            );
         }
         let said = user.say(&["down"]);
         assert_eq!(said, "what a crash had left of testbed default is cleared; 1 process in it was ended\n");
@@ -277,10 +280,10 @@ fn no_process_is_left_of_a_testbed_whatever_it_has_become() {
 fn what_cannot_be_is_told_in_one_line() {
     let user = User::new("bad", false);
     for (arguments, status, told) in [
-        (&["up", "--name", "../x"][..], 2, "is no name for a testbed"),
+        (&["up", "--name", "../x"][..], 2, "invalid testbed name"),
         (&["up", "--capture", "missing/x.pcap"], 3, "missing/x.pcap: No such file"),
         (&["up", "--rtt", "fast"], 2, "is not a round-trip time"),
-        (&["exec", "clients", "--", "true"], 3, "no testbed default: make it first"),
+        (&["exec", "clients", "--", "true"], 3, "testbed default is not up: bring it up first"),
     ] {
         let output = user.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

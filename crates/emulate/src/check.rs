@@ -1,7 +1,7 @@
-//! Whether a set of zone files can be served, reached and validated, and what a trace would be answered with.
+//! Checks that a zone set can be served, reached and validated, and predicts the answers to a trace.
 //!
-//! [`check`] loads the zones as the server does, has stock servers' own checkers look at them, follows the delegations from the root
-//! down and verifies signatures. It only finds: words are the caller's.
+//! [`check`] loads the zones as the server does, runs the checkers of stock servers on them, follows the delegations from the root down,
+//! and verifies signatures. It returns findings and prints nothing.
 
 pub mod coverage;
 mod dnssec;
@@ -25,21 +25,21 @@ use crate::stock::StockError;
 pub use report::{Delegations, Finding, Report, Severity, ZoneReport};
 pub use stock::{Checker, Program};
 
-/// What keeps a set from being checked.
+/// Why a set cannot be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// The directory has no zones, or is none. Exit status 2.
+    /// The directory has no zones, or does not exist. Exit status 2.
     #[error(transparent)]
     Set(#[from] SetError),
-    /// The records of a file are no zone. Exit status 2.
+    /// The records of a file are not a valid zone. Exit status 2.
     #[error(transparent)]
     Zone(#[from] Problem),
-    /// A checker is not on this machine. Exit status 3.
+    /// A checker is not installed. Exit status 3.
     #[error("{source}, or check --without {checker}")]
     Missing {
-        /// Which package has it.
+        /// Its package.
         source: StockError,
-        /// Its name, as options have it.
+        /// Its name in options.
         checker: &'static str,
     },
     /// A checker cannot be run. Exit status 3.
@@ -55,7 +55,7 @@ pub enum CheckError {
 /// Checks the zones of a directory; signatures at `now`, in seconds since 1970 modulo 2^32 (RFC 4034 §3.1.5).
 ///
 /// # Errors
-/// What keeps it from being checked. What is wrong with the zones is in the report.
+/// The set cannot be checked. Errors in zones are in the report.
 pub fn check(
     directory: &Path,
     checkers: &[Program],
@@ -73,7 +73,7 @@ pub fn check(
     Ok((set, report))
 }
 
-/// Reads all zones, parents before their children; those that cannot be read are told and left out.
+/// Reads all zones, parents before children; those that cannot be read are reported and skipped.
 fn load(files: &[PathBuf], includes: Includes, report: &mut Report) -> Vec<Source> {
     let mut sources: BTreeMap<Vec<u8>, Source> = BTreeMap::new();
     for (file, read) in files.iter().zip(on_all_cores(files, |file| sources::read_one(file, includes))) {
@@ -83,8 +83,9 @@ fn load(files: &[PathBuf], includes: Includes, report: &mut Report) -> Vec<Sourc
                 None => drop(sources.insert(source.apex.clone(), source)),
                 Some(first) => {
                     let (apex, first) = (Presentation(&source.apex), first.file.display());
-                    let text =
-                        format!("{first} has the zone {apex}, too; a set has each zone once: remove one of them");
+                    let text = format!(
+                        "{first} also holds the zone {apex}; a set must hold each zone once: remove one of the files"
+                    );
                     report.add(Finding::error("load", file.clone(), 0, text));
                 }
             },
@@ -109,13 +110,13 @@ fn of_error(file: PathBuf, error: &SetError) -> Finding {
             Finding::error("load", file.clone(), 0, format!("cannot be read: {source}"))
         }
         SetError::Class { class, .. } => {
-            Finding::error("load", file, 0, format!("class {class}: only zones of class IN are served"))
+            Finding::error("load", file, 0, format!("the zone has class {class}: only class IN is served"))
         }
         other => Finding::error("load", file, 0, other.to_string()),
     }
 }
 
-/// Makes the zones as `serve` does; tells what is odd about them.
+/// Builds the zones as `serve` does, and reports their oddities.
 fn build(sources: Vec<Source>, report: &mut Report) -> (Vec<Zone>, Vec<Source>) {
     let built = on_all_cores(&sources, |source| Zone::from_records(&source.records));
     let (mut zones, mut kept) = (Vec::with_capacity(sources.len()), Vec::with_capacity(sources.len()));

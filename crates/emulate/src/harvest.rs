@@ -1,4 +1,4 @@
-//! Asks a resolver the questions of a harvest, at a rate, and writes down what became of each.
+//! Sends the questions of a harvest to a resolver at a rate, and records the results.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use ldplayer_zone::harvest::{Asker, Journal, JournalError, Outcome, Question, Settings};
 
-/// How long an answer is waited for at a time, so that what is due is sent.
+/// How long to wait for answers at a time, so that due questions are sent.
 const WAIT: Duration = Duration::from_millis(2);
 
-/// What keeps a resolver from being asked.
+/// Why a resolver cannot be queried.
 #[derive(Debug, thiserror::Error)]
 pub enum HarvestError {
-    /// There is no way to it. Exit status 3.
-    #[error("{resolver}: cannot be asked: {source}")]
+    /// It cannot be reached. Exit status 3.
+    #[error("cannot query {resolver}: {source}")]
     Socket {
         /// Its address.
         resolver: SocketAddr,
@@ -27,12 +27,12 @@ pub enum HarvestError {
     Journal(#[from] JournalError),
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// Questions settled by an earlier run.
+    /// Questions answered in an earlier run.
     pub before: usize,
-    /// Questions that were sent now.
+    /// Questions sent now.
     pub sent: usize,
     /// Answers by code.
     pub codes: BTreeMap<u8, usize>,
@@ -40,10 +40,10 @@ pub struct Asked {
     pub silent: usize,
 }
 
-/// Asks what is not settled yet, until all is or `stop` is raised; `progress` is told how much was.
+/// Sends the open questions until all are settled or `stop` is set; calls `progress` with the number settled.
 ///
 /// # Errors
-/// When the resolver cannot be reached at all or the journal cannot be written.
+/// The resolver cannot be reached, or the journal cannot be written.
 pub fn ask(
     resolver: SocketAddr,
     questions: &[Question],
@@ -59,7 +59,7 @@ pub fn ask(
     while !asker.is_done() && !stop.load(Ordering::Relaxed) {
         let now = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
         while asker.poll_query(now, &mut wire) {
-            // What cannot be sent is asked again, as if it were lost on the way.
+            // A question that cannot be sent is retried as if it had been lost.
             let _ = socket.send(&wire);
         }
         let answer = match socket.recv(&mut buffer) {

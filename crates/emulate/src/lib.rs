@@ -12,18 +12,19 @@
 //!
 //! # Contract
 //!
-//! [`serve::Server`] answers as the zones' own servers would, in threads of its own; a reload loses no query, and a client that goes without
-//! reading costs nothing. [`wire::Wire`] and the connections of the server have time as an argument and can be tested without a device. What
-//! is started ends with its owner: threads when their value is dropped, processes also when this one is killed.
+//! [`serve::Server`] answers as the zones' own servers would, in its own threads; a reload loses no query, and a client
+//! that does not read its
+//! answers costs nothing. [`wire::Wire`] and the connections of the server take time as an argument and can be tested without a device.
+//! Everything started ends with its owner: threads when their value is dropped, processes also when this one is killed.
 //!
 //! # Limitations
 //!
-//! The server speaks UDP and TCP; it transfers no zones, takes no updates and reads the whole set into memory. One wire has 16 hosts at most
-//! and one thread. Links know addresses, not routes: no packet takes a second path.
+//! The server speaks UDP and TCP; it supports neither zone transfers nor updates, and holds the whole set in memory. A wire has at most 16
+//! hosts and one thread. Links connect addresses; there are no alternative routes.
 //!
 //! # Example
 //!
-//! A link of 20 ms between two hosts, with a clock of our own:
+//! A link of 20 ms between two hosts, with a simulated clock:
 //!
 //! ```
 //! use ldplayer_emulate::wire::{Fate, Host, HostId, LinkSpec, Path, Settings, Wire};

@@ -1,9 +1,9 @@
-//! The meta-DNS-server: one process that answers for every zone of a set as each zone's own servers would.
+//! The meta-DNS-server: one process that answers for every zone of a set as the zone's own servers would.
 //!
-//! The address that a query was sent to says which zones may answer: those whose name servers have it. So one process on a host
-//! that owns all these addresses is the whole hierarchy, without views and without rewriting packets. One [`Server`] has a
-//! thread (a worker) for each core; each has sockets of its own for the same addresses (SO_REUSEPORT), its own
-//! connections and counters. For a query, nothing is allocated, locked or logged.
+//! The destination address of a query selects the zones: those whose name servers have it. So one process on a host that owns all these
+//! addresses is the whole hierarchy, without views and without rewriting packets. A [`Server`] has one thread (a worker) per core; each has
+//! sockets of its own for the same addresses (SO_REUSEPORT), and its own connections and counters. For a query, nothing is allocated,
+//! locked or logged.
 
 pub mod counters;
 pub mod coverage;
@@ -43,33 +43,32 @@ use worker::{Sockets, Worker};
 
 /// The port of DNS.
 pub const PORT: u16 = 53;
-/// Octets of a UDP socket's buffers.
+/// Buffer size of UDP sockets, in octets.
 const BUFFER: usize = 4 << 20;
-/// Connections that may wait to be accepted, of each socket.
+/// Listen backlog of each TCP socket.
 const BACKLOG: i32 = 1_024;
 
-/// How to serve.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Addresses to listen on. Unspecified ones stand for all addresses of this host.
+    /// Addresses to listen on. Unspecified ones mean all addresses of this host.
     pub listen: Vec<SocketAddr>,
     /// Whether every address serves all zones.
     pub everywhere: bool,
-    /// Threads, at least 1.
+    /// Number of threads, at least 1.
     pub workers: usize,
-    /// Connections of all workers at most.
+    /// Maximum number of connections over all workers.
     pub connections: usize,
-    /// How long a connection may be idle, in nanoseconds.
+    /// Idle timeout of connections, in nanoseconds.
     pub idle_ns: i64,
-    /// Octets of the longest UDP answer, at least 512. What the interface does not take leaves in fragments where this is more
-    /// than [`UDP_SIZE`].
+    /// Maximum UDP answer size in octets, at least 512. Above [`UDP_SIZE`], answers may be fragmented.
     pub udp_size: u16,
-    /// Whether it is noted which records are never asked for.
+    /// Whether to note which records are never used.
     pub marks: bool,
 }
 
 impl Default for Options {
-    /// All addresses, port 53, zones by address, one thread for each core.
+    /// All addresses, port 53, zones by address, one thread per core.
     fn default() -> Self {
         let workers = pin::allowed_cores().map_or(1, |cores| cores.len().max(1));
         Self {
@@ -84,19 +83,19 @@ impl Default for Options {
     }
 }
 
-/// All addresses of this host, of the families that it has.
+/// All addresses of this host, of its address families.
 pub fn everything(port: u16) -> Vec<SocketAddr> {
     let v6 = netns::has_ipv6().then_some((Ipv6Addr::UNSPECIFIED, port).into());
     std::iter::once((Ipv4Addr::UNSPECIFIED, port).into()).chain(v6).collect()
 }
 
-/// What keeps a server from starting. Exit status 3.
+/// Why a server cannot start. Exit status 3.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Somebody has the address.
-    #[error("{0}; end it, or serve elsewhere with --listen ADDRESS:PORT")]
+    /// Another process listens on the address.
+    #[error("{0}; stop it, or choose another address with --listen ADDRESS:PORT")]
     Taken(StockError),
-    /// The address cannot be listened on.
+    /// Listening on the address fails.
     #[error("cannot listen on {address}: {source}{}", advice(source, *address))]
     Listen {
         /// The address.
@@ -104,7 +103,7 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
-    /// No thread or descriptor to be had.
+    /// A thread or file descriptor is not available.
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
 }
@@ -112,14 +111,14 @@ pub enum ServeError {
 fn advice(error: &io::Error, address: SocketAddr) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied if address.port() < 1024 => {
-            "; ports below 1024 are root's: run as root or in a testbed, or use --listen with another port"
+            "; ports below 1024 need root: run as root or in a testbed, or choose another port with --listen"
         }
         io::ErrorKind::AddrNotAvailable => "; no interface has this address: see `ldplayer testbed`",
         _ => "",
     }
 }
 
-/// A server at work. Dropping it stops it.
+/// A running server. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
     everywhere: bool,
@@ -131,12 +130,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the sockets, in the network namespace of the calling thread, and starts the workers.
+    /// Opens the sockets in the network namespace of the calling thread, and starts the workers.
     ///
     /// # Errors
-    /// When an address cannot be listened on, or somebody else listens there.
+    /// An address cannot be listened on, or is in use.
     pub fn start(set: ZoneSet, options: &Options) -> Result<Self, ServeError> {
-        // Connections need descriptors. What cannot be raised is what there is.
+        // Connections need descriptors; the limit is raised as far as allowed.
         let _ = limits::raise_nofile();
         let marks = options.marks.then(|| Arc::new(Marks::new(&set)));
         let workers = options.workers.max(1);
@@ -170,18 +169,18 @@ impl Server {
         Ok(())
     }
 
-    /// The addresses that it listens on, with their ports.
+    /// The addresses that it listens on, with ports.
     pub fn listening(&self) -> &[SocketAddr] {
         &self.listening
     }
 
-    /// The zones that it serves now.
+    /// The zones that it currently serves.
     pub fn set(&self) -> Arc<ZoneSet> {
         self.shared.current().set
     }
 
-    /// Serves these zones from now on. Queries that wait are answered by one set or the other. Returns when all workers
-    /// have them.
+    /// Replaces the zones. Waiting queries are answered by the old or the new set. Returns when all workers have the
+    /// new one.
     pub fn replace(&self, set: ZoneSet) {
         let set = Arc::new(set);
         let marks = self.shared.current().marks.map(|_| Arc::new(Marks::new(&set)));
@@ -193,24 +192,24 @@ impl Server {
         }
     }
 
-    /// What was asked and answered so far.
+    /// The counters so far.
     pub fn coverage(&self) -> Coverage {
         self.call();
         self.report()
     }
 
-    /// What ended a worker, if one has ended by itself.
+    /// Why a worker has ended by itself, if one has.
     pub fn failure(&self) -> Option<String> {
         self.shared.sums().failure.clone()
     }
 
-    /// Stops, and tells what was asked and answered.
+    /// Stops the server and returns the final report.
     pub fn stop(mut self) -> Coverage {
         self.end();
         self.report()
     }
 
-    /// The report of what was counted so far.
+    /// The coverage report so far.
     fn report(&self) -> Coverage {
         let current = self.shared.current();
         Coverage::of(&current.set, current.marks.as_deref(), &self.shared.sums())
@@ -223,7 +222,7 @@ impl Server {
     fn end(&mut self) {
         self.shared.stop();
         self.wakes.iter().for_each(|wake| wake.wake());
-        // A worker that panicked has said so already.
+        // A panic has already been reported.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
@@ -234,13 +233,13 @@ impl Drop for Server {
     }
 }
 
-/// Sockets for each worker, all on the same addresses.
+/// Opens sockets for each worker, all on the same addresses.
 fn open(options: &Options, workers: usize) -> Result<(Vec<Sockets>, Vec<SocketAddr>), ServeError> {
     let listen = &options.listen;
     let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets { udp: Vec::new(), tcp: Vec::new() }).collect();
     let mut listening = Vec::new();
-    // Who else shares its ports would take a part of our queries without a word. Before ours are open: those of all IPv6
-    // addresses are in the way of IPv4's, unless told otherwise.
+    // Another process that shares the ports would silently take a part of the queries. Checked before ours are open: those of all IPv6
+    // addresses block those of IPv4 by default.
     listen.iter().try_for_each(|&address| probe::ensure_free(address)).map_err(ServeError::Taken)?;
     for &address in listen {
         let mut bind = address;
@@ -250,7 +249,7 @@ fn open(options: &Options, workers: usize) -> Result<(Vec<Sockets>, Vec<SocketAd
             if options.udp_size > UDP_SIZE {
                 udp.allow_fragments().map_err(failed)?;
             }
-            // With port 0, the kernel chooses for the first, and the others follow.
+            // With port 0, the kernel chooses one for the first socket, and the others use the same.
             bind = udp.local();
             sockets.tcp.push(net_tcp::listen(bind, BACKLOG).map_err(failed)?);
             sockets.udp.push(udp);

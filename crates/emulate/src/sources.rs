@@ -1,4 +1,4 @@
-//! The zone files of a set as records, read on all cores.
+//! Reads the zone files of a set as records, on all cores.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use ldplayer_zone::load::Includes;
 
 use crate::serve::set::{self, SetError};
 
-/// A zone as it was read.
+/// A parsed zone.
 pub struct Source {
     /// The zone file.
     pub file: PathBuf,
-    /// What is in it.
+    /// Its records.
     pub records: Records,
-    /// The name of the zone in wire format, in lower case.
+    /// The zone name in wire format, in lower case.
     pub apex: Vec<u8>,
 }
 
-/// Reads all zones of a directory, in the order of their files.
+/// Reads all zones of a directory, in file name order.
 ///
 /// # Errors
-/// The first file that cannot be read or is no zone, and a zone that two files have.
+/// A file cannot be read or is not a zone, or two files hold the same zone.
 pub fn read(directory: &Path, includes: Includes) -> Result<Vec<Source>, SetError> {
     let files = set::files(directory)?;
     let sources: Vec<Source> =
@@ -36,7 +36,7 @@ pub fn read(directory: &Path, includes: Includes) -> Result<Vec<Source>, SetErro
 /// Reads one zone.
 ///
 /// # Errors
-/// When the file cannot be read, has an error, no SOA record, or several.
+/// The file cannot be read, has an error, no SOA record, or several.
 pub fn read_one(file: &Path, includes: Includes) -> Result<Source, SetError> {
     let records = set::records(file, includes)?;
     let no_zone = |problem| LoadError::Zone { file: file.to_owned(), problem };
@@ -55,12 +55,12 @@ fn ensure_distinct(sources: &[Source]) -> Result<(), SetError> {
     Ok(())
 }
 
-/// How many threads work side by side.
+/// The number of threads to use.
 pub fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Does something with each item on all cores; gives the results in the order of the items.
+/// Maps items on all cores; results are in the order of the items.
 pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let run = || {

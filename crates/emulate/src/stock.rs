@@ -1,4 +1,4 @@
-//! Stock servers: a configuration and state of their own in a work directory, ended when dropped.
+//! Stock servers: each with a generated configuration in a work directory, ended when dropped.
 
 mod bind;
 mod error;
@@ -27,11 +27,11 @@ pub use recursor::Recursor;
 pub use resolver::{ResolverKind, Resolving, UnknownResolver};
 pub use unbound::Unbound;
 
-/// RCODE of a server that cannot answer, as while it loads the zone (RFC 1035, section 4.1.1).
+/// RCODE of a server that cannot answer, for example while it loads the zone (RFC 1035, section 4.1.1).
 const SERVFAIL: u8 = 2;
-/// The configuration's name in the work directory.
+/// File name of the configuration in the work directory.
 const CONFIGURATION: &str = "configuration";
-/// The log's name in the work directory.
+/// File name of the log in the work directory.
 const LOG: &str = "log";
 
 /// A zone to serve.
@@ -44,7 +44,7 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// The zone of this apex in this file.
+    /// A zone with its apex and file.
     pub fn new(apex: impl Into<String>, file: impl Into<PathBuf>) -> Self {
         Self { apex: apex.into(), file: file.into() }
     }
@@ -59,32 +59,32 @@ pub struct Program {
     pub package: &'static str,
     /// Options that keep it in the foreground, with the log on stderr.
     pub options: &'static [&'static str],
-    /// How it finds its configuration.
+    /// How it gets its configuration.
     pub configured: Configured,
 }
 
-/// How a server is started, where that differs from what its description says.
+/// Deviations from the default way to start a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
-    /// Another build of the program, in place of the one that is found by its name.
+    /// Another build of the program.
     pub program: Option<PathBuf>,
-    /// Arguments behind the program's own options.
+    /// Additional arguments.
     pub arguments: Vec<String>,
 }
 
-/// How a program finds its configuration.
+/// How a program gets its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Configured {
-    /// This option, and the file's path behind it, follow the others.
+    /// By this option, followed by the path of the file.
     ByOption(&'static str),
-    /// It has this name in the work directory, where the options make the program look.
+    /// By this file name in the work directory, where the options make the program look.
     ByName(&'static str),
 }
 
-/// A stock server, described: what it serves, and how it is told to.
+/// The description of a stock server: its zones and its configuration.
 ///
-/// A started one runs as the caller with one worker, without privileges, rate limits or remote control, and writes
-/// nothing outside of its work directory.
+/// A started server runs as the caller with one worker, without rate limits or remote control, and writes nothing outside
+/// its work directory.
 pub trait Stock {
     /// The program to run.
     fn program(&self) -> Program;
@@ -92,10 +92,10 @@ pub trait Stock {
     /// The text of its configuration.
     ///
     /// # Errors
-    /// When that cannot hold a path or name.
+    /// It cannot hold a path or name.
     fn configuration(&self, work: &Path, listen: &[SocketAddr]) -> Result<String, StockError>;
 
-    /// Files that it needs beside its configuration, by their names in the work directory.
+    /// Additional files, by their names in the work directory.
     ///
     /// # Errors
     /// As [`configuration`](Self::configuration).
@@ -106,15 +106,15 @@ pub trait Stock {
     /// The zones that it must answer for to be ready; none for a resolver.
     fn zones(&self) -> &[Zone];
 
-    /// What its log says of a zone that cannot be loaded, on one line, if it says so.
+    /// The log line about a zone that cannot be loaded, if there is one.
     fn complaint(&self, log: &str) -> Option<String>;
 
-    /// Starts it on these addresses with a work directory that is removed behind it, and returns when all of them answer.
+    /// Starts it on these addresses with a temporary work directory, and returns when all of them answer.
     ///
     /// The kernel kills it when the calling thread ends, so that thread must outlive the server's use.
     ///
     /// # Errors
-    /// When the program is not installed, an address is taken, a zone cannot be loaded, or the server ends or does not
+    /// The program is not installed, an address is in use, a zone cannot be loaded, or the server exits or does not
     /// answer within a minute.
     fn start(&self, listen: &[SocketAddr]) -> Result<Process, StockError> {
         let scratch = scratch()?;
@@ -123,7 +123,7 @@ pub trait Stock {
         Ok(process)
     }
 
-    /// The same with the work directory given, which stays, with configuration and log.
+    /// Starts it in a given work directory, which stays, with configuration and log.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -131,7 +131,7 @@ pub trait Stock {
         self.start_with(listen, work, &Launch::default())
     }
 
-    /// The same with another build of the program, or more arguments.
+    /// Starts it with another build of the program, or additional arguments.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -169,7 +169,7 @@ pub trait Stock {
     }
 }
 
-/// Asks for the apex of each zone until it is answered, or the log says why it will not be.
+/// Queries the apex of each zone until it is answered, or the log says why it cannot be.
 fn wait_for_zones<S: Stock + ?Sized>(
     stock: &S,
     process: &mut Process,
@@ -188,12 +188,12 @@ fn wait_for_zones<S: Stock + ?Sized>(
             match probe::rcode(address, apex).map_err(|source| StockError::Ask { address, source })? {
                 Some(0) => return Ok(true),
                 Some(SERVFAIL) | None => probe::pause(),
-                Some(rcode) => return Err(cannot(format!("it answers with RCODE {rcode}"))),
+                Some(rcode) => return Err(cannot(format!("the server answers with RCODE {rcode}"))),
             }
             complaint().map_or(Ok(false), |reason| Err(cannot(reason)))
         })?;
     }
-    // Some serve what they could read of a damaged zone; without a zone there is no complaint of one.
+    // Some servers serve the readable part of a damaged zone.
     let Some(zone) = stock.zones().first() else { return Ok(()) };
     let program = || stock.program().name.into();
     complaint().map_or(Ok(()), |reason| Err(StockError::Zone { program: program(), apex: zone.apex.clone(), reason }))
@@ -216,13 +216,13 @@ fn wire_apex(zone: &Zone) -> Result<Vec<u8>, StockError> {
     parsed.map(|()| wire).map_err(|source| StockError::Apex { apex: zone.apex.clone(), source })
 }
 
-/// The file's absolute path in quotes: the server's working directory is another than ours.
+/// The absolute path of a file in quotes: the server's working directory is a different one.
 pub(crate) fn quoted_path(path: &Path) -> Result<String, StockError> {
     let absolute = std::path::absolute(path).map_err(|source| StockError::File { file: path.to_owned(), source })?;
     quoted(absolute.to_str().ok_or_else(|| StockError::Unquotable(path.display().to_string()))?)
 }
 
-/// The text in quotes, if a configuration can hold it: not all of them know escapes.
+/// The text in quotes, if it needs no escapes: not all configuration languages have them.
 pub(crate) fn quoted(text: &str) -> Result<String, StockError> {
     if text.contains(['"', '\\', '\n', '\r']) {
         return Err(StockError::Unquotable(text.to_owned()));

@@ -1,4 +1,4 @@
-//! A testbed: hosts in network namespaces of their own, joined by the wire and by nothing else.
+//! A testbed: hosts in network namespaces, joined only by the wire.
 
 mod alone;
 mod inside;
@@ -30,25 +30,25 @@ use crate::wire::{
 pub use alone::{Alone, AloneError, wait_and_end};
 pub use state::{Claim, Down, HostState, State, StateError, Was, folder};
 
-/// The host of clients in [`Plan::default`].
+/// The client host in [`Plan::default`].
 pub const CLIENTS: HostId = HostId(0);
-/// The host of the recursive server.
+/// The host of the resolver.
 pub const RESOLVER: HostId = HostId(1);
 /// The host of all authoritative servers.
 pub const INTERNET: HostId = HostId(2);
 
-/// What the Internet owns unless told otherwise: the blocks for documentation and for benchmarks (RFC 5737, 3849, 2544, 5180).
+/// Default address blocks of the Internet host: those for documentation and benchmarking (RFC 5737, 3849, 2544, 5180).
 const INTERNET_OWNS: [&str; 6] =
     ["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "2001:db8::/32", "2001:2::/48"];
-/// The mark of processes on hosts whose testbed has no name.
+/// The mark of processes in an unnamed testbed.
 const MARK: &str = "ldplayer";
-/// Octets of a capture written at once.
+/// Write size of a capture in octets.
 const CAPTURE_BUFFER: usize = 1 << 20;
 
-/// What keeps a testbed from being made or used. Exit status 3, but for an unknown host.
+/// Why a testbed cannot be made or used. Exit status 3, except for an unknown host.
 #[derive(Debug, thiserror::Error)]
 pub enum TestbedError {
-    /// No namespaces.
+    /// Namespaces cannot be made.
     #[error(transparent)]
     Net(#[from] NetError),
     /// A namespace cannot be wired.
@@ -56,7 +56,7 @@ pub enum TestbedError {
     Wiring {
         /// The host.
         host: String,
-        /// What the system refused.
+        /// The error of the system.
         source: WiringError,
     },
     /// The capture cannot be written.
@@ -68,60 +68,60 @@ pub enum TestbedError {
         source: io::Error,
     },
     /// There is no such host.
-    #[error("no host `{name}` in the testbed: it has {hosts}")]
+    #[error("no host `{name}` in the testbed; its hosts are {hosts}")]
     UnknownHost {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The existing hosts.
         hosts: String,
     },
-    /// More hosts than a wire joins.
-    #[error("{0} hosts are too many for one testbed: at most {MAX_HOSTS}")]
+    /// There are too many hosts for a wire.
+    #[error("too many hosts: {0}; a testbed has at most {MAX_HOSTS}")]
     TooManyHosts(usize),
     /// The wire does not run.
-    #[error("the wire has stopped: {0}; take the testbed down and up again")]
+    #[error("the wire has stopped: {0}; take the testbed down and bring it up again")]
     Wire(io::Error),
 }
 
-/// A host to be.
+/// The plan of a host.
 #[derive(Clone, Debug)]
 pub struct HostPlan {
     /// Its name.
     pub name: String,
-    /// Addresses of its device.
+    /// Addresses of its interface.
     pub addresses: Vec<IpAddr>,
-    /// Whether it answers, and sends, from every address (AnyIP).
+    /// Whether it owns every address (AnyIP).
     pub any_ip: bool,
-    /// Blocks that are its own beside its addresses.
+    /// Address blocks that it owns in addition.
     pub owns: Vec<Cidr>,
-    /// Whether each address that it sends from is its own.
+    /// Whether it owns each address that it sends from.
     pub learns: bool,
 }
 
-/// A testbed to be.
+/// The plan of a testbed.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The hosts; [`HostId`] counts them from 0.
+    /// The hosts, numbered from 0 by [`HostId`].
     pub hosts: Vec<HostPlan>,
     /// Links with delay and loss.
     pub paths: Vec<Path>,
     /// The paper's proxies.
     pub proxies: Option<ProxySettings>,
-    /// Where all random choices begin.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Octets of the longest packet, at least 1280.
+    /// The MTU in octets, at least 1280.
     pub mtu: u16,
-    /// How much CPU time precise delays may cost.
+    /// How much CPU time to spend on precise delays.
     pub precision: Precision,
-    /// The core that the wire runs on; any when `None`.
+    /// The core of the wire; any if `None`.
     pub core: Option<usize>,
-    /// A capture of all that is delivered.
+    /// A capture of all delivered packets.
     pub capture: Option<PathBuf>,
 }
 
 impl Default for Plan {
     /// The hosts `clients`, `resolver` and `internet`, joined without delay. Clients own the addresses that they send from,
-    /// the Internet those for documentation and benchmarks.
+    /// the Internet those for documentation and benchmarking.
     fn default() -> Self {
         let host = |name: &str, number: u8, any_ip| HostPlan {
             name: name.to_owned(),
@@ -146,7 +146,7 @@ impl Default for Plan {
     }
 }
 
-/// A testbed at work. Dropping it takes it down; processes that were started in it keep their namespace, but reach nothing.
+/// A running testbed. Dropping it takes it down; processes started in it keep their namespace, but cannot reach anything.
 #[derive(Debug)]
 pub struct Testbed {
     hosts: Vec<(HostPlan, Namespace)>,
@@ -155,19 +155,19 @@ pub struct Testbed {
     names: Arc<OwnNames>,
 }
 
-/// What a testbed has done.
+/// The statistics of a testbed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// What the wire did.
+    /// Those of the wire.
     #[serde(flatten)]
     pub wire: Counts,
-    /// Packets that the kernel dropped before the wire could read them, as it was too slow: by host, in the order of the hosts.
+    /// Packets dropped by the kernel because the wire was too slow to read them, by host.
     pub unread: Vec<u64>,
-    /// Packets in the capture, once it is finished.
+    /// Packets in the finished capture.
     pub captured: Option<u64>,
 }
 
-/// How names are resolved on hosts with these names and addresses: by the host at the place of [`RESOLVER`].
+/// Name resolution on the hosts: by the host [`RESOLVER`].
 fn names<'a>(hosts: impl Iterator<Item = (&'a str, &'a [IpAddr])>, mark: String) -> Names {
     let (mut servers, mut named) = (Vec::new(), Vec::new());
     for (number, (name, addresses)) in hosts.enumerate() {
@@ -180,7 +180,7 @@ fn names<'a>(hosts: impl Iterator<Item = (&'a str, &'a [IpAddr])>, mark: String)
 }
 
 impl Plan {
-    /// What the wire is told.
+    /// The settings of the wire.
     fn settings(&self) -> Settings {
         let host = |plan: &HostPlan| {
             let own = plan.addresses.iter().filter_map(|address| address.to_string().parse().ok());
@@ -196,7 +196,7 @@ impl Plan {
         }
     }
 
-    /// How names are resolved on the hosts.
+    /// Name resolution on the hosts.
     fn names(&self) -> Names {
         let hosts = self.hosts.iter().map(|host| (host.name.as_str(), host.addresses.as_slice()));
         names(hosts, MARK.to_owned())
@@ -208,7 +208,7 @@ impl Plan {
         Ok(Some(Tap::new(BufWriter::with_capacity(CAPTURE_BUFFER, file), clock::realtime_offset_ns())))
     }
 
-    /// Makes a host's namespace and its device.
+    /// Makes a host's namespace and device.
     fn host(&self, plan: &HostPlan) -> Result<(Namespace, Vec<ldplayer_net::tun::Tun>), TestbedError> {
         let namespace = Namespace::create()?;
         let wiring = Wiring { addresses: plan.addresses.clone(), any_ip: plan.any_ip, mtu: self.mtu, queues: 1 };
@@ -219,16 +219,16 @@ impl Plan {
 }
 
 impl Testbed {
-    /// Makes the hosts and starts the wire. Where this process lacks the right to make namespaces, it first enters a user
-    /// namespace of its own, for which it must have no other thread.
+    /// Makes the hosts and starts the wire. If this process lacks the right to make namespaces, it first enters a user
+    /// namespace, for which it must be single-threaded.
     ///
     /// # Errors
-    /// What the system refused.
+    /// The system refuses.
     pub fn up(plan: &Plan) -> Result<Self, TestbedError> {
         if plan.hosts.len() > MAX_HOSTS {
             return Err(TestbedError::TooManyHosts(plan.hosts.len()));
         }
-        // As long as this process sees what the host has.
+        // Read while this process still sees the host's own files.
         let names = Arc::new(plan.names().prepare());
         let is_rootless = rights::ensure_rights()?;
         let (mut hosts, mut devices) = (Vec::new(), Vec::new());
@@ -250,7 +250,7 @@ impl Testbed {
     /// The namespace of a host.
     ///
     /// # Errors
-    /// When there is no host of that name.
+    /// There is no host of that name.
     pub fn namespace(&self, name: &str) -> Result<&Namespace, TestbedError> {
         let host = self.hosts.iter().find(|(plan, _)| plan.name == name);
         host.map(|(_, namespace)| namespace).ok_or_else(|| {
@@ -259,10 +259,10 @@ impl Testbed {
         })
     }
 
-    /// A command that will run on a host, where names are resolved by the testbed's resolver and by nothing of this machine.
+    /// A command that will run on a host, where names are resolved only by the testbed's resolver.
     ///
     /// # Errors
-    /// When there is no host of that name.
+    /// There is no host of that name.
     pub fn command(&self, host: &str, program: &str) -> Result<Command, TestbedError> {
         let mut command = Command::new(program);
         command.env("PATH", programs::search_path());
@@ -271,19 +271,19 @@ impl Testbed {
         Ok(command)
     }
 
-    /// Runs `work` on a thread on a host. Sockets that it opens stay on that host.
+    /// Runs `work` on a thread on a host. Sockets opened by it stay on that host.
     ///
     /// # Errors
-    /// When there is no host of that name.
+    /// There is no host of that name.
     pub fn run<T: Send>(&self, host: &str, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         Ok(self.namespace(host)?.run(work).map_err(NetError::Namespace)?)
     }
 
-    /// Lets one of the paper's proxies work, or rest: between the hosts [`RESOLVER`] and [`INTERNET`], towards the latter's
-    /// addresses unless the plan has other settings.
+    /// Switches one of the paper's proxies on or off, between the hosts [`RESOLVER`] and [`INTERNET`], towards the latter's
+    /// addresses unless the plan says otherwise.
     ///
     /// # Errors
-    /// When there are no such hosts.
+    /// The testbed does not have these hosts.
     pub fn switch_proxy(&self, kind: ProxyKind, is_on: bool) -> Result<(), TestbedError> {
         let Some((internet, _)) = self.hosts.get(INTERNET.0 as usize) else {
             return self.namespace("internet").map(drop);
@@ -293,30 +293,30 @@ impl Testbed {
         Ok(())
     }
 
-    /// Lets the hosts own what they own in this plan, which has the same hosts, instead of what they did: new addresses are
-    /// reached, and packets to those that are no longer there are leaks. All else of the plan is left out.
+    /// Changes the addresses that the hosts own to those in this plan, which must have the same hosts. Packets to removed addresses
+    /// are leaks. The rest of the plan is ignored.
     ///
     /// # Errors
-    /// When the wire has stopped.
+    /// The wire has stopped.
     pub fn replace_owners(&self, plan: &Plan) -> Result<(), TestbedError> {
         let is_replaced = self.running.replace_owners(Owners::of(&plan.settings().hosts));
         if is_replaced { Ok(()) } else { Err(TestbedError::Wire(io::ErrorKind::BrokenPipe.into())) }
     }
 
-    /// What was done so far.
+    /// The statistics so far.
     ///
     /// # Errors
-    /// When the wire has stopped.
+    /// The wire has stopped.
     pub fn report(&self) -> Result<Report, TestbedError> {
         let gone = || TestbedError::Wire(io::ErrorKind::BrokenPipe.into());
         let wire = self.running.counts().ok_or_else(gone)?;
         Ok(Report { wire, unread: self.unread(), captured: None })
     }
 
-    /// Takes the testbed down and tells what it has done.
+    /// Takes the testbed down and returns its statistics.
     ///
     /// # Errors
-    /// What stopped the wire or the capture early.
+    /// The error that stopped the wire or the capture early.
     pub fn down(self) -> Result<Report, TestbedError> {
         let unread = self.unread();
         let (wire, captured) = self.running.stop().map_err(TestbedError::Wire)?;

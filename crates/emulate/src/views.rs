@@ -1,7 +1,7 @@
-//! The paper's way to one server for the whole hierarchy: BIND with split horizon, a view for each set of name server addresses.
+//! The paper's server for the whole hierarchy: BIND with split horizon, one view for each set of name server addresses.
 //!
-//! The proxies on the wire let BIND see each query as if it came from the address that was asked, and `match-clients`
-//! chooses the view by it (ISI-TR-722 §2.4). A zone that several views have is stored once (`in-view`).
+//! The proxies on the wire make each query appear to come from the address that was queried, and `match-clients`
+//! chooses the view by it (ISI-TR-722 §2.4). A zone in several views is stored once (`in-view`).
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,16 +12,16 @@ use ldplayer_core::name::Presentation;
 use crate::serve::set::ZoneSet;
 use crate::stock::{Bind, StockError, quoted, quoted_path};
 
-/// The complete configuration of a BIND that listens on these addresses. Zone files are named by their absolute paths.
+/// The complete configuration of a BIND that listens on these addresses. Zone files have absolute paths.
 ///
 /// # Errors
-/// When a path or a name cannot stand in a configuration.
+/// A path or name cannot be quoted in the configuration.
 pub fn configuration(set: &ZoneSet, listen: &[SocketAddr]) -> Result<String, StockError> {
     let mut text = Bind::options(listen);
     let mut defined: HashMap<u32, usize> = HashMap::new();
     let views = set.index().views();
     for (number, (addresses, zones)) in views.iter().filter(|(_, zones)| !zones.is_empty()).enumerate() {
-        // Writing to a string cannot fail; so below.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "view \"v{number}\" {{\n  match-clients {{");
         for address in addresses {
             let _ = writeln!(text, "    {address};");

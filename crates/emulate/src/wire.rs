@@ -1,7 +1,7 @@
 //! The wire between the hosts of a testbed: delay, loss, rates, address rewriting, and a count of every packet.
 //!
-//! [`Wire`] decides and knows neither devices nor the clock: time is an argument. [`Forwarder`] moves packets between TUN
-//! devices as it says. The canonical loop, with the one that owns the devices as caller:
+//! [`Wire`] makes all decisions, without devices or a clock: time is an argument. [`Forwarder`] moves packets between TUN
+//! devices accordingly. The canonical loop of its caller:
 //!
 //! ```text
 //! for each packet that host H sent:  match wire.handle_packet(now, H, packet) { Deliver(to) => write it, … }
@@ -49,53 +49,53 @@ pub use schedule::Due;
 pub use spec::{Distribution, Jitter, Loss, Rate, Rtt, SpecError};
 pub use tap::Tap;
 
-/// A host on the wire, by its place in the settings.
+/// A host on the wire, by its index in the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u8);
 
-/// Hosts on one wire at most.
+/// Maximum number of hosts on a wire.
 pub const MAX_HOSTS: usize = 16;
-/// Octets of the longest packet, unless told otherwise.
+/// Default MTU in octets.
 pub const MTU: u16 = 1_500;
 
-/// A host and what belongs to it.
+/// A host and its addresses.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Its name in counts.
+    /// Its name in statistics.
     pub name: String,
-    /// The blocks of addresses that are its own.
+    /// The address blocks that it owns.
     pub owns: Vec<Cidr>,
-    /// Whether each address that it sends from is its own, too: a host of clients.
+    /// Whether it also owns each address that it sends from, as a host of clients does.
     pub learns: bool,
 }
 
 /// The link between two hosts.
 #[derive(Clone, Debug)]
 pub struct Path {
-    /// The host on the far side: each of its addresses has a line of its own.
+    /// The host on the far side: each of its addresses has its own line.
     pub far: HostId,
-    /// The other one.
+    /// The other host.
     pub near: HostId,
-    /// What the link does.
+    /// The properties of the link.
     pub link: LinkSpec,
 }
 
-/// All that a wire is told.
+/// The settings of a wire.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The hosts, at most [`MAX_HOSTS`].
     pub hosts: Vec<Host>,
-    /// Links; hosts without one between them are joined without delay or loss.
+    /// The links; hosts without one are joined without delay or loss.
     pub paths: Vec<Path>,
-    /// The paper's proxies, if they are wanted.
+    /// The paper's proxies, if used.
     pub proxies: Option<ProxySettings>,
-    /// Where all random choices begin.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Octets of the longest packet.
+    /// The MTU in octets.
     pub mtu: u16,
-    /// Packets on their way at most.
+    /// Maximum number of delayed packets.
     pub waiting: usize,
-    /// Flows remembered at least.
+    /// Minimum number of remembered flows.
     pub flows: usize,
 }
 
@@ -107,14 +107,14 @@ impl Default for Settings {
     }
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It goes to this host now, as it stands in the buffer.
+    /// Deliver it to this host now, as it is in the buffer.
     Deliver(HostId),
-    /// It comes out of [`Wire::poll_transmit`] later.
+    /// It is delayed, and comes out of [`Wire::poll_transmit`] later.
     Wait,
-    /// It goes nowhere.
+    /// It is dropped.
     Drop(Reason),
 }
 
@@ -123,7 +123,7 @@ pub enum Fate {
 pub struct Wire {
     routes: Routes,
     links: Vec<Link>,
-    /// For each pair of hosts, the link between them, and whether the first is its far side.
+    /// For each pair of hosts, the link between them, and whether the first host is its far side.
     between: Vec<Option<(usize, bool)>>,
     proxies: Option<Proxies>,
     flows: Flows,
@@ -142,8 +142,7 @@ impl HostId {
 }
 
 impl Wire {
-    /// A wire on which nothing has been sent yet. Hosts beyond [`MAX_HOSTS`], and paths and proxies of hosts that are not
-    /// there, are left out.
+    /// A new wire. Hosts beyond [`MAX_HOSTS`], and paths and proxies of nonexistent hosts, are ignored.
     pub fn new(settings: &Settings) -> Self {
         let hosts = &settings.hosts[..settings.hosts.len().min(MAX_HOSTS)];
         let mut routes = Routes::new(hosts.len());
@@ -170,7 +169,7 @@ impl Wire {
         }
     }
 
-    /// Lets one of the proxies work, or rest. Where there were none, the other one rests until it is told.
+    /// Switches one of the proxies on or off. If none was configured, the other one stays off.
     pub fn switch_proxy(&mut self, settings: ProxySettings, kind: ProxyKind, is_on: bool) {
         let proxies = self.proxies.get_or_insert_with(|| {
             let mut proxies = Proxies::new(settings);
@@ -180,21 +179,21 @@ impl Wire {
         proxies.switch(kind, is_on);
     }
 
-    /// Packets to these addresses, and to no others, are no leaks from now on; what is on its way still arrives. The hosts are
-    /// the same, in the same order. Returns the owners before.
+    /// Sets the only addresses to which packets are no leaks; delayed packets still arrive. The hosts must be
+    /// the same, in the same order. Returns the previous owners.
     pub const fn replace_owners(&mut self, owners: Owners) -> Owners {
         self.routes.replace_owners(owners)
     }
 
-    /// How many hosts there are.
+    /// The number of hosts.
     pub fn hosts(&self) -> usize {
         self.counts.hosts.len()
     }
 
-    /// Takes a packet that `from` sent at `now` (nanoseconds of any clock that does not go back); its addresses may be rewritten.
+    /// Handles a packet sent by `from` at `now` (nanoseconds of any monotonic clock); its addresses may be rewritten.
     ///
     /// # Panics
-    /// When there is no host `from`.
+    /// There is no host `from`.
     pub fn handle_packet(&mut self, now: i64, from: HostId, packet: &mut [u8]) -> Fate {
         self.counts.hosts[from.index()].sent.add(packet.len());
         let (to, due) = match self.pass(now, from, packet) {
@@ -215,7 +214,7 @@ impl Wire {
         Fate::Wait
     }
 
-    /// The next packet that is due at `now`.
+    /// The next packet due at `now`.
     pub fn poll_transmit(&mut self, now: i64) -> Option<Due<'_>> {
         let due = self.schedule.pop(now)?;
         self.counts.hosts[due.to.index()].delivered.add(due.packet.len());
@@ -227,13 +226,13 @@ impl Wire {
         self.schedule.next_due()
     }
 
-    /// Takes back that a packet of so many octets was delivered: the host refused it.
+    /// Corrects the statistics: a delivered packet of this length was refused by the host.
     pub fn handle_refusal(&mut self, to: HostId, octets: usize) {
         self.counts.hosts[to.index()].delivered.remove(octets);
         self.counts.drop(Reason::Refused);
     }
 
-    /// What was done so far.
+    /// The statistics so far.
     pub fn counts(&self) -> Counts {
         let lines: u64 = self.links.iter().map(Link::forgotten).sum();
         Counts {
@@ -244,7 +243,7 @@ impl Wire {
         }
     }
 
-    /// Where a packet goes and when it arrives.
+    /// The destination of a packet, and when it arrives.
     fn pass(&mut self, now: i64, from: HostId, packet: &mut [u8]) -> Result<(HostId, i64), Reason> {
         let mut headers = Headers::parse(packet).map_err(|_| Reason::Malformed)?;
         self.counts.fragments += u64::from(headers.fragment.is_some());
@@ -261,7 +260,7 @@ impl Wire {
         self.cross(now, packet, &headers, link, asked).map(|due| (to, due))
     }
 
-    /// Lets the proxies rewrite a packet; whether they did.
+    /// Lets the proxies rewrite a packet; returns whether they did.
     fn proxy(
         &mut self,
         now: i64,
@@ -271,7 +270,7 @@ impl Wire {
         reply: Reply,
     ) -> Result<bool, Reason> {
         let Some(proxies) = &mut self.proxies else { return Ok(false) };
-        // A query to an address that is no name server's is a leak: the server that answers for all would hide it.
+        // A query to an address without a name server is a leak; the server, which answers for all addresses, would hide it.
         let is_elsewhere = proxies.is_asked_from(from) && !self.routes.owns(proxies.server(), headers.destination);
         if is_elsewhere || self.routes.is_response(from, headers, reply) {
             return Ok(false);
@@ -294,7 +293,7 @@ impl Wire {
         Reason::Leaked
     }
 
-    /// Counts a packet in its flow and lets it cross the link. `asked` is its destination before it was rewritten.
+    /// Counts a packet in its flow and sends it over the link. `asked` is its destination before rewriting.
     fn cross(
         &mut self,
         now: i64,

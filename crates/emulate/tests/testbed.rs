@@ -259,7 +259,7 @@ fn a_plan_with_too_many_hosts_is_refused() {
 fn an_unknown_host_is_told_with_those_there_are() {
     let testbed = Testbed::up(&Plan::default()).unwrap();
     let error = testbed.namespace("root").unwrap_err().to_string();
-    assert_eq!(error, "no host `root` in the testbed: it has clients, resolver, internet");
+    assert_eq!(error, "no host `root` in the testbed; its hosts are clients, resolver, internet");
     let said = testbed.command("resolver", "cat").unwrap().arg("/proc/net/dev").output().unwrap();
     assert!(String::from_utf8_lossy(&said.stdout).contains("wire0"));
 }

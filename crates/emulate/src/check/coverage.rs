@@ -1,4 +1,4 @@
-//! What the questions of a trace would be answered with.
+//! Predicts the answers to the questions of a trace.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -13,29 +13,29 @@ use crate::serve::counters::rcode_name;
 use crate::serve::forecast::{Expected, Forecaster, Reason};
 use crate::serve::set::ZoneSet;
 
-/// Questions without an answer that are listed at most.
+/// Maximum number of listed questions without an answer.
 const LISTED: usize = 10_000;
 
-/// What the questions of a trace would be answered with.
+/// The predicted answers to the questions of a trace.
 #[derive(Debug, Serialize)]
 pub struct Coverage {
     /// Queries with a question.
     pub queries: u64,
-    /// Transactions without a question that can be read.
+    /// Transactions without a readable question.
     pub unreadable: u64,
-    /// Different questions.
+    /// Distinct questions.
     pub questions: u64,
-    /// Queries that zones of the set answer, by response code.
+    /// Queries answered by zones of the set, by response code.
     pub rcodes: BTreeMap<String, u64>,
     /// Queries that no zone of the set answers.
     pub unknown_queries: u64,
-    /// Different questions among them.
+    /// Distinct questions among them.
     pub unknown_questions: u64,
-    /// These questions, the most frequent first, 10 000 at most.
+    /// These questions, most frequent first, at most 10 000.
     pub unknown: Vec<Unknown>,
 }
 
-/// A question that the set does not know the answer to.
+/// A question that the set cannot answer.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Unknown {
     /// QNAME.
@@ -43,24 +43,24 @@ pub struct Unknown {
     /// QTYPE.
     #[serde(rename = "type")]
     pub qtype: String,
-    /// How often it was asked.
+    /// How often it was queried.
     pub queries: u64,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Who was asked.
+/// The server that was queried.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Whom {
-    /// A resolver: whoever is no name server of the set.
+    /// A resolver: any address that is not a name server of the set.
     Resolver,
-    /// A name server of the set, by its address.
+    /// A name server of the set, by address.
     Server(IpAddr),
-    /// A server that has all zones.
+    /// A server that serves all zones.
     Everywhere,
 }
 
-/// A question: who was asked, the name in lower case, type and class.
+/// A question: server, lower-case name, type and class.
 #[derive(PartialEq, Eq, Hash)]
 struct Question {
     asked: Whom,
@@ -69,7 +69,7 @@ struct Question {
     qclass: u16,
 }
 
-/// Collects the questions of transactions and asks each once. Memory grows with the number of different questions.
+/// Collects the questions of transactions and answers each once. Memory grows with the number of distinct questions.
 pub struct Asked<'a> {
     forecaster: Forecaster<'a>,
     everywhere: bool,
@@ -78,12 +78,12 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Of a set; `everywhere` when a server with all zones is asked, whatever its address was.
+    /// For a set; with `everywhere`, every address serves all zones.
     pub fn new(set: &'a ZoneSet, everywhere: bool) -> Self {
         Self { forecaster: Forecaster::new(set), everywhere, questions: HashMap::new(), unreadable: 0 }
     }
 
-    /// Takes the question of a transaction.
+    /// Adds the question of a transaction.
     pub fn add(&mut self, transaction: &Transaction) {
         match question(transaction, &self.forecaster, self.everywhere) {
             Some(question) => *self.questions.entry(question).or_default() += 1,
@@ -91,7 +91,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What all of them would be answered with; `None` without a question.
+    /// The predicted answers; `None` without any question.
     pub fn coverage(mut self) -> Option<Coverage> {
         (!self.questions.is_empty()).then(|| answered(self.questions, self.unreadable, &mut self.forecaster))
     }
@@ -147,11 +147,11 @@ fn answered(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut
 
 fn words(reason: &Reason, asked: Whom) -> String {
     match (reason, asked) {
-        (Reason::NoZone, Whom::Server(server)) => format!("no zone of {server} has it"),
-        (Reason::NoZone, _) => "no zone has it".to_owned(),
+        (Reason::NoZone, Whom::Server(server)) => format!("no zone served at {server} holds it"),
+        (Reason::NoZone, _) => "no zone holds it".to_owned(),
         (Reason::Delegated(zone), _) => {
-            format!("{} delegates it to a zone that is not in the set", Presentation(zone))
+            format!("{} delegates it to a zone outside the set", Presentation(zone))
         }
-        (Reason::AliasOut, _) => "it is an alias of a name that no zone has".to_owned(),
+        (Reason::AliasOut, _) => "it is an alias of a name that no zone holds".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Signatures of all zones, and the chain of trust between them.
+//! Checks the signatures of all zones and the chain of trust between them.
 
 use ldplayer_core::name::Presentation;
 use ldplayer_zone::error::Problem;
@@ -10,7 +10,7 @@ use crate::sources::{Source, threads};
 /// Checks signatures at `now`, in seconds since 1970 modulo 2^32.
 ///
 /// # Errors
-/// When the records of a file are no zone.
+/// The records of a file are not a valid zone.
 pub fn check(sources: &[Source], now: u32, report: &mut Report) -> Result<(), Problem> {
     let checked = sources.iter().map(|source| check::check(&source.records, now, threads()));
     let checked: Vec<Checked> = checked.collect::<Result<_, _>>()?;
@@ -22,14 +22,15 @@ pub fn check(sources: &[Source], now: u32, report: &mut Report) -> Result<(), Pr
     for ((source, checked), trusted) in sources.iter().zip(&checked).zip(check::trust(&zones)) {
         checked.faults.iter().for_each(|found| report.add(finding(source, found)));
         if checked.more > 0 {
-            let text = format!("and {} more faults of its signatures", checked.more);
+            let text = format!("and {} more errors in its signatures", checked.more);
             report.add(Finding::error("dnssec", source.file.clone(), 0, text));
         }
         if let Some((parent, found)) = &trusted.fault {
             report.add(finding(&sources[*parent], found));
         }
         if trusted.trust == Trust::BelowBroken && checked.is_signed {
-            let text = "validating resolvers refuse it, since a zone above it is broken".to_owned();
+            let text =
+                "validating resolvers answer SERVFAIL, since the chain of trust is broken in a parent zone".to_owned();
             report.add(Finding::warning("dnssec", source.file.clone(), 0, text));
         }
         report.zones.push(ZoneReport {

@@ -1,4 +1,4 @@
-//! Whether zones are found from the root down: delegations, and the addresses of their name servers.
+//! Checks that zones are reachable from the root: delegations and name server addresses.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,17 +9,18 @@ use super::report::{Delegations, Finding, Report};
 use crate::serve::set::ZoneSet;
 use crate::sources::Source;
 
-/// Delegations of a zone that lead nowhere are listed up to this number.
+/// Maximum number of listed unreachable delegations per zone.
 const LISTED: usize = 50;
 
-/// Counts the delegations, and tells of zones and delegations that cannot be reached.
+/// Counts the delegations, and reports zones and delegations that cannot be reached.
 pub fn check(set: &ZoneSet, sources: &[Source], report: &mut Report) {
     let by_name: HashMap<&[u8], &Source> = sources.iter().map(|source| (source.apex.as_slice(), source)).collect();
     let delegated = count(set, report);
     for &zone in &set.unreachable().zones {
         let apex = set.zones()[zone as usize].apex();
         if let Some(source) = by_name.get(apex) {
-            let text = format!("no name server of {} has an address in the set: nobody can ask it", Presentation(apex));
+            let text =
+                format!("{} is unreachable: none of its name servers has an address in the set", Presentation(apex));
             report.add(Finding::error("delegation", source.file.clone(), place(source, apex), text));
         }
     }
@@ -27,14 +28,14 @@ pub fn check(set: &ZoneSet, sources: &[Source], report: &mut Report) {
         let above = parent(set, zone.apex());
         if let (Some(above), false, Some(source)) = (above, delegated.contains(zone.apex()), by_name.get(zone.apex())) {
             let (zone, above) = (Presentation(zone.apex()), Presentation(above));
-            let text = format!("{above}, the zone above {zone}, does not delegate it: no resolver finds it");
+            let text = format!("the parent zone {above} does not delegate {zone}: resolvers cannot find it");
             report.add(Finding::warning("delegation", source.file.clone(), 0, text));
         }
     }
     lost(set, &by_name, report);
 }
 
-/// Counts; gives the names that are delegated.
+/// Counts the delegations; returns the delegated names.
 fn count<'a>(set: &'a ZoneSet, report: &mut Report) -> BTreeSet<&'a [u8]> {
     let mut delegated = BTreeSet::new();
     let mut counts = Delegations { unreachable: set.unreachable().delegations.len(), ..Delegations::default() };
@@ -50,7 +51,7 @@ fn count<'a>(set: &'a ZoneSet, report: &mut Report) -> BTreeSet<&'a [u8]> {
     delegated
 }
 
-/// The name of the deepest zone above this one.
+/// The name of the closest parent zone.
 fn parent<'a>(set: &'a ZoneSet, apex: &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = apex;
     while let Some((&length @ 1.., behind)) = rest.split_first() {
@@ -75,14 +76,14 @@ fn lost(set: &ZoneSet, by_name: &HashMap<&[u8], &Source>, report: &mut Report) {
             let owner = Presentation(&one.owner);
             let (file, line) = (source.file.clone(), place(source, &one.owner));
             let text =
-                format!("the delegation of {owner} leads nowhere: none of its name servers has an address in the set");
+                format!("the delegation of {owner} is unreachable: none of its name servers has an address in the set");
             report.add(match set.zone(&one.owner) {
                 Some(_) => Finding::error("delegation", file, line, text),
                 None => Finding::warning("delegation", file, line, text),
             });
         }
         if let Some(more @ 1..) = all.len().checked_sub(LISTED) {
-            let text = format!("{more} more delegations lead nowhere");
+            let text = format!("and {more} more unreachable delegations");
             report.add(Finding::warning("delegation", source.file.clone(), 0, text));
         }
     }

@@ -1,4 +1,4 @@
-//! What was found out, as values.
+//! The findings of a check.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,17 +7,17 @@ use serde::Serialize;
 
 use super::coverage::Coverage;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Something will not work.
+    /// Something does not work.
     Error,
     /// Something is odd.
     Warning,
 }
 
-/// Something that was found, and where.
+/// A finding and its place.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// How bad it is.
@@ -28,17 +28,17 @@ pub struct Finding {
     pub file: PathBuf,
     /// From 1; 0 when it is about the whole zone.
     pub line: u32,
-    /// What.
+    /// The description.
     pub text: String,
 }
 
 impl Finding {
-    /// Something that will not work.
+    /// A finding about something that does not work.
     pub const fn error(check: &'static str, file: PathBuf, line: u32, text: String) -> Self {
         Self { severity: Severity::Error, check, file, line, text }
     }
 
-    /// Something that is odd.
+    /// A finding about an oddity.
     pub const fn warning(check: &'static str, file: PathBuf, line: u32, text: String) -> Self {
         Self { severity: Severity::Warning, check, file, line, text }
     }
@@ -47,11 +47,11 @@ impl Finding {
 /// Delegations of all zones.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Delegations {
-    /// All of them.
+    /// The total.
     pub total: usize,
     /// Those to zones of the set.
     pub within: usize,
-    /// Those none of whose name servers has an address in the set.
+    /// Those without a name server address in the set.
     pub unreachable: usize,
 }
 
@@ -64,31 +64,31 @@ pub struct ZoneReport {
     pub file: PathBuf,
     /// Records in it.
     pub records: usize,
-    /// Signatures that verify.
+    /// Verified signatures.
     pub signatures: usize,
-    /// What a validating resolver makes of it: anchor, secure, unsigned, broken, below-broken.
+    /// Its state for a validating resolver: anchor, secure, unsigned, broken, below-broken.
     pub dnssec: String,
 }
 
-/// All that was found out.
+/// The report of a check.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Files of the set.
+    /// Number of files in the set.
     pub files: usize,
-    /// Zones that each program loads.
+    /// Number of zones loaded by each program.
     pub loaded: BTreeMap<&'static str, usize>,
     /// Delegations.
     pub delegations: Delegations,
-    /// The zones that load, by name.
+    /// The loaded zones, by name.
     pub zones: Vec<ZoneReport>,
-    /// What a trace would be answered with.
+    /// The predicted answers to a trace.
     pub coverage: Option<Coverage>,
     /// All findings, in the order of the checks.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Nothing yet, of so many files.
+    /// An empty report about this many files.
     pub fn new(files: usize) -> Self {
         let (loaded, zones, findings) = (BTreeMap::new(), Vec::new(), Vec::new());
         Self { files, loaded, delegations: Delegations::default(), zones, coverage: None, findings }
@@ -99,7 +99,7 @@ impl Report {
         self.findings.push(finding);
     }
 
-    /// How many findings are errors.
+    /// The number of errors.
     pub fn errors(&self) -> usize {
         self.findings.iter().filter(|finding| finding.severity == Severity::Error).count()
     }

@@ -1,4 +1,4 @@
-//! The checkers of stock servers: nsd-checkzone and named-checkzone.
+//! Runs nsd-checkzone and named-checkzone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use super::report::{Finding, Report};
 use crate::sources::{Source, on_all_cores};
 use crate::stock::find;
 
-/// A server that checks zones.
+/// A checker of a stock server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checker {
     /// nsd-checkzone.
@@ -20,10 +20,10 @@ pub enum Checker {
 }
 
 impl Checker {
-    /// All of them.
+    /// All checkers.
     pub const ALL: [Self; 2] = [Self::Nsd, Self::Bind];
 
-    /// Its name, as options have it.
+    /// Its name in options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nsd => "nsd",
@@ -31,40 +31,40 @@ impl Checker {
         }
     }
 
-    /// Its program, the package that brings it, and options.
+    /// Its program, package and options.
     const fn program(self) -> (&'static str, &'static str, &'static [&'static str]) {
         match self {
             Self::Nsd => ("nsd-checkzone", "nsd", &[]),
-            // What other zones have is looked up in the real DNS unless told otherwise.
+            // By default, it would look up the data of other zones in the real DNS.
             Self::Bind => ("named-checkzone", "bind9-utils", &["-i", "local", "-k", "ignore"]),
         }
     }
 }
 
-/// A checker that is there.
+/// An installed checker.
 pub struct Program {
     checker: Checker,
     path: PathBuf,
 }
 
 impl Program {
-    /// Looks for the program of a checker.
+    /// Finds the program of a checker.
     ///
     /// # Errors
-    /// When it is not on this machine, with its package and the way to do without.
+    /// It is not installed; the error names its package and the option to do without it.
     pub fn find(checker: Checker) -> Result<Self, CheckError> {
         let (program, package, _) = checker.program();
         let missing = |source| CheckError::Missing { source, checker: checker.name() };
         Ok(Self { checker, path: find(program, package).map_err(missing)? })
     }
 
-    /// What it says against a zone file: line and text.
+    /// The first complaint about a zone file: line and text.
     fn complaint(&self, directory: &Path, source: &Source) -> Result<Option<(u32, String)>, CheckError> {
         let (_, _, options) = self.checker.program();
         let failed = |source| CheckError::Program { path: self.path.clone(), source };
         let file = std::path::absolute(&source.file).map_err(failed)?;
         let mut command = Command::new(&self.path);
-        // Included files are looked for where the zone file is.
+        // Included files are relative to the zone file.
         command.args(options).arg(Presentation(&source.apex).to_string()).arg(&file).current_dir(directory);
         let output = command.output().map_err(failed)?;
         if output.status.success() {
@@ -75,12 +75,12 @@ impl Program {
     }
 }
 
-/// The line and the words of the first complaint.
+/// The line and text of the first complaint.
 fn read_complaint(said: &str, file: &Path) -> (u32, String) {
     let place = format!("{}:", file.display());
     let with = |text: &str| said.lines().find(|line| line.contains(text));
     let first =
-        with("error: ").or_else(|| with(&place)).or_else(|| said.lines().next()).unwrap_or("it says nothing").trim();
+        with("error: ").or_else(|| with(&place)).or_else(|| said.lines().next()).unwrap_or("no error message").trim();
     let words = first.split_once("error: ").map_or(first, |(_, words)| words);
     let Some((before, behind)) = words.split_once(&place) else {
         return (0, words.to_owned());
@@ -90,10 +90,10 @@ fn read_complaint(said: &str, file: &Path) -> (u32, String) {
     (digits.parse().unwrap_or(0), text)
 }
 
-/// Has each checker look at each zone.
+/// Runs each checker on each zone.
 ///
 /// # Errors
-/// When a checker cannot be run.
+/// A checker cannot be run.
 pub fn check(
     checkers: &[Program],
     directory: &Path,
@@ -138,7 +138,7 @@ mod tests {
                 "zone example/IN: has no NS records\nzone example/IN: not loaded due to errors.\n",
                 (0, "zone example/IN: has no NS records"),
             ),
-            ("", (0, "it says nothing")),
+            ("", (0, "no error message")),
         ] {
             assert_eq!(read_complaint(said, file), (wanted.0, wanted.1.to_owned()), "{said}");
         }

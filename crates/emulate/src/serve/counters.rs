@@ -1,4 +1,4 @@
-//! What a worker counts: queries by zone, level of the hierarchy, response code and transport.
+//! A worker's query counters: by zone, level of the hierarchy, response code and transport.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use domain::base::iana::OptRcode;
 use ldplayer_core::name;
 use ldplayer_net::ahead;
 
-/// Response codes counted by themselves (RFC 6895 §2.3); others count as the last one.
+/// Response codes with a counter (RFC 6895 §2.3); all others share the last one.
 const RCODES: usize = 25;
-/// Response codes that a zone counts by themselves (RFC 1035 §4.1.1).
+/// Response codes with a counter per zone (RFC 1035 §4.1.1).
 const OF_ZONE: usize = 7;
-/// Names of the levels: how many labels the apex of the zone has that answered.
+/// Names of the levels, by number of labels of the answering zone's apex.
 pub const LEVELS: [&str; 5] = ["root", "tld", "second", "deeper", "none"];
-/// The level of queries that no zone answered.
+/// The level of queries without a zone.
 const NO_ZONE: usize = 4;
 
-/// How a query came.
+/// The transport of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// In a datagram.
+    /// UDP.
     Udp,
-    /// On a connection.
+    /// TCP.
     Tcp,
 }
 
 /// The counters of one worker.
 #[derive(Clone, Debug)]
 pub struct Counters {
-    /// By level, way and response code.
+    /// By level, transport and response code.
     answered: [[[u64; RCODES]; 2]; LEVELS.len()],
-    /// What got no response: responses, or too short for a query.
+    /// Messages that got no response: responses, or too short for a query.
     ignored: u64,
     /// By zone and response code.
     zones: Vec<[u64; OF_ZONE]>,
@@ -38,13 +38,13 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Zeros for zones with these apexes.
+    /// Zero counters for zones with these apexes.
     pub fn new<'a>(apexes: impl Iterator<Item = &'a [u8]>) -> Self {
         let levels: Vec<u8> = apexes.map(|apex| name::labels(apex).count().min(3) as u8).collect();
         Self { answered: [[[0; RCODES]; 2]; LEVELS.len()], ignored: 0, zones: vec![[0; OF_ZONE]; levels.len()], levels }
     }
 
-    /// Counts a query that was answered by a zone, or by none.
+    /// Counts a query answered by a zone, or by none.
     #[inline]
     pub fn count(&mut self, zone: Option<u32>, way: Way, rcode: u16) {
         let rcode = usize::from(rcode);
@@ -58,13 +58,13 @@ impl Counters {
         self.answered[level][way as usize][rcode.min(RCODES - 1)] += 1;
     }
 
-    /// Begins to fetch a zone's counters into the processor's caches.
+    /// Prefetches a zone's counters into the processor's caches.
     #[inline]
     pub fn fetch(&self, zone: u32) {
         self.zones.get(zone as usize).into_iter().for_each(|counts| ahead::fetch(counts, usize::MAX));
     }
 
-    /// Counts what got no response.
+    /// Counts a message that got no response.
     pub const fn count_ignored(&mut self) {
         self.ignored += 1;
     }
@@ -88,13 +88,13 @@ impl Totals {
         }
         self.ignored += counters.ignored;
         for (apex, counts) in apexes.zip(&counters.zones) {
-            // A zone that was never asked is there, too.
+            // Includes zones that were never queried.
             let sums = self.zones.entry(apex.into()).or_default();
             sums.iter_mut().zip(counts).for_each(|(sum, more)| *sum += more);
         }
     }
 
-    /// Queries by response code, of a level (as in [`LEVELS`]) or of all.
+    /// Queries by response code, of one level (see [`LEVELS`]) or of all.
     pub fn rcodes(&self, level: Option<usize>) -> BTreeMap<String, u64> {
         let levels = self.answered.iter().enumerate().filter(|(at, _)| level.is_none_or(|level| level == *at));
         let mut sums = [0; RCODES];
@@ -104,23 +104,23 @@ impl Totals {
         named(&sums)
     }
 
-    /// Queries by a transport.
+    /// Queries by transport.
     pub fn by_way(&self, way: Way) -> u64 {
         self.answered.iter().map(|ways| ways[way as usize].iter().sum::<u64>()).sum()
     }
 
-    /// All queries that were answered, refusals included.
+    /// All answered queries, including refusals.
     pub fn answered(&self) -> u64 {
         self.answered.as_flattened().as_flattened().iter().sum()
     }
 
-    /// The apexes of zones, and their queries by response code.
+    /// The apexes of zones, with their queries by response code.
     pub fn zones(&self) -> impl Iterator<Item = (&[u8], BTreeMap<String, u64>)> {
         self.zones.iter().map(|(apex, counts)| (&**apex, named(counts)))
     }
 }
 
-/// Counts that are not zero under the names of their response codes; the last one is that of all the others.
+/// Nonzero counts by response code name; the last one is for all other codes.
 fn named(counts: &[u64]) -> BTreeMap<String, u64> {
     let name = |at: usize| match u16::try_from(at) {
         Ok(rcode) if at + 1 < counts.len() => rcode_name(rcode),
@@ -129,7 +129,7 @@ fn named(counts: &[u64]) -> BTreeMap<String, u64> {
     counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(at, &count)| (name(at), count)).collect()
 }
 
-/// The mnemonic of a response code with its upper bits (RFC 6891 §6.1.3).
+/// The mnemonic of an extended response code (RFC 6891 §6.1.3).
 pub fn rcode_name(rcode: u16) -> String {
     OptRcode::masked_from_int(rcode).to_string()
 }

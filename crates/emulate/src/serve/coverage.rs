@@ -1,11 +1,11 @@
-//! The coverage report: what was asked and not there, and what is there and was not asked.
+//! The coverage report: questions without a zone, and records that were never used.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 
 use ldplayer_core::name::{self, Presentation};
-use ldplayer_core::text::times;
+use ldplayer_core::text::{counted, times};
 use ldplayer_zone::{Zone, rtype};
 use serde::Serialize;
 
@@ -16,38 +16,38 @@ use super::sums::Sums;
 use super::tcp::TcpCounts;
 use super::unknown::Unknown;
 
-/// The version of the report's form.
+/// The format version of the report.
 const VERSION: u32 = 1;
-/// Questions shown in the summary at most.
+/// Maximum number of questions shown in the summary.
 const SHOWN: usize = 5;
 
-/// What a server was asked and has answered.
+/// The queries and answers of a server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Coverage {
     version: u32,
-    /// Queries that were answered, refusals included.
+    /// Answered queries, including refusals.
     pub queries: u64,
-    /// Messages that got no answer: responses, and what is too short for a query.
+    /// Messages without an answer: responses, and those too short for a query.
     pub ignored: u64,
-    /// Answers that the kernel did not take.
+    /// Answers refused by the kernel.
     pub unsent: u64,
     /// Queries by transport.
     pub transports: BTreeMap<&'static str, u64>,
     /// Queries by response code.
     pub rcodes: BTreeMap<String, u64>,
-    /// Queries by level of the zone that answered, and by response code.
+    /// Queries by level of the answering zone, and by response code.
     pub levels: BTreeMap<&'static str, BTreeMap<String, u64>>,
     /// TCP connections.
     pub tcp: TcpCounts,
-    /// The zones, those included that a reload has removed.
+    /// The zones, including those removed by a reload.
     pub zones: Vec<ZoneCoverage>,
-    /// Questions that no zone answers, the most frequent first.
+    /// Questions without a zone, most frequent first.
     pub unknown: Vec<UnknownQuestion>,
-    /// Such questions beyond the list's room.
+    /// Such questions beyond the limit of the list.
     pub unknown_unlisted: u64,
-    /// Record sets that were in no answer, where that was noted; signatures and proofs are left out.
+    /// Record sets that were never used in an answer, if tracked; without signatures and proofs.
     pub unasked: Option<Vec<Unasked>>,
-    /// Zones and delegations that cannot be reached, and what is odd in zone files.
+    /// Unreachable zones and delegations, and oddities of zone files.
     pub warnings: Vec<String>,
 }
 
@@ -58,13 +58,13 @@ pub struct ZoneCoverage {
     pub zone: String,
     /// Its level: root, tld, second, deeper.
     pub level: &'static str,
-    /// Queries that it answered.
+    /// Queries answered by it.
     pub queries: u64,
-    /// The same by response code.
+    /// These by response code.
     pub rcodes: BTreeMap<String, u64>,
 }
 
-/// A question that no zone of the asked address answers.
+/// A question without a zone at the queried address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnknownQuestion {
     /// QNAME.
@@ -72,13 +72,13 @@ pub struct UnknownQuestion {
     /// QTYPE.
     #[serde(rename = "type")]
     pub qtype: String,
-    /// How often it was asked.
+    /// How often it was queried.
     pub count: u64,
-    /// The address that was asked first.
+    /// The address of the first query.
     pub address: std::net::IpAddr,
 }
 
-/// A record set that was in no answer.
+/// A record set that was never used in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unasked {
     /// The zone's apex.
@@ -88,12 +88,12 @@ pub struct Unasked {
     /// The type.
     #[serde(rename = "type")]
     pub rtype: String,
-    /// How many records.
+    /// Number of records.
     pub records: usize,
 }
 
 impl Coverage {
-    /// The report of what was counted.
+    /// The report from these counters.
     pub fn of(set: &ZoneSet, marks: Option<&Marks>, sums: &Sums) -> Self {
         let totals = &sums.totals;
         let mut unknown: Vec<UnknownQuestion> = sums.unknown.values().map(UnknownQuestion::of).collect();
@@ -119,7 +119,7 @@ impl Coverage {
     /// Writes the report as JSON.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         out.write_all(b"\n")
@@ -127,7 +127,7 @@ impl Coverage {
 }
 
 impl fmt::Display for Coverage {
-    /// The summary for people, without a last line break.
+    /// The summary as text, without a final line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asked = self.zones.iter().filter(|zone| zone.queries > 0).count();
         let of = |counts: &BTreeMap<String, u64>| {
@@ -135,16 +135,17 @@ impl fmt::Display for Coverage {
             each.join(", ")
         };
         let (udp, tcp) = (self.transports["udp"], self.transports["tcp"]);
-        write!(f, "{} queries (UDP {udp}, TCP {tcp}): {}", self.queries, of(&self.rcodes))?;
+        let queries = counted(self.queries, "query", "queries");
+        write!(f, "{queries} (UDP {udp}, TCP {tcp}): {}", of(&self.rcodes))?;
         for (level, counts) in self.levels.iter().filter(|(_, counts)| !counts.is_empty()) {
             write!(f, "\n  {level}: {}", of(counts))?;
         }
-        write!(f, "\n{asked} of {} zones were asked", self.zones.len())?;
+        write!(f, "\nzones queried: {asked} of {}", self.zones.len())?;
         if let Some(unasked) = &self.unasked {
-            write!(f, "; {} record sets were in no answer", unasked.len())?;
+            write!(f, "; record sets not in any answer: {}", unasked.len())?;
         }
-        let unlisted = if self.unknown_unlisted > 0 { ", and more" } else { "" };
-        write!(f, "\n{} questions have no zone here{unlisted}", self.unknown.len())?;
+        let unlisted = if self.unknown_unlisted > 0 { " or more" } else { "" };
+        write!(f, "\nquestions without a zone: {}{unlisted}", self.unknown.len())?;
         for unknown in self.unknown.iter().take(SHOWN) {
             write!(f, "\n  {} {}, {}, at {}", unknown.name, unknown.qtype, times(unknown.count), unknown.address)?;
         }
@@ -182,7 +183,7 @@ fn unasked(set: &ZoneSet, marks: &Marks) -> Vec<Unasked> {
     set.zones().iter().flat_map(of_zone).collect()
 }
 
-/// Whether somebody asks for records of this type by themselves: signatures and proofs come along with others.
+/// Whether records of this type are queried directly: signatures and proofs only accompany others.
 const fn is_asked_for(rtype: u16) -> bool {
     !matches!(rtype, rtype::RRSIG | rtype::NSEC | rtype::NSEC3 | rtype::NSEC3PARAM)
 }

@@ -1,4 +1,4 @@
-//! What questions would be answered with, before anybody asks: by a zone of the set, or by none.
+//! Predicts the answer to a question without serving it.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -12,32 +12,32 @@ use ldplayer_zone::{Choose, Kind, Scratch, Transport, Zone, respond, rtype};
 use super::index::Group;
 use super::set::ZoneSet;
 
-/// Aliases that are followed from one zone to the next; resolvers give up at about as many.
+/// Maximum number of aliases followed across zones, similar to resolvers.
 const ALIASES: usize = 12;
-/// What a resolver answers when it gives up (RFC 1035 §4.1.1).
+/// The response code of a resolver that gives up (RFC 1035 §4.1.1).
 const SERVFAIL: u16 = 2;
 
-/// What a question would be answered with.
+/// A predicted answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// With this response code, from zones of the set.
+    /// This response code, from zones of the set.
     Answer(u16),
-    /// The set does not know.
+    /// The set has no answer.
     Unknown(Reason),
 }
 
-/// Why the set does not know.
+/// Why the set has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// No zone of the set encloses the name, or none that the address serves.
+    /// No zone of the set, or none at the address, encloses the name.
     NoZone,
-    /// The name, or what it is an alias of, is delegated to a zone that is not in the set. The delegating zone, in wire format.
+    /// The name, or the target of its alias, is delegated to a zone outside the set. Holds the delegating zone, in wire format.
     Delegated(Vec<u8>),
     /// It is an alias of a name that no zone of the set encloses.
     AliasOut,
 }
 
-/// Asks zones as a server or a resolver would.
+/// Predicts answers of a server or a resolver.
 pub struct Forecaster<'a> {
     set: &'a ZoneSet,
     scratch: Scratch,
@@ -45,7 +45,7 @@ pub struct Forecaster<'a> {
     reply: Vec<u8>,
 }
 
-/// The zones of an address; remembers the one chosen.
+/// The zones of an address, and the one chosen last.
 struct At<'a> {
     set: &'a ZoneSet,
     group: &'a Group,
@@ -66,12 +66,12 @@ impl<'a> Forecaster<'a> {
         Self { set, scratch: Scratch::default(), query: Vec::new(), reply: Vec::new() }
     }
 
-    /// Whether a query to this address is one to a name server of the set, and not one to a resolver.
+    /// Whether this is the address of a name server of the set, rather than of a resolver.
     pub fn is_name_server(&self, address: IpAddr) -> bool {
         self.set.index().group(address).is_some_and(|group| !group.zones().is_empty())
     }
 
-    /// What the name server of this address would say, or without an address one that serves all zones. Referrals are answers.
+    /// The answer of the name server at this address, or without an address, of one that serves all zones. Referrals are answers.
     pub fn server(&mut self, address: Option<IpAddr>, name: &[u8], qtype: u16, qclass: u16) -> Expected {
         let index = self.set.index();
         match address.map_or(Some(index.all()), |address| index.group(address)) {
@@ -83,7 +83,7 @@ impl<'a> Forecaster<'a> {
         }
     }
 
-    /// What a resolver would find that knows this set and nothing else.
+    /// The answer of a resolver that knows only this set.
     pub fn resolver(&mut self, name: &[u8], qtype: u16, qclass: u16) -> Expected {
         let all = self.set.index().all();
         let (mut name, mut is_alias) = (name.to_ascii_lowercase(), false);
@@ -116,7 +116,7 @@ impl<'a> Forecaster<'a> {
         reply.zone.map(|_| (reply.rcode, reply.kind, at.chosen.get()))
     }
 
-    /// Where the last reply's aliases lead, when they lead out of it.
+    /// The out-of-zone target of the last reply's aliases, if any.
     fn open_alias(&self, qtype: u16) -> Option<Vec<u8>> {
         if matches!(qtype, rtype::CNAME | rtype::ANY) {
             return None;

@@ -1,4 +1,4 @@
-//! Which zones an address serves: those whose name servers have it.
+//! Maps addresses to the zones whose name servers have them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,10 +12,10 @@ use ldplayer_zone::{Zone, hints, rtype};
 
 use super::lame::Lame;
 
-/// Labels of a name at most, the root label left out (RFC 1035 §3.1: 255 octets).
+/// Maximum number of labels in a name, without the root label (RFC 1035 §3.1: 255 octets).
 const MAX_LABELS: usize = 127;
 
-/// Addresses and the zones that each of them serves.
+/// Maps addresses to the zones that they serve.
 #[derive(Debug, Default)]
 pub struct Index {
     groups: Vec<Group>,
@@ -33,26 +33,27 @@ pub struct Group {
     depths: u128,
 }
 
-/// A delegation that leads nowhere: none of its name servers has an address in the set.
+/// An unreachable delegation: none of its name servers has an address in the set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Delegation {
-    /// The delegating zone, by its place in the set.
+    /// The delegating zone, by its index in the set.
     pub zone: u32,
     /// The owner of the NS records, in wire format.
     pub owner: Box<[u8]>,
 }
 
-/// What the index found on the way.
+/// Unreachable delegations and zones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreachable {
     /// Delegations without an address.
     pub delegations: Vec<Delegation>,
-    /// Zones, by their place, none of whose name servers has an address in the set.
+    /// Zones, by index, none of whose name servers has an address in the set.
     pub zones: Vec<u32>,
 }
 
 impl Index {
-    /// Finds the name servers of all zones and their addresses: glue and host records, wherever in the set they are. Those that are lame for a zone
+    /// Finds the name servers of all zones and their addresses: glue and host records anywhere in the set. Name servers
+    /// that are lame for a zone
     /// do not serve it.
     pub fn new(zones: &[Zone], lame: &Lame) -> (Self, Unreachable) {
         let servers = Servers::of(zones);
@@ -72,7 +73,7 @@ impl Index {
                 }
             }
         }
-        // Name servers of zones that are not in the set are there, too: they refuse, and what they are asked is told.
+        // Name servers of zones outside the set are included: they refuse, and queries to them are reported.
         for &address in hosts.iter().flatten() {
             zones_of.entry(address).or_default();
         }
@@ -96,7 +97,7 @@ impl Index {
         Self { groups, addresses, all }
     }
 
-    /// The zones that an address serves; `None` where it is no name server's.
+    /// The zones of an address; `None` if it is not a name server's.
     #[inline]
     pub fn group(&self, address: IpAddr) -> Option<&Group> {
         self.addresses.get(&address).map(|&number| &self.groups[number as usize])
@@ -107,14 +108,14 @@ impl Index {
         &self.all
     }
 
-    /// All name server addresses, in order.
+    /// All name server addresses, sorted.
     pub fn addresses(&self) -> Vec<IpAddr> {
         let mut addresses: Vec<IpAddr> = self.addresses.keys().copied().collect();
         addresses.sort_unstable();
         addresses
     }
 
-    /// The sets of addresses that serve the same zones, with these zones, in the order of their first addresses.
+    /// The groups of addresses that serve the same zones, with these zones, sorted by first address.
     pub fn views(&self) -> Vec<(Vec<IpAddr>, &[u32])> {
         let mut views: Vec<(Vec<IpAddr>, &[u32])> =
             self.groups.iter().map(|group| (Vec::new(), group.zones.as_slice())).collect();
@@ -136,12 +137,12 @@ impl Group {
         Self { zones, table, depths }
     }
 
-    /// The deepest of the zones that encloses the name (wire format, lower case) and answers for the type: a DS record
-    /// is the parent's (RFC 4035 §3.1.4.1), unless the group has the child alone. `all` are the zones of the set.
+    /// The deepest zone that encloses the name (wire format, lower case) and answers for the type: for DS, that is the
+    /// parent (RFC 4035 §3.1.4.1), unless the group has only the child. `all` are the zones of the set.
     #[inline]
     pub fn find(&self, all: &[Zone], name: &[u8], qtype: u16) -> Option<u32> {
         if self.depths == 1 {
-            // The root zone alone encloses every name.
+            // Only the root zone encloses every name.
             return self.zones.first().copied();
         }
         let starts = Starts::of(name);
@@ -158,7 +159,7 @@ impl Group {
         self.get(all, Starts::of(apex).hash(apex), apex)
     }
 
-    /// Where a name's zone is to be looked for. The processor begins to fetch these places.
+    /// Prefetches the places where the zone of a name is looked up.
     #[inline]
     pub fn clue(&self, name: &[u8]) -> Clue {
         let mut clue = Clue::default();
@@ -180,7 +181,7 @@ impl Group {
         self.table.find(hash, |zone| *all[zone as usize].apex() == *apex)
     }
 
-    /// The hashes of those suffixes of a name that are as long as apexes of the zones, the shortest first, and their labels.
+    /// The hashes of those suffixes of a name that are as long as apexes of the zones, shortest first, and their labels.
     #[inline]
     fn hashes(&self, name: &[u8], starts: &Starts) -> impl Iterator<Item = (usize, u64)> {
         let deepest = (u128::BITS - self.depths.leading_zeros()) as usize;
@@ -192,16 +193,16 @@ impl Group {
         each.filter(|&(depth, _)| (self.depths >> depth) & 1 == 1)
     }
 
-    /// The zones, by their places.
+    /// The zones, by index.
     pub fn zones(&self) -> &[u32] {
         &self.zones
     }
 }
 
-/// Depths at which a name's zone is looked for ahead of the answer.
+/// Number of depths that are prefetched.
 const CLUES: usize = 4;
 
-/// Hashes of a name's suffixes, the deepest that a group may have zones for.
+/// Hashes of a name's suffixes, deepest first, limited to depths at which the group has zones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clue {
     hashes: [u64; CLUES],
@@ -221,11 +222,11 @@ impl Clue {
     }
 }
 
-/// Where the labels of a name begin.
+/// Offsets of the labels of a name.
 struct Starts {
-    /// That of the root label behind the others.
+    /// Offset of the root label.
     offsets: [u8; MAX_LABELS + 1],
-    /// How many labels there are without the root label.
+    /// Number of labels without the root label.
     labels: usize,
 }
 
@@ -238,18 +239,18 @@ impl Starts {
             labels += 1;
             at += usize::from(length) + 1;
         }
-        // What is no name ends somewhere, too.
+        // Invalid names end somewhere, too.
         offsets[labels] = at.min(name.len().saturating_sub(1)).min(MAX_NAME) as u8;
         Self { offsets, labels }
     }
 
-    /// The last labels of the name, so many.
+    /// The last `depth` labels of the name.
     #[inline]
     fn suffix<'a>(&self, name: &'a [u8], depth: usize) -> &'a [u8] {
         &name[usize::from(self.offsets[self.labels - depth])..]
     }
 
-    /// The first of so many last labels, with its length octet.
+    /// The first of the last `depth` labels, with its length octet.
     #[inline]
     fn label<'a>(&self, name: &'a [u8], depth: usize) -> &'a [u8] {
         let at = self.labels - depth;
@@ -261,26 +262,26 @@ impl Starts {
     }
 }
 
-/// What root hints say beyond the root zone: a resolver asks there first.
+/// Addresses from root hints: resolvers start there.
 fn root_hints(apex: &[u8]) -> impl Iterator<Item = IpAddr> {
     hints::addresses().filter(move |_| apex == [0])
 }
 
-/// The addresses of name servers, by their numbers.
+/// The addresses of name servers, by number.
 type Hosts = Vec<BTreeSet<IpAddr>>;
 
-/// The name servers of zones and delegations, which a large zone has millions of.
+/// The name servers of zones and delegations; a large zone has millions of them.
 #[derive(Default)]
 struct Servers<'a> {
     /// Numbers of their names.
     names: HashMap<Cow<'a, [u8]>, u32, FixedState>,
     of_zones: Vec<Vec<u32>>,
-    /// Delegating zone, owner and name server; records of one owner stand together.
+    /// Delegating zone, owner and name server; records of the same owner are adjacent.
     delegations: Vec<(u32, &'a [u8], u32)>,
 }
 
 impl<'a> Servers<'a> {
-    /// NS records at the apex of a zone and at its delegation, which need not agree.
+    /// NS records at the apex of a zone and at its delegation, which may differ.
     fn of(zones: &'a [Zone]) -> Self {
         let numbers: HashMap<&[u8], usize, FixedState> = zones.iter().map(Zone::apex).zip(0..).collect();
         let mut servers = Self { of_zones: vec![Vec::new(); zones.len()], ..Self::default() };
@@ -300,7 +301,7 @@ impl<'a> Servers<'a> {
         servers
     }
 
-    /// The number of a name. Names in data keep the case that the zone file has.
+    /// The number of a name. Names in record data keep their case.
     fn number(&mut self, name: &'a [u8]) -> u32 {
         let has_upper = name.iter().any(u8::is_ascii_uppercase);
         let lower = if has_upper { Cow::Owned(name.to_ascii_lowercase()) } else { Cow::Borrowed(name) };
@@ -308,7 +309,7 @@ impl<'a> Servers<'a> {
         *self.names.entry(lower).or_insert(next)
     }
 
-    /// The addresses of all name servers that the set has.
+    /// The addresses of all name servers in the set.
     fn hosts(&self, zones: &[Zone]) -> Hosts {
         let mut hosts = vec![BTreeSet::new(); self.names.len()];
         for (owner, rtype, data) in zones.iter().flat_map(Zone::addresses) {

@@ -1,6 +1,6 @@
-//! Lame delegations of a set: addresses of name servers that do not serve a zone although its NS records lead to them.
+//! Lame delegations of a set: addresses of name servers that do not serve a zone despite its NS records.
 //!
-//! They are in a file beside the zone files, since no record can say so.
+//! They are listed in a file beside the zone files, since no record can express them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::set::SetError;
 
-/// The name of the file in a zone set; its ending says that it is no zone file.
+/// The file name in a zone set; by its suffix it is not a zone file.
 pub const FILE: &str = "lame.json";
 
-/// A zone, and where it is not served: an entry of the file.
+/// An entry of the file: a zone, and where it is not served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -26,17 +26,17 @@ pub struct Entry {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Where zones are not served, by their apexes in wire format and lower case.
+/// Zones that are not served at some addresses, by apex in wire format and lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lame {
     addresses: BTreeMap<Vec<u8>, BTreeSet<IpAddr>>,
 }
 
 impl Lame {
-    /// Reads the file of a zone set; nothing is lame where there is none.
+    /// Reads the file of a zone set; without it, nothing is lame.
     ///
     /// # Errors
-    /// When it cannot be read, or says something else.
+    /// It cannot be read, or is invalid.
     pub fn read(directory: &Path) -> Result<Self, SetError> {
         let file = directory.join(FILE);
         let failed = |problem: String| SetError::Lame { file: file.clone(), problem };
@@ -56,17 +56,17 @@ impl Lame {
         Ok(lame)
     }
 
-    /// Gives another set the list of this one.
+    /// Writes the list to another set.
     ///
     /// # Errors
-    /// What the system said.
+    /// An error of the system.
     pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
         let copied = fs::copy(from.join(FILE), to.join(FILE)).map(|_| ());
         let missing = |result: io::Result<()>| match result {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             other => Some(other),
         };
-        // A list of an earlier set is none of this one.
+        // Removes the list of an earlier set.
         missing(copied).or_else(|| missing(fs::remove_file(to.join(FILE)))).unwrap_or(Ok(()))
     }
 

@@ -1,4 +1,4 @@
-//! Which record sets were in an answer: one bit each, set by all workers.
+//! Marks record sets used in an answer: one bit each, set by all workers.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +7,14 @@ use ldplayer_zone::Zone;
 
 use super::set::ZoneSet;
 
-/// For each record set of a set of zones, whether it was in an answer.
+/// For each record set of a zone set, whether it was used in an answer.
 #[derive(Debug)]
 pub struct Marks {
     zones: Vec<Box<[AtomicU64]>>,
 }
 
 impl Marks {
-    /// Nothing was asked yet.
+    /// No marks.
     pub fn new(set: &ZoneSet) -> Self {
         let words = |zone: &Zone| (0..zone.rrsets().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Self { zones: set.zones().iter().map(words).collect() }
@@ -25,7 +25,7 @@ impl Marks {
     pub fn mark(&self, zone: u32, rrset: usize) {
         let Some(word) = self.zones.get(zone as usize).and_then(|zone| zone.get(rrset / 64)) else { return };
         let bit = 1 << (rrset % 64);
-        // Most are marked already, and then the line stays shared among the cores.
+        // Most are already marked; without a write, the cache line stays shared among cores.
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
         }
@@ -37,7 +37,7 @@ impl Marks {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (rrset % 64) & 1 == 1)
     }
 
-    /// Adds, to these marks of `set`, what `marks` has of another set, where both have the record set.
+    /// Copies the marks of another set to these marks of `set`, for record sets in both.
     pub fn take_over(&self, set: &ZoneSet, marks: &Self, other: &ZoneSet) {
         for zone in set.zones() {
             let Some(before) = other.zone(zone.apex()) else { continue };

@@ -1,4 +1,4 @@
-//! One query, one answer: the zones of the address that was asked, the zone store's reply, and what is counted of it.
+//! Answers one query: chooses the zone by the address queried, and counts the reply.
 
 use std::cell::{Cell, RefCell};
 use std::mem;
@@ -23,11 +23,11 @@ pub struct Responder {
     scratch: Scratch,
     counters: Counters,
     unknown: UnknownList,
-    /// The zones of queries that come next.
+    /// Lookups of the next queries, for prefetching.
     ahead: Vec<u32>,
 }
 
-/// The zones of one address; it remembers which of them was chosen, and lists what none is there for.
+/// The zones of one address; remembers the chosen zone, and lists questions without one.
 struct At<'a> {
     set: &'a ZoneSet,
     group: Option<&'a Group>,
@@ -49,7 +49,7 @@ impl Choose for At<'_> {
 }
 
 impl Responder {
-    /// For one worker of a server; `everywhere` when each address serves all zones. No UDP answer has more octets than `udp_size`.
+    /// For one worker; with `everywhere`, each address serves all zones. UDP answers have at most `udp_size` octets.
     pub fn new(current: Current, everywhere: bool, udp_size: u16) -> Self {
         let counters = Counters::new(current.set.apexes());
         let scratch = Scratch::with_udp_size(udp_size);
@@ -63,10 +63,10 @@ impl Responder {
         }
     }
 
-    /// Has the processor fetch what the answers to these queries will be made of. Each of them would wait for memory several times;
-    /// step by step for all of them together they wait about as often as one.
+    /// Prefetches what the answers to these queries need. Each of them alone would wait for memory several times; step by step, all
+    /// of them together wait about as often as one.
     ///
-    /// It takes [`BATCH`] queries at most.
+    /// It handles at most [`BATCH`] queries.
     pub fn look_ahead<'q>(&mut self, queries: impl Iterator<Item = (IpAddr, &'q [u8])>) {
         let set = &*self.current.set;
         let mut clues = [const { None }; BATCH];
@@ -82,7 +82,7 @@ impl Responder {
         self.ahead.iter().for_each(|&zone| set.zones()[zone as usize].fetch_pieces());
     }
 
-    /// Appends the answer to a query that was sent to a local address; false where there is none.
+    /// Appends the answer to a query to a local address; returns false if there is none.
     #[inline]
     pub fn answer(&mut self, local: IpAddr, way: Way, query: &[u8], out: &mut Vec<u8>) -> bool {
         let set = &*self.current.set;
@@ -106,19 +106,19 @@ impl Responder {
         true
     }
 
-    /// Answers from other zones from now on. What was counted is to be taken before.
+    /// Answers from other zones from now on. Take the counters before.
     pub fn renew(&mut self, current: Current) {
         self.counters = Counters::new(current.set.apexes());
         self.current = current;
     }
 
-    /// What was counted since this was asked last, and the zones that it is about.
+    /// The counters since the last call, with the zones that they refer to.
     pub fn take_counters(&mut self) -> (Counters, Arc<ZoneSet>) {
         let empty = Counters::new(self.current.set.apexes());
         (mem::replace(&mut self.counters, empty), Arc::clone(&self.current.set))
     }
 
-    /// The questions without a zone since this was asked last, and how many more there were.
+    /// The questions without a zone since the last call, and the number of unlisted ones.
     pub fn take_unknown(&mut self) -> (Vec<Unknown>, u64) {
         self.unknown.take()
     }
@@ -129,7 +129,7 @@ fn group(set: &ZoneSet, everywhere: bool, local: IpAddr) -> Option<&Group> {
     if everywhere { Some(set.index().all()) } else { set.index().group(local) }
 }
 
-/// Where the zone of a query is to be looked for.
+/// Where to look up the zone of a query.
 #[inline]
 fn clue_of(group: &Group, query: &[u8]) -> Option<Clue> {
     let question = Message::new(query)?.question()?;

@@ -1,7 +1,7 @@
-//! How many TCP connections all workers of a server hold together, and who ends one when there are too many.
+//! Limits the TCP connections of all workers together, and chooses which one to close.
 //!
-//! Counting is one addition for each connection. A worker that has no other connection than the one too many asks the others,
-//! which is rare; until one of them has ended one, there is one more than there should be.
+//! Counting is one addition per connection. A worker whose only connection is the one too many asks the others to close one,
+//! which is rare; until then, there is one connection above the limit.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,14 +16,14 @@ pub struct Room {
     workers: Mutex<Vec<Member>>,
 }
 
-/// A worker, as the others reach it.
+/// A worker, as seen by the others.
 #[derive(Debug)]
 struct Member {
     is_asked: Arc<AtomicBool>,
     wake: Arc<Wake>,
 }
 
-/// What a worker has of the room.
+/// A worker's share of the limit.
 #[derive(Debug)]
 pub struct Place {
     room: Arc<Room>,
@@ -32,12 +32,12 @@ pub struct Place {
 }
 
 impl Room {
-    /// For so many connections, at least one.
+    /// For at most this many connections, at least one.
     pub fn new(most: usize) -> Self {
         Self { most: most.max(1), taken: AtomicUsize::new(0), workers: Mutex::default() }
     }
 
-    /// A worker more, which is woken when it is asked to end a connection.
+    /// Adds a worker, which is woken when it must close a connection.
     pub fn join(room: &Arc<Self>, wake: Arc<Wake>) -> Place {
         let is_asked = Arc::new(AtomicBool::new(false));
         let member = Member { is_asked: Arc::clone(&is_asked), wake };
@@ -51,24 +51,24 @@ impl Room {
 }
 
 impl Place {
-    /// Counts a connection in.
+    /// Counts an accepted connection.
     pub fn take(&self) {
         self.room.taken.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection out that has ended.
+    /// Counts a closed connection.
     pub fn give_back(&self) {
         self.room.taken.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection out if there are too many; whether the caller is to end one. Of all workers that ask at the same time,
-    /// only as many are told so as there are connections too many.
+    /// Counts a closed connection if there are too many; returns whether the caller must close one. Of all workers that ask at the same
+    /// time, only as many are told to as there are connections too many.
     pub fn give_back_excess(&self) -> bool {
         let less = |taken: usize| (taken > self.room.most).then(|| taken - 1);
         self.room.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    /// Asks the other workers to end connections, if there are too many.
+    /// Asks the other workers to close connections, if there are too many.
     pub fn ask_others(&self) {
         if !self.room.has_excess() {
             return;
@@ -80,7 +80,7 @@ impl Place {
         }
     }
 
-    /// Whether another worker has asked since this was called last.
+    /// Whether another worker has asked since the last call.
     pub fn take_asked(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::Relaxed)
     }

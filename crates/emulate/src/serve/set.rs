@@ -1,4 +1,4 @@
-//! A zone set: every zone file of a directory, read, and found by name server address.
+//! A zone set: all zone files of a directory, indexed by name server address.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,13 +19,13 @@ use super::index::{Index, Unreachable};
 use super::lame::Lame;
 use super::signatures;
 
-/// Endings of files in a zone set that are no zone files: keys, reports, configuration, notes.
+/// Suffixes of files in a zone set that are not zone files: keys, reports, configuration, notes.
 const OTHERS: [&str; 14] =
     ["conf", "csv", "ds", "hints", "jnl", "json", "key", "md", "parquet", "pcap", "private", "state", "toml", "txt"];
-/// Endings of zone files that are no part of the zone's name.
+/// Suffixes of zone files that are not part of the zone name.
 const ENDINGS: [&str; 3] = [".signed", ".zone", ".db"];
 
-/// What keeps a zone set from being served. One line; exit status 2.
+/// Why a zone set cannot be served. One line; exit status 2.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
     /// The directory cannot be read.
@@ -36,14 +36,14 @@ pub enum SetError {
         /// What the system said.
         source: io::Error,
     },
-    /// There is no zone file in it.
-    #[error("{}: no zone file in it", .0.display())]
+    /// The directory has no zone files.
+    #[error("{}: the directory has no zone files", .0.display())]
     Empty(PathBuf),
     /// A zone file has an error.
     #[error(transparent)]
     Zone(#[from] LoadError),
-    /// Two files have the same zone.
-    #[error("{} and {} both have the zone {apex}; a set has each zone once: remove one of them", first.display(), second.display())]
+    /// Two files hold the same zone.
+    #[error("{} and {} both hold the zone {apex}; a set must hold each zone once: remove one of the files", first.display(), second.display())]
     Twice {
         /// The apex, in presentation form.
         apex: String,
@@ -52,16 +52,16 @@ pub enum SetError {
         /// The other one.
         second: PathBuf,
     },
-    /// A zone of another class than IN.
-    #[error("{}: class {class}: only zones of class IN are served", file.display())]
+    /// The zone's class is not IN.
+    #[error("{}: the zone has class {class}: only class IN is served", file.display())]
     Class {
         /// The zone's file.
         file: PathBuf,
         /// The class.
         class: u16,
     },
-    /// The list of lame delegations is none.
-    #[error("{}: {problem}; it lists zones and addresses: [{{\"zone\": \"example.\", \"addresses\": [\"192.0.2.1\"]}}]", file.display())]
+    /// The list of lame delegations is invalid.
+    #[error("{}: {problem}; expected a list of zones and addresses: [{{\"zone\": \"example.\", \"addresses\": [\"192.0.2.1\"]}}]", file.display())]
     Lame {
         /// The file.
         file: PathBuf,
@@ -70,7 +70,7 @@ pub enum SetError {
     },
 }
 
-/// The zones of a set. Their numbers ([`Zone::number`]) are their places.
+/// The zones of a set. Their numbers ([`Zone::number`]) are their indices.
 #[derive(Debug)]
 pub struct ZoneSet {
     zones: Vec<Zone>,
@@ -80,16 +80,16 @@ pub struct ZoneSet {
 }
 
 impl ZoneSet {
-    /// Reads all zone files of a directory, on all cores: every plain file but hidden ones, backups (`~`) and those whose
-    /// ending says that they are something else (`.json`, `.key`, `.md` and the like).
+    /// Reads all zone files of a directory, on all cores: every regular file except hidden ones, backups (`~`) and those with
+    /// other suffixes (`.json`, `.key`, `.md` and the like).
     ///
     /// # Errors
-    /// The first file (by name) that has an error, or two of the same zone.
+    /// The first file (by name) has an error, or two files hold the same zone.
     pub fn load(directory: &Path) -> Result<Self, SetError> {
         Self::load_with(directory, Includes::Below)
     }
 
-    /// The same with the files that zone files may include.
+    /// Like [`Self::load`], with the files that zone files may include.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -115,18 +115,18 @@ impl ZoneSet {
         Self::with_lame(zones, findings, &Lame::read(directory)?)
     }
 
-    /// A set of these zones.
+    /// Makes a set of these zones.
     ///
     /// # Errors
-    /// When two of them are the same.
+    /// Two zones have the same apex.
     pub fn new(zones: Vec<Zone>, findings: Vec<Finding>) -> Result<Self, SetError> {
         Self::with_lame(zones, findings, &Lame::default())
     }
 
-    /// A set of these zones, some of which are not served by all of their name servers.
+    /// Makes a set of these zones, with lame delegations.
     ///
     /// # Errors
-    /// When two of them are the same.
+    /// Two zones have the same apex.
     pub fn with_lame(mut zones: Vec<Zone>, findings: Vec<Finding>, lame: &Lame) -> Result<Self, SetError> {
         ensure_distinct(&zones)?;
         zones.sort_by_key(|zone| canonical(zone.apex()));
@@ -135,7 +135,7 @@ impl ZoneSet {
         Ok(Self { zones, index, unreachable, findings })
     }
 
-    /// The zones, parents before their children.
+    /// The zones, parents before children.
     pub fn zones(&self) -> &[Zone] {
         &self.zones
     }
@@ -145,17 +145,17 @@ impl ZoneSet {
         self.zones.iter().map(Zone::apex)
     }
 
-    /// Which zones an address serves.
+    /// The index of zones by address.
     pub const fn index(&self) -> &Index {
         &self.index
     }
 
-    /// The zone of this apex (wire format, lower case), by its place.
+    /// The zone of this apex (wire format, lower case), by index.
     pub fn zone(&self, apex: &[u8]) -> Option<u32> {
         self.index.all().zone(&self.zones, apex)
     }
 
-    /// Zones and delegations without an address.
+    /// Unreachable zones and delegations.
     pub const fn unreachable(&self) -> &Unreachable {
         &self.unreachable
     }
@@ -165,16 +165,16 @@ impl ZoneSet {
         self.index.addresses()
     }
 
-    /// What is worth knowing, one line each: what is odd in zone files, zones and delegations that cannot be reached.
+    /// Warnings, one line each: oddities of zone files, and unreachable zones and delegations.
     pub fn warnings(&self) -> Vec<String> {
         let lost_zones = self.unreachable.zones.iter().map(|&zone| {
             let apex = Presentation(self.zones[zone as usize].apex());
-            format!("zone {apex}: no name server of it has an address in the set: nobody can ask it (see --all-zones-everywhere)")
+            format!("zone {apex} is unreachable: none of its name servers has an address in the set (see --all-zones-everywhere)")
         });
         let lost_delegations = self.unreachable.delegations.iter().map(|delegation| {
             let (zone, owner) = (self.zones[delegation.zone as usize].apex(), Presentation(&delegation.owner));
             let zone = Presentation(zone);
-            format!("zone {zone}: the delegation of {owner} leads nowhere: none of its name servers has an address in the set")
+            format!("zone {zone}: the delegation of {owner} is unreachable: none of its name servers has an address in the set")
         });
         self.findings.iter().map(ToString::to_string).chain(lost_zones).chain(lost_delegations).collect()
     }
@@ -183,7 +183,7 @@ impl ZoneSet {
 /// The zone files of a directory by name: see [`ZoneSet::load`].
 ///
 /// # Errors
-/// When it cannot be read, or has none.
+/// It cannot be read, or has none.
 pub fn files(directory: &Path) -> Result<Vec<PathBuf>, SetError> {
     let failed = |source| SetError::Directory { path: directory.to_owned(), source };
     let mut files = Vec::new();
@@ -203,10 +203,10 @@ fn is_zone_file(path: &Path) -> bool {
     !name.starts_with('.') && !name.ends_with('~') && !OTHERS.contains(&ending.as_str())
 }
 
-/// Reads the records of a zone. Names relative to an origin that the file does not tell are completed by the name of the file.
+/// Reads the records of a zone. Without an origin in the file, relative names are completed by the file name.
 ///
 /// # Errors
-/// The first error in the file, and another class than IN.
+/// The first error in the file, or a class other than IN.
 pub fn records(file: &Path, includes: Includes) -> Result<Records, SetError> {
     let records = match load::file_with(file, None, includes) {
         Err(LoadError::Entry { problem: Problem::NoOrigin(_) | Problem::NoOwner, .. }) => {
@@ -220,7 +220,7 @@ pub fn records(file: &Path, includes: Includes) -> Result<Records, SetError> {
     Ok(records)
 }
 
-/// Reads a zone, and says whether its signatures hold now.
+/// Reads a zone, and checks whether its signatures are valid now.
 fn read(file: &Path, includes: Includes, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
     let records = records(file, includes)?;
     let (zone, mut findings) = Zone::from_records(&records)?;
@@ -228,7 +228,7 @@ fn read(file: &Path, includes: Includes, now: i64) -> Result<(Zone, Vec<Finding>
     Ok((zone, findings))
 }
 
-/// The origin that the name of a file says: `example.com.zone`, `example.com`; `root.zone` and `root` are the root's.
+/// The origin given by a file name: `example.com.zone`, `example.com`; `root.zone` and `root` are the root's.
 fn origin_of(file: &Path) -> Option<Vec<u8>> {
     let mut text = file.file_name()?.to_str()?;
     while let Some(shorter) = ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)) {
@@ -250,7 +250,7 @@ fn ensure_distinct(zones: &[Zone]) -> Result<(), SetError> {
     Ok(())
 }
 
-/// The labels of a name, the last one first: parents sort before their children.
+/// The labels of a name, last one first, so that parents sort before children.
 fn canonical(name: &[u8]) -> Vec<Vec<u8>> {
     let mut labels: Vec<Vec<u8>> = name::labels(name).map(<[u8]>::to_vec).collect();
     labels.reverse();
@@ -318,14 +318,17 @@ mod tests {
     fn a_list_of_lame_servers_that_is_none_is_an_error() {
         for text in ["{", "[{\"zone\": \"net.\"}]", r#"[{"zone": "a..b", "addresses": []}]"#] {
             let error = set(&[("root.zone", ROOT), ("lame.json", text)]).unwrap_err().to_string();
-            assert!(error.contains("lame.json: ") && error.contains("it lists zones and addresses"), "{error}");
+            assert!(
+                error.contains("lame.json: ") && error.contains("expected a list of zones and addresses"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn two_zones_with_one_apex_are_told_with_their_files() {
         let error = set(&[("a.zone", ROOT), ("b.zone", ROOT)]).unwrap_err().to_string();
-        assert!(error.contains("a.zone and ") && error.contains("b.zone both have the zone .;"), "{error}");
+        assert!(error.contains("a.zone and ") && error.contains("b.zone both hold the zone .;"), "{error}");
     }
 
     #[test]
@@ -333,7 +336,7 @@ mod tests {
         let error = set(&[("a.zone", ROOT), ("example.zone", "\n\nwww A nonsense\n")]).unwrap_err().to_string();
         assert!(error.ends_with("example.zone:3: expected an IPv4 address, found `nonsense`"), "{error}");
         let error = set(&[("x.zone", "@ CH SOA a. b. 1 2 3 4 5\n")]).unwrap_err().to_string();
-        assert!(error.contains("x.zone: class 3"), "{error}");
+        assert!(error.contains("x.zone: the zone has class 3"), "{error}");
         assert!(matches!(set(&[("README.md", "")]), Err(SetError::Empty(_))));
         assert!(matches!(ZoneSet::load(Path::new("no/such")), Err(SetError::Directory { .. })));
     }
@@ -344,7 +347,7 @@ mod tests {
         let set =
             set(&[("root.zone", &root), ("example.zone", "$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS ns.elsewhere.test.\n")]);
         let warnings = set.unwrap().warnings().join("\n");
-        assert!(warnings.contains("zone example.: no name server of it has an address"), "{warnings}");
-        assert!(warnings.contains("zone .: the delegation of lost. leads nowhere"), "{warnings}");
+        assert!(warnings.contains("zone example. is unreachable: none of its name servers"), "{warnings}");
+        assert!(warnings.contains("zone .: the delegation of lost. is unreachable"), "{warnings}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the workers of a server share, none of it touched for a query: the set of zones, calls of the owner, sums.
+//! State shared by the workers of a server, none of it touched per query: zones, requests of the owner, sums.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use super::marks::Marks;
 use super::set::ZoneSet;
 use super::sums::{Counted, Sums};
 
-/// Shared by the owner and the workers.
+/// State shared by the owner and the workers.
 pub struct Shared {
     current: Mutex<Current>,
     epoch: AtomicU64,
@@ -17,19 +17,19 @@ pub struct Shared {
     sums: Mutex<Sums>,
 }
 
-/// The zones that are served, and the marks of what was asked.
+/// The zones being served, and marks of used record sets.
 #[derive(Clone)]
 pub struct Current {
     /// The zones.
     pub set: Arc<ZoneSet>,
-    /// Marks of their record sets, if they are wanted.
+    /// Marks of their record sets, if tracked.
     pub marks: Option<Arc<Marks>>,
 }
 
 #[derive(Debug, Default)]
 struct Workers {
     at_work: usize,
-    /// Those that have not followed the last call yet.
+    /// Workers that have not yet handled the last call.
     waited_for: usize,
 }
 
@@ -46,32 +46,32 @@ impl Shared {
         }
     }
 
-    /// What is served now.
+    /// What is being served.
     pub fn current(&self) -> Current {
         lock(&self.current).clone()
     }
 
-    /// How often the owner has called.
+    /// The number of calls by the owner.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Whether the workers shall end.
+    /// Whether the workers must stop.
     pub fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    /// Puts other zones in place of those there are; workers take them when called.
+    /// Replaces the zones; workers take the new ones when called.
     pub fn replace(&self, current: Current) -> Current {
         std::mem::replace(&mut *lock(&self.current), current)
     }
 
-    /// One more worker begins.
+    /// Registers a worker.
     pub fn begin(&self) {
         lock(&self.workers).at_work += 1;
     }
 
-    /// Calls the workers, which `wake` wakes, and returns when all of them have followed or ended.
+    /// Calls the workers, which `wake` wakes, and returns when all of them have responded or ended.
     pub fn call(&self, wake: impl FnOnce()) {
         let mut workers = lock(&self.workers);
         workers.waited_for = workers.at_work;
@@ -82,14 +82,14 @@ impl Shared {
         drop(self.followed.wait_while(lock(&self.workers), is_waiting).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// One worker has followed the call.
+    /// A worker has responded to the call.
     pub fn done(&self) {
         let mut workers = lock(&self.workers);
         workers.waited_for = workers.waited_for.saturating_sub(1);
         self.followed.notify_all();
     }
 
-    /// One worker has ended; by itself if it says of what.
+    /// A worker has ended; by an error if one is given.
     pub fn end(&self, failure: Option<String>) {
         if failure.is_some() {
             self.sums().failure = failure;
@@ -98,7 +98,7 @@ impl Shared {
         self.done();
     }
 
-    /// Tells the workers to end.
+    /// Tells the workers to stop.
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
     }
@@ -108,13 +108,13 @@ impl Shared {
         lock(&self.sums)
     }
 
-    /// Takes what a worker has counted.
+    /// Adds a worker's counters.
     pub fn add(&self, counted: Counted) {
         self.sums().add(counted);
     }
 }
 
-/// What a panicking worker has left is whole: each change of it is one assignment or addition.
+/// State left by a panicking worker is consistent: each change is one assignment or addition.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

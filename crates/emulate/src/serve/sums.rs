@@ -1,4 +1,4 @@
-//! What workers hand over of their counts, and the sums over all workers and reloads.
+//! Sums of the workers' counters, over all workers and reloads.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use super::set::ZoneSet;
 use super::tcp::TcpCounts;
 use super::unknown::{LISTED, Unknown};
 
-/// What one worker has counted since it was asked last.
+/// The counters of one worker since its last handover.
 pub struct Counted {
     /// Queries, by the zones of `set`.
     pub counters: Counters,
-    /// The zones that they are about.
+    /// The zones that they refer to.
     pub set: Arc<ZoneSet>,
     /// Connections.
     pub tcp: TcpCounts,
-    /// Answers that the kernel did not take.
+    /// Answers refused by the kernel.
     pub unsent: u64,
     /// Questions without a zone.
     pub unknown: Vec<Unknown>,
-    /// Such questions that are not listed.
+    /// Number of unlisted questions.
     pub unlisted: u64,
 }
 
@@ -31,18 +31,18 @@ pub struct Sums {
     pub totals: Totals,
     /// Connections.
     pub tcp: TcpCounts,
-    /// Answers that the kernel did not take.
+    /// Answers refused by the kernel.
     pub unsent: u64,
     /// Questions without a zone, by name and type.
     pub unknown: HashMap<(Box<[u8]>, u16), Unknown>,
-    /// Such questions that are not listed.
+    /// Number of unlisted questions.
     pub unlisted: u64,
-    /// What ended a worker early.
+    /// The error that ended a worker early.
     pub failure: Option<String>,
 }
 
 impl Sums {
-    /// Adds what a worker has counted.
+    /// Adds a worker's counters.
     pub fn add(&mut self, counted: Counted) {
         self.totals.add(&counted.counters, counted.set.apexes());
         self.tcp += counted.tcp;

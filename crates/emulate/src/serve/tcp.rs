@@ -1,7 +1,7 @@
-//! TCP connections of a server (RFC 7766): pipelined queries, partial writes, idle timeout, bounded number and buffers.
+//! TCP connections of a server (RFC 7766): pipelining, partial writes, idle timeout, bounded buffers.
 //!
-//! [`Connections`] owns the sockets of one worker; time is an argument. A connection that waits has no buffers but for half
-//! a query or half an answer: those that work is done in are lent to it.
+//! [`Connections`] owns the sockets of one worker; time is an argument. An idle connection has no buffers except for a partial
+//! query or answer: working buffers are lent to it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;
@@ -11,41 +11,41 @@ use ldplayer_net::poll::{Interest, Poll};
 
 use super::room::Place;
 
-/// Connections of all workers at most, unless told otherwise: one that is idle makes room.
+/// Default limit of connections over all workers: an idle one makes room.
 pub const CONNECTIONS: usize = 10_000;
-/// How long a connection may be idle, unless told otherwise, in nanoseconds (RFC 7766 §6.2.3: a few seconds).
+/// Default idle timeout, in nanoseconds (RFC 7766 §6.2.3: a few seconds).
 pub const IDLE_NS: i64 = 10_000_000_000;
-/// Octets of answers after which they are written before the next query is answered. While they cannot be written, nothing is read.
+/// Octets of answers that are written before the next query is answered. While they cannot be written, nothing is read.
 const OUTPUT: usize = 65_536;
-/// Octets read at once: the longest query and its length (RFC 1035 §4.2.2), twice.
+/// Read size in octets: twice the longest query with its length (RFC 1035 §4.2.2).
 const INPUT: usize = 2 * 65_537;
-/// Reads from one connection before the others have their turn.
+/// Maximum number of reads from one connection per turn.
 const READS: usize = 8;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// Answers a query that was sent to a local address: appends the answer, or tells by `false` that there is none, upon which
-/// the connection is closed.
+/// Answers a query to a local address: appends the answer, or returns `false` if there is none, upon which the connection is
+/// closed.
 pub trait Answer {
-    /// Told of queries that will be answered next, each with the local address that it was sent to.
+    /// Announces the next queries, each with its local address.
     fn look_ahead<'q>(&mut self, _queries: impl Iterator<Item = (IpAddr, &'q [u8])>) {}
 
     /// `out` comes empty.
     fn answer(&mut self, local: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool;
 }
 
-/// What became of connections.
+/// Counters of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TcpCounts {
     /// Accepted.
     pub accepted: u64,
-    /// Ended by the client.
+    /// Closed by the client.
     pub closed: u64,
-    /// Ended for being idle.
+    /// Closed because idle.
     pub idle: u64,
-    /// Ended to make room for another.
+    /// Closed to make room for another.
     pub evicted: u64,
-    /// Failed, or ended for what is no DNS query.
+    /// Failed, or closed after an invalid query.
     pub failed: u64,
 }
 
@@ -73,7 +73,7 @@ enum End {
 pub struct Connections {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// The connection that has been idle for longest, and the one that was active last.
+    /// Ends of the list of connections by activity: the longest idle and the most recently active.
     oldest: u32,
     newest: u32,
     place: Place,
@@ -97,9 +97,9 @@ struct Slot {
 struct Connection {
     stream: TcpStream,
     local: IpAddr,
-    /// The beginning of a query.
+    /// A partial query.
     rest: Vec<u8>,
-    /// Answers, of which the first octets are written.
+    /// Unwritten answers, the first octets of which may have been written.
     output: Vec<u8>,
     written: usize,
     interest: Interest,
@@ -107,7 +107,7 @@ struct Connection {
 }
 
 impl Connections {
-    /// No connections. Their tokens in the poll begin with `first_token`.
+    /// No connections. Their poll tokens begin with `first_token`.
     pub fn new(place: Place, idle_ns: i64, first_token: u64) -> Self {
         Self {
             slots: Vec::new(),
@@ -124,7 +124,7 @@ impl Connections {
         }
     }
 
-    /// Takes a connection that was accepted. Where that is one too many, another one ends.
+    /// Takes an accepted connection. If there are too many, another one is closed.
     pub fn handle_accepted(&mut self, now: i64, stream: TcpStream, poll: &Poll) {
         self.counts.accepted += 1;
         let Ok(connection) = Connection::new(stream) else {
@@ -144,14 +144,14 @@ impl Connections {
         (slot.connection, slot.last) = (Some(connection), now);
         self.link(at);
         self.place.take();
-        // Of this worker, but for the one that came; or of another one.
+        // Either one of this worker other than the new one, or one of another worker.
         while self.oldest != self.newest && self.place.give_back_excess() {
             self.remove(self.oldest, End::Evicted);
         }
         self.place.ask_others();
     }
 
-    /// Ends the connections that are too many, if another worker asks for that, those first that have been idle for longest.
+    /// Closes surplus connections at the request of another worker, longest idle first.
     pub fn make_room(&mut self) {
         if self.place.take_asked() {
             while self.oldest != NONE && self.place.give_back_excess() {
@@ -160,7 +160,7 @@ impl Connections {
         }
     }
 
-    /// Ends the connection that has been idle for longest, so that its descriptor is free; whether there was one.
+    /// Closes the longest idle connection to free its descriptor; returns whether there was one.
     pub fn evict(&mut self) -> bool {
         let at = self.oldest;
         if at != NONE {
@@ -169,7 +169,7 @@ impl Connections {
         at != NONE
     }
 
-    /// Reads, answers and writes as far as it goes without waiting.
+    /// Reads, answers and writes without blocking.
     pub fn handle_ready(&mut self, now: i64, token: u64, poll: &Poll, answer: &mut impl Answer) {
         let at = (token - self.first_token) as u32;
         let Some(slot) = self.slots.get_mut(at as usize) else { return };
@@ -186,7 +186,7 @@ impl Connections {
         }
     }
 
-    /// Ends connections that have been idle for too long.
+    /// Closes connections that have been idle for too long.
     pub fn handle_timeout(&mut self, now: i64) {
         while self.poll_timeout().is_some_and(|due| due <= now) {
             self.end(self.oldest, End::Idle);
@@ -199,7 +199,7 @@ impl Connections {
         Some(oldest.last.saturating_add(self.idle_ns))
     }
 
-    /// What became of connections since this was asked last.
+    /// The counters since the last call.
     pub fn take_counts(&mut self) -> TcpCounts {
         mem::take(&mut self.counts)
     }
@@ -211,7 +211,7 @@ impl Connections {
 
     fn remove(&mut self, at: u32, end: End) {
         self.unlink(at);
-        // Closing the only descriptor takes it out of the poll, too.
+        // Closing the only descriptor also removes it from the poll.
         self.slots[at as usize].connection = None;
         self.free.push(at);
         *match end {
@@ -245,7 +245,7 @@ impl Connections {
     }
 }
 
-/// Buffers that are lent to a connection while it works.
+/// Buffers lent to a connection while it works.
 struct Work<'a> {
     input: &'a mut [u8],
     output: &'a mut Vec<u8>,
@@ -260,7 +260,7 @@ impl Connection {
         Ok(Self { stream, local, rest, output, written: 0, interest: Interest::Read, has_ended: false })
     }
 
-    /// Works until there is nothing to read or no room to write; how the connection ends, if it does.
+    /// Works until reading or writing would block; returns how the connection ends, if it does.
     fn work(&mut self, work: &mut Work<'_>, answer: &mut impl Answer) -> Option<End> {
         if self.output.is_empty() {
             mem::swap(&mut self.output, work.output);
@@ -308,7 +308,7 @@ impl Connection {
         }
     }
 
-    /// Answers the whole queries in the input, as far as there is room for answers.
+    /// Answers the complete queries in the input, as far as there is room for answers.
     fn answer(&mut self, work: &mut Work<'_>, filled: &mut usize, answer: &mut impl Answer) -> bool {
         let mut at = 0;
         while self.output.len() < OUTPUT
@@ -318,7 +318,7 @@ impl Connection {
             if !answer.answer(self.local, query, work.reply) {
                 return false;
             }
-            // A message is never longer than its length can say.
+            // A message is never longer than its length field allows.
             self.output.extend_from_slice(&(work.reply.len() as u16).to_be_bytes());
             self.output.extend_from_slice(work.reply);
             at += 2 + query.len();
@@ -328,7 +328,7 @@ impl Connection {
         true
     }
 
-    /// Writes answers; whether all of them are written.
+    /// Writes answers; returns whether all of them are written.
     fn flush(&mut self) -> io::Result<bool> {
         while self.written < self.output.len() {
             match self.stream.write(&self.output[self.written..]) {
@@ -343,7 +343,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Waits for room while there is something to write, and to read otherwise.
+    /// Polls for writing if there are unwritten answers, otherwise for reading.
     fn watch(&mut self, poll: &Poll, token: u64) -> io::Result<()> {
         let interest = if self.output.is_empty() { Interest::Read } else { Interest::Write };
         if mem::replace(&mut self.interest, interest) == interest {
@@ -353,7 +353,7 @@ impl Connection {
     }
 }
 
-/// The first whole message of a stream.
+/// The first complete message of a stream.
 fn message(stream: &[u8]) -> Option<&[u8]> {
     let (length, rest) = stream.split_first_chunk()?;
     rest.get(..u16::from_be_bytes(*length).into())

@@ -1,4 +1,4 @@
-//! Datagrams of a server: batches in, batches out, each answer from the address that was asked.
+//! Datagrams of a server: read and answered in batches, each from the address queried.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,23 +9,23 @@ use rustix::time::Timespec;
 
 use super::tcp::Answer;
 
-/// Batches taken from one socket before the others have their turn.
+/// Maximum number of batches per socket and turn.
 const ROUNDS: usize = 8;
-/// How long a full send buffer is waited for, in nanoseconds; answers that find no room then are dropped and counted.
+/// How long to wait for a full send buffer, in nanoseconds; answers that then find no room are dropped and counted.
 const PATIENCE: i64 = 20_000_000;
-/// Octets that an answer has room for before its buffer grows.
+/// Initial buffer size of an answer in octets.
 const ANSWER: usize = 4_096;
 
-/// Buffers of one worker, all taken once.
+/// Buffers of one worker, allocated once.
 pub struct Datagrams {
     receive: ReceiveBatch,
     send: SendBatch,
     answers: Vec<Outgoing>,
-    /// Answers that the kernel did not take.
+    /// Answers refused by the kernel.
     unsent: u64,
 }
 
-/// An answer and its way.
+/// An answer and its addresses.
 struct Outgoing {
     octets: Vec<u8>,
     local: IpAddr,
@@ -47,10 +47,10 @@ impl Datagrams {
         Self { receive: ReceiveBatch::new(), send: SendBatch::new(), answers, unsent: 0 }
     }
 
-    /// Answers what waits in a socket.
+    /// Answers the waiting queries of a socket.
     ///
     /// # Errors
-    /// What the kernel said to receiving.
+    /// The kernel's error on receiving.
     pub fn handle_ready(&mut self, socket: &UdpSocket, answer: &mut impl Answer) -> io::Result<()> {
         for _ in 0..ROUNDS {
             let received = self.receive.receive(socket, BATCH)?;
@@ -63,7 +63,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Answers that the kernel did not take, since this was asked last.
+    /// Answers refused by the kernel since the last call.
     pub const fn take_unsent(&mut self) -> u64 {
         std::mem::replace(&mut self.unsent, 0)
     }
@@ -100,7 +100,7 @@ impl Datagrams {
                     has_waited = true;
                     wait_for_room(socket);
                 }
-                // This one cannot be sent, as when its client is not reachable; the next one may.
+                // This one cannot be sent, for example because its client is unreachable; the next one may be.
                 Err(_) => {
                     self.unsent += 1;
                     at += 1;
@@ -112,7 +112,7 @@ impl Datagrams {
 
 fn wait_for_room(socket: &UdpSocket) {
     let mut waited = [PollFd::new(socket, PollFlags::OUT)];
-    // Whatever comes of it, sending is tried again.
+    // Sending is retried in any case.
     let _ = poll(&mut waited, Some(&Timespec { tv_sec: 0, tv_nsec: PATIENCE }));
 }
 

@@ -1,4 +1,4 @@
-//! Questions that no zone of the set answers: a bounded list with counts.
+//! Questions without a zone in the set: a bounded list with counts.
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -6,25 +6,25 @@ use std::net::IpAddr;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-/// Questions listed at most by one worker.
+/// Maximum number of questions listed by one worker.
 pub const LISTED: usize = 10_000;
-/// Octets of names on average; memory is taken once.
+/// Average name length in octets, for one allocation.
 const NAME: usize = 48;
 
-/// A question, how often it was asked, and where first.
+/// A question, how often it was queried, and the first address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// QNAME in wire format and lower case.
     pub name: Box<[u8]>,
     /// QTYPE.
     pub qtype: u16,
-    /// How often it was asked.
+    /// How often it was queried.
     pub count: u64,
-    /// The address that was asked first.
+    /// The address of the first query.
     pub address: IpAddr,
 }
 
-/// The list of one worker. It takes its memory at once and none for a question.
+/// The list of one worker. All memory is allocated at the start.
 #[derive(Debug)]
 pub struct UnknownList {
     names: Vec<u8>,
@@ -76,7 +76,7 @@ impl UnknownList {
         listed && name.len() <= self.names.capacity() - self.names.len() && name.len() <= usize::from(u8::MAX)
     }
 
-    /// The questions, and how many more were asked that are not listed.
+    /// The questions, and the number of unlisted ones.
     pub fn take(&mut self) -> (Vec<Unknown>, u64) {
         let name = |entry: &Entry| self.names[entry.start as usize..][..usize::from(entry.length)].into();
         let shown = |entry: &Entry| Unknown {

@@ -1,4 +1,4 @@
-//! One thread of the server: its sockets, its loop, and the moments in which it hands over what it has counted.
+//! A server thread: its sockets, its loop, and the handover of its counters.
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -17,16 +17,16 @@ use super::sums::Counted;
 use super::tcp::{Answer, Connections};
 use super::udp::Datagrams;
 
-/// Longest wait, in nanoseconds.
+/// Maximum wait, in nanoseconds.
 const LONGEST: i64 = 60_000_000_000;
-/// How long a listener rests that has no descriptor for who waits, in nanoseconds: its being ready is no news then.
+/// How long a listener pauses when there is no descriptor for a waiting client, in nanoseconds; it stays ready meanwhile.
 const REST: i64 = 100_000_000;
-/// Connections accepted before others have their turn.
+/// Maximum number of connections accepted per turn.
 const ACCEPTS: usize = 64;
-/// The token by which the worker is woken; sockets have those from 1 on.
+/// The poll token for waking the worker; sockets have tokens from 1 on.
 const WAKE: u64 = 0;
 
-/// What a worker serves from.
+/// What a worker needs to serve.
 pub struct Sockets {
     pub udp: Vec<UdpSocket>,
     pub tcp: Vec<TcpListener>,
@@ -46,16 +46,16 @@ pub struct Worker {
     resting: Resting,
 }
 
-/// Listeners that nobody is accepted from for a while.
+/// Paused listeners.
 #[derive(Default)]
 struct Resting {
-    /// Their places among the listeners.
+    /// Their indices among the listeners.
     listeners: Vec<usize>,
-    /// Until when.
+    /// When the pause ends.
     until: i64,
 }
 
-/// The responder as connections or datagrams see it.
+/// The responder as seen by connections and datagrams.
 struct By<'a>(&'a mut Responder, Way);
 
 impl Answer for By<'_> {
@@ -71,10 +71,10 @@ impl Answer for By<'_> {
 }
 
 impl Worker {
-    /// A worker that waits for all its sockets.
+    /// A worker that polls all its sockets.
     ///
     /// # Errors
-    /// When the process is out of file descriptors.
+    /// The process is out of file descriptors.
     pub fn new(
         sockets: Sockets,
         room: &Arc<Room>,
@@ -99,10 +99,10 @@ impl Worker {
         Ok((Self { poll, wake, sockets, datagrams, connections, responder, shared, epoch, ready, resting }, woken))
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until told to stop.
     ///
     /// # Errors
-    /// When the kernel refuses to wait.
+    /// The kernel refuses to wait.
     pub fn run(&mut self) -> io::Result<()> {
         while !self.shared.is_stopping() {
             self.turn(LONGEST)?;
@@ -112,7 +112,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for what happens, no longer than `longest`, and sees to it; how much there was.
+    /// Waits for events, no longer than `longest`, and handles them; returns their number.
     fn turn(&mut self, longest: i64) -> io::Result<usize> {
         let timeout = self.poll_timeout().map_or(longest, |due| (due - monotonic_ns()).clamp(0, longest));
         let mut ready = std::mem::take(&mut self.ready);
@@ -127,7 +127,7 @@ impl Worker {
         Ok(count)
     }
 
-    /// When there is something to do though nothing happens.
+    /// The next timeout.
     fn poll_timeout(&self) -> Option<i64> {
         let rest = (!self.resting.listeners.is_empty()).then_some(self.resting.until);
         self.connections.poll_timeout().into_iter().chain(rest).min()
@@ -138,7 +138,7 @@ impl Worker {
         match (token as usize).checked_sub(1) {
             None => self.wake.clear(),
             Some(at) if at < udp => {
-                // What the kernel says to receiving, such as that memory is short, passes.
+                // Errors of receiving, such as a shortage of memory, are temporary.
                 let mut by = By(&mut self.responder, Way::Udp);
                 let _ = self.datagrams.handle_ready(&self.sockets.udp[at], &mut by);
             }
@@ -156,18 +156,18 @@ impl Worker {
                 Ok((stream, _)) => self.connections.handle_accepted(now, stream, &self.poll),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if limits::is_short(&error) => {
-                    // Who waits takes the place of who is idle.
+                    // A new client replaces an idle one.
                     if !self.connections.evict() {
                         return self.rest(now, listener);
                     }
                 }
-                // This client has gone already; the next one may be there.
+                // This client has already gone; the next one may be there.
                 Err(_) => {}
             }
         }
     }
 
-    /// Accepts nobody for a while: without a descriptor, a client that waits would keep this thread busy for ever.
+    /// Pauses accepting: without a descriptor, a waiting client would keep this thread busy.
     fn rest(&mut self, now: i64, listener: usize) {
         if self.poll.remove(&self.sockets.tcp[listener]).is_ok() {
             self.resting.listeners.push(listener);
@@ -184,7 +184,7 @@ impl Worker {
         rested.try_for_each(|at| self.poll.add(&self.sockets.tcp[at], first + at as u64))
     }
 
-    /// After a call of the owner: gives what was counted, and takes the zones that there are now.
+    /// Handles a call of the owner: hands over the counters, and takes the new zones.
     fn hand_over(&mut self) {
         let epoch = self.shared.epoch();
         if epoch != self.epoch {

@@ -1,4 +1,4 @@
-//! BIND, ISC's server, as an authoritative one.
+//! BIND as an authoritative server.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -6,14 +6,14 @@ use std::path::Path;
 
 use super::{Configured, Program, Stock, StockError, Zone, quoted, quoted_path};
 
-/// What the log line has that says that a zone is not served.
+/// Log texts which show that a zone is not served.
 const REFUSALS: [&str; 2] = [" failed: ", "not loaded due to errors"];
-/// What the line before it has, with file and line. By itself it may be a mere warning.
+/// The start of the preceding log line, which has file and line; alone it may be a mere warning.
 const DETAILS: [&str; 2] = ["dns_rdata_fromtext: ", "dns_master_load: "];
 
 /// BIND with one worker thread.
 ///
-/// It listens only on addresses that an interface has: a local route, as a testbed's, is not enough for it.
+/// It listens only on addresses of an interface: a local route, as in a testbed, is not enough for it.
 #[derive(Clone, Debug, Default)]
 pub struct Bind {
     zones: Vec<Zone>,
@@ -21,26 +21,26 @@ pub struct Bind {
 }
 
 impl Bind {
-    /// BIND serving these zones to everybody.
+    /// BIND serving these zones to all clients.
     pub fn new(zones: Vec<Zone>) -> Self {
         Self { zones, complete: None }
     }
 
-    /// BIND with a complete configuration, such as one with views; [`options`](Self::options) has what belongs at its
-    /// head. Relative paths in it are in the work directory. `zones` is what a query from this host must find.
+    /// BIND with a complete configuration, such as one with views; [`options`](Self::options) is for its head.
+    /// Relative paths in it are in the work directory. `zones` must be answered on queries from this host.
     pub fn with_configuration(text: impl Into<String>, zones: Vec<Zone>) -> Self {
         Self { zones, complete: Some(text.into()) }
     }
 
-    /// The statements that keep BIND on these addresses, in its work directory, and without control channel, pid file,
+    /// The statements that limit BIND to these addresses and its work directory, without control channel, pid file,
     /// notifies or recursion.
     pub fn options(listen: &[SocketAddr]) -> String {
         let mut text = String::from("options {\n  directory \".\";\n");
-        // Without one of them, BIND listens on every address of that family.
+        // Without the statement, BIND listens on all addresses of that family.
         for (statement, is_v4) in [("listen-on", true), ("listen-on-v6", false)] {
             let mut addresses = listen.iter().filter(|address| address.is_ipv4() == is_v4).peekable();
             if addresses.peek().is_none() {
-                // Writing to a string cannot fail; so below.
+                // Writing to a string cannot fail.
                 let _ = writeln!(text, "  {statement} {{ none; }};");
             }
             for address in addresses {

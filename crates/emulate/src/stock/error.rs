@@ -1,18 +1,18 @@
-//! What keeps a stock server from running, in the words that a user reads.
+//! Errors of starting and querying stock servers.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// What a server is waited for before it counts as up.
+/// What a server must do to count as up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// A response over UDP.
     Answer,
-    /// That it takes TCP connections.
+    /// Accepting TCP connections.
     Connection,
-    /// A response from the zones that it was given.
+    /// A response from its zones.
     Zones,
 }
 
@@ -26,63 +26,61 @@ impl std::fmt::Display for Awaited {
     }
 }
 
-/// What keeps a stock server from running.
+/// Why a stock server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum StockError {
-    /// Its program is not on this machine.
+    /// The program is not installed.
     #[error("{program} is not installed: sudo apt-get install {package}")]
     Missing {
-        /// The program looked for.
+        /// The program.
         program: &'static str,
         /// Debian's package with it.
         package: &'static str,
     },
-    /// Its configuration cannot hold this text.
-    #[error("{0:?}: text with quotes, backslashes or line ends cannot stand in the server's configuration; rename it")]
+    /// The configuration cannot hold this text.
+    #[error("{0:?}: the server's configuration cannot hold quotes, backslashes or line breaks; rename it")]
     Unquotable(String),
-    /// Its configuration's template is none.
-    #[error("the template of its configuration, {name}: {what}")]
+    /// The configuration template is invalid.
+    #[error("configuration template {name}: {what}")]
     Template {
-        /// The file, or the kind whose own it is.
+        /// Its file, or the kind of server if it is the built-in one.
         name: String,
         /// What is wrong with it.
         what: String,
     },
-    /// A zone's apex is no domain name.
-    #[error("zone {apex:?}: {source}; give its apex as in a zone file, such as \"example.com.\"")]
+    /// A zone's apex is not a domain name.
+    #[error("zone {apex:?}: {source}; give the apex as in a zone file, such as \"example.com.\"")]
     Apex {
-        /// The text given.
+        /// The apex as given.
         apex: String,
         /// What is wrong with it.
         source: ldplayer_core::name::BadName,
     },
-    /// A file that the server is to read cannot be read.
-    #[error("{}: {source}; the server is to read this file", file.display())]
+    /// A file for the server cannot be read.
+    #[error("{}: {source}; the server must be able to read this file", file.display())]
     File {
         /// The file.
         file: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// Its scratch directory cannot be made or written.
-    #[error("cannot write the server's configuration in {}: {source}; check space and rights there, or set TMPDIR", directory.display())]
+    /// The scratch directory cannot be written.
+    #[error("cannot write the server's configuration in {}: {source}; check free space and permissions, or set TMPDIR", directory.display())]
     Scratch {
-        /// The directory in question.
+        /// The directory.
         directory: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// Another program has the address, such as a DNS server that could pass for ours.
-    #[error(
-        "{address} ({transport}) is taken: another program listens there; stop it, or choose another address or port"
-    )]
+    /// The address is in use by another program.
+    #[error("{address} ({transport}) is already in use by another program; stop it, or choose another address or port")]
     Taken {
         /// The address and port.
         address: SocketAddr,
         /// `UDP` or `TCP`.
         transport: &'static str,
     },
-    /// The program is there, but cannot be started.
+    /// The program cannot be started.
     #[error("cannot start {}: {source}", program.display())]
     Start {
         /// The program.
@@ -90,8 +88,8 @@ pub enum StockError {
         /// What the system said.
         source: io::Error,
     },
-    /// It ended before it was ready.
-    #[error("{program} ended ({status}) before it was ready; it said: {log}")]
+    /// The program ended before it was ready.
+    #[error("{program} ended ({status}) before it was ready; its last log lines: {log}")]
     Ended {
         /// The program.
         program: String,
@@ -100,9 +98,9 @@ pub enum StockError {
         /// The end of its log, on one line.
         log: String,
     },
-    /// It runs, but gives no answer.
+    /// The program runs, but does not answer.
     #[error(
-        "{program} gave no {what} at {address} within {seconds} s; check the address it listens on; it said: {log}"
+        "no {what} from {program} at {address} within {seconds} s; check the address it listens on; its last log lines: {log}"
     )]
     Silent {
         /// The program.
@@ -127,7 +125,7 @@ pub enum StockError {
         reason: String,
     },
     /// The system failed while it was asked, or while its state was.
-    #[error("cannot ask {address}: {source}")]
+    #[error("cannot query {address}: {source}")]
     Ask {
         /// Where it was to be asked.
         address: SocketAddr,

@@ -1,4 +1,4 @@
-//! Knot DNS, CZ.NIC's authoritative server.
+//! Knot DNS, an authoritative server.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use super::{Configured, Program, Stock, StockError, Zone, quoted, quoted_path};
 
 /// Knot DNS with one worker each for UDP and TCP.
 ///
-/// It cannot run without a control socket: that is in its work directory.
+/// It cannot run without a control socket, which is in its work directory.
 #[derive(Clone, Debug, Default)]
 pub struct Knot {
-    /// What it serves.
+    /// The zones.
     pub zones: Vec<Zone>,
 }
 
@@ -25,7 +25,7 @@ impl Stock for Knot {
         let mut text =
             format!("server:\n  rundir: {work}\n  udp-workers: 1\n  tcp-workers: 1\n  background-workers: 1\n");
         for address in listen {
-            // Writing to a string cannot fail; so below.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "  listen: {}@{}", address.ip(), address.port());
         }
         let _ = write!(

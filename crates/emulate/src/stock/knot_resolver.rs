@@ -1,4 +1,4 @@
-//! Knot Resolver, CZ.NIC's resolver (release 5, which is configured in Lua).
+//! Knot Resolver (release 5, configured in Lua).
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use super::{Configured, Program, Resolving, Stock, StockError, Zone, ensure_read
 /// Knot Resolver as one process, open to all clients, with an empty cache in its work directory.
 #[derive(Clone, Debug, Default)]
 pub struct KnotResolver {
-    /// What it is told.
+    /// The settings.
     pub told: Resolving,
 }
 
 impl KnotResolver {
     fn anchors(&self) -> Result<String, StockError> {
         let Some(file) = &self.told.trust_anchor else { return Ok("trust_anchors.remove('.')\n".to_owned()) };
-        // Read-only, as it would otherwise keep the state of RFC 5011 beside it.
+        // Read-only, since it would otherwise keep the state of RFC 5011 beside it.
         Ok(format!("trust_anchors.remove('.')\ntrust_anchors.add_file({}, true)\n", readable(file)?))
     }
 }
@@ -30,7 +30,7 @@ impl Stock for KnotResolver {
     fn configuration(&self, _work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {
         let mut text = String::from("log_target('stderr')\ncache.open(100 * MB, 'lmdb://.')\n");
         for address in listen {
-            // Writing to a string cannot fail; so below.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "net.listen('{}', {}, {{ kind = 'dns' }})", address.ip(), address.port());
         }
         let _ = writeln!(text, "net.ipv6 = {}", self.told.ipv6);
@@ -53,7 +53,7 @@ impl Stock for KnotResolver {
     }
 }
 
-/// The quoted path of a file that can be read.
+/// The quoted path of a readable file.
 fn readable(file: &Path) -> Result<String, StockError> {
     ensure_readable(file)?;
     quoted_path(file)

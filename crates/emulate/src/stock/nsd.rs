@@ -1,4 +1,4 @@
-//! NSD, NLnet Labs' authoritative server.
+//! NSD, an authoritative server.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use super::{Configured, Program, Stock, StockError, Zone, quoted, quoted_path};
 /// NSD with one server process, which is a child of the main one.
 #[derive(Clone, Debug, Default)]
 pub struct Nsd {
-    /// What it serves.
+    /// The zones.
     pub zones: Vec<Zone>,
 }
 
@@ -21,7 +21,7 @@ impl Stock for Nsd {
     fn configuration(&self, work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {
         let mut text = String::from("server:\n");
         for address in listen {
-            // Writing to a string cannot fail; so below.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "  ip-address: {}@{}", address.ip(), address.port());
         }
         for (option, value) in [
@@ -56,7 +56,7 @@ impl Stock for Nsd {
 
     fn complaint(&self, log: &str) -> Option<String> {
         let mut errors = log.lines().filter(|line| line.contains(": error: "));
-        // Errors of other things need not keep it from serving.
+        // Other errors need not keep it from serving.
         let names_a_zone = |line: &str| {
             line.contains(" read with ") || self.zones.iter().any(|zone| line.contains(&*zone.file.to_string_lossy()))
         };

@@ -1,4 +1,4 @@
-//! One question over UDP, to learn whether a server answers yet, and whether anybody has its address.
+//! A probe over UDP: whether a server answers yet, and whether an address is in use.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -6,32 +6,32 @@ use std::time::{Duration, Instant};
 
 use super::StockError;
 
-/// How long one answer is waited for, and the pause before asking again.
+/// How long to wait for one answer, and the pause before retrying.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How often an address is tried that somebody has: a process that another thread starts holds all our sockets for a
-/// moment, also those just closed.
+/// How often to retry an address in use: a process being started by another thread holds copies of all our sockets for a
+/// moment, including those just closed.
 const TRIES: usize = 5;
-/// ID of the question.
+/// ID of the query.
 const ID: [u8; 2] = *b"LD";
 /// A query with one question and without RD (RFC 1035, section 4.1.1): resolvers refuse it rather than resolve.
 const HEADER: [u8; 12] = [ID[0], ID[1], 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-/// `SOA IN`, which stands behind the name.
+/// `SOA IN`, which follows the name.
 const SOA_IN: [u8; 4] = [0, 6, 0, 1];
 /// The root name, in wire format.
 pub const ROOT: &[u8] = &[0];
 
-/// Whether the server answers now: any DNS response counts, be it a refusal. Takes about [`PATIENCE`] when it does not.
+/// Whether the server answers now: any DNS response counts, even a refusal. Takes about [`PATIENCE`] if it does not.
 ///
 /// # Errors
-/// When this host cannot send to that address at all.
+/// This host cannot send to that address.
 pub fn answers(server: SocketAddr) -> io::Result<bool> {
     Ok(rcode(server, ROOT)?.is_some())
 }
 
-/// The RCODE of its answer to a question for the SOA record of this name (in wire format); `None` without an answer.
+/// The RCODE of the answer to a query for the SOA record of this name (in wire format); `None` without an answer.
 ///
 /// # Errors
-/// When this host cannot send to that address at all.
+/// This host cannot send to that address.
 pub fn rcode(server: SocketAddr, name: &[u8]) -> io::Result<Option<u8>> {
     ask(&connected(server)?, name)
 }
@@ -44,14 +44,14 @@ fn connected(server: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Asks once more, and waits a moment for an answer to this or an earlier question.
+/// Sends another query, and waits briefly for an answer to it or an earlier one.
 fn ask(socket: &UdpSocket, name: &[u8]) -> io::Result<Option<u8>> {
     let question = [&HEADER, name, &SOA_IN].concat();
     let mut answer = [0; 512];
     match socket.send(&question).and_then(|_| socket.recv(&mut answer)) {
         Ok(length) => Ok(is_response(&answer[..length]).then_some(answer[3] & 0x0f)),
         Err(error) if is_not_yet(error.kind()) => {
-            // A refused port answers at once; without a pause, asking again would keep a core busy.
+            // A closed port answers at once; without a pause, retrying would keep a core busy.
             if error.kind() == io::ErrorKind::ConnectionRefused {
                 pause();
             }
@@ -61,10 +61,10 @@ fn ask(socket: &UdpSocket, name: &[u8]) -> io::Result<Option<u8>> {
     }
 }
 
-/// Asks until the server answers, however far away it is; whether it does within this time.
+/// Queries until the server answers, however far away it is; returns whether it does within this time.
 ///
 /// # Errors
-/// When this host cannot send to that address at all.
+/// This host cannot send to that address.
 pub fn answers_within(server: SocketAddr, patience: Duration) -> io::Result<bool> {
     let (begun, socket) = (Instant::now(), connected(server)?);
     while ask(&socket, ROOT)?.is_none() {
@@ -75,7 +75,7 @@ pub fn answers_within(server: SocketAddr, patience: Duration) -> io::Result<bool
     Ok(true)
 }
 
-/// Whether it takes TCP connections now.
+/// Whether it accepts TCP connections now.
 pub fn accepts(server: SocketAddr) -> bool {
     let connected = TcpStream::connect_timeout(&server, PATIENCE).is_ok();
     if !connected {
@@ -84,14 +84,14 @@ pub fn accepts(server: SocketAddr) -> bool {
     connected
 }
 
-/// A moment without asking.
+/// A pause between probes.
 pub fn pause() {
     std::thread::sleep(PATIENCE);
 }
 
-/// Makes sure that nobody has this address yet, over UDP and TCP: whoever has would answer in place of our server.
+/// Checks that the address is not in use over UDP and TCP: another program would answer in place of our server.
 ///
-/// An address that cannot be bound for another reason is left to the server, which may know how.
+/// An address that cannot be bound for another reason is left to the server.
 ///
 /// # Errors
 /// [`StockError::Taken`].
@@ -107,7 +107,7 @@ pub fn ensure_free(address: SocketAddr) -> Result<(), StockError> {
     taken.map_or(Ok(()), |transport| Err(StockError::Taken { address, transport }))
 }
 
-/// The transport over which somebody has the address now.
+/// The transport over which the address is in use.
 fn taken_for(address: SocketAddr) -> Option<&'static str> {
     let is_taken = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
     if UdpSocket::bind(address).is_err_and(is_taken) {
@@ -186,7 +186,7 @@ mod tests {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = udp.local_addr().unwrap();
         let error = ensure_free(address).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{address} (UDP) is taken: another program listens there; ")), "{error}");
+        assert!(error.starts_with(&format!("{address} (UDP) is already in use by another program; ")), "{error}");
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let error = ensure_free(tcp.local_addr().unwrap()).unwrap_err();
         assert!(matches!(error, StockError::Taken { transport: "TCP", .. }), "{error}");

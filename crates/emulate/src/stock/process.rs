@@ -1,4 +1,4 @@
-//! A server as a child process: found, started with a log, waited for, and ended with all that it started.
+//! A server as a child process: found, started with a log, awaited, and ended with its descendants.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -18,27 +18,27 @@ use tempfile::TempDir;
 use super::error::Awaited;
 use super::{StockError, probe};
 
-/// How long a server may take until it answers: a large zone is read in seconds.
+/// How long a server may take until it answers: loading a large zone takes seconds.
 const START_WITHIN: Duration = Duration::from_secs(60);
-/// How long it may take to end when asked to, and its last processes after they were killed.
+/// How long it may take to end after SIGTERM, and its last processes after SIGKILL.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// How often an ending server is looked at.
+/// Polling interval of an ending server.
 const STOP_STEP: Duration = Duration::from_millis(10);
-/// So much of the end of a log stands in an error.
+/// Octets of the end of a log quoted in an error.
 const LOG_SHOWN: usize = 600;
-/// The environment variable by which all processes of one server are known, also those that left its process group.
+/// The environment variable that marks all processes of a server, including those that left its process group.
 const MARK: &str = "LDPLAYER_SERVER";
 
-/// Where what a server prints goes.
+/// Where the output of a server goes.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// To this file, whose end stands in errors.
+    /// To this file, whose end is quoted in errors.
     Log(PathBuf),
-    /// To our stderr, for the user to read.
+    /// To our stderr, for the user.
     Stderr,
 }
 
-/// A running server. Dropping it ends the server and every process that the server has started.
+/// A running server. Dropping it ends the server and all processes that it has started.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -46,17 +46,17 @@ pub struct Process {
     status: Option<ExitStatus>,
     mark: String,
     output: Output,
-    /// Removed behind the server's back, so after it has ended.
+    /// Removed after the server has ended.
     scratch: Option<TempDir>,
 }
 
 impl Process {
-    /// Starts the command in a process group of its own. `name` stands in errors.
+    /// Starts the command in a new process group. `name` is used in errors.
     ///
     /// The kernel kills it when the calling thread ends, so that thread must outlive the server's use.
     ///
     /// # Errors
-    /// When its log cannot be written, or the program not started.
+    /// Its log cannot be written, or the program cannot be started.
     pub fn start(name: impl Into<String>, command: &mut Command, output: Output) -> Result<Self, StockError> {
         let mark = new_mark();
         let (out, err) = streams(&output)?;
@@ -73,22 +73,22 @@ impl Process {
         Ok(Self { name: name.into(), child, status: None, mark, output, scratch: None })
     }
 
-    /// Keeps this directory as long as the server runs.
+    /// Keeps this directory while the server runs.
     pub(super) fn keep(&mut self, scratch: TempDir) {
         self.scratch = Some(scratch);
     }
 
-    /// Asks until there is an answer over UDP from this address, and makes sure that the server lives.
+    /// Waits until this address answers over UDP, and checks that the server is alive.
     ///
     /// # Errors
-    /// When the server ends, or does not answer within a minute.
+    /// The server ends, or does not answer within a minute.
     pub fn wait_for(&mut self, address: SocketAddr) -> Result<(), StockError> {
         self.wait_until(Awaited::Answer, address, || {
             probe::answers(address).map_err(|source| StockError::Ask { address, source })
         })
     }
 
-    /// Waits until `is_ready`, which takes its time when it is not, and makes sure that the server lives. `what` it waits for stands in the error.
+    /// Waits until `is_ready`, which blocks briefly if it is not, and checks that the server is alive. `what` is named in the error.
     pub(super) fn wait_until(
         &mut self,
         what: Awaited,
@@ -98,7 +98,7 @@ impl Process {
         let begun = Instant::now();
         while begun.elapsed() < START_WITHIN {
             let ready = is_ready()?;
-            // Also after an answer: it may have been another's.
+            // Checked even after an answer, which may have come from another server.
             self.ensure_alive()?;
             if ready {
                 return Ok(());
@@ -108,40 +108,40 @@ impl Process {
         Err(StockError::Silent { program, what, address, seconds, log: self.log_end() })
     }
 
-    /// The id of the main process.
+    /// The PID of the main process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The ids of the main process and all its descendants now, the main process first.
+    /// The PIDs of the main process and all its descendants, the main process first.
     pub fn ids(&self) -> Vec<u32> {
         process::tree(self.id())
     }
 
-    /// What it has printed until now, as far as that went to a log.
+    /// Its output so far, if it goes to a log.
     pub fn log(&self) -> String {
         let log = self.log_file().and_then(|file| fs::read(file).ok()).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Where it prints, unless that is our stderr.
+    /// The log file, unless the output goes to our stderr.
     pub(super) fn log_file(&self) -> Option<PathBuf> {
         if let Output::Log(file) = &self.output { Some(file.clone()) } else { None }
     }
 
-    /// How it ended, if it did by itself, and what it said last.
+    /// Its exit status and last output, if it has ended by itself.
     pub fn fallen(&mut self) -> Option<String> {
         if self.has_ended() == Some(false) {
             return None;
         }
         let status = self.end();
-        Some(format!("{} ended ({status}); it said: {}", self.name, self.log_end()))
+        Some(format!("{} ended ({status}); its last log lines: {}", self.name, self.log_end()))
     }
 
-    /// Makes sure that it has not ended by itself.
+    /// Checks that it has not ended by itself.
     ///
     /// # Errors
-    /// With its status and what it said last, when it has.
+    /// It has; the error has its status and last output.
     pub fn ensure_alive(&mut self) -> Result<(), StockError> {
         if self.has_ended() == Some(false) {
             return Ok(());
@@ -150,22 +150,22 @@ impl Process {
         Err(StockError::Ended { program: self.name.clone(), status, log: self.log_end() })
     }
 
-    /// Whether the main process has ended, which leaves it unreaped; `None` when somebody else has reaped it.
+    /// Whether the main process has ended, without reaping it; `None` if it has been reaped elsewhere.
     fn has_ended(&self) -> Option<bool> {
         let pid = self.status.is_none().then(|| Pid::from_raw(self.id().cast_signed()))??;
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), options).ok().map(|status| status.is_some())
     }
 
-    /// Sends a signal to the process group. It is the child's as long as the child is not reaped, and else not signalled.
+    /// Sends a signal to the process group, which belongs to the child as long as that is not reaped.
     fn signal(&self, signal: Signal) {
         if let (Some(_), Some(group)) = (self.has_ended(), Pid::from_raw(self.id().cast_signed())) {
-            // It may have no process left to take the signal.
+            // There may be no process left to signal.
             let _ = kill_process_group(group, signal);
         }
     }
 
-    /// Ends everything: asks politely first, so that the server writes what it wants to.
+    /// Ends all processes: with SIGTERM first, so that the server can write its files.
     fn end(&mut self) -> ExitStatus {
         if let Some(status) = self.status {
             return status;
@@ -176,13 +176,13 @@ impl Process {
             std::thread::sleep(STOP_STEP);
         }
         self.kill_all();
-        // Only a child that somebody else has waited for has no status to tell.
+        // Only a child that was reaped elsewhere has no status.
         let status = self.child.wait().unwrap_or_default();
         self.status = Some(status);
         status
     }
 
-    /// Kills every process of it, and returns when none is left.
+    /// Kills all its processes, and returns when none is left.
     fn kill_all(&self) {
         self.signal(Signal::KILL);
         let begun = Instant::now();
@@ -201,14 +201,14 @@ impl Process {
     /// The end of the log, on one line.
     fn log_end(&self) -> String {
         if matches!(self.output, Output::Stderr) {
-            return "what stands above; it must stay in the foreground".to_owned();
+            return "see above; it must stay in the foreground".to_owned();
         }
         let log = self.log();
         if log.trim().is_empty() {
             return "nothing".to_owned();
         }
         let from = log.ceil_char_boundary(log.len().saturating_sub(LOG_SHOWN));
-        // Whole lines, unless there is but one.
+        // Whole lines, unless there is only one.
         let from = if from == 0 { 0 } else { log[from..].find('\n').map_or(from, |end| from + end + 1) };
         log[from..].lines().map(str::trim).collect::<Vec<_>>().join(" | ")
     }
@@ -220,38 +220,38 @@ impl Drop for Process {
     }
 }
 
-/// A mark that no other server on this machine has.
+/// A mark unique to this server on this machine.
 fn new_mark() -> String {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     let number = STARTED.fetch_add(1, Ordering::Relaxed);
     format!("{}-{number}-{}", std::process::id(), clock::realtime_ns())
 }
 
-/// The processes that still run of a server with this mark and process group.
+/// The running processes of a server with this mark and process group.
 ///
-/// Both are needed: a server may leave its group, and write its title over the mark.
+/// Both are checked: a server may leave its group, or overwrite the mark with its title.
 fn left_of(mark: &str, group: Option<Pid>) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
     pids.filter(|&pid| has_mark(pid, mark) || group.is_some_and(|group| is_running_in(pid, group))).collect()
 }
 
-/// Whether the process runs and is in this group; one that ended and is not reaped does not run.
+/// Whether the process runs and is in this group; a zombie does not run.
 fn is_running_in(pid: Pid, group: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    // The name in parentheses may hold anything. Behind it: state, parent, group.
+    // The name in parentheses may contain anything. State, parent and group follow it.
     let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     fields.next().is_some_and(|state| state != "Z") && fields.nth(1) == Some(&group.as_raw_nonzero().to_string())
 }
 
-/// A process that has ended but is not reaped has no environment, and so no mark.
+/// A zombie has no environment, and thus no mark.
 fn has_mark(pid: Pid, mark: &str) -> bool {
     let wanted = format!("{MARK}={mark}");
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
     environment.split(|&octet| octet == 0).any(|variable| variable == wanted.as_bytes())
 }
 
-/// By a descriptor, and looked at again behind it: the id may have become another's in between.
+/// Signals by a descriptor and checks again after opening it: the PID may have been reused in between.
 fn kill_marked(pid: Pid, mark: &str) {
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     if has_mark(pid, mark) {
@@ -259,7 +259,7 @@ fn kill_marked(pid: Pid, mark: &str) {
     }
 }
 
-/// stdout and stderr of the server.
+/// Standard output and error of the server.
 fn streams(output: &Output) -> Result<(Stdio, Stdio), StockError> {
     let Output::Log(file) = output else { return Ok((std::io::stderr().into(), Stdio::inherit())) };
     let failed = |source| {
@@ -271,7 +271,7 @@ fn streams(output: &Output) -> Result<(Stdio, Stdio), StockError> {
     Ok((out.into(), err.into()))
 }
 
-/// The path of a program, on the PATH or in a folder of system programs.
+/// The path of a program, on the PATH or in a system directory.
 ///
 /// # Errors
 /// [`StockError::Missing`], which names the package that has it.
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_server_that_ends_is_quoted() {
         let error = shell("echo one; echo two >&2; exit 7").wait_for(NOBODY).unwrap_err().to_string();
-        assert_eq!(error, "sh ended (exit status: 7) before it was ready; it said: one | two");
+        assert_eq!(error, "sh ended (exit status: 7) before it was ready; its last log lines: one | two");
         assert_eq!(shell("exit 1").wait_for(NOBODY).unwrap_err().to_string().rsplit(": ").next(), Some("nothing"));
     }
 

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use super::{Configured, Program, Resolving, Stock, StockError, Zone, ensure_readable, quoted_path};
 
-/// Its second file, which trust anchors are in.
+/// Its second file, for trust anchors.
 const ANCHORS: &str = "anchors.lua";
 
 /// PowerDNS Recursor with one thread that resolves, open to all clients, with an empty cache.
 #[derive(Clone, Debug, Default)]
 pub struct Recursor {
-    /// What it is told.
+    /// The settings.
     pub told: Resolving,
 }
 
@@ -40,7 +40,7 @@ impl Stock for Recursor {
             ("disable-syslog", "yes"),
             ("security-poll-suffix", ""),
         ] {
-            // Writing to a string cannot fail; so below.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{option}={value}");
         }
         if let Some(hints) = &self.told.root_hints {
@@ -68,7 +68,7 @@ impl Stock for Recursor {
     }
 }
 
-/// The absolute path of a file that can be read, as a value without quotes.
+/// The absolute path of a readable file, as an unquoted value.
 fn bare(file: &Path) -> Result<String, StockError> {
     ensure_readable(file)?;
     Ok(quoted_path(file)?.trim_matches('"').to_owned())

@@ -1,27 +1,27 @@
-//! What all stock resolvers can be told, and which there are.
+//! Settings common to all stock resolvers, and the list of them.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::{KnotResolver, Recursor, Stock, Unbound, find};
 
-/// What a resolver is told.
+/// The settings of a resolver.
 #[derive(Clone, Debug)]
 pub struct Resolving {
-    /// Root hints, as a zone file of the root's NS records and their addresses. Without, the ones that it has built in.
+    /// Root hints, as a zone file with the root's NS records and their addresses; the built-in ones by default.
     pub root_hints: Option<PathBuf>,
-    /// Trust anchors as DS or DNSKEY records in a file. Without, nothing is validated.
+    /// A file of trust anchors as DS or DNSKEY records; without it, nothing is validated.
     pub trust_anchor: Option<PathBuf>,
     /// Whether it minimises query names (RFC 9156).
     pub qname_minimisation: bool,
     /// Whether it sends queries over IPv6.
     pub ipv6: bool,
-    /// More lines of its configuration, in its own language; the last one given rules.
+    /// Additional configuration in its own language, which takes precedence.
     pub extra: String,
 }
 
 impl Default for Resolving {
-    /// Minimising, with IPv6, without validation.
+    /// QNAME minimisation and IPv6 on, validation off.
     fn default() -> Self {
         Self { root_hints: None, trust_anchor: None, qname_minimisation: true, ipv6: true, extra: String::new() }
     }
@@ -38,13 +38,13 @@ pub enum ResolverKind {
     Recursor,
 }
 
-/// The name of no resolver.
+/// An unknown resolver.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no resolver that can be started: use unbound, knot-resolver or pdns-recursor")]
+#[error("unknown resolver `{0}`: use unbound, knot-resolver or pdns-recursor")]
 pub struct UnknownResolver(String);
 
 impl ResolverKind {
-    /// All of them.
+    /// All resolvers.
     pub const ALL: [Self; 3] = [Self::Unbound, Self::KnotResolver, Self::Recursor];
 
     /// Its name in options, which is that of Debian's package.
@@ -56,13 +56,13 @@ impl ResolverKind {
         }
     }
 
-    /// Whether its program is on this machine.
+    /// Whether its program is installed.
     pub fn is_installed(self) -> bool {
         let program = self.told(Resolving::default()).program();
         find(program.name, program.package).is_ok()
     }
 
-    /// The resolver, told this.
+    /// The resolver with these settings.
     pub fn told(self, told: Resolving) -> Box<dyn Stock> {
         match self {
             Self::KnotResolver => Box::new(KnotResolver { told }),
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_file_that_is_not_there_or_cannot_be_named_is_told() {
         for kind in ResolverKind::ALL {
-            for (file, wanted) in [("no/such.file", "no/such.file: "), ("a\"b", "cannot stand in")] {
+            for (file, wanted) in [("no/such.file", "no/such.file: "), ("a\"b", "cannot hold")] {
                 let told = Resolving { root_hints: Some(file.into()), ..Resolving::default() };
                 let Err(error) = kind.told(told).configuration(Path::new("/work"), &[]) else { panic!("{file}") };
                 assert!(error.to_string().contains(wanted) || error.to_string().contains("No such file"), "{error}");

@@ -1,4 +1,4 @@
-//! Unbound, NLnet Labs' resolver.
+//! Unbound, a resolver.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -9,15 +9,15 @@ use super::{Configured, Program, Stock, StockError, Zone, quoted_path};
 /// Unbound with one thread, open to all clients, with an empty cache.
 #[derive(Clone, Debug)]
 pub struct Unbound {
-    /// Root hints, as a zone file of the root's NS records and their addresses. Without, the ones compiled in.
+    /// Root hints, as a zone file with the root's NS records and their addresses; the built-in ones by default.
     pub root_hints: Option<PathBuf>,
-    /// Trust anchors as DS or DNSKEY records in a file. Without, nothing is validated.
+    /// A file of trust anchors as DS or DNSKEY records; without it, nothing is validated.
     pub trust_anchor: Option<PathBuf>,
     /// Whether it minimises query names (RFC 9156).
     pub qname_minimisation: bool,
-    /// Whether it sends queries over IPv6 (and listens there: without, no IPv6 address can be listened on).
+    /// Whether it uses IPv6, both for queries and for listening.
     pub ipv6: bool,
-    /// More lines of its configuration, such as `server:` clauses with other options; the last one given rules.
+    /// Additional configuration, such as `server:` clauses with other options, which takes precedence.
     pub extra: String,
 }
 
@@ -36,7 +36,7 @@ impl Stock for Unbound {
     fn configuration(&self, work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {
         let mut text = String::from("server:\n");
         for address in listen {
-            // Writing to a string cannot fail; so below.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "  interface: {}@{}", address.ip(), address.port());
         }
         let _ = writeln!(text, "  directory: {}", quoted_path(work)?);

@@ -1,4 +1,4 @@
-//! A network namespace for one command: what is left in it when the command has ended is ended, too.
+//! A network namespace for one command; processes left in it are ended with the command.
 
 use std::io;
 use std::process::Command;
@@ -11,24 +11,24 @@ use ldplayer_net::rights::NetError;
 use super::inside::{Inside, PATIENCE, Stuck};
 use super::process::Identity;
 
-/// What keeps a command from having a namespace of its own. Exit status 3.
+/// Why a command cannot get a namespace. Exit status 3.
 #[derive(Debug, thiserror::Error)]
 pub enum AloneError {
-    /// No namespace.
+    /// A namespace cannot be made.
     #[error(transparent)]
     Net(#[from] NetError),
-    /// What the host has is still to be seen.
+    /// The host's name resolution cannot be hidden.
     #[error(transparent)]
     Names(#[from] NamesError),
-    /// The namespace cannot be looked at.
-    #[error("cannot look at this process in /proc: {0}; mount it (mount -t proc proc /proc)")]
+    /// The namespace cannot be inspected.
+    #[error("cannot read this process in /proc: {0}; mount it with mount -t proc proc /proc")]
     Proc(io::Error),
-    /// A process does not end.
-    #[error("process {0} in the testbed does not end; look at it with ps -p {0}")]
+    /// A process does not exit.
+    #[error("process {0} in the testbed does not exit; see ps -p {0}")]
     Stuck(u32),
 }
 
-/// The namespace that this process is in, alone with what it starts.
+/// The namespace of this process and its children.
 #[derive(Debug)]
 pub struct Alone {
     testbed: Testbed,
@@ -36,11 +36,11 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// Puts this process, which must have no other thread, into a new namespace, in which every address is local and nothing is
-    /// seen of how the host resolves names.
+    /// Moves this process, which must be single-threaded, into a new namespace in which every address is local and the name resolution of
+    /// the host is hidden.
     ///
     /// # Errors
-    /// What the system refused.
+    /// The system refuses.
     pub fn enter() -> Result<Self, AloneError> {
         let own = Identity::own().ok_or_else(|| AloneError::Proc(io::ErrorKind::NotFound.into()))?;
         let mark = format!("ldplayer:run:{}:{}", own.pid, own.start);
@@ -55,25 +55,25 @@ impl Alone {
         self.testbed.shortfalls()
     }
 
-    /// Adds what [`wait_and_end`] is to be told, to a command that this process starts for it.
+    /// Passes to a command what it needs for [`wait_and_end`].
     pub fn tell(&self, command: &mut Command) {
         command.arg(std::process::id().to_string()).arg(&self.inside.mark);
     }
 
-    /// Ends everything that was started in the namespace and is still there; how many processes that were.
+    /// Ends everything still running in the namespace; returns the number of processes.
     ///
     /// # Errors
-    /// When one does not end.
+    /// A process does not exit.
     pub fn end(&self) -> Result<usize, AloneError> {
         self.inside.end(PATIENCE).map_err(|Stuck(pid)| AloneError::Stuck(pid))
     }
 }
 
-/// Waits until the parent of this process, which is to be `parent`, has ended, however that came about, and ends everything else
-/// in the namespace that both are in.
+/// Waits until the parent of this process, which must be `parent`, has ended in whatever way, and ends everything else
+/// in their common namespace.
 ///
 /// # Errors
-/// When a process does not end.
+/// A process does not exit.
 pub fn wait_and_end(parent: u32, mark: &str) -> Result<usize, AloneError> {
     let is_there = || std::os::unix::process::parent_id() == parent;
     if let Some(ending) = Identity::of(parent).and_then(|parent| parent.open()).filter(|_| is_there()) {
@@ -82,7 +82,7 @@ pub fn wait_and_end(parent: u32, mark: &str) -> Result<usize, AloneError> {
     inside(mark.to_owned())?.end(PATIENCE).map_err(|Stuck(pid)| AloneError::Stuck(pid))
 }
 
-/// The namespace of this process, which keeps its number as long as this process is in it.
+/// The namespace of this process, whose number stays valid while this process is in it.
 fn inside(mark: String) -> Result<Inside, AloneError> {
     let number = namespace::own_number().map_err(AloneError::Proc)?;
     Ok(Inside { namespaces: vec![number], loopback: None, mark })

@@ -1,8 +1,8 @@
-//! The processes in namespaces of ours, found whatever they have become, and ended.
+//! Finds and ends all processes in a testbed's namespaces.
 //!
-//! A namespace has a number, which the kernel gives to another one when it is gone. So a namespace of a testbed whose holder is no
-//! more is only taken for it when its loopback still has the address that it was given as a mark. A process that left it for another
-//! one (`unshare --net`) is found by the mark on what hides the host's names from it, which stands in its list of mounts.
+//! The kernel reuses the inode number of a namespace that is gone. So a namespace of a testbed whose holder has died only
+//! counts if its loopback interface still has the address that marks it. A process that left for another namespace
+//! (`unshare --net`) is found by the mark on the mounts that hide the host's name resolution from it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,34 +14,34 @@ use ldplayer_net::interfaces::has_loopback;
 
 use super::process::{Ending, Identity};
 
-/// How long processes may take to end when they are asked to, all together; then they are killed.
+/// How long all processes together may take to end after SIGTERM; then they are killed.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// How often processes are looked for, as they may start others while they are ended.
+/// Maximum number of searches, since processes may start others while they are ended.
 const ROUNDS: usize = 100;
-/// Processes that are ended at a time: each of them takes a descriptor.
+/// Number of processes ended at a time: each takes a descriptor.
 const AT_ONCE: usize = 256;
 
-/// What tells processes inside.
+/// Identifies the processes inside.
 #[derive(Clone, Debug, Default)]
 pub struct Inside {
-    /// Numbers of network namespaces.
+    /// Inode numbers of network namespaces.
     pub namespaces: Vec<u64>,
-    /// The address that they have as a mark; `None` where something of ours keeps them, so that the numbers are still theirs.
+    /// The address that marks them; `None` if we hold them open, so that the numbers cannot be reused.
     pub loopback: Option<Ipv4Addr>,
     /// The mark on mounts.
     pub mark: String,
 }
 
-/// A process does not end, not even when it is killed.
+/// A process does not exit even after SIGKILL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck(pub u32);
 
 impl Inside {
-    /// Ends all processes inside but this one, and those that they start meanwhile; how many there were. They are asked, and killed
-    /// after `patience`.
+    /// Ends all processes inside except this one, including those that they start meanwhile; returns their number. They get SIGTERM, and
+    /// SIGKILL after `patience`.
     ///
     /// # Errors
-    /// When one does not end.
+    /// A process does not exit.
     pub fn end(&self, patience: Duration) -> Result<usize, Stuck> {
         let mut ended = HashSet::new();
         for round in 0..ROUNDS {
@@ -49,7 +49,7 @@ impl Inside {
             if found.is_empty() {
                 break;
             }
-            // Who was started by a process that was asked to end is not asked.
+            // Processes started after the first round are killed at once.
             let patience = if round == 0 { patience } else { Duration::ZERO };
             found.chunks(AT_ONCE).try_for_each(|some| end_all(some, patience))?;
             ended.extend(found.iter().map(|process| (process.pid, process.start)));
@@ -60,7 +60,7 @@ impl Inside {
         }
     }
 
-    /// The processes inside, this one left out.
+    /// The processes inside, except this one.
     fn find(&self) -> Vec<Identity> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -72,24 +72,24 @@ impl Inside {
     fn has(&self, pid: u32, own_mounts: Option<u64>) -> bool {
         let is_in = || inode(pid, "net").is_some_and(|number| self.namespaces.contains(&number));
         let is_same = || self.loopback.is_none_or(|address| has_loopback(pid, address));
-        // Who sees the same mounts as this process has not had the host's names hidden, or shares that with it.
+        // A process with the same mounts as this one does not have the host's name resolution hidden, or shares that with it.
         let is_marked = || inode(pid, "mnt") != own_mounts && self.is_marked(pid);
         (is_in() && is_same()) || (!self.mark.is_empty() && is_marked())
     }
 
-    /// Whether one of the process's mounts is of this source, the last field but one (proc_pid_mountinfo(5)).
+    /// Whether one of the process' mounts has this source, the last field but one (proc_pid_mountinfo(5)).
     fn is_marked(&self, pid: u32) -> bool {
         let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
         mounts.lines().any(|line| line.rsplit(' ').nth(1) == Some(&self.mark))
     }
 }
 
-/// The number of a process's namespace.
+/// The inode number of a process' namespace.
 fn inode(pid: impl std::fmt::Display, kind: &str) -> Option<u64> {
     fs::metadata(format!("/proc/{pid}/ns/{kind}")).ok().map(|file| file.ino())
 }
 
-/// Asks processes to end, waits for all together, and kills those that do not.
+/// Sends SIGTERM to processes, waits for all of them together, and kills the rest.
 fn end_all(processes: &[Identity], patience: Duration) -> Result<(), Stuck> {
     let endings: Vec<Ending> = processes.iter().filter_map(Identity::open).collect();
     if !patience.is_zero() {

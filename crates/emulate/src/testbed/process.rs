@@ -1,4 +1,4 @@
-//! Processes told apart for certain, although their numbers are used again, and ended.
+//! Identifies processes beyond reuse of their PID, and ends them.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,20 +9,20 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 
-/// How long a process may take to end when it is asked to; then it is killed.
+/// How long a process may take to end after SIGTERM; then it is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A process by its number and the time that it was started.
+/// A process by PID and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its number.
+    /// Its PID.
     pub pid: u32,
-    /// Clock ticks from the start of the machine to its own.
+    /// Its start, in clock ticks since boot.
     pub start: u64,
 }
 
 impl Identity {
-    /// The process with this number now.
+    /// The current process with this PID.
     pub fn of(pid: u32) -> Option<Self> {
         let (start, has_exited) = stat(pid)?;
         (!has_exited).then_some(Self { pid, start })
@@ -38,16 +38,16 @@ impl Identity {
         Self::of(self.pid) == Some(*self)
     }
 
-    /// A hold on it, whatever its number is used for later; `None` when it is gone.
+    /// A handle that stays valid if the PID is reused; `None` if the process is gone.
     pub fn open(&self) -> Option<Ending> {
         let pid = Pid::from_raw(i32::try_from(self.pid).ok()?)?;
         let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        // Looked at after it was opened: from here on the handle stands for this process and no other.
+        // Checked after opening: from here on the handle refers to this process only.
         let (start, has_exited) = stat(self.pid)?;
         (start == self.start).then_some(Ending { handle, pid: self.pid, has_exited })
     }
 
-    /// Asks it to end, and kills it when it does not. Returns whether it is gone.
+    /// Sends SIGTERM, and SIGKILL if that does not help. Returns whether the process is gone.
     pub fn end(&self) -> bool {
         let Some(ending) = self.open() else { return !self.is_alive() };
         ending.ask();
@@ -58,34 +58,34 @@ impl Identity {
     }
 }
 
-/// A process that is to end.
+/// A process to be ended.
 #[derive(Debug)]
 pub struct Ending {
     handle: OwnedFd,
     pid: u32,
-    /// Whether its first thread was gone when it was opened: others may be about to go.
+    /// Whether its first thread was gone when it was opened: the others may be ending.
     has_exited: bool,
 }
 
 impl Ending {
-    /// Its number.
+    /// Its PID.
     pub const fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub fn ask(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Kills it.
+    /// Sends SIGKILL.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
     fn signal(&self, signal: Signal) {
         if !self.has_exited {
-            // One that has gone in the meantime is what was wanted.
+            // It may have ended in the meantime.
             let _ = pidfd_send_signal(&self.handle, signal);
         }
     }
@@ -95,7 +95,7 @@ impl Ending {
         while !self.has_ended(PATIENCE) {}
     }
 
-    /// Waits for it to end, but no longer than this.
+    /// Waits for it to end, up to a timeout.
     pub fn has_ended(&self, patience: Duration) -> bool {
         let patience = Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
         let mut waited = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
@@ -103,10 +103,10 @@ impl Ending {
     }
 }
 
-/// When a process was started, and whether its first thread has exited.
+/// The start time of a process, and whether its first thread has exited.
 fn stat(pid: u32) -> Option<(u64, bool)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, so count from behind it: state is field 3, the start field 22.
+    // The name in parentheses may contain anything, so count from behind it: state is field 3, the start time field 22.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let has_exited = matches!(fields.next()?, "Z" | "X");
     Some((fields.nth(18)?.parse().ok()?, has_exited))

@@ -1,9 +1,9 @@
-//! Testbeds that outlive the command that made them: a process holds each of them, a file says which.
+//! Testbeds that outlive the command that made them: each has a holder process and a state file.
 //!
-//! For a testbed NAME the folder has `NAME.lock` (locked by the holder as long as it lives), `NAME.json` (who holds it, and
-//! its namespaces) and `NAME.sock` (where the holder tells what the wire has done). After a crash the kernel has ended
-//! the wire already; what is left are these files and processes in namespaces without a way out, which
-//! [`State::down`] clears.
+//! A testbed NAME has the files `NAME.lock` (locked by the holder while it lives), `NAME.json` (the holder and its
+//! namespaces) and `NAME.sock` (on which the holder reports the statistics of the wire). After a crash the kernel has ended
+//! the wire; what remains are these files, and processes in namespaces without a way out, which
+//! [`State::down`] cleans up.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -30,39 +30,41 @@ use crate::wire::ProxyKind;
 
 /// The version of the state file.
 const VERSION: u32 = 2;
-/// How often the holder looks whether it shall stop, in nanoseconds.
+/// How often the holder checks whether to stop, in nanoseconds.
 const LOOK: i64 = 100_000_000;
-/// How long an answer of the holder, or a slow asker, is waited for.
+/// Timeout of a request to the holder.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Octets of a request at most.
+/// Maximum size of a request, in octets.
 const REQUEST: u64 = 1_024;
-/// Longest name: a socket's path has little room.
+/// Maximum length of a name: socket paths are short.
 const NAME: usize = 32;
 
-/// What keeps a testbed from being held, found or cleared.
+/// Why a testbed cannot be held, found or taken down.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// No name for files.
-    #[error("`{0}` is no name for a testbed: use up to {NAME} letters, digits, - and _")]
+    /// The name is not valid in file names.
+    #[error("invalid testbed name `{0}`: use up to {NAME} letters, digits, - and _")]
     Name(String),
-    /// The folder cannot be made or is not this user's.
-    #[error("{}: {source}; set XDG_RUNTIME_DIR to a folder of your own", path.display())]
+    /// The folder cannot be made, or does not belong to this user.
+    #[error("{}: {source}; set XDG_RUNTIME_DIR to a directory of your own", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// It is there already.
+    /// The testbed already exists.
     #[error(
-        "testbed {0} is up already: take it down first (ldplayer testbed down --name {0}), or choose another --name"
+        "testbed {0} is already up: take it down first (ldplayer testbed down --name {0}), or choose another --name"
     )]
     IsUp(String),
-    /// It is not there.
-    #[error("no testbed {0}: make it first (ldplayer testbed up --name {0})")]
+    /// The testbed does not exist.
+    #[error("testbed {0} is not up: bring it up first (ldplayer testbed up --name {0})")]
     NotUp(String),
-    /// Its holder is gone.
-    #[error("testbed {0} has lost its holder: clear it (ldplayer testbed down --name {0}) and make it again")]
+    /// Its holder has died.
+    #[error(
+        "the process that holds testbed {0} has exited: take it down (ldplayer testbed down --name {0}) and bring it up again"
+    )]
     Crashed(String),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
@@ -73,7 +75,7 @@ pub enum StateError {
         source: io::Error,
     },
     /// The namespaces of a testbed cannot be entered.
-    #[error("cannot enter host {host} of testbed {name}: {source}; only root and who made it may")]
+    #[error("cannot enter host {host} of testbed {name}: {source}; only root and the user who made it may")]
     Enter {
         /// The testbed.
         name: String,
@@ -82,25 +84,25 @@ pub enum StateError {
         /// What the system said.
         source: io::Error,
     },
-    /// A process does not end.
-    #[error("process {0} in the testbed does not end; look at it with ps -p {0}")]
+    /// A process does not exit.
+    #[error("process {0} in the testbed does not exit; see ps -p {0}")]
     Stuck(u32),
-    /// What the machine has is still to be seen.
+    /// The name resolution of the machine cannot be hidden.
     #[error(transparent)]
     Names(#[from] NamesError),
-    /// Of the testbed itself.
+    /// An error of the testbed itself.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
 }
 
-/// The right to hold the testbed of one name.
+/// The right to hold the testbed of a name.
 #[derive(Debug)]
 pub struct Claim {
     files: Files,
     _lock: File,
 }
 
-/// A testbed as its state file tells.
+/// The state file of a testbed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     version: u32,
@@ -109,7 +111,7 @@ pub struct State {
     holder: Identity,
     /// Whether it was made without privileges.
     pub rootless: bool,
-    /// An address that loopback has on its hosts and nowhere else.
+    /// A loopback address unique to its hosts, as a mark.
     loopback: Ipv4Addr,
     /// Its hosts.
     pub hosts: Vec<HostState>,
@@ -120,46 +122,46 @@ pub struct State {
 pub struct HostState {
     /// Its name.
     pub name: String,
-    /// Addresses of its device.
+    /// Addresses of its interface.
     pub addresses: Vec<IpAddr>,
-    /// Descriptor of its network namespace in the holder.
+    /// File descriptor of its network namespace in the holder.
     fd: i32,
-    /// Number of the namespace.
+    /// Inode number of the namespace.
     inode: u64,
 }
 
 /// What [`State::down`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Was {
-    /// A testbed at work.
+    /// A running testbed.
     Up,
-    /// What a crash had left.
+    /// The remains of a crash.
     Crashed,
     /// Nothing.
     Absent,
 }
 
-/// What [`State::down`] did.
+/// The result of [`State::down`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Down {
     /// What it found.
     pub was: Was,
-    /// Processes that were ended, the holder left out.
+    /// Number of processes ended, except the holder.
     pub ended: usize,
 }
 
-/// The files of one testbed.
+/// The files of a testbed.
 #[derive(Clone, Debug)]
 struct Files {
     folder: PathBuf,
     name: String,
 }
 
-/// The folder of state files of this user, made when it is not there: `ldplayer` in `$XDG_RUNTIME_DIR`, in `/run` for root, or
-/// `ldplayer-UID` in the folder for temporary files. To be asked for before a user namespace is entered.
+/// The folder of this user's state files, created if necessary: `ldplayer` in `$XDG_RUNTIME_DIR`, in `/run` for root, or
+/// `ldplayer-UID` in the folder for temporary files. Must be called before a user namespace is entered.
 ///
 /// # Errors
-/// When it cannot be made, or belongs to somebody else.
+/// It cannot be created, or belongs to another user.
 pub fn folder() -> Result<PathBuf, StateError> {
     let uid = getuid().as_raw();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -181,7 +183,7 @@ impl Claim {
     /// Claims a name, before the testbed is made.
     ///
     /// # Errors
-    /// When another process holds it, or what a crash left is not cleared yet.
+    /// Another process holds it, or the remains of a crash have not been cleaned up.
     pub fn new(folder: &Path, name: &str) -> Result<Self, StateError> {
         let files = Files::new(folder, name)?;
         let path = files.with("lock");
@@ -197,15 +199,15 @@ impl Claim {
         Ok(Self { files, _lock: lock })
     }
 
-    /// Holds a testbed: writes its state, calls `ready`, then tells whoever asks what the wire has done, until `stop` is set.
+    /// Holds a testbed: writes its state, calls `ready`, then answers requests for the wire's statistics until `stop` is set.
     /// Removes the files in the end; the testbed is still up then.
     ///
     /// # Errors
-    /// When the files cannot be written, or the wire fails.
+    /// The files cannot be written, or the wire fails.
     pub fn hold(&self, testbed: &Testbed, stop: &AtomicBool, ready: impl FnOnce()) -> Result<(), StateError> {
         let socket = self.files.with("sock");
         let failed = |source| StateError::File { path: socket.clone(), source };
-        // Nobody listens there: the lock is ours.
+        // A leftover socket: the lock is ours.
         let _ = fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -217,7 +219,7 @@ impl Claim {
     }
 }
 
-/// Answers whoever asks.
+/// Answers a request.
 fn serve(testbed: &Testbed, listener: &UnixListener, stop: &AtomicBool) -> io::Result<()> {
     let mut poll = Poll::new()?;
     poll.add(listener, 0)?;
@@ -225,7 +227,7 @@ fn serve(testbed: &Testbed, listener: &UnixListener, stop: &AtomicBool) -> io::R
         if poll.wait(LOOK)?.count() == 0 {
             continue;
         }
-        // Who asks and goes away, or does not read, has no answer.
+        // A client that goes away, or does not read, gets no answer.
         if let Ok((asker, _)) = listener.accept() {
             let _ = answer(testbed, asker);
         }
@@ -233,7 +235,7 @@ fn serve(testbed: &Testbed, listener: &UnixListener, stop: &AtomicBool) -> io::R
     Ok(())
 }
 
-/// What the holder can be asked.
+/// Requests to the holder.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Request {
@@ -257,13 +259,13 @@ impl State {
     /// Reads the state of a testbed whose holder is alive.
     ///
     /// # Errors
-    /// When there is none, or its holder is gone.
+    /// There is none, or its holder has died.
     pub fn load(folder: &Path, name: &str) -> Result<Self, StateError> {
         let state = Files::new(folder, name)?.read()?.ok_or_else(|| StateError::NotUp(name.to_owned()))?;
         if state.holder.is_alive() { Ok(state) } else { Err(StateError::Crashed(name.to_owned())) }
     }
 
-    /// The names of all testbeds in a folder, those that crashed included.
+    /// The names of all testbeds in a folder, including crashed ones.
     pub fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let name = |entry: fs::DirEntry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_owned());
@@ -272,33 +274,34 @@ impl State {
         names
     }
 
-    /// The process that holds the testbed.
+    /// The holder process.
     pub const fn holder(&self) -> u32 {
         self.holder.pid
     }
 
-    /// Asks the holder what the wire has done.
+    /// Requests the statistics of the wire.
     ///
     /// # Errors
-    /// When it gives no answer.
+    /// The holder does not answer.
     pub fn report(&self, folder: &Path) -> Result<Report, StateError> {
         let path = Files::new(folder, &self.name)?.with("sock");
         ask(&path, Request::Report).map_err(|source| StateError::File { path, source })
     }
 
-    /// Has the holder let one of the paper's proxies work, or rest.
+    /// Switches one of the paper's proxies on or off.
     ///
     /// # Errors
-    /// When it gives no answer.
+    /// The holder does not answer.
     pub fn switch_proxy(&self, folder: &Path, kind: ProxyKind, is_on: bool) -> Result<Report, StateError> {
         let path = Files::new(folder, &self.name)?.with("sock");
         ask(&path, Request::Proxy { kind, is_on }).map_err(|source| StateError::File { path, source })
     }
 
-    /// Moves this process, which must have no other thread, to a host of the testbed, and hides from it how this machine resolves
-    /// names; what it starts belongs there, too. The folder of state files is the one that this was loaded from.
+    /// Moves this process, which must be single-threaded, to a host of the testbed, with its future children, and hides
+    /// the name resolution of
+    /// this machine. The folder of state files is the one that this was loaded from.
     ///
-    /// # Errors
+    /// There is no such host, or this user may not enter it.
     /// When there is no such host, or this user may not.
     pub fn enter(&self, folder: &Path, host: &str) -> Result<(), StateError> {
         let Some(state) = self.hosts.iter().find(|state| state.name == host) else {
@@ -307,7 +310,7 @@ impl State {
         };
         let failed = |source| StateError::Enter { name: self.name.clone(), host: host.to_owned(), source };
         let pid = self.holder.pid;
-        // As long as this process sees what the machine has.
+        // Read while this process still sees the machine's own files.
         let names = self.own_names(folder).prepare();
         if self.rootless {
             enter_user_of(pid).map_err(failed)?;
@@ -325,19 +328,19 @@ impl State {
         Names { kept: Some(folder.to_owned()), ..super::names(hosts, self.mark()) }
     }
 
-    /// A word by which the processes of this testbed, and of no other before or after it, are told.
+    /// A mark unique to the processes of this testbed.
     fn mark(&self) -> String {
         format!("ldplayer:{}:{}:{}", self.name, self.holder.pid, self.holder.start)
     }
 
-    /// Takes a testbed down, whatever is left of it, with all processes in its namespaces.
+    /// Takes down a testbed, or what is left of it, with all processes in its namespaces.
     ///
     /// # Errors
-    /// When a process does not end or a file cannot be removed.
+    /// A process does not exit, or a file cannot be removed.
     pub fn down(folder: &Path, name: &str) -> Result<Down, StateError> {
         let files = Files::new(folder, name)?;
         let Some(state) = files.read()? else { return Ok(Down { was: Was::Absent, ended: 0 }) };
-        // As long as these are open, no other namespaces have their numbers.
+        // While these are open, their inode numbers are not reused.
         let kept = state.open();
         let was = if state.holder.is_alive() { Was::Up } else { Was::Crashed };
         let inside = Inside {
@@ -350,7 +353,7 @@ impl State {
         if !state.holder.end() {
             return Err(StateError::Stuck(state.holder.pid));
         }
-        // What came in as long as there was a holder.
+        // Processes that came in while there was a holder.
         let ended = ended + inside.end(ENDS_WITHIN).map_err(stuck)?;
         drop(kept);
         files.remove();
@@ -388,7 +391,7 @@ impl State {
     }
 }
 
-/// An address of loopback that other testbeds do not have: of 2^23, by who holds it.
+/// One of 2^23 loopback addresses, by holder, so that testbeds have different ones.
 fn loopback(holder: Identity) -> Ipv4Addr {
     let [a, b, c, ..] = subkey(holder.start, holder.pid.into()).to_be_bytes();
     Ipv4Addr::new(127, a | 0x80, b, c)
@@ -401,7 +404,7 @@ fn ask(path: &Path, request: Request) -> io::Result<Report> {
     let mut answer = Vec::new();
     holder.read_to_end(&mut answer)?;
     if answer.is_empty() {
-        return Err(io::Error::other("the wire has stopped; take the testbed down and up again"));
+        return Err(io::Error::other("the wire has stopped; take the testbed down and bring it up again"));
     }
     Ok(serde_json::from_slice(&answer)?)
 }
@@ -434,7 +437,7 @@ impl Files {
         Ok(Some(state))
     }
 
-    /// Writes the state so that no reader finds half of it.
+    /// Writes the state atomically.
     fn write(&self, state: &State) -> Result<(), StateError> {
         let (path, new) = (self.with("json"), self.with("new"));
         let failed = |source: io::Error| StateError::File { path: path.clone(), source };
@@ -442,10 +445,10 @@ impl Files {
         fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed)
     }
 
-    /// Removes the files but for the lock, on which others may wait.
+    /// Removes the files except the lock, on which others may wait.
     fn remove(&self) {
         for extension in ["json", "sock", "new"] {
-            // What is not there need not be removed.
+            // A file may not exist.
             let _ = fs::remove_file(self.with(extension));
         }
     }

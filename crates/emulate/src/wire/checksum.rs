@@ -1,11 +1,11 @@
-//! Checksums kept right while parts of a packet change (RFC 1071, RFC 1624 §3).
+//! Updates checksums after changes to a packet (RFC 1071, RFC 1624 §3).
 
-/// The sum of what a change took out of the covered octets and what it put in.
+/// The difference that a change makes to the covered octets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Change(u64);
 
 impl Change {
-    /// Notes that `old` becomes `new`: of the same, even length, and at an even place of what the checksum covers.
+    /// Notes that `old` becomes `new`, of the same, even length and at an even offset of the covered octets.
     pub fn replace(&mut self, old: &[u8], new: &[u8]) {
         debug_assert!(old.len() == new.len() && old.len().is_multiple_of(2));
         let put = |octets: &[u8]| u64::from(u16::from_be_bytes([octets[0], octets[1]]));
@@ -24,7 +24,7 @@ impl Change {
     }
 }
 
-/// The one's complement sum of octets; an odd last one counts as if a zero followed.
+/// The one's complement sum of octets; an odd last one is padded with a zero.
 pub fn sum(octets: &[u8]) -> u16 {
     let words = octets.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(pair.get(1).copied().unwrap_or(0)));
     fold(words.sum())

@@ -1,4 +1,4 @@
-//! What the wire has done: every packet that came is delivered, dropped for a reason, or waits.
+//! Counters of the wire: every packet is delivered, dropped for a reason, or waiting.
 
 use std::net::IpAddr;
 
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use super::HostId;
 use super::packet::Headers;
 
-/// Leaks that are told apart at most; more are only counted.
+/// Maximum number of leaks listed; more are only counted.
 const LEAKS: usize = 64;
 
 /// Why a packet was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Lost by the link, as asked for.
+    /// Lost by the link as configured.
     Lost,
-    /// The queue before the limited rate was full.
+    /// The queue of the limited rate was full.
     QueueFull,
-    /// Too many packets were on their way.
+    /// The limit of delayed packets was reached.
     WireFull,
-    /// No IP packet, or cut off.
+    /// Not an IP packet, or truncated.
     Malformed,
-    /// Nobody owns its destination.
+    /// No host owns its destination.
     Leaked,
-    /// Its destination is of one link only, or for many.
+    /// Its destination is link-local or multicast.
     LinkLocal,
     /// A proxy did not know which resolver it is for.
     Unmapped,
@@ -36,35 +36,35 @@ pub enum Reason {
 pub struct Traffic {
     /// IP packets.
     pub packets: u64,
-    /// Their octets, IP headers included.
+    /// Their octets, including IP headers.
     pub bytes: u64,
 }
 
-/// What a host sent and got.
+/// Traffic of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostCounts {
     /// Its name.
     pub host: String,
-    /// What came from it.
+    /// Packets sent by it.
     pub sent: Traffic,
-    /// What was delivered to it.
+    /// Packets delivered to it.
     pub delivered: Traffic,
 }
 
 /// Packets not delivered, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
-    /// Lost by a link, as asked for.
+    /// Lost by a link as configured.
     pub lost: u64,
-    /// The queue before a limited rate was full.
+    /// The queue of a limited rate was full.
     pub queue_full: u64,
-    /// Too many packets were on their way.
+    /// The limit of delayed packets was reached.
     pub wire_full: u64,
-    /// No IP packet, or cut off.
+    /// Not an IP packet, or truncated.
     pub malformed: u64,
-    /// Nobody owns the destination.
+    /// No host owns the destination.
     pub leaked: u64,
-    /// The destination is of one link only, or for many.
+    /// The destination is link-local or multicast.
     pub link_local: u64,
     /// A proxy did not know which resolver it is for.
     pub unmapped: u64,
@@ -72,61 +72,61 @@ pub struct Dropped {
     pub refused: u64,
 }
 
-/// Packets to a destination that nobody owns.
+/// Packets to a destination that no host owns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leak {
     /// The host that sent them.
     pub host: String,
-    /// Source of the first.
+    /// Source address of the first.
     pub source: IpAddr,
-    /// Where they were to go.
+    /// Their destination.
     pub destination: IpAddr,
     /// Protocol number.
     pub protocol: u8,
     /// Destination port of TCP and UDP.
     pub port: Option<u16>,
-    /// How many.
+    /// Number of packets.
     pub count: u64,
 }
 
-/// All counts of a wire.
+/// The statistics of a wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// By host.
     pub hosts: Vec<HostCounts>,
-    /// Not delivered.
+    /// Packets not delivered.
     pub dropped: Dropped,
-    /// Packets on their way.
+    /// Packets in transit.
     pub waiting: u64,
-    /// TCP segments that came.
+    /// TCP segments received.
     pub tcp_segments: u64,
-    /// Those that repeat octets sent before.
+    /// Segments with octets sent before.
     pub tcp_retransmissions: u64,
-    /// IP fragments that came.
+    /// IP fragments received.
     pub fragments: u64,
     /// Packets whose addresses were rewritten by a proxy.
     pub rewritten: u64,
-    /// Flows and lines whose state made room for others: their random sequences begin anew.
+    /// Flows and lines whose state was evicted: their random sequences start again.
     pub forgotten: u64,
-    /// Packets of clients whose addresses were not learnt, as there were too many.
+    /// Client packets whose source addresses were not learnt because there were too many.
     pub unlearned: u64,
-    /// The first destinations that nobody owns.
+    /// The first leaks.
     pub leaks: Vec<Leak>,
 }
 
 impl Counts {
-    /// Nothing counted, for these hosts.
+    /// Zero counts for these hosts.
     pub fn new<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         let hosts = names.map(|name| HostCounts { host: name.to_owned(), ..HostCounts::default() });
         Self { hosts: hosts.collect(), ..Self::default() }
     }
 
-    /// Packets that came.
+    /// Packets received.
     pub fn sent(&self) -> u64 {
         self.hosts.iter().map(|host| host.sent.packets).sum()
     }
 
-    /// Packets that were delivered.
+    /// Packets delivered.
     pub fn delivered(&self) -> u64 {
         self.hosts.iter().map(|host| host.delivered.packets).sum()
     }
@@ -152,7 +152,7 @@ impl Counts {
 }
 
 impl Dropped {
-    /// All together.
+    /// The total.
     pub const fn total(&self) -> u64 {
         self.lost
             + self.queue_full

@@ -1,4 +1,4 @@
-//! What the wire keeps of each flow: how many packets, their order, and how far a TCP stream has come.
+//! Per-flow state of the wire: packet counts, order, and progress of TCP streams.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::packet::{Headers, Segment};
 use super::recent::Recent;
 use ldplayer_core::random::subkey;
 
-/// The ends of a flow, the lower one first. Fragments and packets without ports count as flows of port 0.
+/// The endpoints of a flow, the lower one first. Fragments and packets without ports belong to flows of port 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     low: (IpAddr, u16),
@@ -19,7 +19,7 @@ struct Key {
 /// One direction of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Direction {
-    /// The sequence of its draws.
+    /// The random sequence.
     pub draws: u64,
     /// Packets so far.
     pub packets: u64,
@@ -29,7 +29,7 @@ pub struct Direction {
     next: Option<u32>,
 }
 
-/// The flows seen lately.
+/// Recently seen flows.
 #[derive(Debug)]
 pub struct Flows {
     seed: u64,
@@ -37,12 +37,12 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// A table of `size` flows at least; where there are more, those not seen for longest are forgotten.
+    /// A table of at least `size` flows; when it is full, the least recently seen one is forgotten.
     pub fn new(size: usize, seed: u64) -> Self {
         Self { seed, recent: Recent::new(size) }
     }
 
-    /// The direction that a packet belongs to.
+    /// The direction of a packet.
     pub fn of(&mut self, headers: &Headers, now: i64) -> &mut Direction {
         let ports = headers.ports.filter(|_| headers.fragment.is_none()).unwrap_or((0, 0));
         let (source, destination) = ((headers.source, ports.0), (headers.destination, ports.1));
@@ -53,14 +53,14 @@ impl Flows {
         &mut flow[usize::from(source != low)]
     }
 
-    /// Flows that were forgotten.
+    /// Number of forgotten flows.
     pub const fn forgotten(&self) -> u64 {
         self.recent.forgotten()
     }
 }
 
 impl Key {
-    /// The same on every machine and in every run.
+    /// A hash that is the same on every machine and in every run.
     fn hash(&self, seed: u64) -> u64 {
         let ends = subkey(client_hash(self.low.0), client_hash(self.high.0));
         let ports = u64::from(self.low.1) << 32 | u64::from(self.high.1) << 16 | u64::from(self.protocol);
@@ -73,11 +73,11 @@ impl Direction {
         Self { draws, packets: u64::from(lost) << 40, last_due: i64::MIN, next: None }
     }
 
-    /// Notes a TCP segment; whether it repeats what was sent before. The sender's own packets cannot overtake each other, so
-    /// a segment that begins before the furthest octet was sent again (or probes whether the peer lives).
+    /// Notes a TCP segment; returns whether it is a retransmission. Packets of the same sender cannot overtake each other, so
+    /// a segment that begins before the furthest octet was sent again (or is a keepalive probe).
     pub fn repeats(&mut self, segment: Segment) -> bool {
         let end = segment.sequence.wrapping_add(segment.length);
-        // A SYN elsewhere in the sequence begins another connection between the same ends (RFC 9293 §3.4).
+        // A SYN elsewhere in the sequence begins another connection between the same endpoints (RFC 9293 §3.4).
         let is_new = |next: u32| segment.syn && next.wrapping_sub(segment.sequence) != 1;
         let Some(next) = self.next.filter(|&next| !is_new(next)) else {
             self.next = Some(end);

@@ -1,4 +1,4 @@
-//! Moves packets between TUN devices as the wire says: one thread, packet by packet, and asleep when there is nothing to do.
+//! The thread that moves packets between TUN devices as the wire decides.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,15 +12,15 @@ use ldplayer_net::{clock, pin};
 
 use super::{Counts, Fate, HostId, Owners, Precision, ProxyKind, ProxySettings, Tap, Wire};
 
-/// Packets read from one device before the next has its turn.
+/// Maximum number of packets read from a device per turn.
 const BATCH: usize = 64;
-/// Packets let go before the devices are looked at again.
+/// Maximum number of delayed packets released per turn.
 const RELEASE: usize = 256;
 /// The largest IP packet.
 const PACKET: usize = 65_535;
-/// Without anything due, the forwarder sleeps so long at most, in nanoseconds.
+/// Maximum sleep when nothing is due, in nanoseconds.
 const IDLE: i64 = 1_000_000_000;
-/// The number of the waker among what is waited for.
+/// The poll token of the waker.
 const WAKER: u64 = u64::MAX;
 
 /// The devices, and the wire between them.
@@ -39,7 +39,7 @@ struct Devices {
     tap: Option<Tap>,
 }
 
-/// A forwarder at work on a thread of its own. Dropping it ends it.
+/// A forwarder running on its own thread. Dropping it ends it.
 #[derive(Debug)]
 pub struct Running {
     asks: Sender<Ask>,
@@ -56,17 +56,17 @@ enum Ask {
 }
 
 impl Forwarder {
-    /// A forwarder between the devices of the wire's hosts, one or more queues for each, in the same order. Devices of
-    /// hosts that the wire does not know are left out.
+    /// A forwarder between the devices of the wire's hosts, one or more queues per host, in the same order. Devices of
+    /// unknown hosts are ignored.
     pub fn new(wire: Wire, mut tuns: Vec<Vec<Tun>>, precision: Precision, tap: Option<Tap>) -> Self {
         tuns.truncate(wire.hosts());
         Self { wire, devices: Devices { tuns, tap }, buffer: vec![0; PACKET].into(), pace: Pace::of_traffic(precision) }
     }
 
-    /// Moves what there is to be moved, once around. `clock` gives nanoseconds that never go back. Whether anything moved.
+    /// Moves packets once around. `clock` gives monotonic nanoseconds. Returns whether anything moved.
     ///
     /// # Errors
-    /// When a device is gone.
+    /// A device is gone.
     pub fn turn(&mut self, clock: &impl Fn() -> i64) -> io::Result<bool> {
         let mut has_moved = false;
         for host in 0..self.devices.tuns.len() {
@@ -95,7 +95,7 @@ impl Forwarder {
         Ok(true)
     }
 
-    /// Lets go what is due; whether anything was.
+    /// Releases due packets; returns whether there were any.
     fn release(&mut self, now: i64) -> bool {
         for count in 0..RELEASE {
             let Some(due) = self.wire.poll_transmit(now) else { return count > 0 };
@@ -112,29 +112,29 @@ impl Forwarder {
         self.wire.poll_timeout()
     }
 
-    /// What was done so far.
+    /// The statistics so far.
     pub fn counts(&self) -> Counts {
         self.wire.counts()
     }
 
-    /// Ends the capture, if there is one; the number of packets in it.
+    /// Finishes the capture, if any; returns the number of its packets.
     ///
     /// # Errors
-    /// The write that failed.
+    /// A write failed.
     pub fn finish(self) -> io::Result<u64> {
         self.devices.tap.map_or(Ok(0), Tap::finish)
     }
 
-    /// Puts the forwarder to work on a thread of its own, bound to `core` if one is given.
+    /// Runs the forwarder on its own thread, pinned to `core` if given.
     ///
     /// # Errors
-    /// When the process is out of threads or file descriptors.
+    /// The process is out of threads or file descriptors.
     pub fn start(mut self, core: Option<usize>) -> io::Result<Running> {
         let (waker, woken) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         let (asks, asked) = channel();
         let work = move || {
-            // Where the core is not to be had, or the slack stays, the delays are less precise and nothing else.
+            // Without the core or the timer slack, delays are only less precise.
             let _ = core.map(pin::pin_to);
             let _ = pin::set_timer_slack(1);
             self.run(&asked, &woken).map(|()| self)
@@ -143,7 +143,7 @@ impl Forwarder {
         Ok(Running { asks, waker, thread: Some(thread) })
     }
 
-    /// Works until it is told to stop.
+    /// Works until told to stop.
     fn run(&mut self, asked: &Receiver<Ask>, woken: &UnixStream) -> io::Result<()> {
         let mut poll = Poll::new()?;
         poll.add(woken, WAKER)?;
@@ -160,20 +160,20 @@ impl Forwarder {
             if matches!(asked, Err(TryRecvError::Empty)) {
                 continue;
             }
-            // What was sent before somebody asked is counted.
+            // Packets sent before the request are included.
             self.turn(&clock::monotonic_ns)?;
             match asked {
-                // Who asked may have gone in the meantime.
+                // The requester may have gone in the meantime.
                 Ok(Ask::Counts(answer)) => drop(answer.send(self.counts())),
                 Ok(Ask::Proxy(settings, kind, is_on)) => self.wire.switch_proxy(settings, kind, is_on),
-                // Who asked frees the table, which may be large.
+                // The requester frees the table, which may be large.
                 Ok(Ask::Owners(owners, before)) => drop(before.send(self.wire.replace_owners(owners))),
                 Ok(Ask::Stop) | Err(_) => return Ok(()),
             }
         }
     }
 
-    /// Waits as the pace says.
+    /// Waits as the pace decides.
     fn rest(&mut self, poll: &mut Poll, woken: &UnixStream) -> io::Result<()> {
         let now = clock::monotonic_ns();
         let due = self.wire.poll_timeout().map_or(now + IDLE, |due| due.min(now + IDLE));
@@ -190,7 +190,7 @@ impl Forwarder {
             self.pace.woke(now + ns, clock::monotonic_ns());
         }
         if is_woken {
-            // Emptied, so that it does not wake the next time, too. Whether it was empty already does not matter.
+            // Emptied, so that it does not wake the next wait; it may already be empty.
             let mut woken = woken;
             let _ = woken.read(&mut [0; 64]);
         }
@@ -199,7 +199,7 @@ impl Forwarder {
 }
 
 impl Devices {
-    /// Hands a packet to a host; false when it refused it.
+    /// Hands a packet to a host; false if the host refused it.
     fn deliver(&mut self, now: i64, to: HostId, packet: &[u8]) -> bool {
         let tun = self.tuns.get(to.index()).and_then(|queues| queues.first());
         if tun.is_none_or(|tun| tun.write(packet).is_err()) {
@@ -213,40 +213,40 @@ impl Devices {
 }
 
 impl Running {
-    /// What was done so far; `None` when the thread has ended with an error, which [`Running::stop`] tells.
+    /// The statistics so far; `None` if the thread has ended with an error, which [`Running::stop`] returns.
     pub fn counts(&self) -> Option<Counts> {
         let (sender, counts) = channel();
         self.ask(Ask::Counts(sender));
         counts.recv().ok()
     }
 
-    /// Lets one of the proxies work, or rest, before anything that is asked later.
+    /// Switches one of the proxies on or off, before any later request.
     pub fn switch_proxy(&self, settings: ProxySettings, kind: ProxyKind, is_on: bool) {
         self.ask(Ask::Proxy(settings, kind, is_on));
     }
 
-    /// Changes who owns what, as [`Wire::replace_owners`] says, for all packets that are sent after this returned. False when
-    /// the thread has ended with an error, which [`Running::stop`] tells.
+    /// Changes the owners of addresses as [`Wire::replace_owners`] does, for all packets sent after this returns. False if
+    /// the thread has ended with an error, which [`Running::stop`] returns.
     pub fn replace_owners(&self, owners: Owners) -> bool {
         let (sender, before) = channel();
         self.ask(Ask::Owners(owners, sender));
         before.recv().is_ok()
     }
 
-    /// Ends the work; the counts of all of it, and the number of packets in the capture.
+    /// Stops the thread; returns the statistics and the number of packets in the capture.
     ///
     /// # Errors
-    /// What made the thread or the capture end early.
+    /// The error that ended the thread or the capture early.
     pub fn stop(mut self) -> io::Result<(Counts, u64)> {
         self.ask(Ask::Stop);
         let Some(thread) = self.thread.take() else { return Err(io::ErrorKind::NotFound.into()) };
-        let forwarder = thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the wire panicked")))?;
+        let forwarder = thread.join().unwrap_or_else(|_| Err(io::Error::other("the wire thread panicked")))?;
         let counts = forwarder.counts();
         Ok((counts, forwarder.finish()?))
     }
 
     fn ask(&self, ask: Ask) {
-        // A thread that is gone is noticed by the missing answer.
+        // A dead thread is noticed by the missing answer.
         let _ = self.asks.send(ask);
         let _ = (&self.waker).write(&[0]);
     }
@@ -256,7 +256,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.ask(Ask::Stop);
-            // Its counts and errors are of no use to anybody any more.
+            // Its statistics and errors are no longer needed.
             let _ = thread.join();
         }
     }

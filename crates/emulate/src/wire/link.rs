@@ -1,8 +1,8 @@
-//! What a link does to a packet: when it arrives, or that it does not.
+//! A link: decides when a packet arrives, or that it is lost.
 //!
-//! A link has a far side, the clients (or the servers); each of its addresses has a line of its own with a round-trip
-//! time, a rate and a state of loss. What is drawn depends on the seed, the flow, the direction and the place of the packet in
-//! its flow; so the fate of a flow does not hang on what others do at the same time.
+//! A link has a far side, the clients (or the servers); each of its addresses has its own line with a round-trip
+//! time, a rate and a loss state. Random draws depend on the seed, the flow, the direction and the packet's position in
+//! its flow, so that the fate of a flow does not depend on other flows.
 
 use std::net::IpAddr;
 
@@ -14,10 +14,10 @@ use super::recent::Recent;
 use super::spec::{Distribution, Jitter, Loss, Rate, Rtt};
 use ldplayer_core::random::{draw, normal, subkey, unit};
 
-/// Lines whose state is kept at most: beyond that, those not used for longest begin anew.
+/// Maximum number of lines with state; beyond that, the least recently used ones start again.
 const LINES: usize = 65_536;
 
-/// Draws that one packet may need.
+/// Random draws per packet.
 const DRAWS: u64 = 4;
 
 /// The properties of a link.
@@ -25,7 +25,7 @@ const DRAWS: u64 = 4;
 pub struct LinkSpec {
     /// Round-trip time of each line; one way takes half of it.
     pub rtt: Rtt,
-    /// Change of the delay from packet to packet, in each direction.
+    /// Jitter of the delay from packet to packet, in each direction.
     pub jitter: Option<Jitter>,
     /// Loss in each direction.
     pub loss: Option<Loss>,
@@ -40,31 +40,31 @@ impl Default for LinkSpec {
     }
 }
 
-/// A packet on its way over the link.
+/// A packet crossing the link.
 #[derive(Clone, Copy, Debug)]
 pub struct Crossing {
-    /// When it comes to the link.
+    /// When it reaches the link.
     pub now: i64,
     /// Its address on the far side.
     pub line: IpAddr,
-    /// Whether it comes from there.
+    /// Whether it comes from the far side.
     pub up: bool,
     /// Its length in octets.
     pub length: usize,
-    /// The sequence of draws of its flow and direction.
+    /// The random sequence of its flow and direction.
     pub flow: u64,
-    /// Its number in that.
+    /// Its index in that.
     pub number: u64,
 }
 
-/// What becomes of it.
+/// The fate of a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     /// It arrives at this time.
     At(i64),
     /// It is lost.
     Lost,
-    /// It finds the queue of the limited rate full.
+    /// It is dropped because the queue of the limited rate is full.
     QueueFull,
 }
 
@@ -79,7 +79,7 @@ pub struct Link {
 /// One direction of a line.
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    /// When what has come before is sent.
+    /// When all earlier packets have been sent.
     free_at: i64,
     /// Packets seen.
     packets: u64,
@@ -87,28 +87,28 @@ struct Line {
 }
 
 impl Link {
-    /// A link on which nothing has been sent yet.
+    /// A link without any packets.
     pub fn new(spec: LinkSpec, seed: u64) -> Self {
         let has_state = spec.rate.is_some() || matches!(spec.loss, Some(Loss::Bursts { .. }));
         Self { spec, seed, lines: has_state.then(|| Recent::new(LINES)) }
     }
 
-    /// Whether the fate of a packet may depend on a draw for its flow.
+    /// Whether the fate of a packet may depend on a random draw.
     pub const fn draws(&self) -> bool {
         self.spec.jitter.is_some() || matches!(self.spec.loss, Some(Loss::Each(_)))
     }
 
-    /// Whether packets of one flow stay in order.
+    /// Whether packets of a flow stay in order.
     pub fn keeps_order(&self) -> bool {
         self.spec.jitter.is_none_or(|jitter| !jitter.reorder)
     }
 
-    /// Lines whose state had to be forgotten.
+    /// Number of lines whose state was forgotten.
     pub fn forgotten(&self) -> u64 {
         self.lines.as_ref().map_or(0, Recent::forgotten)
     }
 
-    /// Decides over a packet.
+    /// Decides the fate of a packet.
     pub fn cross(&mut self, packet: &Crossing) -> Passage {
         let sent = match self.pass_line(packet) {
             Ok(sent) => sent,
@@ -125,7 +125,7 @@ impl Link {
         Passage::At(sent.saturating_add(delay))
     }
 
-    /// The delay of one direction, in nanoseconds: both add up to the round-trip time exactly.
+    /// The delay of one direction, in nanoseconds: both add up exactly to the round-trip time.
     pub fn one_way(&self, line: IpAddr, up: bool) -> i64 {
         let rtt = self.rtt(line);
         if up { rtt / 2 } else { rtt - rtt / 2 }
@@ -143,7 +143,7 @@ impl Link {
         }
     }
 
-    /// Queues, sends and perhaps loses the packet on its line; when it is sent.
+    /// Queues, sends and possibly loses the packet on its line; returns when it has been sent.
     fn pass_line(&mut self, packet: &Crossing) -> Result<i64, Passage> {
         let Some(lines) = &mut self.lines else { return Ok(packet.now) };
         let hash = subkey(self.seed, client_hash(packet.line) ^ u64::from(packet.up));

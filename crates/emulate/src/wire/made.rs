@@ -1,4 +1,4 @@
-//! Packets made for tests, with checksums computed over all octets.
+//! Packets for tests, with full checksums.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! What the wire must know of an IP packet: ends, transport, fragment (RFC 791, RFC 8200, RFC 9293, RFC 768).
+//! Reads the addresses, transport and fragment fields of an IP packet (RFC 791, RFC 8200, RFC 9293, RFC 768).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Values by the longest prefix that fits an address, and the file of round-trip times written that way.
+//! Longest-prefix matching, and the file of round-trip times by prefix.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -31,7 +31,7 @@ pub type Prefixes = Blocks<i64>;
 /// What is wrong in a file of round-trip times, and where.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {line}: `{text}` is not a prefix and milliseconds, such as 192.0.2.0/24,23.5 (at most 60000); or the prefix stands there twice"
+    "line {line}: `{text}`: expected a prefix and milliseconds such as 192.0.2.0/24,23.5 (at most 60000), each prefix once"
 )]
 pub struct BadPrefixes {
     line: usize,

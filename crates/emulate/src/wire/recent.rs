@@ -1,4 +1,4 @@
-//! A table of what was seen lately, of a fixed size: a new key takes the place of the one not seen for longest.
+//! A fixed-size table of recently seen keys: a new key replaces the least recently seen one.
 
 /// Places that a key may be in.
 const WAYS: usize = 4;

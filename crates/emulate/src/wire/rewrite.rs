@@ -1,4 +1,4 @@
-//! Changes the ends of a packet and keeps its checksums right.
+//! Rewrites the addresses of a packet and updates its checksums.
 
 use std::net::{IpAddr, SocketAddr};
 

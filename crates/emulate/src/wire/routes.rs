@@ -1,4 +1,4 @@
-//! Which host a destination belongs to.
+//! Maps destinations to hosts.
 //!
 //! A host owns blocks of addresses. A host of clients also gets what is a reply to an address that it has sent from: from a port
 //! that clients have asked on the replying host, to a port that this client may have asked from, and no question by itself. All

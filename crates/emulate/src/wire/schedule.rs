@@ -1,4 +1,4 @@
-//! Packets on their way, let go at their time: bounded, and without an allocation once it has grown to its work.
+//! Delayed packets, released at their time: bounded, and free of allocations once warmed up.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

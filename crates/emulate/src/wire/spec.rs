@@ -1,4 +1,4 @@
-//! How links are written down: round-trip times, jitter, loss and rates as a user types them.
+//! The syntax of link properties: round-trip time, jitter, loss and rate.
 
 use std::fs;
 use std::io;
@@ -17,26 +17,26 @@ const QUEUE: i64 = 100_000_000;
 pub enum SpecError {
     /// Not a round-trip time.
     #[error(
-        "`{0}` is not a round-trip time: write 20ms, normal:20ms,5ms, uniform:10ms,30ms, lognormal:20ms,0.5 (median, sigma), pareto:10ms,2 (least, shape) or FILE.csv (lines prefix,ms); at most 60s"
+        "`{0}` is not a round-trip time: use 20ms, normal:20ms,5ms, uniform:10ms,30ms, lognormal:20ms,0.5 (median, sigma), pareto:10ms,2 (minimum, shape) or FILE.csv (lines prefix,ms), at most 60s"
     )]
     Rtt(String),
     /// Not a jitter.
     #[error(
-        "`{0}` is not a jitter: write 2ms (evenly from -2ms to 2ms), or normal:0ms,2ms, uniform:0ms,5ms, lognormal:1ms,0.5, pareto:1ms,2; with ,reorder behind it packets may overtake each other"
+        "`{0}` is not a jitter: use 2ms (uniform from -2ms to 2ms), normal:0ms,2ms, uniform:0ms,5ms, lognormal:1ms,0.5 or pareto:1ms,2; append ,reorder to let packets overtake each other"
     )]
     Jitter(String),
     /// Not a loss.
     #[error(
-        "`{0}` is not a loss: write 1% or 0.01, or ge:P,R[,LOSS-IN-BAD[,LOSS-IN-GOOD]] (Gilbert-Elliott: chance to turn bad, to turn good), each 0 to 1 or 0% to 100%"
+        "`{0}` is not a loss: use 1%, 0.01 or ge:P,R[,LOSS-IN-BAD[,LOSS-IN-GOOD]] (Gilbert-Elliott: P from good to bad, R from bad to good), each from 0 to 1 or 0% to 100%"
     )]
     Loss(String),
     /// Not a rate.
     #[error(
-        "`{0}` is not a rate: write bits per second such as 10Mbit, 512kbit or 1.5Gbit, and how much may wait if not 100ms: 10Mbit,50ms"
+        "`{0}` is not a rate: use bits per second such as 10Mbit, 512kbit or 1.5Gbit, with the queue limit if it is not 100ms: 10Mbit,50ms"
     )]
     Rate(String),
     /// The file of round-trip times cannot be read.
-    #[error("{}: {source}; a file of round-trip times has lines `prefix,ms`", path.display())]
+    #[error("{}: {source}; expected a file of round-trip times with lines `prefix,ms`", path.display())]
     File {
         /// The file.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! A capture of what the wire delivers: nanosecond pcap of link type RAW, which tcpdump, Wireshark and `ldplayer inspect` read.
+//! Captures what the wire delivers: nanosecond pcap of link type RAW, for tcpdump, Wireshark and `ldplayer inspect`.
 
 use std::fmt;
 use std::io::{self, Write};

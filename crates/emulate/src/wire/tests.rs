@@ -1,4 +1,4 @@
-//! The whole wire with a clock that the tests move.
+//! Tests of the whole wire with a simulated clock.
 
 use super::made::{self, Made};
 use super::*;
