@@ -185,7 +185,7 @@ fn an_experiment_is_judged_by_its_gate_and_compared_by_its_keys() {
     assert_eq!(nobody.status.code(), Some(2));
     assert!(
         String::from_utf8_lossy(&nobody.stderr)
-            .contains("no cell has transport=dot; there are server=meta, transport=udp|tcp")
+            .contains("no cell has transport=dot; the keys are server=meta, transport=udp|tcp")
     );
     // The page is there, and is written again with figures and tables beside it.
     fs::remove_file(at("out/report.html")).expect("a report of the experiment");

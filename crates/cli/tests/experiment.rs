@@ -151,7 +151,7 @@ fn a_server_that_does_not_start_is_told_with_its_last_words_and_the_others_are_r
     let record = place.record();
     let (bad, good) = (&record["runs"][0], &record["runs"][1]);
     assert_eq!((&bad["state"], &bad["directory"]), (&"failed".into(), &Value::Null));
-    assert!(bad["reason"].as_str().unwrap().contains("before it was ready; it said: "), "{bad}");
+    assert!(bad["reason"].as_str().unwrap().contains("before it was ready; its last log lines: "), "{bad}");
     assert!(matches!(good["state"].as_str(), Some("done" | "disturbed")), "{good}");
 }
 
@@ -248,7 +248,7 @@ fn two_experiments_in_one_directory_and_a_directory_of_others_are_refused() {
     fs::write(place.path("out/letter.txt"), "mine").unwrap();
     let output = place.run(&[]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("holds no experiment"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("does not hold an experiment"), "{}", stderr(&output));
 }
 
 /// On a disk of its own, in a namespace: the record keeps 4 MB aside, each run 2 MB while it lasts.
@@ -270,7 +270,7 @@ fn a_full_disk_ends_it_with_one_line_and_what_is_finished_stays() {
     };
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(said.lines().last().unwrap().contains("the disk is full; what is finished stays"), "{said}");
+    assert!(said.lines().last().unwrap().contains("the disk is full; finished runs are kept"), "{said}");
     let record = String::from_utf8_lossy(&output.stdout);
     let record: Value = serde_json::from_str(&record).unwrap();
     let states: Vec<&str> =
@@ -302,11 +302,7 @@ fn a_warm_up_that_leaves_nothing_is_refused_before_anything_is_run() {
     place.write(&format!("warm_up = '2s'\n{META}"));
     let output = place.run(&[]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("cell server=meta: behind the 2s that warm the server up: "),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("cell server=meta: after the warm-up of 2s: "), "{}", stderr(&output));
 }
 
 #[test]

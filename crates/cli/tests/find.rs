@@ -131,7 +131,7 @@ fn the_limit_of_a_server_is_found_within_the_width() {
     assert!(!directory.join("queries").exists());
     let table = place.run(&[]);
     let told = String::from_utf8_lossy(&table.stdout).into_owned();
-    assert!(told.contains(&format!("{lower} to {upper}")) && told.contains("width reached"), "{told}");
+    assert!(told.contains(&format!("{lower} to {upper}")) && told.contains("reached the wanted width"), "{told}");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn what_is_wrong_in_a_search_is_one_line_with_file_line_and_remedy() {
         (format!("what = 'qps'\n{hold}\nwdith = '2 %'"), "unknown key `wdith`: did you mean `width`?"),
         (format!("what = 'qps'\n{hold}\nwidth = '0 %'"), "`width`: `0 %` is no width"),
         ("what = 'qps'".to_owned(), "`find`: no criteria: add while"),
-        (format!("what = 'connections'\n{hold}"), "queries over UDP have none: add transport = \"tcp\""),
+        (format!("what = 'connections'\n{hold}"), "not possible over UDP: add transport = \"tcp\""),
     ] {
         place.write(&format!("{META}[find]\n{find}\n"));
         let output = place.run(&[]);

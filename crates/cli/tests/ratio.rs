@@ -335,7 +335,7 @@ fn bad_input_is_told_in_a_line_before_anything_is_sent() {
     };
     let told = said(2, &["192.0.2.1"]);
     assert!(told.contains("--allow-target 192.0.2.1") && told.trim().lines().count() <= 2, "{told}");
-    assert!(said(2, &["127.0.0.1", "--transport", "udp"]).contains("those that UDP is compared with"));
+    assert!(said(2, &["127.0.0.1", "--transport", "udp"]).contains("the transports to compare with UDP"));
     assert!(said(2, &["127.0.0.1", "--transport", "dot"]).contains("--tls-insecure"));
     assert!(said(2, &["127.0.0.1", "--clients", "0"]).contains("--clients"));
     assert!(said(2, &["127.0.0.1", "--clients", "100000", "--pairs", "1000"]).contains("more than 2000000"));

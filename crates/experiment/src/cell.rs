@@ -1,4 +1,4 @@
-//! A cell of the matrix: a run, what is around it, and the keys and values that make it differ from the others.
+//! A cell of the matrix: a run, its stage, and the keys and values that identify it.
 
 use std::path::PathBuf;
 
@@ -11,25 +11,25 @@ use crate::contents::{Contents, build};
 use crate::file::Experiment;
 use crate::stage::Stage;
 
-/// Octets of a directory's name at most.
+/// Maximum length of a directory name, in octets.
 const LONGEST_NAME: usize = 120;
-/// Hexadecimal digits of a digest that are kept.
+/// Hexadecimal digits kept of a digest.
 const DIGITS: usize = 16;
 
 /// A cell of the matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// Its name, which is also that of its directory.
+    /// The name of the cell and of its directory.
     pub name: String,
-    /// Keys of the matrix with its values.
+    /// The values of the matrix keys.
     pub keys: Vec<(String, String)>,
-    /// The run. Whom it asks is filled in when the server is there.
+    /// The run. Its server is filled in once it has been started.
     pub spec: RunSpec,
-    /// What is around the run.
+    /// The stage of the run.
     pub stage: Stage,
 }
 
-/// What makes a run another one.
+/// Everything that identifies a run.
 #[derive(Serialize)]
 struct Meaning<'a> {
     spec: &'a RunSpec,
@@ -41,7 +41,7 @@ struct Meaning<'a> {
 }
 
 impl Cell {
-    /// A digest of all that the cell means in its experiment: files count by what is in them, programs by when they were built.
+    /// A digest of everything the cell means: files count by their content, programs by their build time.
     pub(crate) fn digest(&self, experiment: &Experiment, contents: &mut Contents) -> String {
         let traces = self.spec.trace.iter().filter_map(|word| match Input::from(word.as_str()) {
             Input::File(path) => Some(path),
@@ -67,14 +67,14 @@ pub(crate) fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect::<String>()[..DIGITS].to_owned()
 }
 
-/// The name of a cell's directory: its keys and values, as far as they can stand in one.
+/// The name of a cell's directory: its keys and values, with unsafe characters replaced.
 pub(crate) fn directory_name(keys: &[(String, String)]) -> String {
     if keys.is_empty() {
         return "all".to_owned();
     }
     let full: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let full = full.join(",");
-    // Of a path its last part says most.
+    // The last component says most about a path.
     let last = |value: &str| value.rsplit('/').next().unwrap_or_default().to_owned();
     let short: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={}", last(value))).collect();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "=,.-_+%:".contains(c);

@@ -1,4 +1,4 @@
-//! The certificates that servers of an experiment show, one for each kind of key, made once for it by openssl.
+//! Server certificates of an experiment: one for each key type, made once by openssl.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
 
-/// The name in it, which no host has (RFC 6761 §6.2).
+/// The name in the certificate; reserved, so that no host has it (RFC 6761 §6.2).
 pub(crate) const NAME: &str = "server.ldplayer.test";
 
-/// A kind of key that a certificate can have: what a handshake costs a server depends on it.
+/// A key type of a certificate, which determines the cost of a handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyKind {
     /// RSA with 2,048 bits.
@@ -25,7 +25,7 @@ pub enum KeyKind {
     /// RSA with 4,096 bits.
     #[serde(rename = "rsa-4096")]
     Rsa4096,
-    /// ECDSA on the curve P-256, as most servers have it.
+    /// ECDSA on the curve P-256, the most common.
     #[default]
     #[serde(rename = "p-256")]
     P256,
@@ -37,15 +37,15 @@ pub enum KeyKind {
     Ed25519,
 }
 
-/// The word of no kind of key.
+/// An unknown key type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no kind of key: rsa-2048, rsa-3072, rsa-4096, p-256, p-384 or ed25519")]
+#[error("unknown key type `{0}`: use rsa-2048, rsa-3072, rsa-4096, p-256, p-384 or ed25519")]
 pub struct NoKeyKind(String);
 
 impl KeyKind {
     const ALL: [Self; 6] = [Self::Rsa2048, Self::Rsa3072, Self::Rsa4096, Self::P256, Self::P384, Self::Ed25519];
 
-    /// Its word in files.
+    /// The name in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Rsa2048 => "rsa-2048",
@@ -57,7 +57,7 @@ impl KeyKind {
         }
     }
 
-    /// How `openssl req` is told to make one.
+    /// The arguments of `openssl req`.
     const fn options(self) -> &'static [&'static str] {
         match self {
             Self::Rsa2048 => &["-newkey", "rsa:2048"],
@@ -86,7 +86,7 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Makes one in a folder of its kind below this one, unless it is there already.
+    /// Makes a certificate in a folder of its key type below `folder`, unless it exists.
     pub fn make(folder: &Path, kind: KeyKind) -> Result<Self, ExperimentError> {
         let folder = folder.join(kind.as_str());
         let made = Self { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") };
@@ -125,7 +125,7 @@ mod tests {
                 .parse::<KeyKind>()
                 .unwrap_err()
                 .to_string()
-                .starts_with("`rsa-1024` is no kind of key: rsa-2048")
+                .starts_with("unknown key type `rsa-1024`: use rsa-2048")
         );
     }
 

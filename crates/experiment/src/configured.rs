@@ -1,4 +1,4 @@
-//! A stock server configured by a template: ours for its kind, or the user's.
+//! A stock server configured by a template: the built-in one of its kind, or the user's.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,24 +10,24 @@ use crate::certificate::Certificate;
 use crate::kind::{Kind, Role};
 use crate::servers::ServerTable;
 
-/// The file of PowerDNS's BIND backend, in the work directory.
+/// The file for PowerDNS's BIND backend, in the work directory.
 const POWERDNS_ZONES: &str = "zones.conf";
 
 /// The port of DNS over HTTPS (RFC 8484 §4.1).
 pub(crate) const HTTPS: u16 = 443;
 
-/// A server that is to be started.
+/// A server to be started.
 pub(crate) struct Configured<'a> {
     pub table: &'a ServerTable,
-    /// What it serves; none for those that do not.
+    /// The zones it serves; none for resolvers and proxies.
     pub zones: &'a [Zone],
-    /// Where it listens for TLS, with what certificate.
+    /// Its TLS address and certificate.
     pub tls: Option<(&'a Certificate, Vec<SocketAddr>)>,
-    /// Whom it asks, as a proxy.
+    /// Its backend, for a proxy.
     pub backends: &'a [SocketAddr],
 }
 
-/// Addresses as templates have them.
+/// Addresses in the form of each template.
 fn each(addresses: &[SocketAddr]) -> Vec<Value> {
     let one = |at: &SocketAddr| {
         context! { address => at.to_string(), ip => at.ip().to_string(), port => at.port(), is_v6 => at.is_ipv6() }
@@ -40,7 +40,7 @@ impl Configured<'_> {
         self.table.template.as_deref().unwrap_or_else(|| self.table.kind.template())
     }
 
-    /// Zones, their text fit to stand in quotes.
+    /// Zones, with text that is safe in quotes.
     fn plain_zones(&self) -> Result<Vec<Value>, StockError> {
         let zone = |zone: &Zone| {
             let (apex, file) = (quotable(&zone.apex)?, quotable_path(&zone.file)?);
@@ -120,7 +120,7 @@ impl Stock for Configured<'_> {
     }
 }
 
-/// Text that can stand in quotes in any of the configurations: not all of them know escapes.
+/// Text that can be quoted in every configuration language: not all of them know escapes.
 fn quotable(text: &str) -> Result<String, StockError> {
     if text.contains(['"', '\\', '\n', '\r']) {
         Err(StockError::Unquotable(text.to_owned()))
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use ldplayer_workload::spec::read;
 
-    /// A server's table, with a key of it.
+    /// A server table with one extra key.
     fn table(kind: Kind, more: &str) -> ServerTable {
         let text = format!("[server.a]\nkind = '{kind}'\nbackend = 'b'\n{more}");
         let text = if kind == Kind::Dnsdist { text } else { text.replace("backend = 'b'\n", "") };

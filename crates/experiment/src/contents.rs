@@ -1,4 +1,4 @@
-//! What is in the files that cells name: a file that was written anew is another one, whatever it is called and however long it is.
+//! Fingerprints of the files that cells name, so that a changed file is noticed.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -10,12 +10,12 @@ use sha2::{Digest, Sha256};
 
 use crate::cell::hex;
 
-/// The word for what is not there or cannot be read; whoever needs it says so.
+/// The digest of a missing or unreadable file; its user reports the error.
 const NOTHING: &str = "-";
 /// Octets read at a time.
 const PIECE: usize = 1 << 18;
 
-/// Digests of contents, each made once.
+/// Digests of contents, each computed once.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     known: HashMap<PathBuf, String>,
@@ -34,7 +34,7 @@ impl Contents {
     }
 }
 
-/// What tells one build of a program from another without reading it: its length, and when it was written.
+/// Identifies the build of a program without reading it: by length and modification time.
 pub(crate) fn build(program: &Path) -> String {
     let Ok(file) = fs::metadata(program) else { return NOTHING.to_owned() };
     let written = file.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -47,7 +47,7 @@ fn add(path: &Path, hash: &mut Sha256) -> io::Result<()> {
         return read(File::open(path)?, hash);
     }
     if !kind.is_dir() {
-        // A pipe could be read only once, and not by us.
+        // A pipe can be read only once, by its user.
         return Err(io::ErrorKind::Unsupported.into());
     }
     let mut names =

@@ -1,4 +1,4 @@
-//! Why an experiment cannot be made: a bad file, a machine that cannot do it, or a disk that is full.
+//! Errors of an experiment: a bad file, a machine that does not support it, or a full disk.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use ldplayer_net::rights::NetError;
 use ldplayer_run::RunError;
 use ldplayer_workload::spec::BadSpec;
 
-/// An error of an experiment as a whole; each is one line with what to do.
+/// An error that ends an experiment; each is one line with a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// The file cannot be read.
@@ -20,28 +20,28 @@ pub enum ExperimentError {
         /// What the system said.
         source: io::Error,
     },
-    /// Its servers are where no other host reaches them.
+    /// Agents on other hosts cannot reach its servers.
     #[error(
-        "--nats: the servers of this experiment are in a namespace of this host, which agents cannot reach; give servers that are there already (kind = \"address\"), or leave --nats out"
+        "--nats: agents cannot reach the servers of this experiment, which run in a namespace of this host; use servers that already run (kind = \"address\"), or remove --nats"
     )]
     OfOneHost,
-    /// Something is wrong in the file.
+    /// The file has an error.
     #[error("{}: {source}", file.display())]
     File {
         /// The file.
         file: PathBuf,
-        /// What, with its line.
+        /// The error, with its line.
         source: BadSpec,
     },
     /// The trace of the experiment cannot be made.
     #[error("[generate]: {}: {what}", file.display())]
     Trace {
-        /// Where it is written.
+        /// The file to be written.
         file: PathBuf,
-        /// Why not.
+        /// The reason.
         what: String,
     },
-    /// What a run needs cannot be read.
+    /// The input of a run cannot be read.
     #[error("cell {cell}: {source}")]
     Cell {
         /// The cell's name.
@@ -49,8 +49,8 @@ pub enum ExperimentError {
         /// What is wrong with its run.
         source: RunError,
     },
-    /// Warming up leaves nothing of a trace.
-    #[error("cell {cell}: behind the {warm_up} that warm the server up: {source}")]
+    /// The warm-up takes the whole trace.
+    #[error("cell {cell}: after the warm-up of {warm_up}: {source}")]
     WarmUp {
         /// The cell's name.
         cell: String,
@@ -67,16 +67,16 @@ pub enum ExperimentError {
     Prepare {
         /// The zones.
         zones: PathBuf,
-        /// Why not.
+        /// The reason.
         what: String,
     },
-    /// The directory belongs to something else.
-    #[error("{}: is there and holds no experiment, so nothing is written to it; choose another directory with -o", .0.display())]
+    /// The directory exists and does not hold an experiment.
+    #[error("{}: the directory exists but does not hold an experiment, so nothing is written to it; choose another directory with -o", .0.display())]
     Foreign(PathBuf),
-    /// Another experiment writes to the directory now.
+    /// Another experiment is writing to the directory.
     #[error("{}: another ldplayer experiment is running in this directory; wait for it, or choose another with -o", .0.display())]
     Busy(PathBuf),
-    /// Its record cannot be understood.
+    /// The record of the experiment is invalid.
     #[error("{}: {what}; choose another directory with -o", file.display())]
     Record {
         /// The file.
@@ -84,7 +84,7 @@ pub enum ExperimentError {
         /// What is wrong with it.
         what: String,
     },
-    /// The system refused a file.
+    /// A file cannot be written.
     #[error("{}: {source}{}", path.display(), remedy(source))]
     Output {
         /// The file or directory.
@@ -92,10 +92,10 @@ pub enum ExperimentError {
         /// What the system said.
         source: io::Error,
     },
-    /// The disk is full. What is finished stays.
-    #[error("{}: the disk is full; what is finished stays, and the same command goes on from there when there is room", .0.display())]
+    /// The disk is full. Finished runs are kept.
+    #[error("{}: the disk is full; finished runs are kept: free some space and repeat the command to continue", .0.display())]
     DiskFull(PathBuf),
-    /// A program is not there.
+    /// A program is not installed.
     #[error("server.{server}: {program} is not installed: sudo apt-get install {package}")]
     Missing {
         /// The server's name.
@@ -109,12 +109,12 @@ pub enum ExperimentError {
     #[error(transparent)]
     Net(#[from] NetError),
     /// Certificates for the servers cannot be made.
-    #[error("a certificate for the servers: {0}")]
+    #[error("cannot make a certificate for the servers: {0}")]
     Certificate(String),
 }
 
 impl ExperimentError {
-    /// Whether the environment is the reason, and not what was asked for.
+    /// Whether the environment is at fault, not the input.
     pub const fn is_of_environment(&self) -> bool {
         matches!(
             self,
@@ -130,9 +130,7 @@ impl ExperimentError {
 
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::StorageFull => {
-            "; free some space: what is finished stays, and the same command goes on from there"
-        }
+        io::ErrorKind::StorageFull => "; finished runs are kept: free some space and repeat the command to continue",
         io::ErrorKind::PermissionDenied => "; choose another directory with -o",
         _ => "",
     }

@@ -1,4 +1,4 @@
-//! Making the runs of a plan, one after the other: the only place where an experiment does something.
+//! Makes the runs of a plan, one after the other.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Seek};
@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
+use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
 use ldplayer_emulate::stock::find;
 use ldplayer_net::{clock, limits, programs, rights};
@@ -29,63 +30,63 @@ use crate::servers::ServerTable;
 use crate::started::{Needs, needs_tls};
 use crate::zones::{Ready, Zones};
 
-/// A disk with less than this is full for runs.
+/// With less free space than this, the disk counts as full.
 const FULL: u64 = 2 << 20;
-/// The name by which experiments on one machine know of each other; it is gone with its process, however that ends.
+/// The abstract socket by which experiments on a machine notice each other; it vanishes with its process.
 const ALONE: &[u8] = b"ldplayer-experiment";
-/// How long a program may take to tell its version, how often it is looked at meanwhile, and octets of what it says at most.
+/// Limits for asking a program for its version: time, polling interval, and octets of output.
 const SAYS_WITHIN: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(2);
 const LONGEST_SAID: u64 = 64 << 10;
-/// Characters of a version at most.
+/// Maximum length of a version, in characters.
 const LONGEST_VERSION: usize = 120;
 
-/// Who looks on while an experiment lasts.
+/// Observes an experiment.
 pub trait Watcher: Send {
-    /// Something is to be told.
+    /// A notice for the user.
     fn tell(&mut self, line: &str);
     /// A run begins.
     fn begin(&mut self, at: &Position);
-    /// A run goes on, some twenty times a second; says whether it is to.
+    /// A run is in progress; called about twenty times a second. Returns whether to continue.
     fn look(&mut self, at: &Position, progress: &Progress) -> Wish;
     /// A run has ended.
     fn end(&mut self, at: &Position, run: &RunRecord);
-    /// Whether no more runs are to be made.
+    /// Whether to stop after the current run.
     fn is_stopped(&self) -> bool;
 }
 
-/// Where in the plan an experiment is.
+/// Progress of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Position {
-    /// Which run it is of those that are made now, from 1; of a search, which trial of its cell.
+    /// The number of the run, from 1; in a search, of the trial within its cell.
     pub number: usize,
-    /// How many that are; `None` in a search, where nobody knows.
+    /// The total number of runs; `None` in a search.
     pub of: Option<usize>,
-    /// The name of its cell.
+    /// The name of the cell.
     pub cell: String,
-    /// What it is there: which repeat, or which trial.
+    /// Which repeat or trial it is.
     pub what: String,
-    /// Seconds that were estimated for it and for those behind it; `None` where nobody knows.
+    /// Estimated seconds for this and the remaining runs, if known.
     pub estimated_s: Option<(f64, f64)>,
 }
 
-/// What is beside the plan.
+/// Options that are not part of the plan.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// This program, for servers that are it.
+    /// This program, which also is a server.
     pub ldplayer: PathBuf,
     /// The command line, for the records of runs.
     pub command_line: Vec<String>,
-    /// Who makes the replays; `None` for this process.
+    /// Makes the replays; `None` for this process.
     pub replayer: Option<Arc<dyn Replayer>>,
 }
 
-/// Who makes replays in the place of this process.
+/// Makes replays outside this process.
 pub trait Replayer: fmt::Debug + Send + Sync {
-    /// Makes one, in a directory that is not there yet.
+    /// Makes a replay in a new directory.
     ///
     /// # Errors
-    /// What kept it from being made. What was measured until then is kept.
+    /// The error of the replay; everything measured before it is kept.
     fn replay(
         &self,
         spec: RunSpec,
@@ -94,20 +95,19 @@ pub trait Replayer: fmt::Debug + Send + Sync {
     ) -> Result<Document<RunSpec>, RunError>;
 }
 
-/// Makes all runs of a plan that are not made yet, and says what became of them all.
+/// Makes all missing runs of a plan, and returns the record of all runs.
 ///
-/// Where the right to make namespaces lacks, this process enters a user namespace of its own, for which it must have no other
-/// thread.
+/// Without the right to make namespaces, this process enters a user namespace, for which it must be single-threaded.
 ///
 /// # Errors
-/// What keeps the experiment as a whole from being made or going on; runs that are made stay.
+/// An error that ends the whole experiment; finished runs are kept.
 pub fn execute(
     plan: &Plan,
     workspace: Workspace,
     options: &Options,
     watcher: &mut dyn Watcher,
 ) -> Result<Record, ExperimentError> {
-    // Locked until all is done.
+    // The lock is held until the end.
     let Workspace { directory, before, _lock } = workspace;
     let alone = alone(watcher);
     let mut record = Record::new(plan);
@@ -131,7 +131,7 @@ pub fn execute(
         &directory,
         watcher,
     );
-    // Servers get the limit that this process has when they are started: the first the same as all others.
+    // Servers inherit the limits of this process: raise them first, so that all servers get the same.
     let _ = limits::raise_nofile();
     let is_ours = plan.experiment.cells.iter().any(|cell| cell.stage.is_ours());
     if is_ours && options.replayer.is_some() {
@@ -150,28 +150,31 @@ pub fn execute(
     Ok(record)
 }
 
-/// Says that this machine has an experiment; `None` where it has one already, which is told.
+/// Claims this machine for the experiment; warns and returns `None` if another experiment is running.
 fn alone(watcher: &mut dyn Watcher) -> Option<UnixListener> {
     let address = UnixAddress::from_abstract_name(ALONE).ok()?;
     let listener = UnixListener::bind_addr(&address);
     if listener.is_err() {
-        watcher.tell("another experiment is running on this machine: the two disturb each other, so their figures are worth less");
+        watcher.tell("another experiment is running on this machine: they disturb each other, so their results are less reliable");
     }
     listener.ok()
 }
 
-/// Says so when the runs will hardly fit on the disk.
+/// Warns if the runs will probably not fit on the disk.
 fn tell_of_room(plan: &Plan, left: Vec<Slot>, directory: &Path, watcher: &mut dyn Watcher) {
     let needed = plan.total(left.into_iter()).disk;
     let Ok(disk) = statvfs(directory) else { return };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     if needed > free {
         let (needed, free) = (needed / 1_000_000, free / 1_000_000);
-        watcher.tell(&format!("{}: {free} MB are free, and the runs will take some {needed} MB", directory.display()));
+        watcher.tell(&format!(
+            "{}: only {free} MB of disk space is free, and the runs need about {needed} MB",
+            directory.display()
+        ));
     }
 }
 
-/// All servers that the cells have, each once.
+/// All servers of all cells, each once.
 fn servers(plan: &Plan) -> Vec<&ServerTable> {
     let mut servers: Vec<&ServerTable> = Vec::new();
     for cell in &plan.experiment.cells {
@@ -184,7 +187,7 @@ fn servers(plan: &Plan) -> Vec<&ServerTable> {
     servers
 }
 
-/// Their versions; all programs must be there.
+/// The versions of all servers; every program must be installed.
 fn versions(servers: &[&ServerTable], options: &Options) -> Result<BTreeMap<String, String>, ExperimentError> {
     let mut versions = BTreeMap::new();
     for server in servers.iter().filter(|server| server.kind.role() != Role::Foreign) {
@@ -213,17 +216,17 @@ fn program_of(kind: Kind, own: Option<&Path>, server: &str, options: &Options) -
     }
 }
 
-/// The first line with a figure in it that a program says of its version.
+/// The first line with a digit of a program's version output.
 fn version(program: &Path, option: &str) -> String {
     let said = say(program, option).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let line = said.lines().map(str::trim).find(|line| line.chars().any(|c| c.is_ascii_digit()));
-    // PowerDNS says what time it is first, which is no part of its version.
+    // PowerDNS prefixes lines with a timestamp, which is not part of the version.
     let line = line.map(|line| line.find("PowerDNS").map_or(line, |at| &line[at..]));
     line.map_or_else(|| "unknown".to_owned(), |line| line.chars().take(LONGEST_VERSION).collect())
 }
 
-/// What a program prints that is to say something and end; one that does not end in time is ended.
+/// The output of a program that should print something and exit; it is killed after a timeout.
 fn say(program: &Path, option: &str) -> std::io::Result<Vec<u8>> {
     let mut out = tempfile::tempfile()?;
     let mut command = Command::new(program);
@@ -242,7 +245,7 @@ fn say(program: &Path, option: &str) -> std::io::Result<Vec<u8>> {
     Ok(said)
 }
 
-/// What the servers of each cell need: zones and certificates, made once.
+/// The zones and certificates that the servers of each cell need, made once.
 fn needs(plan: &Plan, directory: &Path, options: &Options) -> Result<Vec<Needs>, ExperimentError> {
     let mut zones = Zones::new(directory.join("zones"));
     let needs = plan.experiment.cells.iter().map(|cell| {
@@ -257,7 +260,7 @@ fn needs(plan: &Plan, directory: &Path, options: &Options) -> Result<Vec<Needs>,
     needs.collect()
 }
 
-/// What a run came to.
+/// The result of a run.
 type Ran = Result<RunReport, RunError>;
 
 /// Makes runs.
@@ -270,18 +273,18 @@ pub(crate) struct Maker<'a> {
     pub watcher: &'a mut dyn Watcher,
 }
 
-/// A run that is to be made.
+/// A run to be made.
 pub(crate) struct Making {
-    /// The place of its cell among the cells.
+    /// The index of its cell.
     pub cell: usize,
-    /// What it is. Whom it asks is filled in when the server is there.
+    /// Its specification. The server is filled in once it has been started.
     pub spec: RunSpec,
-    /// The name of its directory in that of its cell.
+    /// The name of its directory within that of the cell.
     pub name: String,
 }
 
 impl Maker<'_> {
-    /// Makes these runs. A disturbed one is made again before the next, which the interleaving bears.
+    /// Makes these runs. A disturbed run is repeated before the next one, which interleaving tolerates.
     fn all(&mut self, slots: &[Slot], record: &mut Record) -> Result<(), ExperimentError> {
         record.save(self.plan, self.directory)?;
         for (number, &slot) in slots.iter().enumerate() {
@@ -315,7 +318,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Makes a run; and whether it could not be made for lack of room on the disk.
+    /// Makes a run; also returns whether it failed because the disk is full.
     pub fn one(&mut self, making: Making, at: &Position, mut run: RunRecord) -> (RunRecord, bool) {
         let Making { cell: place, spec, name } = making;
         let began = clock::monotonic_ns();
@@ -333,7 +336,7 @@ impl Maker<'_> {
         let is_full = made.as_ref().is_ok_and(|(ran, _)| ran.as_ref().is_err_and(|error| fills(error, &directory)));
         self.settle(&mut run, made, &directory);
         if run.state == RunState::Failed && self.watcher.is_stopped() {
-            // While its server was starting or warming up.
+            // Interrupted while the server was starting or warming up.
             (run.state, run.reason) = (RunState::Interrupted, None);
         }
         run.took_s = (clock::monotonic_ns() - began) as f64 / 1e9;
@@ -341,12 +344,12 @@ impl Maker<'_> {
         (run, is_full)
     }
 
-    /// Writes down what became of a run.
+    /// Records the result of a run.
     fn settle(&self, run: &mut RunRecord, made: Result<(Ran, Option<String>), PlaceError>, directory: &Path) {
         if directory.join("run.json").exists() {
             run.directory = directory.strip_prefix(self.directory).ok().map(Path::to_owned);
         } else {
-            // What is there of it is no run, and its room is needed where the disk is full.
+            // The directory holds no complete run, and a full disk needs the space.
             let _ = fs::remove_dir_all(directory);
         }
         let (ran, fallen) = match made {
@@ -377,7 +380,7 @@ impl Maker<'_> {
     }
 }
 
-/// A run, aimed at the server that was found.
+/// The run with the address of the started server.
 fn aimed(mut spec: RunSpec, found: &Found, needs: &Needs) -> RunSpec {
     if found.servers.is_empty() {
         return spec;
@@ -393,12 +396,12 @@ fn aimed(mut spec: RunSpec, found: &Found, needs: &Needs) -> RunSpec {
     spec
 }
 
-/// Warms the server up with the beginning of the trace, and replays the rest of it.
+/// Warms the server up with the beginning of the trace, then replays the rest.
 fn replay(mut spec: RunSpec, warm_up: Option<Span>, directory: &Path, options: &Options, look: &mut Look<'_>) -> Ran {
     if let Some(warm_up) = warm_up {
         let mut first = RunSpec { expect: Vec::new(), metrics: None, ..spec.clone() };
         if spec.duration.is_some() {
-            // It ends by the clock, and the trace begins anew.
+            // The warm-up ends by time; the trace starts again after it.
             first.duration = Some(warm_up);
         } else {
             first.stop = Some(Span::from_ns(spec.start.map_or(0, Span::ns) + warm_up.ns()));
@@ -406,19 +409,19 @@ fn replay(mut spec: RunSpec, warm_up: Option<Span>, directory: &Path, options: &
         }
         let scratch = with_ending(directory, "warm-up");
         let warmed = play(first, &scratch, options, look);
-        // What it measured is not to be taken for a run.
+        // The warm-up must not be mistaken for a run.
         let _ = fs::remove_dir_all(&scratch);
         if warmed?.document.report.state != State::Complete {
-            return Err(RunError::CutShort("interrupted while the server was warming up".to_owned()));
+            return Err(RunError::CutShort("interrupted during warm-up".to_owned()));
         }
     }
     play(spec, directory, options, look)
 }
 
-/// Makes a replay, here or where others make it.
+/// Makes a replay, here or on agents.
 fn play(spec: RunSpec, directory: &Path, options: &Options, look: &mut Look<'_>) -> Ran {
     if let Some(replayer) = &options.replayer {
-        // Processes are watched on one host, and other hosts send.
+        // Processes can be watched on one host only, but agents send from others.
         let spec = RunSpec { watch_pid: None, ..spec };
         let document = replayer.replay(spec, directory, look)?;
         return Ok(RunReport { document, rules: Vec::new() });
@@ -429,14 +432,15 @@ fn play(spec: RunSpec, directory: &Path, options: &Options, look: &mut Look<'_>)
         let load = prepared.load()?.unwrap_or_default();
         let each = public.iter().chain([last]).map(ToString::to_string).collect::<Vec<_>>().join(", ");
         look.watcher.tell(&format!(
-            "about to send up to {} queries ({} bytes) to the public address {each}",
-            load.queries, load.octets
+            "sending up to {} ({} bytes) to the public address {each}",
+            counted(load.queries, "query", "queries"),
+            load.octets
         ));
     }
     prepared.execute(directory, false, options.command_line.clone(), look)
 }
 
-/// The watcher of an experiment as that of a run.
+/// Passes the observer of an experiment on to a run.
 struct Look<'a> {
     watcher: &'a mut dyn Watcher,
     at: &'a Position,
@@ -452,7 +456,7 @@ impl Observer for Look<'_> {
     }
 }
 
-/// A directory for a run in that of its cell: its name, with a number behind it where an attempt is kept already.
+/// A directory for a run within that of its cell; numbered if an earlier attempt is kept.
 fn free_directory(cell: &Path, name: &str) -> PathBuf {
     let first = cell.join(name);
     let others = (2_u32..).map(|attempt| cell.join(format!("{name}.{attempt}")));
@@ -469,7 +473,7 @@ fn with_ending(directory: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Whether it was the full disk that ended a run.
+/// Whether a full disk ended the run.
 fn fills(error: &RunError, directory: &Path) -> bool {
     match error {
         RunError::Results(ResultsError::File { source, .. }) => source.kind() == ErrorKind::StorageFull,

@@ -1,4 +1,4 @@
-//! The experiment file: TOML with the keys of a run, of what is around it, and of the plan.
+//! The experiment file: TOML with the keys of runs, of their stage, and of the plan.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,53 +21,53 @@ use crate::stage;
 
 /// The version of the file that this release reads.
 const VERSION: u64 = 1;
-/// Repeats at most.
+/// Maximum number of repeats.
 const MAX_REPEATS: u64 = 10_000;
-/// How often a run that the host disturbed is made again, unless the file says otherwise.
+/// Default number of retries of disturbed runs.
 const RETRIES: u32 = 2;
 /// Keys of the plan.
 const OF_PLANS: [&str; 11] =
     ["version", "name", "repeats", "warm_up", "max_retries", "generate", "server", "matrix", "exclude", "gate", "find"];
-/// The key of expectations, which a run has, too.
+/// The key of expectations, which runs also have.
 const EXPECT: &str = "expect";
-/// The key by which cells differ in their server.
+/// The matrix key for servers.
 pub(crate) const SERVER: &str = "server";
 
-/// An experiment as its file says.
+/// A parsed experiment file.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// Its name.
     pub name: String,
-    /// What the file says.
+    /// The text of the file.
     pub text: String,
     /// How often each cell is run.
     pub repeats: u32,
-    /// How much of the trace warms the server up before each run; it is not counted.
+    /// How much of the trace warms the server up before each run; these queries are not counted.
     pub warm_up: Option<Span>,
-    /// How often a run that the host disturbed is made again.
+    /// How often a disturbed run is repeated.
     pub max_retries: u32,
-    /// The model that the trace is made from.
+    /// The model that generates the trace.
     pub generate: Option<Generate>,
-    /// The load that is searched in each cell, in place of repeats.
+    /// The search that replaces repeats.
     pub find: Option<Find>,
-    /// What must hold of cells in multiples of others.
+    /// Conditions on cells relative to others.
     pub gate: Option<Gate>,
-    /// Keys of the matrix with their values, in the order of the file.
+    /// Matrix keys with their values, in file order.
     pub axes: Vec<(String, Vec<String>)>,
-    /// The cells, in the order of their values; the first key changes slowest.
+    /// The cells, in matrix order; the first key changes slowest.
     pub cells: Vec<Cell>,
 }
 
-/// What is read of a file before its cells are made.
+/// The parsed file before its cells are made.
 pub(crate) struct Parts<'a> {
-    /// Keys of a run, and of what is around it, that hold for all cells.
+    /// Run and stage keys common to all cells.
     pub common: Vec<Item<'a>>,
     pub servers: Vec<(ServerTable, Item<'a>)>,
     pub axes: Vec<Axis<'a>>,
     pub exclude: Vec<Table<'a>>,
     pub expect: Vec<Expectation>,
     pub is_generated: bool,
-    /// Paths are looked for here.
+    /// The folder of relative paths.
     pub folder: &'a Path,
 }
 
@@ -75,7 +75,7 @@ impl Experiment {
     /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read; or what is wrong with it, with its line.
+    /// The file cannot be read, or has an error, with its line.
     pub fn load(file: &Path) -> Result<Self, ExperimentError> {
         let failed = |source| ExperimentError::Read { file: file.to_owned(), source };
         let text = fs::read_to_string(file).map_err(failed)?;
@@ -84,10 +84,10 @@ impl Experiment {
         Self::parse(&text, folder, &name).map_err(|source| ExperimentError::File { file: file.to_owned(), source })
     }
 
-    /// Reads the text of a file. Relative paths in it are looked for in `folder`, and then where this process is.
+    /// Parses the text of a file. Relative paths refer to `folder`, or else to the current directory.
     ///
     /// # Errors
-    /// What is wrong with it, with its line.
+    /// The first error, with its line.
     pub fn parse(text: &str, folder: &Path, name: &str) -> Result<Self, BadSpec> {
         read(text, |root| Self::of(root, text, folder, name))
     }
@@ -137,7 +137,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Takes a key of the plan.
+    /// Reads a key of the plan.
     fn take<'a>(&mut self, item: &Item<'a>, parts: &mut Parts<'a>) -> Result<(), BadSpec> {
         match item.key {
             "version" => drop(item.integer(VERSION..=VERSION)?),
@@ -155,18 +155,18 @@ impl Experiment {
         Ok(())
     }
 
-    /// Refuses a search that a cell cannot have, with its line.
+    /// Refuses a search that is not possible for a cell, with its line.
     fn ensure_searchable(&self, root: &Table<'_>) -> Result<(), BadSpec> {
         let (Some(find), Some(item)) = (&self.find, root.get("find")) else { return Ok(()) };
         if self.repeats > 1 {
-            return Err(item.bad("a search repeats its trials by itself, up to `duration_sum`: take `repeats` out"));
+            return Err(item.bad("a search repeats trials itself, up to `duration_sum`: remove `repeats`"));
         }
         let refused = self.cells.iter().find_map(|cell| Some((cell, find.refuses(cell)?)));
         refused.map_or(Ok(()), |(cell, why)| Err(item.bad(format!("cell {}: {why}", cell.name))))
     }
 }
 
-/// Expectations in a list, or one by itself.
+/// A list of expectations, or a single one.
 pub(crate) fn expectations(item: &Item<'_>) -> Result<Vec<Expectation>, BadSpec> {
     if !item.is_list() {
         return Ok(vec![item.parsed(str::parse)?]);
@@ -174,12 +174,12 @@ pub(crate) fn expectations(item: &Item<'_>) -> Result<Vec<Expectation>, BadSpec>
     item.list()?.iter().map(|one| one.parsed(str::parse)).collect()
 }
 
-/// A name that can be that of a directory.
+/// A name that is valid as a directory.
 fn name(item: &Item<'_>) -> Result<String, BadSpec> {
     let name = item.text()?;
     let is_plain = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) || name.len() > 100 {
-        return Err(item.bad("the name is that of a directory: letters, digits, hyphens, dots and spaces"));
+        return Err(item.bad("the name becomes a directory: use only letters, digits, hyphens, dots and spaces"));
     }
     Ok(name.to_owned())
 }
@@ -190,7 +190,7 @@ fn expected(item: &Item<'_>) -> Result<Vec<Expectation>, BadSpec> {
     table.get("all").map_or(Ok(Vec::new()), |all| expectations(&all))
 }
 
-/// The servers, in the order of the file.
+/// The servers, in file order.
 fn servers<'a>(item: &Item<'a>, folder: &Path) -> Result<Vec<(ServerTable, Item<'a>)>, BadSpec> {
     let mut tables = item.entries()?;
     tables.sort_by_key(Item::at);
@@ -200,7 +200,7 @@ fn servers<'a>(item: &Item<'a>, folder: &Path) -> Result<Vec<(ServerTable, Item<
         let Some(backend) = &server.backend else { continue };
         let found = servers.iter().find(|(other, _)| other.name == *backend);
         match found.map(|(other, _)| other.kind.role()) {
-            None => return Err(table.bad(format!("backend: there is no [server.{backend}]"))),
+            None => return Err(table.bad(format!("backend: no table [server.{backend}]"))),
             Some(Role::Authoritative | Role::Resolver) => {}
             Some(_) => return Err(table.bad(format!("backend: server.{backend} is not started by the experiment"))),
         }
@@ -208,7 +208,7 @@ fn servers<'a>(item: &Item<'a>, folder: &Path) -> Result<Vec<(ServerTable, Item<
     Ok(servers)
 }
 
-/// All keys that a file may have at its top.
+/// All keys allowed at the top level of a file.
 pub(crate) fn known_keys(run_keys: &[String]) -> Vec<&str> {
     let mut known: BTreeSet<&str> = run_keys.iter().map(String::as_str).collect();
     known.extend(OF_PLANS);
@@ -216,7 +216,7 @@ pub(crate) fn known_keys(run_keys: &[String]) -> Vec<&str> {
     known.into_iter().collect()
 }
 
-/// Where a file that is named in the experiment is: beside the experiment's, or else where this process is.
+/// Resolves a file named in the experiment: relative to the experiment file, or else to the current directory.
 pub(crate) fn place(folder: &Path, word: &str) -> PathBuf {
     let beside = folder.join(word);
     let path = if beside.exists() || !Path::new(word).exists() { beside } else { PathBuf::from(word) };
@@ -224,12 +224,12 @@ pub(crate) fn place(folder: &Path, word: &str) -> PathBuf {
 }
 
 impl Parts<'_> {
-    /// Refuses what is given twice, and keys whose values mean nothing.
+    /// Refuses keys that are set twice, and keys with invalid values.
     fn check(&self, run_keys: &[String]) -> Result<(), BadSpec> {
         let is_common = |key: &str| self.common.iter().any(|item| item.key == key);
         for axis in &self.axes {
             if is_common(axis.key) {
-                return Err(axis.item.bad("stands at the top, too: give it in one of the two places"));
+                return Err(axis.item.bad("is also set at the top level: set it in one place only"));
             }
             if axis.key != SERVER || self.servers.is_empty() {
                 axis.ensure_known(run_keys)?;
@@ -240,7 +240,7 @@ impl Parts<'_> {
         of_runs.filter(|item| item.key != SERVER || self.servers.is_empty()).try_for_each(matrix::check_run_key)?;
         let trace = self.axes.iter().map(|axis| axis.item).chain(self.common.iter().copied());
         match trace.into_iter().find(|item| item.key == "trace") {
-            Some(trace) if self.is_generated => Err(trace.bad("the trace is generated: take out this or [generate]")),
+            Some(trace) if self.is_generated => Err(trace.bad("conflicts with [generate]: remove one of the two")),
             _ => Ok(()),
         }
     }

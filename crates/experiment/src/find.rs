@@ -1,4 +1,4 @@
-//! `[find]`: the search for the largest load at which something holds, by the terms and the algorithm of MLRsearch (RFC 9971).
+//! `[find]`: the search for the largest load that meets a goal, by the algorithm of MLRsearch (RFC 9971).
 //!
 //! ```text
 //! [find] ──► Find ──► Search, one a cell: next_trial ──► a RunSpec with the load in it ──► run ──► judge ──► took ──► GoalResult
@@ -28,15 +28,15 @@ pub use search::{Intended, MOST, Search, Settings, Took, Unfit};
 pub(crate) use trials::search_all;
 pub use trials::{SearchRecord, TrialRecord};
 
-/// Seconds of a final trial, and of an initial one, unless the file says otherwise.
+/// Default seconds of a final and of an initial trial.
 const FINAL_S: f64 = 5.0;
 const INITIAL_S: f64 = 2.0;
-/// Final trials that the duration sum is, unless the file says otherwise.
+/// Default duration sum, in final trials.
 const TRIALS: f64 = 3.0;
-/// Trials of a search at most, and seconds, unless the file says otherwise.
+/// Default maximum of trials and of seconds of a search.
 const MAX_TRIALS: u32 = 200;
 const MAX_TIME_S: f64 = 3_600.0;
-/// Keys of a goal, which stand at the top for all goals as well.
+/// Keys of a goal, which may also be set at the top level for all goals.
 const OF_GOALS: [&str; 7] = [
     "while",
     "goal_loss_ratio",
@@ -50,43 +50,43 @@ const OF_GOALS: [&str; 7] = [
 const OF_SEARCHES: [&str; 9] =
     ["what", "start", "min", "max", "max_trials", "max_time", "late_at_most", "keep_rows", "goal"];
 
-/// The largest load at which something holds.
+/// A search for the largest load that meets a goal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Find {
-    /// What is searched.
+    /// The kind of load.
     pub what: Load,
-    /// The goals, each with a capacity of its own.
+    /// The goals; each has its own capacity.
     pub goals: Vec<Goal>,
-    /// The load that is tried first.
+    /// The first load tried.
     pub start: u64,
-    /// The lowest load that is tried.
+    /// The minimum load.
     pub min: u64,
-    /// The highest.
+    /// The maximum load.
     pub max: u64,
-    /// Trials of a search at most.
+    /// Maximum number of trials.
     pub max_trials: u32,
-    /// Seconds of a search at most; no trial begins behind.
+    /// Maximum duration in seconds; no trial begins after it.
     pub max_time_s: f64,
-    /// Seconds that queries may be late (99th percentile) in a trial in which a goal was missed; `None` for the limits of the run.
+    /// Maximum lateness of queries in seconds (99th percentile) in a trial that misses a goal; `None` for the limits of the run.
     pub late_at_most_s: Option<f64>,
-    /// Whether the rows of trials are kept.
+    /// Whether to keep the rows of trials.
     pub keep_rows: bool,
 }
 
-/// A load that can be searched.
+/// A kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
     /// Queries per second.
     Qps,
-    /// Clients of the trace, each with all that it asks.
+    /// Clients of the trace, each with all its queries.
     Clients,
-    /// Connections that are open at the same time.
+    /// Concurrently open connections.
     Connections,
 }
 
 impl Load {
-    /// The unit of its figures.
+    /// The unit of the load.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Qps => "q/s",
@@ -95,7 +95,7 @@ impl Load {
         }
     }
 
-    /// The load that is tried first, unless the file says otherwise.
+    /// The default of the first load tried.
     const fn start(self) -> u64 {
         match self {
             Self::Qps => 1_000,
@@ -108,7 +108,7 @@ impl Find {
     /// Reads the table.
     ///
     /// # Errors
-    /// What is wrong with it, with its line.
+    /// The first error, with its line.
     pub fn read(item: &Item<'_>) -> Result<Self, BadSpec> {
         let table = item.table()?;
         table.items(&[&OF_SEARCHES[..], &OF_GOALS[..]].concat())?;
@@ -134,7 +134,7 @@ impl Find {
         })
     }
 
-    /// The search of a cell.
+    /// The search of one cell.
     pub fn search(&self, max_retries: u32) -> Search {
         Search::new(Settings {
             goals: self.goals.clone(),
@@ -147,8 +147,8 @@ impl Find {
         })
     }
 
-    /// How many trials a search takes, and how many seconds, if each takes `overhead_s` beside its own duration: those against a server
-    /// without noise that can do some times as much as is tried first.
+    /// Estimated trials and seconds of a search, if each trial takes `overhead_s` in addition to its duration, for a noiseless server whose
+    /// capacity is a small multiple of the first load.
     pub fn estimate(&self, overhead_s: f64) -> (u32, f64) {
         let capacity = self.start.saturating_mul(11).min(self.max);
         let (mut search, mut seconds) = (self.search(0), 0.0);
@@ -164,17 +164,17 @@ impl Find {
 
 fn what(item: &Item<'_>, table: &Table<'_>) -> Result<Load, BadSpec> {
     let Some(what) = table.get("what") else {
-        return Err(item.bad("nothing to find: add what = \"qps\", \"clients\" or \"connections\""));
+        return Err(item.bad("nothing to search for: add what = \"qps\", \"clients\" or \"connections\""));
     };
     match what.text()? {
         "qps" => Ok(Load::Qps),
         "clients" => Ok(Load::Clients),
         "connections" => Ok(Load::Connections),
-        _ => Err(what.bad("give qps, clients or connections")),
+        _ => Err(what.bad("expected qps, clients or connections")),
     }
 }
 
-/// The goals: those in `[[find.goal]]`, with the keys at the top for what they do not say; or the one at the top.
+/// The goals in `[[find.goal]]`, with the top-level keys as defaults; or the single goal at the top level.
 fn goals(item: &Item<'_>, top: &Table<'_>) -> Result<Vec<Goal>, BadSpec> {
     let Some(given) = top.get("goal") else { return Ok(vec![goal(item, top, None, "1".to_owned())?]) };
     let mut goals: Vec<Goal> = Vec::new();
@@ -184,11 +184,11 @@ fn goals(item: &Item<'_>, top: &Table<'_>) -> Result<Vec<Goal>, BadSpec> {
         let name = table.get("name").map(|name| name.text().map(str::to_owned)).transpose()?;
         let name = name.unwrap_or_else(|| (goals.len() + 1).to_string());
         if goals.iter().any(|other| other.name == name) {
-            return Err(own.bad(format!("two goals are called `{name}`")));
+            return Err(own.bad(format!("the goal name `{name}` is used twice")));
         }
         goals.push(goal(&own, &table, Some(top), name)?);
     }
-    if goals.is_empty() { Err(given.bad("no goal: give at least one [[find.goal]]")) } else { Ok(goals) }
+    if goals.is_empty() { Err(given.bad("no goal: add at least one [[find.goal]]")) } else { Ok(goals) }
 }
 
 fn goal(item: &Item<'_>, own: &Table<'_>, top: Option<&Table<'_>>, name: String) -> Result<Goal, BadSpec> {
@@ -208,7 +208,7 @@ fn goal(item: &Item<'_>, own: &Table<'_>, top: Option<&Table<'_>>, name: String)
     let sum = time("duration_sum")?.unwrap_or(TRIALS * last);
     if first > last || sum < last {
         let what = format!(
-            "initial_trial_duration ({first} s), final_trial_duration ({last} s) and duration_sum ({sum} s) have to grow in this order"
+            "initial_trial_duration ({first} s), final_trial_duration ({last} s) and duration_sum ({sum} s) must be in ascending order"
         );
         return Err(item.bad(what));
     }
@@ -227,7 +227,7 @@ fn goal(item: &Item<'_>, own: &Table<'_>, top: Option<&Table<'_>>, name: String)
 fn criteria(item: &Item<'_>) -> Result<Vec<Expectation>, BadSpec> {
     let hold = expectations(item)?;
     match hold.iter().find(|expectation| expectation.is_relative()) {
-        Some(relative) => Err(item.bad(format!("`{relative}` is relative to another run: give a bound by itself"))),
+        Some(relative) => Err(item.bad(format!("`{relative}` is relative to another run: use an absolute bound"))),
         None => Ok(hold),
     }
 }
@@ -239,13 +239,15 @@ fn seconds(table: &Table<'_>, key: &str) -> Result<Option<f64>, BadSpec> {
 /// A duration above 0, in seconds.
 fn duration(item: &Item<'_>) -> Result<f64, BadSpec> {
     let ns = item.parsed(|word| word.parse::<Span>().map(Span::ns))?;
-    if ns > 0 { Ok(ns as f64 / 1e9) } else { Err(item.bad("give a duration above 0, such as \"5s\"")) }
+    if ns > 0 { Ok(ns as f64 / 1e9) } else { Err(item.bad("expected a duration above 0 such as \"5s\"")) }
 }
 
 fn percent(word: &str, key: &str, is_fine: fn(f64) -> bool) -> Result<f64, String> {
     let number = word.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let allowed = if key == "width" { "above 0 %, up to 100 %" } else { "from 0 %, below 100 %" };
-    number.filter(|percent| is_fine(*percent)).ok_or_else(|| format!("`{word}` is no {key} such as \"2 %\": {allowed}"))
+    let allowed = if key == "width" { "above 0 % and up to 100 %" } else { "at least 0 % and below 100 %" };
+    number
+        .filter(|percent| is_fine(*percent))
+        .ok_or_else(|| format!("`{word}` is not a valid {key}: use {allowed}, such as \"2 %\""))
 }
 
 #[cfg(test)]
@@ -283,23 +285,23 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         for (text, wanted) in [
-            ("what = 'speed'", "line 2: `what`: give qps, clients or connections"),
-            ("while = 'p99 <= 1ms'", "nothing to find"),
+            ("what = 'speed'", "line 2: `what`: expected qps, clients or connections"),
+            ("while = 'p99 <= 1ms'", "nothing to search for"),
             ("what = 'qps'", "no criteria: add while"),
             ("what = 'qps'\nwhile = []", "no criteria: add while"),
             ("what = 'qps'\nwhlie = 'p99 <= 1ms'", "line 3: unknown key `whlie`: did you mean `while`?"),
             ("what = 'qps'\nwhile = 'p99 <= 1.1 x'", "line 3: `while`: `p99 <= 1.1 x` is relative"),
-            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nwidth = '0 %'", "line 4: `width`: `0 %` is no width"),
+            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nwidth = '0 %'", "line 4: `width`: `0 %` is not a valid width"),
             ("what = 'qps'\nwhile = 'p99 <= 1ms'\nwidth = 'wide'", "2 %"),
             ("what = 'qps'\nwhile = 'p99 <= 1ms'\nexceed_ratio = '100 %'", "below 100 %"),
-            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nduration_sum = '1s'", "have to grow in this order"),
+            ("what = 'qps'\nwhile = 'p99 <= 1ms'\nduration_sum = '1s'", "must be in ascending order"),
             ("what = 'qps'\nwhile = 'p99 <= 1ms'\nfinal_trial_duration = '0s'", "above 0"),
             ("what = 'qps'\nwhile = 'p99 <= 1ms'\nmin = 9\nmax = 8", "min = 9 is above max = 8"),
             ("what = 'qps'\nwhile = 'p99 <= 1ms'\nmin = 0", "line 4: `min`"),
             ("what = 'qps'\n[[find.goal]]\nname = 'a'", "line 3: `goal`: no criteria"),
             (
                 "what = 'qps'\nwhile = 'p99 <= 1ms'\n[[find.goal]]\nname = 'a'\n[[find.goal]]\nname = 'a'",
-                "two goals are called `a`",
+                "the goal name `a` is used twice",
             ),
             ("what = 'qps'\nwhile = 'p99 <= 1ms'\n[[find.goal]]\nstart = 1", "unknown key `start`"),
         ] {

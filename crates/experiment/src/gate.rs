@@ -1,4 +1,4 @@
-//! `[gate]`: one cell of an experiment held against another.
+//! `[gate]`: conditions on the cells of an experiment relative to a baseline.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ use crate::cell::Cell;
 use crate::error::ExperimentError;
 use crate::file::{Experiment, expectations, known_keys};
 
-/// Cells held against another one.
+/// Conditions on cells relative to a baseline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// The key and value of the cells that the others are held against; none where the sides are given otherwise.
+    /// The key and value of the baseline cells; `None` if the sides are chosen elsewhere.
     pub baseline: Option<(String, String)>,
-    /// What must hold of the others, mostly in multiples of the baseline.
+    /// The conditions, mostly relative to the baseline.
     pub keep: Vec<Expectation>,
 }
 
@@ -25,25 +25,25 @@ impl Gate {
     /// Reads the table.
     ///
     /// # Errors
-    /// What is wrong with it, with its line.
+    /// The first error, with its line.
     pub fn read(item: &Item<'_>) -> Result<Self, BadSpec> {
         let table = item.table()?;
         table.items(&["baseline", "keep"])?;
         let keep = table.get("keep").map_or(Ok(Vec::new()), |given| expectations(&given))?;
         if keep.is_empty() {
-            return Err(item.bad("nothing to keep: add keep = [\"p99 <= 1.10 x\"]"));
+            return Err(item.bad("no conditions: add keep = [\"p99 <= 1.10 x\"]"));
         }
         let Some(given) = table.get("baseline") else { return Ok(Self { baseline: None, keep }) };
         let Some((key, value)) = given.text()?.split_once('=') else {
-            return Err(given.bad("give a key of the matrix and one of its values: \"server=old\""));
+            return Err(given.bad("expected a key of the matrix and one of its values, such as \"server=old\""));
         };
         Ok(Self { baseline: Some((key.trim().to_owned(), value.trim().to_owned())), keep })
     }
 
-    /// Reads the table of a file, which may have all that an experiment has besides.
+    /// Reads the table from a file, which may be a whole experiment.
     ///
     /// # Errors
-    /// It cannot be read, or has no such table; or what is wrong with it, with its line.
+    /// The file cannot be read, has no such table, or has an error, with its line.
     pub fn load(file: &Path) -> Result<Self, ExperimentError> {
         let failed = |source| ExperimentError::Read { file: file.to_owned(), source };
         let text = fs::read_to_string(file).map_err(failed)?;
@@ -54,10 +54,10 @@ impl Gate {
         })
     }
 
-    /// The table in the text of an experiment, where it has one.
+    /// Reads the table from the text of an experiment, if present.
     ///
     /// # Errors
-    /// What is wrong with it, with its line.
+    /// The first error, with its line.
     pub fn in_text(text: &str) -> Result<Option<Self>, BadSpec> {
         read(text, |root| {
             root.items(&known_keys(&RunSpec::keys()))?;
@@ -65,7 +65,7 @@ impl Gate {
         })
     }
 
-    /// Refuses a baseline that no cell of the matrix has.
+    /// Refuses a baseline that matches no cell of the matrix.
     pub(crate) fn check(&self, item: &Item<'_>, experiment: &Experiment) -> Result<(), BadSpec> {
         let axes = &experiment.axes;
         let Some((key, value)) = &self.baseline else {
@@ -73,22 +73,22 @@ impl Gate {
         };
         let keys: Vec<&str> = axes.iter().map(|(key, _)| key.as_str()).collect();
         let Some((_, values)) = axes.iter().find(|(other, _)| other == key) else {
-            return Err(item.bad(format!("baseline: `{key}` is no key of the matrix{}", suggest(key, &keys))));
+            return Err(item.bad(format!("baseline: `{key}` is not a key of the matrix{}", suggest(key, &keys))));
         };
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         match values.len() {
             _ if !values.contains(&value.as_str()) => {
-                Err(item.bad(format!("baseline: `{value}` is no value of `{key}`{}", suggest(value, &values))))
+                Err(item.bad(format!("baseline: `{value}` is not a value of `{key}`{}", suggest(value, &values))))
             }
-            1 => Err(item.bad(format!("baseline: `{key}` has no other value, so nothing is held against it"))),
+            1 => Err(item.bad(format!("baseline: `{key}` has no other value, so there is nothing to compare"))),
             _ if !self.has_pair(&experiment.cells) => {
-                Err(item.bad("baseline: `exclude` leaves no cell with its like, so nothing is held against it"))
+                Err(item.bad("baseline: `exclude` removes the cells to compare with, so there is nothing to compare"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether any cell without the baseline has one with it that is otherwise alike.
+    /// Whether a cell outside the baseline has a counterpart in it that is otherwise equal.
     fn has_pair(&self, cells: &[Cell]) -> bool {
         let Some(baseline) = &self.baseline else { return false };
         let rest = |cell: &Cell| cell.keys.iter().filter(|(key, _)| *key != baseline.0).cloned().collect::<Vec<_>>();
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
-        assert!(gate("[gate]\nbaseline = 'server=old'").unwrap_err().contains("nothing to keep"));
+        assert!(gate("[gate]\nbaseline = 'server=old'").unwrap_err().contains("no conditions"));
         assert!(gate("[gate]\nbaseline = 'old'\nkeep = 'p99 <= 1.1 x'").unwrap_err().starts_with("line 2: `baseline`"));
         assert!(gate("[gate]\nbaseline = 'a=b'\nkep = 1").unwrap_err().contains("did you mean `keep`?"));
     }
@@ -131,15 +131,15 @@ mod tests {
         };
         assert!(refused("", "'udp', 'tcp'").unwrap_err().contains("line 6") || refused("", "'udp'").is_err());
         let unknown = refused("baseline = 'transprt=udp'", "'udp', 'tcp'").unwrap_err();
-        assert!(unknown.contains("`transprt` is no key of the matrix: did you mean `transport`?"), "{unknown}");
+        assert!(unknown.contains("`transprt` is not a key of the matrix: did you mean `transport`?"), "{unknown}");
         let no_value = refused("baseline = 'transport=dot'", "'udp', 'tcp'").unwrap_err();
-        assert!(no_value.contains("`dot` is no value of `transport`"), "{no_value}");
+        assert!(no_value.contains("`dot` is not a value of `transport`"), "{no_value}");
         assert!(refused("baseline = 'transport=udp'", "'udp'").unwrap_err().contains("has no other value"));
         assert!(refused("baseline = 'transport=udp'", "'udp', 'tcp'").unwrap().is_some());
         let text = "trace = 'Cargo.toml'\nserver = '::1'\nexclude = [{ transport = 'udp', sources = 'ports' }, { transport = 'tcp', sources = 'original' }]\n\
                     [matrix]\ntransport = ['udp', 'tcp']\nsources = ['ports', 'original']\n[gate]\nbaseline = 'transport=udp'\nkeep = 'p99 <= 1.1 x'";
         let excluded =
             crate::Experiment::parse(text, Path::new(env!("CARGO_MANIFEST_DIR")), "test").unwrap_err().to_string();
-        assert!(excluded.contains("`exclude` leaves no cell with its like"), "{excluded}");
+        assert!(excluded.contains("`exclude` removes the cells to compare with"), "{excluded}");
     }
 }

@@ -1,4 +1,4 @@
-//! `[generate]`: the trace of all runs made from a model, once for the experiment.
+//! `[generate]`: makes the trace of all runs from a model, once per experiment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use ldplayer_workload::spec::{BadSpec, Item};
 
 use crate::error::ExperimentError;
 
-/// Keys that stand beside `spec`; without it, the table is a model itself.
+/// Keys allowed beside `spec`; without it, the table is a model itself.
 const OVERRIDES: [&str; 6] = ["spec", "clients", "qps", "duration", "queries", "seed"];
 
-/// A trace to be made.
+/// A trace to be generated.
 #[derive(Clone, Debug)]
 pub struct Generate {
-    /// The model and what is laid over it, as they were read: what makes it another one.
+    /// The text of the model and of its overrides, which identifies the trace.
     pub text: String,
     model: Model,
 }
 
 impl Generate {
-    /// Reads the table: a preset or file in `spec` with a few keys over it, or a whole model.
+    /// Reads the table: a preset or file in `spec` with overrides, or a whole model.
     pub(crate) fn read(item: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<Self, BadSpec> {
         let table = item.table()?;
         let own = item.value()?.to_string();
         let Some(spec) = table.get("spec") else {
-            // A model inline, in the words of `ldplayer generate --print`.
+            // An inline model, as printed by `ldplayer generate --print`.
             let text = item.value()?;
             let text = toml::to_string(&text).unwrap_or_default();
             let model = Model::parse(&text, &place(".")).map_err(|error| item.bad(error.what))?;
@@ -41,10 +41,10 @@ impl Generate {
         Ok(Self { text: format!("{text}\n{own}"), model })
     }
 
-    /// Writes the trace, unless it is there already.
+    /// Writes the trace, unless it exists.
     ///
     /// # Errors
-    /// It cannot be written, or has no query.
+    /// The trace cannot be written, or is empty.
     pub fn write(&self, file: &Path) -> Result<(), ExperimentError> {
         if file.exists() {
             return Ok(());
@@ -60,13 +60,13 @@ impl Generate {
             batch.clear();
         }
         if count == 0 {
-            return Err(failed("the model ends before its first query: give a longer duration".to_owned()));
+            return Err(failed("the model ends before its first query: use a longer duration".to_owned()));
         }
         sink.finish().map(drop).map_err(|error| failed(error.to_string()))
     }
 }
 
-/// The text of a preset or of a file, and the folder in which its lists are looked for.
+/// The text of a preset or file, and the folder of its lists.
 fn model_text(spec: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(String, PathBuf), BadSpec> {
     let word = spec.text()?;
     if let Some((_, text)) = PRESETS.iter().find(|(name, _)| *name == word) {
@@ -74,9 +74,8 @@ fn model_text(spec: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(Strin
     }
     let path = place(word);
     let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-    let text = fs::read_to_string(&path).map_err(|_| {
-        spec.bad(format!("`{word}` is neither a file that can be read nor one of {}", names.join(", ")))
-    })?;
+    let text = fs::read_to_string(&path)
+        .map_err(|_| spec.bad(format!("`{word}` is neither a readable file nor one of {}", names.join(", "))))?;
     Ok((text, path.parent().map(Path::to_owned).unwrap_or_default()))
 }
 

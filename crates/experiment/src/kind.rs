@@ -1,4 +1,4 @@
-//! The kinds of servers that an experiment can start: their programs, what they speak, and what they can be told.
+//! The kinds of servers that an experiment can start: programs, transports and settings.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,36 +21,36 @@ pub enum Kind {
     KnotResolver,
     Powerdns,
     PowerdnsRecursor,
-    /// A proxy for DNS, before another server of the experiment.
+    /// A DNS proxy in front of another server of the experiment.
     Dnsdist,
     /// `ldplayer serve`.
     Meta,
-    /// A server that runs already, somewhere.
+    /// A server that already runs.
     Address,
 }
 
-/// The word of no kind.
+/// An unknown kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{word}` is no kind of server{hint}")]
+#[error("unknown kind of server `{word}`{hint}")]
 pub struct UnknownKind {
     word: String,
     hint: String,
 }
 
-/// What a server does with zones.
+/// The role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It serves them.
+    /// Serves zones.
     Authoritative,
-    /// It resolves in an Internet that serves them.
+    /// Resolves names in an emulated Internet of these zones.
     Resolver,
-    /// It asks another server of the experiment.
+    /// Forwards to another server of the experiment.
     Proxy,
-    /// It is not ours to say.
+    /// Unknown: it is not started by the experiment.
     Foreign,
 }
 
-/// What a server may be told in its table or by keys of the matrix.
+/// Settings in a server table or the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// `threads`
@@ -62,7 +62,7 @@ pub enum Told {
 }
 
 impl Told {
-    /// The key in a server's table.
+    /// The key of the setting.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Threads => "threads",
@@ -72,7 +72,7 @@ impl Told {
     }
 }
 
-/// The template of each kind's configuration, its program, and the option that makes it tell its version.
+/// The configuration template of a kind, its program, and its version option.
 struct Facts {
     name: &'static str,
     template: &'static str,
@@ -94,7 +94,7 @@ const fn facts(name: &'static str, template: &'static str, program: Program, ver
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 10] = [
         Self::Nsd,
         Self::Bind,
@@ -169,17 +169,17 @@ impl Kind {
         }
     }
 
-    /// The word for it in files.
+    /// The name in files.
     pub const fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// Its program. That of [`Kind::Meta`] is this one, and [`Kind::Address`] has none.
+    /// The program. [`Kind::Meta`] is this program; [`Kind::Address`] has none.
     pub const fn program(self) -> Program {
         self.facts().program
     }
 
-    /// Its program on this machine.
+    /// The program as found on this machine.
     pub(crate) fn find(self) -> Option<PathBuf> {
         match self {
             Self::Meta => std::env::current_exe().ok(),
@@ -188,17 +188,17 @@ impl Kind {
         }
     }
 
-    /// The option that makes the program tell its version.
+    /// The option that prints the version.
     pub const fn version_option(self) -> &'static str {
         self.facts().version
     }
 
-    /// The template of its configuration; empty where it is told by arguments.
+    /// The configuration template; empty if it is configured by arguments.
     pub const fn template(self) -> &'static str {
         self.facts().template
     }
 
-    /// What it does with zones.
+    /// The role.
     pub const fn role(self) -> Role {
         match self {
             Self::Nsd | Self::Bind | Self::Knot | Self::Powerdns | Self::Meta => Role::Authoritative,
@@ -208,7 +208,7 @@ impl Kind {
         }
     }
 
-    /// What the releases of Debian speak with our configuration.
+    /// The transports that Debian's packages support with our configuration.
     pub const fn speaks(self) -> &'static [Transport] {
         use Transport::{Doh2, Doh3, Doq, Dot, Tcp, Udp};
         match self {
@@ -219,7 +219,7 @@ impl Kind {
         }
     }
 
-    /// Whether our configuration of it can say this.
+    /// Whether our configuration supports a setting.
     pub const fn can_be_told(self, what: Told) -> bool {
         match what {
             Told::Threads => !matches!(self, Self::KnotResolver | Self::Dnsdist | Self::Address),
@@ -259,7 +259,7 @@ mod tests {
         }
         assert_eq!(
             "knott".parse::<Kind>().unwrap_err().to_string(),
-            "`knott` is no kind of server: did you mean `knot`?"
+            "unknown kind of server `knott`: did you mean `knot`?"
         );
     }
 

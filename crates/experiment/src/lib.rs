@@ -1,4 +1,4 @@
-//! Experiments as code: from one file to a matrix of runs, made in turn, kept, and summed up.
+//! Experiments as code: from one file to a matrix of runs, made in turn, kept and summarised.
 //!
 //! ```text
 //! file ──► Experiment ──► Plan ──► for each slot, in turn (A B A B …):
@@ -9,14 +9,14 @@
 //!
 //! # The contract
 //!
-//! - A cell of the matrix is a [`ldplayer_run::RunSpec`] and what is around it ([`Stage`]): nothing that a run means is anywhere else.
-//! - A finished run is never made again nor written over as long as its cell means the same ([`Cell::digest`]); runs that were
-//!   disturbed, interrupted or left by their server are kept beside the one that takes their place.
-//! - What is started for a run ends with it, however it ends.
-//! - A search ([`find`]) makes runs of its own choice, one trial after the other; what is known of them is all that it goes by, so that it
-//!   goes on from the record as if it had not been interrupted.
+//! - A cell of the matrix is a [`ldplayer_run::RunSpec`] and its [`Stage`]; together they define a run completely.
+//! - A finished run is never repeated or overwritten while the meaning of its cell ([`Cell::digest`]) is unchanged; runs that were
+//! disturbed, interrupted or lost their server are kept beside the runs that replace them.
+//! - Everything started for a run ends with it, however it ends.
+//! - A search ([`find`]) chooses its runs from the record of earlier trials alone, so that an interrupted search resumes as if it had not
+//! been interrupted.
 //!
-//! A ratio study ([`make_ratio`]) is runs of its own, for pairs of queries over UDP and over connections.
+//! A ratio study ([`make_ratio`]) makes runs of its own, with pairs of queries over UDP and over connections.
 //!
 //! # Limitations
 //!

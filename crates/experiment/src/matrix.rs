@@ -1,4 +1,4 @@
-//! The matrix: keys with their values, and the cross product of them as cells.
+//! The matrix: keys with values, expanded to cells.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,21 @@ use crate::kind::Role;
 use crate::servers::ServerTable;
 use crate::stage::{self, Stage};
 
-/// Cells at most: more cannot be meant.
+/// Maximum number of cells.
 const MAX_CELLS: usize = 100_000;
-/// Where the answers over TLS come from.
+/// The port of DNS over TLS (RFC 7858).
 const DOT_PORT: u16 = 853;
 
-/// A key of the matrix with its values.
+/// A matrix key with its values.
 pub(crate) struct Axis<'a> {
     pub key: &'a str,
     pub item: Item<'a>,
     pub values: Vec<Item<'a>>,
-    /// The values as they are told.
+    /// The values as labels.
     pub labels: Vec<String>,
 }
 
-/// Reads `[matrix]`, in the order of the file.
+/// Reads `[matrix]`, in file order.
 pub(crate) fn axes<'a>(item: &Item<'a>) -> Result<Vec<Axis<'a>>, BadSpec> {
     let mut items = item.entries()?;
     items.sort_by_key(Item::at);
@@ -39,17 +39,17 @@ pub(crate) fn axes<'a>(item: &Item<'a>) -> Result<Vec<Axis<'a>>, BadSpec> {
 fn axis(item: Item<'_>) -> Result<Axis<'_>, BadSpec> {
     let values = if item.is_list() { item.list()? } else { vec![item] };
     if values.is_empty() {
-        return Err(item.bad("no value, so the matrix has no cells: give at least one, or take the key out"));
+        return Err(item.bad("no values, so the matrix has no cells: add at least one value, or remove the key"));
     }
     let labels: Vec<String> = values.iter().map(|value| Ok(label(&value.value()?))).collect::<Result<_, BadSpec>>()?;
     let mut seen = BTreeSet::new();
     match labels.iter().find(|label| !seen.insert(*label)) {
-        Some(twice) => Err(item.bad(format!("`{twice}` is given twice"))),
+        Some(twice) => Err(item.bad(format!("`{twice}` is listed twice"))),
         None => Ok(Axis { key: item.key, item, values, labels }),
     }
 }
 
-/// A value as it is told: texts without quotes, and the elements of a list joined.
+/// The label of a value: strings without quotes, and the elements of a list joined.
 fn label(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),
@@ -59,7 +59,7 @@ fn label(value: &toml::Value) -> String {
 }
 
 impl Axis<'_> {
-    /// Refuses a key that is none of a run nor of what is around it.
+    /// Refuses a key that is neither a run key nor a stage key.
     pub(crate) fn ensure_known(&self, run_keys: &[String]) -> Result<(), BadSpec> {
         let mut known: Vec<&str> = run_keys.iter().map(String::as_str).collect();
         known.extend(stage::keys());
@@ -71,7 +71,7 @@ impl Axis<'_> {
     }
 }
 
-/// Refuses a value that a run cannot have.
+/// Refuses a value that is invalid for a run.
 pub(crate) fn check_run_key(item: &Item<'_>) -> Result<(), BadSpec> {
     let mut table = toml::Table::new();
     table.insert(item.key.to_owned(), item.value()?);
@@ -81,9 +81,9 @@ pub(crate) fn check_run_key(item: &Item<'_>) -> Result<(), BadSpec> {
     })
 }
 
-/// TOML of a table that was read from TOML.
+/// Serialises a table that was parsed from TOML.
 fn as_text(table: &toml::Table) -> String {
-    // Every key is a string and every value one that TOML has.
+    // All keys and values come from TOML.
     toml::to_string(table).unwrap_or_default()
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn cells(parts: &Parts<'_>, root: &Table<'_>) -> Result<Vec<Cell>, Ba
     let Some(count) = count else {
         let product: Vec<String> = lengths.map(|length| length.to_string()).collect();
         let product = product.join(" x ");
-        return Err(root.bad(format!("the matrix has {product} cells, and {MAX_CELLS} at most can be meant")));
+        return Err(root.bad(format!("the matrix has {product} cells, the maximum is {MAX_CELLS}")));
     };
     let exclude = parts.exclude.iter().map(|table| excluded(parts, table)).collect::<Result<Vec<_>, _>>()?;
     let mut cells = Vec::new();
@@ -108,12 +108,12 @@ pub(crate) fn cells(parts: &Parts<'_>, root: &Table<'_>) -> Result<Vec<Cell>, Ba
         }
     }
     if cells.is_empty() {
-        return Err(root.bad("`exclude` leaves no cell of the matrix: nothing would be run"));
+        return Err(root.bad("`exclude` removes all cells of the matrix: there is nothing to run"));
     }
     Ok(cells)
 }
 
-/// Which value of each key the cell of this number has.
+/// The index of each key's value in the cell of this number.
 fn choice(parts: &Parts<'_>, mut number: usize) -> Vec<usize> {
     let mut choice = vec![0; parts.axes.len()];
     for (at, axis) in parts.axes.iter().enumerate().rev() {
@@ -123,7 +123,7 @@ fn choice(parts: &Parts<'_>, mut number: usize) -> Vec<usize> {
     choice
 }
 
-/// What an entry of `exclude` says, by the places of keys in the matrix.
+/// An entry of `exclude`, by index of the key.
 fn excluded(parts: &Parts<'_>, table: &Table<'_>) -> Result<Vec<(usize, String)>, BadSpec> {
     let known: Vec<&str> = parts.axes.iter().map(|axis| axis.key).collect();
     let entry = |item: &Item<'_>| {
@@ -133,13 +133,13 @@ fn excluded(parts: &Parts<'_>, table: &Table<'_>) -> Result<Vec<(usize, String)>
             return Ok((axis, value));
         }
         let values: Vec<&str> = parts.axes[axis].labels.iter().map(String::as_str).collect();
-        Err(item.bad(format!("`{value}` is no value of it in the matrix{}", suggest(&value, &values))))
+        Err(item.bad(format!("`{value}` is not one of its values in the matrix{}", suggest(&value, &values))))
     };
     table.items(&known)?.iter().map(entry).collect()
 }
 
 impl<'a> Parts<'a> {
-    /// Lets the matrix begin with the servers, where it does not say which it has.
+    /// Adds the servers as the first axis, unless the matrix has one.
     pub(crate) fn add_server_axis(&mut self, root: &Table<'a>) -> Result<(), BadSpec> {
         if self.servers.is_empty() {
             return Ok(());
@@ -148,7 +148,7 @@ impl<'a> Parts<'a> {
         if let Some(axis) = self.axes.iter().find(|axis| axis.key == SERVER) {
             let unknown = axis.labels.iter().zip(&axis.values).find(|(label, _)| !names.contains(&label.as_str()));
             return match unknown {
-                Some((label, item)) => Err(item.bad(format!("there is no [server.{label}]{}", suggest(label, &names)))),
+                Some((label, item)) => Err(item.bad(format!("no table [server.{label}]{}", suggest(label, &names)))),
                 None => Ok(()),
             };
         }
@@ -188,7 +188,7 @@ impl<'a> Builder<'a> {
         Ok(Cell { name: cell::directory_name(&keys), keys, spec, stage })
     }
 
-    /// The values of this cell. A value in a list has the key of the list; those of servers in tables have their own.
+    /// The items of this cell. A value of a list has the key of the list; a value of a server table has its own.
     fn given(&self) -> impl Iterator<Item = Item<'a>> {
         let has_servers = !self.parts.servers.is_empty();
         let axes =
@@ -224,27 +224,27 @@ impl<'a> Builder<'a> {
         Ok(spec)
     }
 
-    /// Lets the run ask the server of its cell.
+    /// Sets the server of the run.
     fn aim(&self, spec: &mut RunSpec, stage: &Stage) -> Result<(), BadSpec> {
         if spec.trace.is_empty() && !self.parts.is_generated {
             return Err(self
                 .root
-                .bad("no trace: add trace = \"FILE\", at the top or in the matrix, or a [generate] table"));
+                .bad("no trace: add trace = \"FILE\" at the top level or in the matrix, or a [generate] table"));
         }
         if spec.trace.iter().any(|word| !matches!(Input::from(word.as_str()), Input::File(_))) {
             return Err(self
                 .root
-                .bad("`trace`: several runs need files; standard input and sockets can be read only once"));
+                .bad("`trace`: standard input and sockets can be read only once, but an experiment has several runs: use a file"));
         }
         match &stage.server {
             Some(server) if server.kind.role() == Role::Foreign => spec.server.clone_from(&server.address),
             Some(_) if spec.start_server.is_some() => {
-                return Err(self.root.bad("`start_server`: the experiment has servers of its own; take it out"));
+                return Err(self.root.bad("`start_server`: an experiment starts its own servers: remove it"));
             }
-            // Where it will be is the business of whoever starts it; a run without any would be refused.
+            // The address is set when the server is started; a run without one would be refused.
             Some(_) => spec.server = vec![Server::Recorded],
             None if spec.server.is_empty() => {
-                return Err(self.root.bad("no server: add a [server.NAME] table with its kind, or server = \"ADDR\""));
+                return Err(self.root.bad("no server: add a [server.NAME] table with a kind, or server = \"ADDR\""));
             }
             None => {}
         }
@@ -255,7 +255,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Refuses what a server cannot do, with the line of its table.
+    /// Refuses what a server does not support, with the line of its table.
     fn ensure_possible(&self, spec: &RunSpec, stage: &Stage) -> Result<(), BadSpec> {
         let Some(server) = &stage.server else { return Ok(()) };
         let table = self.parts.servers.iter().find(|(other, _)| other.name == server.name);
@@ -263,8 +263,7 @@ impl<'a> Builder<'a> {
         for server in stage.backend.iter().chain([server]) {
             let needs_zones = matches!(server.kind.role(), Role::Authoritative | Role::Resolver);
             if needs_zones && server.zones.is_none() {
-                let what =
-                    "no zones: add zones = \"DIR\", for what it serves or what the Internet does in which it resolves";
+                let what = "no zones: add zones = \"DIR\", the zones that it serves, or, for a resolver, those of the emulated Internet";
                 return Err(bad(what.to_owned()));
             }
         }
@@ -277,15 +276,15 @@ impl<'a> Builder<'a> {
         let is_chosen = self.parts.axes.iter().any(|axis| axis.key == "transport");
         let exclude = format!("exclude = [{{ server = \"{name}\", transport = \"{transport}\" }}]");
         let ways = match (is_chosen, server.kind.role() == Role::Proxy || !transport.is_encrypted()) {
-            (true, true) => format!("leave these cells out by {exclude}"),
-            (true, false) => format!("add front = \"dnsdist\", or leave these cells out by {exclude}"),
+            (true, true) => format!("remove these cells with {exclude}"),
+            (true, false) => format!("add front = \"dnsdist\", or remove these cells with {exclude}"),
             (false, _) => "choose another transport".to_owned(),
         };
-        format!("kind {kind} does not speak {transport}: {ways}; a build that does says so by speaks = [...]")
+        format!("kind {kind} does not speak {transport}: {ways}; for a build that does, add speaks = [...]")
     }
 }
 
-/// The transports that a run is certain to use.
+/// The transports that a run will certainly use.
 pub(crate) fn transports(spec: &RunSpec) -> Vec<Transport> {
     let classes = match &spec.transport {
         TransportChoice::All(transport) => return vec![*transport],

@@ -1,4 +1,4 @@
-//! What an experiment came to, for its page and its exports: its cells with their runs, and what they are held against.
+//! The overview of an experiment for its page and exports: cells, runs and comparisons.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use crate::gate::Gate;
 use crate::record::Record;
 use crate::sides::{self, Choice, SidesError};
 
-/// Comparisons on a page at most.
+/// Maximum number of comparisons on a page.
 const MOST_COMPARED: usize = 50;
 
-/// Reads an experiment's runs, rows included, and compares its cells: with the baseline of its gate, or else with the first value of
-/// the first key that has several. Runs whose replay was not faithful count only where they are to.
+/// Reads the runs of an experiment with their rows, and compares its cells with the baseline of its gate, or else with the first value of
+/// the first key that has several. Runs with unfaithful replays are included only on request.
 ///
 /// # Errors
 /// A run cannot be read.

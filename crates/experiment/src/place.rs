@@ -1,4 +1,4 @@
-//! Where a run is made: on this host, in a namespace of its own, or on the hosts of a testbed; and its servers there.
+//! Sets up the place of a run: this host, a namespace, or the hosts of a testbed, with servers.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ use ldplayer_net::rights::NetError;
 use crate::stage::Stage;
 use crate::started::{Needs, Started};
 
-/// What keeps a run from having its place or its servers.
+/// Why a run has no place or no servers.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlaceError {
     #[error(transparent)]
@@ -24,23 +24,23 @@ pub(crate) enum PlaceError {
     Server { name: String, source: StockError },
     #[error("{0}")]
     Link(String),
-    #[error("a thread of the run: {0}")]
+    #[error("run thread: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// What a run finds at its place.
+/// The environment of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
-    /// Where its server is asked; none where its own keys say that.
+    /// The address of the server; `None` if the run's own keys give it.
     pub servers: Vec<SocketAddr>,
     /// The server's main process.
     pub watched: Option<u32>,
 }
 
-/// What a run was, and what a server said that did not live to its end.
+/// The result of a run, and the error of a server that died.
 pub(crate) type Made<T> = Result<(T, Option<String>), PlaceError>;
 
-/// Makes a run at its place. Servers, namespaces and wire are gone when this returns; `logs` is where what the servers said is kept.
+/// Makes a run at its place. Servers, namespaces and wire are gone on return; server logs are kept in `logs`.
 ///
 /// This process must have the right to make namespaces, where the stage needs one.
 pub(crate) fn make<T: Send>(
@@ -58,11 +58,11 @@ pub(crate) fn make<T: Send>(
     }
 }
 
-/// Works on a thread of its own: a namespace that it enters ends with it.
+/// Runs work on a new thread, so that a namespace entered by it ends with it.
 fn aside<T: Send>(work: impl FnOnce() -> Made<T> + Send) -> Made<T> {
     thread::scope(|scope| {
         let aside = scope.spawn(work);
-        aside.join().unwrap_or_else(|_| Err(io::Error::other("it panicked").into()))
+        aside.join().unwrap_or_else(|_| Err(io::Error::other("panicked").into()))
     })
 }
 
@@ -82,7 +82,7 @@ impl Place<'_> {
         })
     }
 
-    /// On the hosts of a testbed: clients, the server, and where it resolves, the Internet.
+    /// On the hosts of a testbed: clients, the server and, for resolvers, the Internet.
     fn wired<T: Send>(&self, seed: u64, run: impl FnOnce(&Found) -> T + Send) -> Made<T> {
         let mut plan = Plan { seed, ..Plan::default() };
         if let Some(link) = &self.stage.link {
@@ -113,7 +113,7 @@ impl Place<'_> {
         testbed.run("resolver", || self.with_servers(ips, |found| Ok(testbed.run("clients", || run(found))?)))?
     }
 
-    /// Starts the servers on this thread's host, and ends them behind the run.
+    /// Starts the servers on this thread's host, and ends them after the run.
     fn with_servers<T>(&self, ips: &[IpAddr], run: impl FnOnce(&Found) -> Result<T, PlaceError>) -> Made<T> {
         let ips: Vec<IpAddr> = ips.iter().copied().filter(|ip| ip.is_ipv4() || has_ipv6()).collect();
         let name = self.stage.server.as_ref().map_or_else(String::new, |server| server.name.clone());

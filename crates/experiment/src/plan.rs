@@ -1,4 +1,4 @@
-//! The plan: which runs are made in which order, and what they will take.
+//! The plan: the order of the runs, and the time and disk space they need.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,64 +14,64 @@ use crate::error::ExperimentError;
 use crate::file::Experiment;
 use crate::find::Find;
 
-/// More runs than this are asked about.
+/// More runs than this need a confirmation.
 pub const MANY_RUNS: usize = 1_000;
-/// Seconds that a run takes beside its trace: the server's start, the wait for the last answers, figures and report.
+/// Seconds of overhead per run: server start, wait for the last answers, analysis and report.
 const OVERHEAD_S: f64 = 3.0;
-/// Octets of the rows of a query on disk, measured on captures of root servers.
+/// Octets of disk space per query, measured on captures of root servers.
 const ROW_OCTETS: u64 = 40;
 /// Octets of a run's other files: report, telemetry, run.json.
 const REST_OCTETS: u64 = 700_000;
-/// Octets of memory that a replay takes for itself.
+/// Octets of memory of the replay itself.
 const MEMORY_BASE: u64 = 60 << 20;
-/// Octets of memory for each client without connections, and with them.
+/// Octets of memory per client, without and with connections.
 const MEMORY_CLIENT: (u64, u64) = (400, 6_000);
 
-/// A run that is to be made.
+/// A run to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// The cell's place among the cells.
+    /// The index of the cell.
     pub cell: usize,
-    /// Which repeat it is, from 1.
+    /// The repeat, from 1.
     pub repeat: u32,
 }
 
-/// What something takes, as far as it can be told beforehand.
+/// Estimated cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Queries that are sent.
+    /// Queries to be sent.
     pub queries: u64,
-    /// Seconds; `None` where queries have no times, so that the server says how long it takes.
+    /// Seconds; `None` for an unpaced replay, whose duration depends on the server.
     pub seconds: Option<f64>,
-    /// Octets on disk.
+    /// Octets of disk space.
     pub disk: u64,
-    /// Octets of memory at most at a time, without those of servers.
+    /// Peak octets of memory, without those of servers.
     pub memory: u64,
 }
 
-/// An experiment with the order of its runs and what they take.
+/// An experiment with the order and cost of its runs.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The experiment.
     pub experiment: Experiment,
-    /// The directory that all is written to.
+    /// The output directory.
     pub directory: PathBuf,
-    /// What each cell means, as a digest.
+    /// The digest of each cell's meaning.
     pub digests: Vec<String>,
-    /// What one run of each cell takes.
+    /// The cost of one run of each cell.
     pub estimates: Vec<Estimate>,
-    /// The runs, in their order.
+    /// The runs, in order.
     pub slots: Vec<Slot>,
 }
 
 impl Plan {
-    /// Makes the plan: writes the trace into the folder `traces` if there is a model of it, and reads each trace once.
+    /// Makes the plan: writes the generated trace into the folder `traces`, if any, and reads each trace once.
     ///
     /// # Errors
     /// A trace cannot be made or read.
     pub fn make(mut experiment: Experiment, directory: &Path, traces: &Path) -> Result<Self, ExperimentError> {
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-        // Before the trace of a model has a place: that is no part of what a cell means.
+        // Digests come before the generated trace has a path, which is not part of a cell's meaning.
         let mut contents = Contents::default();
         let digests = experiment.cells.iter().map(|cell| cell.digest(&experiment, &mut contents)).collect();
         generate(&mut experiment, traces)?;
@@ -79,7 +79,7 @@ impl Plan {
         let mut estimates = Vec::with_capacity(experiment.cells.len());
         for cell in &experiment.cells {
             let key = without_server(&cell.spec).to_toml();
-            // The trials of a search go through the trace as long as they last, whatever warms the server up.
+            // The trials of a search repeat the trace as needed, whatever the warm-up.
             let warm_up = experiment.warm_up.filter(|_| experiment.find.is_none());
             let read = known.get(&key).copied().map_or_else(|| read_load(cell, warm_up), Ok)?;
             let of_search =
@@ -87,19 +87,19 @@ impl Plan {
             estimates.push(of_search.unwrap_or_else(|| estimate(cell, &read, &experiment)));
             known.insert(key, read);
         }
-        // Which runs a search makes shows while it makes them.
+        // A search chooses its runs as it goes.
         let repeats = if experiment.find.is_some() { 0 } else { experiment.repeats };
         let slots = order(experiment.cells.len(), repeats);
         Ok(Self { experiment, directory, digests, estimates, slots })
     }
 
-    /// All runs that are planned; where a load is searched, the search of each cell.
+    /// All planned runs; in a search, one entry per cell.
     pub fn all(&self) -> impl Iterator<Item = Slot> {
         let searches = if self.experiment.find.is_some() { order(self.experiment.cells.len(), 1) } else { Vec::new() };
         self.slots.iter().copied().chain(searches)
     }
 
-    /// What the runs at these places of the order take together.
+    /// The total cost of the runs at these positions.
     pub fn total(&self, slots: impl Iterator<Item = Slot>) -> Estimate {
         slots.map(|slot| self.estimates[slot.cell]).fold(
             Estimate { seconds: Some(0.0), ..Estimate::default() },
@@ -113,7 +113,7 @@ impl Plan {
     }
 }
 
-/// Writes the trace of a model, for all cells.
+/// Writes the generated trace for all cells.
 fn generate(experiment: &mut Experiment, traces: &Path) -> Result<(), ExperimentError> {
     let Some(generate) = &experiment.generate else { return Ok(()) };
     let failed = |source| ExperimentError::Output { path: traces.to_owned(), source };
@@ -125,7 +125,7 @@ fn generate(experiment: &mut Experiment, traces: &Path) -> Result<(), Experiment
     Ok(())
 }
 
-/// What a run of a cell sends, warming up included and not.
+/// The queries and duration of a run of a cell, with and without warm-up.
 fn read_load(cell: &Cell, warm_up: Option<Span>) -> Result<[Load; 2], ExperimentError> {
     let failed = |source| ExperimentError::Cell { cell: cell.name.clone(), source };
     let all = load(cell.spec.clone()).map_err(failed)?.unwrap_or_default();
@@ -136,12 +136,12 @@ fn read_load(cell: &Cell, warm_up: Option<Span>) -> Result<[Load; 2], Experiment
     Ok([all, rest.map_err(failed)?.unwrap_or_default()])
 }
 
-/// The order of the runs: each cell once, then each once more, so that a change of the machine does not look like one of the server.
+/// The order of the runs: each cell once, then each once more, so that drift of the machine does not look like a difference of servers.
 pub fn order(cells: usize, repeats: u32) -> Vec<Slot> {
     (1..=repeats).flat_map(|repeat| (0..cells).map(move |cell| Slot { cell, repeat })).collect()
 }
 
-/// What of a specification says how long its trace is.
+/// The keys of a specification that determine the length of its trace.
 fn without_server(spec: &RunSpec) -> RunSpec {
     RunSpec {
         server: Vec::new(),
@@ -157,8 +157,7 @@ fn without_server(spec: &RunSpec) -> RunSpec {
     }
 }
 
-/// What the search of a cell takes: nobody knows how much its server can do, so this is the time of a search of some times what is tried
-/// first.
+/// The estimated cost of a cell's search. The server's capacity is unknown, so a small multiple of the first load is assumed.
 fn estimate_search(find: &Find, cell: &Cell, trace: &Load, warm_up: Option<Span>) -> Estimate {
     let (trials, seconds) = find.estimate(OVERHEAD_S + warm_up.map_or(0.0, |span| span.ns() as f64 / 1e9 + OVERHEAD_S));
     Estimate {
@@ -169,7 +168,7 @@ fn estimate_search(find: &Find, cell: &Cell, trace: &Load, warm_up: Option<Span>
     }
 }
 
-/// Octets of memory for each client of a cell.
+/// Octets of memory per client of a cell.
 fn of_client(cell: &Cell) -> u64 {
     let has_connections = crate::matrix::transports(&cell.spec).iter().any(|transport| *transport != Transport::Udp);
     if has_connections { MEMORY_CLIENT.1 } else { MEMORY_CLIENT.0 }

@@ -22,40 +22,40 @@ use ldplayer_run::{BadServer, Observer, Prepared, RunError, RunReport, RunSpec, 
 
 use crate::stage::Link;
 
-/// Queries of one server's run at most, since its pairs are held in memory: half a gigabyte.
+/// Maximum number of queries per server, since the pairs are held in memory: half a gigabyte.
 pub const MAX_QUERIES: u64 = 2_000_000;
-/// What a study leaves whatever it asked.
+/// The file with the figures of a study.
 const FIGURES: &str = "ratio.json";
-/// Clients of one study at most: so many addresses are set aside for them.
+/// Maximum number of clients: as many addresses are reserved.
 pub const MAX_CLIENTS: u32 = 1 << 22;
 
-/// A study to be.
+/// The plan of a study.
 #[derive(Clone, Debug)]
 pub struct RatioPlan {
-    /// The servers; each is a line for each transport.
+    /// The servers; each gives one line per transport.
     pub servers: Vec<NamedServer>,
-    /// The transports beside UDP.
+    /// The transports to compare with UDP.
     pub transports: Vec<Transport>,
-    /// The name whose SOA record is asked for.
+    /// The name whose SOA record is queried.
     pub zone: String,
-    /// Clients that ask, from 1 to [`MAX_CLIENTS`].
+    /// Number of clients, from 1 to [`MAX_CLIENTS`].
     pub clients: u32,
-    /// How often each of them asks over each transport.
+    /// Queries of each client over each transport.
     pub rounds: u32,
-    /// From one round to the next.
+    /// Time from one round to the next.
     pub interval: Span,
-    /// What runs have beside that: sources, timeouts, TLS, allowed targets, seed.
+    /// Everything else that its runs share: sources, timeouts, TLS, allowed targets, seed.
     pub base: RunSpec,
-    /// A testbed in which the clients have these round-trip times.
+    /// A testbed with these round-trip times for the clients.
     pub wire: Option<Wired>,
 }
 
-/// A server, and what it is called.
+/// A server and its name.
 #[derive(Clone, Debug)]
 pub struct NamedServer {
-    /// Its name in figures, beside its address.
+    /// The name in figures, beside the address.
     pub name: Option<String>,
-    /// Where it is.
+    /// The address.
     pub server: Server,
 }
 
@@ -70,7 +70,7 @@ impl FromStr for NamedServer {
     }
 }
 
-/// An address to ask, and what it is called.
+/// An address to query, and its name.
 #[derive(Clone, Debug)]
 struct Target {
     name: Option<String>,
@@ -86,22 +86,22 @@ impl Target {
 /// The testbed of a study.
 #[derive(Clone, Debug)]
 pub struct Wired {
-    /// Round-trip time, loss and so on between clients and server.
+    /// The link between clients and server: round-trip time, loss and so on.
     pub link: Link,
-    /// The command that starts the servers, by a shell, in the foreground.
+    /// The shell command that starts the servers in the foreground.
     pub start_server: String,
 }
 
-/// Who looks on while a study is made.
+/// Observes a study.
 pub trait RatioWatcher: Observer {
-    /// The queries to a server are about to be sent.
+    /// Called before the queries to a server are sent.
     fn begin(&mut self, server: SocketAddr, prepared: &Prepared);
 }
 
-/// Why a study cannot be made; each is one line with what to do.
+/// Why a study cannot be made; each is one line with a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum RatioError {
-    /// What was asked for cannot be.
+    /// The plan is invalid.
     #[error("{0}")]
     Plan(String),
     /// The directory of the study cannot be written.
@@ -112,18 +112,18 @@ pub enum RatioError {
         /// What the system said.
         source: io::Error,
     },
-    /// A run cannot be made.
+    /// A run failed.
     #[error("{server}: {source}")]
     Run {
         /// The server.
         server: SocketAddr,
-        /// Why.
+        /// The reason.
         source: Box<RunError>,
     },
-    /// The rows cannot be read back, or the study not be written.
+    /// The rows cannot be read back, or the study cannot be written.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// There is no testbed.
+    /// The testbed cannot be made.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
     /// The server of the testbed does not start.
@@ -132,7 +132,7 @@ pub enum RatioError {
 }
 
 impl RatioError {
-    /// Whether the environment is the reason, and not what was asked for.
+    /// Whether the environment is at fault, not the input.
     pub const fn is_of_environment(&self) -> bool {
         match self {
             Self::Run { source, .. } => source.is_of_environment(),
@@ -142,23 +142,23 @@ impl RatioError {
     }
 }
 
-/// A study that was made.
+/// The result of a study.
 #[derive(Debug)]
 pub struct Made {
-    /// Its figures, which are in the directory, too.
+    /// Its figures, which are also written to the directory.
     pub study: Study,
-    /// It was ended early.
+    /// Whether it was interrupted.
     pub is_interrupted: bool,
 }
 
-/// Makes a study: a run directory for each server, `ratio.json`, `ratio.html` and `ratio.svg`. An earlier one is written over where
-/// `replace` says so.
+/// Makes a study: a run directory for each server, `ratio.json`, `ratio.html` and `ratio.svg`. With `replace`, an earlier study is
+/// overwritten.
 ///
-/// Where there is a testbed to be made and this process lacks the right to make namespaces, it enters a user namespace of its own, for
-/// which it must have no other thread.
+/// If it needs a testbed and this process lacks the right to make namespaces, it enters a user namespace, for which it must be
+/// single-threaded.
 ///
 /// # Errors
-/// What keeps it from being made. Runs that were made stay.
+/// The error that ended it. Finished runs are kept.
 pub fn make_ratio(
     plan: &RatioPlan,
     output: &Path,
@@ -200,15 +200,17 @@ pub fn make_ratio(
 fn check(plan: &RatioPlan) -> Result<(), RatioError> {
     let bad = |what: String| Err(RatioError::Plan(what));
     if plan.transports.is_empty() || plan.transports.contains(&Transport::Udp) {
-        return bad("--transport: give those that UDP is compared with, such as tcp or tcp,dot,doq".to_owned());
+        return bad("--transport: give the transports to compare with UDP, such as tcp or tcp,dot,doq".to_owned());
     }
     if !(1..=MAX_CLIENTS).contains(&plan.clients) || plan.rounds == 0 || plan.interval.ns() == 0 {
-        return bad(format!("give 1 to {MAX_CLIENTS} --clients, at least one pair (--pairs), and an --interval"));
+        return bad(format!(
+            "use 1 to {MAX_CLIENTS} --clients, at least one pair (--pairs), and an --interval above 0"
+        ));
     }
     let queries = u64::from(plan.clients) * u64::from(plan.rounds) * (1 + plan.transports.len() as u64);
     if queries > MAX_QUERIES {
         return bad(format!(
-            "{queries} queries for each server are more than {MAX_QUERIES}: take fewer --clients or --pairs"
+            "too many queries per server: {queries}, the maximum is {MAX_QUERIES}; use fewer --clients or --pairs"
         ));
     }
     if (1..plan.transports.len()).any(|place| plan.transports[..place].contains(&plan.transports[place])) {
@@ -216,33 +218,35 @@ fn check(plan: &RatioPlan) -> Result<(), RatioError> {
     }
     let says_whom_to_trust = plan.base.tls_ca.is_some() || plan.base.tls_insecure;
     if plan.transports.iter().any(|transport| transport.is_encrypted()) && !says_whom_to_trust {
-        return bad("--transport: say whom TLS is to trust, with --tls-ca FILE or --tls-insecure".to_owned());
+        return bad("--transport: encrypted transports need --tls-ca FILE or --tls-insecure".to_owned());
     }
     let mut wire = Vec::new();
     ldplayer_core::name::parse(&plan.zone, &mut wire)
         .map_err(|error| RatioError::Plan(format!("--zone {}: {error}", plan.zone)))
 }
 
-/// In a testbed only its own addresses are reached.
+/// In a testbed, only its own addresses are reachable.
 fn check_wired(servers: &[Target], wire: &Wired) -> Result<(), RatioError> {
     wire.link.paths().map_err(RatioError::Plan)?;
     let own = &TestbedPlan::default().hosts[usize::from(RESOLVER.0)].addresses;
     match servers.iter().map(|server| server.address).find(|server| !own.contains(&server.ip())) {
         Some(server) => {
-            Err(RatioError::Plan(format!("{server}: with --rtt, servers are at {} and {}", own[0], own[1])))
+            Err(RatioError::Plan(format!("{server}: with --rtt, servers must be at {} or {}", own[0], own[1])))
         }
         None => Ok(()),
     }
 }
 
-/// The addresses of the servers, names resolved.
+/// Resolves the addresses of the servers.
 fn targets(servers: &[NamedServer]) -> Result<Vec<Target>, RatioError> {
     let mut found = Vec::new();
     for NamedServer { name, server } in servers {
         let target = |address| Target { name: name.clone(), address };
         match server {
             Server::Address(address) => found.push(target(*address)),
-            Server::Recorded => return Err(RatioError::Plan("recorded: give an address or a name".to_owned())),
+            Server::Recorded => {
+                return Err(RatioError::Plan("`recorded` is not possible here: give an address or a name".to_owned()));
+            }
             Server::Name { host, port } => {
                 let failed = |error: &dyn std::fmt::Display| RatioError::Plan(format!("{host}: {error}"));
                 let all = (host.as_str(), *port).to_socket_addrs().map_err(|error| failed(&error))?;
@@ -264,7 +268,7 @@ fn targets(servers: &[NamedServer]) -> Result<Vec<Target>, RatioError> {
     }
 }
 
-/// The lines of the servers asked, and whether that was ended early.
+/// The lines of the servers queried so far, and whether the study was interrupted.
 type Lines = (Vec<Line>, bool);
 
 struct Maker<'a> {
@@ -275,7 +279,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Asks the servers from where this thread is, one after the other.
+    /// Queries the servers one after the other from this thread.
     fn all(&self, servers: &[Target], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
         let mut lines = Vec::new();
         for server in servers {
@@ -293,7 +297,7 @@ impl Maker<'_> {
         Ok((lines, false))
     }
 
-    /// Asks them from the clients of a testbed, with the servers started in it.
+    /// Queries them from the clients of a testbed, with the servers started in it.
     fn wired(&self, wire: &Wired, servers: &[Target], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
         let paths = wire.link.paths().map_err(RatioError::Plan)?;
         let testbed = Testbed::up(&TestbedPlan { seed: self.plan.base.seed, paths, ..TestbedPlan::default() })?;
@@ -322,7 +326,7 @@ impl Maker<'_> {
     }
 }
 
-/// A watcher of a study as one of a run.
+/// Passes the observer of a study on to a run.
 struct Passed<'a>(&'a mut dyn RatioWatcher);
 
 impl Observer for Passed<'_> {
@@ -331,7 +335,7 @@ impl Observer for Passed<'_> {
     }
 }
 
-/// The run of one server.
+/// The run specification for one server.
 fn spec(plan: &RatioPlan, server: SocketAddr, trace: &Path) -> RunSpec {
     let mut spec = RunSpec {
         trace: vec![trace.to_string_lossy().into_owned()],
@@ -343,16 +347,17 @@ fn spec(plan: &RatioPlan, server: SocketAddr, trace: &Path) -> RunSpec {
     let patience = plan.base.query_timeout.ns();
     spec.policy.connect_timeout.get_or_insert(patience);
     spec.policy.handshake_timeout.get_or_insert(patience);
-    // Each query pays for a connection of its own, in full.
+    // Each query pays for a full connection of its own.
     (spec.policy.queries_per_connection, spec.policy.resumption) = (Some(1), Some(false));
     spec
 }
 
-/// The checks of the replay's verdict that failed; but not those of its timing, since each response time counts from when its query was
-/// sent.
+/// The failed checks of the replay's verdict, except those of timing: response times count from when the query was sent.
 fn unfaithful(report: &RunReport) -> Vec<String> {
     let is_of_timing = |name: &str| name.starts_with("timing") || name.starts_with("rate");
     let checks = report.document.report.verdict.checks.iter();
     let checks = checks.filter(|check| !check.ok && !is_of_timing(&check.name));
-    checks.map(|check| format!("not faithful: {} is {}, limit {}", check.name, check.value, check.limit)).collect()
+    checks
+        .map(|check| format!("not faithful: {} is {}, the limit is {}", check.name, check.value, check.limit))
+        .collect()
 }

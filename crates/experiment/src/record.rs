@@ -1,4 +1,4 @@
-//! What is known of an experiment: `experiment.json` in its directory, written as a whole after each run.
+//! The record of an experiment: `experiment.json` in its directory, rewritten after each run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,34 +16,34 @@ use crate::find::{SearchRecord, TrialRecord};
 use crate::plan::{Plan, Slot};
 use crate::stage::Stage;
 
-/// What `experiment.json` says it is.
+/// The format name in `experiment.json`.
 const FORMAT: &str = "ldplayer-experiment";
-/// Version of the record; raised when a reader of the old one would be wrong.
+/// The version of the record; raised for incompatible changes.
 const VERSION: u32 = 1;
-/// The record's name.
+/// The file name of the record.
 const NAME: &str = "experiment.json";
-/// The name of the file that is locked while somebody works in the directory.
+/// The file that is locked while an experiment runs in the directory.
 const LOCK: &str = ".lock";
-/// The name of the file that keeps space aside, so that the record still fits when runs have filled the disk.
+/// A file that reserves space, so that the record can still be written when runs have filled the disk.
 const RESERVE: &str = ".reserve";
-/// Octets kept aside.
+/// Octets reserved.
 const RESERVED: usize = 4 << 20;
 
-/// What became of a run.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// It is to be made.
+    /// Not made yet.
     Planned,
-    /// It was made, and counts; its own verdicts say what it is worth.
+    /// Finished, and counted; its own verdicts tell its quality.
     Done,
-    /// The host took the processor away, so that it was not on time; it is made again, up to a bound.
+    /// The host took the processor away, so that it was not on time; it is repeated, up to a limit.
     Disturbed,
-    /// It could not be made.
+    /// It failed.
     Failed,
-    /// Its server ended before it did.
+    /// Its server died during the run.
     ServerDied,
-    /// It was ended early.
+    /// It was interrupted.
     Interrupted,
 }
 
@@ -52,7 +52,7 @@ pub enum RunState {
 pub struct Verdicts {
     /// Whether the replay was faithful.
     pub replay: bool,
-    /// Whether the server did what was expected; `null` without expectations.
+    /// Whether the server met the expectations; `null` without expectations.
     pub server: Option<bool>,
 }
 
@@ -63,25 +63,25 @@ pub struct RunRecord {
     pub cell: String,
     /// The keys of the matrix with its values.
     pub keys: BTreeMap<String, String>,
-    /// Which repeat it is, from 1.
+    /// The repeat, from 1.
     pub repeat: u32,
-    /// Its directory, from that of the experiment; `null` where there is none.
+    /// Its directory, relative to that of the experiment; `null` if there is none.
     pub directory: Option<PathBuf>,
-    /// What its cell meant.
+    /// The digest of its cell.
     pub digest: String,
-    /// What became of it.
+    /// Its state.
     pub state: RunState,
-    /// Why it failed, was disturbed, or was left by its server.
+    /// Why it failed, was disturbed, or lost its server.
     pub reason: Option<String>,
-    /// When it began, RFC 3339.
+    /// Its start time, RFC 3339.
     pub started: Option<String>,
-    /// Seconds that it took with all around it.
+    /// Duration in seconds, including its setup.
     pub took_s: f64,
-    /// Its servers with their versions.
+    /// The versions of its servers.
     pub versions: BTreeMap<String, String>,
-    /// Its verdicts, where it has any.
+    /// Its verdicts, if any.
     pub verdict: Option<Verdicts>,
-    /// What it was a trial of, where a load was searched.
+    /// The trial that it was, in a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<TrialRecord>,
 }
@@ -95,18 +95,18 @@ pub struct AxisRecord {
     pub values: Vec<String>,
 }
 
-/// A cell with all that it means.
+/// A cell with its specification and stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellRecord {
-    /// Its name, and that of its directory.
+    /// The name of the cell and of its directory.
     pub name: String,
     /// The keys of the matrix with its values.
     pub keys: BTreeMap<String, String>,
-    /// A digest of what it means.
+    /// The digest of its meaning.
     pub digest: String,
-    /// Its runs.
+    /// The specification of its runs.
     pub spec: RunSpec,
-    /// What is around them.
+    /// Their stage.
     pub stage: Stage,
 }
 
@@ -117,9 +117,9 @@ pub struct Record {
     version: u32,
     /// Its name.
     pub name: String,
-    /// Version of ldplayer that wrote it last.
+    /// The version of ldplayer that wrote it last.
     pub ldplayer: String,
-    /// When it was begun, RFC 3339.
+    /// The start of the experiment, RFC 3339.
     pub started: String,
     /// When this was written.
     pub updated: String,
@@ -127,32 +127,32 @@ pub struct Record {
     pub repeats: u32,
     /// How much of the trace warms the server up, in seconds.
     pub warm_up_s: Option<f64>,
-    /// How often a disturbed run is made again.
+    /// How often a disturbed run is repeated.
     pub max_retries: u32,
     /// The keys of the matrix.
     pub axes: Vec<AxisRecord>,
     /// The cells.
     pub cells: Vec<CellRecord>,
-    /// Versions of servers by their names.
+    /// Versions of servers by name.
     pub versions: BTreeMap<String, String>,
-    /// All runs that were made, in their order, and behind them those that are planned.
+    /// All runs that were made, in order, followed by those planned.
     pub runs: Vec<RunRecord>,
-    /// What was searched for, with what was found so far.
+    /// The searches, with their results so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<SearchRecord>,
-    /// What was told of the experiment as a whole.
+    /// Notices about the experiment as a whole.
     pub notes: Vec<String>,
-    /// The file's text.
+    /// The text of the experiment file.
     pub file: String,
 }
 
-/// The directory of an experiment, which nobody else works in.
+/// An experiment's directory, locked.
 pub struct Workspace {
     /// The directory.
     pub directory: PathBuf,
-    /// Held as long as this value.
+    /// The lock, held as long as this value.
     pub(crate) _lock: File,
-    /// What is known from before.
+    /// The record of earlier calls.
     pub before: Option<Record>,
 }
 
@@ -162,10 +162,10 @@ pub(crate) fn now() -> String {
 }
 
 impl Workspace {
-    /// Opens the directory, which is made where it is not there.
+    /// Opens the directory, and creates it if necessary.
     ///
     /// # Errors
-    /// It holds something else, or another experiment works in it now.
+    /// It holds something else, or another experiment is running in it.
     pub fn open(directory: &Path) -> Result<Self, ExperimentError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -192,19 +192,19 @@ impl Record {
     /// Reads the record of an experiment's directory.
     ///
     /// # Errors
-    /// There is none, or it is of another version.
+    /// There is no record, or it has another version.
     pub fn read(directory: &Path) -> Result<Self, ExperimentError> {
         let file = directory.join(NAME);
         let failed = |what: String| ExperimentError::Record { file: file.clone(), what };
         let text = fs::read(&file).map_err(|error| failed(error.to_string()))?;
         let record: Self = serde_json::from_slice(&text).map_err(|error| failed(error.to_string()))?;
         if record.format != FORMAT || record.version != VERSION {
-            return Err(failed("not written by this version of ldplayer".to_owned()));
+            return Err(failed("written by another version of ldplayer".to_owned()));
         }
         Ok(record)
     }
 
-    /// The record of a plan of which nothing has been made.
+    /// A record of a plan without any runs.
     pub fn new(plan: &Plan) -> Self {
         let experiment = &plan.experiment;
         let axes = experiment.axes.iter().map(|(key, values)| AxisRecord { key: key.clone(), values: values.clone() });
@@ -235,7 +235,7 @@ impl Record {
         }
     }
 
-    /// The same with the runs that an earlier call has made; what of them does not count any more is told.
+    /// Adds the runs of an earlier call, with a note about those that no longer count.
     pub fn going_on(mut self, before: Self) -> Self {
         self.started = before.started;
         self.versions = before.versions;
@@ -246,14 +246,14 @@ impl Record {
             let kept = self.runs.iter().filter(is_same).count();
             let left = self.runs.len() - kept;
             self.notes.push(format!(
-                "the experiment file has changed since: {kept} runs mean the same and count, {left} do not; they stay in their \
-                 directories"
+                "the experiment file has changed: earlier runs still valid: {kept}, no longer valid: {left}; all stay in their \
+                directories"
             ));
         }
         self
     }
 
-    /// The attempts at a run, as its cell means now.
+    /// The attempts at a run with the current meaning of its cell.
     pub fn attempts(&self, plan: &Plan, slot: Slot) -> impl Iterator<Item = &RunRecord> {
         let (cell, digest) = (&plan.experiment.cells[slot.cell].name, &plan.digests[slot.cell]);
         self.runs.iter().filter(move |run| {
@@ -261,19 +261,19 @@ impl Record {
         })
     }
 
-    /// Whether a run needs not be made any more: it is done, or was disturbed as often as is bearable.
+    /// Whether a run is complete: finished, or disturbed as often as the limit allows.
     pub fn is_finished(&self, plan: &Plan, slot: Slot) -> bool {
         let count = |state| self.attempts(plan, slot).filter(|run| run.state == state).count();
         count(RunState::Done) > 0 || count(RunState::Disturbed) > self.max_retries as usize
     }
 
-    /// The attempt that counts: the one that is done, or the last one.
+    /// The attempt that counts: the finished one, or else the last.
     pub fn counted(&self, plan: &Plan, slot: Slot) -> Option<&RunRecord> {
         let done = self.attempts(plan, slot).find(|run| run.state == RunState::Done);
         done.or_else(|| self.attempts(plan, slot).last())
     }
 
-    /// The attempts of a cell that count, with their repeats: of each the one that is done, or else the last one.
+    /// The attempts of a cell that count, by repeat.
     pub fn counted_of(&self, cell: &CellRecord) -> BTreeMap<u32, &RunRecord> {
         let is_made =
             |run: &&RunRecord| run.state != RunState::Planned && run.cell == cell.name && run.digest == cell.digest;
@@ -286,10 +286,10 @@ impl Record {
         })
     }
 
-    /// Writes it, with the runs that are planned behind those that were made.
+    /// Writes the record, with the planned runs after those made.
     ///
     /// # Errors
-    /// What the system said. The record from before is whole then.
+    /// An error of the system; the earlier record is then intact.
     pub fn save(&mut self, plan: &Plan, directory: &Path) -> Result<(), ExperimentError> {
         self.updated = now();
         let mut all = self.clone();
@@ -339,7 +339,7 @@ impl Record {
     }
 }
 
-/// Keeps space aside for the record.
+/// Reserves space for the record.
 pub(crate) fn reserve(directory: &Path) -> Result<(), ExperimentError> {
     let path = directory.join(RESERVE);
     if path.exists() {
@@ -348,7 +348,7 @@ pub(crate) fn reserve(directory: &Path) -> Result<(), ExperimentError> {
     fs::write(&path, vec![0x2e; RESERVED]).map_err(|source| ExperimentError::Output { path, source })
 }
 
-/// Puts the record in its place as a whole.
+/// Replaces the record atomically.
 fn replace(directory: &Path, text: &[u8]) -> io::Result<()> {
     let new = directory.join("experiment.json.new");
     let mut file = File::create(&new)?;
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(same.versions["a"], "1.2", "nothing is left to ask it for");
         let other = Record::new(&after).going_on(record);
         assert!(!other.is_finished(&after, after.slots[0]) && other.runs.len() == 4);
-        assert!(other.notes[0].contains("0 runs mean the same and count, 4 do not"), "{:?}", other.notes);
+        assert!(other.notes[0].contains("still valid: 0, no longer valid: 4"), "{:?}", other.notes);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The `[server.NAME]` tables of an experiment: what is started, or where it is.
+//! The `[server.NAME]` tables of an experiment.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::kind::{Kind, Role, Told};
 
-/// Threads of a server at most.
+/// Maximum number of threads of a server.
 const MAX_THREADS: u64 = 256;
-/// TCP connections that a started server takes unless its table says otherwise: no server's default is to limit a run.
+/// Default maximum of TCP connections of a started server, so that no server's own default limits a run.
 const CONNECTIONS: u32 = 10_000;
-/// How long what ends TLS before a server keeps idle connections, where the server's table does not say.
+/// Default idle timeout of a TLS front.
 const FRONT_IDLE_NS: i64 = 30_000_000_000;
 /// Keys of a server's table.
 const KEYS: [&str; 13] = [
@@ -38,54 +38,54 @@ const KEYS: [&str; 13] = [
 pub struct ServerTable {
     /// Its name in the experiment.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Where it is, for [`Kind::Address`].
+    /// Its addresses, for [`Kind::Address`].
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub address: Vec<Server>,
-    /// Zones that it serves, or that the Internet serves in which it resolves: a directory, or a zone file, which may be xz.
+    /// The zones that it serves, or that the emulated Internet serves to it: a directory, or a zone file, possibly compressed with xz.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub zones: Option<PathBuf>,
-    /// The server that a proxy asks.
+    /// The backend of a proxy.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub backend: Option<String>,
-    /// What ends TLS before it, where it speaks none: dnsdist.
+    /// The TLS front of a server without TLS: dnsdist.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub front: Option<Kind>,
     /// Another build of the program.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub program: Option<PathBuf>,
-    /// The template of its configuration in place of ours: a file, whose text is read into the plan.
+    /// A configuration template that replaces the built-in one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub configuration: Option<PathBuf>,
-    /// What that file says.
+    /// The text of that file.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub template: Option<String>,
-    /// What it speaks, where that is more than our configuration makes of Debian's release.
+    /// The transports that it supports beyond those of Debian's package with our configuration.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub speaks: Option<Vec<Transport>>,
-    /// Its threads or processes.
+    /// Threads or processes.
     pub threads: u16,
-    /// Octets of its cache.
+    /// Cache size in octets.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cache: Option<u64>,
-    /// How long it keeps an idle TCP connection.
+    /// Idle timeout of TCP connections.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub idle_timeout: Option<Span>,
-    /// TCP connections that it takes at most.
+    /// Maximum number of TCP connections.
     pub connections: u32,
-    /// Root hints of a resolver; without, those that it has built in.
+    /// Root hints of a resolver; the built-in ones by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub root_hints: Option<PathBuf>,
 }
 
 impl ServerTable {
-    /// Reads the table of the server `item.key`; `place` makes paths of texts.
+    /// Reads the table of the server `item.key`; `place` resolves paths.
     pub(crate) fn read(item: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<Self, BadSpec> {
         let table = item.table()?;
         let Some(kind) = table.get("kind") else {
             let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-            return Err(item.bad(format!("no kind: add kind = \"...\", one of {}", known.join(", "))));
+            return Err(item.bad(format!("no kind: add kind = \"...\" with one of {}", known.join(", "))));
         };
         let mut server = Self::new(item.key, kind.parsed(str::parse)?);
         for given in table.items(&KEYS)? {
@@ -115,8 +115,8 @@ impl ServerTable {
         }
     }
 
-    /// What ends TLS before a server. It keeps idle connections for as long as the server is told to: dnsdist by itself closes
-    /// them after two seconds, which would be measured in place of the server.
+    /// The TLS front of a server. It has the same idle timeout as the server: by default dnsdist closes connections after two seconds, which
+    /// would be measured instead of the server.
     pub(crate) fn of_front(kind: Kind, server: &Self) -> Self {
         let idle_timeout = server.idle_timeout.or(Some(Span::from_ns(FRONT_IDLE_NS)));
         Self { idle_timeout, ..Self::new(&format!("{}-front", server.name), kind) }
@@ -144,7 +144,7 @@ impl ServerTable {
 
     fn set_template(&mut self, given: &Item<'_>, file: PathBuf) -> Result<(), BadSpec> {
         if self.kind.template().is_empty() {
-            return Err(given.bad(format!("kind {} has no configuration", self.kind)));
+            return Err(given.bad(format!("kind {} does not use a configuration file", self.kind)));
         }
         let text = std::fs::read_to_string(&file);
         self.template = Some(text.map_err(|error| given.bad(format!("{}: {error}", file.display())))?);
@@ -152,40 +152,44 @@ impl ServerTable {
         Ok(())
     }
 
-    /// Takes `threads`, in its table or as a key of the matrix.
+    /// Sets `threads`, from the table or the matrix.
     pub(crate) fn set_threads(&mut self, given: &Item<'_>) -> Result<(), BadSpec> {
         self.ensure_can_be_told(Told::Threads, given)?;
         self.threads = given.integer(1..=MAX_THREADS)? as u16;
         Ok(())
     }
 
-    /// Takes `cache`.
+    /// Sets `cache`.
     pub(crate) fn set_cache(&mut self, given: &Item<'_>) -> Result<(), BadSpec> {
         self.ensure_can_be_told(Told::Cache, given)?;
         self.cache = Some(given.parsed(octets)?);
         Ok(())
     }
 
-    /// Takes `idle_timeout`.
+    /// Sets `idle_timeout`.
     pub(crate) fn set_idle_timeout(&mut self, given: &Item<'_>) -> Result<(), BadSpec> {
         self.ensure_can_be_told(Told::IdleTimeout, given)?;
         self.idle_timeout = Some(given.parsed(str::parse)?);
         Ok(())
     }
 
-    /// With a template of the user's own, what it does with what it is told is the user's business.
+    /// A template of the user's may use any setting.
     fn ensure_can_be_told(&self, what: Told, given: &Item<'_>) -> Result<(), BadSpec> {
         if self.kind.can_be_told(what) || (self.template.is_some() && !self.kind.template().is_empty()) {
             return Ok(());
         }
-        Err(given.bad(format!("server.{}: kind {} cannot be told its {}", self.name, self.kind, what.key())))
+        Err(given.bad(format!("server.{}: kind {} has no setting for {}", self.name, self.kind, what.key())))
     }
 
     fn ensure_whole(&self, item: &Item<'_>) -> Result<(), BadSpec> {
         let role = self.kind.role();
         let missing = match role {
-            Role::Foreign if self.address.is_empty() => Some("an address: address = \"192.0.2.1:53\", or a list"),
-            Role::Proxy if self.backend.is_none() => Some("a backend: backend = \"NAME\" of another server"),
+            Role::Foreign if self.address.is_empty() => {
+                Some("an address, such as address = \"192.0.2.1:53\", or a list of them")
+            }
+            Role::Proxy if self.backend.is_none() => {
+                Some("a backend, such as backend = \"NAME\" with the name of another server")
+            }
             _ => None,
         };
         if let Some(missing) = missing {
@@ -200,24 +204,24 @@ impl ServerTable {
             ("root_hints", self.root_hints.is_some() && role != Role::Resolver),
         ];
         match excess.into_iter().find(|(_, is_given)| *is_given) {
-            Some((key, _)) => Err(item.bad(format!("`{key}` means nothing to kind {}", self.kind))),
+            Some((key, _)) => Err(item.bad(format!("`{key}` does not apply to kind {}", self.kind))),
             None => Ok(()),
         }
     }
 
-    /// Whether it can be asked over this transport, with what stands before it.
+    /// Whether it can be queried over this transport, possibly through its front.
     pub fn can_speak(&self, transport: Transport) -> bool {
         self.speaks_itself(transport)
             || self.front.is_some_and(|front| transport.is_encrypted() && front.speaks().contains(&transport))
     }
 
-    /// Whether it can be asked over this transport without anything before it.
+    /// Whether it supports this transport without a front.
     pub fn speaks_itself(&self, transport: Transport) -> bool {
         self.speaks.as_deref().unwrap_or_else(|| self.kind.speaks()).contains(&transport)
     }
 }
 
-/// Each element of a list, or the only one by itself.
+/// The elements of a list, or the value itself.
 fn each<T>(item: &Item<'_>, read: impl Fn(&Item<'_>) -> Result<T, BadSpec>) -> Result<Vec<T>, BadSpec> {
     if item.is_list() { item.list()?.iter().map(read).collect() } else { Ok(vec![read(item)?]) }
 }
@@ -225,17 +229,17 @@ fn each<T>(item: &Item<'_>, read: impl Fn(&Item<'_>) -> Result<T, BadSpec>) -> R
 fn front(given: &Item<'_>) -> Result<Kind, BadSpec> {
     match given.parsed(str::parse)? {
         Kind::Dnsdist => Ok(Kind::Dnsdist),
-        other => Err(given.bad(format!("{other} cannot stand before a server; dnsdist can"))),
+        other => Err(given.bad(format!("{other} cannot be a front; use dnsdist"))),
     }
 }
 
-/// Octets as a number, or with a unit: `100M`, `1G`, `512k`.
+/// A size in octets, with an optional unit: `100M`, `1G`, `512k`.
 fn octets(word: &str) -> Result<u64, String> {
     let units = [("k", 1_u64 << 10), ("M", 1 << 20), ("G", 1 << 30)];
     let unit = units.iter().find_map(|(unit, size)| Some((word.strip_suffix(unit)?, *size)));
     let (number, size) = unit.unwrap_or((word, 1));
     let octets = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(size));
-    octets.filter(|octets| *octets > 0).ok_or_else(|| format!("`{word}` is no size such as 512k, 100M or 1G"))
+    octets.filter(|octets| *octets > 0).ok_or_else(|| format!("`{word}` is not a size such as 512k, 100M or 1G"))
 }
 
 #[cfg(test)]
@@ -271,17 +275,17 @@ mod tests {
         assert!(refusal("[server.a]\nzones = 'z'").starts_with("line 1: `a`: no kind"));
         assert_eq!(
             refusal("[server.a]\nkind = 'nsdd'"),
-            "line 2: `kind`: `nsdd` is no kind of server: did you mean `nsd`?"
+            "line 2: `kind`: unknown kind of server `nsdd`: did you mean `nsd`?"
         );
         assert_eq!(
             refusal("[server.a]\nkind = 'nsd'\nthread = 1"),
             "line 3: unknown key `thread`: did you mean `threads`?"
         );
         assert!(refusal("[server.a]\nkind = 'address'").contains("needs an address"));
-        assert!(refusal("[server.a]\nkind = 'nsd'\naddress = '::1'").contains("means nothing to kind nsd"));
-        assert!(refusal("[server.a]\nkind = 'nsd'\ncache = '1M'").contains("cannot be told its cache"));
+        assert!(refusal("[server.a]\nkind = 'nsd'\naddress = '::1'").contains("does not apply to kind nsd"));
+        assert!(refusal("[server.a]\nkind = 'nsd'\ncache = '1M'").contains("has no setting for cache"));
         assert!(refusal("[server.a]\nkind = 'unbound'\ncache = 'much'").contains("512k"));
-        assert!(refusal("[server.a]\nkind = 'meta'\nfront = 'nsd'").contains("dnsdist can"));
+        assert!(refusal("[server.a]\nkind = 'meta'\nfront = 'nsd'").contains("use dnsdist"));
         assert!(refusal("[server.a]\nkind = 'nsd'\nconfiguration = 'no/such'").contains("no/such: No such file"));
     }
 }

@@ -1,4 +1,4 @@
-//! What is compared with what: runs of directories and of experiments, cell by cell.
+//! The two sides of a comparison: runs of directories and experiments, matched cell by cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use crate::record::{CellRecord, Record, RunRecord, RunState};
 /// A key of the matrix and one of its values.
 pub type KeyValue = (String, String);
 
-/// Why there is nothing to compare; each is one line with what to do.
+/// Why there is nothing to compare; each is one line with a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SidesError {
     /// The record of an experiment cannot be read.
@@ -25,31 +25,31 @@ pub enum SidesError {
     #[error(transparent)]
     Run(#[from] ResultsError),
     /// The path has nothing to compare.
-    #[error("{}: no run, no experiment and no directory that holds runs; give what `ldplayer replay -o` or `ldplayer experiment -o` has made", .0.display())]
+    #[error("{}: neither a run, nor an experiment, nor a directory of runs; give the output of `ldplayer replay -o` or `ldplayer experiment -o`", .0.display())]
     Nothing(PathBuf),
-    /// One directory was given, and not which of its cells are which side.
-    #[error("{}: which of its cells are to be compared? Say so by --a and --b: {keys}", path.display())]
+    /// One directory was given without a choice of sides.
+    #[error("{}: choose the cells to compare with --a and --b; the keys are {keys}", path.display())]
     NoChoice {
         /// The directory.
         path: PathBuf,
         /// The keys with their values.
         keys: String,
     },
-    /// No cell has what was chosen.
-    #[error("{}: no cell has {chosen}; there are {keys}", path.display())]
+    /// No cell matches the choice.
+    #[error("{}: no cell has {chosen}; the keys are {keys}", path.display())]
     NoCell {
         /// The directory.
         path: PathBuf,
-        /// What was chosen.
+        /// The choice.
         chosen: String,
         /// The keys with their values.
         keys: String,
     },
-    /// Keys were chosen of what has none.
-    #[error("{}: --a and --b choose cells of an experiment, and this is none", .0.display())]
+    /// A choice of cells was given for something other than an experiment.
+    #[error("{}: --a and --b choose cells of an experiment, but this is not one", .0.display())]
     NoKeys(PathBuf),
-    /// No cell of one has its like in the other.
-    #[error("{}: none of its cells has its like in {}: nothing can be compared cell by cell", a.display(), b.display())]
+    /// No cell matches one of the other experiment.
+    #[error("{}: no cell matches one in {}, so there is nothing to compare", a.display(), b.display())]
     Unmatched {
         /// One directory.
         a: PathBuf,
@@ -61,21 +61,21 @@ pub enum SidesError {
 /// How sides are chosen.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Keys with the values that cells of A have.
+    /// Keys and values of the cells of A.
     pub a: Vec<KeyValue>,
-    /// The same of B.
+    /// Keys and values of the cells of B.
     pub b: Vec<KeyValue>,
-    /// Whether runs count whose replay was not faithful.
+    /// Whether to include runs with unfaithful replays.
     pub with_unfaithful: bool,
 }
 
-/// Runs under one name, with the keys by which they find their like.
+/// Runs under one name, with the keys by which they are matched.
 struct Cell {
     keys: BTreeMap<String, String>,
     side: Side,
 }
 
-/// What is at a path.
+/// The content of a path.
 enum Source {
     Runs(Cell),
     Experiment(Box<Record>),
@@ -84,7 +84,7 @@ enum Source {
 /// The sides of a comparison of one experiment, cell by cell.
 ///
 /// # Errors
-/// Which cells are meant is not said or not there, or a run cannot be read.
+/// No or unknown cells were chosen, or a run cannot be read.
 pub fn within(path: &Path, choice: &Choice) -> Result<Vec<Pair>, SidesError> {
     let Source::Experiment(record) = open(path, choice)? else { return Err(SidesError::NoKeys(path.to_owned())) };
     if !choice.a.is_empty() && !choice.b.is_empty() {
@@ -123,14 +123,14 @@ pub fn between(a: &Path, b: &Path, choice: &Choice) -> Result<Vec<Pair>, SidesEr
             one.keys.iter().filter(|(key, value)| other.keys.get(*key) != Some(*value)).map(|(key, _)| key.clone());
         let chosen: Vec<String> = chosen.collect();
         let sides = (std::mem::take(&mut one.side), std::mem::take(&mut other.side));
-        // Cells of one experiment were run in turns.
+        // The runs of an experiment were interleaved.
         let interleaved = a.parent() == b.parent() && a.parent().is_some_and(|parent| parent.join(RECORD).exists());
         return Ok(vec![Pair { a: sides.0, b: sides.1, interleaved, chosen }]);
     }
     matched(a, b, of_a, of_b, choice)
 }
 
-/// The cells of an experiment against those that have the value of the baseline and are otherwise alike.
+/// The cells of an experiment, each against the otherwise equal cell with the baseline value.
 ///
 /// # Errors
 /// A run cannot be read.
@@ -156,7 +156,7 @@ pub fn against(
             .and_then(|(a, b)| matched(path, path, a, b, &choice));
         match both {
             Ok(found) => pairs.extend(found),
-            // What `exclude` leaves out has no like.
+            // Cells removed by `exclude` have no counterpart.
             Err(SidesError::NoCell { .. } | SidesError::Unmatched { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -191,7 +191,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The run directories in a directory, in the order of their numbers or names.
+/// The run directories in a directory, sorted by number or name.
 fn runs_in(path: &Path) -> Vec<(u32, PathBuf)> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut runs: Vec<PathBuf> = entries.filter(|path| path.join("run.json").exists()).collect();
@@ -200,7 +200,7 @@ fn runs_in(path: &Path) -> Vec<(u32, PathBuf)> {
     (1..).zip(runs).collect()
 }
 
-/// Runs that belong to no experiment.
+/// Runs outside of any experiment.
 fn plain(name: String, runs: &[(u32, PathBuf)], choice: &Choice) -> Result<Cell, SidesError> {
     let mut side = Side { name, ..Side::default() };
     for (number, path) in runs {
@@ -209,7 +209,7 @@ fn plain(name: String, runs: &[(u32, PathBuf)], choice: &Choice) -> Result<Cell,
     Ok(Cell { keys: BTreeMap::new(), side })
 }
 
-/// Reads a run, which counts if it is whole and was a faithful replay.
+/// Reads a run and adds it if it is complete and was a faithful replay.
 fn add(side: &mut Side, number: u32, name: &str, path: &Path, choice: &Choice) -> Result<(), SidesError> {
     let report: RunReport = read_document::<Value>(path)?.report;
     if report.state != State::Complete {
@@ -240,10 +240,10 @@ pub(crate) fn side(path: &Path, record: &Record, cell: &CellRecord, choice: &Cho
 }
 
 fn why(run: &RunRecord) -> String {
-    run.reason.clone().unwrap_or_else(|| "it was not made to its end".to_owned())
+    run.reason.clone().unwrap_or_else(|| "the run was not finished".to_owned())
 }
 
-/// The cells that have what was chosen.
+/// The cells that match the choice.
 fn cells(path: &Path, record: &Record, chosen: &[KeyValue], choice: &Choice) -> Result<Vec<Cell>, SidesError> {
     let has = |cell: &&CellRecord| chosen.iter().all(|(key, value)| cell.keys.get(key) == Some(value));
     let found: Vec<Cell> = record
@@ -264,7 +264,7 @@ fn keys(record: &Record) -> String {
     record.axes.iter().map(|axis| format!("{}={}", axis.key, axis.values.join("|"))).collect::<Vec<_>>().join(", ")
 }
 
-/// Cells with their like: the same keys and values but for those that were chosen.
+/// Pairs cells that are equal in all keys but the chosen ones.
 fn matched(a: &Path, b: &Path, of_a: Vec<Cell>, of_b: Vec<Cell>, choice: &Choice) -> Result<Vec<Pair>, SidesError> {
     let chosen: BTreeSet<&String> = choice.a.iter().chain(&choice.b).map(|(key, _)| key).collect();
     let rest = |cell: &Cell| {

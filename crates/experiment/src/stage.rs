@@ -1,4 +1,4 @@
-//! What is around a run: the server that it asks, the link to it, and how its zones are signed.
+//! The stage of a run: its server, the link to it, and how its zones are signed.
 
 use std::path::{Path, PathBuf};
 
@@ -12,56 +12,56 @@ use crate::certificate::KeyKind;
 use crate::kind::{Kind, Role};
 use crate::servers::ServerTable;
 
-/// Keys of links, which may stand at the top or in the matrix.
+/// Link keys, allowed at the top level or in the matrix.
 const OF_LINKS: [&str; 7] = ["rtt", "jitter", "loss", "bandwidth", "upstream_rtt", "upstream_jitter", "upstream_loss"];
-/// Keys of signing.
+/// Signing keys.
 const OF_SIGNING: [&str; 4] = ["sign_algorithm", "sign_ksk_bits", "sign_zsk_bits", "sign_nsec3"];
-/// Keys of the server.
+/// Server keys.
 const OF_SERVERS: [&str; 5] = ["zones", "server_threads", "server_cache", "server_idle_timeout", TLS_KEY];
-/// The key of a certificate's kind of key.
+/// The key for the key type of certificates.
 const TLS_KEY: &str = "tls_key";
-/// Bits of RSA keys unless they are given, as `zones sign` has it.
+/// Default RSA key sizes, as in `zones sign`.
 const RSA_BITS: usize = 2_048;
-/// The word for zones that stay as they are.
+/// The value for zones that are not signed.
 const UNSIGNED: &str = "none";
 
-/// What is around a run.
+/// The stage of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// The server that is started or asked; none where the run's own keys say whom to ask.
+    /// The server to start or query; `None` if the run's own keys give it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<ServerTable>,
-    /// The server behind it, where it is a proxy.
+    /// The backend, if the server is a proxy.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub backend: Option<ServerTable>,
-    /// The wire between clients and server; none for loopback.
+    /// The wire between clients and server; `None` for loopback.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub link: Option<Link>,
     /// How the zones are signed first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sign: Option<Signing>,
-    /// The kind of key of the certificate that the server shows, if it is not the usual one.
+    /// The key type of the server's certificate, if not the default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tls_key: Option<KeyKind>,
 }
 
-/// Links of a testbed as they are written.
+/// Links of a testbed, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Link {
     /// Round-trip time of each client.
     pub rtt: Option<String>,
-    /// Its change from packet to packet.
+    /// Jitter of that.
     pub jitter: Option<String>,
-    /// Packets lost in each direction.
+    /// Loss in each direction.
     pub loss: Option<String>,
     /// Rate of each client in each direction.
     pub bandwidth: Option<String>,
     /// Round-trip time between resolver and Internet.
     pub upstream_rtt: Option<String>,
-    /// Its change.
+    /// Jitter of that.
     pub upstream_jitter: Option<String>,
-    /// Packets lost there.
+    /// Loss of that link.
     pub upstream_loss: Option<String>,
 }
 
@@ -70,21 +70,21 @@ pub struct Link {
 pub struct Signing {
     /// The algorithm's mnemonic.
     pub algorithm: String,
-    /// Bits of key-signing keys; counts for RSA only.
+    /// Key-signing key size in bits, for RSA.
     pub ksk_bits: usize,
-    /// Bits of zone-signing keys; counts for RSA only.
+    /// Zone-signing key size in bits, for RSA.
     pub zsk_bits: usize,
-    /// NSEC3 in place of NSEC.
+    /// Whether to use NSEC3 instead of NSEC.
     pub nsec3: bool,
 }
 
-/// Keys that are about what is around a run, beside those of a run.
+/// The stage keys, in addition to those of a run.
 pub fn keys<'a>() -> impl Iterator<Item = &'a str> {
     OF_LINKS.into_iter().chain(OF_SIGNING).chain(OF_SERVERS)
 }
 
 impl Stage {
-    /// Takes the keys that are about what is around a run; whoever calls gives no others. The server must be there before.
+    /// Reads stage keys; the caller passes no others. The server must be set before.
     pub(crate) fn take(&mut self, given: &[Item<'_>], place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
         let of = |keys: &'static [&'static str]| given.iter().filter(move |item| keys.contains(&item.key));
         for item in of(&OF_LINKS) {
@@ -96,16 +96,16 @@ impl Stage {
         }
         self.sign = signing(of(&OF_SIGNING))?;
         match (&self.sign, self.zones()) {
-            (Some(_), None) => Err(given[0].bad("there are no zones to sign: give the server zones = \"DIR\"")),
+            (Some(_), None) => Err(given[0].bad("no zones to sign: add zones = \"DIR\" to the server")),
             _ => Ok(()),
         }
     }
 
-    /// Refuses keys that need a server of ours.
+    /// Refuses keys that need a server started by the experiment.
     fn ensure_ours(&self, item: &Item<'_>) -> Result<(), BadSpec> {
         match &self.server {
             Some(server) if server.kind.role() != Role::Foreign => Ok(()),
-            _ => Err(item.bad("needs a server that the experiment starts: add a [server.NAME] table with its kind")),
+            _ => Err(item.bad("needs a server started by the experiment: add a [server.NAME] table with a kind")),
         }
     }
 
@@ -125,17 +125,17 @@ impl Stage {
         Ok(())
     }
 
-    /// The zones that are served, to the clients or to a resolver.
+    /// The zones served, to the clients or to a resolver.
     pub fn zones(&self) -> Option<&Path> {
         self.backend.iter().chain(&self.server).find_map(|server| server.zones.as_deref())
     }
 
-    /// The servers that are started, each with the proxy before it.
+    /// The servers to be started, each before its proxy.
     fn servers(&self) -> impl Iterator<Item = &ServerTable> {
         self.backend.iter().chain(&self.server)
     }
 
-    /// The data that is read for it: zones, and what servers and links name.
+    /// The files it reads: zones, and those named by servers and links.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let hints = self.servers().filter_map(|server| server.root_hints.clone());
         let links = self.link.iter().flat_map(|link| [&link.rtt, &link.upstream_rtt].into_iter().flatten());
@@ -143,14 +143,14 @@ impl Stage {
         self.zones().map(Path::to_owned).into_iter().chain(hints).chain(links).collect()
     }
 
-    /// The programs that are started for it, as far as they are there.
+    /// The programs it starts, as far as they are installed.
     pub(crate) fn programs(&self) -> Vec<PathBuf> {
         let own = |server: &ServerTable| server.program.clone().or_else(|| server.kind.find());
         let fronts = |server: &ServerTable| server.front.and_then(Kind::find);
         self.servers().flat_map(|server| own(server).into_iter().chain(fronts(server))).collect()
     }
 
-    /// Whether something resolves in an Internet of ours.
+    /// Whether a resolver needs an emulated Internet.
     pub fn resolves(&self) -> bool {
         self.backend.iter().chain(&self.server).any(|server| server.kind.role() == Role::Resolver)
     }
@@ -181,10 +181,10 @@ impl Link {
         Ok(())
     }
 
-    /// The paths of the wire that they make.
+    /// The paths of the wire.
     ///
     /// # Errors
-    /// A text that is no link any more: a file of round-trip times that has gone.
+    /// An invalid link, such as a missing file of round-trip times.
     pub fn paths(&self) -> Result<Vec<WirePath>, String> {
         let clients = LinkSpec {
             rtt: read(self.rtt.as_deref().or(Some("0ms")))?.unwrap_or(Rtt::Constant(0)),
@@ -213,7 +213,7 @@ fn read<T: std::str::FromStr<Err: std::fmt::Display>>(word: Option<&str>) -> Res
     word.map(|word| word.parse::<T>().map_err(|error| error.to_string())).transpose()
 }
 
-/// How zones are signed; not at all without a key of it, or with `sign_algorithm = "none"`.
+/// The signing policy; `None` without signing keys or with `sign_algorithm = "none"`.
 fn signing<'a, 'b: 'a>(given: impl Iterator<Item = &'a Item<'b>>) -> Result<Option<Signing>, BadSpec> {
     let usual = Algorithm::EcdsaP256Sha256.to_string();
     let mut signing = Signing { algorithm: usual, ksk_bits: RSA_BITS, zsk_bits: RSA_BITS, nsec3: false };

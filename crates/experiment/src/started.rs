@@ -1,4 +1,4 @@
-//! The servers of a run, started for it and ended with it: the one that is asked, what is behind it, and what ends TLS before it.
+//! The servers of a run: the one queried, its upstreams, and a TLS front; ended with the run.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -21,34 +21,34 @@ use crate::zones::Ready;
 /// The ports of DNS (RFC 1035 §4.2) and of DNS over TLS (RFC 7858 §3.1).
 const DNS: u16 = 53;
 const DOT: u16 = 853;
-/// Where a server listens that something else is asked for.
+/// The port of a server behind a front.
 const BEHIND: u16 = 5_300;
-/// Where what ends TLS listens without TLS: nobody asks it there but to learn whether it is up.
+/// The plain DNS port of a TLS front, used only to find out whether it is up.
 const ASIDE: u16 = 5_399;
 
 /// What the servers of a run need.
 #[derive(Clone, Debug)]
 pub(crate) struct Needs {
-    /// Zones that are served, or in which is resolved.
+    /// The zones to serve, directly or in the emulated Internet.
     pub zones: Ready,
-    /// What servers show over TLS; none where none is asked over it.
+    /// The TLS certificate; `None` if no query goes over TLS.
     pub certificate: Option<Certificate>,
     /// This program.
     pub ldplayer: PathBuf,
 }
 
-/// Servers at work. Dropping this ends them.
+/// Running servers. Dropping this ends them.
 pub(crate) struct Started {
     processes: Vec<(String, Process)>,
     scratch: TempDir,
 }
 
-/// Whether queries of a run may go over TLS, so that a server of ours has to listen for it.
+/// Whether queries of a run may go over TLS, so that a started server must listen for it.
 pub(crate) fn needs_tls(spec: &RunSpec) -> bool {
     transports(spec).into_iter().any(Transport::is_encrypted) || spec.tls_ca.is_some() || spec.tls_insecure
 }
 
-/// The same port at each of these.
+/// The same port at each of these addresses.
 fn at(ips: &[IpAddr], port: u16) -> Vec<SocketAddr> {
     ips.iter().map(|ip| SocketAddr::new(*ip, port)).collect()
 }
@@ -76,7 +76,7 @@ impl Started {
         Ok(started)
     }
 
-    /// Serves the zones on every address of this host, chosen by the address that is asked.
+    /// Serves the zones on all addresses of this host, chosen by the address queried.
     pub fn start_internet(needs: &Needs, ip: IpAddr) -> Result<Self, StockError> {
         let scratch = tempfile::Builder::new().prefix("ldplayer-").tempdir();
         let scratch = scratch.map_err(|source| StockError::Scratch { directory: std::env::temp_dir(), source })?;
@@ -110,32 +110,32 @@ impl Started {
         Ok(())
     }
 
-    /// The main process of the server that is asked: of a front that ends TLS, that of the server behind it.
+    /// The main process of the server under test: behind a TLS front, that of the backend.
     pub fn watched(&self, stage: &Stage) -> Option<u32> {
         let name = &stage.server.as_ref()?.name;
         self.processes.iter().find(|(found, _)| found == name).map(|(_, process)| process.id())
     }
 
-    /// What a server said that has ended by itself.
+    /// The log of a server that has exited.
     pub fn fallen(&mut self) -> Option<String> {
         self.processes.iter_mut().find_map(|(name, process)| Some(format!("server.{name}: {}", process.fallen()?)))
     }
 
-    /// Keeps configurations and logs in a folder, for whoever wants to know.
+    /// Keeps configurations and logs in a folder for inspection.
     pub fn keep(&self, folder: &Path) {
         for (name, _) in &self.processes {
             let Ok(files) = fs::read_dir(self.scratch.path().join(name)) else { continue };
             let is_text = |file: &Path| file.extension().is_none_or(|ending| ending == "conf" || ending == "lua");
             for file in files.flatten().map(|entry| entry.path()).filter(|file| file.is_file() && is_text(file)) {
                 let to = folder.join(format!("{name}-{}", file.file_name().unwrap_or_default().to_string_lossy()));
-                // A run without them is a run still.
+                // They are not essential to the run.
                 let _ = fs::create_dir_all(folder).and_then(|()| fs::copy(&file, to));
             }
         }
     }
 }
 
-/// More arguments of a program.
+/// Additional arguments of a program.
 fn arguments(table: &ServerTable) -> Vec<String> {
     match table.kind {
         Kind::Bind => vec!["-n".to_owned(), table.threads.to_string()],
@@ -143,7 +143,7 @@ fn arguments(table: &ServerTable) -> Vec<String> {
     }
 }
 
-/// Starts `ldplayer serve` as an ordinary server of all its zones, in a process of its own, so that its work is told apart.
+/// Starts `ldplayer serve` with all its zones as a separate process, so that its resource usage is measured separately.
 fn serve(table: &ServerTable, needs: &Needs, listen: &[SocketAddr], work: &Path) -> Result<Process, StockError> {
     let mut command = Command::new(table.program.as_ref().unwrap_or(&needs.ldplayer));
     let addresses: Vec<String> = listen.iter().map(ToString::to_string).collect();

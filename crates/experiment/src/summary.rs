@@ -1,4 +1,4 @@
-//! The figures of an experiment: for each cell the medians over its repeats, with least and most.
+//! The summary of an experiment: median, minimum and maximum over the repeats of each cell.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,27 +11,27 @@ use crate::error::ExperimentError;
 use crate::plan::{Plan, Slot};
 use crate::record::{Record, RunRecord, RunState};
 
-/// A figure over repeats. Infinite where it falls among the unanswered, which JSON has as `null`.
+/// A figure over repeats. It is infinite, in JSON `null`, where it falls among unanswered queries.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// The median.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
 }
 
-/// How many of something are fine.
+/// How many of something are good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Passed {
-    /// Those that are.
+    /// The good ones.
     pub passed: usize,
     /// All.
     pub of: usize,
 }
 
-/// What a cell came to.
+/// The summary of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellSummary {
     /// Its name.
@@ -40,25 +40,25 @@ pub struct CellSummary {
     pub keys: BTreeMap<String, String>,
     /// Runs that count.
     pub runs: usize,
-    /// Runs that are planned.
+    /// Planned runs.
     pub repeats: usize,
-    /// Other attempts: disturbed and made again, failed, left by their server, or interrupted; by the word for it.
+    /// Other attempts by state: disturbed and repeated, failed, without server, or interrupted.
     pub not_counted: BTreeMap<&'static str, usize>,
-    /// Share of the queries sent that were answered, in percent.
+    /// Answered share of the sent queries, in percent.
     pub answered_percent: Option<Figure>,
-    /// Median latency from sent, in milliseconds.
+    /// Median latency, in milliseconds.
     pub p50_ms: Option<Figure>,
-    /// 99th percentile of it.
+    /// 99th percentile of the latency.
     pub p99_ms: Option<Figure>,
-    /// Runs that were faithful replays.
+    /// Runs with faithful replays.
     pub replay: Passed,
-    /// Runs in which the server did what was expected, of those with expectations.
+    /// Runs that met the expectations, of those with expectations.
     pub server: Passed,
-    /// Why those do not count, each reason once.
+    /// Why other runs do not count, each reason once.
     pub reasons: Vec<String>,
 }
 
-/// What each cell of a plan came to, by its record. This is the one place that later figures over repeats are made in.
+/// Summarises each cell of a plan from its record. All figures over repeats are computed here.
 ///
 /// # Errors
 /// A run that counts cannot be read.
@@ -66,7 +66,7 @@ pub fn summary(plan: &Plan, record: &Record) -> Result<Vec<CellSummary>, Experim
     let cells = (0..plan.experiment.cells.len()).map(|cell| {
         let slots: Vec<Slot> = plan.slots.iter().copied().filter(|slot| slot.cell == cell).collect();
         let counted: Vec<&RunRecord> = slots.iter().filter_map(|slot| record.counted(plan, *slot)).collect();
-        // One that the host disturbed to the last counts, too: its verdict says what it is worth.
+        // A run that was disturbed on every retry counts, too: its verdict tells its quality.
         let is_whole = |run: &&&RunRecord| matches!(run.state, RunState::Done | RunState::Disturbed);
         let done: Vec<&&RunRecord> = counted.iter().filter(is_whole).collect();
         let runs = done.iter().map(|run| read(&plan.directory, run)).collect::<Result<Vec<_>, _>>()?;
@@ -97,7 +97,7 @@ fn read(directory: &Path, run: &RunRecord) -> Result<Summary, ExperimentError> {
     let path = directory.join(run.directory.as_deref().unwrap_or(Path::new("")));
     let failed = |error: ldplayer_results::ResultsError| ExperimentError::Record {
         file: path.clone(),
-        what: format!("a run of the experiment cannot be read: {error}"),
+        what: format!("cannot read a run of the experiment: {error}"),
     };
     Ok(read_document::<Value>(&path).map_err(failed)?.report.summary)
 }
@@ -115,7 +115,7 @@ fn figures(values: impl Iterator<Item = f64>) -> Option<Figure> {
     Some(Figure { median: low + (high - low).max(0.0) / 2.0, min, max })
 }
 
-/// Attempts that do not count, by the word for what became of them.
+/// Attempts that do not count, by state.
 fn not_counted(attempts: &[&RunRecord]) -> BTreeMap<&'static str, usize> {
     let words = attempts.iter().filter_map(|run| match run.state {
         RunState::Disturbed => Some("disturbed"),

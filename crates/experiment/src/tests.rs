@@ -1,4 +1,4 @@
-//! Files of experiments: what they mean, and what is wrong with them.
+//! Tests of experiment files, valid and invalid.
 
 use std::path::Path;
 
@@ -61,9 +61,9 @@ fn cells_that_are_excluded_are_left_out() {
     let silent = refusal(&text.replace(exclude, ""));
     assert!(silent.starts_with("line 5: `meta`: kind meta does not speak dot: add front = \"dnsdist\""), "{silent}");
     let wrong = refusal(&text.replace("'meta', t", "'metta', t"));
-    assert!(wrong.contains("`metta` is no value of it in the matrix: did you mean `meta`?"), "{wrong}");
+    assert!(wrong.contains("`metta` is not one of its values in the matrix: did you mean `meta`?"), "{wrong}");
     let none = refusal(&format!("{ROOT}exclude = [{{ server = 'nsd' }}]\n{NSD}"));
-    assert!(none.contains("leaves no cell"), "{none}");
+    assert!(none.contains("removes all cells"), "{none}");
 }
 
 #[test]
@@ -74,23 +74,26 @@ fn what_is_wrong_is_told_with_its_line_and_the_nearest_word() {
             "server = '::1'\n[matrix]\nidle_timout = ['5s']",
             "line 4: unknown key `idle_timout`: did you mean `idle_timeout`?",
         ),
-        ("server = '::1'\n[matrix]\nidle_timeout = []", "line 4: `idle_timeout`: no value, so the matrix has no cells"),
+        (
+            "server = '::1'\n[matrix]\nidle_timeout = []",
+            "line 4: `idle_timeout`: no values, so the matrix has no cells",
+        ),
         ("server = '::1'\n[matrix]\nidle_timeout = ['5s',\n'soon']", "line 5: `idle_timeout`"),
-        ("server = '::1'\n[matrix]\ntransport = ['udp', 'udp']", "line 4: `transport`: `udp` is given twice"),
+        ("server = '::1'\n[matrix]\ntransport = ['udp', 'udp']", "line 4: `transport`: `udp` is listed twice"),
         (
             "server = '::1'\ntransport = 'udp'\n[matrix]\ntransport = ['tcp']",
-            "line 5: `transport`: stands at the top, too",
+            "line 5: `transport`: is also set at the top level",
         ),
-        ("[server.a]\nkind = 'nsdd'", "line 3: `kind`: `nsdd` is no kind of server: did you mean `nsd`?"),
+        ("[server.a]\nkind = 'nsdd'", "line 3: `kind`: unknown kind of server `nsdd`: did you mean `nsd`?"),
         ("[server.a]\nkind = 'nsd'", "line 2: `a`: no zones"),
         ("", "no server: add a [server.NAME] table"),
-        ("server = '::1'\nrtt = '20ms'", "line 3: `rtt`: needs a server that the experiment starts"),
+        ("server = '::1'\nrtt = '20ms'", "line 3: `rtt`: needs a server started by the experiment"),
         ("server = '::1'\nversion = 2", "line 3: `version`"),
         ("server = '::1'\nname = '../up'", "line 3: `name`"),
         ("server = '::1'\n[expect]\nall = ['answred >= 1 %']", "line 4: `all`: column 1: `answred` is no quantity"),
         (
             "server = '::1'\n[gate]\nbaseline = 'server=old'\nkeep = 'p99 <= 1.1 x'",
-            "line 3: `gate`: baseline: `server` is no key of the matrix",
+            "line 3: `gate`: baseline: `server` is not a key of the matrix",
         ),
         ("server = '::1'\n[find]\nwhat = 'qps'", "line 3: `find`: no criteria"),
     ] {
@@ -100,7 +103,7 @@ fn what_is_wrong_is_told_with_its_line_and_the_nearest_word() {
     }
     assert!(refusal("server = '::1'").contains("no trace"));
     assert!(refusal("trace = '-'\nserver = '::1'").contains("read only once"));
-    assert!(refusal("trace = 'a'\nserver = '::1'\n[generate]\nspec = 'syn-3'").contains("take out this or [generate]"));
+    assert!(refusal("trace = 'a'\nserver = '::1'\n[generate]\nspec = 'syn-3'").contains("conflicts with [generate]"));
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn a_proxy_asks_a_server_that_is_not_run_by_itself() {
     let experiment = read(&text).unwrap();
     assert_eq!(names(&experiment), ["server=front"]);
     assert_eq!(experiment.cells[0].stage.backend.as_ref().unwrap().name, "nsd");
-    assert!(refusal(&text.replace("backend = 'nsd'", "backend = 'nds'")).contains("no [server.nds]"));
+    assert!(refusal(&text.replace("backend = 'nsd'", "backend = 'nds'")).contains("no table [server.nds]"));
 }
 
 /// Lines that files of experiments may have, so that most of what is made of them is not refused at once.

@@ -1,4 +1,4 @@
-//! Zones as servers read them: unpacked and signed where that is asked for, once for all runs that have the same.
+//! Prepares zones for servers: unpacked and signed as needed, once for all runs that share them.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -22,17 +22,17 @@ use crate::contents::Contents;
 use crate::error::ExperimentError;
 use crate::stage::Signing;
 
-/// Signatures are valid from so many seconds ago …
+/// Signatures are valid from this many seconds ago …
 const SINCE_S: i64 = 3_600;
-/// … for so many seconds from now.
+/// … until this many seconds from now.
 const FOR_S: i64 = 30 * 86_400;
-/// The ending of zone files that are packed.
+/// The suffix of compressed zone files.
 const PACKED: &str = "xz";
 
-/// Zones that are ready to be served.
+/// Zones ready to be served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ready {
-    /// The directory that has nothing but them.
+    /// A directory with only these zones.
     pub directory: PathBuf,
     /// The zones in it.
     pub zones: Vec<Zone>,
@@ -40,12 +40,12 @@ pub(crate) struct Ready {
     pub addresses: Vec<IpAddr>,
 }
 
-/// What makes prepared zones others.
+/// What identifies prepared zones.
 type Key_ = (PathBuf, String, Option<Signing>, u64);
 
 /// All zones of an experiment.
 pub(crate) struct Zones {
-    /// Where prepared ones are kept.
+    /// The folder of prepared zones.
     root: PathBuf,
     ready: HashMap<String, Ready>,
     contents: Contents,
@@ -56,7 +56,7 @@ impl Zones {
         Self { root, ready: HashMap::new(), contents: Contents::default() }
     }
 
-    /// The zones of a directory or file, signed where that is asked for.
+    /// The zones of a directory or file, signed if required.
     pub fn get(&mut self, from: &Path, sign: Option<&Signing>, seed: u64) -> Result<Ready, ExperimentError> {
         let key = name_of(&(from.to_owned(), self.contents.of(from), sign.cloned(), seed));
         if let Some(ready) = self.ready.get(&key) {
@@ -72,7 +72,7 @@ impl Zones {
         Ok(ready)
     }
 
-    /// Makes the directory as a whole or not at all.
+    /// Makes the directory completely or not at all.
     fn prepare(&self, from: &Path, sign: Option<&Signing>, seed: u64, to: &Path) -> Result<(), ExperimentError> {
         let failed = |source| ExperimentError::Output { path: to.to_owned(), source };
         let (plain, signed) = (to.with_extension("plain"), to.with_extension("signed"));
@@ -110,7 +110,7 @@ fn is_packed(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == PACKED)
 }
 
-/// Copies a zone file, unpacked.
+/// Copies a zone file, decompressed.
 fn unpack(file: &Path, folder: &Path) -> io::Result<()> {
     let name = if is_packed(file) { file.file_stem() } else { file.file_name() };
     let to = folder.join(name.unwrap_or_default());
@@ -130,7 +130,7 @@ fn read(directory: &Path) -> Result<Ready, ExperimentError> {
     Ok(Ready { directory: directory.to_owned(), zones, addresses })
 }
 
-/// Signs all zones of a set, with DS records for those that others of the set delegate.
+/// Signs all zones of a set, with DS records for child zones within the set.
 fn sign_set(from: &Path, signing: &Signing, seed: u64, to: &Path) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
     let sources = sources::read(from, Includes::default()).map_err(|error| told(&error))?;

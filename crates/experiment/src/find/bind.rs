@@ -1,4 +1,4 @@
-//! A trial as a run: the specification of a cell with the load in it.
+//! Turns a trial into a run: the specification of a cell with the load set.
 
 use ldplayer_core::Transport;
 use ldplayer_core::time::Span;
@@ -11,11 +11,11 @@ use super::{Find, Load};
 use crate::cell::Cell;
 use crate::matrix::transports;
 
-/// Nanoseconds that clients keep idle connections beyond the trial, where connections are counted.
+/// Nanoseconds by which idle connections outlive a trial that counts connections.
 const BEYOND: i64 = 60_000_000_000;
 
 impl Find {
-    /// What in a cell keeps it from being searched, in words.
+    /// Why a cell cannot be searched.
     pub(crate) fn refuses(&self, cell: &Cell) -> Option<String> {
         let spec = &cell.spec;
         let given = [
@@ -25,7 +25,9 @@ impl Find {
             ("clients", spec.clients.is_some() && self.what != Load::Qps),
         ];
         if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
-            return Some(format!("a search says by itself how long its trials are and who asks: take `{key}` out"));
+            return Some(format!(
+                "a search sets the length of trials and the number of clients itself: remove `{key}`"
+            ));
         }
         match self.what {
             Load::Qps => refuses_rate(spec.timing()),
@@ -37,13 +39,13 @@ impl Find {
     fn refuses_connections(&self, spec: &RunSpec) -> Option<String> {
         let all = transports(spec);
         if spec.transport == TransportChoice::AsRecorded && spec.class.is_empty() || all.contains(&Transport::Udp) {
-            let what = "connections are searched, and queries over UDP have none: add transport = \"tcp\", \"dot\", \"doq\" or \"doh2\"";
+            let what = "a search for connections is not possible over UDP: add transport = \"tcp\", \"dot\", \"doq\" or \"doh2\"";
             return Some(what.to_owned());
         }
         let longest = self.goals.iter().map(|goal| goal.final_trial_duration_s).fold(0.0, f64::max);
         let idle_s = spec.policy.idle_timeout.map(|ns| ns as f64 / 1e9);
         idle_s.filter(|idle_s| *idle_s < longest).map(|idle_s| {
-            format!("clients close connections after {idle_s} s (`idle_timeout`), before a trial of {longest} s ends: take it out")
+            format!("`idle_timeout` closes connections after {idle_s} s, before the end of a trial of {longest} s: remove it")
         })
     }
 
@@ -72,7 +74,7 @@ impl Find {
         run
     }
 
-    /// What any goal wants to hold, each once, so that the report of a trial shows it.
+    /// The conditions of all goals, each once, so that the report of a trial shows them.
     fn criteria(&self) -> Vec<Expectation> {
         let mut all: Vec<Expectation> = Vec::new();
         for expectation in self.goals.iter().flat_map(|goal| &goal.hold) {
@@ -87,13 +89,15 @@ impl Find {
 fn refuses_rate(timing: Timing) -> Option<String> {
     let is_fine = matches!(timing, Timing::Scaled(1.0) | Timing::Rate(_) | Timing::Poisson(_));
     (!is_fine).then(|| {
-        format!("queries per second are searched, so `timing` is the search's: take {timing} out, or give poisson:1 for random gaps")
+        format!(
+            "a search for queries per second sets `timing` itself: remove {timing}, or use poisson:1 for random gaps"
+        )
     })
 }
 
 fn refuses_times(timing: Timing) -> Option<String> {
     let is_fine = matches!(timing, Timing::Scaled(_));
-    (!is_fine).then(|| format!("with timing {timing}, more clients do not ask more: take `timing` out"))
+    (!is_fine).then(|| format!("with timing {timing}, more clients do not send more queries: remove `timing`"))
 }
 
 #[cfg(test)]
@@ -137,17 +141,18 @@ mod tests {
             assert!(told.starts_with("line ") && told.contains("`find`: "), "{told}");
             told
         };
-        assert!(refusal("", "connections").contains("queries over UDP have none: add transport = \"tcp\""));
+        assert!(refusal("", "connections").contains("not possible over UDP: add transport = \"tcp\""));
         assert!(refusal("transport = 'udp'", "connections").contains("UDP"));
         assert!(refusal("transport = 'udp=50,tcp=50'", "connections").contains("UDP"));
         assert!(
-            refusal("transport = 'tcp'\nidle_timeout = '1s'", "connections").contains("after 1 s (`idle_timeout`)")
+            refusal("transport = 'tcp'\nidle_timeout = '1s'", "connections")
+                .contains("`idle_timeout` closes connections after 1 s")
         );
-        assert!(refusal("timing = 'fast'", "qps").contains("take fast out"));
-        assert!(refusal("timing = 'rate:100'", "clients").contains("more clients do not ask more"));
-        assert!(refusal("for = '9s'", "qps").contains("take `for` out"));
-        assert!(refusal("clients = 9", "clients").contains("take `clients` out"));
-        assert!(refusal("repeats = 3", "qps").contains("take `repeats` out"));
+        assert!(refusal("timing = 'fast'", "qps").contains("remove fast"));
+        assert!(refusal("timing = 'rate:100'", "clients").contains("more clients do not send more queries"));
+        assert!(refusal("for = '9s'", "qps").contains("remove `for`"));
+        assert!(refusal("clients = 9", "clients").contains("remove `clients`"));
+        assert!(refusal("repeats = 3", "qps").contains("remove `repeats`"));
         assert!(read(&format!("transport = 'tcp=50,dot=50'\n[find]\nwhat = 'connections'\n{HOLD}")).is_ok());
     }
 }

@@ -4,52 +4,52 @@
 use ldplayer_results::Expectation;
 use serde::{Deserialize, Serialize};
 
-/// One goal of a search: what must hold, and how much evidence for it is enough.
+/// A goal of a search: the conditions, and how much evidence is required.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// Its name.
     pub name: String,
-    /// What must hold in a trial; one that does not makes it a high-loss trial.
+    /// The conditions; a trial that misses one is a high-loss trial.
     pub hold: Vec<Expectation>,
-    /// Goal loss ratio: a trial in which a larger share of the queries is unanswered is a high-loss trial, too. 0 to 1.
+    /// Goal loss ratio, 0 to 1: a trial with a larger share of unanswered queries is a high-loss trial, too.
     pub loss_ratio: Option<f64>,
-    /// Goal exceed ratio: the share of the durations of trials at a load that may be of high-loss ones. From 0 to below 1.
+    /// Goal exceed ratio: the share of the trial durations at a load that may be of high-loss trials. From 0 to below 1.
     pub exceed_ratio: f64,
-    /// Goal initial trial duration, in seconds: that of the trials which find out roughly where the capacity is.
+    /// Goal initial trial duration, in seconds: that of the trials that roughly locate the capacity.
     pub initial_trial_duration_s: f64,
-    /// Goal final trial duration, in seconds: trials that are not shorter decide.
+    /// Goal final trial duration, in seconds: only trials of at least this length decide.
     pub final_trial_duration_s: f64,
-    /// Goal duration sum, in seconds: trials at a load that last so long together are enough to classify it.
+    /// Goal duration sum, in seconds: the total duration of trials that classifies a load.
     pub duration_sum_s: f64,
-    /// Goal width: the difference of the relevant bounds as a share of the upper one. 0 to 1.
+    /// Goal width: the difference of the relevant bounds relative to the upper one. 0 to 1.
     pub width: f64,
 }
 
-/// What a trial came to.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// Intended load.
     pub load: u64,
     /// Trial duration, in seconds.
     pub duration_s: f64,
-    /// Trial loss ratio: the share of the queries without an answer. 0 to 1.
+    /// Trial loss ratio: the share of unanswered queries. 0 to 1.
     pub loss_ratio: f64,
     /// Whether it is a high-loss trial, for each goal.
     pub is_high_loss: Vec<bool>,
 }
 
-/// What a load is classified as.
+/// The classification of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// A lower bound: the goal is met there.
+    /// A lower bound: the load meets the goal.
     Lower,
-    /// An upper bound: it is not.
+    /// An upper bound: it does not.
     Upper,
-    /// More trials are needed.
+    /// Undecided: more trials are needed.
     Undecided,
 }
 
-/// How much evidence is enough at a stage of the search: that of the goal, or less at first.
+/// The evidence required at a stage of the search: that of the goal, or less at first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Target {
     pub trial_duration_s: f64,
@@ -59,7 +59,7 @@ pub(crate) struct Target {
 }
 
 impl Goal {
-    /// What the goal itself asks for.
+    /// The requirements of the goal.
     pub(crate) const fn last_target(&self) -> Target {
         Target {
             trial_duration_s: self.final_trial_duration_s,
@@ -69,20 +69,20 @@ impl Goal {
         }
     }
 
-    /// One initial trial a load, and a width that is some times as wide.
+    /// One initial trial per load, and a multiple of the width.
     pub(crate) fn first_target(&self) -> Target {
         let trial_duration_s = self.initial_trial_duration_s.min(self.final_trial_duration_s);
         let width = (self.width * 4.0).clamp(0.05, 0.5).max(self.width);
         Target { trial_duration_s, duration_sum_s: trial_duration_s, width, ..self.last_target() }
     }
 
-    /// How many trials of the final duration the duration sum has.
+    /// The number of final trials in the duration sum.
     pub(crate) fn trials_at_a_load(&self) -> u32 {
         (self.duration_sum_s / self.final_trial_duration_s).ceil().max(1.0) as u32
     }
 }
 
-/// Sums of durations of the trials at one load.
+/// Sums of trial durations at one load.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     good_long: f64,
@@ -106,15 +106,15 @@ impl Target {
         })
     }
 
-    /// What the trials at a load classify it as (appendix A). Short trials without loss outweigh short ones with it, and no more; the
-    /// answer comes as soon as no trial that may follow can change it.
+    /// Classifies a load by its trials (appendix A). Short trials without loss only cancel short ones with loss. The load is decided as soon
+    /// as no further trial could change it.
     pub fn classify<'a>(&self, goal: usize, trials: impl Iterator<Item = &'a Trial>) -> Class {
         let sums = self.sums(goal, trials);
         let balancing = sums.good_short * self.exceed_ratio / (1.0 - self.exceed_ratio);
         let bad = sums.bad_long + (sums.bad_short - balancing).max(0.0);
         let whole = (sums.good_long + bad).max(self.duration_sum_s);
         let allowed = whole * self.exceed_ratio;
-        // If all that follow were good; and if none were.
+        // If all further trials were good, and if none were.
         match (bad <= allowed, whole - sums.good_long <= allowed) {
             (true, true) => Class::Lower,
             (false, false) => Class::Upper,
@@ -122,11 +122,12 @@ impl Target {
         }
     }
 
-    /// The load that got answers in the long trials at a load, at the quantile that the exceed ratio says (appendix B); what is missing of
-    /// the duration sum counts as lost.
+    /// The conditional throughput of a load (appendix B): the answered load of the long trials at the quantile given by
+    /// the exceed ratio. Missing
+    /// duration counts as lost.
     pub fn conditional_throughput(&self, goal: usize, load: u64, trials: &[&Trial]) -> f64 {
         let mut long: Vec<&&Trial> = trials.iter().filter(|trial| trial.duration_s >= self.trial_duration_s).collect();
-        // By loss, as there; but one that fails for another reason than loss is behind those that hold.
+        // Sorted by loss as in appendix B, with trials that failed for other reasons last.
         long.sort_by(|one, other| {
             let key = |trial: &Trial| (trial.is_high_loss[goal], trial.loss_ratio);
             let (one, other) = (key(one), key(other));
@@ -147,7 +148,7 @@ impl Target {
     }
 }
 
-/// How likely a load is misjudged that gets `trials` trials, each of which shows the opposite of what is true with the probability `spoilt`.
+/// The probability of misjudging a load after `trials` trials, each of which shows the opposite of the truth with probability `spoilt`.
 pub(crate) fn misjudged(trials: u32, exceed_ratio: f64, spoilt: f64) -> f64 {
     let allowed = (f64::from(trials) * exceed_ratio).floor() as u32;
     let good_is_taken_for_bad = at_least(trials, allowed + 1, spoilt);
@@ -155,7 +156,7 @@ pub(crate) fn misjudged(trials: u32, exceed_ratio: f64, spoilt: f64) -> f64 {
     good_is_taken_for_bad.max(bad_is_taken_for_good)
 }
 
-/// The probability of `least` or more of `of` independent events.
+/// The probability of at least `least` of `of` independent events.
 fn at_least(of: u32, least: u32, probability: f64) -> f64 {
     let mut chance = (1.0 - probability).powi(of as i32);
     let mut sum = if least == 0 { chance } else { 0.0 };

@@ -1,20 +1,22 @@
-//! What a trial's run says: whether the goals were met at its load, or why it says nothing of the server.
+//! Judges the run of a trial: whether the goals were met, or why the trial does not count.
 
+use ldplayer_core::text::counted;
 use ldplayer_results::{Check, RunReport, Summary};
 
 use super::search::{Intended, Took, Unfit};
 use super::{Find, Goal, Load};
 
-/// The share of the intended load that must have been made.
+/// The minimum share of the intended load that must have been sent.
 const MADE: f64 = 0.99;
-/// What `connections.closed` of a run calls what the server ended.
+/// The name in `connections.closed` of a run for connections closed by the server.
 const BY_SERVER: [&str; 2] = ["server", "reset"];
 
 impl Find {
-    /// What a run with this load came to.
+    /// Judges a run with this load.
     ///
-    /// A trial in which all goals are met counts, even where the replay was not on time: lateness makes bursts, which are harder to bear. One
-    /// in which a goal is missed counts only if the replay was faithful, or not later than the file allows.
+    /// A trial that meets all goals counts even if the replay was late: lateness makes bursts, which are harder for the
+    /// server. A trial that misses a
+    /// goal counts only if the replay was faithful, or not later than the file allows.
     pub(crate) fn judge(&self, intended: Intended, report: &RunReport) -> Took {
         let (summary, load) = (&report.summary, intended.load);
         if let Some(why) = self.not_made(intended, report) {
@@ -23,40 +25,42 @@ impl Find {
         let lost = if self.what == Load::Connections { lost_connections(load, summary) } else { 0.0 };
         let unanswered = 1.0 - summary.queries.answered as f64 / summary.queries.sent.max(1) as f64;
         let is_high_loss: Vec<bool> = self.goals.iter().map(|goal| misses(goal, unanswered, lost, summary)).collect();
-        // No lateness of ours makes a server close connections.
+        // Lateness does not make a server close connections.
         let is_excused =
             is_high_loss.contains(&true) && (self.what != Load::Connections || closed_by_server(summary) == 0);
         let why = is_excused.then(|| self.unfaithful(report)).flatten();
         why.map_or(Took::Measured { loss_ratio: unanswered.max(lost), is_high_loss }, Took::Unfit)
     }
 
-    /// Why the load that was intended was not made.
+    /// Why the intended load was not made.
     fn not_made(&self, Intended { load, duration_s }: Intended, report: &RunReport) -> Option<Unfit> {
         let summary = &report.summary;
         match self.what {
             Load::Qps => {
                 let (due, sent) = (summary.queries.trace.unwrap_or(0), summary.queries.sent);
-                // With random gaps, more or fewer are due than the load says on average. One query alone has no rate.
+                // With random gaps, the number of due queries varies around the load. A single query has no rate.
                 let rate = summary.rate.qps_mean.unwrap_or(f64::INFINITY).min(sent as f64 / duration_s);
                 let is_made = sent > 0 && rate >= due as f64 / duration_s * MADE;
-                let missed = || Unfit::Client(format!("{rate:.0} of {load} q/s were sent"));
+                let missed = || Unfit::Client(format!("sent {rate:.0} of {load} q/s"));
                 (!is_made).then(|| self.unfaithful(report).unwrap_or_else(missed))
             }
             Load::Clients | Load::Connections => {
                 let clients = summary.clients.total;
-                let none = || Unfit::Never(format!("the trace has {clients} clients that ask within a trial"));
+                let none = || {
+                    let clients = counted(clients, "client", "clients");
+                    Unfit::Never(format!("the trace has only {clients} with queries within a trial"))
+                };
                 (clients < load).then(|| self.unfaithful(report).unwrap_or_else(none))
             }
         }
     }
 
-    /// Why what was measured may not be the server's doing.
+    /// Why the result may not be due to the server.
     fn unfaithful(&self, report: &RunReport) -> Option<Unfit> {
         let is_in_time = self.is_in_time(report);
         let counts = |check: &&Check| !(check.ok || is_in_time && check.is_of_timing());
-        let told = |check: &Check| {
-            Unfit::Disturbed(format!("{}: {} where {} is allowed", check.name, check.value, check.limit))
-        };
+        let told =
+            |check: &Check| Unfit::Disturbed(format!("{}: {}, the limit is {}", check.name, check.value, check.limit));
         let disturbed = report.disturbance().filter(|_| !is_in_time).map(Unfit::Disturbed);
         let bottleneck = || report.warnings.iter().find(|warning| warning.code == "client_bottleneck");
         let failed = || report.verdict.checks.iter().find(counts);
@@ -65,20 +69,20 @@ impl Find {
             .or_else(|| failed().map(told))
     }
 
-    /// Whether queries were no later than the file allows, where it says so.
+    /// Whether queries were no later than the file allows.
     fn is_in_time(&self, report: &RunReport) -> bool {
         let late = self.late_at_most_s.zip(report.summary.timing.error_us);
         late.is_some_and(|(most, error)| error.p99 <= most * 1e6)
     }
 }
 
-/// Connections that the server ended, in order or not.
+/// Connections closed by the server, in order or not.
 fn closed_by_server(summary: &Summary) -> u64 {
     let closed = &summary.connections.closed;
     BY_SERVER.iter().filter_map(|by| closed.get(*by)).sum()
 }
 
-/// The share of the connections that were not open from when their client first asked to the end of the trial.
+/// The share of the connections that were not open from their client's first query to the end of the trial.
 fn lost_connections(load: u64, summary: &Summary) -> f64 {
     let connections = &summary.connections;
     let closed: u64 = connections.closed.values().sum();
@@ -86,7 +90,7 @@ fn lost_connections(load: u64, summary: &Summary) -> f64 {
     (lost as f64 / load as f64).min(1.0)
 }
 
-/// Whether a goal is missed, which makes it a high-loss trial. All connections have to be held, but for the share that may be lost.
+/// Whether a goal is missed, which makes it a high-loss trial. All connections must be held, except for the share that may be lost.
 fn misses(goal: &Goal, unanswered: f64, lost: f64, summary: &Summary) -> bool {
     let is_lossy = goal.loss_ratio.is_some_and(|goal| unanswered > goal);
     is_lossy
@@ -146,7 +150,7 @@ mod tests {
         let find = find(TWO);
         assert_eq!(find.judge(second(1_000), &unfaithful_report(1_000)), measured(0.0, &[false, false]));
         let Took::Unfit(Unfit::Disturbed(why)) = find.judge(second(1_000), &unfaithful_report(250)) else { panic!() };
-        assert_eq!(why, "timing_p99: 9 ms where 1 ms is allowed");
+        assert_eq!(why, "timing_p99: 9 ms, the limit is 1 ms");
     }
 
     #[test]
@@ -173,10 +177,7 @@ mod tests {
         // What is due within a second took longer, or was not sent at all.
         let mut slow = report(1_000, 0);
         slow.summary.rate.qps_mean = Some(900.0);
-        assert_eq!(
-            find.judge(second(1_000), &slow),
-            Took::Unfit(Unfit::Client("900 of 1000 q/s were sent".to_owned()))
-        );
+        assert_eq!(find.judge(second(1_000), &slow), Took::Unfit(Unfit::Client("sent 900 of 1000 q/s".to_owned())));
         let mut part = report(900, 0);
         part.summary.queries.sent = 900;
         assert!(matches!(find.judge(second(1_000), &part), Took::Unfit(Unfit::Client(_))));

@@ -1,4 +1,4 @@
-//! What a search has found: bounds, an interval with its confidence, and why it ended.
+//! The result of a search: bounds, confidence, and why it ended.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,23 +9,23 @@ use super::search::Unfit;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ended", content = "reason")]
 pub enum Ended {
-    /// The relevant bounds are as near to each other as was asked for.
+    /// The relevant bounds are within the goal width.
     Width,
-    /// The highest load that was to be tried is a lower bound.
+    /// The maximum load is a lower bound.
     MaxLoad,
-    /// The lowest load that was to be tried is an upper bound.
+    /// The minimum load is an upper bound.
     MinLoad,
     /// The client cannot make higher loads.
     ClientLimit(String),
     /// The host disturbed every trial at a load.
     Disturbed(String),
-    /// As many trials were made as were allowed.
+    /// The maximum number of trials was reached.
     Trials,
-    /// The time was up.
+    /// The time limit was reached.
     Time,
     /// It was interrupted.
     Interrupted,
-    /// Trials cannot be made.
+    /// A trial failed.
     Failed(String),
 }
 
@@ -39,55 +39,54 @@ impl From<Unfit> for Ended {
 }
 
 impl Ended {
-    /// Whether that is an answer to what was asked.
+    /// Whether the search found an answer.
     pub const fn is_answer(&self) -> bool {
         matches!(self, Self::Width | Self::MaxLoad)
     }
 }
 
-/// In words, for the end of a line.
+/// A description for the end of a line.
 impl std::fmt::Display for Ended {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Width => f.write_str("width reached"),
-            Self::MaxLoad => f.write_str("holds at `max`, the highest load tried"),
-            Self::MinLoad => f.write_str("does not hold at `min`, the lowest load tried"),
-            Self::ClientLimit(why) => write!(f, "the client's limit, not the server's: {why}"),
+            Self::Width => f.write_str("reached the wanted width"),
+            Self::MaxLoad => f.write_str("the goal is met at `max`, the highest load tried"),
+            Self::MinLoad => f.write_str("the goal is not met at `min`, the lowest load tried"),
+            Self::ClientLimit(why) => write!(f, "limited by the client, not the server: {why}"),
             Self::Disturbed(why) => write!(f, "the host disturbed every trial: {why}"),
-            Self::Trials => f.write_str("`max_trials` were made"),
-            Self::Time => f.write_str("`max_time` was up"),
+            Self::Trials => f.write_str("reached `max_trials`"),
+            Self::Time => f.write_str("reached `max_time`"),
             Self::Interrupted => f.write_str("interrupted"),
-            Self::Failed(why) => write!(f, "a trial could not be made: {why}"),
+            Self::Failed(why) => write!(f, "a trial failed: {why}"),
         }
     }
 }
 
-/// The goal result of the draft: regular with both bounds, irregular without one of them.
+/// The goal result of the draft: regular with both bounds, irregular otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
     /// The goal's name.
     pub goal: String,
-    /// Relevant lower bound: the largest load that meets the goal, and the answer of the search. `null`: none was found to.
+    /// Relevant lower bound: the largest load known to meet the goal, and the answer of the search; `null` if there is none.
     pub lower: Option<u64>,
-    /// Relevant upper bound: the smallest load that does not meet it. `null`: none was found not to.
+    /// Relevant upper bound: the smallest load known not to meet it; `null` if there is none.
     pub upper: Option<u64>,
-    /// How sure it is that the capacity is between the two, in percent, if trials are spoilt as often as was seen; `null` without
-    /// both bounds.
+    /// Confidence in percent that the capacity is between the two, if trials are spoilt as often as observed; `null` without both bounds.
     pub confidence_percent: Option<f64>,
-    /// What got answers at the lower bound.
+    /// The answered load at the lower bound.
     pub conditional_throughput: Option<f64>,
-    /// Loads above the upper bound that meet the goal nevertheless (loss inversion).
+    /// Loads above the upper bound that meet the goal (loss inversion).
     pub inversions: Vec<u64>,
     /// Trials that counted.
     pub trials: usize,
-    /// Seconds that these lasted.
+    /// Their total duration in seconds.
     pub trials_s: f64,
     /// Why it ended.
     #[serde(flatten)]
     pub ended: Ended,
 }
 
-/// In words: the capacity with its interval, or what can be said instead.
+/// Text forms.
 impl GoalResult {
     /// The capacity, in the unit of the loads.
     pub fn capacity(&self) -> String {
@@ -95,14 +94,14 @@ impl GoalResult {
             (Some(lower), Some(upper)) => format!("{lower} to {upper}"),
             (Some(lower), None) => format!("at least {lower}"),
             (None, Some(upper)) => format!("less than {upper}"),
-            // Trials there were, but too few to classify a load.
+            // There were too few trials to classify a load.
             (None, None) if self.trials > 0 => "undecided".to_owned(),
             (None, None) => "not measured".to_owned(),
         }
     }
 }
 
-/// What the trials say of a goal, between these bounds.
+/// The result for a goal with these bounds.
 pub(crate) fn result(
     at: usize,
     goal: &Goal,
@@ -133,9 +132,9 @@ pub(crate) fn result(
     }
 }
 
-/// How sure the bounds are: each of the loads that were judged may have been misjudged by trials that show the opposite of what is true. How
-/// often trials do is taken from those that are at odds with the verdict on their load. Trials at a load end with one that confirms the
-/// verdict, so that one of each load is no draw (inverse sampling); half a trial is added for and against (Jeffreys).
+/// The confidence in the bounds. Each judged load may have been misjudged because of trials that show the opposite of the truth; their
+/// probability is estimated from the trials that disagree with the verdict on their load. Trials at a load end with one that confirms the
+/// verdict, so that one trial of each load does not count as a draw (inverse sampling); half a trial is added for and against (Jeffreys).
 fn confidence(at: usize, goal: &Goal, trials: &[Trial], judged: &[(u64, Class)]) -> f64 {
     let class = |load: u64| judged.iter().find(|(judged, _)| *judged == load).map(|(_, class)| *class);
     let long = trials.iter().filter(|trial| trial.duration_s >= goal.final_trial_duration_s);

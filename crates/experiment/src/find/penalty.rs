@@ -1,4 +1,4 @@
-//! Capacity by transport: what each has of UDP's.
+//! Capacity by transport, relative to UDP.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use super::trials::SearchRecord;
 
-/// The key of the matrix by which cells differ in their transport.
+/// The matrix key for transports.
 const TRANSPORT: &str = "transport";
-/// What the others are held against.
+/// The transport that others are compared with.
 const UDP: &str = "udp";
 
-/// The capacity over a transport as a share of that over UDP, all else alike.
+/// The capacity over a transport relative to UDP, all else equal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratio {
     /// The other keys of the matrix with their values.
@@ -22,13 +22,13 @@ pub struct Ratio {
     pub transport: String,
     /// Ratio of the relevant lower bounds.
     pub ratio: f64,
-    /// What the ratio is at least: `null` where nobody knows how much UDP can do at most.
+    /// Lower bound of the ratio; `null` if the capacity over UDP has no upper bound.
     pub least: Option<f64>,
-    /// What it is at most: `null` where nobody knows how much this transport can do at most.
+    /// Upper bound of the ratio; `null` if the capacity over this transport has no upper bound.
     pub most: Option<f64>,
 }
 
-/// The ratios of all searches that found a load over their transport and over UDP; none unless the matrix has both.
+/// The ratios of all searches with results over both their transport and UDP.
 pub fn by_transport(searches: &[SearchRecord]) -> Vec<Ratio> {
     let without = |search: &SearchRecord| {
         let others = search.keys.iter().filter(|(key, _)| *key != TRANSPORT);

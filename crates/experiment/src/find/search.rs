@@ -1,33 +1,33 @@
-//! The search: which trial is to be made next, by all that were made. It knows no server and no clock.
+//! The search: chooses the next trial from all earlier ones. It knows no server and no clock.
 //!
-//! Each goal first finds out roughly where its capacity is, by one initial trial a load, and then does the same by all the evidence that it
-//! asks for, beginning at the bounds found before. In both stages it extends the range until it has a bound on either side and then bisects,
-//! in logarithms. Trials are shared: each counts for all goals.
+//! Each goal first locates its capacity roughly, with one initial trial per load, and then again with all the evidence that it requires,
+//! starting from the bounds found before. Both stages extend the range until there is a bound on either side, and then bisect it on a
+//! logarithmic scale. Trials are shared: each counts for all goals.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::goal::{Class, Goal, Target, Trial};
 use super::outcome::{Ended, GoalResult, result};
 
-/// The highest load that can be meant.
+/// The maximum load.
 pub const MOST: u64 = 1_000_000_000;
 
-/// What a search is to find, and within which limits.
+/// The goals and limits of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The goals.
     pub goals: Vec<Goal>,
-    /// The load that is tried first.
+    /// The first load tried.
     pub start: u64,
-    /// The lowest load that is tried.
+    /// The minimum load.
     pub min: u64,
-    /// The highest.
+    /// The maximum load.
     pub max: u64,
-    /// Trials at most, those that count for nothing included.
+    /// Maximum number of trials, including those that do not count.
     pub max_trials: u32,
-    /// Seconds at most, of all trials and what is around them; none begins behind.
+    /// Time limit in seconds for all trials with their overhead; no trial begins after it.
     pub max_time_s: f64,
-    /// How often a trial that says nothing of the server is made again at its load.
+    /// How often a trial that does not count is repeated at its load.
     pub max_retries: u32,
 }
 
@@ -40,39 +40,39 @@ pub struct Intended {
     pub duration_s: f64,
 }
 
-/// Why a trial says nothing of the server.
+/// Why a trial does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// The host disturbed it.
     Disturbed(String),
     /// The client could not make the load.
     Client(String),
-    /// The client can never make it, so that no other try is worth its time.
+    /// The client will never be able to make it, so that no retry is made.
     Never(String),
 }
 
-/// What a trial came to.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Took {
     /// It was made as intended.
     Measured {
-        /// Share of the queries without an answer.
+        /// Share of unanswered queries.
         loss_ratio: f64,
         /// Whether it is a high-loss trial, for each goal.
         is_high_loss: Vec<bool>,
     },
-    /// It says nothing of the server.
+    /// It does not count.
     Unfit(Unfit),
 }
 
-/// A load that could not be made, and why: none as high is tried.
+/// A load that could not be made, and the reason: no load as high is tried again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ceiling {
     pub load: u64,
     pub why: Unfit,
 }
 
-/// Bounds of a target: loads, where there are any.
+/// The bounds of a target, if known.
 pub(crate) type Bounds = (Option<u64>, Option<u64>);
 
 /// A search.
@@ -88,14 +88,14 @@ pub struct Search {
     stopped: Option<Ended>,
 }
 
-/// How far the search for a goal is.
+/// The progress of the search for a goal.
 #[derive(Clone, Debug)]
 struct Hunt {
     targets: [Target; 2],
     stage: usize,
-    /// Loads that the stage before ended at, to be looked at first.
+    /// Final loads of the previous stage, to be tried first.
     hints: [Option<u64>; 2],
-    /// By how many doublings the range is extended next, and the bound that it was last extended from.
+    /// By how many doublings the range is extended next, and from which bound it was last extended.
     stride: f64,
     from: Option<u64>,
     ended: Option<Ended>,
@@ -111,7 +111,7 @@ impl Hunt {
         self.targets[self.stage]
     }
 
-    /// Goes on with the evidence that the goal asks for, or ends.
+    /// Continues with the evidence that the goal requires, or ends.
     fn advance(&mut self, bounds: Bounds, ended: Ended) {
         if self.stage == 1 {
             self.ended = Some(ended);
@@ -121,7 +121,7 @@ impl Hunt {
         self.stride = (1.0 + 2.0 * self.target().width).log2();
     }
 
-    /// How far the range is extended from a bound: further each time, but for the first way up, which is a ramp of doublings.
+    /// How far the range is extended from a bound: further each time, except for the first ramp, which doubles.
     fn stride(&mut self, from: u64, up: bool) -> f64 {
         if self.from != Some(from) {
             let grows = self.from.is_some() && !(up && self.stage == 0);
@@ -132,19 +132,19 @@ impl Hunt {
     }
 }
 
-/// What is between two loads, as a share of the higher one.
+/// The gap between two loads relative to the higher one.
 fn width(low: u64, high: u64) -> f64 {
     (high - low) as f64 / high as f64
 }
 
-/// The load in the middle of two, in logarithms; none where there is none between them.
+/// The logarithmic middle of two loads; `None` if there is no load in between.
 fn middle(low: u64, high: u64) -> Option<u64> {
     let middle = (low as f64 * high as f64).sqrt().round() as u64;
     (high > low + 1).then(|| middle.clamp(low + 1, high - 1))
 }
 
 impl Search {
-    /// A search of which nothing is known.
+    /// A search without any trials.
     pub fn new(settings: Settings) -> Self {
         let start = settings.start.clamp(settings.min, settings.max);
         Self {
@@ -159,7 +159,7 @@ impl Search {
         }
     }
 
-    /// The next trial: of those that the goals want, one of the shortest. `None` when all is done.
+    /// The next trial: the shortest of those that the goals need. `None` when all are done.
     pub fn next_trial(&mut self) -> Option<Intended> {
         let mut wanted: Option<Intended> = None;
         for goal in 0..self.hunts.len() {
@@ -177,7 +177,7 @@ impl Search {
         wanted.filter(|_| self.stopped.is_none())
     }
 
-    /// Takes what the trial came to that was to be made, and how many seconds it took with all around it.
+    /// Records the result of the pending trial, and the seconds it took with overhead.
     pub fn took(&mut self, intended: Intended, took: Took, seconds: f64) {
         self.made += 1;
         self.elapsed_s += seconds;
@@ -197,18 +197,17 @@ impl Search {
         }
     }
 
-    /// Ends the search for all goals that are not reached yet.
+    /// Ends the search for all unfinished goals.
     pub fn stop(&mut self, why: Ended) {
         self.stopped.get_or_insert(why);
     }
 
-    /// Trials so far, those that count for nothing included.
+    /// Trials so far, including those that do not count.
     pub const fn made(&self) -> u32 {
         self.made
     }
 
-    /// The bounds of a goal as far as they are known: those by all the evidence that it asks for, and where there are none yet, those by
-    /// less.
+    /// The bounds of a goal so far: by full evidence, or else by less.
     pub fn bounds(&self, goal: usize) -> (Option<u64>, Option<u64>) {
         let [first, last] = self.hunts[goal].targets.map(|target| self.bounds_of(goal, target));
         let lower = last.0.or(first.0.filter(|lower| last.1.is_none_or(|upper| *lower < upper)));
@@ -216,7 +215,7 @@ impl Search {
         (lower, upper)
     }
 
-    /// What was found for each goal.
+    /// The result for each goal.
     pub fn results(&self) -> Vec<GoalResult> {
         let of = |(goal, hunt): (usize, &Hunt)| {
             let ended = hunt.ended.clone().or_else(|| self.stopped.clone()).unwrap_or(Ended::Interrupted);
@@ -226,12 +225,12 @@ impl Search {
         self.hunts.iter().enumerate().map(of).collect()
     }
 
-    /// What a load is classified as.
+    /// The classification of a load.
     pub(crate) fn class(&self, goal: usize, target: Target, load: u64) -> Class {
         target.classify(goal, self.trials.iter().filter(|trial| trial.load == load))
     }
 
-    /// The relevant bounds: the smallest load that is an upper bound, and the largest lower bound below it.
+    /// The relevant bounds: the smallest upper bound, and the largest lower bound below it.
     fn bounds_of(&self, goal: usize, target: Target) -> Bounds {
         let loads: BTreeSet<u64> = self.trials.iter().map(|trial| trial.load).collect();
         let upper = loads.iter().copied().find(|&load| self.class(goal, target, load) == Class::Upper);
@@ -240,7 +239,7 @@ impl Search {
         (lower, upper)
     }
 
-    /// The load that a goal wants tried next; `None` where it wants none any more.
+    /// The next load for a goal; `None` if it is done.
     fn nominate(&mut self, goal: usize) -> Option<u64> {
         while self.hunts[goal].ended.is_none() {
             let bounds = self.bounds_of(goal, self.hunts[goal].target());
@@ -252,10 +251,10 @@ impl Search {
         None
     }
 
-    /// The load to try at this stage; or why it is through.
+    /// The next load at this stage, or why the stage has ended.
     fn candidate(&mut self, goal: usize, (lower, upper): Bounds) -> Result<u64, Ended> {
         let target = self.hunts[goal].target();
-        // What cannot be made bounds the range as an upper bound does, but is none.
+        // A load that cannot be made limits the range like an upper bound, but is not one.
         let ceiling = self.ceiling.clone().filter(|ceiling| upper.is_none_or(|upper| ceiling.load < upper));
         let top = ceiling.as_ref().map(|ceiling| ceiling.load).or(upper);
         let ended = |otherwise| ceiling.map_or(otherwise, |ceiling| Ended::from(ceiling.why));
@@ -269,7 +268,7 @@ impl Search {
             return Ok(hint);
         }
         match (lower, top) {
-            // There is a load between, as the width says.
+            // The width guarantees that there is a load in between.
             (Some(low), Some(high)) => middle(low, high).ok_or(Ended::Width),
             (Some(low), None) => self.above(goal, low).ok_or(Ended::MaxLoad),
             (None, Some(high)) => self.below(goal, high).ok_or(ended(Ended::MinLoad)),

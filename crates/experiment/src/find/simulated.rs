@@ -1,4 +1,4 @@
-//! Searches against a simulated server of known capacity: what is found, how often the stated interval holds it, and that they end.
+//! Tests of the search against a simulated server of known capacity: accuracy, coverage of the interval, termination.
 
 use ldplayer_core::random::{draw, subkey, unit};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! The trials of all cells, made in turn: one of each search that is not through yet, and again.
+//! Makes the trials of all cells in turn, one of each unfinished search at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -212,7 +212,7 @@ fn read(maker: &Maker<'_>, run: &RunRecord) -> Result<ldplayer_results::RunRepor
     let path = maker.directory.join(run.directory.as_deref().unwrap_or("".as_ref()));
     let failed = |error: ldplayer_results::ResultsError| ExperimentError::Record {
         file: path.clone(),
-        what: format!("a trial of the search cannot be read: {error}"),
+        what: format!("cannot read a trial of the search: {error}"),
     };
     Ok(read_document::<Value>(&path).map_err(failed)?.report)
 }

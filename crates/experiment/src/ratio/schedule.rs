@@ -1,4 +1,4 @@
-//! When each client asks, and over which transport first: drawn from the seed, and written as a trace.
+//! The schedule of a ratio study, drawn from the seed and written as a trace.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
