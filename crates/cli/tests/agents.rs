@@ -196,7 +196,7 @@ fn an_experiment_whose_servers_no_agent_reaches_is_refused() {
         "1",
     ]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
-    assert!(said(&refused).contains("which agents cannot reach"), "{}", said(&refused));
+    assert!(said(&refused).contains("agents cannot reach the servers"), "{}", said(&refused));
 }
 
 #[test]

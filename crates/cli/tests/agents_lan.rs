@@ -148,7 +148,7 @@ fn a_killed_agent_ends_the_run_with_all_that_the_others_measured() {
     assert_eq!(status, Some(1), "{said}");
     let report = lab.lan.report("run");
     assert_accounted(&report, &said);
-    assert!(said.contains("agent a2 is lost: it has said nothing for") && said.contains("the others stop"), "{said}");
+    assert!(said.contains("lost agent a2: it has not answered for") && said.contains("stopping all others"), "{said}");
     assert!(count(&report, "sent") > 300 && count(&report, "lost") > 0, "{said}");
     assert!(count(&report, "trace") < QUERIES as u64, "the others stopped before the end");
 }
@@ -190,7 +190,7 @@ fn another_agent_goes_on_with_the_clients_of_a_frozen_one_and_nothing_is_sent_tw
     let report = lab.lan.report("run");
     assert_accounted(&report, &said);
     assert!(
-        said.contains("agent a3 is lost: it has said nothing for") && said.contains("goes on with its clients"),
+        said.contains("lost agent a3: it has not answered for") && said.contains("takes over its clients"),
         "{said}"
     );
     let after = report["agents"].as_array().unwrap().iter().find(|agent| agent["took_over_from"] == "a3");
@@ -306,7 +306,7 @@ fn a_trace_that_can_be_read_once_only_is_not_gone_on_with() {
     let mut command = lab.lan.controller(&["replay", "--resume", "run", "--nats", &url]);
     let (status, said) = lan::Replay::start(&mut command, &lab.lan.file("resumed.said")).end();
     assert_eq!(status, Some(3), "{said}");
-    assert!(said.contains("its trace came over standard input or a socket, and cannot be read once more"), "{said}");
+    assert!(said.contains("its trace came from standard input or a socket and cannot be read again"), "{said}");
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn another_controller_goes_on_where_one_was_killed() {
     assert_eq!((count(&report, "sent"), report["state"].as_str()), (QUERIES as u64, Some("complete")), "{said}");
     // Nobody knows what the server used before.
     assert!(
-        report["summary"]["telemetry"]["server"].is_null() && said.contains("what the server used is not known"),
+        report["summary"]["telemetry"]["server"].is_null() && said.contains("the server's resource usage is unknown"),
         "{said}"
     );
     assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
@@ -334,5 +334,8 @@ fn another_controller_goes_on_where_one_was_killed() {
     let mut again = lab.lan.controller(&["replay", "--resume", "run", "--nats", &lab.lan.url()]);
     let (status, said) = lan::Replay::start(&mut again, &lab.lan.file("again.said")).end();
     assert_eq!(status, Some(3), "{said}");
-    assert!(said.contains("cannot go on with the run in run: no run of several hosts is under way in it"), "{said}");
+    assert!(
+        said.contains("cannot resume the run in run: the directory has no unfinished run of several hosts"),
+        "{said}"
+    );
 }

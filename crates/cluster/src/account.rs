@@ -1,51 +1,51 @@
-//! What became of all queries of a run of which agents may have been lost.
+//! Accounts for every query of a run in which agents may have been lost.
 
 use std::collections::BTreeMap;
 
 use crate::distribute::Hand;
 
-/// Taken by an agent that was lost: sent or not, nobody knows.
+/// Taken by a lost agent; sent or not.
 const WITH_AGENT: &str = "with_agent";
-/// Dealt to an agent that was lost, and taken by nobody.
+/// Dealt to a lost agent, but not taken from its stream.
 const LEFT_IN_STREAM: &str = "left_in_stream";
-/// Left out by the agent that took over.
+/// Skipped by the agent that took over.
 const DUE_BEFORE: &str = "due_before_takeover";
-/// Taken by an agent that came back, and was ended before it read them.
+/// Taken by an agent that came back and stopped before it read them.
 const NOT_READ: &str = "not_read";
 
-/// An agent's share, when all is over.
+/// The final account of an agent's share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Whose clients it played.
+    /// The shard it played.
     pub shard: usize,
-    /// Its rows, where they are here: of queries.
+    /// Its rows, if they were returned.
     pub rows: Option<Rows>,
-    /// Queries that it left out since they were due before it took over.
+    /// Queries skipped because they were due before it took over.
     pub skipped: u64,
-    /// Whether it was lost, be it that it came back.
+    /// Whether it was lost, even if it came back.
     pub was_lost: bool,
-    /// Whether it ended before its time by itself: then it may have sent what it has no row of.
+    /// Whether it ended early by itself; it may then have sent queries without a row.
     pub ended_early: bool,
 }
 
-/// The rows of a share that are here.
+/// The returned rows of a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     /// Queries with a row.
     pub queries: u64,
-    /// Queries that the agent read until it ended.
+    /// Queries that the agent had read.
     pub read: u64,
 }
 
-/// The queries of the run, and of them those without a row, by what is known of them.
+/// The queries of the run, and those without a row by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     pub queries: u64,
     pub lost: BTreeMap<String, u64>,
 }
 
-/// Adds up all shards. `taken` is how many batches of a shard left its stream, where that is known. Of a run that was ended early
-/// (`is_cut_short`) agents did not read all that was dealt to them.
+/// Sums up all shards. `taken` is the number of batches that left the stream of a shard, if known. If the run was ended early
+/// (`is_cut_short`), agents did not read everything that was dealt to them.
 pub fn account(hands: &[Hand], shares: &[Share], is_cut_short: bool, taken: impl Fn(usize) -> Option<u64>) -> Account {
     let mut account = Account::default();
     for (shard, hand) in hands.iter().enumerate() {

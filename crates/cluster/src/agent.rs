@@ -1,4 +1,4 @@
-//! An agent: it says who it is to whoever asks, shows its clock, and answers what is asked of it.
+//! An agent: announces itself, shows its clock, and carries out requests.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -22,13 +22,13 @@ use crate::message::{Ask, FeedPart, Hello, Part, Say};
 use crate::player::Player;
 use crate::subjects;
 
-/// How long a run goes on about which nobody asks: its controller is gone, and no other one goes on with it. Longer than a controller waits for
-/// the NATS server, which both may have lost.
+/// How long a run continues without requests from a controller. Longer than a controller waits for the NATS server, which both may have
+/// lost.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(180);
-/// How often it is looked whether to end.
+/// How often to check whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// An agent that is connected and listens.
+/// A connected and listening agent.
 pub struct Agent {
     bus: Arc<Bus>,
     hello: Hello,
@@ -37,23 +37,23 @@ pub struct Agent {
     desk: Desk,
 }
 
-/// What an agent has at hand: its run, and where its files are until the controller has them.
+/// The state of an agent: its run, and files not yet fetched by the controller.
 struct Desk {
     bus: Arc<Bus>,
     scratch: PathBuf,
-    /// The parts of one run: more than one where it has taken over from an agent that was lost.
+    /// The parts of the run: more than one if the agent took over from a lost one.
     players: Vec<Player>,
-    /// What it deals of one run.
+    /// The parts that it feeds.
     feeders: Vec<Feeder>,
-    /// When a run was last asked about.
+    /// When the run was last asked about.
     asked: Instant,
 }
 
 impl Agent {
-    /// Registers an agent of this name, which may send from these addresses and writes below the directory `scratch`.
+    /// Registers an agent of this name with these source addresses and a scratch directory.
     ///
     /// # Errors
-    /// When the server cannot be asked for the subjects.
+    /// The server does not accept the subscriptions.
     pub fn register(bus: Bus, name: &str, sources: &[IpAddr], scratch: PathBuf) -> Result<Self, ClusterError> {
         let hello = host::hello(name, &host::new_id(), sources);
         let listen = async {
@@ -62,22 +62,22 @@ impl Agent {
             Ok::<_, async_nats::SubscribeError>((everybody, own))
         };
         let (everybody, own) = bus.wait(listen).map_err(|error| ClusterError::store("registering", error))?;
-        // What was subscribed is there for others when the server has answered once.
+        // The subscriptions are active once the server has answered.
         bus.wait(bus.client().flush()).map_err(|error| ClusterError::store("registering", error))?;
         let bus = Arc::new(bus);
-        // Of its own: agents may share a host.
+        // Agents on the same host need separate directories.
         let scratch = scratch.join(format!("ldplayer-agent-{}", hello.id));
         let desk =
             Desk { bus: Arc::clone(&bus), scratch, players: Vec::new(), feeders: Vec::new(), asked: Instant::now() };
         Ok(Self { bus, hello, everybody, own, desk })
     }
 
-    /// Who it is.
+    /// How the agent introduces itself.
     pub const fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Answers until `stop` says so.
+    /// Serves requests until `stop` is set.
     pub fn run(self, stop: &AtomicBool) {
         let Self { bus, hello, mut everybody, mut own, mut desk } = self;
         let scratch = desk.scratch.clone();
@@ -102,15 +102,19 @@ impl Agent {
                     Ok(ask) => desk.answer(ask),
                     Err(error) => {
                         let (name, release) = (&hello.name, &hello.release);
-                        Say::No { reason: format!("agent {name} of release {release} does not understand: {error}") }
+                        Say::No {
+                            reason: format!(
+                                "agent {name} (release {release}) does not understand the request: {error}"
+                            ),
+                        }
                     }
                 };
-                // An answer that is lost is asked for again.
+                // A request whose answer is lost is repeated.
                 let _ = bus.client().publish(reply, encode(&say)).await;
                 let _ = bus.client().flush().await;
             }
         });
-        // It is not there where no run was, and keeps what a controller has not taken.
+        // It may not exist; it stays if it holds results that no controller has fetched.
         let _ = std::fs::remove_dir(scratch);
     }
 }
@@ -126,19 +130,19 @@ impl Desk {
         self.feeders.iter().find(|feeder| feeder.is(run, seat))
     }
 
-    /// Whether another run than this one goes on.
+    /// The refusal if another run is in progress.
     fn has_another(&self, run: u64) -> Option<Say> {
         let played = self.players.iter().any(|player| player.run() != run && !player.has_ended());
         let fed = self.feeders.iter().any(|feeder| feeder.run() != run && !feeder.has_ended());
         let name = self.run_name().filter(|_| played || fed)?;
-        Some(Say::No { reason: format!("it has another run, {name}") })
+        Some(Say::No { reason: format!("it is busy with another run, {name}") })
     }
 
     fn player(&self, run: u64, seat: u32) -> Option<&Player> {
         self.players.iter().find(|player| player.is(run, seat))
     }
 
-    /// Does what is asked about a run. Asked again, it changes nothing.
+    /// Handles a request about a run. Requests are idempotent.
     fn answer(&mut self, ask: Ask) -> Say {
         self.asked = Instant::now();
         let done = match ask {
@@ -201,7 +205,7 @@ impl Desk {
         }
     }
 
-    /// Ends a run that nobody has asked about for long.
+    /// Ends a run that no controller has asked about for too long.
     fn look(&mut self) {
         if self.asked.elapsed() > FORGOTTEN_AFTER {
             self.players.iter().filter(|player| !player.has_ended()).for_each(|player| player.stop(true));
@@ -209,29 +213,29 @@ impl Desk {
         }
     }
 
-    /// Forgets a run, and ends it where it goes on. What was measured is removed unless nobody else has it.
+    /// Ends and forgets a run. Results are removed unless they are the only copy.
     fn release(&mut self, run: u64, keep: bool) {
         self.feeders.extract_if(.., |feeder| feeder.run() == run).for_each(|feeder| feeder.stop());
         for player in self.players.extract_if(.., |player| player.run() == run) {
             player.stop(true);
             let directory = player.directory();
             if !keep {
-                // It may not be there, or not be writable any more; nobody needs it.
+                // It may be missing or unwritable; it is not needed.
                 let _ = std::fs::remove_dir_all(directory);
             } else if directory.exists() {
                 let told = format!(
-                    "ldplayer: {} was given up; what was measured of it stays in {}",
+                    "ldplayer: {} was cancelled; its results so far are in {}",
                     player.name(),
                     directory.display()
                 );
-                // A terminal that is gone has nobody to read it.
+                // The terminal may be closed.
                 let _ = writeln!(std::io::stderr(), "{told}");
             }
         }
     }
 }
 
-/// The answer about a part that it does not have: it was started anew, or was told to forget it.
+/// The answer about an unknown part: the agent was restarted or has forgotten the run.
 fn unknown() -> Say {
-    Say::No { reason: "it does not have this run".to_owned() }
+    Say::No { reason: "it does not know this run".to_owned() }
 }

@@ -1,47 +1,47 @@
-//! The agent's part of distribution: which batch is the next one, which was there before, and which is missing.
+//! Checks the sequence of arriving batches: next, repeated or missing.
 
 use ldplayer_core::wire::BatchHeader;
 
-/// What a batch is by its number.
+/// The position of a batch in the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// The next one.
     Next,
-    /// One that was there before: its acknowledgement was lost.
+    /// A repeated one: its acknowledgement was lost.
     Again,
 }
 
-/// A batch that cannot be here: what is in it cannot be replayed without a wrong order, or twice.
+/// An unexpected batch, which cannot be replayed without loss, repetition or reordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misplaced {
-    /// Of another run, left behind in the stream or sent by another controller.
+    /// It belongs to another run: a leftover in the stream, or sent by another controller.
     #[error(
-        "a batch of run {found:x} came where those of run {expected:x} were expected: two controllers use one name, or a stream is left over"
+        "received a batch of run {found:x}, expected run {expected:x}: two controllers use the same name, or an old stream was not deleted"
     )]
     Run {
-        /// The run that it says.
+        /// The run in the batch.
         found: u64,
-        /// The one that this agent was told.
+        /// The run of this agent.
         expected: u64,
     },
-    /// Of another agent.
-    #[error("a batch for agent {found} came to agent {expected}")]
+    /// It belongs to another agent.
+    #[error("agent {expected} received a batch for agent {found}")]
     Shard {
-        /// Whose it is.
+        /// The agent in the batch.
         found: u32,
-        /// Which agent this is.
+        /// This agent.
         expected: u32,
     },
-    /// Some are missing at the end.
-    #[error("the stream of queries ended with {came} batches of {said}: some are lost")]
+    /// Batches are missing at the end.
+    #[error("the stream of queries ended after {came} of {said} batches: the others were lost")]
     Count {
-        /// How many there are.
+        /// How many were sent.
         said: u64,
-        /// How many came.
+        /// How many arrived.
         came: u64,
     },
-    /// Some are missing before it.
-    #[error("batch {found} came where batch {expected} was expected: what is between them is lost")]
+    /// Batches are missing before it.
+    #[error("received batch {found}, expected batch {expected}: the batches in between were lost")]
     Gap {
         /// Its number.
         found: u64,
@@ -50,31 +50,31 @@ pub enum Misplaced {
     },
 }
 
-/// The batches of one agent in one run.
+/// The sequence of batches of one agent in one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrivals {
     run: u64,
     shard: u32,
     next: u64,
-    /// Whether the first batch may be any: those before it were taken by an agent that was lost.
+    /// Whether the first batch may have any number: earlier ones were taken by a lost agent.
     anywhere: bool,
 }
 
 impl Arrivals {
-    /// Those of an agent, before the first.
+    /// The sequence of a new agent.
     pub const fn new(run: u64, shard: u32) -> Self {
         Self { run, shard, next: 0, anywhere: false }
     }
 
-    /// Those that an agent which was lost has left.
+    /// The sequence of an agent that takes over from a lost one.
     pub const fn left_by_another(run: u64, shard: u32) -> Self {
         Self { run, shard, next: 0, anywhere: true }
     }
 
-    /// Takes the next batch, or says that it was there before.
+    /// Checks the next batch.
     ///
     /// # Errors
-    /// When it cannot be here. Nothing changes.
+    /// The batch is unexpected. The state is unchanged.
     pub const fn take(&mut self, header: BatchHeader) -> Result<Arrival, Misplaced> {
         let BatchHeader { run, shard, sequence } = header;
         if run != self.run {
@@ -96,10 +96,10 @@ impl Arrivals {
         Ok(Arrival::Next)
     }
 
-    /// Checks how many batches there were by the word of who dealt them.
+    /// Checks the total number of batches.
     ///
     /// # Errors
-    /// Some at the end are missing.
+    /// Batches at the end are missing.
     pub const fn end(&self, said: u64) -> Result<(), Misplaced> {
         if said == self.next || self.anywhere {
             return Ok(());

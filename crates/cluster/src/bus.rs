@@ -1,6 +1,6 @@
-//! The connection to NATS: how it is made, and questions with their answers on core subjects.
+//! The connection to NATS, and requests with answers on core subjects.
 //!
-//! Nothing else of ldplayer is asynchronous. The connection has a thread of its own; whoever calls waits.
+//! Only this connection is asynchronous, on a thread of its own; callers block.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -22,32 +22,32 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::ClusterError;
 use crate::host;
 
-/// How long a connection may take to be made.
+/// Timeout of establishing the connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// How often it is tried: a server that was started a moment ago may not listen yet.
+/// Interval of retries: a freshly started server may not listen yet.
 const CONNECT_TRIES: usize = 3;
-/// How long a cluster may take to choose a leader.
+/// Timeout of a cluster's leader election.
 const LEADER_WITHIN: Duration = Duration::from_secs(30);
-/// What JetStream says until then.
+/// The error of JetStream until then.
 const UNAVAILABLE: usize = 503;
-/// Messages that wait for us on one subject: those of core subjects are small and few.
+/// Maximum number of queued messages per subject: those of core subjects are small and few.
 const WAITING: usize = 4_096;
 
-/// Where the NATS server is, and who we are to it.
+/// The address of the NATS server, and our credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Its URL, as nats://user:password@host:4222; several, with commas between, for a cluster.
+    /// Its URL, as nats://user:password@host:4222; several for a cluster, separated by commas.
     pub url: String,
-    /// A file of credentials, as `nsc` makes it.
+    /// A credentials file, as made by `nsc`.
     pub credentials: Option<PathBuf>,
-    /// The authority that signed its certificate.
+    /// The CA of its certificate.
     pub ca: Option<PathBuf>,
-    /// Our certificate and its key.
+    /// Our certificate and key.
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
 impl Link {
-    /// The URL without what nobody should read in a log.
+    /// The URL without credentials, for logs.
     pub fn shown(&self) -> String {
         let one = |url: &str| match (url.split_once("://"), url.rsplit_once('@')) {
             (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
@@ -69,10 +69,10 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// Connects, and makes sure that the server has JetStream and is not open to the world.
+    /// Connects, and checks that the server has JetStream and requires credentials if its address is public.
     ///
     /// # Errors
-    /// Why not.
+    /// Connecting or one of the checks failed.
     pub fn connect(link: &Link, name: &str) -> Result<Self, ClusterError> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("nats").enable_all().build();
         let runtime = runtime.map_err(ClusterError::Runtime)?;
@@ -83,32 +83,32 @@ impl Bus {
         Ok(Self { runtime, client, context, shown: link.shown(), id: host::new_id() })
     }
 
-    /// Where the server is, without credentials.
+    /// The URL of the server, without credentials.
     pub fn url(&self) -> &str {
         &self.shown
     }
 
-    /// What tells this connection from all others.
+    /// A unique id of this connection.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The client, for what goes on beside.
+    /// The client, for background tasks.
     pub(crate) const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Streams and object stores.
+    /// JetStream: streams and object stores.
     pub(crate) const fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Does something and waits for it.
+    /// Runs a future to completion.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
 
-    /// Does something beside.
+    /// Runs a future in the background.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -116,10 +116,10 @@ impl Bus {
         self.runtime.spawn(work)
     }
 
-    /// Asks one, who must answer in time.
+    /// Sends a request to one agent and waits for the answer.
     ///
     /// # Errors
-    /// When it does not, or says something that nobody understands.
+    /// There is no answer in time, or it is invalid.
     pub fn ask<Q: Serialize, A: DeserializeOwned>(
         &self,
         subject: &str,
@@ -130,7 +130,7 @@ impl Bus {
         self.wait(ask(&self.client, subject, question, (who, what), within))
     }
 
-    /// Asks each of some, all at once, who must answer in time. Returns what each said, in their order.
+    /// Sends requests to several agents at once. Returns their answers in order.
     pub fn ask_each<Q: Serialize, A: DeserializeOwned>(
         &self,
         asked: &[(String, Q, String)],
@@ -142,15 +142,15 @@ impl Bus {
         self.wait(join_all(each))
     }
 
-    /// Whether there is a connection at this moment. It is made again when it was lost.
+    /// Whether the connection is up; a lost one is re-established automatically.
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
 
-    /// Asks all who listen, and takes the answers of so many, or of those who answer in time.
+    /// Sends a request to all agents, and collects answers until there are enough or time is up.
     ///
     /// # Errors
-    /// When nothing can be sent.
+    /// The request cannot be sent.
     pub fn ask_all<Q: Serialize, A: DeserializeOwned>(
         &self,
         subject: &str,
@@ -167,7 +167,7 @@ impl Bus {
             let (mut found, end) = (Vec::new(), Instant::now() + within);
             while !enough(&found) {
                 let Ok(Some(message)) = timeout_at(end, answers.next()).await else { break };
-                // Nobody there is an answer of the server, without a payload; what cannot be read is no agent's of ours.
+                // The server answers with an empty payload if nobody listens; invalid answers are not from our agents.
                 found.extend(serde_json::from_slice(&message.payload).ok());
             }
             Ok(found)
@@ -175,7 +175,7 @@ impl Bus {
     }
 }
 
-/// Asks one, who must answer in time.
+/// Sends a request to one agent and waits for the answer.
 pub(crate) async fn ask<Q: Serialize, A: DeserializeOwned>(
     client: &Client,
     subject: &str,
@@ -193,9 +193,9 @@ pub(crate) async fn ask<Q: Serialize, A: DeserializeOwned>(
         .map_err(|error| ClusterError::store(format!("{what}, answer of {who}"), error))
 }
 
-/// A message as it travels.
+/// Encodes a message.
 pub(crate) fn encode(message: &impl Serialize) -> Bytes {
-    // Messages are structs of numbers and texts: nothing in them cannot be JSON.
+    // Messages are structs of numbers and strings, which are always valid JSON.
     serde_json::to_vec(message).unwrap_or_default().into()
 }
 
@@ -242,8 +242,8 @@ async fn options(link: &Link, name: &str, servers: &[ServerAddr]) -> Result<Conn
     Ok(options)
 }
 
-/// Asks for a stream that nobody has: JetStream says so, and a server without it says something else. (What it says of the account
-/// itself, servers before 2.10 say otherwise than the client reads.)
+/// Looks up a nonexistent stream: the error shows whether JetStream is enabled. (The account information of servers before 2.10 is not
+/// understood by the client.)
 async fn ensure_jetstream(link: &Link, context: &Context) -> Result<(), ClusterError> {
     let end = Instant::now() + LEADER_WITHIN;
     loop {
@@ -252,7 +252,7 @@ async fn ensure_jetstream(link: &Link, context: &Context) -> Result<(), ClusterE
         let reason = error.to_string();
         match error.kind() {
             GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => return Ok(()),
-            // A cluster that has just been started has no leader yet.
+            // A freshly started cluster has no leader yet.
             GetStreamErrorKind::JetStream(error) if error.code() == UNAVAILABLE && Instant::now() < end => {}
             GetStreamErrorKind::Request if reason.contains("timed out") && Instant::now() < end => {}
             _ => return Err(ClusterError::NoJetStream { url: link.shown(), reason }),
@@ -261,12 +261,12 @@ async fn ensure_jetstream(link: &Link, context: &Context) -> Result<(), ClusterE
     }
 }
 
-/// User and password of a URL, or the token that stands where a user does.
+/// User and password of a URL, or the token in place of a user.
 fn user_of(server: &ServerAddr) -> Option<(String, Option<String>)> {
     Some((unescaped(server.username()?), server.password().map(unescaped)))
 }
 
-/// A part of a URL without its escapes (RFC 3986, section 2.1).
+/// Percent-decodes a part of a URL (RFC 3986, section 2.1).
 fn unescaped(part: &str) -> String {
     let (mut octets, mut rest) = (Vec::with_capacity(part.len()), part.as_bytes());
     while let [first, behind @ ..] = rest {
@@ -280,7 +280,7 @@ fn unescaped(part: &str) -> String {
     String::from_utf8_lossy(&octets).into_owned()
 }
 
-/// Whoever reaches an open server can have the agents send load.
+/// Refuses open servers with a public address: anyone who reaches one can send load from the agents.
 fn refuse_open(link: &Link, client: &Client) -> Result<(), ClusterError> {
     if client.server_info().auth_required || link.certificate.is_some() {
         return Ok(());
@@ -292,7 +292,7 @@ fn refuse_open(link: &Link, client: &Client) -> Result<(), ClusterError> {
     }
 }
 
-/// The addresses of a URL's host; none where it has no name that is known here.
+/// The addresses of a URL's host; none if the name cannot be resolved.
 fn addresses(url: &str) -> Vec<IpAddr> {
     let host =
         url.rsplit_once('@').map_or_else(|| url.split_once("://").map_or(url, |(_, host)| host), |(_, host)| host);
@@ -301,7 +301,7 @@ fn addresses(url: &str) -> Vec<IpAddr> {
     found.map(|found| found.map(|address: SocketAddr| address.ip()).collect()).unwrap_or_default()
 }
 
-/// Whether an address can be reached from anywhere.
+/// Whether an address is public.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => {

@@ -1,96 +1,97 @@
-//! How far an agent's clock is from the controller's: an exchange of stamps, of which those that took least time count.
+//! The offset between an agent's clock and the controller's, from an exchange of timestamps; the fastest exchanges count.
 //!
-//! Both clocks are CLOCK_MONOTONIC, which no step of the wall clock moves, so that a start that is said on one is a moment on the
-//! other. As in NTP (RFC 5905, section 8), half of what a round trip took bounds the error, whichever way was the slower one.
+//! Both clocks are CLOCK_MONOTONIC, which steps of the wall clock do not affect, so that a start time on one can be converted to the
+//! other. As in NTP (RFC 5905, section 8), half of the round-trip time bounds the error, however asymmetric the path.
 
 use crate::message::Wall;
 
-/// Exchanges for one measurement: the least round trip of so many is near the least there is.
+/// Exchanges per measurement: the fastest of them comes close to the minimum round trip.
 pub const EXCHANGES: usize = 32;
 
-/// One exchange: a question of the controller and the agent's answer, each stamped by both. In nanoseconds.
+/// One exchange: a request of the controller and the agent's answer, each timestamped by both. In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// When the question left, on the controller's clock.
+    /// When the controller sent the request, on its clock.
     pub asked: i64,
-    /// When the agent had it, on the agent's clock.
+    /// When the agent received it, on the agent's clock.
     pub received: i64,
-    /// When the agent's answer left, on the agent's clock.
+    /// When the agent answered, on the agent's clock.
     pub answered: i64,
-    /// When the answer was there, on the controller's clock.
+    /// When the controller received the answer, on its clock.
     pub heard: i64,
 }
 
 impl Exchange {
-    /// What the exchange took, without the time that the agent had the question.
+    /// The round-trip time, without the agent's processing time.
     pub const fn round_trip(&self) -> i64 {
         (self.heard - self.asked) - (self.answered - self.received)
     }
 
-    /// The agent's clock less the controller's, if both ways took equally long.
+    /// The agent's clock minus the controller's, assuming a symmetric path.
     const fn offset(&self) -> i64 {
         ((self.received - self.asked) + (self.answered - self.heard)) / 2
     }
 }
 
-/// The agent's clock less the controller's, at a moment. In nanoseconds.
+/// The agent's clock minus the controller's, at one moment. In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Offset {
     /// When it was measured, on the controller's clock.
     pub at: i64,
     /// The difference.
     pub offset: i64,
-    /// By how much the difference may be wrong, whatever the ways took: half of the round trip.
+    /// The maximum error: half of the round-trip time.
     pub error: i64,
 }
 
 impl Offset {
-    /// By the exchange with the least round trip; `None` without one that can have happened.
+    /// The offset by the fastest exchange; `None` without a valid exchange.
     pub fn of(exchanges: &[Exchange]) -> Option<Self> {
-        // A negative round trip comes of stamps that are not of these clocks.
+        // A negative round trip means that the timestamps are not of these clocks.
         let possible = exchanges.iter().filter(|exchange| exchange.round_trip() >= 0);
         let best = possible.min_by_key(|exchange| exchange.round_trip())?;
         Some(Self { at: best.heard, offset: best.offset(), error: best.round_trip().div_euclid(2) + 1 })
     }
 
-    /// By the clocks of the wall of both hosts, where what keeps them says how wrong they may be: better than an exchange where the way is long.
+    /// The offset by the wall clocks of both hosts, where their synchronisation reports a bound of the error: better
+    /// than an exchange on long paths.
     pub fn by_wall(own: &Wall, agent: &Wall) -> Option<Self> {
         let error = own.error_ns? + agent.error_ns?;
         let offset = (agent.monotonic_ns - agent.realtime_ns) - (own.monotonic_ns - own.realtime_ns);
         Some(Self { at: own.monotonic_ns, offset, error })
     }
 
-    /// The better one of two measurements.
+    /// The more accurate of two measurements.
     pub fn better(self, other: Option<Self>) -> Self {
         other.filter(|other| other.error < self.error).unwrap_or(self)
     }
 
-    /// A moment of the controller's clock, on the agent's.
+    /// Converts a time of the controller's clock to the agent's.
     pub const fn on_agent(&self, controller: i64) -> i64 {
         controller + self.offset
     }
 
-    /// A moment of the agent's clock, on the controller's.
+    /// Converts a time of the agent's clock to the controller's.
     pub const fn on_controller(&self, agent: i64) -> i64 {
         agent - self.offset
     }
 }
 
-/// What the measurements before, during and after a run say of an agent's start.
+/// The accuracy of an agent's start, from measurements before, during and after a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Skew {
-    /// How far its start can have been from the one it was told, at most, by the measurement before.
+    /// The maximum error of its start, by the measurement before the run.
     pub start_ns: i64,
-    /// How far its clock went from the controller's at most, by a measurement during or after the run, which has an error of its own.
+    /// The maximum drift of its clock, by a later measurement, which has an error of its own.
     pub drift_ns: i64,
-    /// The error of that measurement, and of the one before the run.
+    /// The error of that measurement plus that of the one before the run.
     pub drift_error_ns: i64,
-    /// How many measurements there were.
+    /// The number of measurements.
     pub measured: usize,
 }
 
 impl Skew {
-    /// By measurements in the order of their times, the first before the run: of the others, that which says most counts.
+    /// From measurements in time order, the first before the run; the most informative of the others counts.
     pub fn of(measured: &[Offset]) -> Option<Self> {
         let (first, others) = measured.split_first()?;
         let away = |other: &&Offset| (other.offset - first.offset).abs() + other.error;
@@ -103,7 +104,7 @@ impl Skew {
         })
     }
 
-    /// How far apart a time of this agent and one of the controller can be, at any moment between the measurements.
+    /// The maximum error of a time comparison between this agent and the controller at any moment between the measurements.
     pub const fn most_ns(&self) -> i64 {
         self.start_ns + self.drift_ns.abs() + self.drift_error_ns
     }

@@ -1,4 +1,4 @@
-//! The controller's questions to agents: who is there, and what their clocks show.
+//! The controller's requests to find agents and compare clocks.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::host;
 use crate::message::{Ask, Hello, Say};
 use crate::subjects;
 
-/// How long agents have to say that they are there.
+/// How long agents have to introduce themselves.
 pub const HELLO_WITHIN: Duration = Duration::from_secs(1);
-/// Agents whose clocks are asked for at a time: few enough that their answers do not wait for each other for long.
+/// Maximum number of agents whose clocks are measured at the same time, so that their answers do not delay each other.
 const AT_A_TIME: usize = 8;
-/// How long an agent may take to show its clock.
+/// Timeout of a clock request.
 const CLOCK_WITHIN: Duration = Duration::from_secs(2);
 
-/// The agents that answer, by name and then by id. It ends early where `enough` are there.
+/// Finds agents, sorted by name and id. Returns early once there are `enough`.
 ///
 /// # Errors
-/// When nobody can be asked.
+/// The request cannot be sent.
 pub fn agents(bus: &Bus, within: Duration, enough: usize) -> Result<Vec<Hello>, ClusterError> {
     let hellos = |said: &[Say]| said.iter().filter(|say| matches!(say, Say::Hello(_))).count();
     let said = bus.ask_all(subjects::AGENTS, &Ask::Who, within, |said: &[Say]| hellos(said) >= enough)?;
@@ -32,16 +32,16 @@ pub fn agents(bus: &Bus, within: Duration, enough: usize) -> Result<Vec<Hello>, 
     Ok(found)
 }
 
-/// How far an agent's clock is from ours, by the quickest of some exchanges.
+/// The offset of an agent's clock, by the fastest of several exchanges.
 ///
 /// # Errors
-/// When the agent does not answer.
+/// The agent does not answer.
 pub fn offset(bus: &Bus, agent: &Hello) -> Result<Offset, ClusterError> {
     let exchanges = (0..EXCHANGES).map(|_| exchange(bus, agent)).collect::<Result<Vec<_>, _>>()?;
     Ok(best(agent, &exchanges)?.better(walls(bus, std::slice::from_ref(agent)).pop().flatten()))
 }
 
-/// The offsets by the clocks of the wall, where what keeps them says how wrong they may be here and there.
+/// The offsets by the wall clocks, where the synchronisation on both sides reports a bound of the error.
 fn walls(bus: &Bus, agents: &[Hello]) -> Vec<Option<Offset>> {
     let own = host::wall();
     if own.error_ns.is_none() {
@@ -49,11 +49,11 @@ fn walls(bus: &Bus, agents: &[Hello]) -> Vec<Option<Offset>> {
     }
     let asked: Vec<_> =
         agents.iter().map(|agent| (subjects::agent(&agent.id), Ask::Wall, agent.name.clone())).collect();
-    let said = bus.ask_each(&asked, "what the clock of its wall shows", CLOCK_WITHIN).into_iter();
+    let said = bus.ask_each(&asked, "wall clock request", CLOCK_WITHIN).into_iter();
     said.map(|said| if let Ok(Say::Wall(agent)) = said { Offset::by_wall(&own, &agent) } else { None }).collect()
 }
 
-/// The same of several agents, some of them at a time. In their order.
+/// The offsets of several agents, in order; a limited number is measured at a time.
 pub fn offsets(bus: &Bus, agents: &[Hello]) -> Vec<Result<Offset, ClusterError>> {
     agents.chunks(AT_A_TIME).flat_map(|some| offsets_at_once(bus, some)).collect()
 }
@@ -65,7 +65,7 @@ fn offsets_at_once(bus: &Bus, agents: &[Hello]) -> Vec<Result<Offset, ClusterErr
     let mut exchanges = vec![Vec::with_capacity(EXCHANGES); agents.len()];
     let mut failed: Vec<Option<ClusterError>> = agents.iter().map(|_| None).collect();
     for _ in 0..EXCHANGES {
-        // Who did not answer once is not waited for again.
+        // An agent that did not answer is not asked again.
         let there: Vec<usize> = (0..agents.len()).filter(|&at| failed[at].is_none()).collect();
         let found = bus.wait(join_all(there.iter().map(|&at| exchange_with(bus, &agents[at]))));
         for (at, found) in there.into_iter().zip(found) {
@@ -83,11 +83,12 @@ fn offsets_at_once(bus: &Bus, agents: &[Hello]) -> Vec<Result<Offset, ClusterErr
     found
 }
 
-/// What the exchanges say. An agent of this host has the clock that the controller has, unless it was given another one (time_namespaces(7)), which
-/// the exchanges would show.
+/// Evaluates the exchanges. Agents on this host share the controller's clock, unless they are in another time namespace
+/// (time_namespaces(7)),
+/// which the exchanges would show.
 fn best(agent: &Hello, exchanges: &[Exchange]) -> Result<Offset, ClusterError> {
     let measured = Offset::of(exchanges)
-        .ok_or_else(|| ClusterError::store("clocks", format!("agent {} shows times that cannot be", agent.name)))?;
+        .ok_or_else(|| ClusterError::store("clocks", format!("agent {} reports impossible times", agent.name)))?;
     let is_ours = !agent.boot.is_empty() && agent.boot == host::boot();
     let is_none = is_ours && measured.offset.abs() <= measured.error;
     Ok(if is_none { Offset { offset: 0, error: 0, ..measured } } else { measured })
@@ -100,12 +101,12 @@ fn exchange(bus: &Bus, agent: &Hello) -> Result<Exchange, ClusterError> {
 async fn exchange_with(bus: &Bus, agent: &Hello) -> Result<Exchange, ClusterError> {
     let (subject, who) = (subjects::agent(&agent.id), format!("agent {}", agent.name));
     let asked = clock::monotonic_ns();
-    let say = ask(bus.client(), &subject, &Ask::Clock, (&who, "what its clock shows"), CLOCK_WITHIN).await?;
+    let say = ask(bus.client(), &subject, &Ask::Clock, (&who, "clock request"), CLOCK_WITHIN).await?;
     let heard = clock::monotonic_ns();
     match say {
         Say::Clock { received_ns, answered_ns } => {
             Ok(Exchange { asked, received: received_ns, answered: answered_ns, heard })
         }
-        other => Err(ClusterError::store("clocks", format!("{who} says {other:?}"))),
+        other => Err(ClusterError::store("clocks", format!("unexpected answer of {who}: {other:?}"))),
     }
 }

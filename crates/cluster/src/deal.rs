@@ -1,34 +1,33 @@
-//! The controller's part of distribution: queries in the order of the trace become batches, each of the queries of one agent.
+//! Deals queries, in trace order, into batches for each agent.
 
 use bytes::Bytes;
 use ldplayer_core::Query;
 use ldplayer_core::shard::shard;
 use ldplayer_core::wire::{BatchHeader, BatchWriter, WireError};
 
-/// Nanoseconds of the run after which a batch goes, full or not: an agent that has few clients is ahead by as much as the others.
+/// Nanoseconds of run time after which a batch is sent even if it is not full, so that agents with few clients are as far ahead as others.
 const OLDEST: i64 = 100_000_000;
 
-/// A batch of one agent.
+/// A batch for one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dealt {
     /// The agent, by its number.
     pub agent: usize,
     /// The batch.
     pub octets: Bytes,
-    /// How many queries are in it.
+    /// The number of queries in it.
     pub queries: u32,
 }
 
-/// Deals queries to agents by the address of their client, each agent's in the order of the trace.
+/// Deals queries to agents by client address, in the order of the trace.
 #[derive(Debug)]
 pub struct Dealer {
     hands: Vec<Hand>,
-    /// Due time at which it is looked for old batches next. It depends on the queries alone, so that a trace that is dealt twice makes the
-    /// same batches, however it is read.
+    /// The due time of the next check for old batches. It depends only on the queries, so that the same trace always gives the same batches.
     look_at: i64,
 }
 
-/// What one agent gets.
+/// The pending batch of an agent.
 #[derive(Debug)]
 struct Hand {
     batch: BatchWriter<Query>,
@@ -38,17 +37,17 @@ struct Hand {
 }
 
 impl Dealer {
-    /// For the run of this number and so many agents.
+    /// For a run of this number with this many agents.
     pub fn new(run: u64, agents: usize) -> Self {
         let hand =
             |shard| Hand { batch: BatchWriter::new(BatchHeader { run, shard, sequence: 0 }), first: None, queries: 0 };
         Self { hands: (0..agents as u32).map(hand).collect(), look_at: i64::MIN }
     }
 
-    /// Takes the next queries of the trace, and appends the batches that are full or old enough to `dealt`.
+    /// Deals queries, and appends batches that are full or old enough to `dealt`.
     ///
     /// # Errors
-    /// When a message is longer than DNS allows, which no trace has.
+    /// A message is longer than DNS allows, which traces do not have.
     pub fn deal(&mut self, queries: &[Query], dealt: &mut Vec<Dealt>) -> Result<(), WireError> {
         for query in queries {
             let agent = shard(query.client, self.hands.len());
@@ -63,7 +62,7 @@ impl Dealer {
         Ok(())
     }
 
-    /// The batches that are left at the end of the trace.
+    /// The remaining batches at the end of the trace.
     pub fn finish(&mut self, dealt: &mut Vec<Dealt>) {
         self.take_older_than(i64::MAX, dealt);
     }
@@ -84,7 +83,7 @@ impl Dealer {
 }
 
 impl Hand {
-    /// Whether the batch is full now.
+    /// Whether the batch is now full.
     fn push(&mut self, query: &Query) -> Result<bool, WireError> {
         let full = self.batch.push(query)?;
         self.first.get_or_insert(query.due.0);

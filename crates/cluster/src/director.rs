@@ -1,4 +1,4 @@
-//! The controller's part of a run on several hosts: it finds agents, deals the queries, starts all at once, looks on, and puts together what comes back.
+//! Directs a run on several hosts: finds agents, distributes queries, starts, watches, and collects the results.
 
 mod asking;
 mod lookout;
@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ldplayer_core::TraceTime;
+use ldplayer_core::text::counted;
 use ldplayer_net::clock as host_clock;
 use ldplayer_results::{Document, Part as Piece, RunEnd, Warning, sum_telemetry, unite};
 use ldplayer_run::{
@@ -34,38 +35,38 @@ use crate::stream::ShardStream;
 
 pub use self::lookout::look_at;
 
-/// What is asked for.
+/// The options of a run on several hosts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// The run's name, for people.
+    /// The name of the run.
     pub name: String,
-    /// So many agents.
+    /// The number of agents.
     pub agents: usize,
-    /// How long so many are waited for.
+    /// How long to wait for them.
     pub patience: Duration,
-    /// Nanoseconds of the run that agents read ahead.
+    /// Nanoseconds of run time that agents read ahead.
     pub ahead_ns: i64,
-    /// Octets that may wait for an agent.
+    /// Maximum size of an agent's stream, in octets.
     pub room: i64,
-    /// Servers of a cluster that keep a copy.
+    /// Number of replicas in a NATS cluster.
     pub replicas: usize,
-    /// What is done where an agent is lost.
+    /// What to do when an agent is lost.
     pub on_loss: OnLoss,
-    /// Agents read the trace themselves: it is on their hosts under the same name.
+    /// Whether agents read the trace themselves, from the same path on their hosts.
     pub own_trace: bool,
-    /// They fetch it from the NATS server for that, where the controller stores it once.
+    /// Whether agents fetch the trace from the NATS server, where the controller uploads it once.
     #[serde(default)]
     pub upload: bool,
-    /// So many more agents deal the trace with the controller: it is on their hosts under the same name.
+    /// Number of additional agents that deal the trace together with the controller, from the same path on their hosts.
     pub feeders: usize,
     /// The command line, for the record.
     pub command_line: Vec<String>,
 }
 
-/// Makes the run, in the directory `output`, which may replace an earlier run there where `replace` says so.
+/// Makes the run in the directory `output`; with `replace`, it may replace an earlier run there.
 ///
 /// # Errors
-/// What kept it from being made. What agents have measured until then stays on their hosts, and each says where.
+/// The error that ended it. Results stay on the agents' hosts, and each agent prints their place.
 pub fn direct(
     bus: &Bus,
     spec: RunSpec,
@@ -74,7 +75,7 @@ pub fn direct(
     observer: &mut dyn Observer,
 ) -> Result<Document<RunSpec>, ClusterError> {
     if order.upload && !is_repeatable(&spec) {
-        let reason = "--upload: a trace from standard input or a socket is no file; write it into one first";
+        let reason = "--upload: cannot upload standard input or a socket; write the trace to a file first";
         return Err(RunError::Spec(reason.to_owned()).into());
     }
     let whole = prepare_whole(spec.clone())?;
@@ -86,14 +87,14 @@ pub fn direct(
     Directing::new(bus, run, spec, order, (output, members)).make(whole, replace, None, observer)
 }
 
-/// Goes on with a run whose controller ended before its time.
+/// Resumes a run whose controller ended early.
 ///
 /// # Errors
-/// There is none in this directory, its trace can be read only once, or what keeps any run from being made.
+/// The directory has no unfinished run, its trace can be read only once, or the run fails.
 pub fn resume(bus: &Bus, output: &Path, observer: &mut dyn Observer) -> Result<Document<RunSpec>, ClusterError> {
     let State { run, start_ns, spec, order, members, .. } = State::read(output)?;
     if !is_repeatable(&spec) {
-        let reason = "its trace came over standard input or a socket, and cannot be read once more".to_owned();
+        let reason = "its trace came from standard input or a socket and cannot be read again".to_owned();
         return Err(ClusterError::Resume { directory: output.to_owned(), reason });
     }
     let whole = prepare_whole(spec.clone())?;
@@ -101,7 +102,7 @@ pub fn resume(bus: &Bus, output: &Path, observer: &mut dyn Observer) -> Result<D
     Directing::new(bus, run, spec, &order, (output, members)).make(whole, true, Some(start_ns), observer)
 }
 
-/// A run under way.
+/// A run in progress.
 pub struct Directing<'a> {
     pub bus: &'a Bus,
     pub run: u64,
@@ -109,23 +110,23 @@ pub struct Directing<'a> {
     pub order: &'a Order,
     pub output: &'a Path,
     pub members: Vec<Member>,
-    /// Those that deal the trace, too. Their shard is their number among those that do, of which the controller is 0.
+    /// The feeders: agents that deal the trace, too. Their shard is their number among all dealers; the controller is 0.
     pub feeders: Vec<Member>,
-    /// No more of the trace is dealt: the run was interrupted or given up.
+    /// Set when dealing must end: the run was interrupted or cancelled.
     ended: Arc<AtomicBool>,
     /// The dealing, while it lasts.
     outlook: Option<Arc<Outlook>>,
-    /// Run time 0 on our CLOCK_MONOTONIC, when it is known.
+    /// Run time 0 on our CLOCK_MONOTONIC, once known.
     start_ns: Option<i64>,
-    /// When there was a connection last.
+    /// When the connection was last up.
     together: Instant,
-    /// The server, where it is on this host and is to be watched.
+    /// The watch of the server, if it is on this host.
     watch: Option<ServerWatch>,
-    /// What was shown last.
+    /// The progress shown last.
     shown: Progress,
 }
 
-/// What is known when all agents have ended.
+/// The results when all agents have ended.
 struct Played {
     hands: Vec<Hand>,
     started: TraceTime,
@@ -159,7 +160,7 @@ impl<'a> Directing<'a> {
         }
     }
 
-    /// Makes the run, or goes on with it where it began at `start_ns`.
+    /// Makes the run, or resumes one that began at `start_ns`.
     fn make(
         mut self,
         whole: Whole,
@@ -168,14 +169,14 @@ impl<'a> Directing<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Document<RunSpec>, ClusterError> {
         for address in whole.public_targets() {
-            let agents = self.order.agents;
-            observer.notice(&format!("about to send the queries of {agents} agents to the public address {address}"));
+            let agents = counted(self.order.agents as u64, "agent", "agents");
+            observer.notice(&format!("sending the queries of {agents} to the public address {address}"));
         }
         let recorder = whole.record(self.output, replace, self.order.command_line.clone())?;
         self.start_ns = start_ns;
         let made = self.play(whole, observer);
         if let Err(error @ ClusterError::Apart { .. }) = made {
-            // Agents may go on, and so may another controller: nothing is forgotten.
+            // Agents may continue, and another controller may resume: keep everything.
             return Err(error);
         }
         State::forget(self.output);
@@ -184,7 +185,7 @@ impl<'a> Directing<'a> {
         Ok(unite(recorder, self.output, pieces, end)?)
     }
 
-    /// Everything between having agents and having their files.
+    /// Everything from finding agents to fetching their files.
     fn play(&mut self, mut whole: Whole, observer: &mut dyn Observer) -> Result<(Vec<Piece>, RunEnd), ClusterError> {
         let distributor = self.distributor()?;
         let board = Board::open(whole.listener())?;
@@ -202,12 +203,12 @@ impl<'a> Directing<'a> {
         self.end(&whole, &played, observer)
     }
 
-    /// Stores the trace for agents that fetch it.
+    /// Uploads the trace for agents that fetch it.
     fn upload(&self, observer: &mut dyn Observer) -> Result<(), ClusterError> {
         if !self.order.upload {
             return Ok(());
         }
-        observer.notice("storing the trace at the NATS server, for the agents to fetch");
+        observer.notice("uploading the trace to the NATS server for the agents");
         files::put_trace(self.bus, self.run, &self.spec.trace)
     }
 
@@ -222,12 +223,12 @@ impl<'a> Directing<'a> {
         }
     }
 
-    /// The agents that play, by their shards.
+    /// The playing agents, by shard.
     pub fn names(&self) -> Vec<String> {
         self.members.iter().take(self.order.agents).map(|member| member.hello.name.clone()).collect()
     }
 
-    /// Has those that feed begin.
+    /// Starts the feeders.
     fn feed(&self) -> Result<(), ClusterError> {
         let spec = self.shared_spec()?;
         self.feeders.iter().try_for_each(|feeder| self.have_fed(feeder, spec.clone()))
@@ -257,29 +258,29 @@ impl<'a> Directing<'a> {
                 self.deal_no_more();
             }
             let dealt =
-                dealing.join().map_err(|_| ClusterError::store("dealing", "a thread panicked; please report it"))?;
-            // What keeps agents from playing is the cause of what keeps their streams from being filled.
+                dealing.join().map_err(|_| ClusterError::store("dealing", "a thread panicked; please report this"))?;
+            // An error of the agents is the cause of a stuck stream, and is reported first.
             started.and_then(|started| Ok(Played { hands: dealt?, started }))
         })
     }
 
-    /// Nothing more is dealt, and no full stream is waited for.
+    /// Stops dealing, without waiting for full streams.
     fn deal_no_more(&self) {
         self.ended.store(true, Ordering::Relaxed);
         self.outlook.iter().for_each(|outlook| outlook.give_up_all());
     }
 
-    /// Tells each agent its part.
+    /// Sends each agent its part.
     fn prepare(&self, whole: &Whole) -> Result<(), ClusterError> {
         let spec = serde_json::to_value(whole.shared_spec())
             .map_err(|error| ClusterError::store("the specification", error))?;
         self.members.iter().try_for_each(|member| {
             let part = self.part(member, spec.clone(), whole.first().0, None);
-            self.tell(member, &Ask::Prepare(Box::new(part)), "to make ready")
+            self.tell(member, &Ask::Prepare(Box::new(part)), "prepare request")
         })
     }
 
-    /// What an agent plays; of a share that it takes over, from a moment of the run on.
+    /// The part of an agent; for one that takes over, from a moment of the run on.
     pub fn part(&self, member: &Member, spec: serde_json::Value, first_ns: i64, from_ns: Option<i64>) -> Part {
         let source = match (self.order.own_trace, from_ns) {
             (true, _) => Source::OwnTrace,
@@ -301,7 +302,7 @@ impl<'a> Directing<'a> {
         }
     }
 
-    /// Gives those that were lost a last chance to bring what they have: one may only have been frozen, or cut off.
+    /// Gives lost agents a last chance to return their results: they may only have been frozen or cut off.
     fn await_the_lost(&mut self) {
         for member in self.members.iter_mut().filter(|member| member.lost.is_some()) {
             if returned::comes_back(self.bus, self.run, member) {
@@ -310,7 +311,7 @@ impl<'a> Directing<'a> {
         }
     }
 
-    /// Gets the files of the agents, and says what became of all queries.
+    /// Fetches the files of the agents, and accounts for all queries.
     fn end(
         &mut self,
         whole: &Whole,
@@ -337,7 +338,7 @@ impl<'a> Directing<'a> {
         Ok((pieces, end))
     }
 
-    /// Puts the telemetry of the server, which was taken here, beside that of the agents.
+    /// Adds the telemetry of the server, which was taken here, to that of the agents.
     fn end_watch(&mut self, pieces: &[Piece], end: &mut RunEnd) {
         if let Some(watch) = &mut self.watch {
             let samples = watch.end();
@@ -350,57 +351,57 @@ impl<'a> Directing<'a> {
         }
     }
 
-    /// Keeps what another controller would have to know.
+    /// Saves the state from which another controller could resume.
     pub fn keep(&self) -> Result<(), ClusterError> {
         let (boot, members) = (host::boot(), self.members.iter().chain(&self.feeders).map(Seat::of).collect());
         let (spec, order, start_ns) = (self.spec.clone(), self.order.clone(), self.start_ns.unwrap_or_default());
         State { run: self.run, boot, start_ns, spec, order, members }.keep(self.output)
     }
 
-    /// Takes away streams and files at the server, and lets the agents forget the run; where it failed, they keep what they have.
+    /// Deletes streams and files at the server, and releases the agents; if the run failed, agents keep their results.
     fn clean_up(&self, keep: bool) {
-        // Whoever cleans up cannot do more, here and below.
+        // Errors of cleaning up are ignored, here and below.
         let all = self.members.iter().chain(&self.feeders);
-        self.tell_each(all, |_| Ask::Release { run: self.run, keep }, "to forget the run");
+        self.tell_each(all, |_| Ask::Release { run: self.run, keep }, "release request");
         for shard in 0..self.order.agents as u32 {
             self.bus.wait(ShardStream { run: self.run, shard }.remove(self.bus.context()));
         }
         files::remove(self.bus, self.run);
     }
 
-    /// The moment of the run at which it is now.
+    /// The current run time.
     pub fn now_ns(&self) -> i64 {
         host_clock::monotonic_ns() - self.start_ns.unwrap_or_default()
     }
 
-    /// The specification as agents have it.
+    /// The specification for the agents.
     ///
     /// # Errors
-    /// Its files cannot be read any more.
+    /// Its files cannot be read.
     pub fn shared_spec(&self) -> Result<serde_json::Value, ClusterError> {
         let spec = ldplayer_run::embed(shared(self.spec.clone()))?;
         serde_json::to_value(spec).map_err(|error| ClusterError::store("the specification", error))
     }
 }
 
-/// The server was watched by a controller that ended before its time.
+/// The warning that the server was not watched to the end.
 fn not_watched() -> Warning {
     Warning::new(
         "server_not_watched",
-        "the controller that watched the server ended before its time: what the server used is not known",
-        "repeat the run where that matters",
+        "the controller that watched the server ended early: the server's resource usage is unknown",
+        "repeat the run if you need it",
     )
 }
 
 fn no_telemetry(why: &str) -> Warning {
     Warning::new(
         "no_telemetry_of_agents",
-        format!("what the agents used is not put together: {why}"),
-        "see agents/NAME/telemetry.parquet for what there is of each",
+        format!("cannot combine the resource usage of the agents: {why}"),
+        "see agents/NAME/telemetry.parquet for each agent",
     )
 }
 
-/// An observer of what follows a run: it still sees how far the run came.
+/// An observer of the phase after the run, which keeps showing the final progress.
 struct Still<'a> {
     observer: &'a mut dyn Observer,
     progress: Progress,
@@ -412,7 +413,7 @@ impl Observer for Still<'_> {
     }
 }
 
-/// A name for a run that was given none.
+/// A name for an unnamed run.
 pub fn run_name() -> String {
     format!("run-{}", host::new_id())
 }

@@ -1,4 +1,4 @@
-//! The controller's end of a distribution: queries are dealt to agents and stored in their streams.
+//! Distributes queries to the streams of agents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,34 +17,34 @@ use crate::error::ClusterError;
 use crate::publish::publish;
 use crate::stream::ShardStream;
 
-/// Batches of one agent that wait for their stream at the controller.
+/// Maximum number of batches queued for an agent's stream.
 const WAITING: usize = 64;
-/// How often who waits for an agent looks whether that one is still wanted.
+/// How often to check, while waiting for an agent, whether its shard has been given up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What [`Outlook`] says where no agent is waited for.
+/// The value of [`Outlook`] when no agent is waited for.
 const NOBODY: usize = usize::MAX;
 
-/// What others may tell a distribution while it is made, and see of it.
+/// Controls and observes a distribution in progress.
 #[derive(Debug)]
 pub struct Outlook {
-    /// Shards that nobody reads any more: their queries are counted, and not stored.
+    /// Shards that are no longer read: their queries are counted, but not stored.
     gone: Vec<AtomicBool>,
-    /// The shard whose full stream everything waits for.
+    /// The shard whose full stream blocks the distribution.
     waits_for: AtomicUsize,
 }
 
 impl Outlook {
-    /// Stores nothing more for a shard.
+    /// Stops storing queries of a shard.
     pub fn give_up(&self, shard: usize) {
         self.gone[shard].store(true, Ordering::Relaxed);
     }
 
-    /// Stores nothing more for any.
+    /// Stops storing queries of all shards.
     pub fn give_up_all(&self) {
         (0..self.gone.len()).for_each(|shard| self.give_up(shard));
     }
 
-    /// The shard that holds up the dealing, if any does at this moment.
+    /// The shard that blocks the distribution at the moment, if any.
     pub fn waits_for(&self) -> Option<usize> {
         Some(self.waits_for.load(Ordering::Relaxed)).filter(|&shard| shard != NOBODY)
     }
@@ -54,33 +54,33 @@ impl Outlook {
     }
 }
 
-/// What an agent was dealt.
+/// The queries dealt to an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hand {
-    /// All its queries.
+    /// The total.
     pub queries: u64,
-    /// Those of each batch.
+    /// The number in each batch.
     pub batches: Vec<u32>,
 }
 
 impl Hand {
-    /// Queries in the batches behind the first `taken`.
+    /// Queries in the batches after the first `taken`.
     pub fn left(&self, taken: u64) -> u64 {
         self.batches.iter().skip(usize::try_from(taken).unwrap_or(usize::MAX)).map(|&queries| u64::from(queries)).sum()
     }
 }
 
-/// Which shards are dealt from here, where several hosts deal.
+/// The shards dealt by this host, if several hosts deal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The number of this host among them.
+    /// The number of this host among the dealers.
     pub own: u32,
-    /// How many there are.
+    /// The number of dealers.
     pub of: u32,
 }
 
 impl Turn {
-    /// All shards are dealt from here.
+    /// All shards are dealt by this host.
     pub const ALL: Self = Self { own: 0, of: 1 };
 
     const fn is_for(self, shard: u32) -> bool {
@@ -88,29 +88,29 @@ impl Turn {
     }
 }
 
-/// Deals queries to agents and stores them in their streams; or only counts them, where agents have the trace themselves.
+/// Deals queries to agents and stores them in their streams, or only counts them if agents read the trace themselves.
 pub struct Distributor {
     dealer: Dealer,
     dealt: Vec<Dealt>,
     hands: Vec<Hand>,
-    /// For each shard, where it is dealt from here.
+    /// For each shard, its link if it is dealt by this host.
     streams: Vec<Option<Outlet>>,
     outlook: Arc<Outlook>,
 }
 
-/// The way to one agent.
+/// The link to one agent.
 struct Outlet {
-    /// Batches that the stream has from before: this controller, or the one before it, has been here.
+    /// Batches that were in the stream before: this controller, or an earlier one, stored them.
     stored: u64,
     batches: mpsc::Sender<Bytes>,
     work: JoinHandle<Result<(), ClusterError>>,
 }
 
 impl Distributor {
-    /// Makes a stream for each agent, by their names, with room for so many octets, on so many servers of a cluster.
+    /// Creates a stream for each agent, with this maximum size and number of replicas.
     ///
     /// # Errors
-    /// When a stream cannot be made, as where one of that name is there.
+    /// A stream cannot be created, for example because one of that name exists.
     pub fn open(
         bus: &Bus,
         run: u64,
@@ -124,11 +124,11 @@ impl Distributor {
         Self::resume(bus, run, agents, turn)
     }
 
-    /// Goes on with streams that are there: those of a run whose controller ended before its time, or that another one has made. What they
-    /// have is not stored again.
+    /// Uses existing streams: those of a run whose controller ended early, or created by another dealer. What they hold is not stored
+    /// again.
     ///
     /// # Errors
-    /// When a stream is not there.
+    /// A stream does not exist.
     pub fn resume(bus: &Bus, run: u64, agents: &[String], turn: Turn) -> Result<Self, ClusterError> {
         let outlet = |(shard, name): (u32, &String)| {
             if !turn.is_for(shard) {
@@ -141,7 +141,7 @@ impl Distributor {
         Ok(Self::over((0..).zip(agents).map(outlet).collect::<Result<_, ClusterError>>()?, run, agents.len()))
     }
 
-    /// Counts what each of so many agents will find in the trace, and stores nothing.
+    /// Only counts the queries of each agent, and stores nothing.
     pub fn counting(run: u64, agents: usize) -> Self {
         Self::over(Vec::new(), run, agents)
     }
@@ -153,24 +153,24 @@ impl Distributor {
         Self { dealer: Dealer::new(run, agents), dealt: Vec::new(), hands, streams, outlook }
     }
 
-    /// What others may tell it, and see of it.
+    /// The handle to control and observe it.
     pub fn outlook(&self) -> Arc<Outlook> {
         Arc::clone(&self.outlook)
     }
 
-    /// Gives the next queries of the trace in. Waits where an agent's stream is full.
+    /// Deals the next queries of the trace. Blocks while an agent's stream is full.
     ///
     /// # Errors
-    /// When a stream took nothing for too long, or a query cannot be sent.
+    /// A stream is stuck, or a query cannot be encoded.
     pub fn give(&mut self, bus: &Bus, queries: &[Query]) -> Result<(), ClusterError> {
         self.dealer.deal(queries, &mut self.dealt)?;
         self.send(bus)
     }
 
-    /// Ends all streams, and waits until all is stored. Returns what each agent was dealt.
+    /// Ends all streams, and waits until everything is stored. Returns what each agent was dealt.
     ///
     /// # Errors
-    /// When a stream took nothing for too long.
+    /// A stream is stuck.
     pub fn finish(mut self, bus: &Bus) -> Result<Vec<Hand>, ClusterError> {
         self.dealer.finish(&mut self.dealt);
         self.send(bus)?;
@@ -199,10 +199,10 @@ impl Distributor {
     }
 }
 
-/// Deals a trace to its end, or until the run is given up.
+/// Deals a trace to its end, or until the run is cancelled.
 ///
 /// # Errors
-/// What of the trace cannot be read, or a stream that took nothing for too long.
+/// The trace cannot be read, or a stream is stuck.
 pub fn deal(
     bus: &Bus,
     whole: &mut Whole,
@@ -228,14 +228,14 @@ impl Outlet {
         Self { stored, batches, work }
     }
 
-    /// Hands a batch to the publisher; waits while the stream is full and somebody reads it.
+    /// Hands a batch to the publisher; blocks while the stream is full and its shard is still read.
     fn send(&mut self, bus: &Bus, octets: Bytes, shard: usize, outlook: &Outlook) -> Result<(), ClusterError> {
         let Err(mpsc::error::TrySendError::Full(octets)) = self.batches.try_send(octets) else {
             return if self.work.is_finished() { self.why(bus) } else { Ok(()) };
         };
         outlook.waits_for.store(shard, Ordering::Relaxed);
         let sent = loop {
-            // The limit is made where the runtime is.
+            // Timeouts must be created within the runtime.
             let sent = bus.wait(async { timeout(LOOK_EVERY, self.batches.send(octets.clone())).await });
             match sent {
                 Ok(Ok(())) => break Ok(()),
@@ -251,7 +251,7 @@ impl Outlet {
         sent
     }
 
-    /// Why the publisher has ended while there are batches.
+    /// The error of a publisher that ended early.
     fn why(&mut self, bus: &Bus) -> Result<(), ClusterError> {
         match bus.wait(&mut self.work) {
             Ok(ended) => ended,
@@ -259,10 +259,10 @@ impl Outlet {
         }
     }
 
-    /// Waits until all is stored, or nobody wants it any more.
+    /// Waits until everything is stored, or the shard is given up.
     fn finish(self, bus: &Bus, batches: u64, is_gone: impl Fn() -> bool) -> Result<(), ClusterError> {
         let Self { stored, batches: sender, mut work } = self;
-        // The message behind the last batch is there, too.
+        // Including the end message after the last batch.
         if stored > batches {
             work.abort();
             return Ok(());

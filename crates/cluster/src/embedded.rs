@@ -1,4 +1,4 @@
-//! A NATS server of our own, for a lab on one host: started on loopback with a password, ended with its owner.
+//! An embedded NATS server for agents on one host: on loopback with a password, ended with its owner.
 
 use std::fs;
 use std::path::Path;
@@ -12,27 +12,25 @@ use tempfile::TempDir;
 use crate::bus::Link;
 use crate::host;
 
-/// The program, which Debian's package of the same name brings.
+/// The program, from Debian's package of the same name.
 pub const PROGRAM: &str = "nats-server";
 /// How long it may take to listen.
 const START_WITHIN: Duration = Duration::from_secs(20);
 
-/// What keeps a server from being started.
+/// Why an embedded server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
     /// It is not installed.
-    #[error(
-        "nats-server is not on this host: install the package nats-server, or give the URL of a server with --nats"
-    )]
+    #[error("nats-server is not installed: install the package nats-server, or give the URL of a server with --nats")]
     Missing,
     /// It could not be started.
     #[error(transparent)]
     Start(#[from] StockError),
-    /// Its files could not be written.
-    #[error("a directory for nats-server: {0}")]
+    /// Its directory could not be made.
+    #[error("cannot make a directory for nats-server: {0}")]
     Scratch(#[from] std::io::Error),
-    /// It did not say where it listens.
-    #[error("nats-server did not listen within {0} s; it said: {1}")]
+    /// It did not listen in time.
+    #[error("nats-server did not listen within {0} s; its last log lines: {1}")]
     Silent(u64, String),
 }
 
@@ -40,16 +38,16 @@ pub enum EmbeddedError {
 #[derive(Debug)]
 pub struct Embedded {
     link: Link,
-    /// Ended before its directory goes.
+    /// Ended before its directory is removed.
     _process: Process,
     _scratch: TempDir,
 }
 
 impl Embedded {
-    /// Starts one. It ends with the calling thread.
+    /// Starts a server, which ends with the calling thread.
     ///
     /// # Errors
-    /// Why not.
+    /// It cannot be started.
     pub fn start() -> Result<Self, EmbeddedError> {
         let program = programs::find(PROGRAM).ok_or(EmbeddedError::Missing)?;
         let scratch = tempfile::Builder::new().prefix("ldplayer-nats-").tempdir()?;
@@ -64,13 +62,13 @@ impl Embedded {
         Ok(Self { link, _process: process, _scratch: scratch })
     }
 
-    /// Where it is, with its password.
+    /// Its address and password.
     pub const fn link(&self) -> &Link {
         &self.link
     }
 }
 
-/// A port that the system chooses, JetStream in the directory, and one user.
+/// Configures a port chosen by the system, JetStream in the directory, and one user.
 fn text(directory: &Path, password: &str) -> String {
     format!(
         "host: 127.0.0.1\nport: -1\nmax_payload: 1MB\njetstream {{ store_dir: \"{}\" }}\nauthorization {{ user: ldplayer, password: \"{password}\" }}\n",
@@ -78,7 +76,7 @@ fn text(directory: &Path, password: &str) -> String {
     )
 }
 
-/// Where it listens, as it says in the file of its ports.
+/// Its address, from its ports file.
 fn listening(process: &mut Process, directory: &Path) -> Result<String, EmbeddedError> {
     let file = directory.join(format!("{PROGRAM}_{}.ports", process.id()));
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! What can go wrong between controller, agents and the NATS server, worded for people.
+//! Errors between controller, agents and the NATS server.
 
 use std::path::PathBuf;
 
@@ -9,17 +9,17 @@ use crate::arrivals::Misplaced;
 /// An error of the link, of an agent, or of a batch.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// Nobody is there, or nobody that speaks NATS.
-    #[error("no NATS server at {url}: {reason}; start one there, or give --nats embedded for a lab on this host")]
+    /// No NATS server listens there.
+    #[error("no NATS server at {url}: {reason}; start one there, or use --nats embedded for agents on this host")]
     Connect {
         /// Where it was looked for, without credentials.
         url: String,
         /// What the client says.
         reason: String,
     },
-    /// The server is there and does not let us in.
+    /// The server rejects the credentials.
     #[error(
-        "the NATS server at {url} refuses these credentials: {reason}; see --nats-credentials and user:password@ in the URL"
+        "the NATS server at {url} rejected the credentials: {reason}; see --nats-credentials and user:password@ in the URL"
     )]
     Refused {
         /// Where it is, without credentials.
@@ -35,9 +35,9 @@ pub enum ClusterError {
         /// What is wrong.
         reason: String,
     },
-    /// Anybody may use the server, and its address is public.
+    /// The server needs no credentials and has a public address.
     #[error(
-        "the NATS server at {url} lets everybody in, and {address} is a public address: whoever reaches it could send load from the agents; give it users (https://docs.nats.io, authorization) and TLS"
+        "the NATS server at {url} needs no credentials, and {address} is a public address: anyone who reaches it could send load from the agents; configure users (https://docs.nats.io, authorization) and TLS"
     )]
     Open {
         /// Where it is.
@@ -45,7 +45,7 @@ pub enum ClusterError {
         /// Its address.
         address: std::net::IpAddr,
     },
-    /// The server is there, without JetStream.
+    /// The server runs without JetStream.
     #[error("the NATS server at {url} has no JetStream ({reason}): start it with -js")]
     NoJetStream {
         /// Where it is, without credentials.
@@ -53,8 +53,8 @@ pub enum ClusterError {
         /// What the client says.
         reason: String,
     },
-    /// A question got no answer in time.
-    #[error("{who} did not answer within {seconds} s: {what}")]
+    /// A request was not answered in time.
+    #[error("{who} did not answer within {seconds} s ({what})")]
     Silent {
         /// Who was asked.
         who: String,
@@ -71,40 +71,40 @@ pub enum ClusterError {
         /// What the client says.
         reason: String,
     },
-    /// A stream took nothing for too long.
-    #[error("{who} took no queries for {seconds} s, and what may wait for it is full")]
+    /// A stream took no queries for too long.
+    #[error("{who} took no queries for {seconds} s, and its queue is full")]
     Stuck {
         /// Whose stream it is.
         who: String,
         /// For how long it was waited.
         seconds: u64,
     },
-    /// A batch that cannot be here.
+    /// An unexpected batch.
     #[error(transparent)]
     Misplaced(#[from] Misplaced),
     /// A batch that cannot be read.
     #[error(transparent)]
     Batch(#[from] WireError),
     /// Fewer agents than asked for.
-    #[error("{there} of {asked} agents came within {seconds} s ({names}){busy}{others}; start more with `ldplayer agent --nats URL`, or ask for fewer with --agents",
+    #[error("found {there} of {asked} agents within {seconds} s ({names}){busy}{others}; start more with `ldplayer agent --nats URL`, or use fewer with --agents",
         there = there.len(), names = if there.is_empty() { "none".to_owned() } else { there.join(", ") },
-        busy = if *busy > 0 { format!("; {busy} have another run") } else { String::new() },
-        others = if *others > 0 { format!("; {others} are of another release") } else { String::new() })]
+        busy = if *busy > 0 { format!("; busy with another run: {busy}") } else { String::new() },
+        others = if *others > 0 { format!("; of another release: {others}") } else { String::new() })]
     Few {
-        /// How many were asked for.
+        /// How many were requested.
         asked: usize,
-        /// Who is there and free.
+        /// Which agents are free.
         there: Vec<String>,
-        /// How many have a run.
+        /// How many are busy.
         busy: usize,
-        /// How many are of a release with other messages.
+        /// How many are of an incompatible release.
         others: usize,
-        /// How long they were waited for.
+        /// How long the controller waited.
         seconds: u64,
     },
-    /// There is no way to the NATS server any more.
+    /// The connection to the NATS server was lost.
     #[error(
-        "no connection to the NATS server at {url} for {seconds} s: start it again, and go on with the run by --resume"
+        "no connection to the NATS server at {url} for {seconds} s: start it again, and continue the run with --resume"
     )]
     Apart {
         /// Where it was.
@@ -112,18 +112,18 @@ pub enum ClusterError {
         /// For how long it was tried.
         seconds: u64,
     },
-    /// A run that cannot be gone on with.
-    #[error("cannot go on with the run in {directory}: {reason}", directory = directory.display())]
+    /// A run that cannot be resumed.
+    #[error("cannot resume the run in {directory}: {reason}", directory = directory.display())]
     Resume {
         /// Its directory.
         directory: PathBuf,
         /// Why not.
         reason: String,
     },
-    /// Nobody wants the run any more.
-    #[error("the run was given up by its controller, or nobody has asked for it for too long")]
+    /// The run was cancelled.
+    #[error("the run was cancelled by its controller, or its controller has been silent for too long")]
     GivenUp,
-    /// An agent could not go on.
+    /// An agent failed.
     #[error("{who}: {reason}")]
     Failed {
         /// Who.
@@ -131,14 +131,14 @@ pub enum ClusterError {
         /// Why.
         reason: String,
     },
-    /// What a run is, or its record.
+    /// The specification of the run, or its execution.
     #[error(transparent)]
     Run(#[from] ldplayer_run::RunError),
     /// The run directory.
     #[error(transparent)]
     Results(#[from] ldplayer_results::ResultsError),
     /// The runtime could not be started.
-    #[error("cannot start the threads that speak to NATS: {0}")]
+    #[error("cannot start the NATS threads: {0}")]
     Runtime(std::io::Error),
 }
 

@@ -1,4 +1,4 @@
-//! An agent's end of a distribution, for threads that know nothing of NATS: a replay takes its queries out.
+//! An agent's queries, for threads that know nothing of NATS.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -13,45 +13,45 @@ use crate::error::ClusterError;
 use crate::receive::{Ahead, Read, Reading};
 use crate::stream::ShardStream;
 
-/// How often a reader that waits looks whether the run was given up.
+/// How often a blocked reader checks whether the run was cancelled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Batches that wait for the reader of an agent's replay, of up to 128 KiB each: ten seconds of 150,000 queries/s.
+/// Batches queued for the reader of an agent's replay, up to 128 KiB each: ten seconds of 150,000 queries/s.
 const READ: usize = 1_024;
-/// What [`Reached`] says where there are no more queries, or the host has them all.
+/// The value of [`Reached`] when all queries have been read.
 const ALL: i64 = i64::MAX;
 
-/// How far the reading of a shard is, for who looks on.
+/// The progress of reading a shard, for observers.
 #[derive(Debug, Default)]
 pub struct Reached {
-    /// Set to end the reading: whoever deals may be gone.
+    /// Set to end the reading: the dealer may be gone.
     pub given_up: AtomicBool,
-    /// Due time of the last query that is here, in nanoseconds of the run.
+    /// Due time of the last query read, in nanoseconds of run time.
     to_ns: AtomicI64,
     skipped: AtomicU64,
 }
 
 impl Reached {
-    /// The moment of the run up to which there are queries; `None` where all were read.
+    /// The run time up to which queries have been read; `None` if all have been.
     pub fn to_ns(&self) -> Option<i64> {
         Some(self.to_ns.load(Ordering::Relaxed)).filter(|&to| to != ALL)
     }
 
-    /// Queries that were left out.
+    /// Queries skipped.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// Notes that queries are here up to this moment.
+    /// Notes that queries have been read up to this moment.
     pub fn note(&self, to_ns: i64) {
         self.to_ns.store(to_ns, Ordering::Relaxed);
     }
 
-    /// Notes that all are here.
+    /// Notes that all have been read.
     pub fn note_all(&self) {
         self.note(ALL);
     }
 
-    /// Leaves out what was due before `from_ns`, and counts it.
+    /// Skips and counts queries due before `from_ns`.
     fn skip(&self, queries: &mut Vec<Query>, from_ns: Option<i64>) {
         let before = queries.len();
         queries.retain(|query| from_ns.is_none_or(|from| query.due.0 >= from));
@@ -59,7 +59,7 @@ impl Reached {
     }
 }
 
-/// The queries of a shard as they come over its stream, as the engine takes them.
+/// The queries of a shard from its stream, as a feed of the engine.
 pub struct ShardFeed {
     batches: Receiver<Read>,
     ahead: Arc<Ahead>,
@@ -68,12 +68,12 @@ pub struct ShardFeed {
 }
 
 impl ShardFeed {
-    /// Begins to read a shard, at most so many nanoseconds of the run ahead once its start is known.
+    /// Begins to read a shard, at most this many nanoseconds of run time ahead once its start is known.
     pub fn open(bus: &Bus, run: u64, shard: u32, ahead_ns: i64) -> Self {
         Self::begin(bus, ShardStream { run, shard }, ahead_ns, None)
     }
 
-    /// The same of what an agent that was lost has left; what is due before `from_ns` of the run is left out.
+    /// Begins to read the rest of a lost agent's shard; queries due before `from_ns` of run time are skipped.
     pub fn take_over(bus: &Bus, run: u64, shard: u32, ahead_ns: i64, from_ns: i64) -> Self {
         Self::begin(bus, ShardStream { run, shard }, ahead_ns, Some(from_ns))
     }
@@ -88,19 +88,19 @@ impl ShardFeed {
         let reading = Reading { context, stream, takes_over, ahead: ahead_of, reached: reached_by, to };
         bus.spawn(async move {
             if let Err(error) = reading.read().await {
-                // A reader that is gone needs no error.
+                // If the reader is gone, the error does not matter.
                 let _ = tokio::task::spawn_blocking(move || sender.send(Err(error))).await;
             }
         });
         Self { batches, ahead, reached, from_ns: taken_over_ns }
     }
 
-    /// How far it is.
+    /// The progress.
     pub fn reached(&self) -> Arc<Reached> {
         Arc::clone(&self.reached)
     }
 
-    /// Where the start of the run is told.
+    /// Where to set the start of the run.
     pub fn ahead(&self) -> Arc<Ahead> {
         Arc::clone(&self.ahead)
     }
@@ -126,26 +126,26 @@ impl Feed for ShardFeed {
     }
 }
 
-/// The queries of a shard as the host reads them in the trace, which it has, too: it reads all, and leaves out those of others.
+/// The queries of a shard from the trace itself, which the host reads in full, skipping those of other shards.
 pub struct OwnFeed {
     whole: Box<dyn Feed>,
     shard: usize,
     shards: usize,
     reached: Arc<Reached>,
     from_ns: Option<i64>,
-    /// What was read, of which little may be ours.
+    /// The queries read, few of which may be ours.
     read: Vec<Query>,
 }
 
 impl OwnFeed {
-    /// What of the whole is a shard's, from a moment of the run on.
+    /// A shard's part of the trace, from a moment of run time on.
     pub fn new(whole: Box<dyn Feed>, (shard, shards): (usize, usize), from_ns: Option<i64>) -> Self {
         let reached = Arc::<Reached>::default();
         reached.note_all();
         Self { whole, shard, shards, reached, from_ns, read: Vec::new() }
     }
 
-    /// How far it is.
+    /// The progress.
     pub fn reached(&self) -> Arc<Reached> {
         Arc::clone(&self.reached)
     }

@@ -11,7 +11,7 @@ use crate::bus::Bus;
 use crate::distribute::{Distributor, Outlook, Turn, deal};
 use crate::message::{FeedPart, Progress, Stage};
 
-/// A feeding under way.
+/// A feeding in progress.
 #[derive(Debug)]
 pub struct Feeder {
     run: u64,
@@ -19,18 +19,18 @@ pub struct Feeder {
     name: String,
     stage: Arc<Mutex<Stage>>,
     ended: Arc<AtomicBool>,
-    /// The dealing, when it has begun.
+    /// The handle of the dealing, once begun.
     outlook: Arc<OnceLock<Arc<Outlook>>>,
 }
 
 impl Feeder {
-    /// Begins to read and deal, behind what the streams have already.
+    /// Begins to read and deal, continuing after what the streams already hold.
     ///
     /// # Errors
-    /// When the specification is none that this release knows.
+    /// The specification is invalid in this release.
     pub fn begin(bus: &Arc<Bus>, part: FeedPart) -> Result<Self, String> {
         let spec: RunSpec =
-            serde_json::from_value(part.spec.clone()).map_err(|error| format!("the run's specification: {error}"))?;
+            serde_json::from_value(part.spec.clone()).map_err(|error| format!("run specification: {error}"))?;
         let (stage, ended) = (Arc::new(Mutex::new(Stage::Running)), Arc::<AtomicBool>::default());
         let outlook = Arc::<OnceLock<Arc<Outlook>>>::default();
         let feeder = Self {
@@ -59,7 +59,7 @@ impl Feeder {
         self.run
     }
 
-    /// Whether it is this part of this run.
+    /// Whether this is the given part of the given run.
     pub const fn is(&self, run: u64, seat: u32) -> bool {
         self.run == run && self.seat == seat
     }
@@ -69,23 +69,23 @@ impl Feeder {
         &self.name
     }
 
-    /// Deals no more, and waits for no stream that is full.
+    /// Stops dealing, without waiting for full streams.
     pub fn stop(&self) {
         self.ended.store(true, Ordering::Relaxed);
         self.outlook.get().into_iter().for_each(|outlook| outlook.give_up_all());
     }
 
-    /// Deals nothing more for a shard.
+    /// Stops dealing a shard.
     pub fn give_up(&self, shard: u32) {
         self.outlook.get().into_iter().for_each(|outlook| outlook.give_up(shard as usize));
     }
 
-    /// Whether it has ended, well or not.
+    /// Whether it has ended, successfully or not.
     pub fn has_ended(&self) -> bool {
         matches!(self.progress().stage, Stage::Returned { .. } | Stage::Failed { .. })
     }
 
-    /// How far it is.
+    /// The progress.
     pub fn progress(&self) -> Progress {
         let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Progress { stage, ..Progress::default() }
@@ -103,7 +103,7 @@ fn feed(
     let turn = Turn { own: part.feeder, of: part.feeders };
     let mut distributor = Distributor::resume(bus, part.run, &part.agents, turn).map_err(|error| error.to_string())?;
     let outlook = told.get_or_init(|| distributor.outlook());
-    // It may have been told to stop before there was anything to stop.
+    // It may have been stopped before it began.
     if ended.load(Ordering::Relaxed) {
         outlook.give_up_all();
     }

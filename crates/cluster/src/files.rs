@@ -1,4 +1,4 @@
-//! Files of run directories on their way from agents to the controller, through an object store of the NATS server.
+//! Transfers run directories and traces through an object store of the NATS server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,68 +14,68 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::bus::Bus;
 use crate::error::ClusterError;
 
-/// How long a file is tried to be stored or had, and the pause before the next try.
+/// How long to retry a transfer, and the pause between tries.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long a file may be on its way.
+/// Timeout of one transfer.
 const AT_MOST: Duration = Duration::from_secs(3_600);
 
-/// Files that are got at a time.
+/// Maximum number of parallel transfers.
 const AT_A_TIME: usize = 16;
-/// Octets of a file that are read or written at once.
+/// Read and write size in octets.
 const AT_ONCE: usize = 256 << 10;
 
-/// The store of a run.
+/// The bucket of a run.
 fn bucket(run: u64) -> String {
     format!("ldplayer-{run:016x}")
 }
 
-/// Makes the store of a run.
+/// Creates the bucket of a run.
 ///
 /// # Errors
-/// When the server does not.
+/// The server refuses.
 pub fn open(bus: &Bus, run: u64, replicas: usize) -> Result<(), ClusterError> {
     let config =
         Config { bucket: bucket(run), storage: StorageType::File, num_replicas: replicas, ..Config::default() };
     let made = bus.wait(bus.context().create_object_store(config));
-    made.map(drop).map_err(|error| ClusterError::store("making the store of files", error))
+    made.map(drop).map_err(|error| ClusterError::store("creating the object store", error))
 }
 
-/// Removes the store of a run with what is in it.
+/// Deletes the bucket of a run with its files.
 pub fn remove(bus: &Bus, run: u64) {
-    // Whoever cleans up cannot do more.
+    // Errors of cleaning up are ignored.
     let _ = bus.wait(bus.context().delete_object_store(bucket(run)));
 }
 
-/// Puts the files of a trace into the store, from where agents fetch them.
+/// Uploads the files of a trace, for agents to fetch.
 ///
 /// # Errors
-/// When one cannot be read or stored.
+/// A file cannot be read or stored.
 pub fn put_trace(bus: &Bus, run: u64, trace: &[String]) -> Result<(), ClusterError> {
     let store = store(bus, run)?;
     trace.iter().zip(trace_names(trace)).try_for_each(|(file, name)| put_one(bus, &store, Path::new(file), &name))
 }
 
-/// The names that files of a trace have in the store.
+/// The object names of the files of a trace.
 pub fn trace_names(trace: &[String]) -> Vec<String> {
     let last = |file: &str| Path::new(file).file_name().unwrap_or_default().display().to_string();
     trace.iter().enumerate().map(|(number, file)| format!("trace/{number}/{}", last(file))).collect()
 }
 
-/// Fetches files of a trace into a directory. Returns where they are.
+/// Fetches the files of a trace into a directory. Returns their paths.
 ///
 /// # Errors
-/// When one cannot be had or written.
+/// A file cannot be fetched or written.
 pub fn fetch_trace(bus: &Bus, run: u64, names: &[String], directory: &Path) -> Result<Vec<String>, ClusterError> {
     get(bus, run, &[(names, directory.to_owned())])?;
     let file = |name: &String| Ok(place(name, directory)?.1.display().to_string());
     names.iter().map(file).collect()
 }
 
-/// Puts all files of a directory into the store. Returns their names there: that of the agent, and the path in the directory.
+/// Uploads all files of a directory. Returns their object names: the agent, and the path in the directory.
 ///
 /// # Errors
-/// When a file cannot be read or stored.
+/// A file cannot be read or stored.
 pub fn put(bus: &Bus, run: u64, agent: u32, directory: &Path) -> Result<Vec<String>, ClusterError> {
     let store = store(bus, run)?;
     let mut names = Vec::new();
@@ -96,11 +96,11 @@ fn put_one(bus: &Bus, store: &ObjectStore, file: &Path, name: &str) -> Result<()
     }))
 }
 
-/// Gets files of agents out of the store, each agent's into a directory. Some of them at a time: after the loss of a server of a cluster, a file
-/// may take ten seconds to be found where it is.
+/// Fetches the files of agents, each agent's into its directory, several at a time: after the loss of a cluster member, a file may take ten
+/// seconds to be located.
 ///
 /// # Errors
-/// When a file cannot be had, is not what was stored, or cannot be written.
+/// A file cannot be fetched or written, or is corrupt.
 pub fn get(bus: &Bus, run: u64, wanted: &[(&[String], PathBuf)]) -> Result<(), ClusterError> {
     let store = store(bus, run)?;
     let each = wanted.iter().flat_map(|(names, directory)| names.iter().map(move |name| (name, directory)));
@@ -109,10 +109,10 @@ pub fn get(bus: &Bus, run: u64, wanted: &[(&[String], PathBuf)]) -> Result<(), C
     bus.wait(got.try_collect::<()>())
 }
 
-/// Where a file of that name goes.
+/// The local path of an object.
 fn place<'a>(name: &'a str, directory: &Path) -> Result<(&'a str, PathBuf), ClusterError> {
     let inner = name.split_once('/').map(|(_, inner)| inner).filter(|inner| is_inside(inner));
-    let outside = || ClusterError::store(format!("file {name}"), "its name leads out of the directory");
+    let outside = || ClusterError::store(format!("file {name}"), "its name points outside the directory");
     Ok((name, directory.join(inner.ok_or_else(outside)?)))
 }
 
@@ -124,20 +124,25 @@ async fn get_one(store: &ObjectStore, name: &str, file: PathBuf) -> Result<(), C
 fn store(bus: &Bus, run: u64) -> Result<ObjectStore, ClusterError> {
     bus.wait(patiently(async || {
         let found = bus.context().get_object_store(bucket(run)).await;
-        found.map_err(|error| ClusterError::store("the store of files", error))
+        found.map_err(|error| ClusterError::store("opening the object store", error))
     }))
 }
 
-/// Tries until it is done: a cluster that has lost a server needs a moment, and so does a server that is started again. Files of this host
-/// do not get better.
+/// Retries until success: a cluster that has lost a member needs a moment, and so does a restarting server. Errors of local files are not
+/// retried.
 ///
 /// # Errors
-/// The last one, when it is not done for a minute.
+/// The last error after a minute.
 async fn patiently<T>(act: impl AsyncFn() -> Result<T, ClusterError>) -> Result<T, ClusterError> {
     let begun = Instant::now();
     loop {
         match timeout(AT_MOST, act()).await {
-            Err(_) => return Err(ClusterError::store("a file", format!("not through after {} s", AT_MOST.as_secs()))),
+            Err(_) => {
+                return Err(ClusterError::store(
+                    "fetching a file",
+                    format!("not complete after {} s", AT_MOST.as_secs()),
+                ));
+            }
             Ok(Err(ClusterError::File { file, reason })) => return Err(ClusterError::File { file, reason }),
             Ok(Err(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
             Ok(done) => return done,
@@ -145,7 +150,7 @@ async fn patiently<T>(act: impl AsyncFn() -> Result<T, ClusterError>) -> Result<
     }
 }
 
-/// A file may be larger than the memory. The client checks what it reads by the digest that was stored.
+/// Streams the file, since it may be larger than memory. The client verifies the digest.
 async fn fetch(store: &ObjectStore, name: &str, file: &Path) -> Result<(), ClusterError> {
     let object = store.get(name).await.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
     let mut into = File::create(file).await.map_err(failed(file))?;
@@ -158,7 +163,7 @@ fn failed(file: &Path) -> impl Fn(std::io::Error) -> ClusterError {
     move |error| ClusterError::File { file: file.to_owned(), reason: error.to_string() }
 }
 
-/// Files of a directory and of those in it.
+/// All files below a directory.
 fn files_below(directory: &Path) -> Result<Vec<PathBuf>, ClusterError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed(directory))? {
@@ -173,7 +178,7 @@ fn files_below(directory: &Path) -> Result<Vec<PathBuf>, ClusterError> {
     Ok(files)
 }
 
-/// Whether a path stays in the directory that it is in: what an agent says is not believed.
+/// Whether a path stays within its directory: agents are not trusted.
 fn is_inside(path: &str) -> bool {
     let path = Path::new(path);
     path.is_relative() && path.components().all(|part| matches!(part, std::path::Component::Normal(_)))

@@ -1,4 +1,4 @@
-//! Finding agents for a run: as many as asked for, free, and of this release's messages.
+//! Finds agents for a run: as many as requested, free, and of a compatible release.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use crate::controller::agents;
 use crate::error::ClusterError;
 use crate::message::{Hello, PROTOCOL};
 
-/// How long agents have to answer at a time.
+/// Timeout of each round of requests.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Waits until so many agents are there that have no run and the same messages.
+/// Waits until there are enough agents that are free and have the same message version.
 ///
 /// # Errors
-/// There are fewer after `patience`: it says who is there, and who is not free.
+/// There are too few after `patience`; lists those found and those not free.
 pub fn gather(bus: &Bus, asked: usize, patience: Duration) -> Result<Vec<Hello>, ClusterError> {
     let begun = Instant::now();
     loop {
@@ -32,7 +32,7 @@ pub fn gather(bus: &Bus, asked: usize, patience: Duration) -> Result<Vec<Hello>,
     }
 }
 
-/// An agent that has no part of any run and none of whose parts was lost: `is_known` says by its id whether it had one.
+/// Finds a free agent that has not been lost in this run: `is_known` tells by id whether it already has or had a part.
 pub fn spare(bus: &Bus, is_known: impl Fn(&str) -> bool) -> Option<Hello> {
     agents(bus, LOOK, usize::MAX).ok()?.into_iter().find(|hello| is_free(hello) && !is_known(&hello.id))
 }

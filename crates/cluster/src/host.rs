@@ -1,4 +1,4 @@
-//! What an agent says of its host, as it is read off the machine.
+//! Facts about an agent's host.
 
 use std::fs;
 use std::net::IpAddr;
@@ -11,14 +11,14 @@ use ldplayer_net::{clock, limits, pin, programs};
 
 use crate::message::{Hello, PROTOCOL, Wall};
 
-/// Where chrony and systemd-timesyncd leave a trace of themselves while they keep the clock.
+/// Files that show that chrony or systemd-timesyncd keeps the clock.
 const KEEPERS: [(&str, &str); 3] = [
     ("/run/chrony/chronyd.pid", "chrony"),
     ("/run/ntpd.pid", "ntpd"),
     ("/run/systemd/timesync/synchronized", "systemd-timesyncd"),
 ];
 
-/// What there is to say now, for an agent of this name that may use these addresses.
+/// Describes this host, for an agent with this name and these source addresses.
 pub fn hello(name: &str, id: &str, sources: &[IpAddr]) -> Hello {
     Hello {
         protocol: PROTOCOL,
@@ -37,18 +37,18 @@ pub fn hello(name: &str, id: &str, sources: &[IpAddr]) -> Hello {
     }
 }
 
-/// What tells this boot of this host from all others.
+/// The boot id of the host.
 pub fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// A word for this process that no other one has, of this host or another.
+/// A word unique to this process across all hosts.
 fn program() -> String {
     static WORD: LazyLock<String> = LazyLock::new(new_id);
     WORD.clone()
 }
 
-/// The number of the network namespace that this process is in.
+/// The inode number of this process' network namespace.
 fn network() -> u64 {
     fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino())
 }
@@ -59,14 +59,14 @@ pub fn name() -> String {
     if name.trim().is_empty() { "agent".to_owned() } else { name.trim().to_owned() }
 }
 
-/// A word that no other agent has: of the time and the process, which are different for each on one host, and of the host's boot.
+/// A unique id, from time and process id, which differ between agents of one host, and the boot id.
 pub fn new_id() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
     let random: String = boot.chars().filter(char::is_ascii_hexdigit).take(12).collect();
     format!("{random}{:x}{:x}", std::process::id(), clock::realtime_ns() as u64 & 0xff_ffff)
 }
 
-/// Ports that the kernel gives to connections of one address.
+/// The size of the ephemeral port range.
 fn ports() -> Option<u32> {
     let range = limits::sysctl("net.ipv4.ip_local_port_range")?;
     let mut bounds = range.split_whitespace().map(str::parse::<u32>);
@@ -74,13 +74,13 @@ fn ports() -> Option<u32> {
     Some((high + 1).saturating_sub(low))
 }
 
-/// What keeps the wall clock right, as far as it can be seen.
+/// What synchronises the wall clock, if known.
 fn clock_keeper() -> String {
     let known = KEEPERS.iter().find(|(file, _)| Path::new(file).exists());
-    known.map_or_else(|| "nobody is seen to keep it".to_owned(), |(_, keeper)| (*keeper).to_owned())
+    known.map_or_else(|| "none found".to_owned(), |(_, keeper)| (*keeper).to_owned())
 }
 
-/// What both clocks show now, with what chrony says of the wall's.
+/// Both clocks at one moment, with chrony's bound of the wall clock's error.
 pub fn wall() -> Wall {
     let said = programs::find("chronyc")
         .and_then(|chronyc| Command::new(chronyc).args(["-n", "-c", "tracking"]).output().ok());
@@ -90,7 +90,7 @@ pub fn wall() -> Wall {
     Wall { monotonic_ns: before + read_ns / 2, realtime_ns, error_ns: error_ns.map(|error| error + read_ns) }
 }
 
-/// The bound that chrony's documentation gives: the clock's offset, the root dispersion, and half of the root delay. `None` where it is not
+/// The bound given in chrony's documentation: the clock's offset, the root dispersion, and half of the root delay. `None` if not
 /// synchronised.
 fn wall_error(tracking: &str) -> Option<i64> {
     let fields: Vec<&str> = tracking.trim().split(',').collect();

@@ -11,14 +11,14 @@
 //!
 //! # The contract
 //!
-//! - Each query of the trace comes to one agent, that of its client's address, once and in the order of the trace; or an error says which
-//!   batch is missing. Streams take a batch only behind the one before, so that neither a lost word nor a restart of the server changes that.
-//! - What depends on the order of the trace (rules, shares, classes) is drawn before queries are dealt.
-//! - A slow agent fills its own stream. Others go on until the room of that stream is used up.
-//! - Clocks are compared, not trusted: a start is told on the agent's own monotonic clock, with a bound of what it may be off.
-//! - Every wait has a limit and an error that names who was waited for.
+//! - Each query of the trace goes to exactly one agent, by its client's address, once and in trace order; or an error names the missing
+//! batch. Streams accept a batch only after its predecessor, so that neither a lost message nor a restarted server changes that.
+//! - Everything that depends on the order of the trace (rules, shares, classes) is drawn before queries are dealt.
+//! - A slow agent fills its own stream. Others continue until that stream is full.
+//! - Clocks are compared, not trusted: the start is given on the agent's own monotonic clock, with a bound of its error.
+//! - Every wait has a timeout, and an error that names who was waited for.
 //!
-//! This is the only crate with an async runtime, whose one thread moves messages. Workers of a replay know nothing of it.
+//! This is the only crate with an async runtime, on a single thread. The workers of a replay do not depend on it.
 
 #![forbid(unsafe_code)]
 

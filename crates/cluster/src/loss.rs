@@ -1,4 +1,4 @@
-//! What is done where an agent is lost while a run goes on.
+//! Handles the loss of an agent during a run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,28 +12,28 @@ use crate::gather::spare;
 use crate::member::{LOST_AFTER, Member};
 use crate::message::{Ask, FeedPart, Hello};
 
-/// How long before the queries begin that another agent takes over: it must have read them by then.
+/// Lead time of a takeover: the new agent must have read its first queries by then.
 const TAKEOVER_NS: i64 = 3_000_000_000;
 
-/// Seats of agents that feed in the place of lost ones begin here, so that they are nobody else's.
+/// First seat number of feeders that replace lost ones, so that seats stay unique.
 const FEEDERS: u32 = 1 << 20;
 
-/// What is done where an agent is lost.
+/// What to do when an agent is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLoss {
-    /// The others stop, and what they have measured is the run.
+    /// The others stop; what they have measured is the result.
     #[default]
     Stop,
-    /// The others go on.
+    /// The others continue.
     Continue,
-    /// Another agent goes on with its clients: one that has no run, or else the one with the fewest shares.
+    /// Another agent takes over its clients: a free one, or else the one with the fewest shares.
     Reassign,
 }
 
-/// A word that is no policy.
+/// An unknown value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is not known: give stop, continue or reassign")]
+#[error("unknown value `{0}`: use stop, continue or reassign")]
 pub struct UnknownPolicy(String);
 
 impl FromStr for OnLoss {
@@ -60,10 +60,10 @@ impl fmt::Display for OnLoss {
 }
 
 impl Directing<'_> {
-    /// An agent is lost: does what is to be done then.
+    /// Handles the loss of an agent.
     ///
     /// # Errors
-    /// What another controller would have to know cannot be kept.
+    /// The state for another controller cannot be saved.
     pub fn lose(
         &mut self,
         at: usize,
@@ -75,34 +75,34 @@ impl Directing<'_> {
         let done = match self.order.on_loss {
             OnLoss::Stop => {
                 self.stop(false);
-                "the others stop (--on-agent-loss continue or reassign would go on)".to_owned()
+                "stopping all others (see --on-agent-loss continue or reassign)".to_owned()
             }
             OnLoss::Continue => {
                 self.give_up(shard);
-                "the others go on".to_owned()
+                "the others continue".to_owned()
             }
             OnLoss::Reassign => match self.take_over(at, first_ns) {
-                Ok(successor) => format!("{successor} goes on with its clients"),
+                Ok(successor) => format!("{successor} takes over its clients"),
                 Err(error) => {
                     self.give_up(shard);
-                    format!("nobody goes on with its clients: {error}")
+                    format!("no agent can take over its clients: {error}")
                 }
             },
         };
-        observer.notice(&format!("{who} is lost: {why}; {done}"));
+        observer.notice(&format!("lost {who}: {why}; {done}"));
         self.keep()
     }
 
-    /// Gives the share of an agent that was lost to another one, from a moment on at which nothing of it can be on its way any more.
+    /// Gives the share of a lost agent to another one, from a time on at which the lost one can no longer send anything.
     fn take_over(&mut self, at: usize, first_ns: i64) -> Result<String, ClusterError> {
         let seat = (self.members.len() + self.order.feeders) as u32;
-        // What it had read may be due for so much longer than it takes to find it lost.
+        // Queries that it had read ahead may be due for longer than it takes to detect the loss.
         let still_due_ns = (self.order.ahead_ns - LOST_AFTER.as_nanos() as i64).max(0);
         let from_ns = self.now_ns() + still_due_ns + TAKEOVER_NS;
         let mut successor = Member::new(self.successor()?, seat, self.members[at].shard);
         successor.took_over_from = Some(self.members[at].hello.name.clone());
         let part = self.part(&successor, self.shared_spec()?, first_ns, Some(from_ns));
-        self.tell(&successor, &Ask::Prepare(Box::new(part)), "to make ready")?;
+        self.tell(&successor, &Ask::Prepare(Box::new(part)), "prepare request")?;
         successor.measured.push(crate::controller::offset(self.bus, &successor.hello)?);
         let who = successor.who();
         self.members[at].replaced_by = Some(successor.hello.name.clone());
@@ -110,22 +110,23 @@ impl Directing<'_> {
         Ok(who)
     }
 
-    /// Looks how far those are that feed. Where one is lost, another one goes on with what it dealt.
+    /// Checks the progress of the feeders, and replaces lost ones.
     ///
     /// # Errors
-    /// There is no other one: queries would be missing.
+    /// No agent is free: queries would be missing.
     pub fn look_after_feeders(&mut self, observer: &mut dyn Observer) -> Result<(), ClusterError> {
         for (at, why) in look_at(self.bus, self.run, &mut self.feeders, false) {
             let who = self.feeders[at].who();
             let other = self.spare().ok_or_else(|| {
-                let reason =
-                    format!("{why}; it dealt a part of the trace, and no other agent is free to go on with that");
+                let reason = format!(
+                    "{why}; it read a part of the trace for the other agents, and no other agent is free to take over"
+                );
                 ClusterError::Failed { who: who.clone(), reason }
             })?;
             let seat = (self.members.len() + self.feeders.len()) as u32 + FEEDERS;
             let feeder = Member::new(other, seat, self.feeders[at].shard);
             observer.notice(&format!(
-                "{who}, which dealt a part of the trace, is lost: {why}; {} goes on with that",
+                "lost {who}, which read a part of the trace for the other agents: {why}; {} takes over",
                 feeder.who()
             ));
             self.have_fed(&feeder, self.shared_spec()?)?;
@@ -134,10 +135,10 @@ impl Directing<'_> {
         Ok(())
     }
 
-    /// Has an agent deal its shards, behind what their streams have.
+    /// Has an agent deal its shards, continuing after what their streams hold.
     ///
     /// # Errors
-    /// It says nothing, or why it does not.
+    /// It does not answer, or refuses.
     pub fn have_fed(&self, feeder: &Member, spec: serde_json::Value) -> Result<(), ClusterError> {
         let part = FeedPart {
             run: self.run,
@@ -148,10 +149,10 @@ impl Directing<'_> {
             agents: self.names(),
             spec,
         };
-        self.tell(feeder, &Ask::Feed(Box::new(part)), "to deal a part of the trace")
+        self.tell(feeder, &Ask::Feed(Box::new(part)), "feed request")
     }
 
-    /// An agent that has no part of this run, be it one that it has lost, nor of another.
+    /// A free agent that has not had a part of this run.
     fn spare(&self) -> Option<Hello> {
         spare(self.bus, |id| self.members.iter().chain(&self.feeders).any(|member| member.hello.id == id))
     }
@@ -181,7 +182,7 @@ mod tests {
         }
         assert_eq!(
             "ignore".parse::<OnLoss>().unwrap_err().to_string(),
-            "ignore is not known: give stop, continue or reassign"
+            "unknown value `ignore`: use stop, continue or reassign"
         );
     }
 }

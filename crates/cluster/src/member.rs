@@ -1,4 +1,4 @@
-//! An agent of a run as the controller sees it: its share, what it said last, and whether it is still there.
+//! An agent as the controller sees it: its share, its last progress, and whether it still answers.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,16 @@ use crate::clock::{Offset, Skew};
 use crate::error::ClusterError;
 use crate::message::{Hello, Progress, Say, Stage};
 
-/// How long an agent may say nothing until it is lost. Longer than agents read ahead, so that one that was only frozen has nothing left to send
+/// How long an agent may be silent until it is lost. Longer than agents read ahead, so that one that was only frozen
+/// has nothing left to send
 /// that another one has taken over.
 pub const LOST_AFTER: Duration = Duration::from_secs(12);
 
 /// How long an agent may take to fetch the trace.
 const FETCHED_WITHIN: Duration = Duration::from_secs(3_600);
-/// How long an agent may take until its first queries are there.
+/// How long an agent may take until its first queries have arrived.
 const READY_WITHIN: Duration = Duration::from_secs(120);
-/// An agent that has queries for less than this, in nanoseconds, is told of before it is late.
+/// An agent with queries for less than this ahead, in nanoseconds, is reported before it is late.
 const SOON_NS: i64 = 1_000_000_000;
 
 /// An agent with a share of a run.
@@ -27,29 +28,29 @@ pub struct Member {
     pub hello: Hello,
     /// The number of its part.
     pub seat: u32,
-    /// Whose clients it plays.
+    /// The shard it plays.
     pub shard: u32,
-    /// Who had this share before, and was lost.
+    /// The lost agent that had this share before.
     pub took_over_from: Option<String>,
-    /// The clocks, compared several times.
+    /// Measurements of its clock.
     pub measured: Vec<Offset>,
-    /// What it said last.
+    /// Its last progress.
     pub progress: Progress,
-    /// Whether it was told when to start.
+    /// Whether it has been told when to start.
     pub is_started: bool,
-    /// Why it is no longer there.
+    /// Why it was lost.
     pub lost: Option<String>,
-    /// Whether it was lost, be it that it came back.
+    /// Whether it was lost, even if it came back.
     pub was_lost: bool,
-    /// Who has its share now.
+    /// The agent that has its share now.
     pub replaced_by: Option<String>,
-    /// Since when it has its share.
+    /// Since when it has had its share.
     since: Instant,
-    /// Since when it has the trace, where it fetches that.
+    /// Since when it has had the trace, if it fetches that.
     fetched: Instant,
-    /// Since when it has said nothing.
+    /// Since when it has been silent.
     silent: Option<Instant>,
-    /// Whether it was told that its queries come too late.
+    /// Whether it has been reported as falling behind.
     pub is_behind: bool,
 }
 
@@ -73,7 +74,7 @@ impl Member {
         }
     }
 
-    /// It, for people.
+    /// How messages name it.
     pub fn who(&self) -> String {
         format!("agent {}", self.hello.name)
     }
@@ -82,18 +83,18 @@ impl Member {
         matches!(self.progress.stage, Stage::Returned { .. })
     }
 
-    /// Why it ended before its queries did, if it did so by itself.
+    /// Why it ended early by itself, if it did.
     pub fn ended_early(&self) -> Option<&str> {
         let Stage::Returned { ended_early, .. } = &self.progress.stage else { return None };
         ended_early.as_deref()
     }
 
-    /// Whether nothing more is to be expected of it.
+    /// Whether nothing more is expected of it.
     pub const fn is_done(&self) -> bool {
         self.lost.is_some() || self.has_returned()
     }
 
-    /// Takes in what it answered, or that it did not. Returns why it is lost, if it is from now on.
+    /// Processes its answer, or its silence. Returns why it is lost, if that is new.
     pub fn hear(&mut self, answer: Result<Say, ClusterError>, now: Instant) -> Option<String> {
         let lost = match answer {
             Ok(Say::Progress(progress)) => {
@@ -102,19 +103,19 @@ impl Member {
                     Stage::Failed { reason } => Some(reason.clone()),
                     Stage::Returned { ended_early, .. } => ended_early.clone(),
                     Stage::Fetching if self.has_waited(now, FETCHED_WITHIN) => {
-                        Some(format!("it had not fetched the trace after {} s", FETCHED_WITHIN.as_secs()))
+                        Some(format!("it did not fetch the trace within {} s", FETCHED_WITHIN.as_secs()))
                     }
                     Stage::Fetching => {
-                        // It begins to read when it has the trace.
+                        // It begins to read once it has the trace.
                         self.fetched = now;
                         None
                     }
                     Stage::Preparing if now.saturating_duration_since(self.fetched) > READY_WITHIN => {
-                        Some(format!("it had no queries after {} s", READY_WITHIN.as_secs()))
+                        Some(format!("it received no queries within {} s", READY_WITHIN.as_secs()))
                     }
                     _ => None,
                 };
-                // What it told of its latencies holds until it tells more.
+                // Latencies stay valid until it reports new ones.
                 let latencies = progress.latencies.clone().or_else(|| self.progress.latencies.take());
                 self.progress = Progress { latencies, ..progress };
                 failed
@@ -122,11 +123,11 @@ impl Member {
             Ok(Say::No { reason }) => Some(reason),
             Ok(_) | Err(_) => {
                 let silent = now.saturating_duration_since(*self.silent.get_or_insert(now));
-                (silent >= LOST_AFTER).then(|| format!("it has said nothing for {} s", silent.as_secs()))
+                (silent >= LOST_AFTER).then(|| format!("it has not answered for {} s", silent.as_secs()))
             }
         };
         self.was_lost |= lost.is_some();
-        // One that ended early has brought what it has.
+        // An agent that ended early has returned its results.
         self.lost = lost.clone().filter(|_| !self.has_returned());
         lost
     }
@@ -135,20 +136,20 @@ impl Member {
         now.saturating_duration_since(self.since) > limit
     }
 
-    /// Nobody could be asked: that says nothing of the agent.
+    /// Notes that the agent could not be asked, which is not its fault.
     pub const fn nobody_asked(&mut self) {
         self.silent = None;
     }
 
-    /// Whether it answered when it was asked last.
+    /// Whether it answered the last request.
     pub const fn is_heard(&self) -> bool {
         self.silent.is_none()
     }
 
-    /// For how long it has queries, in nanoseconds, where that is not long any more. Told once.
+    /// How far its queries are ahead, in nanoseconds, if that has just become too short.
     pub fn falls_behind(&mut self, now_ns: i64) -> Option<i64> {
         let Progress { stage: Stage::Running, read_to_ns: Some(read_to), .. } = self.progress else { return None };
-        // What one said that does not answer any more is no news.
+        // The last report of a silent agent is outdated.
         if self.is_behind || self.silent.is_some() || now_ns <= 0 || read_to >= now_ns + SOON_NS {
             return None;
         }
@@ -172,18 +173,18 @@ impl Member {
         }
     }
 
-    /// The greatest lateness of its workers in their last period, in nanoseconds.
+    /// The largest lateness of its workers in their last period, in nanoseconds.
     pub fn lag_ns(&self) -> i64 {
         let lags = self.progress.figures.workers.iter().map(|worker| worker.lag_s);
         (lags.fold(0.0, f64::max) * 1e9) as i64
     }
 
-    /// How far its clock may be off.
+    /// The accuracy of its clock.
     pub fn skew(&self) -> Option<Skew> {
         Skew::of(&self.measured)
     }
 
-    /// Its share as results have it, by its last word.
+    /// Its share for the results, from its last progress.
     pub fn share(&self, name: &str) -> AgentShare {
         let (counts, skew) = (self.counts(), self.skew());
         let us = |ns: i64| ns as f64 / 1e3;
@@ -233,7 +234,7 @@ mod tests {
         member.nobody_asked();
         assert_eq!(member.hear(silence(), begun + LOST_AFTER * 3), None, "nobody could ask it in between");
         let lost = member.hear(silence(), begun + LOST_AFTER * 4);
-        assert_eq!((lost.as_deref(), member.is_done()), (Some("it has said nothing for 12 s"), true));
+        assert_eq!((lost.as_deref(), member.is_done()), (Some("it has not answered for 12 s"), true));
     }
 
     #[test]
@@ -249,8 +250,8 @@ mod tests {
     #[test]
     fn an_agent_that_was_started_anew_is_lost_at_once() {
         let mut member = member();
-        let lost = member.hear(Ok(Say::No { reason: "it does not have this run".into() }), Instant::now());
-        assert_eq!(lost.as_deref(), Some("it does not have this run"));
+        let lost = member.hear(Ok(Say::No { reason: "it does not know this run".into() }), Instant::now());
+        assert_eq!(lost.as_deref(), Some("it does not know this run"));
         assert_eq!(member.share("a").lost, lost);
     }
 
@@ -260,7 +261,7 @@ mod tests {
         let preparing = || Ok(Say::Progress(Progress::default()));
         assert_eq!(member.hear(preparing(), begun + READY_WITHIN / 2), None);
         let lost = member.hear(preparing(), begun + READY_WITHIN * 2);
-        assert_eq!(lost.as_deref(), Some("it had no queries after 120 s"));
+        assert_eq!(lost.as_deref(), Some("it received no queries within 120 s"));
     }
 
     #[test]
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(member.hear(at(Stage::Fetching), begun + READY_WITHIN * 3), None);
         assert_eq!(member.hear(at(Stage::Preparing), begun + READY_WITHIN * 7 / 2), None, "it reads for a minute");
         let lost = member.hear(at(Stage::Fetching), begun + FETCHED_WITHIN * 2);
-        assert_eq!(lost.as_deref(), Some("it had not fetched the trace after 3600 s"));
+        assert_eq!(lost.as_deref(), Some("it did not fetch the trace within 3600 s"));
     }
 
     #[test]

@@ -1,60 +1,60 @@
-//! What controllers and agents tell each other: small messages in JSON on core subjects, each a question with an answer.
+//! The messages between controllers and agents: JSON requests and answers on core subjects.
 //!
-//! Core subjects may lose messages, so that every question has a time limit, and asking again does no harm. Queries and files travel
-//! otherwise ([`crate::stream`]).
+//! Core subjects may lose messages, so that every request has a timeout and can safely be repeated. Queries and files travel by other
+//! means ([`crate::stream`]).
 
 use std::net::IpAddr;
 
 use ldplayer_results::metrics::{LatencyCounts, Snapshot};
 use serde::{Deserialize, Serialize};
 
-/// The version of these messages. Controller and agents must have the same.
+/// The version of these messages. Controller and agents must have the same one.
 pub const PROTOCOL: u16 = 3;
 
-/// What an agent says of itself and its host.
+/// How an agent describes itself and its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// The version of its messages.
     pub protocol: u16,
     /// The release of its program.
     pub release: String,
-    /// Its name: that of the host unless told otherwise.
+    /// Its name; by default that of the host.
     pub name: String,
-    /// What tells it from another one of the same name: drawn when it starts.
+    /// A random id, drawn at start, that distinguishes agents of the same name.
     pub id: String,
     /// Cores that it may use.
     pub cores: usize,
-    /// Files that it may have open.
+    /// Its limit of open files.
     pub files: u64,
-    /// Ports that a source address has for connections.
+    /// Ephemeral ports per source address.
     pub ports: u32,
-    /// Source addresses that it may use; none for whatever the host sends from.
+    /// Source addresses that it may use; empty for the host's default.
     pub sources: Vec<IpAddr>,
-    /// What keeps the host's clock right.
+    /// What synchronises the host's clock.
     pub clock: String,
-    /// The boot of the host: agents of one boot share a clock.
+    /// The boot id of the host: agents of the same boot share a clock.
     pub boot: String,
-    /// A word for the process that it is in, which no other one has.
+    /// A word unique to its process.
     pub program: String,
-    /// The network namespace that it is in, by the number that its host has for it: agents of one share its counters.
+    /// The inode number of its network namespace: agents in the same one share its counters.
     pub network: u64,
     /// The run that it has, if any.
     pub run: Option<String>,
 }
 
-/// What is asked of one agent.
+/// A request to one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Ask {
-    /// Who it is.
+    /// To introduce itself.
     Who,
-    /// What its clock shows.
+    /// To show its clock.
     Clock,
-    /// What the clock of the wall shows there, and how wrong it may be by the word of what keeps it.
+    /// To show its wall clock, with the error bound of its synchronisation.
     Wall,
-    /// To make ready for its part of a run.
+    /// To prepare its part of a run.
     Prepare(Box<Part>),
-    /// To read the trace, and to deal some shards of it.
+    /// To read the trace and deal some of its shards.
     Feed(Box<FeedPart>),
     /// To start.
     Start {
@@ -64,28 +64,28 @@ pub enum Ask {
         seat: u32,
         /// When, on the agent's CLOCK_MONOTONIC in nanoseconds.
         at_ns: i64,
-        /// The same on the controller's wall clock, in nanoseconds since 1970: what is kept of the run has times of one clock.
+        /// The same on the controller's wall clock, in nanoseconds since 1970, so that all records have times of one clock.
         wall_ns: i64,
     },
-    /// How far it is.
+    /// To report its progress.
     Progress {
         /// Number of the run.
         run: u64,
         /// Number of the part.
         seat: u32,
-        /// Whether latencies are asked for, too, which are longer to tell.
+        /// Whether to include latencies, which make the answer larger.
         latencies: bool,
     },
-    /// To send nothing more.
+    /// To stop sending.
     Stop {
         /// Number of the run.
         run: u64,
         /// Number of the part.
         seat: u32,
-        /// Whether what is outstanding is not to be waited for.
+        /// Whether not to wait for outstanding answers.
         at_once: bool,
     },
-    /// To deal nothing more for a shard that nobody reads.
+    /// To stop dealing a shard that is no longer read.
     GiveUp {
         /// Number of the run.
         run: u64,
@@ -94,97 +94,97 @@ pub enum Ask {
         /// The shard.
         shard: u32,
     },
-    /// To forget the run.
+    /// To release the run.
     Release {
         /// Number of the run.
         run: u64,
-        /// Whether what was measured stays on the host: the controller does not have it.
+        /// Whether to keep the results on the host: the controller does not have them.
         keep: bool,
     },
 }
 
-/// What an agent plays of a run.
+/// An agent's part of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// Number of the run.
     pub run: u64,
     /// Name of the run.
     pub name: String,
-    /// Number of the part: no two parts of a run have one.
+    /// Number of the part, unique within the run.
     pub seat: u32,
-    /// Whose clients it plays, from 0: a part that takes over from a lost agent has the shard of that one.
+    /// The shard, from 0; a part that takes over has the shard of the lost agent.
     pub shard: u32,
-    /// How many shards there are.
+    /// The number of shards.
     pub shards: u32,
     /// Time of the first transaction of the trace, in nanoseconds since 1970.
     pub first_ns: i64,
     /// The specification of the run.
     pub spec: serde_json::Value,
-    /// Where its queries are.
+    /// Where its queries come from.
     pub source: Source,
-    /// The files of the trace in the run's store, where they are to be fetched from there in place of being read on the host.
+    /// The files of the trace in the run's object store, if they are to be fetched from there instead of read on the host.
     #[serde(default)]
     pub trace: Vec<String>,
-    /// Nanoseconds of the run that it reads ahead at most.
+    /// Maximum nanoseconds of run time to read ahead.
     pub ahead_ns: i64,
-    /// Queries that are due before this moment of the run, in nanoseconds, are left out: nobody had them when they were due.
+    /// Queries due before this run time, in nanoseconds, are skipped: they could not be sent in time.
     pub from_ns: Option<i64>,
 }
 
-/// What an agent deals of a run, which reads the trace as the controller does.
+/// A feeder's part of a run, which reads the trace as the controller does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FeedPart {
     /// Number of the run.
     pub run: u64,
     /// Name of the run.
     pub name: String,
-    /// Number of the part, as those of agents that play.
+    /// Number of the part, in the same numbering as those of playing agents.
     pub seat: u32,
-    /// Which of those that deal it is: it deals the shards whose number leaves this rest. The controller is 0.
+    /// Its number among the dealers: it deals the shards with this remainder. The controller is 0.
     pub feeder: u32,
-    /// How many deal, the controller included.
+    /// The number of dealers, including the controller.
     pub feeders: u32,
-    /// The agents that play, by their shards.
+    /// The playing agents, by shard.
     pub agents: Vec<String>,
     /// The specification of the run.
     pub spec: serde_json::Value,
 }
 
-/// Where an agent has its queries from.
+/// Where an agent's queries come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The stream of its shard, from the first batch on.
+    /// The stream of its shard, from the first batch.
     #[default]
     Stream,
-    /// The same, from the batch on that a lost agent did not take.
+    /// The stream, from the first batch that a lost agent did not take.
     TakenOver,
-    /// The trace itself, which its host has, too.
+    /// The trace itself, which its host has.
     OwnTrace,
 }
 
-/// What an agent answers.
+/// An agent's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum Say {
-    /// Who it is.
+    /// Its description.
     Hello(Hello),
-    /// What its clock showed when the question came, and when this left.
+    /// Its clock when the request arrived and when the answer left.
     Clock {
         /// On its CLOCK_MONOTONIC in nanoseconds.
         received_ns: i64,
-        /// The same.
+        /// On its CLOCK_MONOTONIC in nanoseconds.
         answered_ns: i64,
     },
-    /// What both its clocks showed at one moment.
+    /// Both its clocks at one moment.
     Wall(Wall),
-    /// It has done what was asked.
+    /// The request was carried out.
     Done,
-    /// How far it is.
+    /// Its progress.
     Progress(Progress),
-    /// It does not do it.
+    /// The request was refused.
     No {
-        /// Why not, for people.
+        /// The reason.
         reason: String,
     },
 }
@@ -196,25 +196,25 @@ pub struct Wall {
     pub monotonic_ns: i64,
     /// CLOCK_REALTIME in nanoseconds since 1970.
     pub realtime_ns: i64,
-    /// By how much the latter may be wrong, as chrony says; `None` where nobody says.
+    /// The maximum error of the latter, as reported by chrony; `None` if unknown.
     pub error_ns: Option<i64>,
 }
 
-/// How far an agent is with its part.
+/// The progress of an agent's part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// The stage that it is in.
+    /// Its stage.
     pub stage: Stage,
-    /// Its accounts.
+    /// Its counters.
     #[serde(default)]
     pub figures: Snapshot,
-    /// Latencies so far, where they were asked for.
+    /// Latencies so far, if requested.
     #[serde(default)]
     pub latencies: Option<LatencyCounts>,
-    /// The moment of the run up to which it has queries, in nanoseconds; `None` where it has all.
+    /// The run time up to which it has queries, in nanoseconds; `None` if it has all.
     #[serde(default)]
     pub read_to_ns: Option<i64>,
-    /// Queries left out since they were due before it took over.
+    /// Queries skipped because they were due before it took over.
     #[serde(default)]
     pub skipped: u64,
 }
@@ -223,28 +223,28 @@ pub struct Progress {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// The trace is on its way.
+    /// Fetching the trace.
     Fetching,
-    /// The first queries are being read.
+    /// Reading the first queries.
     #[default]
     Preparing,
-    /// They are read; the start is awaited.
+    /// Ready and waiting for the start.
     Ready,
-    /// It sends.
+    /// Sending.
     Running,
-    /// All is recorded, the files are on their way.
+    /// Everything is recorded; uploading the files.
     Returning,
     /// The files are with the controller, under these names.
     Returned {
-        /// The objects.
+        /// The object names.
         files: Vec<String>,
-        /// Why it ended before its queries did, as where its disk was full, for people. `None` also where it was told to stop.
+        /// Why it ended early, for example because its disk was full. `None` if it was told to stop.
         #[serde(default)]
         ended_early: Option<String>,
     },
-    /// It could not go on.
+    /// It failed.
     Failed {
-        /// Why, for people.
+        /// The reason.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! An agent's part of a run: a replay of the queries that come, on a thread of its own, and its files on their way back.
+//! An agent's replay of its share, on a separate thread, and the return of its files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use crate::files;
 use crate::message::{Part, Progress, Source, Stage};
 use crate::receive::Ahead;
 
-/// How long the start is waited for: longer than the slowest other agent may take to be ready.
+/// How long to wait for the start: longer than the slowest agent may take to be ready.
 const START_WITHIN: Duration = Duration::from_secs(600);
 
-/// A part that is being played.
+/// A part being played.
 #[derive(Debug)]
 pub struct Player {
     run: u64,
@@ -33,13 +33,13 @@ pub struct Player {
     start: Sender<RunStart>,
 }
 
-/// What the thread of the replay and those who ask have in common.
+/// State shared by the replay thread and requests.
 #[derive(Debug, Default)]
 struct Shared {
     stage: Mutex<Stage>,
     stop: AtomicBool,
     abort: AtomicBool,
-    /// How far the reading is; there when it has begun.
+    /// The progress of reading, once begun.
     reading: Mutex<Option<Arc<Reached>>>,
     live: Arc<Live>,
 }
@@ -48,10 +48,10 @@ impl Player {
     /// Begins to read the part's queries; the replay waits for its start.
     ///
     /// # Errors
-    /// When the specification is none that this release knows.
+    /// The specification is invalid in this release.
     pub fn begin(bus: &Arc<Bus>, part: Part, scratch: &Path) -> Result<Self, String> {
         let spec: RunSpec =
-            serde_json::from_value(part.spec.clone()).map_err(|error| format!("the run's specification: {error}"))?;
+            serde_json::from_value(part.spec.clone()).map_err(|error| format!("run specification: {error}"))?;
         let (start, started) = bounded(1);
         let shared = Arc::new(Shared::default());
         let directory = scratch.join(format!("run-{:016x}-{}", part.run, part.seat));
@@ -77,12 +77,12 @@ impl Player {
         self.run
     }
 
-    /// Whether it is this part of this run.
+    /// Whether this is the given part of the given run.
     pub const fn is(&self, run: u64, seat: u32) -> bool {
         self.run == run && self.seat == seat
     }
 
-    /// Where it writes until the controller has its files.
+    /// Its output directory until the controller has fetched the files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -92,24 +92,24 @@ impl Player {
         &self.name
     }
 
-    /// Starts at this moment. Told again, it changes nothing.
+    /// Starts at this time. Idempotent.
     pub fn start(&self, start: RunStart) {
         let _ = self.start.try_send(start);
     }
 
-    /// Sends nothing more.
+    /// Stops sending.
     pub fn stop(&self, at_once: bool) {
         self.shared.abort.fetch_or(at_once, Ordering::Relaxed);
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.reading().iter().for_each(|reached| reached.given_up.store(true, Ordering::Relaxed));
     }
 
-    /// Whether it has ended, well or not.
+    /// Whether it has ended, successfully or not.
     pub fn has_ended(&self) -> bool {
         matches!(self.shared.stage(), Stage::Returned { .. } | Stage::Failed { .. })
     }
 
-    /// How far it is, with its latencies where they are asked for.
+    /// The progress, with latencies on request.
     pub fn progress(&self, latencies: bool) -> Progress {
         let (shared, reached) = (&self.shared, self.shared.reading());
         Progress {
@@ -136,7 +136,7 @@ impl Shared {
     }
 }
 
-/// Plays the part, and returns what is to be said of it when its files are with the controller.
+/// Plays the part and returns its final stage once its files are with the controller.
 fn play(
     bus: &Arc<Bus>,
     part: &Part,
@@ -169,19 +169,19 @@ fn play(
     };
     let prepared = prepare_share(spec, share).map_err(|error| error.to_string())?;
     let mut looker = Looker { shared };
-    // A run that was cut short has a report, too: its files go back, and say so.
+    // A run that ended early has a report, too: its files are returned and say so.
     let made = prepared.execute(output, true, Vec::new(), &mut looker);
     shared.set(Stage::Returning);
     if let (Err(error), false) = (&made, output.join("run.json").exists()) {
         return Err(error.to_string());
     }
     let files = files::put(bus, part.run, part.seat, output).map_err(|error| error.to_string())?;
-    // Whoever is told to stop reads no further, which is no failure.
+    // Stopping ends the reading early, which is not a failure.
     let ended_early = made.err().filter(|_| !shared.stop.load(Ordering::Relaxed)).map(|error| error.to_string());
     Ok(Stage::Returned { files, ended_early })
 }
 
-/// The files of the trace, where the part says to fetch them, in a directory that goes when the part has ended.
+/// The files of the trace, if the part says to fetch them, in a temporary directory.
 fn fetch(bus: &Bus, part: &Part, output: &Path, shared: &Shared) -> Result<Option<(TempDir, Vec<String>)>, String> {
     if part.trace.is_empty() {
         return Ok(None);
@@ -195,11 +195,11 @@ fn fetch(bus: &Bus, part: &Part, output: &Path, shared: &Shared) -> Result<Optio
     Ok(Some((directory, trace)))
 }
 
-/// Where the queries of a part come from.
+/// The source of a part's queries.
 struct Opened {
     queries: Box<dyn Feed>,
     reached: Arc<Reached>,
-    /// Where a stream is told of the start; a host that has the trace reads as far as the engine wants.
+    /// Where to set the start: a stream needs it to limit read-ahead; reading the trace needs no limit.
     ahead: Option<Arc<Ahead>>,
 }
 
@@ -217,7 +217,7 @@ fn open(bus: &Bus, part: &Part, spec: &RunSpec) -> Result<Opened, String> {
     Ok(Opened { reached: stream.reached(), ahead: Some(stream.ahead()), queries: Box::new(stream) })
 }
 
-/// The start, or `None` when the run is given up.
+/// The start, or `None` if the run is cancelled.
 fn wait(started: &Receiver<RunStart>, shared: &Shared) -> Option<RunStart> {
     const STEP: Duration = Duration::from_millis(50);
     for _ in 0..START_WITHIN.as_millis() / STEP.as_millis() {
@@ -231,7 +231,7 @@ fn wait(started: &Receiver<RunStart>, shared: &Shared) -> Option<RunStart> {
     None
 }
 
-/// Passes on to the replay what those who ask want.
+/// Passes requests on to the replay.
 struct Looker<'a> {
     shared: &'a Shared,
 }

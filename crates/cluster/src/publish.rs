@@ -1,4 +1,4 @@
-//! The controller's end of an agent's stream: stores batches in order and each once, whatever becomes of single words on the way.
+//! Publishes batches to an agent's stream, in order and exactly once despite lost messages.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::error::ClusterError;
 use crate::stream::{END, ShardStream};
 use crate::window::{Numbered, Window};
 
-/// Batches on their way to the stream at a time.
+/// Maximum number of unacknowledged batches.
 const IN_FLIGHT: usize = 32;
-/// How long nothing may be stored of what there is to store.
+/// How long the stream may make no progress.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
-/// The pause before a batch is sent again: at first, and at most.
+/// The pause before a batch is resent: initial and maximum.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
-/// Stores what comes behind the `stored` batches that the stream has, in order and each once, and says at the end how much it was.
+/// Stores the batches after the first `stored`, which the stream has, in order and exactly once, and finally their number.
 ///
 /// # Errors
-/// When the stream takes nothing for a minute, as for an agent that hangs.
+/// The stream makes no progress for a minute, for example because an agent hangs.
 pub async fn publish(
     context: Context,
     stream: ShardStream,
@@ -45,7 +45,7 @@ pub async fn publish(
     publisher.end().await
 }
 
-/// A word was lost or refused: what is not stored goes again.
+/// A message was lost or refused: resend everything unacknowledged.
 struct Broken;
 
 struct Publisher {
@@ -54,7 +54,7 @@ struct Publisher {
     who: String,
     window: Window,
     acks: FuturesOrdered<<PublishAckFuture as IntoFuture>::IntoFuture>,
-    /// When something was stored last, or there was nothing to store.
+    /// When the last batch was stored, or none was pending.
     moved: Instant,
     pause: Duration,
 }
@@ -65,7 +65,7 @@ impl Publisher {
         Self { context, stream, who, window, acks: FuturesOrdered::new(), moved: Instant::now(), pause: PAUSES.0 }
     }
 
-    /// Sends what may be sent, and takes the next batch or the next acknowledgement, whichever is there first.
+    /// Sends what the window allows, and handles the next batch or acknowledgement, whichever comes first.
     async fn step(&mut self, batches: &mut Receiver<Bytes>, is_open: &mut bool) -> Result<(), Broken> {
         while let Some(next) = self.window.next_to_send() {
             let sent = self.context.send_publish(self.stream.name(), message(&self.stream, next)).await;
@@ -89,7 +89,7 @@ impl Publisher {
         (self.moved, self.pause) = (Instant::now(), PAUSES.0);
     }
 
-    /// Asks the stream how far it is, and goes back to what it does not have.
+    /// Asks the stream for its last sequence number, and continues from there.
     async fn recover(&mut self) -> Result<(), ClusterError> {
         self.acks = FuturesOrdered::new();
         if self.moved.elapsed() > STUCK_AFTER {
@@ -108,7 +108,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Says that no more batches come.
+    /// Stores the end message.
     async fn end(&mut self) -> Result<(), ClusterError> {
         let begun = Instant::now();
         loop {
@@ -131,7 +131,7 @@ impl Publisher {
     }
 }
 
-/// A batch as a message that the stream takes only behind the one before, and once.
+/// A batch as a message that the stream accepts only after its predecessor, and once.
 fn message(stream: &ShardStream, next: Numbered) -> PublishMessage {
     PublishMessage::build()
         .message_id(format!("{:x}/{}/{}", stream.run, stream.shard, next.number))

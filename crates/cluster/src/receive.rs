@@ -1,4 +1,4 @@
-//! An agent's end of its stream: reads batches to the last, not farther ahead of the run than it is told to.
+//! Reads batches from an agent's stream, bounded ahead of run time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,34 +17,34 @@ use crate::error::ClusterError;
 use crate::feed::Reached;
 use crate::stream::{END, ShardStream};
 
-/// Messages that an agent asks for at a time, and has at most without having said that it has them.
+/// Messages fetched at a time, and the maximum of unacknowledged ones.
 const PULLED: usize = 32;
-/// How long the server has to answer a request for messages, and how often it says meanwhile that it is there. A server that is gone is noticed
-/// by two of these that are missing, long before what was read ahead is used up.
+/// Timeout of a fetch, and its heartbeat interval. Two missed heartbeats reveal a lost server, long before the queries read ahead are used
+/// up.
 const ASKED_FOR: Duration = Duration::from_secs(5);
 const HEARTBEAT: Duration = Duration::from_millis(500);
-/// How long a message may be unacknowledged until it comes again.
+/// How long a message may be unacknowledged until it is redelivered.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
-/// How often it is looked whether a batch may be taken that is far ahead: the start may be told meanwhile.
+/// How often to check whether a batch that is far ahead may be taken: the start may be set meanwhile.
 const LOOK_AHEAD: Duration = Duration::from_millis(200);
-/// How often a full queue of the reader is looked at.
+/// How often to check a full queue of the reader.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// The consumer of a stream. There is one: who takes over from an agent takes it away from that one.
+/// The consumer of a stream. There is only one: an agent that takes over replaces it.
 const CONSUMER: &str = "agent";
 
-/// How far ahead of the run an agent may read: until the start is known, as far as if it began at once.
+/// How far an agent may read ahead of run time; until the start is known, as if it were now.
 #[derive(Debug)]
 pub struct Ahead {
     /// Run time 0 on CLOCK_MONOTONIC; 0 until it is known.
     pub start_ns: AtomicI64,
-    /// Nanoseconds of the run.
+    /// Nanoseconds of run time.
     pub most_ns: i64,
-    /// Where the run begins for this agent: later where it takes over.
+    /// Where the run begins for this agent: later if it takes over.
     pub from_ns: i64,
 }
 
 impl Ahead {
-    /// How long to wait before queries that are due then are taken.
+    /// How long to wait before taking queries due at that time.
     fn wait(&self, due: i64) -> Option<Duration> {
         let start = self.start_ns.load(Ordering::Relaxed);
         let now = if start == 0 { self.from_ns } else { ldplayer_net::clock::monotonic_ns() - start };
@@ -53,14 +53,14 @@ impl Ahead {
     }
 }
 
-/// What is read, or why not.
+/// A batch, or the error.
 pub type Read = Result<Vec<Query>, ClusterError>;
 
-/// A stream as its agent reads it.
+/// An agent's end of a stream.
 pub struct Reading {
     pub context: Context,
     pub stream: ShardStream,
-    /// Whether an agent that was lost has read some of it.
+    /// Whether a lost agent has read a part of it.
     pub takes_over: bool,
     pub ahead: Arc<Ahead>,
     pub reached: Arc<Reached>,
@@ -68,10 +68,10 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Reads the stream to its end and gives each batch on. A full queue makes it wait, and so what comes behind.
+    /// Reads the stream to its end and passes on each batch. A full queue blocks it, and thereby the stream.
     ///
     /// # Errors
-    /// When a batch is missing, another's or damaged, or the server takes too long.
+    /// A batch is missing, misplaced or damaged, or the server takes too long.
     pub async fn read(self) -> Result<(), ClusterError> {
         let failed = |error: &dyn ToString| self.failed(error);
         let consumer = self.consumer().await?;
@@ -83,10 +83,10 @@ impl Reading {
         let mut arrivals =
             if self.takes_over { Arrivals::left_by_another(run, shard) } else { Arrivals::new(run, shard) };
         while let Some(message) = messages.next().await {
-            // What is missing after a lost heartbeat comes again: the client asks anew by itself.
+            // After a missed heartbeat, the client fetches again by itself.
             let Ok(message) = message else { continue };
             if let Some(said) = batches_said(&message) {
-                // It stays in the stream, for the agent that takes over where this one is lost.
+                // Unacknowledged messages stay in the stream, for an agent that takes over.
                 arrivals.end(said)?;
                 self.reached.note_all();
                 return Ok(());
@@ -94,13 +94,13 @@ impl Reading {
             self.take(&message, &mut arrivals, &mut has_some).await?;
             message.ack().await.map_err(|error| failed(&error))?;
         }
-        Err(failed(&"it ended before the last batch"))
+        Err(failed(&"the stream ended before the last batch"))
     }
 
     async fn consumer(&self) -> Result<Consumer<pull::Config>, ClusterError> {
         if self.takes_over {
             let found = self.context.get_stream(self.stream.name()).await.map_err(|error| self.failed(&error))?;
-            // One that is not there has read nothing.
+            // A consumer that does not exist has read nothing.
             let _ = found.delete_consumer(CONSUMER).await;
         }
         let config = pull::Config {
@@ -118,8 +118,8 @@ impl Reading {
         ClusterError::store(format!("reading stream {}", self.stream.name()), error.to_string())
     }
 
-    /// Gives on what is in a batch that is the next one. A reader that is gone needs nothing.
-    /// The first that counts is taken however far ahead it is: the start is told to an agent that has queries.
+    /// Passes on a batch if it is the next one. If the reader is gone, nothing more is needed.
+    /// The first batch is taken however far ahead it is: agents must have queries before the start is set.
     async fn take(&self, message: &Message, arrivals: &mut Arrivals, has_some: &mut bool) -> Result<(), ClusterError> {
         let (header, queries) = wire::read::<Query>(&message.payload)?;
         if arrivals.take(header)? == Arrival::Again {
@@ -129,7 +129,7 @@ impl Reading {
         let first = queries.first().map(|query| query.due.0);
         while let Some(early) = first.filter(|_| *has_some).and_then(|due| self.ahead.wait(due)) {
             sleep(early).await;
-            // It has the message, and is not done with it.
+            // In progress: received but not yet processed.
             if said.elapsed() > AGAIN_AFTER / 4 {
                 let _ = message.ack_with(AckKind::Progress).await;
                 said = Instant::now();
@@ -147,7 +147,7 @@ impl Reading {
     }
 }
 
-/// What the message behind the last batch says; `None` of a batch.
+/// The content of the end message; `None` for a batch.
 fn batches_said(message: &Message) -> Option<u64> {
     message.headers.as_ref()?.get(END)?.as_str().parse().ok()
 }

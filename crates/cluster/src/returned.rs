@@ -1,10 +1,11 @@
-//! What agents bring back: their run directories, what of them counts, and what is to be told of them.
+//! The results that agents return: run directories, accounts and warnings.
 
 use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ldplayer_core::text::counted;
 use ldplayer_results::{Part as Piece, Place, Warning, read_document};
 
 use crate::account::{Rows, Share};
@@ -15,17 +16,17 @@ use crate::member::Member;
 use crate::message::{Ask, Hello, Say, Stage};
 use crate::subjects;
 
-/// How long an agent that was lost and answers again has to bring what it has.
+/// How long a lost agent that answers again has to return its results.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
-/// How long it has to answer.
+/// Timeout of a request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// How often it is asked.
+/// Interval of requests.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Whether an agent that was lost is there again and brings what it has.
+/// Whether a lost agent is back and returns its results.
 pub fn comes_back(bus: &Bus, run: u64, member: &mut Member) -> bool {
     let (subject, who, seat) = (subjects::agent(&member.hello.id), member.who(), member.seat);
-    let ask = |ask: Ask| bus.ask::<_, Say>(&subject, &ask, (&who, "whether it is back"), ANSWER_WITHIN);
+    let ask = |ask: Ask| bus.ask::<_, Say>(&subject, &ask, (&who, "request to return"), ANSWER_WITHIN);
     if ask(Ask::Stop { run, seat, at_once: true }).is_err() {
         return false;
     }
@@ -44,13 +45,13 @@ pub fn comes_back(bus: &Bus, run: u64, member: &mut Member) -> bool {
     false
 }
 
-/// Gets the files of all agents, each into a directory of its own below `agents/` of the run directory.
+/// Fetches the files of all agents, each into a directory below `agents/` of the run directory.
 ///
 /// # Errors
-/// A file cannot be had or written.
+/// A file cannot be fetched or written.
 pub fn collect(bus: &Bus, run: u64, members: &[Member], output: &Path) -> Result<Vec<Piece>, ClusterError> {
     let all = output.join("agents");
-    // Those of an earlier run in this directory, which was replaced.
+    // Leftovers of a replaced run in this directory.
     let _ = fs::remove_dir_all(&all);
     let names = folder_names(members.iter().map(|member| member.hello.name.as_str()));
     let (mut pieces, mut wanted) = (Vec::new(), Vec::new());
@@ -67,10 +68,10 @@ pub fn collect(bus: &Bus, run: u64, members: &[Member], output: &Path) -> Result
     Ok(pieces)
 }
 
-/// What of each agent's share counts.
+/// The accounts of each agent's share.
 ///
 /// # Errors
-/// The report of one cannot be read.
+/// A report cannot be read.
 pub fn shares(members: &[Member], pieces: &[Piece]) -> Result<Vec<Share>, ClusterError> {
     let share = |(member, piece): (&Member, &Piece)| {
         let (shard, skipped) = (member.shard as usize, member.progress.skipped);
@@ -88,10 +89,10 @@ fn rows(directory: &Path) -> Result<Rows, ClusterError> {
     Ok(Rows { queries: rows, read: queries.trace.unwrap_or(rows) })
 }
 
-/// Of how many queries agents kept the responses.
+/// The number of queries whose responses the agents kept.
 ///
 /// # Errors
-/// The report of one cannot be read.
+/// A report cannot be read.
 pub fn responses_kept(directories: &[&Path]) -> Result<u64, ClusterError> {
     let kept = |directory: &&Path| {
         let report = read_document::<serde_json::Value>(directory)?.report;
@@ -100,41 +101,34 @@ pub fn responses_kept(directories: &[&Path]) -> Result<u64, ClusterError> {
     directories.iter().map(kept).sum()
 }
 
-/// What is to be told of the agents.
+/// Warnings about the agents.
 pub fn warnings(members: &[Member]) -> Vec<Warning> {
     let early = members.iter().filter_map(|member| {
-        let text = format!(
-            "{} ended before its queries did: {}; its rows until then are here",
-            member.who(),
-            member.ended_early()?
-        );
-        Some(Warning::new("agent_ended_early", text, "mend what it says on its host, and make the run once more"))
+        let text = format!("{} ended early: {}; its rows up to then are included", member.who(), member.ended_early()?);
+        Some(Warning::new("agent_ended_early", text, "fix the error on its host, and repeat the run"))
     });
     let lost = members.iter().filter_map(|member| {
         let why = member.lost.as_ref()?;
-        let sent = member.counts().sent;
-        let text = format!(
-            "{} was lost ({why}) when it had sent {sent} queries by its last word; its rows are not here",
-            member.who()
-        );
+        let sent = counted(member.counts().sent, "query", "queries");
+        let text = format!("{} was lost ({why}); its rows are missing, at least {sent}", member.who());
         Some(Warning::new(
             "agent_lost",
             text,
-            "what it recorded may be on its host: `ldplayer agent` says where when it ends",
+            "its results may still be on its host: `ldplayer agent` prints their place when it ends",
         ))
     });
     let behind = members.iter().filter(|member| member.is_behind).map(|member| {
-        let text = format!("{} had queries for less than a second ahead at a time", member.who());
+        let text = format!("{} at times had queries for less than a second ahead", member.who());
         Warning::new(
             "agent_behind",
             text,
-            "use more agents, or a faster way to the NATS server; with --local agents read the trace themselves",
+            "use more agents or a faster connection to the NATS server, or let agents read the trace themselves with --local",
         )
     });
     early.chain(lost).chain(behind).collect()
 }
 
-/// Names of directories, each once: an agent calls itself what it likes, and two may do so alike.
+/// Unique directory names: agents choose their names, and two may choose the same.
 fn folder_names<'a>(agents: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (number, agent) in agents.enumerate() {

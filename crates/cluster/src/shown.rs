@@ -1,4 +1,4 @@
-//! What is shown of a run while it lasts: the accounts of all agents together, their latencies, one endpoint for all.
+//! Live figures of a run: sums over all agents, merged latencies, and one metrics endpoint.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,10 +20,10 @@ pub struct Board {
 }
 
 impl Board {
-    /// Serves the figures where somebody may ask for them.
+    /// Serves the figures, if an endpoint is configured.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// A thread cannot be started.
     pub fn open(listener: Option<Listener>) -> Result<Self, ClusterError> {
         let (latencies, figures) = (Arc::<Latencies>::default(), Arc::<Mutex<Snapshot>>::default());
         let serve = |listener: Listener| {
@@ -35,12 +35,12 @@ impl Board {
         Ok(Self { latencies, figures, _endpoint: endpoint, last: LastSecond::default() })
     }
 
-    /// Whether it is time to ask for latencies again.
+    /// Whether to request latencies now.
     pub fn wants_latencies(&self) -> bool {
         self.last.is_due()
     }
 
-    /// Shows what the agents have said last. Run time 0 is at `start_ns` of our CLOCK_MONOTONIC.
+    /// Shows the agents' last progress. Run time 0 is at `start_ns` of our CLOCK_MONOTONIC.
     pub fn show(&mut self, members: &[Member], start_ns: i64) -> Progress {
         let at = RunTime(clock::monotonic_ns() - start_ns);
         let mut figures = Snapshot { run_s: at.0 as f64 / 1e9, ..Snapshot::default() };

@@ -1,4 +1,4 @@
-//! What a controller keeps of a run in its directory, so that another one can go on when it ends before its time.
+//! The controller's state in the run directory, from which another controller can resume.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use crate::host;
 use crate::member::Member;
 use crate::message::Hello;
 
-/// Its name in the run directory.
+/// The file name in the run directory.
 const FILE: &str = "controller.json";
 
-/// A run under way.
+/// A run in progress.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct State {
     /// Number of the run.
     pub run: u64,
-    /// The boot of the host, whose CLOCK_MONOTONIC the start is told on.
+    /// The boot id of the host whose CLOCK_MONOTONIC has the start.
     pub boot: String,
     /// Run time 0 on it.
     pub start_ns: i64,
@@ -66,7 +66,7 @@ impl Seat {
 }
 
 impl State {
-    /// Keeps it in a run directory; in one piece, whenever it is read.
+    /// Writes the state to a run directory, atomically.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -77,32 +77,30 @@ impl State {
         fs::write(&new, text).and_then(|()| fs::rename(&new, &file)).map_err(|error| failed(&error))
     }
 
-    /// That of a run which has not ended.
+    /// Reads the state of an unfinished run.
     ///
     /// # Errors
-    /// There is none, or the host was started anew since: nobody knows then when the run began.
+    /// There is none, or the host has been rebooted, so that the start of the run is unknown.
     pub fn read(output: &Path) -> Result<Self, ClusterError> {
         let file = output.join(FILE);
         let failed = |reason: String| ClusterError::Resume { directory: output.to_owned(), reason };
         let text = fs::read(&file).map_err(|error| {
             failed(match error.kind() {
-                std::io::ErrorKind::NotFound => {
-                    "no run of several hosts is under way in it: it has ended, or had not started".to_owned()
-                }
+                std::io::ErrorKind::NotFound => "the directory has no unfinished run of several hosts".to_owned(),
                 _ => format!("{}: {error}", file.display()),
             })
         })?;
         let state: Self =
             serde_json::from_slice(&text).map_err(|error| failed(format!("{}: {error}", file.display())))?;
         if state.boot != host::boot() {
-            return Err(failed("its controller ran on another host, or this one was started anew since".to_owned()));
+            return Err(failed("its controller ran on another host, or this host has been rebooted since".to_owned()));
         }
         Ok(state)
     }
 
-    /// Forgets it: the run has ended.
+    /// Removes the state: the run has ended.
     pub fn forget(output: &Path) {
-        // It is not there where the run had not started.
+        // It does not exist if the run had not started.
         let _ = fs::remove_file(file(output));
     }
 }

@@ -1,7 +1,8 @@
-//! The stream of one agent: a file at the NATS server through which its queries go, in order and each once.
+//! An agent's stream at the NATS server, which holds its queries in order and each once.
 //!
-//! The controller writes ([`crate::publish`]), the agent reads ([`crate::receive`]). What the agent has is taken off the stream, whose length
-//! is bounded: a slow agent fills its own stream, and those of others go on.
+//! The controller writes ([`crate::publish`]), the agent reads ([`crate::receive`]). What the agent has read is deleted
+//! from the stream, whose size
+//! is limited: a slow agent fills only its own stream.
 
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, Stor
 
 use crate::error::ClusterError;
 
-/// How long the server knows the names of messages: longer than any recovery.
+/// How long the server remembers message ids: longer than any recovery.
 const KNOWN_FOR: Duration = Duration::from_secs(120);
-/// The header of the message behind the last batch: how many batches there were.
+/// The header of the end message: the number of batches.
 pub const END: &str = "Ldplayer-End";
 
 /// The stream of an agent of a run.
@@ -25,15 +26,15 @@ pub struct ShardStream {
 }
 
 impl ShardStream {
-    /// The stream's name, which is also that of its only subject.
+    /// The name of the stream and of its only subject.
     pub fn name(&self) -> String {
         format!("ldplayer-{:016x}-{}", self.run, self.shard)
     }
 
-    /// Makes the stream for this controller, with room for so many octets, on so many servers of a cluster.
+    /// Creates the stream for this controller, with this maximum size and number of replicas.
     ///
     /// # Errors
-    /// When the server does not, as where another controller has a stream of that name: it has another owner.
+    /// The server refuses, for example because a stream of that name has another owner.
     pub async fn create(
         &self,
         context: &Context,
@@ -44,7 +45,7 @@ impl ShardStream {
         let config = Config {
             name: self.name(),
             description: Some(format!(
-                "queries of run {:x} for agent {}, dealt by controller {owner}",
+                "queries of run {:x} for agent {}, sent by controller {owner}",
                 self.run, self.shard
             )),
             subjects: vec![self.name()],
@@ -60,21 +61,21 @@ impl ShardStream {
         made.map(drop).map_err(|error| ClusterError::store(format!("making stream {}", self.name()), error))
     }
 
-    /// How many messages were stored in the stream, and how many of them its agent has taken.
+    /// The number of messages stored in the stream, and of those taken by its agent.
     ///
     /// # Errors
-    /// When the server does not say.
+    /// The server does not answer.
     pub async fn progress(&self, context: &Context) -> Result<(u64, u64), ClusterError> {
         let found = context.get_stream(self.name()).await;
         let found = found.map_err(|error| ClusterError::store(format!("stream {}", self.name()), error))?;
         let state = &found.cached_info().state;
-        // What was taken is gone: an empty stream begins behind its end.
+        // Taken messages are deleted: an empty stream begins after its end.
         Ok((state.last_sequence, state.first_sequence.saturating_sub(1).min(state.last_sequence)))
     }
 
-    /// Removes the stream with all that is in it. One that is not there is removed already.
+    /// Deletes the stream with its content; it may not exist.
     pub async fn remove(&self, context: &Context) {
-        // Whoever cleans up cannot do more.
+        // Errors of cleaning up are ignored.
         let _ = context.delete_stream(self.name()).await;
     }
 }

@@ -1,9 +1,9 @@
-//! The names of core subjects: where all agents listen, and where one does.
+//! The names of NATS core subjects.
 
-/// Where all agents are asked who they are.
+/// The subject on which all agents answer who they are.
 pub const AGENTS: &str = "ldplayer.agents";
 
-/// Where one agent is asked, by its id.
+/// The subject of one agent, by its id.
 pub fn agent(id: &str) -> String {
     format!("ldplayer.agent.{id}")
 }

@@ -1,4 +1,4 @@
-//! Batches that were published and are not known to be stored: which to send next, and which again, so that a stream has each once and in order.
+//! Published but unacknowledged batches: which to send next and which to resend, in order and exactly once.
 //!
 //! The stream refuses a message that does not follow the last one (`Nats-Expected-Last-Sequence`), so that after a batch that was
 //! refused or lost all that were sent behind it are sent again (go-back-N). What the stream says of its last message settles what a lost

@@ -104,7 +104,7 @@ fn fewer_agents_than_asked_for_are_named() {
         direct(bus, spec(target), &order, (&folder.path().join("run"), false), &mut ()).unwrap_err()
     });
     assert!(matches!(few, ClusterError::Few { .. }), "{few}");
-    assert!(few.to_string().starts_with("1 of 2 agents came") && few.to_string().contains("(a0)"), "{few}");
+    assert!(few.to_string().starts_with("found 1 of 2 agents") && few.to_string().contains("(a0)"), "{few}");
 }
 
 /// An agent of another release, as far as a controller sees it: it says who it is.
@@ -153,7 +153,7 @@ fn an_agent_of_another_release_is_not_taken_and_told() {
         direct(bus, spec(target), &order, (&folder.path().join("run"), false), &mut ()).unwrap_err()
     });
     assert!(
-        few.to_string().starts_with("1 of 2 agents came") && few.to_string().contains("1 are of another release"),
+        few.to_string().starts_with("found 1 of 2 agents") && few.to_string().contains("of another release: 1"),
         "{few}"
     );
 }
@@ -164,9 +164,9 @@ fn a_directory_without_a_run_under_way_is_not_gone_on_with() {
     let bus = Bus::connect(server.link(), "controller").unwrap();
     let refused = |reason: &str| {
         let said = ldplayer_cluster::resume(&bus, folder.path(), &mut ()).unwrap_err().to_string();
-        assert!(said.starts_with("cannot go on with the run in") && said.contains(reason), "{said}");
+        assert!(said.starts_with("cannot resume the run in") && said.contains(reason), "{said}");
     };
-    refused("no run of several hosts is under way in it");
+    refused("no unfinished run of several hosts");
     std::fs::write(folder.path().join("controller.json"), "{").unwrap();
     refused("controller.json");
 }
@@ -265,5 +265,5 @@ fn standard_input_is_no_file_to_fetch() {
     let spec = RunSpec { trace: vec!["-".into()], ..spec(responder()) };
     let bus = Bus::connect(server.link(), "controller").unwrap();
     let refused = direct(&bus, spec, &order, (&folder.path().join("run"), false), &mut ()).unwrap_err().to_string();
-    assert!(refused.starts_with("--upload: a trace from standard input"), "{refused}");
+    assert!(refused.starts_with("--upload: cannot upload standard input"), "{refused}");
 }

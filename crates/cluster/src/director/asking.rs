@@ -1,4 +1,4 @@
-//! What the controller tells agents to do, and asks of their clocks.
+//! Commands of the controller to agents, and clock measurements.
 
 use std::time::Duration;
 
@@ -21,14 +21,18 @@ impl Directing<'_> {
         self.deal_no_more();
         let there = self.members.iter().chain(&self.feeders).filter(|member| !member.is_done());
         // Who does not hear it is asked again with the next look, or lost.
-        self.tell_each(there, |member| Ask::Stop { run: self.run, seat: member.seat, at_once }, "to stop");
+        self.tell_each(there, |member| Ask::Stop { run: self.run, seat: member.seat, at_once }, "stop request");
     }
 
     /// Deals nothing more for a shard that nobody reads, here and where others deal.
     pub fn give_up(&self, shard: u32) {
         self.outlook.iter().for_each(|outlook| outlook.give_up(shard as usize));
         let there = self.feeders.iter().filter(|feeder| !feeder.is_done());
-        self.tell_each(there, |feeder| Ask::GiveUp { run: self.run, seat: feeder.seat, shard }, "to give up a shard");
+        self.tell_each(
+            there,
+            |feeder| Ask::GiveUp { run: self.run, seat: feeder.seat, shard },
+            "request to give up a shard",
+        );
     }
 
     /// Tells each of some something, all at once, whether they hear it or not.
@@ -52,7 +56,7 @@ impl Directing<'_> {
         match self.bus.ask(&subjects::agent(&member.hello.id), ask, (&who, what), ANSWER_WITHIN)? {
             Say::Done => Ok(()),
             Say::No { reason } => Err(ClusterError::Failed { who, reason }),
-            other => Err(ClusterError::store(what, format!("{who} says {other:?}"))),
+            other => Err(ClusterError::store(what, format!("unexpected answer of {who}: {other:?}"))),
         }
     }
 

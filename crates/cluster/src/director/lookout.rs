@@ -1,4 +1,4 @@
-//! The controller while a run lasts: it waits until all are ready, starts them, looks how far they are, and passes on what the user wants.
+//! Watches a run: waits until all agents are ready, starts them, follows their progress, and passes on the user's wishes.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -100,7 +100,7 @@ impl Directing<'_> {
                 (subjects::agent(&member.hello.id), ask, member.who())
             })
             .collect();
-        let said = self.bus.ask_each::<_, Say>(&asked, "to start", ANSWER_WITHIN);
+        let said = self.bus.ask_each::<_, Say>(&asked, "start request", ANSWER_WITHIN);
         // Who did not hear it is told again with the next look.
         ready.into_iter().zip(said).for_each(|(member, said)| member.is_started = matches!(said, Ok(Say::Done)));
     }
@@ -131,9 +131,11 @@ impl Directing<'_> {
                 Some(shard) if shard != member.shard as usize => ", held up by the full stream of another agent",
                 _ => "",
             };
-            let ahead = ahead_ns as f64 / 1e9;
-            observer
-                .notice(&format!("{} has queries for {ahead:.1} s only{cause}: it is about to be late", member.who()));
+            let ahead = ahead_ns.max(0) as f64 / 1e9;
+            observer.notice(&format!(
+                "{} has queries for only {ahead:.1} s ahead{cause}: it is about to fall behind",
+                member.who()
+            ));
         }
     }
 
@@ -157,7 +159,7 @@ pub fn look_at(bus: &Bus, run: u64, members: &mut [Member], latencies: bool) -> 
         (subjects::agent(&member.hello.id), ask, member.who())
     };
     let questions: Vec<_> = asked.iter().map(question).collect();
-    let said = bus.ask_each::<_, Say>(&questions, "how far it is", PROGRESS_WITHIN);
+    let said = bus.ask_each::<_, Say>(&questions, "progress request", PROGRESS_WITHIN);
     if !bus.is_connected() {
         asked.iter().for_each(|&at| members[at].nobody_asked());
         return Vec::new();
