@@ -1,4 +1,4 @@
-//! The limit of an answered replay: one socket, a window, IDs matched, nothing recorded.
+//! The limit of an answered replay: one socket, a window, matched IDs, no recording.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -18,7 +18,7 @@ use crate::make;
 const PATIENCE: i64 = 200_000_000;
 
 /// What a refusal means.
-const REFUSED: &str = "nobody listens there; start a server";
+const REFUSED: &str = "nothing listens there; start a server";
 
 /// Options of `bare-ask`.
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ impl Args {
         let Some(file) = &self.names else { return Ok((0..1_000).map(make::message).collect()) };
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let queries: Vec<_> = text.lines().filter_map(|line| make::question(line.split_whitespace().next()?)).collect();
-        ensure!(!queries.is_empty(), "{}: no name in it", file.display());
+        ensure!(!queries.is_empty(), "{}: the file has no names", file.display());
         Ok(queries)
     }
 }

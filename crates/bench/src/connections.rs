@@ -1,4 +1,4 @@
-//! The limit of a replay over very many connections: each thread asks on random ones of its own and counts answers, no more.
+//! The limit of a replay over very many connections: each thread queries random ones of its own and counts answers.
 
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -107,7 +107,7 @@ fn open(args: &Args, thread: u64) -> anyhow::Result<(Poll, Vec<TcpStream>)> {
         up += told;
         ensure!(
             told > 0 || clock::monotonic_ns() < begun + 2 * args.opening.ns() + 30_000_000_000,
-            "{} connections did not come up",
+            "connections that could not be opened: {}",
             streams.len() - up
         );
     }

@@ -1,4 +1,4 @@
-//! A responder that answers every query with itself, and a hole that answers none.
+//! A responder that echoes every query, and a sink that answers none.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! The limit of a replay with a connection for each query: connect, ask, take the answer, close, and count.
+//! The limit of a replay with one connection per query: connect, query, read the answer, close.
 
 use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -63,7 +63,7 @@ fn ask(args: &Args) -> anyhow::Result<u64> {
     while answered < args.count {
         ready.clear();
         ready.extend(poll.wait(PATIENCE)?);
-        ensure!(!ready.is_empty(), "nothing happened for {} s, after {answered} answers", PATIENCE / 1_000_000_000);
+        ensure!(!ready.is_empty(), "no progress for {} s; answers so far: {answered}", PATIENCE / 1_000_000_000);
         for it in &ready {
             let (stream, is_asked) = &mut streams[it.token as usize];
             if !*is_asked && it.writable {
@@ -82,7 +82,7 @@ fn ask(args: &Args) -> anyhow::Result<u64> {
 fn has_answer(stream: &TcpStream, buffer: &mut [u8]) -> anyhow::Result<bool> {
     match tcp::receive(stream, buffer) {
         Ok((count, _)) => {
-            ensure!(count > 0, "the server closed a connection without an answer");
+            ensure!(count > 0, "the server closed a connection without answering");
             Ok(true)
         }
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),

@@ -1,4 +1,4 @@
-//! Benchmarks against the bare limits of the machine and against the peers: the parts that `scripts/bench.sh` puts together.
+//! Benchmarks against the bare limits of the machine: the parts that `scripts/bench.sh` combines.
 //!
 //! ```text
 //!  make-trace, make-upstream ─► ldplayer replay, or a bare sender with nothing but system calls (bare-send, bare-ask, bare-tcp,

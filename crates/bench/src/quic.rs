@@ -1,4 +1,4 @@
-//! A responder that answers every query over QUIC with itself, on as many connections as there is memory for.
+//! A responder that echoes every query over QUIC, on as many connections as memory allows.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The schedule of a replay as its receiver sees it: kernel receive stamps against the due times of the trace.
+//! The timing of a replay at its receiver: kernel receive timestamps against due times.
 
 use std::net::SocketAddr;
 

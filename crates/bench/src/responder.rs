@@ -1,4 +1,4 @@
-//! What all responders have in common: where they listen, on which core they run, and when they end.
+//! What all responders share: listening address, core, and end.
 
 use std::net::SocketAddr;
 

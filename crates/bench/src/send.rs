@@ -1,4 +1,4 @@
-//! The limit of sending: `sendmmsg` with packet info from many addresses, and nothing else.
+//! The limit of sending: `sendmmsg` with packet info from many addresses.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

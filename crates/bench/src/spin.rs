@@ -1,4 +1,4 @@
-//! What the host alone does to timing: a bare loop that spins until each due time.
+//! The limit of timing: a bare loop that spins until each due time.
 
 use ldplayer_core::time::Span;
 use ldplayer_net::{clock, pin};

@@ -1,4 +1,4 @@
-//! A responder that answers every query over TCP with itself, on as many connections as there are descriptors for.
+//! A responder that echoes every query over TCP, on as many connections as descriptors allow.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

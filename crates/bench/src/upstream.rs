@@ -1,4 +1,4 @@
-//! A capture between a resolver and the servers that it asks: root, com, and one server for each of many zones.
+//! A synthetic capture between a resolver and authoritative servers: root, com, and one server for each of many zones.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

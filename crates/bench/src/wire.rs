@@ -1,4 +1,4 @@
-//! The wire alone: how many packets a second one thread forwards, and how precise its delays are.
+//! The limit of the wire: packets per second of one thread, and the precision of its delays.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};

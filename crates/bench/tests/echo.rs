@@ -150,7 +150,7 @@ fn the_asker_counts_answers() {
 fn the_asker_ends_when_nobody_answers() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let cases = [(silent.local_addr().unwrap().to_string(), "no answer from"), (free, "nobody listens there")];
+    let cases = [(silent.local_addr().unwrap().to_string(), "no answer from"), (free, "nothing listens there")];
     for (to, word) in cases {
         let output = bench(&["bare-ask", "--to", &to, "--timeout", "300ms"]);
         let stderr = String::from_utf8(output.stderr).unwrap();
