@@ -1,4 +1,4 @@
-//! Rust source with its comments and literals told apart from its code, line by line and column by column.
+//! Separates the code of Rust source from comments and literals, preserving lines and columns.
 
 /// One line of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The rules, each a function from a file to its findings.
+//! The rules: each is a function from a file to findings.
 
 use std::fmt;
 
@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
     fn too_long(&self) -> Option<Finding> {
         let count = self.tests.iter().filter(|&&is_test| !is_test).count();
         (count > FILE_LINES)
-            .then(|| self.finding(FILE_LINES, format!("{count} lines without tests, at most {FILE_LINES}")))
+            .then(|| self.finding(FILE_LINES, format!("{count} lines without tests, the maximum is {FILE_LINES}")))
     }
 
     fn long_functions(&self) -> Vec<Finding> {
@@ -96,7 +96,9 @@ impl<'a> Source<'a> {
             let Some(end) = item_end(&self.lines, number, column) else { continue };
             let count = end - number + 1;
             if count > FUNCTION_LINES {
-                found.push(self.finding(number, format!("a function of {count} lines, at most {FUNCTION_LINES}")));
+                found.push(
+                    self.finding(number, format!("a function of {count} lines, the maximum is {FUNCTION_LINES}")),
+                );
             }
         }
         found
@@ -107,7 +109,7 @@ impl<'a> Source<'a> {
             return Vec::new();
         }
         let lines = self.lines.iter().enumerate().filter(|(_, line)| words(&line.code).any(|word| word == "unsafe"));
-        lines.map(|(number, _)| self.finding(number, "`unsafe` belongs into crates/net")).collect()
+        lines.map(|(number, _)| self.finding(number, "`unsafe` belongs in crates/net")).collect()
     }
 
     fn unexplained_panics(&self) -> Vec<Finding> {
@@ -133,7 +135,7 @@ pub fn of_any_text(file: &str, text: &str) -> Vec<Finding> {
         }
         // The slash at the end is no part of what must stand alone.
         if let Some(path) = MACHINE_PATHS.iter().find(|&&path| has_bounded(line, path, 0)) {
-            add(format!("{path}… is a path of one machine"));
+            add(format!("{path}… is a machine-specific path"));
         }
     }
     found
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(lines(&function(FUNCTION_LINES - 4)), []);
         assert_eq!(
             found(&function(FUNCTION_LINES - 3))[0].to_string(),
-            "crates/x/src/a.rs:2: a function of 71 lines, at most 70"
+            "crates/x/src/a.rs:2: a function of 71 lines, the maximum is 70"
         );
     }
 
