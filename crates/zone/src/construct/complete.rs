@@ -23,7 +23,7 @@ use draft::Draft;
 /// A label below a name that was seen to exist without data, which makes it exist.
 const MARK: &[u8] = b"\x09_ldplayer";
 
-/// The zones that are made, by name, and what is known of them.
+/// The zones under construction, by name, and what is known of them.
 pub(super) struct Plan<'a> {
     pub facts: &'a mut Facts,
     pub authority: &'a Authority,
@@ -66,7 +66,7 @@ impl Plan<'_> {
             self.drafts.entry(ROOT).or_default();
         }
         if self.drafts.is_empty() {
-            // A server that did nothing but refer: of which zone it is, it did not say.
+            // A server that sent only referrals: its own zone is unknown.
             let referring = chosen.iter().filter(|one| one.side == Side::Delegation);
             self.drafts = referring.map(|one| (one.zone, Draft::default())).collect();
         }
@@ -140,7 +140,7 @@ impl Plan<'_> {
         lines.into_iter().for_each(|line| self.made(kind, zone, line));
     }
 
-    /// Makes names that were seen without data exist, and tells where data and denials contradict each other: data are kept.
+    /// Makes names exist that were seen without data, and reports contradictions between data and denials: data win.
     fn deny(&mut self) {
         let told = self.denied_delegations();
         let existing = self.existing();
@@ -186,7 +186,7 @@ impl Plan<'_> {
         existing
     }
 
-    /// Whether a wildcard stands for a name that is not there, and has no records of the type, either.
+    /// Whether a wildcard covers a nonexistent name, and has no records of the type either.
     fn is_wildcards(&self, zone: Name, name: Name, rtype: u16, existing: &HashSet<Name, FixedState>) -> bool {
         let Some(encloser) = self.facts.names.upward(name).find(|name| existing.contains(name)) else { return false };
         let wildcard = self.facts.names.find(&[b"\x01*", self.facts.names.wire(encloser)].concat());
@@ -200,7 +200,7 @@ impl Plan<'_> {
             return;
         }
         let owner = self.facts.names.intern(&wire);
-        let text = b"\x18makes the name above be.";
+        let text = b"\x18makes parent name exist.";
         let draft = self.drafts.entry(zone).or_default();
         // One mark is enough, whatever types were asked for.
         if draft.add(owner, rtype::TXT, 0, text) {
