@@ -7,7 +7,7 @@ use domain::base::iana::{Class, Opcode, OptRcode, Rtype};
 use ldplayer_core::message::{self, Message, QueryParts, Question, flag};
 use ldplayer_core::name;
 
-/// Stands in text for what is not there: no question, no flag, no EDNS.
+/// The text for a missing value: no question, no flag, no EDNS.
 pub const NOTHING: &str = "-";
 
 /// Bits of the second header word that the columns keep: all but QR and the response code.
@@ -61,7 +61,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Composes messages into shared memory, so that each costs no allocation of its own.
+/// Composes messages into shared memory, to save allocations.
 #[derive(Debug, Default)]
 pub struct Composer {
     arena: BytesMut,

@@ -96,7 +96,7 @@ pub struct Summary {
     pub estimated: Vec<&'static str>,
     /// Foreign or unusable packets by reason.
     pub skipped: Counts,
-    /// Kinds of messages that the format tells apart.
+    /// Messages by the kinds that the format distinguishes.
     pub kinds: Counts,
     /// What the format did not keep, by the transactions that a default was taken for.
     pub lost: Counts,
@@ -204,7 +204,7 @@ impl Inspector {
     }
 }
 
-/// Queries by second, of which only the most are kept once a second lies far back.
+/// Queries per second; seconds in the distant past are reduced to their maximum.
 #[derive(Clone, Debug, Default)]
 struct PeakRate {
     start: Option<TraceTime>,

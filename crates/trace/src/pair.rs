@@ -119,7 +119,7 @@ enum Lacks {
     Query,
     /// Nothing: it is complete.
     Nothing,
-    /// It has become part of another one, and is passed over.
+    /// It was merged into another one, and is skipped.
     All,
 }
 
@@ -177,7 +177,7 @@ impl Pairing {
         true
     }
 
-    /// Moves what is complete, or has waited long enough, to `batch`, as long as there is room; all of it at the `end`.
+    /// Moves complete or expired transactions to `batch` while there is room; all of them at the `end`.
     pub fn drain(&mut self, batch: &mut Vec<Transaction>, room: &mut Room, end: bool) {
         while let Some(front) = self.waiting.front()
             && room.rows > 0
@@ -258,7 +258,7 @@ impl Pairing {
         found
     }
 
-    /// Appends a transaction. What lacks something is put in its chain.
+    /// Appends a transaction. An incomplete one is put in its chain.
     fn push(&mut self, transaction: Transaction, key: u64, lacks: Lacks) {
         self.octets += size(&transaction);
         let number = self.first.wrapping_add(self.waiting.len() as u32);
@@ -309,7 +309,7 @@ fn chain(key: u64) -> usize {
     key as usize % CHAINS
 }
 
-/// A hash of what query and response have in common. Equal hashes of other transactions are told apart by `matching`.
+/// A hash of what query and response share. `matching` distinguishes transactions with equal hashes.
 fn key(client: SocketAddr, server: SocketAddr, stream: Option<u64>, id: u16) -> u64 {
     let ports = u64::from(client.port()) << 32 | u64::from(server.port()) << 16 | u64::from(id);
     let stream = stream.map_or(0, |stream| stream.wrapping_add(1).wrapping_mul(0xd6e8_feb8_6659_fd93));

@@ -41,7 +41,7 @@ impl Recording {
         Ok(Self { file: file.to_owned(), stop, octets, writers, thread })
     }
 
-    /// Whether a program came that sends, be it only that it will.
+    /// Whether a sender has connected, even if it has only announced frames.
     pub fn has_writer(&self) -> bool {
         self.writers.have_come()
     }

@@ -79,7 +79,7 @@ impl Format {
     /// The format that the extension of `path` stands for.
     ///
     /// # Errors
-    /// When there is none or it is unknown.
+    /// There is none, or it is unknown.
     pub fn of_path(path: &Path) -> Result<Self, UnknownFormat> {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         match extension.to_ascii_lowercase().as_str() {
@@ -133,9 +133,9 @@ pub fn create_numbered(path: &Path, force: bool) -> Result<Box<dyn Sink>, TraceE
 /// A file under a temporary name until it is whole; it vanishes if it never becomes so.
 pub(crate) struct Output {
     path: PathBuf,
-    /// The name while the file is not whole; `None` for what is no regular file.
+    /// The temporary name of an incomplete file; `None` if it is not a regular file.
     temporary: Option<PathBuf>,
-    /// Whether somebody may wait for each batch at the other end of a pipe.
+    /// Whether a reader may wait for each batch at the other end of a pipe.
     is_live: bool,
     writer: BufWriter<Box<dyn Write + Send>>,
 }

@@ -103,7 +103,7 @@ impl fmt::Display for Input {
 /// How captures and other records of traffic are read.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Ports that carry DNS; 53 unless told otherwise.
+    /// Ports that carry DNS; 53 by default.
     pub ports: Vec<u16>,
     /// Roles whose messages are taken from formats that tell them, dnstap and C-DNS; all if there are none.
     pub roles: Vec<Role>,

@@ -97,7 +97,7 @@ impl Defrag {
         }
         let mut old: Vec<(i64, Key)> = self.table.iter().map(|(key, parts)| (parts.first.time_ns, *key)).collect();
         old.sort_unstable_by_key(|(seen, _)| *seen);
-        // All that is too old, and an eighth of the rest, so that this is not done for every packet.
+        // Everything too old, and an eighth of the rest, so that this is rare.
         let expired = old.partition_point(|(seen, _)| *seen < now && seen.abs_diff(now) > TIMEOUT);
         for (_, key) in old.iter().take(expired.max(old.len().div_ceil(8))) {
             self.abandon(key);
@@ -117,7 +117,7 @@ impl Defrag {
 }
 
 impl Parts {
-    /// The frame by which it is told that parts lack; nothing of what is dropped and told already.
+    /// The frame to report missing fragments with; `None` if the datagram was already reported.
     fn lacking(&self) -> Option<(Frame, Flaw)> {
         (!self.is_dropped).then_some((self.first, Flaw::FragmentsLack))
     }
@@ -158,7 +158,7 @@ impl Parts {
         octets
     }
 
-    /// The whole payload, if no part lacks.
+    /// The whole payload, if no fragment is missing.
     fn assemble(&self) -> Option<Vec<u8>> {
         let length = self.length?;
         let mut whole = Vec::with_capacity(length);

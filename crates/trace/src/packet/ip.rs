@@ -38,7 +38,7 @@ pub(crate) struct Fragment {
     pub id: u32,
     /// Where the part belongs, in octets.
     pub offset: usize,
-    /// Whether more parts follow behind it.
+    /// Whether more fragments follow.
     pub more: bool,
 }
 

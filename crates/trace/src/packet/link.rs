@@ -28,7 +28,7 @@ pub(crate) fn network(link: u32, frame: &[u8]) -> Result<&[u8], Refused> {
     }
 }
 
-/// BSD loopback: four octets of address family, in the byte order of whoever captured.
+/// BSD loopback: four octets of address family, in the byte order of the capturing host.
 fn null(frame: &[u8]) -> Result<&[u8], Refused> {
     rest(frame, 4)
 }

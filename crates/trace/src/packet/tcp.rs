@@ -227,7 +227,7 @@ impl Reassembly {
         let mut old: Vec<_> = self.table.iter().map(|(key, connection)| (connection.last.time_ns, *key)).collect();
         old.sort_unstable();
         let idle = old.partition_point(|(seen, _)| now.saturating_sub(*seen) > IDLE);
-        // At least an eighth, so that this is not done for every segment.
+        // At least an eighth, so that this is rare.
         old.iter().take(idle.max(old.len().div_ceil(8))).for_each(|(_, key)| self.close(key, sink));
     }
 }

@@ -1,6 +1,6 @@
 //! Writes the Parquet trace: one row per transaction, with its messages and their fields as columns.
 //!
-//! Rows become columns and columns become pages on several threads, each with a row group of its own (`ldplayer-columnar`).
+//! Rows become columns and columns become pages on several threads, each with its own row group (`ldplayer-columnar`).
 
 mod group;
 mod texts;
@@ -22,7 +22,7 @@ const ROWS: usize = 128 * 1024;
 /// Octets of messages in a row group at which it is closed.
 const OCTETS: usize = 32 * 1024 * 1024;
 
-/// The columns of the trace, in order; in a file that tells where transactions come from, `index` behind them.
+/// The columns of the trace, in order; `index` follows in files that record where transactions come from.
 pub(crate) fn schema(is_numbered: bool) -> SchemaRef {
     let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
     let required = |name: &str, kind: DataType| Field::new(name, kind, false);
@@ -54,7 +54,7 @@ pub(crate) fn schema(is_numbered: bool) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A Parquet file being written: what is decided here is where row groups end.
+/// A Parquet file being written; decides where row groups end.
 pub(crate) struct ParquetSink {
     /// `None` once it has failed.
     threads: Option<Threads>,
@@ -98,7 +98,7 @@ impl ParquetSink {
         if self.threads.as_mut().is_some_and(act) {
             return Ok(());
         }
-        // They end before they are told to for an error only.
+        // The threads end early only after an error.
         Err(self.end().err().unwrap_or_else(|| refusal(&self.path, failed_before())))
     }
 

@@ -28,7 +28,7 @@ const SEGMENT: usize = 1_400;
 const MAX_WAITING: usize = 256 * 1024;
 /// Octets of the responses that wait; beyond that, too, the earliest goes out.
 const MAX_OCTETS: usize = 32 << 20;
-/// Connections whose sequence numbers are kept; the oldest are forgotten and begin anew.
+/// Maximum number of connections with sequence numbers; the oldest are forgotten and start again.
 const MAX_CONNECTIONS: usize = 64 * 1024;
 
 /// Control bits of TCP (RFC 9293 §3.1).

@@ -255,7 +255,7 @@ impl Sink for FromTcp<'_> {
     }
 }
 
-/// What makes a frame unusable of which the end was not captured.
+/// The error for a frame that is unusable because its end was not captured.
 fn as_cut(reason: Flaw) -> Flaw {
     match reason {
         Flaw::ShortFrame | Flaw::ShortPacket | Flaw::BadIpHeader => Flaw::TruncatedPacket,

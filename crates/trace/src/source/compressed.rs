@@ -58,7 +58,7 @@ impl Meter {
     }
 }
 
-/// A reader of which is noted how far it was used.
+/// A reader that notes how far it has been read.
 struct Metered {
     inner: BufReader<Box<dyn Read + Send>>,
     meter: Meter,
@@ -177,7 +177,7 @@ fn too_much_memory() -> io::Error {
     )
 }
 
-/// Reads ahead on a thread of its own, a bounded number of buffers.
+/// Reads ahead on a separate thread, a bounded number of buffers.
 struct Ahead {
     buffers: Receiver<io::Result<Vec<u8>>>,
     current: Vec<u8>,

@@ -8,7 +8,7 @@ use ldplayer_core::damage::Flaw;
 use super::buffer::{Buffer, LazyPlace};
 use crate::Tally;
 
-/// Octets of the longest frame that is believed: two messages of 64 KiB and what is said of them need far less.
+/// Maximum plausible length of a frame in octets: two messages of 64 KiB with metadata need far less.
 pub(crate) const MAX_FRAME: usize = 1 << 20;
 /// Octets of the longest control frame, as the fstrm library has it.
 pub(crate) const MAX_CONTROL: usize = 512;

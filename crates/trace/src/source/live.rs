@@ -26,13 +26,13 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Writers at a time; more are turned away.
 const MAX_WRITERS: usize = 64;
 
-/// The stream: a START frame, then the frames of all writers. It ends when all that came have gone, or when it is told to.
+/// The stream: a START frame, then the frames of all writers. It ends after the last writer has gone, or when stopped.
 pub(crate) struct Live {
     path: PathBuf,
     chunks: Receiver<Vec<u8>>,
     current: Vec<u8>,
     at: usize,
-    /// Ends the threads when nobody reads any more.
+    /// Ends the threads when the reader is gone.
     gone: Arc<AtomicBool>,
     writers: Arc<Writers>,
 }
@@ -42,7 +42,7 @@ impl Live {
     /// replaced; it is removed at the end.
     ///
     /// # Errors
-    /// When there is another file, when somebody listens there, or what the system says.
+    /// Another file has the name, another process listens there, or an error of the system.
     pub fn listen(path: &Path, stop: Arc<AtomicBool>) -> io::Result<Self> {
         remove_stale(path)?;
         let listener = UnixListener::bind(path)?;
@@ -68,7 +68,7 @@ impl Live {
 impl Read for Live {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.at == self.current.len() {
-            // The threads end, and with them the channel, when the last writer has gone or they are told to stop.
+            // The threads, and with them the channel, end when the last writer has gone or they are stopped.
             let Ok(next) = self.chunks.recv() else { return Ok(0) };
             (self.current, self.at) = (next, 0);
         }
@@ -122,7 +122,7 @@ impl Until {
 #[derive(Default)]
 pub(crate) struct Writers {
     open: AtomicUsize,
-    /// Whether one has sent something: who only looks whether somebody listens is none.
+    /// Whether one has sent something: a mere connection attempt does not count.
     came: AtomicBool,
 }
 
@@ -163,9 +163,9 @@ fn accept(listener: &UnixListener, sender: &SyncSender<Vec<u8>>, until: &Until, 
 
 /// What ends a conversation with a writer.
 enum End {
-    /// It said STOP, went away between frames, or nobody reads any more.
+    /// It sent STOP, closed the connection between frames, or the reader is gone.
     Clean,
-    /// It broke the protocol, or went away within a frame, of which a part was read.
+    /// It violated the protocol, or closed the connection within a frame.
     Broken,
 }
 
@@ -220,7 +220,7 @@ impl Writer {
         if self.chunk.len() < CHUNK || (self.pass() && !self.until.is_now()) { Ok(()) } else { Err(End::Clean) }
     }
 
-    /// Reads a control frame behind its zero, and answers it.
+    /// Reads a control frame after its zero length, and answers it.
     fn control(&mut self) -> Result<(), End> {
         self.take(4)?;
         let length = self.length();
@@ -280,7 +280,7 @@ impl Writer {
         self.chunk.extend_from_slice(&self.part);
     }
 
-    /// Passes whole frames on; `false` where nobody reads them.
+    /// Passes complete frames on; `false` if the reader is gone.
     fn pass(&mut self) -> bool {
         self.chunk.is_empty() || self.sender.send(std::mem::take(&mut self.chunk)).is_ok()
     }

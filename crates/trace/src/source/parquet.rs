@@ -128,7 +128,7 @@ impl ParquetSource {
         })
     }
 
-    /// Gives transactions the [`Transaction::index`] that the column `index` tells.
+    /// Sets the [`Transaction::index`] of transactions from the column `index`.
     pub const fn numbered(mut self) -> Self {
         self.is_numbered = true;
         self
@@ -143,7 +143,7 @@ impl ParquetSource {
         })
     }
 
-    /// Begins the next row group; `false` when there is none left.
+    /// Begins the next row group; `false` if there are no more.
     fn next_group(&mut self) -> Result<bool, TraceError> {
         let Some(group) = self.metadata.metadata().row_groups().get(self.group) else { return Ok(false) };
         self.left = rows_of(group);

@@ -204,7 +204,7 @@ impl Pcap {
         }
     }
 
-    /// Counts the damage of the record at hand and goes to the next one that can be read; `false` when there is none.
+    /// Counts the damage of the current record and goes to the next readable one; `false` if there is none.
     #[cold]
     fn recover(&mut self, record: &Record, place: LazyPlace, tally: &mut Tally, name: &str) -> bool {
         let cut = self.is_sane(record) && self.buffer.is_at_end();
@@ -264,7 +264,7 @@ mod tests {
         // Four octets are two pairs.
         let whole = read(0x2400_0001, &[(b"abcFCS!", 7)]);
         assert_eq!(whole, [frame(b"abc", false)]);
-        // Without the bit that says that it is told, nothing is taken away.
+        // Without the bit that marks it as present, nothing is removed.
         assert_eq!(read(0x2000_0001, &[(b"abcFCS!", 7)]), [frame(b"abcFCS!", false)]);
         // Of a frame that was cut short, as much is taken away as was captured of the sequence.
         let cut = read(0x2400_0001, &[(b"abcdeFC", 9), (b"abc", 9), (b"abc", 3)]);

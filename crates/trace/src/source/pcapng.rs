@@ -123,7 +123,7 @@ impl PcapNg {
         block.len() == length && block[4..8] == block[length - 4..]
     }
 
-    /// Counts the damage of the block at hand and goes to the next one that can be read; `false` when there is none.
+    /// Counts the damage of the current block and goes to the next readable one; `false` if there is none.
     #[cold]
     fn recover(&mut self, place: LazyPlace, tally: &mut Tally, name: &str) -> bool {
         let cut = self.buffer.is_at_end()

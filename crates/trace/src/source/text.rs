@@ -200,7 +200,7 @@ fn first_lines(head: &[u8]) -> Option<Vec<&str>> {
     if head.len() == HEAD && lines.len() > 1 {
         lines.pop(); // cut in the middle
     }
-    // Comments may be long; they do not count against what is looked at.
+    // Long comments do not count against the lines examined.
     let mut data = 0;
     let looked_at = lines.into_iter().take_while(|line| {
         data += usize::from(!line.is_empty() && !line.starts_with(b"#") && !line.starts_with(b";"));
@@ -210,7 +210,7 @@ fn first_lines(head: &[u8]) -> Option<Vec<&str>> {
     Some(looked_at.filter_map(|line| std::str::from_utf8(line).ok()).map(|line| line.trim_end_matches('\r')).collect())
 }
 
-/// The error for what is of no format, saying how it begins.
+/// The error for an unknown format, with the beginning of the input.
 fn not_a_trace(head: &[u8]) -> Unknown {
     let start = &head[..head.len().min(24)];
     let shown = match std::str::from_utf8(start.split(|&octet| octet == b'\n').next().unwrap_or(start)) {

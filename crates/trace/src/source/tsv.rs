@@ -65,7 +65,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout of columns in this order; those that are `None` hold something unknown and are passed over.
+    /// The layout of columns in this order; those that are `None` are unknown and skipped.
     pub fn new(columns: impl IntoIterator<Item = Option<Column>>) -> Result<Self, Unknown> {
         let mut layout = Self::default();
         for column in columns {

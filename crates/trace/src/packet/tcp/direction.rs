@@ -95,7 +95,7 @@ impl Direction {
         }
     }
 
-    /// Notes that the peer has everything before this sequence number: what lacks of that is not in the capture.
+    /// Notes that the peer has everything before this sequence number: missing parts are not in the capture.
     pub fn acknowledge(&mut self, sequence: u32, flow: &Flow, sink: &mut impl Sink) {
         let Some(next) = self.next else { return };
         let place = unwrap(sequence, next);
@@ -146,7 +146,7 @@ impl Direction {
         self.yield_messages(flow, sink);
     }
 
-    /// Keeps what is ahead, without what is kept already: that came earlier.
+    /// Keeps segments ahead, except for octets already kept.
     fn keep(&mut self, mut place: u64, mut data: &[u8], frame: Frame) {
         while let Some(known) = self.waiting.get(&place) {
             let Some((_, rest)) = data.split_at_checked(known.data.len()).filter(|(_, rest)| !rest.is_empty()) else {
@@ -173,7 +173,7 @@ impl Direction {
         }
     }
 
-    /// Gives up on what lacks and goes on at the next waiting segment that begins with a message.
+    /// Gives up on the gap and continues at the next waiting segment that begins with a message.
     fn jump(&mut self, flow: &Flow, sink: &mut impl Sink) {
         sink.trouble(flow, Trouble::Gap);
         self.buffer.clear();
@@ -215,7 +215,7 @@ impl Direction {
     }
 }
 
-/// A sequence number of which the wrap-arounds are counted from now on.
+/// A sequence number extended by the number of wrap-arounds.
 fn start(sequence: u32) -> u64 {
     1 << 32 | u64::from(sequence)
 }

@@ -49,7 +49,7 @@ struct Asked {
 }
 
 impl Group {
-    /// No rows, of a file that tells their [`Transaction::index`] or not.
+    /// An empty group, with or without [`Transaction::index`].
     pub fn new(is_numbered: bool) -> Self {
         Self {
             rows: 0,

@@ -63,7 +63,7 @@ impl Threads {
         self.send(Work::Rows(std::mem::replace(rows, empty)))
     }
 
-    /// Ends the row group. Whether a thread was there to be told so.
+    /// Ends the row group. Returns whether a thread is there to take it.
     pub fn end_group(&mut self) -> bool {
         let is_told = self.send(Work::End);
         self.turn = (self.turn + 1) % self.packers.len();
@@ -97,7 +97,7 @@ impl Packer {
     }
 }
 
-/// Makes row groups until there are no more rows, or nobody takes the groups.
+/// Makes row groups until there are no more rows, or the writer is gone.
 fn pack(
     mut encoder: GroupEncoder,
     mut group: Group,

@@ -188,7 +188,7 @@ impl Block {
 }
 
 impl Rest {
-    /// At an array, which is passed over.
+    /// At an array, which is skipped.
     fn start(decoder: &mut Decoder<'_>) -> Result<Self, Error> {
         let start = decoder.position();
         let left = decoder.array()?;
@@ -198,7 +198,7 @@ impl Rest {
         Ok(Self { at, left })
     }
 
-    /// The next entry. One that makes no sense is passed over: how far the entries of a block reach is known to be sound.
+    /// The next entry. An invalid one is skipped: the extent of a block's entries is known to be sound.
     fn next<T>(&mut self, octets: &[u8], parse: fn(&mut Decoder<'_>) -> Result<T, Error>) -> Option<Result<T, Error>> {
         let mut decoder = Decoder::new(octets);
         decoder.set_position(self.at);
@@ -250,13 +250,13 @@ impl Tables {
         self.malformed.get(index as usize).copied()
     }
 
-    /// The questions of a list; `None` for one that is not there.
+    /// The questions of a list; `None` if it does not exist.
     pub fn questions(&self, list: u32) -> Option<impl Iterator<Item = Option<Question>>> {
         let indexes = self.indexes(*self.question_lists.get(list as usize)?);
         Some(indexes.iter().map(|&index| self.questions.get(index as usize).copied()))
     }
 
-    /// The records of a list; `None` for one that is not there.
+    /// The records of a list; `None` if it does not exist.
     pub fn records(&self, list: u32) -> Option<impl Iterator<Item = Option<Record>>> {
         let indexes = self.indexes(*self.record_lists.get(list as usize)?);
         Some(indexes.iter().map(|&index| self.records.get(index as usize).copied()))

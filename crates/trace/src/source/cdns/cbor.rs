@@ -48,7 +48,7 @@ fn pass(decoder: &mut Decoder<'_>, depth: usize) -> Result<(), NoItem> {
     }
 }
 
-/// Passes over so many items, or over all up to the break.
+/// Skips this many items, or all up to the break.
 fn pass_all(decoder: &mut Decoder<'_>, length: Option<u64>, depth: usize) -> Result<(), NoItem> {
     let mut passed = 0;
     while length != Some(passed) {
@@ -66,7 +66,7 @@ fn reason(error: Error) -> NoItem {
     if error.is_end_of_input() { NoItem::Cut } else { NoItem::Broken }
 }
 
-/// Whether the break of an indefinite length comes next; it is then passed over.
+/// Whether the break of an indefinite length comes next; it is then consumed.
 fn is_break(decoder: &mut Decoder<'_>) -> Result<bool, Error> {
     let is_break = decoder.datatype()? == Type::Break;
     if is_break {
@@ -98,7 +98,7 @@ pub(crate) fn map<'b>(
     Ok(())
 }
 
-/// Appends the entries of an array, of which there may be `most`.
+/// Appends the entries of an array, up to `most`.
 pub(crate) fn array<'b, T>(
     decoder: &mut Decoder<'b>,
     most: usize,

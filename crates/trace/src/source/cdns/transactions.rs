@@ -20,7 +20,7 @@ use crate::refused::{Refused, count_message};
 use crate::source::buffer::LazyPlace;
 use crate::source::role::Role;
 
-/// The port of a server that is not told.
+/// The default server port.
 const DNS_PORT: u16 = 53;
 /// The roles by their numbers (`qr-type`; RFC 8618, section 7.3.2.3.2).
 const ROLES: [Role; 6] = [Role::Stub, Role::Client, Role::Resolver, Role::Auth, Role::Forwarder, Role::Tool];
@@ -80,7 +80,7 @@ impl Transactions {
     /// Takes up a block that begins at `at`.
     pub fn take_block(&mut self, octets: Vec<u8>, at: LazyPlace) -> Result<(), Flaw> {
         let block = Block::parse(octets).map_err(|_| Flaw::BadBlock)?;
-        // A file without any set has what holds by default; a set that is not there cannot be guessed.
+        // A file without any set has the defaults; a missing set cannot be guessed.
         let set = self.preamble.sets.get(block.parameters).copied();
         self.parameters = match set {
             None if !self.preamble.sets.is_empty() => return Err(Flaw::BadBlock),
@@ -247,7 +247,7 @@ impl Transactions {
         Ok(self.arena.keep(&self.wire))
     }
 
-    /// The time so many ticks behind the earliest of the block.
+    /// The time this many ticks after the earliest of the block.
     fn time(&self, block: &Block, offset: i64) -> Option<TraceTime> {
         let (seconds, ticks) = block.earliest;
         TraceTime::from_parts(seconds, self.nanoseconds(ticks.checked_add(offset)?)?)
@@ -258,7 +258,7 @@ impl Transactions {
     }
 }
 
-/// Whether there is a query, and a response. Where that was not stored, what is known of them tells.
+/// Whether there is a query, and a response, inferred from other fields if that was not stored.
 fn parts(item: &Item, signature: &Signature) -> (bool, bool) {
     match signature.parts {
         Some(parts) => (parts & part::QUERY != 0, parts & part::RESPONSE != 0),
@@ -291,7 +291,7 @@ fn ends(block: &Block, stored: Stored, losses: &mut Losses) -> Result<Ends, Flaw
     Ok(Ends { client: SocketAddr::new(client, client_port), server: SocketAddr::new(server, server_port), transport })
 }
 
-/// An address of which only a prefix may have been stored; the rest is zeros.
+/// An address of which only a prefix may be stored; the rest is zeros.
 fn address(octets: &[u8], is_ipv6: bool, losses: &mut Losses) -> Option<IpAddr> {
     let mut whole = [0; 16];
     let length = if is_ipv6 { 16 } else { 4 };

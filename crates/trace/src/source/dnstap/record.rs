@@ -9,7 +9,7 @@ use crate::pair::Seen;
 use crate::refused::Refused;
 use crate::source::protobuf::{Fields, Malformed};
 
-/// The port of a server that is not told.
+/// The default server port.
 const DNS_PORT: u16 = 53;
 /// Fields of a frame that are believed; the schema has five.
 const MAX_FIELDS: usize = 64;
@@ -81,7 +81,7 @@ impl<'a> Record<'a> {
         Ok(message.filter(|_| is_message))
     }
 
-    /// The fields of `Message`. What is not needed here, such as policies and zones, is passed over.
+    /// The fields of `Message`. Those not needed here, such as policies and zones, are skipped.
     fn of(octets: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(octets);
         let mut record = Self { kind: usize::MAX, ..Self::default() };
@@ -139,7 +139,7 @@ impl<'a> Record<'a> {
         Ok(Some(Seen { time, from, to, transport, stream: None, octets }))
     }
 
-    /// Client and server. An address that is not told is the unspecified one of the family.
+    /// Client and server. A missing address is the unspecified one of the family.
     fn ends(&self) -> Option<(SocketAddr, SocketAddr)> {
         let is_ipv6 = match self.client.or(self.server) {
             Some(octets) => octets.len() == 16,

@@ -20,7 +20,7 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Option<T> {
     decoded.ok()
 }
 
-/// Makes the panic hook pass over what happens in a decoder, once per process; other panics are reported as before.
+/// Silences the panic hook for panics in a decoder, once per process; other panics are reported as before.
 fn silence() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
