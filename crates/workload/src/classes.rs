@@ -125,7 +125,7 @@ pub struct ClassDraws {
 }
 
 impl ClassDraws {
-    /// The draws for these classes, of which there are 64 at most.
+    /// The draws for these classes, at most 64.
     pub fn new(classes: &[ClientClass], seed: u64) -> Self {
         let mut taken = Share::NONE;
         let steps = classes.iter().map(|class| {

@@ -156,7 +156,7 @@ impl PlanFeed {
     ) -> Result<bool, TraceError> {
         let mut batch = Vec::new();
         let more = self.next(&mut batch)?;
-        // Those of the last read, in their order, of which some may not be planned.
+        // Those of the last read, in order; some may not be planned.
         let mut transactions = self.transactions.iter();
         for query in batch {
             let is_its = |row: &&Transaction| row.index == query.index && row.client.ip() == query.client;

@@ -267,7 +267,7 @@ impl Moves {
     }
 }
 
-/// Shared memory for messages, so that each costs no allocation of its own.
+/// Shared memory for messages, to save allocations.
 #[derive(Debug, Default)]
 struct Arena(BytesMut);
 

@@ -81,7 +81,7 @@ impl From<PathBuf> for RulesFile {
 }
 
 impl RulesFile {
-    /// What it says; read from the file where nobody has yet.
+    /// The text of the file; read on demand.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -133,7 +133,7 @@ fn parse(rules: &RulesFile) -> Result<Rules, WorkloadError> {
 /// The inputs with their rows numbered, or, where the rules have a `[population]`, slices of them laid upon each other.
 ///
 /// # Errors
-/// An input cannot be opened; or slices are wanted of what is too short or can be read only once.
+/// An input cannot be opened; or slices are requested of an input that is too short or can be read only once.
 pub fn open_source(inputs: &[Input], options: &OpenOptions, rules: &Rules) -> Result<Box<dyn Source>, WorkloadError> {
     let reopen = || Ok(Box::new(Numbered::new(open(inputs, options)?)) as Box<dyn Source>);
     let Some(population) = rules.population else { return Ok(reopen()?) };

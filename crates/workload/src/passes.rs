@@ -32,7 +32,7 @@ impl Passes {
     /// Once.
     pub const ONCE: Self = Self::Times(NonZeroU32::MIN);
 
-    /// Whether there is another pass behind so many.
+    /// Whether there is another pass after this many.
     fn has_more(self, done: u32) -> bool {
         match self {
             Self::Times(times) => done < times.get(),
@@ -184,7 +184,7 @@ impl Looped {
         }
     }
 
-    /// Begins the next pass; `false` where there is none.
+    /// Begins the next pass; `false` if there is none.
     fn turn(&mut self) -> Result<bool, TraceError> {
         if self.first.is_none() {
             self.first = Some((self.inner.tally().clone(), self.inner.mutator().accounts()));

@@ -22,7 +22,7 @@ pub struct PlanOptions {
     pub stop: Option<i64>,
     /// Nanoseconds of the run after which nothing is due any more.
     pub until: Option<i64>,
-    /// Only the queries of so many clients are planned: those that ask first.
+    /// Maximum number of clients to plan: those with the first queries.
     pub clients: Option<u64>,
     /// The transport of all queries; `None` keeps the recorded ones.
     pub transport: Option<Transport>,

@@ -102,7 +102,7 @@ impl<'a> Item<'a> {
     /// The value as it is, whatever its type.
     ///
     /// # Errors
-    /// A number or a date that TOML has and nobody can hold.
+    /// The value is out of range.
     pub fn value(&self) -> Result<toml::Value, BadSpec> {
         let value = toml::de::ValueDeserializer::from(self.value.clone());
         toml::Value::deserialize(value).map_err(|error| self.bad(error.message()))

@@ -132,7 +132,7 @@ fn parse_ramp(word: &str) -> Option<Ramp> {
 }
 
 impl Ramp {
-    /// When query `number` is due, in nanoseconds: when so many have become due by the integral of the rate.
+    /// When query `number` is due, in nanoseconds: when the integral of the rate reaches that number.
     fn due(&self, number: f64) -> f64 {
         let (seconds, steeper) = (self.within as f64 / 1e9, (self.to - self.from) / 2.0);
         let on_ramp = (self.from + steeper) * seconds;

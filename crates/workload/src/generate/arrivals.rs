@@ -5,7 +5,7 @@ use ldplayer_core::random::{draw, unit};
 /// A rate over time, in queries per second and seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rate {
-    /// Always so many nanoseconds between one query and the next.
+    /// A constant number of nanoseconds between queries.
     Gap(i64),
     /// Pieces one after the other, and then again from the first: seconds, rate at the start, rate at the end.
     Pieces(Vec<(f64, f64, f64)>),

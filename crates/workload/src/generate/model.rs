@@ -79,7 +79,7 @@ pub struct Names {
     pub absent_share: f64,
     /// Names of nothing, such as random top-level domains.
     pub absent: Template,
-    /// Share of the others that get a label which nobody asked for before.
+    /// Share of the others that get a unique label.
     pub fresh_share: f64,
 }
 

@@ -9,7 +9,7 @@ pub struct Weighted {
 }
 
 impl Weighted {
-    /// From weights of which at least one is above 0 and none below, fewer than 2³².
+    /// From fewer than 2³² weights, at least one of which is above 0 and none below.
     pub fn new(weights: &[f64]) -> Self {
         let mean = weights.iter().sum::<f64>() / weights.len() as f64;
         let mut scaled: Vec<f64> = weights.iter().map(|weight| weight / mean).collect();

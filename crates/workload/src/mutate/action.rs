@@ -32,7 +32,7 @@ pub enum Action {
     RemoveOption(u16),
     /// An option of this code.
     Option(u16, OptionValue),
-    /// Padding to a multiple of so many octets.
+    /// Padding to a multiple of this many octets.
     Pad(u16),
     /// Another name.
     Name(NameEdit),
@@ -44,9 +44,9 @@ pub enum Action {
     ServerPort(u16),
     /// So many nanoseconds later, or earlier.
     Shift(i64),
-    /// Up to so many nanoseconds later or earlier, drawn for each transaction.
+    /// Up to this many nanoseconds later or earlier, drawn for each transaction.
     Jitter(i64),
-    /// So many more of it, so many nanoseconds apart.
+    /// This many copies, this many nanoseconds apart.
     Duplicate(u32, i64),
 }
 

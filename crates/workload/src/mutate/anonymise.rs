@@ -8,7 +8,7 @@ use aes::{Aes128, Block};
 
 /// Octets of a key: one half for the cipher, the other one for the padding.
 pub const KEY: usize = 32;
-/// Addresses whose pseudonyms are remembered; a place is taken by whoever comes last.
+/// Number of remembered pseudonyms; a new one replaces the one in its slot.
 const REMEMBERED: usize = 1 << 14;
 
 /// Makes pseudonyms by one key.

@@ -14,9 +14,9 @@ use super::edit::Kept;
 /// How clients get other addresses.
 #[derive(Debug)]
 pub enum Remap {
-    /// All clients share so many addresses.
+    /// All clients share this many addresses.
     Merge(u32, Pools),
-    /// Each client becomes so many; a port of the client stays with one of them.
+    /// Each client becomes this many; a port of the client stays with one of them.
     Split(u32, Numbers),
     /// Numbered from the first of a pool in the order in which they appear.
     Renumber(Numbers),
@@ -65,7 +65,7 @@ impl Pools {
     /// Reads one block or two, separated by a comma; the family that has none keeps the default.
     ///
     /// # Errors
-    /// The block that is none.
+    /// The invalid block.
     pub fn parse(text: &str) -> Result<Self, BadCidr> {
         let mut pools = Self::default();
         for word in text.split(',') {

@@ -298,7 +298,7 @@ impl Editor {
         tail
     }
 
-    /// Where the OPT record begins, which is added if there is none.
+    /// The offset of the OPT record, which is added if there is none.
     fn need_opt(&mut self) -> Result<usize, Kept> {
         match self.tail()?.opt {
             Some(at) => Ok(at),

@@ -112,7 +112,7 @@ impl Template {
         Ok(Self { labels: labels.collect::<Result<_, _>>()? })
     }
 
-    /// A label with the number of the query before the recorded name: a name that nobody asked for before.
+    /// A label with the number of the query before the recorded name, which makes a unique name.
     pub fn fresh() -> Self {
         Self { labels: vec![Label::Made(vec![Part::Text((*b"f").into()), Part::Number]), Label::Recorded] }
     }

@@ -61,7 +61,7 @@ impl Reorder {
         self.waiting.push(Reverse(Waiting { number: self.given, row }));
     }
 
-    /// Gives out what lies before `until`, and what is too much to wait.
+    /// Releases transactions before `until`, and those beyond the limit.
     pub fn release(&mut self, until: TraceTime, out: &mut Vec<Transaction>) {
         while let Some(Reverse(Waiting { row, .. })) = self.waiting.peek() {
             if row.time >= until && self.waiting.len() <= MAX_WAITING && self.octets <= MAX_OCTETS {

@@ -19,7 +19,7 @@ use crate::spec::{BadSpec, Item, Table, read};
 
 /// Copies of a query that one rule makes at most.
 const MAX_COPIES: u64 = 1_000;
-/// Times that a population is multiplied at most: each is a reader of its own.
+/// Maximum factor of a population: each copy needs its own reader.
 const MAX_TIMES: u64 = 64;
 
 /// Keys beside the rules.
@@ -239,7 +239,7 @@ impl Rule {
         Ok(rule)
     }
 
-    /// Whether it is for every transaction.
+    /// Whether it applies to every transaction.
     pub fn is_for_all(&self) -> bool {
         self.filter.is_none() && self.share == Share::ALL
     }
@@ -334,7 +334,7 @@ fn flag_bit(word: &str) -> u16 {
     }
 }
 
-/// An option by its name: there, with a value of its own, or not there.
+/// An option by name: present, with its own value, or absent.
 fn option(item: &Item<'_>) -> Result<Action, BadSpec> {
     let code = match item.key {
         "nsid" => NSID,
