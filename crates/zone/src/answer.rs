@@ -26,7 +26,7 @@ const OPT_LENGTH: usize = 11;
 
 /// Who knows which zone answers.
 pub trait Choose {
-    /// The zone for a name in wire format and lower case, `None` where there is none.
+    /// The zone for a name in wire format and lower case; `None` if there is none.
     ///
     /// The type is given since DS records of a zone's apex are in its parent (RFC 4035 §3.1.4.1).
     fn choose(&self, qname: &[u8], qtype: u16) -> Option<&Zone>;
@@ -42,7 +42,7 @@ impl Choose for Zone {
 /// How a query came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// In a datagram: what is too long is cut.
+    /// UDP: responses above the limit are truncated.
     Udp,
     /// In a stream: up to 65535 octets.
     Tcp,

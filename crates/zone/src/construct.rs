@@ -33,7 +33,7 @@ use message::Parsed;
 use names::{Name, Names};
 use seen::{Server, Versions};
 
-/// Clients that are told apart; whether there are more does not matter to [`Report::resolver_side`].
+/// Maximum number of distinguished clients; more do not matter to [`Report::resolver_side`].
 const MOST_CLIENTS: usize = 100_000;
 
 /// A response as it was recorded.
@@ -110,7 +110,7 @@ struct Facts {
     undivided: HashMap<Undivided, Denied, FixedState>,
 }
 
-/// What a name was said to lack.
+/// What a name was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Absent {
     /// It does not exist (NXDOMAIN).
@@ -154,7 +154,7 @@ impl Builder {
         Self { tries: Some(Tries::default()), ..Self::default() }
     }
 
-    /// Takes a query that nobody answered, which matters where lame delegations are to stay lame.
+    /// Takes an unanswered query, which matters for lame delegations.
     pub fn unanswered(&mut self, server: IpAddr, query: &[u8]) {
         if let Some(tries) = &mut self.tries {
             tries.failed(&mut self.facts.names, server, query);

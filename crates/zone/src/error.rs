@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// A zone that cannot be loaded. One line: the file, the line, what is wrong.
+/// A zone that cannot be loaded. One line: the file, the line, the problem.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A file that cannot be read.
@@ -13,7 +13,7 @@ pub enum LoadError {
         /// Why.
         source: std::io::Error,
     },
-    /// An entry that is none.
+    /// An invalid entry.
     #[error("{}:{line}: {problem}", file.display())]
     Entry {
         /// The file, or an included one.

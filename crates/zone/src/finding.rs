@@ -9,7 +9,7 @@ use ldplayer_core::name::Presentation;
 use crate::records::{Record, Records};
 use crate::rtype;
 
-/// Something to tell whoever made the zone. One line: the file, the line, what is odd.
+/// An oddity of a zone. One line: the file, the line, the oddity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The file, or an included one.
@@ -29,7 +29,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// More iterations of NSEC3 than this are told of: what resolvers take at most is between 50 and 150 (RFC 9276 §3.2).
+/// NSEC3 iteration count above which a zone is reported: resolvers accept at most 50 to 150 (RFC 9276 §3.2).
 pub const MAX_ITERATIONS: u16 = 100;
 
 /// What can be odd. Names are in presentation form.

@@ -16,7 +16,7 @@ use crate::construct::{Built, MadeKind};
 /// QTYPEs of what a zone needs: NS and SOA.
 const NEEDED: [u16; 2] = [2, 6];
 
-/// What zones lack that can be asked for: their NS and SOA records, where those were made up.
+/// Queries for missing data of zones: NS and SOA records that were made up.
 pub fn lacking(built: &Built) -> Vec<Question> {
     let mut questions = Questions::default();
     let made = built.report.made.iter();

@@ -174,7 +174,7 @@ impl Loader<'_> {
         scanner.end_entry().map(|()| entry)
     }
 
-    /// Reads the lines that a `$GENERATE` makes, all of which stand at `line`.
+    /// Reads the lines made by a `$GENERATE`, all of which are at `line`.
     fn generate(&mut self, generate: &Generate, line: u32, file: &mut File, number: u16) -> Result<(), Problem> {
         self.generated += generate.count();
         if self.generated > MAX_GENERATED {

@@ -36,9 +36,9 @@ enum Kind {
     LongText,
     /// Base 16 up to the end.
     Hex,
-    /// Base 16 in one field behind its length; `-` for nothing (RFC 5155 §3.3).
+    /// Base16 in one field, with a length prefix; `-` for empty (RFC 5155 §3.3).
     Salt,
-    /// Base 32 in one field behind its length (RFC 5155 §3.3).
+    /// Base32hex in one field, with a length prefix (RFC 5155 §3.3).
     Hash,
     /// Base 64 up to the end.
     Base64,

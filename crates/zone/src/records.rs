@@ -67,7 +67,7 @@ impl Records {
     /// Adds a record. The owner may be in any case; `data` is in wire format without compression.
     ///
     /// # Errors
-    /// When the data is none of the type, or there is more than the store can number.
+    /// The data is invalid for the type, or the limit of the store is reached.
     pub fn push(&mut self, owner: &[u8], rtype: u16, ttl: u32, data: &[u8]) -> Result<(), Problem> {
         rdata::check(rtype, data)?;
         let start = self.begin_data();
@@ -89,7 +89,7 @@ impl Records {
     /// twice is one (RFC 2181 §5).
     ///
     /// # Errors
-    /// When there is none, or another one.
+    /// There is none, or several.
     pub fn apex(&self) -> Result<&[u8], Problem> {
         let mut all = self.iter().filter(|record| record.rtype == rtype::SOA);
         let first = all.next().ok_or(Problem::NoSoa)?;

@@ -129,7 +129,7 @@ fn stripped(records: &Records, apex: &[u8], policy: &Policy<'_>) -> Result<Recor
     Ok(plain)
 }
 
-/// DS records are for delegations only: signed elsewhere, they would vouch for a zone that nobody finds.
+/// DS records are allowed at delegations only: signed elsewhere, they would vouch for a zone that cannot be found.
 fn ensure_delegated(tree: &Tree<'_>) -> Result<(), SignError> {
     let mut own = tree.names().filter(|name| name.place == Place::Inside);
     match own.find(|name| tree.has(name, rtype::DS)) {

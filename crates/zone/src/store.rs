@@ -133,7 +133,7 @@ pub struct RrSet<'a> {
 }
 
 impl Zone {
-    /// Makes a zone of records, and tells what is odd about it.
+    /// Builds a zone from records, and reports its oddities.
     ///
     /// # Errors
     /// When there is no SOA record, there are several apexes, or more than can be numbered.
@@ -191,7 +191,7 @@ impl Zone {
         self.table.fetch_first(FETCHED);
     }
 
-    /// A number for counters of whoever holds the zone; 0 at first.
+    /// A number for use by the owner of the zone; initially 0.
     pub const fn number(&self) -> u32 {
         self.number
     }

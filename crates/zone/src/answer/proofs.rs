@@ -47,7 +47,7 @@ impl Answer<'_, '_> {
         }
     }
 
-    /// The SOA that tells how long a negative answer holds (RFC 2308 §3).
+    /// The SOA record, which limits the lifetime of a negative answer (RFC 2308 §3).
     fn soa(&mut self) {
         let (zone, owner) = (self.zone, self.apex_owner());
         let fits = self.writer.set(Section::Authority, zone, zone.negative_soa(), owner, self.dnssec, |_| {});

@@ -129,7 +129,7 @@ impl Fixed {
     }
 }
 
-/// Whether the data of an OPT record is options up to its end: code, length, and so many octets (RFC 6891 §6.1.2).
+/// Whether the data of an OPT record consists of complete options: code, length, value (RFC 6891 §6.1.2).
 fn are_options(mut data: &[u8]) -> bool {
     while let &[_, _, high, low, ref rest @ ..] = data {
         match rest.get(usize::from(u16::from_be_bytes([high, low]))..) {

@@ -45,7 +45,7 @@ pub(super) fn resolve(
     out: &mut Vec<u8>,
 ) -> Answered {
     if matches!(question.qtype, rtype::AXFR | rtype::IXFR) {
-        // Whole zones are given to nobody (RFC 5936 §2.2.1).
+        // Zone transfers are refused (RFC 5936 §2.2.1).
         return Answered { rcode: rcode::REFUSED, ..Answered::default() };
     }
     let Scratch { current, names, written, denials, pending, .. } = scratch;
@@ -162,7 +162,7 @@ impl<'z> Answer<'z, '_> {
         let sets = self.zone.sets_of(self.zone.node(node));
         match self.qtype {
             rtype::RRSIG => sets.iter().position(|set| set.signatures > 0),
-            // Of NSEC alone nobody has use.
+            // An NSEC set is the last choice, since it is of no use to the client.
             rtype::ANY => {
                 let data = sets.iter().position(|set| set.count > 0 && set.rtype != rtype::NSEC);
                 data.or_else(|| sets.iter().position(|set| set.count > 0))
@@ -361,7 +361,7 @@ impl<'z> Answer<'z, '_> {
         }
     }
 
-    /// Copies the referral that was written beforehand. False, and nothing is done, where there is none or it does not fit.
+    /// Copies the precomputed referral. Returns false, without effect, if there is none or it does not fit.
     #[inline]
     fn copy_referral(&mut self, cut: u32, servers: u32) -> bool {
         let zone = self.zone;

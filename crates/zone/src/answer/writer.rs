@@ -81,7 +81,7 @@ impl<'a> Writer<'a> {
 
     /// Writes a set, with its signatures if `signed`. False, and nothing is written, when it does not fit.
     ///
-    /// `on_record` is told where the data of each record begins.
+    /// `on_record` is called with the offset of each record's data.
     #[inline]
     pub fn set(
         &mut self,
@@ -117,7 +117,7 @@ impl<'a> Writer<'a> {
         fits
     }
 
-    /// Writes one record that is in no zone, and tells where its data begins; `None` when it does not fit.
+    /// Writes one record that is not in a zone, and returns the offset of its data; `None` if it does not fit.
     pub fn made(&mut self, section: Section, rtype: u16, record: &[u8], owner: Owner<'_>) -> Option<usize> {
         let (start, mut data) = (self.out.len(), None);
         if !self.records(Layout::of(rtype), record, &mut { owner }, |at| data = Some(at)) {
@@ -207,7 +207,7 @@ impl<'a> Writer<'a> {
         let data = self.out.len() - before;
         let mut rest = &record[HEAD + before..];
         for _ in 0..names {
-            // Data that was not checked may lack a name; the rest is written as it is.
+            // Unchecked data may lack a name; the rest is written unchanged.
             let Some(length) = crate::rdata::name_length(rest) else { break };
             self.name(&rest[..length]);
             rest = &rest[length..];

@@ -57,7 +57,7 @@ pub(super) struct Chosen {
     pub versions: Vec<VersionId>,
 }
 
-/// Chooses for each set of each zone. `placed` is sorted, and so is what is chosen.
+/// Chooses for each set of each zone. `placed` is sorted, and so is the result.
 pub(super) fn choose(facts: &Facts, placed: Vec<Placed>, policy: Policy, report: &mut Report) -> Vec<Chosen> {
     let place = |one: &Placed| (one.zone, one.owner, one.rtype, one.side);
     let mut chosen: Vec<Chosen> = Vec::new();
@@ -94,7 +94,7 @@ fn is_part(facts: &Facts, part: VersionId, whole: VersionId) -> bool {
         && facts.versions.records(part).all(|data| facts.versions.records(whole).any(|other| other == data))
 }
 
-/// Types of which a name has one record (RFC 1035 §3.3.13, RFC 2181 §10.1, RFC 6672 §2.4).
+/// Types with at most one record per name (RFC 1035 §3.3.13, RFC 2181 §10.1, RFC 6672 §2.4).
 const fn is_single(rtype: u16) -> bool {
     matches!(rtype, rtype::SOA | rtype::CNAME | rtype::DNAME)
 }

@@ -35,7 +35,7 @@ pub(super) struct Outcome {
     pub denied_by: Option<Name>,
 }
 
-/// Sorts out what is no response that could be used.
+/// Rejects unusable responses.
 pub(super) fn check_header(message: &Message<'_>) -> Result<(), Reason> {
     if !message.is_response() {
         Err(Reason::NotAResponse)
@@ -112,7 +112,7 @@ fn is_alias(record: &Record, owner: Name) -> bool {
     record.rtype == rtype::CNAME && !record.is_signature && record.owner == owner
 }
 
-/// Takes a response into what is known.
+/// Adds a response to the facts.
 pub(super) struct Intake<'a> {
     pub facts: &'a mut Facts,
     pub report: &'a mut Report,
@@ -139,7 +139,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Notes what is said not to be there.
+    /// Notes a denial.
     pub fn denial(&mut self, outcome: &Outcome) {
         let Some((name, what)) = outcome.denied else { return };
         let (server, time) = (self.server, self.time);
@@ -222,7 +222,7 @@ fn rdata_name(data: &[u8]) -> &[u8] {
     &data[..rdata::name_length(data).unwrap_or(0)]
 }
 
-/// What a record set is to its response; `Ok(None)` for what may be passed over without a word.
+/// The role of a record set in its response; `Ok(None)` if it is ignored silently.
 fn kind_of(
     record: &Record,
     outcome: &Outcome,

@@ -13,7 +13,7 @@ use super::names::{Name, Names};
 use super::servers::Authority;
 use super::{Facts, rtype};
 
-/// QTYPEs that are no types of data: AXFR, ANY and the like (RFC 6895 §3.1).
+/// QTYPEs that are not data types: AXFR, ANY and the like (RFC 6895 §3.1).
 const META: RangeInclusive<u16> = 128..=255;
 
 /// What servers were asked, and how far their answers count. It grows with the different pairs of a name and a server.
@@ -27,7 +27,7 @@ impl Tries {
     /// Notes a question that got no answer, or one of no use. One that is cut off is neither: the answer over TCP counts.
     pub fn failed(&mut self, names: &mut Names, server: IpAddr, message: &[u8]) {
         let Some(message) = Message::new(message).filter(|message| !message.has(flag::TC)) else { return };
-        // Servers may keep transfers and the like to themselves, and what they are called.
+        // Servers may refuse transfers and similar queries, and queries for their identity.
         let is_of_zones = |question: &Question<'_>| question.qclass == CLASS_IN && !META.contains(&question.qtype);
         if let Some(question) = message.question().filter(is_of_zones) {
             let name = names.intern(&question.name.to_ascii_lowercase());

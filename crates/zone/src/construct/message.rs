@@ -92,7 +92,7 @@ impl Parsed {
         self.records.sort_unstable_by(|a, b| key(a).cmp(&key(b)).then_with(|| octets(a).cmp(octets(b))));
     }
 
-    /// Reads a record, and gives the offset behind it. Records of other classes and pseudo-records are left out.
+    /// Reads a record; returns the offset after it. Records of other classes and pseudo-records are skipped.
     fn record(&mut self, octets: &[u8], at: usize, section: Section, names: &mut Names) -> Option<usize> {
         let (fixed, owner) = self.owner(octets, at, names)?;
         let (rtype, class) = (word(octets, fixed)?, word(octets, fixed + 2)?);
@@ -114,7 +114,7 @@ impl Parsed {
         Some(end)
     }
 
-    /// The name at an offset, and the offset behind it.
+    /// The name at an offset, and the offset after it.
     fn owner(&mut self, octets: &[u8], at: usize, names: &mut Names) -> Option<(usize, Name)> {
         let first = *octets.get(at)?;
         let (start, behind) = match first {

@@ -11,7 +11,7 @@ pub enum Reason {
     NotAResponse,
     /// An opcode other than QUERY.
     Opcode,
-    /// No question, so that what is answered is not known.
+    /// No question, so that it is unknown what is answered.
     NoQuestion,
     /// Several questions, or one of another class than IN.
     OddQuestion,
@@ -19,7 +19,7 @@ pub enum Reason {
     Malformed,
     /// Cut off; the answer over TCP counts (RFC 2181 §9).
     Truncated,
-    /// A response code that says nothing of the name: SERVFAIL, REFUSED and the like.
+    /// A response code that says nothing about the name: SERVFAIL, REFUSED and the like.
     Failed,
     /// Neither authoritative nor a referral: the answer of a resolver or of a lame server.
     NotAuthoritative,
@@ -152,10 +152,10 @@ pub struct Made {
     pub record: String,
 }
 
-/// Kinds of what is made up.
+/// Kinds of made-up data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MadeKind {
-    /// A zone of which nothing was seen but that lies between others.
+    /// A zone without any data that lies between others.
     Zone,
     /// A SOA record.
     Soa,

@@ -36,7 +36,7 @@ pub(super) struct Authority {
     believed: Set<VersionId>,
     /// Servers that were taken at their word for a zone, and that no NS record of it leads to.
     unnamed: Set<(Name, Server)>,
-    /// Zones that were taken at the word of somebody who refers to them, and who did.
+    /// Zones accepted from a server that refers to them, and that server.
     referred: Set<(Name, Server)>,
 }
 
@@ -57,7 +57,7 @@ impl Authority {
             }
             taken.extend(more);
         }
-        // The first zone of all is nobody's child.
+        // The topmost zone has no parent.
         taken.retain(|&zone| zone != ROOT && !authority.is_led_to(facts, &lists, zone));
         let shown = |zone: &Name| Presentation(facts.names.wire(*zone)).to_string();
         report.unverified = taken.iter().map(shown).collect();

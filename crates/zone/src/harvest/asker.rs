@@ -140,7 +140,7 @@ impl<'q> Asker<'q> {
             && deadline <= now
         {
             self.deadlines.pop_front();
-            // An ID is used again only after its answer, and then has a later deadline of its own.
+            // An ID is reused only after its answer, and then has its own later deadline.
             if self.deadlines.iter().any(|&(_, other)| other == id) {
                 continue;
             }

@@ -46,7 +46,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in a folder, and reads what is in it. A last line that was cut off is passed over.
+    /// Opens the journal in a folder, and reads it. An incomplete last line is skipped.
     ///
     /// # Errors
     /// When the file cannot be read or made.

@@ -18,7 +18,7 @@ pub(super) struct Generate {
     first: u32,
     last: u32,
     step: u32,
-    /// The owner and all behind it, quotes included.
+    /// The owner and everything after it, including quotes.
     template: Vec<u8>,
 }
 
@@ -144,7 +144,7 @@ impl Form {
     }
 }
 
-/// Digits from the last on with dots between, filled with zeros up to so many characters.
+/// Digits in reverse order, separated by dots and padded with zeros to this width.
 fn nibbles(digits: &str, width: usize) -> Vec<u8> {
     let filled = digits.bytes().rev().chain(std::iter::repeat(b'0'));
     let count = digits.len().max(width.div_ceil(2));

@@ -50,7 +50,7 @@ pub(super) fn open(
     room: u64,
 ) -> Result<Included, Refusal> {
     let outside = || Refusal::Problem(Problem::IncludeOutside(shown.to_owned()));
-    // Before anything is asked about it: nobody is to learn whether it is there.
+    // Before any file operation: the error must not reveal whether the file exists.
     if includes == Includes::Below && !straight(path)?.starts_with(straight(folder)?) {
         return Err(outside());
     }
@@ -59,7 +59,7 @@ pub(super) fn open(
     if is_outside && includes == Includes::Below {
         return Err(outside());
     }
-    // Opening a pipe would wait for whoever writes into it.
+    // Opening a pipe would wait for its writer.
     if !fs::metadata(&found)?.is_file() {
         return Err(Refusal::Problem(Problem::IncludeKind(shown.to_owned())));
     }

@@ -331,7 +331,7 @@ fn base64_tail(bits: u32, left: u32, padding: u32, data: &mut Vec<u8>) -> Option
     Some(())
 }
 
-/// The value of each digit of base 64; 255 for what is none.
+/// The value of each base64 digit; 255 if invalid.
 const BASE64: [u8; 256] = {
     let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut table = [255; 256];

@@ -255,7 +255,7 @@ fn addresses<'a, T: std::str::FromStr>(
     parsed.collect::<Option<Vec<_>>>().map(|all| all.concat())
 }
 
-/// Protocol names between commas, with `\,` and `\\` inside of them (RFC 9460 §7.1.1), each behind its length.
+/// Protocol names separated by commas, with the escapes `\,` and `\\` (RFC 9460 §7.1.1), each with a length prefix.
 fn protocols(value: &[u8]) -> Option<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = vec![Vec::new()];
     let mut octets = value.iter().copied();

@@ -37,7 +37,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Whether a validating resolver would refuse something for what is wrong.
+    /// Whether a validating resolver would answer SERVFAIL because of a fault.
     pub fn is_broken(&self) -> bool {
         self.more > 0 || self.faults.iter().any(|found| found.breaks)
     }

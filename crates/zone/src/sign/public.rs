@@ -28,7 +28,7 @@ enum Kind {
     P256(p256::ecdsa::VerifyingKey),
     P384(p384::ecdsa::VerifyingKey),
     Ed25519(ed25519_dalek::VerifyingKey),
-    /// An algorithm that nobody here can check, or a key that is none.
+    /// An unsupported algorithm, or an invalid key.
     Unknown,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Public<'a> {
         matches!(self.data, [high, low, ..] if high & ZONE_KEY != 0 && low & REVOKED == 0)
     }
 
-    /// The number of its algorithm; 0 of a key that is none.
+    /// The number of its algorithm; 0 for an invalid key.
     pub fn algorithm(&self) -> u8 {
         self.data.get(3).copied().unwrap_or(0)
     }

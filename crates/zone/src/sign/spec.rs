@@ -42,7 +42,7 @@ impl KeySpec {
             while keys.len() - before < wanted {
                 let key = Key::generate(role, self.algorithm, bits, &self.key_seed(zone, seed, role, bits, number))?;
                 number += 1;
-                // Two keys of one tag would be told apart only by trying (RFC 4034 §3.1.6).
+                // Keys with the same tag could be distinguished only by trying (RFC 4034 §3.1.6).
                 if keys.iter().all(|other: &Key| other.tag() != key.tag()) {
                     keys.push(key);
                 }

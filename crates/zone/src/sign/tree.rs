@@ -31,12 +31,12 @@ pub(crate) enum Place {
     Inside,
     /// A delegation.
     Cut,
-    /// Below a delegation or a DNAME: glue, or what nobody sees.
+    /// Below a delegation or a DNAME: glue, or occluded.
     Hidden,
 }
 
 impl<'a> Tree<'a> {
-    /// Sorts the records of the zone; what is out of it is left out.
+    /// Sorts the records of the zone; out-of-zone records are ignored.
     pub fn new(records: &'a Records, apex: &'a [u8]) -> Self {
         let mut tree = Self { records, apex, order: Vec::with_capacity(records.len()), names: Vec::new() };
         for group in sorted(records, apex).chunk_by(|a, b| a.0 == b.0) {

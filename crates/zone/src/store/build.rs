@@ -13,7 +13,7 @@ use crate::rtype;
 use oddities::Oddities;
 use owners::Owners;
 
-/// Data from so many records on in a set is compared through a table.
+/// Sets with at least this many records are deduplicated through a table.
 const MANY: usize = 32;
 
 /// See [`Zone::from_records`].

@@ -76,7 +76,7 @@ impl Denial {
         Self { entries: entries.into(), prefixes, hashing: Some(Hashing { parameters, hashes: hashes.into() }) }
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -96,7 +96,7 @@ impl Denial {
         self.entries.iter().filter(|_| self.is_hashed())
     }
 
-    /// The NSEC record at a name or, where there is none, before it. `owner` gives the name of an entry.
+    /// The NSEC record at a name, or else the one before it. `owner` returns the name of an entry.
     #[inline]
     pub fn at_or_before<'a>(
         &self,

@@ -168,13 +168,13 @@ pub enum Fault {
     NoKeys,
     /// A set of this type that must be signed and is not (RFC 4035 §2.2).
     NotSigned(u16),
-    /// An RRSIG record that is none.
+    /// An invalid RRSIG record.
     Unreadable(u16),
     /// A signature by another zone, in wire format.
     OtherSigner(u16, Vec<u8>),
     /// A signature of a name with another number of labels.
     Labels(u16, u8),
-    /// A signature by a key that is not there: type covered, key tag, algorithm.
+    /// A signature by a key that is not in the zone: type covered, key tag, algorithm.
     NoSuchKey(u16, u16, u8),
     /// A signature that does not verify: type covered, key tag.
     Bad(u16, u16),
@@ -221,7 +221,7 @@ pub enum Fault {
     DsAlgorithm(u8),
     /// A DS record of a zone that is not signed.
     DsOfUnsigned,
-    /// DS records none of which is of a key that signs the keys of the zone (RFC 4035 §5.2).
+    /// DS records none of which matches a key that signs the DNSKEY records of the zone (RFC 4035 §5.2).
     DsOfNoKey,
     /// No chain at all.
     NoDenial,
@@ -276,14 +276,14 @@ pub(super) fn summed(
         |count, rtype, (ttl, original)| Fault::OtherTtl { count, total, rtype, ttl, original },
     );
     let incomplete = algorithms.iter().filter_map(|&algorithm| {
-        // A set without any good signature is told by itself.
+        // A set without any valid signature is reported on its own.
         let lacks = |set: &SetChecked| (set.verified > 0 && !set.algorithms.contains(&algorithm)).then_some(());
         sum(tree, jobs, checked, lacks, |count, rtype, ()| Fault::Incomplete { count, total, rtype, algorithm })
     });
     times.into_iter().chain(ttls).chain(incomplete).collect()
 }
 
-/// One fault for all sets of which `pick` says something, told of the first.
+/// One fault for all sets selected by `pick`, with the first as example.
 fn sum<T>(
     tree: &Tree<'_>,
     jobs: &[(&Name, &[u32])],

@@ -32,7 +32,7 @@ pub enum Trust {
     Anchor,
     /// Signed, and the parent vouches for it.
     Secure,
-    /// Not signed, and nobody says that it is.
+    /// Not signed, and without a DS record.
     Unsigned,
     /// Something is wrong with it.
     Broken,

@@ -76,7 +76,7 @@ fn negative_soa(builder: &mut Builder<'_>) -> Set {
     soa
 }
 
-/// The chain of NSEC3 records that the apex tells of (RFC 5155 §7.2), or else the one of NSEC records.
+/// The NSEC3 chain named by NSEC3PARAM at the apex (RFC 5155 §7.2), or else the NSEC chain.
 fn denial(builder: &mut Builder<'_>) -> Denial {
     let denial =
         parameters(builder).and_then(|parameters| hashed(builder, parameters)).unwrap_or_else(|| plain(builder));

@@ -60,14 +60,14 @@ impl<'a> Oddities<'a> {
         }
     }
 
-    /// A DS record of a name that is delegated to nobody.
+    /// A DS record at a name that is not delegated.
     pub fn lone_ds(&mut self, owner: &[u8], sets: &[Set], origins: &[u32]) {
         if let Some(at) = sets.iter().position(|set| set.rtype == rtype::DS && set.count > 0) {
             self.add(Some(origins[at]), || Oddity::LoneDs(shown(owner)));
         }
     }
 
-    /// Chains of NSEC3 records whose hashes are costly, as the apex tells of them.
+    /// NSEC3 chains with costly hashes, by NSEC3PARAM at the apex.
     pub fn iterations(&mut self, members: &[u32]) {
         let records = self.records;
         for &at in members.iter().filter(|&&at| records.get(at as usize).rtype == rtype::NSEC3PARAM) {

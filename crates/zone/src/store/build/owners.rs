@@ -24,7 +24,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// Sorts; what is out of the zone is told and left out.
+    /// Sorts the owners; out-of-zone records are reported and ignored.
     pub fn sorted(records: &Records, apex: &[u8], oddities: &mut Oddities<'_>) -> Self {
         let mut owners = Self { keys: Vec::with_capacity(records.len() * 8), runs: Vec::new() };
         let mut first = 0;
