@@ -127,7 +127,7 @@ impl<'a> Message<'a> {
         [self.word(4), self.word(6), self.word(8), self.word(10)]
     }
 
-    /// The first question; `None` when there is none or it is damaged.
+    /// The first question; `None` if there is none or it is damaged.
     pub fn question(&self) -> Option<Question<'a>> {
         if self.word(4) == 0 {
             return None;
