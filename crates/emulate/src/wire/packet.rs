@@ -11,11 +11,11 @@ pub const UDP: u8 = 17;
 /// ICMP for IPv6.
 pub const ICMP_V6: u8 = 58;
 
-/// Extension headers before the fragment header or the transport.
+/// Extension headers that may precede the fragment header or the transport.
 const HOP_BY_HOP: u8 = 0;
 const DESTINATION_OPTIONS: u8 = 60;
 const FRAGMENT: u8 = 44;
-/// A packet with more extension headers than this is taken for malformed.
+/// Maximum number of extension headers; a packet with more counts as malformed.
 const MAX_EXTENSIONS: usize = 8;
 
 /// The headers of one packet.
@@ -25,30 +25,30 @@ pub struct Headers {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Protocol of the transport; an extension header that is not understood counts as one.
+    /// Transport protocol; an unknown extension header counts as one.
     pub protocol: u8,
-    /// Where the transport (or the part of it that a fragment has) begins.
+    /// Offset of the transport header (or of the fragment's data).
     pub transport: usize,
-    /// Octets of the whole packet.
+    /// Length of the whole packet.
     pub length: usize,
-    /// Set when the packet is a fragment.
+    /// Set if the packet is a fragment.
     pub fragment: Option<Fragment>,
-    /// Source and destination port of TCP and UDP, where the packet has them.
+    /// Source and destination port of TCP and UDP, if the packet has them.
     pub ports: Option<(u16, u16)>,
 }
 
-/// The place of a fragment.
+/// The position of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// What the fragments of one datagram have in common.
+    /// The identification shared by the fragments of a datagram.
     pub id: u32,
-    /// Where its octets belong.
+    /// The offset of its data.
     pub offset: usize,
-    /// Whether more follow.
+    /// Whether more fragments follow.
     pub more: bool,
 }
 
-/// The packet is none, or cut off.
+/// Not a valid packet, or truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -57,28 +57,28 @@ pub struct Malformed;
 pub struct Segment {
     /// Sequence number of its first octet.
     pub sequence: u32,
-    /// Sequence numbers it takes: its octets, and one each for SYN and FIN.
+    /// Sequence numbers used: its octets, and one each for SYN and FIN.
     pub length: u32,
-    /// Whether it begins the sequence.
+    /// Whether it has SYN.
     pub syn: bool,
-    /// Whether it opens a connection, and answers none that was opened.
+    /// Whether it opens a connection: SYN without ACK.
     pub opens: bool,
 }
 
 impl Headers {
-    /// Reads a whole packet.
+    /// Parses a complete packet.
     ///
     /// # Errors
-    /// When it is no IP packet, or shorter than it says.
+    /// It is not an IP packet, or shorter than its header says.
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let headers = Self::parse_quoted(packet)?;
         if headers.length > packet.len() { Err(Malformed) } else { Ok(headers) }
     }
 
-    /// Reads the beginning of a packet, as ICMP errors quote it.
+    /// Parses the beginning of a packet, as quoted by ICMP errors.
     ///
     /// # Errors
-    /// When it is no IP packet, or its headers are cut off.
+    /// It is not an IP packet, or its headers are truncated.
     pub fn parse_quoted(packet: &[u8]) -> Result<Self, Malformed> {
         match packet.first().map(|octet| octet >> 4) {
             Some(4) => Self::parse_v4(packet),
@@ -145,12 +145,12 @@ impl Headers {
         self
     }
 
-    /// Whether this is a fragment without the beginning of the transport.
+    /// Whether this is a fragment other than the first.
     pub fn is_later_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.offset > 0)
     }
 
-    /// Reads the TCP segment in `packet`; `None` when there is none, or its header is cut off or in another fragment.
+    /// Parses the TCP segment in `packet`; `None` if there is none, or its header is truncated or in another fragment.
     pub fn segment(&self, packet: &[u8]) -> Option<Segment> {
         if self.protocol != TCP || self.is_later_fragment() {
             return None;
@@ -163,19 +163,19 @@ impl Headers {
         Some(Segment { sequence: long(tcp, 4).ok()?, length, syn: syn == 1, opens: syn == 1 && !ack })
     }
 
-    /// Whether this is a UDP datagram with a DNS message, or its beginning, that is no response (RFC 1035 §4.1.1).
+    /// Whether this is a UDP datagram with a DNS message (or its beginning) that is not a response (RFC 1035 §4.1.1).
     pub fn is_dns_query(&self, packet: &[u8]) -> bool {
         let flags = packet.get(self.transport + 8 + 2);
         self.protocol == UDP && !self.is_later_fragment() && flags.is_some_and(|flags| flags & 0x80 == 0)
     }
 
-    /// Whether this answers an ICMP echo request (RFC 792, RFC 4443 §4.2).
+    /// Whether this is an ICMP echo reply (RFC 792, RFC 4443 §4.2).
     pub fn is_echo_reply(&self, packet: &[u8]) -> bool {
         let kind = if self.is_later_fragment() { None } else { packet.get(self.transport) };
         matches!((self.protocol, kind), (ICMP, Some(0)) | (ICMP_V6, Some(129)))
     }
 
-    /// Where the packet begins that an ICMP error quotes (RFC 792, RFC 4443 §2.1); `None` when it quotes none.
+    /// The offset of the packet quoted by an ICMP error (RFC 792, RFC 4443 §2.1); `None` if there is none.
     pub fn quote(&self, packet: &[u8]) -> Option<usize> {
         let kind = *packet.get(self.transport)?;
         let is_error = match self.protocol {

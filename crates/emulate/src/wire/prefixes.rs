@@ -8,13 +8,13 @@ use hashbrown::HashMap;
 use ldplayer_core::cidr::Cidr;
 use ldplayer_core::time::NS_PER_S;
 
-/// No delay is longer than this, in nanoseconds (a minute): distributions with heavy tails are cut here.
+/// Maximum delay, in nanoseconds (a minute); heavy-tailed distributions are cut here.
 pub const LONGEST: i64 = 60 * NS_PER_S;
 
-/// A table of blocks of addresses with a value each.
+/// A table of values by address block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blocks<T> {
-    /// One table for each length of prefix, the longest first.
+    /// One table per prefix length, longest first.
     lengths: Vec<Length<T>>,
 }
 
@@ -28,7 +28,7 @@ struct Length<T> {
 /// Round-trip times in nanoseconds by prefix.
 pub type Prefixes = Blocks<i64>;
 
-/// What is wrong in a file of round-trip times, and where.
+/// An error in a file of round-trip times, with its line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "line {line}: `{text}`: expected a prefix and milliseconds such as 192.0.2.0/24,23.5 (at most 60000), each prefix once"
@@ -45,19 +45,19 @@ impl<T> Default for Blocks<T> {
 }
 
 impl<T> Blocks<T> {
-    /// Sets the value of a block and returns the one it had.
+    /// Sets the value of a block and returns the previous one.
     pub fn insert(&mut self, block: Cidr, value: T) -> Option<T> {
         self.length(block).values.insert(bits(block.first()), value)
     }
 
-    /// The values of all blocks that hold the address, from the smallest block to the largest.
+    /// The values of all blocks that contain the address, from the smallest block to the largest.
     pub fn of(&self, address: IpAddr) -> impl Iterator<Item = &T> {
         let (is_v4, bits) = (address.is_ipv4(), bits(address));
         let lengths = self.lengths.iter().filter(move |length| length.is_v4 == is_v4);
         lengths.filter_map(move |length| length.values.get(&(bits & length.mask())))
     }
 
-    /// The table of the blocks that are as large as this one.
+    /// The table of blocks with the same prefix length.
     fn length(&mut self, block: Cidr) -> &mut Length<T> {
         let (is_v4, prefix) = (block.is_ipv4(), block.prefix());
         let at = self.lengths.iter().position(|length| length.is_v4 == is_v4 && length.prefix <= prefix);
@@ -86,7 +86,7 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Lines `prefix,ms`; empty lines, comments behind `#` and a first line `prefix,ms` are passed over.
+/// Parses lines `prefix,ms`; empty lines, comments after `#` and a first line `prefix,ms` are skipped.
 impl FromStr for Prefixes {
     type Err = BadPrefixes;
 
@@ -110,7 +110,7 @@ impl FromStr for Prefixes {
 fn parse_line(line: &str) -> Option<(Cidr, i64)> {
     let (block, ms) = line.split_once(',')?;
     let ns = ms.trim().parse::<f64>().ok()? * 1e6;
-    // Also false for what is no number.
+    // Also false for NaN.
     (0.0..=LONGEST as f64).contains(&ns).then_some(())?;
     Some((block.trim().parse().ok()?, ns.round() as i64))
 }

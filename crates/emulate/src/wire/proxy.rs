@@ -1,9 +1,9 @@
 //! The recursive and the authoritative proxy of the LDplayer paper (ISI-TR-722 §2.4) as rules on the wire.
 //!
-//! The recursive proxy takes what resolvers send to port 53 and sets source := original destination, destination := the one
-//! authoritative server, which thereby sees as client the address that was asked and can choose the zone by it (BIND's
-//! `match-clients`). The authoritative proxy does the same with the responses, which so reach the resolver from the address
-//! that it asked. The address of the resolver is lost on the way there; the proxies keep it, and where two resolvers use
+//! The recursive proxy takes packets from resolvers to port 53 and sets source := original destination, destination := the
+//! authoritative server, which thereby sees the address queried as client and can choose the zone by it (BIND's
+//! `match-clients`). The authoritative proxy does the same with the responses, which thus reach the resolver from the address
+//! that it queried. The address of the resolver is lost on the way; the proxies keep it, and if two resolvers use
 //! the same port towards the same address, one of them gets another port towards the server.
 
 use std::net::{IpAddr, SocketAddr};
@@ -19,25 +19,25 @@ use super::packet::{Headers, TCP, UDP};
 use super::rewrite::{set_ends, set_quoted_ends};
 use ldplayer_core::random::draw;
 
-/// Questions and connections remembered at most.
+/// Maximum number of remembered queries and connections.
 const MAPPINGS: usize = 262_144;
-/// After so long without a packet, another resolver may take the port, in nanoseconds.
+/// Idle time after which another resolver may take the port, in nanoseconds.
 const UDP_IDLE: i64 = 30 * NS_PER_S;
 /// The same for TCP.
 const TCP_IDLE: i64 = 600 * NS_PER_S;
-/// Ports tried for one question, the resolver's own first.
+/// Number of ports tried for a query, the resolver's own first.
 const TRIES: u64 = 8;
-/// First fragments remembered for those that follow.
+/// Maximum number of remembered first fragments.
 const FRAGMENTS: usize = 256;
 
-/// What the proxies stand between.
+/// The settings of the proxies.
 #[derive(Clone, Debug)]
 pub struct ProxySettings {
     /// The host of the resolvers.
     pub resolver: HostId,
     /// The host of the authoritative server.
     pub server: HostId,
-    /// The server's addresses, at most one of each family. Queries over a family that it has none of pass unchanged.
+    /// The server's addresses, at most one per family. Queries over a family without one pass unchanged.
     pub peers: Vec<IpAddr>,
     /// The port of DNS, 53 in the paper.
     pub port: u16,
@@ -47,28 +47,28 @@ pub struct ProxySettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProxyKind {
-    /// The one on the side of resolvers: it rewrites their queries.
+    /// The one on the resolvers' side: it rewrites queries.
     Recursive,
-    /// The one on the side of the server: it rewrites its responses.
+    /// The one on the server's side: it rewrites responses.
     Authoritative,
 }
 
-/// What the proxies did to a packet.
+/// What the proxies did with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proxied {
-    /// It is none of theirs.
+    /// It does not concern them.
     Untouched,
     /// It has new addresses.
     Rewritten,
-    /// It is theirs, but nobody has asked for it lately.
+    /// It concerns them, but belongs to no recent query.
     Unmapped,
 }
 
-/// Both proxies and what they remember.
+/// Both proxies and their state.
 #[derive(Debug)]
 pub struct Proxies {
     settings: ProxySettings,
-    /// Whether each of them is at work.
+    /// Whether each of them is on.
     recursive: bool,
     authoritative: bool,
     mappings: HashMap<Asked, Mapping, FixedState>,
@@ -77,12 +77,12 @@ pub struct Proxies {
     next_fragment: usize,
 }
 
-/// The client that the server sees: protocol, the address asked, and a port.
+/// The client as seen by the server: protocol, the address queried, and a port.
 type Asked = (u8, SocketAddr);
 type Ends = (SocketAddr, SocketAddr);
 type FragmentKey = (IpAddr, IpAddr, u32, u8);
 
-/// Who asked.
+/// The resolver.
 #[derive(Clone, Copy, Debug)]
 struct Mapping {
     resolver: SocketAddr,
@@ -90,14 +90,14 @@ struct Mapping {
 }
 
 impl Proxies {
-    /// Proxies that have seen nothing yet.
+    /// Proxies without any state.
     pub fn new(settings: ProxySettings) -> Self {
         let fragments = Vec::with_capacity(FRAGMENTS);
         let (mappings, resolvers) = (HashMap::default(), Vec::new());
         Self { settings, recursive: true, authoritative: true, mappings, resolvers, fragments, next_fragment: 0 }
     }
 
-    /// Lets one of them work, or rest. The authoritative one knows nobody who asked while the recursive one rests.
+    /// Switches one of them on or off. The authoritative one knows no resolvers while the recursive one is off.
     pub const fn switch(&mut self, kind: ProxyKind, is_on: bool) {
         match kind {
             ProxyKind::Recursive => self.recursive = is_on,
@@ -115,7 +115,7 @@ impl Proxies {
         self.settings.server
     }
 
-    /// Rewrites a packet that comes from a host, if it is one for the proxies.
+    /// Rewrites a packet sent by a host, if it concerns the proxies.
     pub fn rewrite(&mut self, now: i64, from: HostId, packet: &mut [u8], headers: &Headers) -> Proxied {
         let ends = if from == self.settings.resolver && self.recursive {
             self.query(now, packet, headers)
@@ -134,7 +134,7 @@ impl Proxies {
         }
     }
 
-    /// The recursive proxy: new ends for what a resolver sends.
+    /// The recursive proxy: new addresses for a resolver's packet.
     fn query(&mut self, now: i64, packet: &mut [u8], headers: &Headers) -> Theirs {
         let Some(peer) = self.peer(headers.source) else { return Theirs::No };
         if headers.is_later_fragment() {
@@ -153,7 +153,7 @@ impl Proxies {
         self.remember(headers, (client, SocketAddr::new(peer, port)))
     }
 
-    /// The authoritative proxy: new ends for what the server sends.
+    /// The authoritative proxy: new addresses for the server's packet.
     fn response(&mut self, now: i64, packet: &mut [u8], headers: &Headers) -> Theirs {
         let Some(peer) = self.peer(headers.source) else { return Theirs::No };
         if headers.is_later_fragment() && headers.source == peer {
@@ -172,7 +172,7 @@ impl Proxies {
         self.remember(headers, (SocketAddr::new(headers.destination, port), resolver))
     }
 
-    /// A resolver refuses a response: the server gets the error, about the packet that it sent.
+    /// A resolver rejects a response: the server gets the error, with the packet that it sent.
     fn error_of_resolver(&mut self, now: i64, packet: &mut [u8], headers: &Headers, at: usize, peer: IpAddr) -> Theirs {
         let Some((inner, ports)) = quoted(packet, at) else { return Theirs::No };
         if ports.0 != self.settings.port {
@@ -184,7 +184,7 @@ impl Proxies {
         Theirs::Ends((SocketAddr::new(headers.destination, 0), SocketAddr::new(peer, 0)))
     }
 
-    /// The server refuses a question: the resolver gets the error from the address that it asked.
+    /// The server rejects a query: the resolver gets the error from the address that it queried.
     fn error_of_server(&mut self, now: i64, packet: &mut [u8], headers: &Headers, at: usize) -> Theirs {
         let Some((inner, ports)) = quoted(packet, at) else { return Theirs::No };
         if Some(inner.destination) != self.peer(inner.destination) || ports.1 != self.settings.port {
@@ -201,14 +201,14 @@ impl Proxies {
         self.settings.peers.iter().copied().find(|peer| peer.is_ipv4() == like.is_ipv4())
     }
 
-    /// Who asked from the client that the server sees.
+    /// The resolver behind a client seen by the server.
     fn resolver(&mut self, now: i64, protocol: u8, client: SocketAddr) -> Option<SocketAddr> {
         let mapping = self.mappings.get_mut(&(protocol, client))?;
         mapping.last = now;
         Some(mapping.resolver)
     }
 
-    /// The client that the server sees for a resolver that has asked `asked` already.
+    /// The client seen by the server for a resolver that has queried `asked` before.
     fn find(&mut self, now: i64, protocol: u8, resolver: SocketAddr, asked: IpAddr) -> Option<SocketAddr> {
         let mut clients = (0..TRIES).map(|attempt| SocketAddr::new(asked, port(resolver, attempt)));
         let is_its = |client: &SocketAddr| {
@@ -221,7 +221,7 @@ impl Proxies {
         Some(client)
     }
 
-    /// The client that the server shall see for a question to `asked`; `None` when all ports that it might have are taken.
+    /// The client that the server will see for a query to `asked`; `None` if all candidate ports are in use.
     fn ask(&mut self, now: i64, protocol: u8, resolver: SocketAddr, asked: IpAddr) -> Option<SocketAddr> {
         if let Some(client) = self.find(now, protocol, resolver, asked) {
             return Some(client);
@@ -240,7 +240,7 @@ impl Proxies {
         Some(client)
     }
 
-    /// Forgets what was not used for longest, when there is too much: a quarter at least, so that this is done seldom.
+    /// Forgets the least recently used entries if there are too many: at least a quarter, so that this is rare.
     fn make_room(&mut self, now: i64) {
         if self.mappings.len() < MAPPINGS {
             return;
@@ -255,7 +255,7 @@ impl Proxies {
         }
     }
 
-    /// Keeps the ends of a first fragment for those that follow.
+    /// Remembers the addresses of a first fragment for those that follow.
     fn remember(&mut self, headers: &Headers, ends: Ends) -> Theirs {
         if let Some(fragment) = headers.fragment {
             let entry = ((headers.source, headers.destination, fragment.id, headers.protocol), ends);
@@ -268,13 +268,13 @@ impl Proxies {
         Theirs::Ends(ends)
     }
 
-    /// The ends that the first fragment of the datagram got.
+    /// The new addresses of the datagram's first fragment.
     fn fragment(&self, headers: &Headers) -> Option<Ends> {
         let key = (headers.source, headers.destination, headers.fragment?.id, headers.protocol);
         self.fragments.iter().find(|(known, _)| *known == key).map(|&(_, ends)| ends)
     }
 
-    /// A fragment that overtook the first one can only be for the one resolver there is.
+    /// A fragment that overtook the first one can only be delivered if there is a single resolver.
     fn only_resolver(&self, headers: &Headers) -> Option<Ends> {
         let mut resolvers = self.resolvers.iter().filter(|resolver| resolver.is_ipv4() == headers.source.is_ipv4());
         let only = resolvers.next().filter(|_| resolvers.next().is_none())?;
@@ -282,20 +282,20 @@ impl Proxies {
     }
 }
 
-/// What the proxies have found out about a packet.
+/// Properties of a packet.
 enum Theirs {
     No,
     Unknown,
     Ends(Ends),
 }
 
-/// The ports that a resolver may have towards the server: its own, then some of those above 1023.
+/// Candidate ports towards the server: the resolver's own, then some above 1023.
 fn port(resolver: SocketAddr, attempt: u64) -> u16 {
     let other = draw(client_hash(resolver.ip()) ^ u64::from(resolver.port()), attempt);
     if attempt == 0 { resolver.port() } else { 1_024 + (other % 64_512) as u16 }
 }
 
-/// Headers and ports of the packet quoted at `at`, if it is of UDP or TCP.
+/// Headers and ports of the packet quoted at `at`, if it is UDP or TCP.
 fn quoted(packet: &[u8], at: usize) -> Option<(Headers, (u16, u16))> {
     let inner = Headers::parse_quoted(packet.get(at..)?).ok()?;
     matches!(inner.protocol, UDP | TCP).then_some((inner, inner.ports?))

@@ -1,13 +1,13 @@
 //! A fixed-size table of recently seen keys: a new key replaces the least recently seen one.
 
-/// Places that a key may be in.
+/// Number of slots that a key may be in.
 const WAYS: usize = 4;
 
-/// The table. A key is found by its hash, which must be even, and its equality.
+/// The table. A key is found by its hash, which must be even, and by equality.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     places: Vec<Option<Place<K, V>>>,
-    /// How many keys each group of places has lost.
+    /// The number of keys evicted from each group of slots.
     lost: Vec<u32>,
     forgotten: u64,
 }
@@ -20,14 +20,14 @@ struct Place<K, V> {
 }
 
 impl<K: Clone + Eq, V: Clone> Recent<K, V> {
-    /// A table of at least `size` places. It takes no more memory later.
+    /// A table of at least `size` slots, of constant memory.
     pub fn new(size: usize) -> Self {
         let groups = size.div_ceil(WAYS).next_power_of_two();
         Self { places: vec![None; groups * WAYS], lost: vec![0; groups], forgotten: 0 }
     }
 
-    /// The value of `key`, made by `new` when it is not there. `new` is given how many keys were lost from where the key
-    /// belongs, so that a key that comes back does not begin as it did before.
+    /// The value of `key`, made by `new` if it is missing. `new` gets the number of keys evicted from its group, so that a key that
+    /// comes back does not start as it did before.
     pub fn at(&mut self, hash: u64, key: &K, now: i64, new: impl FnOnce(u32) -> V) -> &mut V {
         let group = hash as usize & (self.lost.len() - 1);
         let places = &mut self.places[group * WAYS..(group + 1) * WAYS];
@@ -45,7 +45,7 @@ impl<K: Clone + Eq, V: Clone> Recent<K, V> {
         &mut place.value
     }
 
-    /// Keys that had to make room.
+    /// The number of evicted keys.
     pub const fn forgotten(&self) -> u64 {
         self.forgotten
     }

@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use super::checksum::{self, Change};
 use super::packet::{Headers, ICMP_V6, TCP, UDP};
 
-/// Gives a packet new ends; ports only where it has any. Addresses of another family than the packet's leave it as it is.
+/// Sets the addresses of a packet, and its ports if it has any. If the address family differs, the packet is unchanged.
 ///
 /// An IPv4 UDP datagram without checksum stays without (RFC 768). Fragments need no more than this: the checksum of the
-/// datagram stands in the first one, and it changes by the same amount wherever the octets are.
+/// datagram is in the first one, and changes by the same amount wherever the octets are.
 pub fn set_ends(packet: &mut [u8], headers: &Headers, source: SocketAddr, destination: SocketAddr) {
     let mut addresses = Change::default();
     let at = if headers.source.is_ipv4() { [12, 16] } else { [8, 24] };
@@ -30,7 +30,7 @@ pub fn set_ends(packet: &mut [u8], headers: &Headers, source: SocketAddr, destin
     }
 }
 
-/// Gives the packet that an ICMP error quotes at `at` new ends, as [`set_ends`] does, and corrects the error's checksum.
+/// Sets the addresses of the packet quoted by an ICMP error at `at`, as [`set_ends`] does, and updates the error's checksum.
 pub fn set_quoted_ends(packet: &mut [u8], headers: &Headers, at: usize, source: SocketAddr, destination: SocketAddr) {
     let end = headers.length.min(packet.len());
     let Some(quoted) = packet.get_mut(at..end) else { return };
@@ -55,7 +55,7 @@ fn put(packet: &mut [u8], at: usize, new: &[u8], change: &mut Change) {
     old.copy_from_slice(new);
 }
 
-/// The checksums of transports that cover the addresses (RFC 768, RFC 9293 §3.1, RFC 4443 §2.3).
+/// The transport checksums that cover the addresses (RFC 768, RFC 9293 §3.1, RFC 4443 §2.3).
 fn update_transport(packet: &mut [u8], headers: &Headers, change: Change) {
     let at = headers.transport;
     match headers.protocol {
@@ -63,7 +63,7 @@ fn update_transport(packet: &mut [u8], headers: &Headers, change: Change) {
         UDP => {
             update(packet, at + 6, change);
             if let Some(sum @ [0, 0]) = packet.get_mut(at + 6..at + 8) {
-                // Zero would say that there is none.
+                // Zero would mean that there is none.
                 sum.fill(0xff);
             }
         }

@@ -1,8 +1,9 @@
 //! Maps destinations to hosts.
 //!
-//! A host owns blocks of addresses. A host of clients also gets what is a reply to an address that it has sent from: from a port
-//! that clients have asked on the replying host, to a port that this client may have asked from, and no question by itself. All
-//! else to that address is the owner's of its block, as when a recorded client is a name server too, and a leak without one.
+//! A host owns blocks of addresses. A host of clients also gets replies to addresses that it has sent from: packets from a port
+//! that clients have queried on the replying host, to a port that this client may have sent from, and that are not queries. Everything
+//! else to such an address goes to the owner of its block, for example if a recorded client is also a name server;
+//! without an owner it is a leak.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -15,28 +16,28 @@ use super::packet::Headers;
 use super::prefixes::Blocks;
 use super::{Host, HostId};
 
-/// Source addresses of clients that are kept at most.
+/// Maximum number of remembered client addresses.
 const CLIENTS: usize = 1 << 20;
 /// The port of DNS.
 const DNS: u16 = 53;
-/// First fragments whose way is kept for those that follow, where the destination is a client's.
+/// Maximum number of remembered first fragments to client addresses.
 const FRAGMENTS: usize = 64;
 
 /// A set of hosts, one bit each.
 type Hosts = u32;
 
-/// The blocks of addresses that hosts own. An address may have several owners.
+/// The address blocks owned by hosts. An address may have several owners.
 #[derive(Debug, Default)]
 pub struct Owners(Blocks<Hosts>);
 
-/// The ways of packets.
+/// The routing state.
 #[derive(Debug)]
 pub struct Routes {
     owners: Owners,
     /// Hosts of clients.
     learning: Hosts,
     clients: HashMap<IpAddr, Client, FixedState>,
-    /// For each host, the ports that clients have asked there.
+    /// For each host, the ports that clients have queried there.
     asked: Vec<Ports>,
     fragments: Vec<(FragmentKey, Option<HostId>)>,
     next_fragment: usize,
@@ -49,31 +50,31 @@ type FragmentKey = (IpAddr, IpAddr, u32, u8);
 #[derive(Clone, Copy, Debug, Default)]
 struct Client {
     hosts: Hosts,
-    /// Of the ports that it has sent from, one bit for each remainder by 64: who uses many ports may have used any.
+    /// The ports that it has sent from, one bit per remainder modulo 64: a client with many ports may have used any.
     ports: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Ports(Box<[u64; 1_024]>);
 
-/// What a packet is a reply to, if it is one.
+/// What a packet replies to, if anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// To what was sent from the port `client` to the port `server`.
+    /// A packet from the port `client` to the port `server`.
     To {
-        /// The port that was asked.
+        /// The port that was queried.
         server: u16,
-        /// The port that asked.
+        /// The port that sent the query.
         client: u16,
     },
-    /// To an ICMP echo request.
+    /// An ICMP echo request.
     Echo,
-    /// It is none.
+    /// It is not a reply.
     No,
 }
 
 impl Routes {
-    /// No routes yet, between so many hosts (at most 32).
+    /// An empty table for this many hosts (at most 32).
     pub fn new(hosts: usize) -> Self {
         Self {
             owners: Owners::default(),
@@ -86,17 +87,17 @@ impl Routes {
         }
     }
 
-    /// From now on these own the blocks. Returns those that did.
+    /// Sets the owners of the blocks. Returns the previous ones.
     pub const fn replace_owners(&mut self, owners: Owners) -> Owners {
         std::mem::replace(&mut self.owners, owners)
     }
 
-    /// Makes each address that `host` sends from its own.
+    /// Makes `host` own each address that it sends from.
     pub fn learn(&mut self, host: HostId) {
         self.learning |= host.bit();
     }
 
-    /// Addresses of clients that were not learnt, as there were too many.
+    /// Client addresses that were not learnt because there were too many.
     pub const fn unlearned(&self) -> u64 {
         self.unlearned
     }
@@ -106,7 +107,7 @@ impl Routes {
         self.owners.0.of(address).any(|hosts| hosts & host.bit() != 0)
     }
 
-    /// Whether a packet that `from` sends is a response to a client that has asked there.
+    /// Whether a packet sent by `from` is a response to a client that has sent queries there.
     pub fn is_response(&self, from: HostId, headers: &Headers, reply: Reply) -> bool {
         let client = self.clients.get(&headers.destination).filter(|client| client.hosts & !from.bit() != 0);
         client.is_some_and(|known| match reply {
@@ -116,7 +117,7 @@ impl Routes {
         })
     }
 
-    /// The host that a packet from `from` goes to; `None` when no other host owns its destination, and it is no reply.
+    /// The destination host of a packet from `from`; `None` if no other host owns its address, and it is not a reply.
     pub fn find(&mut self, from: HostId, headers: &Headers, reply: Reply) -> Option<HostId> {
         let others = !from.bit();
         let by_block = self.owners.0.of(headers.destination).find(|&hosts| hosts & others != 0);
@@ -130,7 +131,7 @@ impl Routes {
         Some(to)
     }
 
-    /// Between a client's host and the owner, if there is one.
+    /// Chooses between a client's host and the owner, if there is one.
     fn choose(
         &mut self,
         from: HostId,
@@ -141,7 +142,7 @@ impl Routes {
     ) -> Option<HostId> {
         let key = headers.fragment.map(|fragment| (headers.source, headers.destination, fragment.id, headers.protocol));
         if let Some(key) = key.filter(|_| headers.is_later_fragment()) {
-            // One whose beginning was forgotten tells nothing: where that is a leak, it was counted.
+            // Without its first fragment the destination is unknown; a leak was already counted there.
             let begun = self.fragments.iter().find(|(known, _)| *known == key);
             return begun.map_or(owner.or(Some(client)), |&(_, to)| to);
         }
@@ -156,7 +157,7 @@ impl Routes {
         to
     }
 
-    /// Learns from a packet of a client.
+    /// Learns from a client's packet.
     fn note(&mut self, from: HostId, to: HostId, headers: &Headers) {
         if self.learning & from.bit() == 0 {
             return;
@@ -189,8 +190,8 @@ const fn port_bit(port: u16) -> u64 {
 }
 
 impl Reply {
-    /// What a packet is a reply to, as far as it tells by itself. A SYN opens a connection; a message to the port of DNS without
-    /// QR is a question, wherever it comes from.
+    /// What a packet replies to, as far as it shows by itself. A SYN opens a connection; a message to the DNS port without
+    /// QR is a query, wherever it comes from.
     pub fn of(headers: &Headers, packet: &[u8]) -> Self {
         if let Some((server, client)) = headers.ports {
             let is_question = client == DNS && headers.is_dns_query(packet);
@@ -207,7 +208,7 @@ impl Reply {
 }
 
 impl Owners {
-    /// What these hosts own, which are at most 32.
+    /// The blocks owned by these hosts, at most 32.
     pub fn of(hosts: &[Host]) -> Self {
         let mut owners = Self::default();
         for (host, number) in hosts.iter().zip(0..) {
@@ -237,7 +238,7 @@ fn first(hosts: Hosts) -> Option<HostId> {
     (hosts != 0).then(|| HostId(hosts.trailing_zeros() as u8))
 }
 
-/// Whether an address is for the hosts of one link only, or for many: no router passes such packets on (RFC 3927 §2.7,
+/// Whether an address is link-local, multicast or broadcast: routers do not forward such packets (RFC 3927 §2.7,
 /// RFC 4291 §2.5.6, RFC 5771 §4, RFC 919 §7).
 pub fn is_link_local(address: IpAddr) -> bool {
     match address {

@@ -5,12 +5,12 @@ use std::collections::BinaryHeap;
 
 use super::HostId;
 
-/// Packets up to this length are kept in small places: most DNS messages are short.
+/// Packets up to this length are stored in small slots: most DNS messages are short.
 const SMALL: usize = 256;
-/// Places made at once.
+/// Slots allocated at once.
 const CHUNK: usize = 64;
 
-/// The packets that wait.
+/// The delayed packets.
 #[derive(Debug)]
 pub struct Schedule {
     heap: BinaryHeap<Reverse<Entry>>,
@@ -20,7 +20,7 @@ pub struct Schedule {
     most: usize,
 }
 
-/// Ordered by time, then by coming.
+/// Ordered by time, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     due: i64,
@@ -30,18 +30,18 @@ struct Entry {
     length: u32,
 }
 
-/// A packet whose time has come.
+/// A packet that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due<'a> {
-    /// When it was to arrive.
+    /// When it was due.
     pub due: i64,
-    /// Where.
+    /// Its destination.
     pub to: HostId,
     /// Its octets.
     pub packet: &'a [u8],
 }
 
-/// Places of one size for packets.
+/// Slots of one size.
 #[derive(Debug)]
 struct Places {
     size: usize,
@@ -50,7 +50,7 @@ struct Places {
 }
 
 impl Schedule {
-    /// An empty one, for packets of up to `longest` octets and at most `most` of them.
+    /// An empty schedule, for packets of up to `longest` octets and at most `most` of them.
     pub fn new(longest: usize, most: usize) -> Self {
         Self {
             heap: BinaryHeap::new(),
@@ -61,7 +61,7 @@ impl Schedule {
         }
     }
 
-    /// Keeps a copy of `packet` for `to` until `due`; false when there is no room, or the packet is too long.
+    /// Stores a copy of `packet` for `to` until `due`; false if there is no room, or the packet is too long.
     pub fn push(&mut self, due: i64, to: HostId, packet: &[u8]) -> bool {
         if self.heap.len() >= self.most || packet.len() > self.large.size {
             return false;
@@ -85,12 +85,12 @@ impl Schedule {
         let Reverse(Entry { due, to, place, length, .. }) = self.heap.pop()?;
         let length = length as usize;
         let places = if length <= SMALL { &mut self.small } else { &mut self.large };
-        // Free for the next `push`, which cannot happen while the octets are borrowed.
+        // The slot is free for the next `push`, which cannot happen while the octets are borrowed.
         places.free.push(place);
         Some(Due { due, to, packet: &places.octets_mut(place)[..length] })
     }
 
-    /// Packets that wait.
+    /// The number of delayed packets.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
@@ -101,7 +101,7 @@ impl Places {
         Self { size, chunks: Vec::new(), free: Vec::new() }
     }
 
-    /// A free place.
+    /// A free slot.
     fn take(&mut self) -> u32 {
         if let Some(place) = self.free.pop() {
             return place;

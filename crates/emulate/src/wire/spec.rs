@@ -9,10 +9,10 @@ use ldplayer_core::time::Span;
 
 use super::prefixes::{BadPrefixes, LONGEST, Prefixes};
 
-/// How long the queue of a limited rate is unless told otherwise, in nanoseconds.
+/// Default queue length of a limited rate, in nanoseconds.
 const QUEUE: i64 = 100_000_000;
 
-/// A text that describes no link.
+/// An invalid link property.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// Not a round-trip time.
@@ -48,7 +48,7 @@ pub enum SpecError {
     Line {
         /// The file.
         path: PathBuf,
-        /// Where and what.
+        /// The line and the error.
         source: BadPrefixes,
     },
 }
@@ -58,44 +58,44 @@ pub enum SpecError {
 pub enum Distribution {
     /// Mean and standard deviation.
     Normal(f64, f64),
-    /// Least and most.
+    /// Minimum and maximum.
     Uniform(f64, f64),
     /// Median, and the standard deviation of the logarithm.
     LogNormal(f64, f64),
-    /// Least, and the shape (the larger, the thinner the tail).
+    /// Minimum, and the shape (the larger, the thinner the tail).
     Pareto(f64, f64),
 }
 
 /// The round-trip time of each client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rtt {
-    /// The same for all, in nanoseconds.
+    /// The same for all clients, in nanoseconds.
     Constant(i64),
-    /// Drawn once for each client, from its address.
+    /// Drawn once per client, from its address.
     Drawn(Distribution),
-    /// By the longest prefix of the client's address; no delay where none fits.
+    /// By the longest prefix of the client's address; no delay without a match.
     Prefixes(Prefixes),
 }
 
-/// How the delay differs from packet to packet.
+/// How the delay varies from packet to packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jitter {
-    /// What is added to the one-way delay, which never falls below zero.
+    /// Added to the one-way delay, which never falls below zero.
     pub spread: Distribution,
     /// Whether packets of one flow may overtake each other.
     pub reorder: bool,
 }
 
-/// Which packets are lost.
+/// Packet loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
-    /// Each with this chance.
+    /// Independent loss with this probability.
     Each(f64),
-    /// In bursts, as a chain of a good and a bad state (Gilbert and Elliott).
+    /// Bursty loss, as a Markov chain of a good and a bad state (Gilbert and Elliott).
     Bursts {
-        /// Chance of each packet that the good state turns bad.
+        /// Probability per packet of a change from good to bad.
         to_bad: f64,
-        /// Chance of each packet that the bad state turns good.
+        /// Probability per packet of a change from bad to good.
         to_good: f64,
         /// Loss in the bad state.
         in_bad: f64,
@@ -104,12 +104,12 @@ pub enum Loss {
     },
 }
 
-/// A limited rate with a queue before it.
+/// A limited rate with a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Bits per second of whole IP packets, at least 1.
     pub bits_per_s: u64,
-    /// How long the queue may grow, in nanoseconds of sending; what would wait longer is dropped.
+    /// Maximum queue length, in nanoseconds of sending; packets beyond it are dropped.
     pub queue_ns: i64,
 }
 
@@ -122,10 +122,10 @@ impl FromStr for Rtt {
 }
 
 impl Rtt {
-    /// Reads a round-trip time; `read` gives the text of a file named in it.
+    /// Parses a round-trip time; `read` returns the text of a file named in it.
     ///
     /// # Errors
-    /// One line that says what is wrong, and where in the file.
+    /// One line with the error, and its place in the file.
     pub fn parse(text: &str, read: impl FnOnce(&Path) -> io::Result<String>) -> Result<Self, SpecError> {
         let bad = || SpecError::Rtt(text.to_owned());
         if let Some(path) = table_of(text) {
@@ -192,7 +192,7 @@ impl FromStr for Rate {
     }
 }
 
-/// The file that a round-trip time names.
+/// The file named by a round-trip time.
 fn table_of(text: &str) -> Option<&str> {
     text.strip_prefix("csv:").or_else(|| text.ends_with(".csv").then_some(text))
 }
@@ -224,7 +224,7 @@ fn time(text: &str) -> Option<f64> {
     (ns <= LONGEST).then_some(ns as f64)
 }
 
-/// A chance from 0 to 1, or in percent.
+/// A probability from 0 to 1, or in percent.
 fn chance(text: &str) -> Option<f64> {
     let chance = match text.trim().strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,
@@ -233,7 +233,7 @@ fn chance(text: &str) -> Option<f64> {
     (chance <= 1.0).then_some(chance)
 }
 
-/// A number that is not negative.
+/// A non-negative number.
 fn number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 
 use ldplayer_core::time::NS_PER_S;
 
-/// Magic number of captures with nanosecond stamps.
+/// Magic number of captures with nanosecond timestamps.
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
 /// Packets begin with their IP header.
 const LINKTYPE_RAW: u32 = 101;
 const SNAP_LENGTH: u32 = 65_535;
 
-/// A capture being written. After a failed write it takes nothing more, and the error is told when it is finished.
+/// A capture being written. After a failed write it takes no more packets, and the error is returned when it is finished.
 pub struct Tap {
     output: Box<dyn Write + Send>,
     offset: i64,
@@ -20,8 +20,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Begins a capture; `offset` is what makes wall-clock time (nanoseconds since 1970) of the wire's time. Writes are made
-    /// by the wire's thread: `output` should be buffered.
+    /// Begins a capture; `offset` converts the wire's time to wall-clock time (nanoseconds since 1970). Writes happen
+    /// on the wire's thread: `output` should be buffered.
     pub fn new(output: impl Write + Send + 'static, offset: i64) -> Self {
         let mut tap = Self { output: Box::new(output), offset, error: None, packets: 0 };
         let mut header = [0; 24];
@@ -46,10 +46,10 @@ impl Tap {
         self.packets += 1;
     }
 
-    /// Writes what is buffered; the number of packets in the capture.
+    /// Flushes the capture; returns the number of packets in it.
     ///
     /// # Errors
-    /// The first write that failed; the capture ends there.
+    /// The first failed write, which ended the capture.
     pub fn finish(mut self) -> io::Result<u64> {
         match self.error.take() {
             Some(error) => Err(error),
