@@ -10,32 +10,32 @@
 //! # The contract of a machine
 //!
 //! A transport is a state machine without sockets and without a clock: `Udp`, `Connections` (TCP, TLS, HTTP/2) and `Quic`
-//! (DoQ, HTTP/3). Whoever drives it changes it by one `handle_…` at a time, each with the time at which it happened: a query
-//! that is due, octets that arrived and when, a send that the kernel took or refused, a time that has passed. It never calls
-//! back. What it wants in turn is asked for: datagrams (`poll_transmit`) or actions on connections (`poll_action`), rows
-//! (`outcomes`), and when time matters next (`poll_timeout`). Nothing is lost by asking later: what is not asked for waits.
+//! (DoQ, HTTP/3). Its driver changes it by one `handle_…` at a time, each with the time of the event: a due query,
+//! octets that arrived, a send that the kernel accepted or refused, a timeout. It never calls
+//! back. Its outputs are polled: datagrams (`poll_transmit`) or actions on connections (`poll_action`), rows
+//! (`outcomes`), and the next timeout (`poll_timeout`). Polling late loses nothing.
 //!
 //! # What a worker does
 //!
 //! Round after round, without a lock and without an allocation for each query:
 //!
-//! 1. It hands the queries that are due to their machines, at most a batch of them, and the datagrams to the kernel. A
-//!    query is due at run time 0 plus its offset, so that being late once never moves a later one.
-//! 2. Where something is overdue, it first reads all that had come by then. So an answer is judged by the kernel's stamp and
+//! 1. It hands due queries to their machines, at most a batch of them, and the datagrams to the kernel. A
+//!    query is due at run time 0 plus its offset, so that one late query does not delay later ones.
+//! 2. If something is overdue, it first reads everything that had arrived by then, so that an answer is judged by the kernel's timestamp and
 //!    not by when it was read.
-//! 3. It carries out what connections want: opens, writes and closes them, and sends the packets of QUIC.
-//! 4. It waits for the next thing to do, sleeping first and spinning at last, as [`Precision`] allows, and reads: at least as
+//! 3. It executes the actions of connections: opens, writes and closes them, and sends QUIC datagrams.
+//! 4. It waits for the next event, first sleeping and then spinning, as [`Precision`] allows, and reads: at least as
 //!    much as it has sent.
-//! 5. Once in a while, or with enough of them, it hands over its rows.
+//! 5. From time to time, or when there are enough of them, it hands over its rows.
 //!
-//! When the run is asked to end ([`Monitor::stop`]), what has reached a worker and was not sent is recorded as such, and what
-//! was sent is waited for for a second; after [`Monitor::abort`] not even that. Each query has one row whatever happens.
+//! When the run is stopped ([`Monitor::stop`]), queries that have reached a worker and were not sent are recorded as such, and
+//! outstanding answers are awaited for a second; after [`Monitor::abort`] they are not. Each query has one row in any case.
 //!
 //! # Limitations
 //!
-//! - The time of an answer over TCP is that of the last segment in its read: answers that the kernel puts together before
-//!   they are read have one time.
-//! - A reader that waits for input when a run is interrupted is left behind until that input comes or the process ends.
+//! - The time of an answer over TCP is that of the last segment in its read: answers that the kernel coalesces before
+//!   they are read have the same time.
+//! - If a run is interrupted while its reader blocks on input, the reader is left behind until that input comes or the process ends.
 //! - Only Linux, as `ldplayer_net` is.
 //!
 //! # Example
