@@ -12,7 +12,7 @@
 //! # The contract
 //!
 //! - Each query of the trace goes to exactly one agent, by its client's address, once and in trace order; or an error names the missing
-//! batch. Streams accept a batch only after its predecessor, so that neither a lost message nor a restarted server changes that.
+//!   batch. Streams accept a batch only after its predecessor, so that neither a lost message nor a restarted server changes that.
 //! - Everything that depends on the order of the trace (rules, shares, classes) is drawn before queries are dealt.
 //! - A slow agent fills its own stream. Others continue until that stream is full.
 //! - Clocks are compared, not trusted: the start is given on the agent's own monotonic clock, with a bound of its error.
