@@ -92,7 +92,7 @@ mod tests {
         ];
         let sums = sum(&findings);
         let of = |sum: &Sum<'_>| (sum.title.clone(), sum.findings.len(), sum.files);
-        let common = "the … records of … have several TTLs: the lowest is taken for all".to_owned();
+        let common = "the … records of … have different TTLs: the lowest is used for all".to_owned();
         assert_eq!(of(&sums[0]), (common, 3, 2));
         assert_eq!(of(&sums[1]), ("unreachable delegations".into(), 1, 1));
         assert_eq!(sums.len(), 2);
