@@ -21,7 +21,7 @@ impl Awake {
     /// had its p99.9 at 21 µs without and at 0.1 to 6 ms with it (three runs each in turn, two cores, driver haltpoll).
     ///
     /// # Errors
-    /// Mostly for want of rights: the device belongs to root unless told otherwise.
+    /// Usually for lack of permission: by default, the device belongs to root.
     pub fn ask() -> io::Result<Option<Self>> {
         if machine::is_virtual() {
             return Ok(None);

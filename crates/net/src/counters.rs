@@ -16,7 +16,7 @@ pub enum Place {
     Of(u32),
 }
 
-/// Counters of a network namespace since it was made, IPv4 and IPv6 together, and what is there at the moment.
+/// Counters of a network namespace since its creation, IPv4 and IPv6 together, and current gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetCounters {
     /// Bytes of IP packets that came in, loopback included.
@@ -31,9 +31,9 @@ pub struct NetCounters {
     pub udp_receive_buffer_errors: Option<u64>,
     /// UDP datagrams not sent because a socket's send buffer was full.
     pub udp_send_buffer_errors: Option<u64>,
-    /// UDP datagrams to a port that nobody listened on.
+    /// UDP datagrams to a port without a socket.
     pub udp_no_ports: Option<u64>,
-    /// UDP datagrams not delivered, those dropped for lack of buffer included.
+    /// UDP datagrams not delivered, including those dropped because buffers were full.
     pub udp_in_errors: Option<u64>,
     /// TCP connections opened to others.
     pub tcp_opened: Option<u64>,

@@ -122,7 +122,7 @@ pub struct UdpSockets {
     pub sockets: u64,
     /// Bytes that wait to be received.
     pub waiting_bytes: u64,
-    /// Datagrams that they dropped so far, for lack of buffer or other reasons.
+    /// Datagrams dropped so far, because buffers were full or for other reasons.
     pub drops: u64,
 }
 
@@ -257,7 +257,7 @@ fn request(family: u8, protocol: u8, show: u8, states: u32) -> Vec<u8> {
     request
 }
 
-/// Reads the messages of one datagram. What is cut short is passed over.
+/// Parses the messages of one datagram. A truncated message is skipped.
 fn parse(mut datagram: &[u8], each: &mut impl FnMut(&Socket)) -> Step {
     while let Some((message, rest)) = message(datagram) {
         match u16_at(message, 4) {

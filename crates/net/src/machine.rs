@@ -117,7 +117,7 @@ fn field<'a>(text: &'a str, name: &str) -> &'a str {
     fields.find(|(found, _)| found.trim() == name).map_or("", |(_, value)| value.trim())
 }
 
-/// The number at the start of `text`, 0 when there is none.
+/// The number at the start of `text`, or 0.
 fn number(text: &str) -> u64 {
     text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }

@@ -57,7 +57,7 @@ pub struct Names {
     pub hosts: Vec<(IpAddr, String)>,
     /// A folder whose sockets are left alone, wherever it is.
     pub kept: Option<PathBuf>,
-    /// A word without spaces by which processes in the namespace can be told: it stands in their `/proc/PID/mountinfo`.
+    /// A word without spaces that marks processes in the namespace: it appears in their `/proc/PID/mountinfo`.
     pub mark: String,
 }
 
@@ -287,7 +287,7 @@ mod tests {
         let hosts = || fs::read_to_string("/etc/hosts").unwrap_or_default();
         let before = hosts();
         let names = Names { hosts: vec![([192, 0, 2, 1].into(), "only-inside".into())], ..Names::of_loopback() };
-        // Who may not mount is told so, and nothing else.
+        // Without the right to mount, the error is all that happens.
         let tried = names.prepare().try_enter();
         assert!(tried.is_ok() || tried.unwrap_err().to_string().contains("the right to mount"));
         assert_eq!(hosts(), before);

@@ -83,7 +83,7 @@ impl Namespace {
         self.run(|| Netlink::open()?.add_address(LOOPBACK, address.into()))?
     }
 
-    /// The number that tells namespaces of one kernel apart while they exist.
+    /// The inode number, which identifies a namespace while it exists.
     ///
     /// # Errors
     /// Never in practice.

@@ -90,13 +90,13 @@ impl Netlink {
     /// The index of an interface.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// There is no interface of that name.
     pub fn index(&self, name: &str) -> io::Result<u32> {
         let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
         Ok(rustix::net::netdevice::name_to_index(&any, name)?)
     }
 
-    /// Brings an interface up with this MTU and so many packets in its queue at most.
+    /// Brings an interface up with this MTU and transmit queue length.
     ///
     /// # Errors
     /// Without CAP_NET_ADMIN in the namespace, or when the interface refuses the MTU.

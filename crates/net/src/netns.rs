@@ -91,14 +91,14 @@ impl Testbed {
     }
 }
 
-/// Makes the settings of the current namespace; those that it lacks afterwards.
+/// Makes the settings of the current namespace; returns those that could not be made.
 pub(crate) fn apply_settings() -> Vec<Shortfall> {
     let with_v6 = has_ipv6();
     let names = SETTINGS.into_iter().filter(|(name, ..)| with_v6 || !name.starts_with("net.ipv6"));
     names.filter_map(|(name, value, effect)| set(name, value, effect)).collect()
 }
 
-/// Makes a setting of the namespace. A kernel that has it right already, or does not know it, lacks nothing.
+/// Makes a setting of the namespace. A setting that already has the value, or is unknown to the kernel, is no shortfall.
 fn set(name: &'static str, value: &'static str, effect: &'static str) -> Option<Shortfall> {
     let found = limits::sysctl(name)?;
     let path = format!("/proc/sys/{}", name.replace('.', "/"));
@@ -141,7 +141,7 @@ pub fn has_any_ip() -> bool {
     PAIRS.iter().all(|[probe, _]| is_local(*probe) || (probe.is_ipv6() && !has_ipv6()))
 }
 
-/// Leaves the network namespace; with a new user namespace where the right to do so lacks. Returns whether it lacked.
+/// Leaves the network namespace; enters a new user namespace if that right is missing. Returns whether it was.
 fn separate() -> Result<bool, NetError> {
     if unshare(UnshareFlags::NEWNET).is_ok() {
         return Ok(false);

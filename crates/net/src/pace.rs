@@ -59,7 +59,7 @@ impl FromStr for Precision {
 pub enum Wait {
     /// Look again at once.
     Spin,
-    /// Sleep for so many nanoseconds, or until a socket is ready.
+    /// Sleep for this many nanoseconds, or until a socket is ready.
     Sleep(i64),
 }
 
@@ -107,7 +107,7 @@ impl Pace {
         Self { budget: Some(Budget::default()), floor: 0, ..Self::of_traffic(precision) }
     }
 
-    /// For who is woken by packets, too, and tells of them ([`Pace::note_packet`]).
+    /// For a caller that is woken by packets and reports them ([`Pace::note_packet`]).
     pub const fn of_traffic(precision: Precision) -> Self {
         Self {
             precision,

@@ -32,7 +32,7 @@ pub fn pin_to(core: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Sets how late the kernel may wake the calling thread to save power, in nanoseconds (50,000 unless told otherwise).
+/// Sets the timer slack of the calling thread, in nanoseconds (default 50,000).
 ///
 /// # Errors
 /// What the kernel said.

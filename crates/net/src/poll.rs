@@ -20,7 +20,7 @@ pub struct Poll {
 // against moving them.
 unsafe impl Send for Poll {}
 
-/// What a socket is waited for, beside errors and the peer's hanging up, which are always told.
+/// Events to wait for, in addition to errors and hang-ups, which are always reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Until it can be read.
@@ -42,7 +42,7 @@ pub struct Ready {
     pub readable: bool,
     /// It can be written.
     pub writable: bool,
-    /// The peer has ended its side, or both sides have ended: told of edge-triggered sockets only.
+    /// The peer has closed its side, or both sides are closed: reported for edge-triggered sockets only.
     pub hung_up: bool,
 }
 
@@ -95,7 +95,7 @@ impl Poll {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
-    /// Waits at most `timeout_ns` (0: not at all) and then yields what is ready. A signal ends the wait early.
+    /// Waits up to `timeout_ns` (0: not at all) and then yields the ready sockets. A signal ends the wait early.
     ///
     /// # Errors
     /// Never in a correct program; what the kernel says otherwise.
@@ -138,7 +138,7 @@ impl Wake {
 
     /// Lets the next wait be one.
     pub fn clear(&self) {
-        // Where nobody has woken it there is nothing to read.
+        // If nobody has woken it, there is nothing to read.
         let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
     }
 }

@@ -46,13 +46,13 @@ pub fn run_in_place(command: &mut Command) -> io::Result<ExitStatus> {
     child.wait()
 }
 
-/// The status that tells of an end as shells do: 128 and the number of the signal that ended the process.
+/// The exit status of a shell for a process killed by a signal: 128 plus the signal number.
 pub fn exit_status(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-/// The process and all its descendants now, the process first; empty when there is none.
+/// The process and all its descendants, the process first; empty if it does not exist.
 ///
 /// Where the kernel does not list children (`CONFIG_PROC_CHILDREN`), the process alone.
 pub fn tree(pid: u32) -> Vec<u32> {

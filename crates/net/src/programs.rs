@@ -25,7 +25,7 @@ pub fn search_path() -> OsString {
     with_system(std::env::var_os("PATH"))
 }
 
-/// An empty PATH names no folder; where there is none at all, the usual ones are meant.
+/// An empty PATH means no directories; a missing one means the default.
 fn with_system(path: Option<OsString>) -> OsString {
     SYSTEM.iter().fold(path.unwrap_or_else(|| USUAL.into()), |mut path, folder| {
         if !path.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// What an error of a send, a receive or a connect means for whoever asked.
+/// The meaning of an error of a send, a receive or a connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no room, or nothing to read, now; or it is under way. Another time it may be otherwise.

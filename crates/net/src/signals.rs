@@ -14,7 +14,7 @@ use signal_hook::{flag, low_level};
 /// Exit status of who was interrupted and has kept what there was: 128 and the number of SIGINT, as shells count.
 pub const INTERRUPTED: u8 = 128 + SIGINT as u8;
 
-/// Whether nobody has caught signals yet.
+/// Whether signals are not caught yet.
 static UNCAUGHT: AtomicBool = AtomicBool::new(true);
 
 /// Ends the process on SIGINT and SIGTERM with 128 and their number until somebody catches them: as a shell tells of who is killed
@@ -113,7 +113,7 @@ impl Signals {
         Ok(Self::new(stop))
     }
 
-    /// Catches SIGHUP, too, as the wish that files be read anew.
+    /// Also catches SIGHUP, as a request to reload files.
     ///
     /// # Errors
     /// Never in practice.
@@ -142,7 +142,7 @@ impl Signals {
         }
     }
 
-    /// The flag to stop, for whoever looks at it.
+    /// The stop flag, for polling.
     pub const fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
@@ -152,12 +152,12 @@ impl Signals {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether a quick end was asked for: what is under way is to be given up, what is done is to be kept.
+    /// Whether to end at once: work in progress is abandoned, finished work is saved.
     pub fn is_aborted(&self) -> bool {
         self.abort.load(Ordering::Relaxed)
     }
 
-    /// Whether files are to be read anew; the wish is taken.
+    /// Whether files must be reloaded; clears the request.
     pub fn take_reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }

@@ -73,7 +73,7 @@ impl Tun {
         Ok(Self { file })
     }
 
-    /// Takes the next packet that the namespace sends; `None` when there is none. A buffer shorter than the packet cuts it.
+    /// Reads the next packet sent by the namespace; `None` if there is none. A packet longer than the buffer is truncated.
     ///
     /// # Errors
     /// When the device is gone.

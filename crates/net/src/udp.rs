@@ -89,7 +89,7 @@ impl UdpSocket {
         Ok(Self { socket, local, connected: false })
     }
 
-    /// Lets what is longer than the interface takes leave in fragments, whatever path MTUs packets from outside claim.
+    /// Allows datagrams above the MTU of the interface to be fragmented, whatever path MTUs packets from outside claim.
     ///
     /// # Errors
     /// Never in practice.
@@ -102,7 +102,7 @@ impl UdpSocket {
         }
     }
 
-    /// Fixes the peer, so that the kernel tells of its refusals and filters other senders.
+    /// Connects the socket, so that the kernel reports ICMP errors and filters other senders.
     ///
     /// # Errors
     /// What the kernel refused, such as a peer without a route.
@@ -432,7 +432,7 @@ struct ReceiveSlot {
 /// When a datagram was handed to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendStamp {
-    /// Which of the datagrams sent by the socket, from 0; after 2^32 of them it begins anew.
+    /// The number of the datagram among those sent by the socket, from 0; wraps around after 2^32.
     pub number: u32,
     /// Nanoseconds of CLOCK_REALTIME.
     pub ns: i64,
@@ -469,7 +469,7 @@ impl ReceiveBatch {
     /// Takes up to `limit` waiting datagrams (at most [`BATCH`]) without blocking and returns how many; 0 if none waits.
     ///
     /// # Errors
-    /// What the kernel said, such as a refusal told to a connected socket.
+    /// The kernel's error, such as an ICMP error for a connected socket.
     pub fn receive(&mut self, socket: &UdpSocket, limit: usize) -> io::Result<usize> {
         self.receive_flags(socket, limit, libc::MSG_DONTWAIT)
     }

@@ -10,7 +10,7 @@ pub struct ProcessStat {
     pub parent: u32,
     /// When it started, in ticks since the boot: with the number, it tells a process from a later one of the same number.
     pub started: u64,
-    /// It has ended, and nobody has waited for it yet.
+    /// Whether it is a zombie.
     pub is_zombie: bool,
     /// What all its threads used, ended ones included.
     pub own: Cost,
@@ -73,7 +73,7 @@ pub struct Storage {
     pub write_bytes: u64,
 }
 
-/// Reads the `stat` of a process; `None` when there is none (any more).
+/// Reads the `stat` of a process; `None` if it does not exist (any more).
 pub fn stat(pid: u32) -> Option<ProcessStat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }

@@ -65,7 +65,7 @@ impl Unit {
     /// Finds a unit by its name, `nsd` for `nsd.service`, among the control groups below `root` ([`CGROUPS`]).
     ///
     /// # Errors
-    /// When there is none of that name, or none of its processes.
+    /// There is no such unit, or it has no process.
     pub fn find(name: &str, root: &Path) -> Result<Self, UnitError> {
         let unit = full_name(name);
         let trees: Vec<PathBuf> = TREES.iter().map(|tree| root.join(tree)).filter(|tree| is_group(tree)).collect();
@@ -89,7 +89,7 @@ impl Unit {
         let mut processes = Vec::new();
         walk(&self.group, |group| {
             let text = fs::read_to_string(group.join(PROCESSES)).unwrap_or_default();
-            // A process of another namespace of processes is told as 0.
+            // A process of another PID namespace is listed as 0.
             processes.extend(text.lines().filter_map(|line| line.parse().ok()).filter(|&pid: &u32| pid > 0));
             false
         });
@@ -117,7 +117,7 @@ fn find(tree: &Path, name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Visits a group and those within it, nearest first, until `visit` has seen enough. What goes meanwhile is passed over.
+/// Visits a group and its descendants, breadth first, until `visit` has seen enough. Groups that vanish meanwhile are skipped.
 fn walk(tree: &Path, mut visit: impl FnMut(&Path) -> bool) {
     let mut groups = vec![tree.to_owned()];
     let mut next = 0;

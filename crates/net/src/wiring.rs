@@ -75,7 +75,7 @@ impl Wiring {
             0 | 1 => vec![Tun::open(DEVICE)?],
             queues => Tun::open_queues(DEVICE, queues)?,
         };
-        // What lacks is told by `doctor`; it makes the testbed worse, not useless.
+        // Missing settings are reported by `doctor`; the testbed works without them.
         let _ = netns::apply_settings();
         apply(&AFTER);
         self.route().map_err(|(what, source)| NetError::Routing { what, source })?;
@@ -121,7 +121,7 @@ impl Wiring {
 /// Writes kernel settings of the current network namespace.
 fn apply(settings: &[(&str, &str)]) {
     for (name, value) in settings {
-        // Not every kernel has each of them; where one lacks, its default is what the testbed has.
+        // A kernel may lack a setting; the testbed then has its default.
         let _ = fs::write(format!("/proc/sys/{name}"), value);
     }
 }
