@@ -93,7 +93,7 @@ impl Pages {
         &mut self.raw
     }
 
-    /// Writes the page that [`Self::raw`] holds, as a dictionary of so many entries.
+    /// Writes the page in [`Self::raw`], as a dictionary of this many entries.
     ///
     /// # Errors
     /// When it cannot be compressed.
@@ -105,7 +105,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Writes the page that [`Self::raw`] holds: the levels and values of so many rows.
+    /// Writes the page in [`Self::raw`]: the levels and values of this many rows.
     ///
     /// # Errors
     /// When it cannot be compressed.

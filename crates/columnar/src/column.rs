@@ -9,7 +9,7 @@ use crate::chunk::Pages;
 
 /// A column of any kind, ready to be encoded.
 pub trait Encode: Sync {
-    /// Writes all pages of `rows` rows, and says what is in them.
+    /// Writes all pages of `rows` rows, and describes them.
     ///
     /// # Errors
     /// When a page cannot be compressed.
@@ -30,7 +30,7 @@ pub trait Values: Sync {
     /// When a page cannot be compressed.
     fn encode(&self, rows: usize, present: Option<&Bits>, pages: &mut Pages) -> Result<()>;
 
-    /// What the directory says of so many nulls and these values.
+    /// The metadata of this many nulls and these values.
     fn statistics(&self, nulls: u64) -> Statistics;
 
     /// About how many octets they have before compression.
@@ -59,7 +59,7 @@ impl<V: Values> Column<V> {
         Self { present: Some(Bits::default()), values }
     }
 
-    /// Appends rows of which each has a value.
+    /// Appends rows that all have a value.
     #[inline]
     pub fn extend<T>(&mut self, rows: impl Iterator<Item = T>, mut push: impl FnMut(&mut V, T)) {
         let mut count = 0;
@@ -72,7 +72,7 @@ impl<V: Values> Column<V> {
         }
     }
 
-    /// Appends rows to a column that may have nulls; where it may not, rows without a value are passed over.
+    /// Appends rows to a column that may have nulls; in one that may not, rows without a value are skipped.
     #[inline]
     pub fn extend_some<T>(&mut self, rows: impl Iterator<Item = Option<T>>, mut push: impl FnMut(&mut V, T)) {
         let Self { present: Some(present), values } = self else { return self.extend(rows.flatten(), push) };
@@ -84,7 +84,7 @@ impl<V: Values> Column<V> {
         }
     }
 
-    /// Appends so many nulls.
+    /// Appends this many nulls.
     pub fn extend_nulls(&mut self, rows: usize) {
         if let Some(present) = &mut self.present {
             present.push_many(false, rows);

@@ -19,7 +19,7 @@ impl Booleans {
         self.0.push(value);
     }
 
-    /// Appends a value so many times.
+    /// Appends a value this many times.
     pub fn push_many(&mut self, value: bool, count: usize) {
         self.0.push_many(value, count);
     }
