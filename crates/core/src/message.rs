@@ -154,7 +154,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// What the OPT record says; `None` when there is none or the way to it is damaged.
+    /// The content of the OPT record; `None` if there is none or it cannot be reached because of damage.
     pub fn edns(&self) -> Option<Edns> {
         let at = self.opt_offset()?;
         let fixed = &self.octets[at + 1..];
@@ -239,7 +239,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Sets the message ID in place. Does nothing to what is too short to have one.
+/// Sets the message ID in place. Has no effect on messages that are too short.
 pub fn set_id(octets: &mut [u8], id: u16) {
     if let Some(field) = octets.get_mut(..2) {
         field.copy_from_slice(&id.to_be_bytes());

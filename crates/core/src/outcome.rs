@@ -288,7 +288,7 @@ pub struct Outcome {
     pub aa: bool,
     /// Octets of the query message.
     pub query_bytes: u16,
-    /// Octets of the response message, 0 when there is none.
+    /// Octets of the response message, or 0.
     pub response_bytes: u16,
     /// Connection set-up time in nanoseconds, when this query paid for it.
     pub connect_ns: Option<i64>,

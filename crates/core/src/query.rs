@@ -53,7 +53,7 @@ pub struct Pair {
 }
 
 impl Expected {
-    /// The response that is known; `None` where there is none.
+    /// The expected response; `None` if there is none.
     pub fn response(&self) -> Option<Message<'_>> {
         match self {
             Self::Response(octets) => Message::new(octets),

@@ -90,7 +90,7 @@ impl Add<i64> for RunTime {
 pub struct Span(pub Duration);
 
 impl Span {
-    /// A span of so many nanoseconds; none where they are negative.
+    /// A span of this many nanoseconds; zero if negative.
     pub fn from_ns(ns: i64) -> Self {
         Self(Duration::from_nanos(ns.max(0) as u64))
     }

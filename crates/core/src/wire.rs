@@ -120,7 +120,7 @@ impl<R: Row> BatchWriter<R> {
 /// Octets of the first batch in a buffer, and `None` when it is not all there.
 ///
 /// # Errors
-/// When what is there is not the beginning of a batch, or of one that is longer than [`BATCH_MOST`].
+/// The input does not begin with a batch, or with one longer than [`BATCH_MOST`].
 pub fn split(buffer: &[u8]) -> Result<Option<usize>, WireError> {
     let known = buffer.len().min(MAGIC.len());
     if buffer[..known] != MAGIC[..known] {

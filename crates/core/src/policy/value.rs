@@ -9,7 +9,7 @@ use crate::time::Span;
 /// What a key allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A duration, at least so many nanoseconds.
+    /// A duration of at least this many nanoseconds.
     Span {
         /// The least.
         least: i64,
@@ -40,7 +40,7 @@ pub enum Value {
     Switch(bool),
     /// A version of TLS.
     TlsVersion(TlsVersion),
-    /// Octets of a block; 0 is none.
+    /// Block size in octets; 0 for none.
     Padding(u16),
 }
 
