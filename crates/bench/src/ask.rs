@@ -23,22 +23,22 @@ const REFUSED: &str = "nothing listens there; start a server";
 /// Options of `bare-ask`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Whom to ask
+    /// Server address and port
     #[arg(long)]
     to: SocketAddr,
-    /// Queries outstanding at once
+    /// Maximum outstanding queries
     #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u16).range(1..))]
     window: u16,
-    /// Answers to wait for
+    /// Number of answers to wait for
     #[arg(long, default_value = "2000000")]
     count: u64,
-    /// Give up when no answer came for so long
+    /// Give up when no answer arrives for this long
     #[arg(long, default_value = "5s")]
     timeout: Span,
-    /// Let the kernel tell the local address of each answer, as a replay from many addresses needs it
+    /// Ask the kernel for the local address of each answer, as a replay from many addresses must
     #[arg(long)]
     packet_info: bool,
-    /// Ask for the names of this file, one a line, with type A and DO, instead of names below `example`
+    /// Query the names in this file, one per line, with type A and DO, instead of names below `example`
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
     /// Core to run on

@@ -19,22 +19,22 @@ const LOOK: i64 = 100_000_000;
 /// Options of `bare-tcp`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Whom to ask
+    /// Server address and port
     #[arg(long)]
     to: SocketAddr,
-    /// Connections, each from an address of its own
+    /// Number of connections, each from its own address
     #[arg(long, default_value = "1000")]
     connections: u64,
-    /// Threads that share them; each has the whole limit of open files
+    /// Number of threads; each has the whole limit of open files
     #[arg(long, default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     threads: u64,
-    /// Time in which the connections are opened
+    /// Time over which to open the connections
     #[arg(long, default_value = "1s")]
     opening: Span,
-    /// Queries that each thread has outstanding, no two of them on one connection on purpose
+    /// Outstanding queries per thread, normally on different connections
     #[arg(long, default_value = "100")]
     window: usize,
-    /// How long to ask
+    /// How long to send queries
     #[arg(long, default_value = "10s")]
     seconds: Span,
 }

@@ -20,19 +20,19 @@ const GUARD: i64 = 100_000;
 pub struct Args {
     #[command(flatten)]
     responder: Responder,
-    /// Answer with seven octets of the query
+    /// Answer with only seven bytes of the query
     #[arg(long)]
     garbage: bool,
-    /// Answer twice
+    /// Answer each query twice
     #[arg(long)]
     twice: bool,
-    /// Answer another question
+    /// Answer with a different question
     #[arg(long)]
     wrong_question: bool,
-    /// Leave so many in a hundred unanswered
+    /// Percentage of queries to leave unanswered
     #[arg(long, default_value = "0")]
     drop: u64,
-    /// Answer so much later than the query came, in its order
+    /// Delay answers by this much, in order
     #[arg(long, default_value = "0s")]
     delay: Span,
 }

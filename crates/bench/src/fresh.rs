@@ -16,16 +16,16 @@ const PATIENCE: i64 = 5_000_000_000;
 /// Options of `bare-connect`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Whom to ask
+    /// Server address and port
     #[arg(long)]
     to: SocketAddr,
-    /// Connections at once
+    /// Maximum concurrent connections
     #[arg(long, default_value = "100", value_parser = clap::value_parser!(u16).range(1..))]
     window: u16,
-    /// Answers to wait for
+    /// Number of answers to wait for
     #[arg(long, default_value = "50000")]
     count: u64,
-    /// Address of the first of 65,536 clients that take turns; without it, all are one
+    /// First address of 65,536 clients that take turns; without it, there is one client
     #[arg(long)]
     from: Option<Ipv4Addr>,
     /// Core to run on

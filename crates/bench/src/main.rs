@@ -40,33 +40,33 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "ldplayer-bench", max_term_width = 100)]
 enum Part {
-    /// Answer every query with itself, as fast as the kernel allows
+    /// Echo every query over UDP, as fast as the kernel allows
     Echo(echo::Args),
-    /// Answer every query over TCP or TLS with itself
+    /// Echo every query over TCP or TLS
     EchoTcp(stream::Args),
-    /// Answer every query over QUIC (DoQ) with itself
+    /// Echo every query over QUIC (DoQ)
     EchoQuic(quic::Args),
-    /// Hold a socket open that nobody reads
+    /// Hold a socket open without reading it
     Hole(echo::HoleArgs),
     /// Send from many addresses with nothing but sendmmsg: the limit of a replay
     BareSend(send::Args),
-    /// Ask and match through one socket with a window: the limit of an answered replay
+    /// Query through one socket with a window: the limit of an answered replay
     BareAsk(ask::Args),
-    /// Open very many connections and ask on random ones: the limit of a replay over TCP
+    /// Open very many connections and query over random ones: the limit of a replay over TCP
     BareTcp(connections::Args),
-    /// Open a connection for each query: the limit of a replay that does
+    /// Open a connection for each query: the limit of a replay with one query per connection
     BareConnect(fresh::Args),
-    /// Wait for due times in a bare loop: what the host alone does to timing
+    /// Wait for due times in a bare loop: the effect of the host on timing
     BareSpin(spin::Args),
     /// Write a trace of unique names
     MakeTrace(make::Args),
-    /// Write a capture of a resolver's upstream
+    /// Write a capture of a resolver's upstream traffic
     MakeUpstream(upstream::Args),
-    /// Take the kernel's receive stamps of a replayed trace of unique names and compare them with its schedule
+    /// Receive a replayed trace of unique names and compare kernel timestamps with its schedule
     Receive(receive::Args),
-    /// Count the packets that the wire of a testbed forwards
+    /// Measure the packet rate of a testbed's wire
     WireRate(wire::RateArgs),
-    /// Compare the delays of the wire of a testbed with what was asked for
+    /// Measure the delays of a testbed's wire
     WireDelay(wire::DelayArgs),
 }
 

@@ -21,13 +21,13 @@ pub struct Args {
     /// Length of the trace
     #[arg(long, default_value = "10s")]
     seconds: Span,
-    /// Clients, counted from 10.0.0.0
+    /// Number of clients, with addresses from 10.0.0.0
     #[arg(long, default_value = "65536")]
     clients: u64,
-    /// Before that, let every client ask once, at even gaps over so long
+    /// First let every client send one query, at equal gaps over this time
     #[arg(long, default_value = "0s")]
     opening: Span,
-    /// File to write (pcap with nanoseconds, raw IP)
+    /// Output file (pcap with nanoseconds, raw IP)
     #[arg(short, long)]
     output: PathBuf,
 }

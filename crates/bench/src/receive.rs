@@ -25,7 +25,7 @@ pub struct Args {
     /// Length of the trace
     #[arg(long, default_value = "10s")]
     seconds: Span,
-    /// How long the first query is waited for
+    /// How long to wait for the first query
     #[arg(long, default_value = "60s")]
     patience: Span,
     /// Core to run on

@@ -19,7 +19,7 @@ pub struct Responder {
     /// Core to run on
     #[arg(long)]
     core: Option<usize>,
-    /// End after so many seconds
+    /// Stop after this many seconds
     #[arg(long, default_value = "3600")]
     seconds: f64,
 }

@@ -11,13 +11,13 @@ use crate::make;
 /// Options of `bare-send`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where to send
+    /// Destination address and port
     #[arg(long)]
     to: SocketAddr,
-    /// Source addresses, counted from 10.0.0.0
+    /// Number of source addresses, from 10.0.0.0
     #[arg(long, default_value = "65536")]
     sources: u32,
-    /// Datagrams to send
+    /// Number of datagrams to send
     #[arg(long, default_value = "4000000")]
     count: u64,
     /// Core to run on

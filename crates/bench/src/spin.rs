@@ -12,7 +12,7 @@ use crate::quantiles;
 pub struct Args {
     #[command(flatten)]
     gaps: Gaps,
-    /// How long
+    /// Duration
     #[arg(long, default_value = "10s")]
     seconds: Span,
     /// Core to run on

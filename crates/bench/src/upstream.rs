@@ -13,16 +13,16 @@ use ldplayer_trace::{Format, create};
 /// Options of `make-upstream`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Zones below com
+    /// Number of zones below com
     #[arg(long, default_value = "1000")]
     zones: u64,
-    /// Responses: one referral of the root, one of com for each zone, answers of the zones
+    /// Number of responses: one referral from the root, one from com for each zone, and answers of the zones
     #[arg(long, default_value = "1000000")]
     responses: u64,
-    /// How often each name is asked for
+    /// How often each name is queried
     #[arg(long, default_value = "2")]
     repeats: u64,
-    /// File to write (pcap)
+    /// Output file (pcap)
     #[arg(short, long)]
     output: PathBuf,
 }

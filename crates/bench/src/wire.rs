@@ -27,13 +27,13 @@ const SILENCE: i64 = NS_PER_S / 5;
 /// Options of `wire-rate`.
 #[derive(clap::Args)]
 pub struct RateArgs {
-    /// How long
+    /// Duration
     #[arg(long, default_value = "5s")]
     seconds: Span,
-    /// A process reads each packet at the far side; otherwise nobody does
+    /// Let a process read each packet at the far side
     #[arg(long)]
     read: bool,
-    /// Round-trip time, to see what a delay costs
+    /// Round-trip time, to measure the cost of a delay
     #[arg(long, default_value = "0ms")]
     rtt: Rtt,
     /// Core of the wire; the sender and the reader run on others
@@ -46,13 +46,13 @@ pub struct RateArgs {
 pub struct DelayArgs {
     #[command(flatten)]
     gaps: Gaps,
-    /// How long
+    /// Duration
     #[arg(long, default_value = "5s")]
     seconds: Span,
-    /// Round-trip time: half of it is the delay asked for
+    /// Round-trip time; the delay is half of it
     #[arg(long, default_value = "20ms")]
     rtt: Span,
-    /// CPU time spent on precision: low, normal or high
+    /// How much CPU time to spend on precision: low, normal or high
     #[arg(long, default_value = "normal")]
     precision: Precision,
     /// Core of the wire
