@@ -14,11 +14,11 @@ pub struct Line {
 enum State {
     Code,
     LineComment,
-    /// Block comments nest; so many are open.
+    /// Nesting depth of block comments.
     BlockComment(usize),
     /// A string with escapes, or a character.
     Quoted(char),
-    /// A raw string that so many `#` close.
+    /// A raw string closed by this many `#`.
     Raw(usize),
 }
 
@@ -101,7 +101,7 @@ impl Scanner {
         self.comment(rest[0], 1)
     }
 
-    /// An escape is passed over as a whole, except that of a line end, which begins the next line.
+    /// An escape is skipped as a whole, except for that of a line end, which begins the next line.
     fn quoted(&mut self, rest: &[char], quote: char) -> usize {
         if rest[0] == quote {
             self.state = State::Code;

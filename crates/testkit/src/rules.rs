@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::mask::{Line, is_word, mask};
 
-/// A function has at most so many lines, from its `fn` to its closing brace.
+/// Maximum number of lines of a function, from its `fn` to its closing brace.
 pub const FUNCTION_LINES: usize = 70;
-/// A file has at most so many lines, its test modules not counted.
+/// Maximum number of lines of a file, without its test modules.
 pub const FILE_LINES: usize = 800;
 
 /// Marks of work left undone.
@@ -34,7 +34,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A Rust file with its parts told apart.
+/// A Rust file, split into its parts.
 pub struct Source<'a> {
     file: &'a str,
     text: &'a str,
