@@ -140,7 +140,7 @@ fn a_server_that_the_run_starts_is_refused() {
     ]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     assert!(
-        said(&refused).contains("--start-server: a server that the run starts is on one host"),
+        said(&refused).contains("--start-server: a server started by the run is reachable from one host"),
         "{}",
         said(&refused)
     );
