@@ -37,8 +37,8 @@ fn refusal(arguments: &[&str]) -> (Option<i32>, String) {
 fn bad_sets_are_bad_input_told_on_one_line() {
     for (files, message) in [
         (&[("example.zone", "\n\nwww A nonsense\n")][..], "example.zone:3: expected an IPv4 address, found `nonsense`"),
-        (&[("a.zone", ROOT), ("b.zone", ROOT)], "both have the zone .;"),
-        (&[("notes.md", "")], "no zone file in it"),
+        (&[("a.zone", ROOT), ("b.zone", ROOT)], "both hold the zone .;"),
+        (&[("notes.md", "")], "the directory has no zone files"),
         (&[("example.zone", "$TTL 1\nwww A 192.0.2.1\n")], "no SOA record"),
     ] {
         let directory = set(files);
