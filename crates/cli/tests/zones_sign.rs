@@ -240,7 +240,8 @@ fn many_iterations_are_told_when_a_zone_is_signed_and_when_it_is_loaded() {
         ]);
         let signing = sign.arg(&zones).arg("-o").arg(&signed).output().unwrap();
         let loading = ldplayer().args(["zones", "check", "--without", "nsd,bind"]).arg(&signed).output().unwrap();
-        let wanted = format!("NSEC3 with {iterations} extra iterations: each denial costs as many extra hashes per name, ");
+        let wanted =
+            format!("NSEC3 with {iterations} extra iterations: each denial costs as many extra hashes per name, ");
         assert_eq!(String::from_utf8(signing.stderr).unwrap().contains(&wanted), is_told);
         assert_eq!(String::from_utf8(loading.stdout).unwrap().contains(&wanted), is_told);
     }
