@@ -114,7 +114,7 @@ fn what_cannot_be_compared_is_one_line_and_status_2() {
     fs::write(folder.path().join("bad.toml"), "[gate]\nkeep = 'p99 <= 1.1 y'").unwrap();
     fs::write(folder.path().join("none.toml"), "repeats = 3").unwrap();
     for (arguments, wanted) in [
-        (&["a", "empty"][..], "empty: no run, no experiment"),
+        (&["a", "empty"][..], "empty: neither a run, nor an experiment"),
         (&["a"], "--a and --b choose cells of an experiment"),
         (&["a", "a", "--a", "server=x"], "--a and --b choose cells of an experiment"),
         (&["a", "a", "--gate", "bad.toml"], "line 2: `keep`: column 12: `y` is no unit"),

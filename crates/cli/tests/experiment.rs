@@ -126,12 +126,12 @@ fn what_means_the_same_stays_when_the_file_changes_and_the_rest_is_told() {
     place.write(&format!("{META}[matrix]\ntransport = ['udp', 'tcp']\n"));
     let more = place.run(&[]);
     was_made(&more);
-    assert!(stderr(&more).contains("has changed since: 1 runs mean the same and count, 0 do not"), "{}", stderr(&more));
+    assert!(stderr(&more).contains("still valid: 1, no longer valid: 0"), "{}", stderr(&more));
     assert_eq!(place.runs().len(), 2);
     place.write(&format!("seed = 7\n{META}[matrix]\ntransport = ['udp', 'tcp']\n"));
     let other = place.run(&[]);
     was_made(&other);
-    assert!(stderr(&other).contains("0 runs mean the same and count, 2 do not"), "{}", stderr(&other));
+    assert!(stderr(&other).contains("still valid: 0, no longer valid: 2"), "{}", stderr(&other));
     assert_eq!(place.runs().len(), 4);
     // What was measured before is where it was.
     for directory in ["1", "1.2"] {

@@ -231,7 +231,7 @@ fn what_is_wrong_in_a_search_is_one_line_with_file_line_and_remedy() {
     let hold = "while = 'p99 <= 50ms'";
     for (find, wanted) in [
         (format!("what = 'qps'\n{hold}\nwdith = '2 %'"), "unknown key `wdith`: did you mean `width`?"),
-        (format!("what = 'qps'\n{hold}\nwidth = '0 %'"), "`width`: `0 %` is no width"),
+        (format!("what = 'qps'\n{hold}\nwidth = '0 %'"), "`width`: `0 %` is not a valid width"),
         ("what = 'qps'".to_owned(), "`find`: no criteria: add while"),
         (format!("what = 'connections'\n{hold}"), "not possible over UDP: add transport = \"tcp\""),
     ] {

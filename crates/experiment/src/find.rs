@@ -247,7 +247,7 @@ fn percent(word: &str, key: &str, is_fine: fn(f64) -> bool) -> Result<f64, Strin
     let allowed = if key == "width" { "above 0 % and up to 100 %" } else { "at least 0 % and below 100 %" };
     number
         .filter(|percent| is_fine(*percent))
-        .ok_or_else(|| format!("`{word}` is not a valid {key}: use {allowed}, such as \"2 %\""))
+        .ok_or_else(|| format!("`{word}` is not a valid {key}: use a share {allowed}, such as \"2 %\""))
 }
 
 #[cfg(test)]
