@@ -32,9 +32,10 @@ figures:
 	scripts/need.sh cargo cc nsd knot bind unbound knot-resolver pdns-recursor dnsdist dnsperf tcpreplay dnsjit drool ip python openssl go
 	scripts/figures.sh $(if $(FULL),--full) $(if $(LONG),--long) --output $(or $(OUTPUT),figures) $(ONLY)
 
-# Packages in target/package, each tried as far as this machine allows (docs/installing.md); STEPS="deb wheel" for some.
+# Packages in target/package, each tried as far as this machine allows (docs/installing.md); STEPS="deb wheel" for some,
+# PROFILE=dev to try them with a binary that is not optimized.
 package:
-	scripts/package.sh $(STEPS)
+	PROFILE=$(PROFILE) scripts/package.sh $(STEPS)
 
 # Each fuzz target for FUZZ_SECONDS, ten minutes unless told otherwise.
 fuzz:

@@ -10,7 +10,8 @@
 #   install      `cargo install --path`, into a scratch directory
 #   notes        release notes
 #
-# Without a step, all of them. What cannot be tried here is named at the end, and is no failure.
+# Without a step, all of them. What cannot be tried here is named at the end, and is no failure. PROFILE=dev tries
+# everything with a binary that is not optimized, in a fraction of the time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -21,7 +22,10 @@ stage=$out/binary
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
 machine=$(uname -m)
 rust_target=$machine-unknown-linux-musl
-built=$target_dir/$rust_target/dist/ldplayer
+profile=${PROFILE:-dist}
+# The folder of cargo's profile `dev` has a name of its own; packing well is not worth the time for it either.
+if [ "$profile" = dev ]; then folder=debug level=0; else folder=$profile level=6; fi
+built=$target_dir/$rust_target/$folder/ldplayer
 name=ldplayer-$version-$machine-linux
 # One commit, one package: times in archives are the commit's.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -c safe.directory="$root" log -1 --format=%ct 2>/dev/null || date +%s)}
@@ -35,9 +39,9 @@ untried=()
 say() { echo "package: $*" >&2; }
 fail() { say "$*"; exit 1; }
 not_tried() { say "not tried: $*"; untried+=("$*"); }
-# Programs for trying what was made; without them it is made all the same.
+# Programs for trying what was made. Without them it is made all the same.
 may_have() { scripts/need.sh "$@" >&2; }
-archive() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cJf "$1" -C "$2" "$3"; }
+archive() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --use-compress-program="xz -$level" -cf "$1" -C "$2" "$3"; }
 # Runs a program in another root, with a /proc of its own and the devices of this one.
 inside() {
     local place=$1 rights=()
@@ -71,7 +75,7 @@ prepare() {
     prepared=yes
     need_target
     tell_cargo
-    cargo build --locked --profile dist --target "$rust_target" --package ldplayer
+    cargo build --locked --profile "$profile" --target "$rust_target" --package ldplayer
     rm -rf "$stage"
     mkdir -p "$stage/man" "$stage/completions"
     objcopy --only-keep-debug --compress-debug-sections "$built" "$stage/ldplayer.debug"
@@ -160,7 +164,7 @@ step_deb() {
     (cd "$tree" && find usr -type f -exec md5sum {} + | LC_ALL=C sort -k 2 >DEBIAN/md5sums)
     chmod -R u+rwX,go+rX,go-w "$tree"
     rm -f "$out"/ldplayer_*.deb
-    dpkg-deb --root-owner-group -Zxz --build "$tree" "$package" >&2
+    dpkg-deb --root-owner-group -Zxz -z"$level" --build "$tree" "$package" >&2
     lint_deb "$package"
     try_deb "$package"
 }
@@ -184,7 +188,7 @@ fill_deb() {
 lint_deb() {
     if ! may_have lintian; then not_tried "the Debian package with lintian"; return; fi
     # An address at localhost is no place for mail; MAINTAINER gives a better one.
-    lintian --allow-root --fail-on error,warning --suppress-tags bogus-mail-host,initial-upload-closes-no-bugs "$1" >&2
+    lintian --allow-root --fail-on error,warning --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog,initial-upload-closes-no-bugs "$1" >&2
 }
 
 # In a root that has what every Debian has, and apt.
@@ -213,7 +217,7 @@ step_wheel() {
     fi
     rm -f "$out"/ldplayer-*.whl
     # A static binary runs with any C library.
-    (cd packaging && "$tools/bin/maturin" build --quiet --target "$rust_target" --compatibility manylinux2014 musllinux_1_1 --out "$scratch/wheel") >&2
+    (cd packaging && "$tools/bin/maturin" build --quiet --profile "$profile" --target "$rust_target" --compatibility manylinux2014 musllinux_1_1 --out "$scratch/wheel") >&2
     repack_wheel "$tools" "$scratch"/wheel/*.whl
     wheel=$(echo "$out"/ldplayer-*.whl)
     try_wheel "$tools" "$wheel"
@@ -250,16 +254,24 @@ step_container() {
     fi
     rm -f "$image"
     "${buildah[@]}" push --quiet "ldplayer:$version" "oci-archive:$image:ldplayer:$version" >&2
-    local container
-    container=$("${buildah[@]}" from "localhost/ldplayer:$version")
-    "${buildah[@]}" run --isolation chroot "$container" /usr/bin/ldplayer --version >&2 || fail "the container does not run"
-    "${buildah[@]}" rm --all >/dev/null
+    try_container "${buildah[@]}"
+}
+
+# Status 1, a failed verdict, is a result of the demo. What there is of it is told at its end.
+try_container() {
+    local container run said
+    container=$("$@" from "localhost/ldplayer:$version")
+    run=("$@" run --isolation chroot --cap-add CAP_SYS_ADMIN --cap-add CAP_NET_ADMIN "$container" --)
+    "${run[@]}" /usr/bin/ldplayer --version >&2 || fail "the container does not run"
+    said=$("${run[@]}" /usr/bin/ldplayer demo --speed 10 2>&1 || true)
+    grep '^verdict' <<<"$said" >&2 || fail "the demo fails in the container: $said"
+    "$@" rm --all >/dev/null
 }
 
 # With the profile and target of the packages, which are built already.
 step_install() {
     prepare
-    cargo install --quiet --locked --profile dist --target "$rust_target" --path crates/cli --root "$scratch/installed"
+    cargo install --quiet --locked --profile "$profile" --target "$rust_target" --path crates/cli --root "$scratch/installed"
     "$scratch/installed/bin/ldplayer" --version >&2
 }
 
