@@ -52,15 +52,11 @@ impl Line {
         self.text.strip_suffix(" &")
     }
 
-    /// The run directory that it makes.
-    fn run(&self) -> Option<PathBuf> {
-        let mut words = self.text.split(' ').skip_while(|word| *word != "-o").skip(1);
-        let is_replay = self.text.starts_with("ldplayer replay");
-        if self.text.starts_with("ldplayer demo") {
-            Some("runs/demo".into())
-        } else {
-            words.next().filter(|_| is_replay).map(PathBuf::from)
-        }
+    /// The run directory that it made, by the last line that it printed.
+    fn run(&self, printed: &str) -> Option<PathBuf> {
+        let is_replay = ["ldplayer replay", "ldplayer demo"].iter().any(|command| self.text.starts_with(command));
+        let page = printed.trim_end().rsplit_once("report: file://").filter(|_| is_replay)?.1;
+        page.strip_suffix("/report.html").map(PathBuf::from)
     }
 }
 
@@ -168,7 +164,7 @@ fn is_machine(run: &Value) -> bool {
 fn complaint(folder: &Path, number: usize, line: &Line) -> Option<String> {
     let text = |end: &str| fs::read_to_string(folder.join(format!("{number}.{end}"))).unwrap_or_default();
     let status: i32 = text("status").trim().parse().unwrap_or(-1);
-    let run = line.run().map(|run| json(&folder.join(run).join("run.json")));
+    let run = line.run(&text("out")).map(|run| json(&run.join("run.json")));
     let answered = |run: &Value| run["summary"]["queries"]["answered"].as_u64().unwrap_or(0);
     let fine = line.statuses.contains(&status) || status == 1 && run.as_ref().is_some_and(is_machine);
     let asked = run.as_ref().is_none_or(|run| answered(run) > 0);

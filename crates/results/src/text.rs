@@ -4,7 +4,7 @@ use std::fmt;
 
 use ldplayer_core::printable::Printable;
 
-use crate::model::{AgentShare, AnswersCompared, Check, RunReport, ServerVerdict, SideUsage, Spread, State, Tail};
+use crate::model::{AgentShare, AnswersCompared, Check, RunReport, SideUsage, Spread, State, Tail};
 use crate::setup::Warning;
 
 impl fmt::Display for RunReport {
@@ -245,17 +245,6 @@ impl fmt::Display for AnswersCompared {
             f,
             "           asked again: {asked}, of which {flapped} are as expected now and {confirmed} are not; not asked again {left_out}"
         )
-    }
-}
-
-impl ServerVerdict {
-    /// The verdict in a word or two.
-    pub(crate) fn word(&self) -> &'static str {
-        match self.ok {
-            None => "not judged",
-            Some(true) => "ok",
-            Some(false) => "FAILED",
-        }
     }
 }
 

@@ -305,8 +305,8 @@ fn tell(
             "{zone} {} {}: {}, {}",
             args.algorithm,
             shown.join(" "),
-            counted(records as u64, "record", "records"),
-            counted(signatures as u64, "signature", "signatures")
+            counted(*records as u64, "record", "records"),
+            counted(*signatures as u64, "signature", "signatures")
         )?;
     }
     let signed = keys.iter().filter(|keys| !keys.is_empty()).count();
