@@ -338,14 +338,14 @@ fn bad_input_is_told_in_a_line_before_anything_is_sent() {
     assert!(said(2, &["127.0.0.1", "--transport", "udp"]).contains("the transports to compare with UDP"));
     assert!(said(2, &["127.0.0.1", "--transport", "dot"]).contains("--tls-insecure"));
     assert!(said(2, &["127.0.0.1", "--clients", "0"]).contains("--clients"));
-    assert!(said(2, &["127.0.0.1", "--clients", "100000", "--pairs", "1000"]).contains("more than 2000000"));
+    assert!(said(2, &["127.0.0.1", "--clients", "100000", "--pairs", "1000"]).contains("the maximum is 2000000"));
     assert!(said(2, &["127.0.0.1", "--zone", "a..b"]).contains("--zone a..b"));
     assert!(said(2, &["127.0.0.1", "--transport", "tcp,tcp"]).contains("each transport once"));
     assert!(said(2, &["127.0.0.1", "a=127.0.0.1:53"]).contains("127.0.0.1:53: give each server once"));
     assert!(said(2, &["recorded"]).contains("recorded"));
     assert!(said(2, &["127.0.0.1", "--rtt", "20ms"]).contains("--start-server"));
     let wired = ["--rtt", "20ms", "--start-server", "false"];
-    assert!(said(2, &[&["127.0.0.1"], &wired[..]].concat()).contains("servers are at 10.53.0.2"));
+    assert!(said(2, &[&["127.0.0.1"], &wired[..]].concat()).contains("servers must be at 10.53.0.2"));
     assert!(said(2, &[SERVER, "--rtt", "fast", "--start-server", "false"]).contains("not a round-trip time"));
     assert!(said(3, &[&[SERVER], &wired[..]].concat()).contains("--start-server: "));
     assert!(!Path::new(&place.path("study")).join("ratio.json").exists());

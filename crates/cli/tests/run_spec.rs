@@ -90,7 +90,7 @@ fn what_is_wrong_with_a_specification_is_one_line_and_status_2() {
     for (content, word) in [
         ("trace = 'a'\ntransprt = 'tcp'\n", "line 2: unknown key `transprt`: did you mean `transport`?"),
         ("trace = 'a'\nserver = '127.0.0.1'\npipeline = 0\n", "line 3: `pipeline`: `0` is not a whole number from 1"),
-        ("version = 7\n", "version 1, not 7"),
+        ("version = 7\n", "version 7 is not supported"),
         ("trace = 'a'\n", "no server"),
         ("server = '127.0.0.1'\n", "no trace"),
         ("trace = [\n", "line "),

@@ -65,7 +65,7 @@ fn what_does_not_load_is_told_with_file_and_line_and_who_says_so() {
         ("\n\nwww A nonsense\n", "load", 3, "expected an IPv4 address, found `nonsense`"),
         ("$TTL 1\n@ SOA a b 1 2 3 4 5\nwww A 192.0.2.1\n", "bind", 0, "has no NS records"),
         ("$TTL 1\n@ NS ns\n", "load", 0, "no SOA record"),
-        (long.as_str(), "load", 8, "256 octets"),
+        (long.as_str(), "load", 8, "256 bytes"),
     ] {
         let directory = set(&[("root.zone", ROOT), ("example.zone", text)]);
         let (status, said) = json(directory.path(), &[]);
