@@ -214,6 +214,7 @@ fn a_server_that_dies_is_seen_to_die() {
         points.map(|point| point["y"].as_f64().unwrap()).collect()
     };
     assert_eq!(of("rcodes_time", "NOERROR"), [[100.0; 5], [0.0; 5]].concat(), "to the end, and not to the last answer");
+    assert_eq!(of("throughput", "answers"), [[100.0; 5], [0.0; 5]].concat());
     assert_eq!(of("without_time", "timed out"), [[0.0; 5], [100.0; 5]].concat());
     assert!(of("cpu_time", "server").len() < of("cpu_time", "client").len());
     let slices = data["latency_time"].as_array().unwrap();
@@ -322,7 +323,7 @@ fn several_runs_are_laid_over_one_another() {
     let dom = loaded(&page);
     assert_eq!(
         (marks(&dom, "tail"), marks(&dom, "p50"), marks(&dom, "answers")),
-        (3, 3, 2),
+        (3, 3, 4),
         "a curve for each that has one"
     );
     assert_eq!((marks(&dom, "connections"), marks(&dom, "cores"), marks(&dom, "memory")), (1, 1, 1));

@@ -90,7 +90,8 @@ impl Outcomes {
     /// Queries and answers per second; `sending` and `answering` say how far both reach.
     pub fn throughput(&self, sending: i64, answering: i64) -> Vec<Point> {
         let mut points = self.per_second(&self.sent, sending, 1.0, "queries");
-        points.extend(self.per_second(&self.answers, answering, 1.0, "answers"));
+        // Of a server that is silent there are none, to the end.
+        points.extend(self.per_second(&self.filled(&self.answers, answering), answering, 1.0, "answers"));
         points
     }
 

@@ -204,10 +204,7 @@ fn different(runs: &[Laid]) -> Vec<Different> {
     keys.dedup();
     let of = |key: &str, run: &Laid| match &run.report.config.changed {
         None => "not known".to_owned(),
-        Some(changed) => changed.get(key).map_or("default".to_owned(), |value| {
-            let option = settings::option(key, value);
-            option.split_once(' ').map_or("on".to_owned(), |(_, value)| value.to_owned())
-        }),
+        Some(changed) => changed.get(key).map_or("default".to_owned(), settings::told),
     };
     let options = keys.into_iter().map(|key| Different {
         name: format!("--{}", key.replace('_', "-")),

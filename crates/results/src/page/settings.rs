@@ -35,7 +35,12 @@ impl Settings {
 
 /// The options that are not the defaults.
 pub fn changed(report: &RunReport) -> Vec<String> {
-    report.config.changed.iter().flatten().map(|(key, value)| option(key, value)).collect()
+    let options = |(key, value): (&String, &Value)| match value {
+        // Given once each, since it has spaces.
+        Value::Array(items) if key == "expect" => items.iter().map(|item| option(key, item)).collect(),
+        value => vec![option(key, value)],
+    };
+    report.config.changed.iter().flatten().flat_map(options).collect()
 }
 
 /// A setting as an option of the command line.
@@ -45,8 +50,19 @@ pub fn option(key: &str, value: &Value) -> String {
     match value {
         Value::Bool(on) if is_switch => format!("--{name} {}", if *on { "on" } else { "off" }),
         Value::Bool(true) => format!("--{name}"),
-        Value::Array(items) => format!("--{name} {}", items.iter().map(plain).collect::<Vec<_>>().join(",")),
-        value => format!("--{name} {}", plain(value)),
+        value => match told(value) {
+            text if text.contains(' ') => format!("--{name} '{text}'"),
+            text => format!("--{name} {text}"),
+        },
+    }
+}
+
+/// A value without its option.
+pub fn told(value: &Value) -> String {
+    match value {
+        Value::Bool(on) => (if *on { "on" } else { "off" }).to_owned(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
+        value => plain(value),
     }
 }
 
@@ -92,14 +108,15 @@ mod tests {
 
     #[test]
     fn settings_are_told_as_the_options_that_set_them() {
-        let told = |key: &str, value: Value| option(key, &value);
-        assert_eq!(told("idle_timeout", json!("5s")), "--idle-timeout 5s");
+        let given = |key: &str, value: Value| option(key, &value);
+        assert_eq!(given("idle_timeout", json!("5s")), "--idle-timeout 5s");
         assert_eq!(
-            (told("resumption", json!(false)), told("nagle", json!(true))),
+            (given("resumption", json!(false)), given("nagle", json!(true))),
             ("--resumption off".to_owned(), "--nagle on".to_owned())
         );
-        assert_eq!(told("keep_responses", json!(true)), "--keep-responses");
-        assert_eq!(told("port", json!([53, 5353])), "--port 53,5353");
-        assert_eq!(told("speed", json!(10.0)), "--speed 10");
+        assert_eq!(given("keep_responses", json!(true)), "--keep-responses");
+        assert_eq!(given("port", json!([53, 5353])), "--port 53,5353");
+        assert_eq!(given("expect", json!("p99 <= 20ms")), "--expect 'p99 <= 20ms'");
+        assert_eq!(given("speed", json!(10.0)), "--speed 10");
     }
 }
