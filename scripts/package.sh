@@ -122,16 +122,16 @@ runs_in_an_empty_root() {
     cp "$stage/ldplayer" "$place/ldplayer"
     echo "127.0.0.7 name.test" >"$place/etc/hosts"
     if ! inside "$place" /ldplayer --version >&2; then not_tried "the binary in an empty root: this user may not make one"; return; fi
-    inside "$place" /ldplayer demo --speed 10 --output /tmp/demo >&2 || [ $? = 1 ] || fail "the demo fails in an empty root"
-    [ -s "$place/tmp/demo/report.html" ] || fail "the demo leaves no report in an empty root"
+    inside "$place" /ldplayer demo --speed 10 --output demo >&2 || [ $? = 1 ] || fail "the demo fails in an empty root"
+    [ -s "$place/demo/report.html" ] || fail "the demo leaves no report in an empty root"
     finds_names "$place"
 }
 
 # Nobody answers there, and the run says whom it asked.
 finds_names() {
     local said
-    inside "$1" /ldplayer generate syn-1 --queries 5 --output /tmp/few.tsv >&2
-    said=$(inside "$1" /ldplayer replay /tmp/few.tsv --server name.test:5399 --query-timeout 100ms --output /tmp/few 2>&1 || true)
+    inside "$1" /ldplayer generate syn-1 --queries 5 --output few.tsv >&2
+    said=$(inside "$1" /ldplayer replay few.tsv --server name.test:5399 --query-timeout 100ms --output few 2>&1 || true)
     grep -qF "name.test is 127.0.0.7:5399" <<<"$said" || fail "a name of /etc/hosts is not found: $said"
 }
 
@@ -199,11 +199,11 @@ try_deb() {
         not_tried "the Debian package in a clean root: mmdebstrap makes none here"
         return
     fi
-    cp "$1" "$place/root/ldplayer.deb"
-    inside "$place" apt-get install --yes -qq /root/ldplayer.deb >&2
+    cp "$1" "$place/ldplayer.deb"
+    inside "$place" apt-get install --yes -qq ./ldplayer.deb >&2
     inside "$place" ldplayer --version >&2
-    inside "$place" ldplayer demo --speed 10 --output /root/demo >&2 || [ $? = 1 ] || fail "the demo fails in a clean root"
-    [ -s "$place/root/demo/report.html" ] || fail "the demo leaves no report in a clean root"
+    inside "$place" ldplayer demo --speed 10 --output demo >&2 || [ $? = 1 ] || fail "the demo fails in a clean root"
+    [ -s "$place/demo/report.html" ] || fail "the demo leaves no report in a clean root"
     inside "$place" apt-get purge --yes -qq ldplayer >&2
     [ ! -e "$place/usr/share/doc/ldplayer" ] || fail "the package leaves files behind when it is removed"
 }
