@@ -27,9 +27,10 @@ profile=${PROFILE:-dist}
 if [ "$profile" = dev ]; then folder=debug level=0; else folder=$profile level=6; fi
 built=$target_dir/$rust_target/$folder/ldplayer
 name=ldplayer-$version-$machine-linux
-# One commit, one package: times in archives are the commit's.
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -c safe.directory="$root" log -1 --format=%ct 2>/dev/null || date +%s)}
-export SOURCE_DATE_EPOCH
+# One commit, one package: times in archives are the commit's. Not for cargo to see, which would build all C code again
+# after each commit.
+epoch=${SOURCE_DATE_EPOCH:-$(git -c safe.directory="$root" log -1 --format=%ct 2>/dev/null || date +%s)}
+unset SOURCE_DATE_EPOCH
 # Who answers for a Debian package is whoever makes it.
 maintainer=${MAINTAINER:-The ldplayer authors <ldplayer@localhost>}
 scratch=$(mktemp -d)
@@ -41,7 +42,7 @@ fail() { say "$*"; exit 1; }
 not_tried() { say "not tried: $*"; untried+=("$*"); }
 # Programs for trying what was made. Without them it is made all the same.
 may_have() { scripts/need.sh "$@" >&2; }
-archive() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --use-compress-program="xz -$level" -cf "$1" -C "$2" "$3"; }
+archive() { tar --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --use-compress-program="xz -$level" -cf "$1" -C "$2" "$3"; }
 # Runs a program in another root, with a /proc of its own and the devices of this one.
 inside() {
     local place=$1 rights=()
@@ -164,7 +165,7 @@ step_deb() {
     (cd "$tree" && find usr -type f -exec md5sum {} + | LC_ALL=C sort -k 2 >DEBIAN/md5sums)
     chmod -R u+rwX,go+rX,go-w "$tree"
     rm -f "$out"/ldplayer_*.deb
-    dpkg-deb --root-owner-group -Zxz -z"$level" --build "$tree" "$package" >&2
+    SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group -Zxz -z"$level" --build "$tree" "$package" >&2
     lint_deb "$package"
     try_deb "$package"
 }
@@ -181,7 +182,7 @@ fill_deb() {
     cp packaging/deb/lintian-overrides "$share/lintian/overrides/ldplayer"
     cp packaging/deb/copyright README.md CHANGELOG.md "$stage/THIRD-PARTY" "$doc"
     printf 'ldplayer (%s) unstable; urgency=medium\n\n  * What is new is in CHANGELOG.md.gz.\n\n -- %s  %s\n' \
-        "$version" "$maintainer" "$(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")" >"$doc/changelog"
+        "$version" "$maintainer" "$(date --utc --rfc-email --date="@$epoch")" >"$doc/changelog"
     gzip -9n "$share"/man/man1/* "$doc/CHANGELOG.md" "$doc/THIRD-PARTY" "$doc/changelog"
 }
 
@@ -231,7 +232,7 @@ repack_wheel() {
     licenses=$(echo "$tree"/ldplayer-*/ldplayer-*.dist-info)/licenses
     mkdir -p "$licenses"
     cp "$stage"/LICENSE* "$stage/THIRD-PARTY" "$licenses"
-    "$1/bin/wheel" pack --dest-dir "$out" "$tree"/ldplayer-* >&2
+    SOURCE_DATE_EPOCH=$epoch "$1/bin/wheel" pack --dest-dir "$out" "$tree"/ldplayer-* >&2
 }
 
 try_wheel() {
@@ -248,7 +249,7 @@ step_container() {
     if ! may_have buildah; then not_tried "the container image: it takes buildah"; return; fi
     # Neither a daemon nor rights that a container lacks.
     local buildah=(buildah --root "$scratch/images" --runroot "$scratch/images-run" --storage-driver vfs)
-    if ! "${buildah[@]}" bud --quiet --isolation chroot --format oci --timestamp "$SOURCE_DATE_EPOCH" --tag "ldplayer:$version" -f packaging/Containerfile "$stage" >&2; then
+    if ! "${buildah[@]}" bud --quiet --isolation chroot --format oci --timestamp "$epoch" --tag "ldplayer:$version" -f packaging/Containerfile "$stage" >&2; then
         not_tried "the container image: buildah builds none here"
         return
     fi
