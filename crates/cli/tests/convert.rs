@@ -121,7 +121,7 @@ fn what_a_format_cannot_hold_is_said() {
     let output = ldplayer(&path, &["convert", "a.tsv", "-o", "a.pcap"]);
     assert!(output.status.success());
     let said = stderr(&output);
-    assert!(said.contains("1 transactions written as pcap"), "{said}");
+    assert!(said.contains("1 transaction written as pcap"), "{said}");
     assert!(said.contains("left out: encrypted_transport 1"), "{said}");
     assert!(said.contains("damaged: bad_time 1, first in a.tsv, packet or line 4"), "{said}");
 }
