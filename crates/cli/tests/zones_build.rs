@@ -130,7 +130,7 @@ fn a_zone_file_of_no_earlier_build_is_not_written_over() {
     fs::write(directory.path().join("root.zone"), "mine").unwrap();
     let output = build(&[&bundled(), "-o", &directory.path().display().to_string()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("root.zone: is there already"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("root.zone: exists, and no earlier build made it"), "{}", stderr(&output));
     assert_eq!(fs::read_to_string(directory.path().join("root.zone")).unwrap(), "mine");
 }
 

@@ -52,7 +52,7 @@ fn a_set_in_order_is_told_to_be() {
             "zones: 3; loaded by bind 3, ldplayer 3, nsd 3",
             "delegations: 4; 2 to zones of the set, 1 without a server in the set",
             "dnssec: unsigned 3; 0 signatures verified",
-            "0 errors, 1 warnings",
+            "0 errors, 1 warning",
         ]
     );
     assert_eq!(status, 0);

@@ -183,7 +183,7 @@ fn an_interrupted_harvest_goes_on() {
     let second = second.wait_with_output().unwrap();
     assert!(second.status.success(), "{}", stderr(&second));
     assert!(stderr(&second).contains(&format!("{settled} settled before, {} asked now", 37 - settled)));
-    assert!(stderr(&second).contains("build the zones of a capture at the resolver"), "{}", stderr(&second));
+    assert!(stderr(&second).contains("build zones from a capture at the resolver"), "{}", stderr(&second));
 }
 
 /// The testbed's Internet with the zones in this folder; the work is done on the host of the resolver.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use ldplayer_core::text::counted;
 use ldplayer_emulate::check::coverage::Coverage;
 use ldplayer_emulate::check::{Delegations, Finding, Report, Severity};
 
@@ -35,7 +36,8 @@ pub fn print(report: &Report, json: bool, verbose: bool) -> anyhow::Result<()> {
     }
     let (errors, all) = (report.errors(), report.findings.len());
     let hint = if !verbose && sums.iter().any(|sum| sum.findings.len() > 2) { "; --verbose lists all" } else { "" };
-    writeln!(out, "{errors} errors, {} warnings{hint}", all - errors)?;
+    let warnings = counted((all - errors) as u64, "warning", "warnings");
+    writeln!(out, "{}, {warnings}{hint}", counted(errors as u64, "error", "errors"))?;
     Ok(())
 }
 
