@@ -232,6 +232,8 @@ repack_wheel() {
     licenses=$(echo "$tree"/ldplayer-*/ldplayer-*.dist-info)/licenses
     mkdir -p "$licenses"
     cp "$stage"/LICENSE* "$stage/THIRD-PARTY" "$licenses"
+    # The list of components that maturin adds names folders of this machine.
+    find "$tree" -name '*.cyclonedx.json' -exec sed -i "s|file://$root|file://.|g" {} +
     SOURCE_DATE_EPOCH=$epoch "$1/bin/wheel" pack --dest-dir "$out" "$tree"/ldplayer-* >&2
 }
 
