@@ -96,7 +96,7 @@ fn what_is_wrong_is_told_with_its_place_and_the_nearest_word() {
         ("status > answered", "`status` has no order"),
         ("rcode == NOPE", "`NOPE` is not a valid value of `rcode`"),
         ("client == example.com", "an address or a block"),
-        ("status", "`status` alone is no condition"),
+        ("status", "`status` alone is not a condition"),
     ] {
         let told = refusal(Some(condition), &[]);
         assert!(told.contains(said), "{condition}: {told}");
