@@ -88,7 +88,10 @@ impl Selection {
         run: &Path,
         mut each: impl FnMut(&mut dyn Iterator<Item = Cell<'_>>) -> Result<(), E>,
     ) -> Result<Vec<PathBuf>, E> {
-        let files = RowFiles::open(&RunDir::new(run))?;
+        let directory = RunDir::new(run);
+        // Whatever else has no rows is no run without any.
+        directory.read::<serde_json::Value>()?;
+        let files = RowFiles::open(&directory)?;
         let needed = self.needed();
         let mut failed = None;
         let scanned = files.scan(&needed, &(i64::MIN..i64::MAX), |batch| {
