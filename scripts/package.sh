@@ -10,8 +10,8 @@
 #   install      `cargo install --path`, into a scratch directory
 #   notes        release notes
 #
-# Without a step, all of them. What cannot be tried here is named at the end, and is no failure. PROFILE=dev tries
-# everything with a binary that is not optimized, in a fraction of the time.
+# Without a step, all of them. What cannot be tried here is named at the end, and is no failure. PROFILE=dev takes
+# a binary that is not optimized, which builds somewhat faster.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD

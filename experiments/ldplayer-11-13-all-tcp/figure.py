@@ -191,11 +191,13 @@ class Found:
             for axes, (name, side, label, unit) in zip(columns, figures):
                 for transport, timeout, cell in self.shown():
                     series = [(at, value / unit) for at, value in cell.runs[0].telemetry(name, side) if at <= self.lasts]
-                    style = {"color": draw.COLOURS[list(NAMES).index(transport)], "linestyle": "-" if timeout == seconds(SUGGESTED) else "--"}
+                    style = {"color": draw.COLOURS[list(NAMES).index(transport)], "linestyle": "-" if timeout == seconds(SUGGESTED) else ":" if timeout < seconds(SUGGESTED) else "--"}
                     axes.plot(*zip(*series), label=f"{NAMES[transport]}, {timeout:.0f} s", **style)
                     points += [[transport, timeout, name, round(at, 2), round(value, 3)] for at, value in series]
                 axes.set(xlabel="seconds of the run", ylabel=label, ylim=(0, None))
-            columns[0].legend(fontsize=8)
+            # Room for the names above the curves.
+            columns[0].set_ylim(0, columns[0].get_ylim()[1] * 1.4)
+            columns[0].legend(fontsize=8, loc="upper left", ncols=2)
         draw.table(self.out, "footprint", ["transport", "timeout_s", "figure", "at_s", "value"], points)
 
     def shown(self):
