@@ -406,8 +406,7 @@ fn a_bad_network_loses_no_query() {
         network.faults = faults;
         let rows = network.replay((0..300).map(|number| doq_query(number, (number % 7) as u8, number as i64 * 15)));
         let answered = rows.iter().filter(|row| row.status == Status::Answered).count();
-        // quinn makes choices of its own, so that the count differs from run to run: some 285, and in one of 150 runs less than 270.
-        assert!(answered > 240, "{answered} of 300");
+        assert!(answered > 270, "{answered} of 300");
         let of_queries = rows.iter().filter(|row| row.status.is_query()).count();
         assert_eq!(of_queries, 300);
         network.pass(60_000 * MS);
