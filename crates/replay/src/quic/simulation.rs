@@ -108,7 +108,8 @@ pub struct Network {
     origin: Instant,
     endpoint: Endpoint,
     keys: Arc<EndpointConfig>,
-    sessions: HashMap<ConnectionHandle, Session>,
+    /// In the order of their handles, so that each run of a test draws the same numbers for the same datagrams.
+    sessions: BTreeMap<ConnectionHandle, Session>,
     accepted: u64,
     random: u64,
     events: BTreeMap<(i64, u64), Happening>,
@@ -192,6 +193,15 @@ fn body(mut octets: &[u8]) -> Vec<u8> {
 
 pub const SERVER: &str = "198.51.100.1:853";
 
+/// A machine that draws the same numbers in each run: which packet numbers it leaves out decides which datagrams are lost.
+fn machine(policy: Policy, origin: Instant, doq: Option<QuicTls>, doh3: Option<Doh3>) -> Quic {
+    let mut machine = Quic::new(config(policy), origin, doq, doh3);
+    let mut seeded = EndpointConfig::default();
+    seeded.rng_seed(Some([1; 32]));
+    machine.endpoint = Endpoint::new(Arc::new(seeded), None, false, None);
+    machine
+}
+
 fn client() -> SocketAddr {
     "192.0.2.1:4000".parse().unwrap()
 }
@@ -207,9 +217,10 @@ impl Network {
         let tls = QuicTls::new(settings, ALPN_DOQ, 0, policy.early_data).unwrap();
         let mut keys = EndpointConfig::default();
         keys.cid_generator(|| Box::new(HashedConnectionIdGenerator::from_key(7)));
+        keys.rng_seed(Some([7; 32]));
         let keys = Arc::new(keys);
         Self {
-            machine: Quic::new(self::config(policy), origin, Some(tls), None),
+            machine: machine(policy, origin, Some(tls), None),
             now: 0,
             accept: Accept::Yes,
             faults: Faults::default(),
@@ -223,7 +234,7 @@ impl Network {
             origin,
             endpoint: Endpoint::new(Arc::clone(&keys), Some(Arc::new(config)), false, None),
             keys,
-            sessions: HashMap::new(),
+            sessions: BTreeMap::new(),
             accepted: 0,
             random: 7,
             events: BTreeMap::new(),
@@ -235,7 +246,7 @@ impl Network {
     pub fn http3(policy: Policy, config: ServerConfig, server: impl FnMut(u64, &[u8]) -> Vec<Reply> + 'static) -> Self {
         let network = Self::new(policy, &settings(), config, server);
         let doh3 = Doh3::new(&settings(), &DohSettings::default(), policy.early_data).unwrap();
-        let machine = Quic::new(self::config(policy), network.origin, None, Some(doh3));
+        let machine = machine(policy, network.origin, None, Some(doh3));
         Self { machine, is_http3: true, ..network }
     }
 
