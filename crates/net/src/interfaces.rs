@@ -8,13 +8,19 @@ pub const DEVICE: &str = "wire0";
 
 /// Whether the network namespace of the calling thread has no other way out than the wire.
 pub fn is_wired() -> bool {
-    only_wire(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default())
+    has_only(&[DEVICE])
 }
 
-/// Whether the interfaces are loopback and the wire's device (proc_pid_net(5): a name and a colon begin each line).
-fn only_wire(text: &str) -> bool {
+/// Whether the network namespace of the calling thread has these interfaces, all of them, and none else but loopback.
+pub(crate) fn has_only(wanted: &[&str]) -> bool {
+    are_only(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default(), wanted)
+}
+
+/// Whether the interfaces are loopback and those (proc_pid_net(5): a name and a colon begin each line).
+fn are_only(text: &str, wanted: &[&str]) -> bool {
     let names = || text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
-    names().all(|name| matches!(name, DEVICE | "lo")) && names().any(|name| name == DEVICE)
+    names().all(|name| name == "lo" || wanted.contains(&name))
+        && wanted.iter().all(|&name| names().any(|it| it == name))
 }
 
 /// Packets that the kernel dropped before the wire could read them, in the network namespace of the calling thread.
@@ -59,7 +65,8 @@ mod tests {
             "Inter-| Receive | Transmit\n lo: 1 2 3 4 5 6 7 8 9 10 11 12 13\n wire0: 1 2 3 4 5 6 7 8 9 10 11 77 13\n";
         assert_eq!(parse_dropped(text), 77);
         assert_eq!(parse_dropped("nonsense"), 0);
+        let only_wire = |text: &str| are_only(text, &[DEVICE]);
         assert!(only_wire(text) && !only_wire("") && !only_wire(&format!("{text} eth0: 1 2 3\n")));
-        assert!(!only_wire(&text.replace("wire0", "tun0")));
+        assert!(!only_wire(&text.replace("wire0", "tun0")) && !are_only(text, &[DEVICE, "clients0"]));
     }
 }

@@ -5,6 +5,7 @@
 //!  packets    udp  tcp  poll (epoll_pwait2)           looked at  machine  process  programs (where they are)
 //!                                                                watched  processes  usage (of one)  counters  inet_diag
 //!  networks   namespace  rights  netns (AnyIP)  wiring (a TUN device as the only way out)  tun  interfaces
+//!             veth (a link to clients whose frames are made)
 //!             names (nothing of how the host resolves them)
 //!  memory     ahead (hints of what is read next)
 //! ```
@@ -68,5 +69,6 @@ pub mod tcp;
 pub mod tun;
 pub mod udp;
 pub mod usage;
+pub mod veth;
 pub mod watched;
 pub mod wiring;

@@ -13,6 +13,7 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_GETROUTE: u16 = 26;
+const RTM_NEWNEIGH: u16 = 28;
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
 const NLMSG_ERROR: u16 = 2;
@@ -23,8 +24,18 @@ const REPLACE_CREATE: u16 = 0x0100 | 0x0400;
 /// Create, and fail when it is there already.
 const CREATE_NEW: u16 = 0x0200 | 0x0400;
 const IFF_UP: u32 = 1;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
+/// The entry of a neighbour neither ages nor is asked for.
+const NUD_PERMANENT: u16 = 0x80;
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 /// No duplicate address detection: the address can be used at once.
@@ -34,10 +45,14 @@ const RTN_LOCAL: u8 = 2;
 /// The table of addresses that are this host's own.
 pub const TABLE_LOCAL: u8 = 255;
 const RTPROT_STATIC: u8 = 4;
+const RT_SCOPE_UNIVERSE: u8 = 0;
 const RT_SCOPE_LINK: u8 = 253;
 const RT_SCOPE_HOST: u8 = 254;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+/// The gateway is on the link, though no address of the interface says so.
+const RTNH_F_ONLINK: u32 = 4;
 const FRA_DST: u16 = 1;
 const FRA_IIFNAME: u16 = 3;
 const FRA_PRIORITY: u16 = 6;
@@ -46,6 +61,8 @@ const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 /// Octets of a message header (`struct nlmsghdr`).
 const HEADER: usize = 16;
+/// Octets of `struct ifinfomsg`.
+const IFINFO: usize = 16;
 
 /// What a routing rule asks of a packet; with nothing set, it takes all.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +75,15 @@ pub struct Rule<'a> {
     pub table: u8,
     /// Rules are asked from the lowest priority up.
     pub priority: u32,
+}
+
+/// One end of a pair of virtual Ethernet interfaces.
+#[derive(Clone, Copy, Debug)]
+pub struct VethEnd<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its address on the link.
+    pub mac: [u8; 6],
 }
 
 /// A connection to the kernel's routing of the current network namespace.
@@ -108,6 +134,53 @@ impl Netlink {
         attribute(&mut body, IFLA_MTU, &mtu.to_ne_bytes());
         attribute(&mut body, IFLA_TXQLEN, &queue.to_ne_bytes());
         self.request(RTM_NEWLINK, REQUEST_ACK, &body).map(drop)
+    }
+
+    /// Makes a pair of virtual Ethernet interfaces (veth(4)), both in this namespace and down.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace, without veth in the kernel, or when one of the names is taken.
+    pub fn add_veth(&self, [one, other]: [VethEnd<'_>; 2]) -> io::Result<()> {
+        let mut peer = vec![0; IFINFO];
+        other.describe(&mut peer);
+        let mut data = Vec::new();
+        attribute(&mut data, VETH_INFO_PEER, &peer);
+        let mut info = Vec::new();
+        attribute(&mut info, IFLA_INFO_KIND, b"veth");
+        attribute(&mut info, IFLA_INFO_DATA, &data);
+        let mut body = vec![0; IFINFO];
+        one.describe(&mut body);
+        attribute(&mut body, IFLA_LINKINFO, &info);
+        self.request(RTM_NEWLINK, REQUEST_ACK | CREATE_NEW, &body).map(drop)
+    }
+
+    /// Tells the kernel where a neighbour is, for good.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace.
+    pub fn add_neighbour(&self, index: u32, address: IpAddr, mac: [u8; 6]) -> io::Result<()> {
+        let (family, _, octets) = parts(address);
+        // struct ndmsg: family, padding, index, state, flags, type
+        let mut body = vec![family, 0, 0, 0];
+        body.extend_from_slice(&index.to_ne_bytes());
+        body.extend_from_slice(&NUD_PERMANENT.to_ne_bytes());
+        body.extend_from_slice(&[0, 0]);
+        attribute(&mut body, NDA_DST, &octets);
+        attribute(&mut body, NDA_LLADDR, &mac);
+        self.request(RTM_NEWNEIGH, REQUEST_ACK | REPLACE_CREATE, &body).map(drop)
+    }
+
+    /// Sends all of a gateway's family to it: `ip route add default via … dev … onlink table …`.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace, or when the interface is down.
+    pub fn default_via(&self, gateway: IpAddr, index: u32, table: u8) -> io::Result<()> {
+        let (family, _, octets) = parts(gateway);
+        let mut body = vec![family, 0, 0, 0, table, RTPROT_STATIC, RT_SCOPE_UNIVERSE, RTN_UNICAST];
+        body.extend_from_slice(&RTNH_F_ONLINK.to_ne_bytes());
+        attribute(&mut body, RTA_GATEWAY, &octets);
+        attribute(&mut body, RTA_OIF, &index.to_ne_bytes());
+        self.request(RTM_NEWROUTE, REQUEST_ACK | REPLACE_CREATE, &body).map(drop)
     }
 
     /// Gives an interface an address, alone in its block.
@@ -191,6 +264,13 @@ impl Netlink {
             0 => Ok(answer),
             code => Err(io::Error::from_raw_os_error(-code)),
         }
+    }
+}
+
+impl VethEnd<'_> {
+    fn describe(&self, body: &mut Vec<u8>) {
+        attribute(body, IFLA_IFNAME, &[self.name.as_bytes(), &[0]].concat());
+        attribute(body, IFLA_ADDRESS, &self.mac);
     }
 }
 

@@ -16,6 +16,7 @@ use crate::limits;
 use crate::netlink::Netlink;
 use crate::rights::{NetError, enter_user_namespace, unshare};
 use crate::udp::{Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
+use crate::veth;
 
 /// Addresses that no host has (RFC 5737, RFC 3849), two of each family: local here only by AnyIP.
 const PAIRS: [[IpAddr; 2]; 2] = [
@@ -78,6 +79,16 @@ impl Testbed {
         }
         PAIRS.iter().filter(|pair| with_v6 || pair[0].is_ipv4()).try_for_each(exchange).map_err(NetError::Unusable)?;
         Ok(Self { rootless, shortfalls })
+    }
+
+    /// Puts the caller into a new namespace whose only way out is a link to clients at its far end, whose frames this program
+    /// makes ([`crate::veth`]); packets have up to `mtu` octets. It must be the only thread of its process, as for [`Self::enter`].
+    ///
+    /// # Errors
+    /// What the system refused, with the way to allow it.
+    pub fn enter_with_link(mtu: u16) -> Result<Self, NetError> {
+        let rootless = separate()?;
+        Ok(Self { rootless, shortfalls: veth::connect_here(mtu)? })
     }
 
     /// Whether it was made without privileges, in a user namespace.

@@ -12,13 +12,13 @@ use crate::rights::NetError;
 use crate::tun::{Tun, TunError};
 
 /// The routing table that holds the way to the device where it is not the main one.
-const TABLE_WIRE: u8 = 53;
+pub(crate) const TABLE_WIRE: u8 = 53;
 const TABLE_MAIN: u8 = 254;
 /// Packets that wait in the device until they are read. More are dropped by the kernel, which counts them.
 const QUEUE: u32 = 16_384;
 
 /// Kernel settings, written before the device is made: IPv6 on and silent, so that no packet is sent that no program asked for.
-const BEFORE: [(&str, &str); 7] = [
+pub(crate) const BEFORE: [(&str, &str); 7] = [
     ("net/ipv6/conf/all/disable_ipv6", "0"),
     ("net/ipv6/conf/default/disable_ipv6", "0"),
     ("net/ipv6/conf/lo/disable_ipv6", "0"),
@@ -96,30 +96,30 @@ impl Wiring {
             netlink.default_route(v6, index, table).map_err(|error| ("the route to the TUN device", error))?;
             if self.any_ip {
                 netlink.any_ip(v6).map_err(|error| ("local routes", error))?;
-                self.rules(&netlink, v6).map_err(|error| ("routing rules", error))?;
+                rules(&netlink, v6, &self.addresses).map_err(|error| ("routing rules", error))?;
             }
         }
         Ok(())
     }
+}
 
-    /// Asks the table of local addresses for packets that arrive only: those from inside go to the wire.
-    fn rules(&self, netlink: &Netlink, v6: bool) -> io::Result<()> {
-        let loopback: (IpAddr, u8) =
-            if v6 { ([0, 0, 0, 0, 0, 0, 0, 1].into(), 128) } else { ([127, 0, 0, 0].into(), 8) };
-        let own = self.addresses.iter().filter(|address| address.is_ipv6() == v6);
-        let own = own.map(|&address| (address, if v6 { 128 } else { 32 }));
-        netlink.remove_rule(v6, TABLE_LOCAL)?;
-        let arriving = Rule { from: Some(DEVICE), to: None, table: TABLE_LOCAL, priority: 10 };
-        netlink.add_rule(v6, &arriving)?;
-        for (to, priority) in std::iter::once(loopback).chain(own).zip(20..) {
-            netlink.add_rule(v6, &Rule { from: None, to: Some(to), table: TABLE_LOCAL, priority })?;
-        }
-        netlink.add_rule(v6, &Rule { from: None, to: None, table: TABLE_WIRE, priority: 30_000 })
+/// Asks the table of local addresses for packets that arrive by the device only: those from inside go to the wire, but for
+/// loopback and `own` addresses.
+pub(crate) fn rules(netlink: &Netlink, v6: bool, own: &[IpAddr]) -> io::Result<()> {
+    let loopback: (IpAddr, u8) = if v6 { ([0, 0, 0, 0, 0, 0, 0, 1].into(), 128) } else { ([127, 0, 0, 0].into(), 8) };
+    let own = own.iter().filter(|address| address.is_ipv6() == v6);
+    let own = own.map(|&address| (address, if v6 { 128 } else { 32 }));
+    netlink.remove_rule(v6, TABLE_LOCAL)?;
+    let arriving = Rule { from: Some(DEVICE), to: None, table: TABLE_LOCAL, priority: 10 };
+    netlink.add_rule(v6, &arriving)?;
+    for (to, priority) in std::iter::once(loopback).chain(own).zip(20..) {
+        netlink.add_rule(v6, &Rule { from: None, to: Some(to), table: TABLE_LOCAL, priority })?;
     }
+    netlink.add_rule(v6, &Rule { from: None, to: None, table: TABLE_WIRE, priority: 30_000 })
 }
 
 /// Writes kernel settings of the current network namespace.
-fn apply(settings: &[(&str, &str)]) {
+pub(crate) fn apply(settings: &[(&str, &str)]) {
     for (name, value) in settings {
         // A kernel may lack a setting; the testbed then has its default.
         let _ = fs::write(format!("/proc/sys/{name}"), value);
