@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!  time       clock  pace (sleep, then spin)          a run      signals  limits  pin  awake
-//!  packets    udp  tcp  poll (epoll_pwait2)           looked at  machine  process  programs (where they are)
+//!  sockets    udp  tcp  poll (epoll_pwait2)           looked at  machine  process  programs (where they are)
 //!                                                                watched  processes  usage (of one)  counters  inet_diag
 //!  networks   namespace  rights  netns (AnyIP)  wiring (a TUN device as the only way out)  tun  interfaces
 //!             veth (a link to clients whose frames are made)
 //!             names (nothing of how the host resolves them)
+//!  frames     packets (AF_PACKET and AF_XDP out, a ring in)
 //!  memory     ahead (hints of what is read next)
 //! ```
 //!
@@ -57,6 +58,7 @@ pub mod namespace;
 mod netlink;
 pub mod netns;
 pub mod pace;
+pub mod packets;
 pub mod pin;
 pub mod poll;
 pub mod process;

@@ -249,7 +249,7 @@ impl Netlink {
     }
 
     /// Sends one request and returns the kernel's answer; an error message becomes an error.
-    fn request(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+    pub(crate) fn request(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
         let mut message = Vec::with_capacity(HEADER + body.len());
         message.extend_from_slice(&((HEADER + body.len()) as u32).to_ne_bytes());
         message.extend_from_slice(&kind.to_ne_bytes());
@@ -312,7 +312,7 @@ fn status(answer: &[u8]) -> i32 {
 }
 
 /// Appends an attribute: length, type, value, padded to four octets.
-fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
     body.extend_from_slice(&kind.to_ne_bytes());
     body.extend_from_slice(value);

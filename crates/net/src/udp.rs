@@ -214,7 +214,7 @@ fn set_common(socket: &Socket, options: &UdpOptions) -> io::Result<()> {
 }
 
 /// Tries to pass the system's limit, and takes what the limit allows otherwise.
-fn force_buffer(socket: &Socket, force: i32, plain: i32, octets: usize) -> io::Result<()> {
+pub(crate) fn force_buffer(socket: &Socket, force: i32, plain: i32, octets: usize) -> io::Result<()> {
     let octets = i32::try_from(octets).unwrap_or(i32::MAX);
     set_int(socket, libc::SOL_SOCKET, force, octets).or_else(|_| set_int(socket, libc::SOL_SOCKET, plain, octets))
 }
@@ -330,7 +330,7 @@ fn part(octets: &[u8]) -> libc::iovec {
 }
 
 /// Boxes of plain kernel structures, for which all zeros is a valid value.
-fn zeroed_box<T: KernelStruct, const N: usize>() -> Box<[T; N]> {
+pub(crate) fn zeroed_box<T: KernelStruct, const N: usize>() -> Box<[T; N]> {
     // SAFETY: KernelStruct is implemented only for C structures of integers and raw pointers.
     unsafe { Box::<[T; N]>::new_zeroed().assume_init() }
 }
@@ -339,9 +339,11 @@ fn zeroed_box<T: KernelStruct, const N: usize>() -> Box<[T; N]> {
 ///
 /// # Safety
 /// All zeros must be a valid value of the type.
-unsafe trait KernelStruct {}
+pub(crate) unsafe trait KernelStruct {}
 // SAFETY: integers, raw pointers and arrays of them.
 unsafe impl KernelStruct for libc::mmsghdr {}
+// SAFETY: as above.
+unsafe impl KernelStruct for libc::iovec {}
 // SAFETY: as above.
 unsafe impl KernelStruct for SendSlot {}
 // SAFETY: as above.

@@ -1,0 +1,214 @@
+//! Frames that arrived: a ring of memory that the kernel fills (packet_mmap.rst of the kernel), with its stamps.
+//!
+//! The ring is TPACKET_V2: a frame is visible as soon as it is there. Version 3 gathers frames in blocks and shows a block when it
+//! is full, or after a timeout of a millisecond at least; stamps would be none the worse, but whoever waits for a frame before
+//! sending the next one (a handshake, a full window) would be that much slower, and so would be the server's view of it. What
+//! version 3 has room for and slots of version 2 have not are frames far above the MTU, which offloads make. The kernel queues those
+//! whole beside the ring (PACKET_COPY_THRESH), whence they are read by a system call each.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::net::{RecvFlags, recv};
+use socket2::Socket;
+
+use super::memory::Memory;
+use super::socket::{self, get_option, set_option};
+use super::{ETHERNET, Filter, Interface, PacketError};
+use crate::udp::{force_buffer, set_int};
+
+/// Octets of a block, which the kernel allocates as one; more where a slot is longer.
+const BLOCK: usize = 1 << 16;
+const PAGE: usize = 4_096;
+/// Octets before the frame in a slot: the kernel's header and address, padded.
+const BEFORE: usize = 96;
+/// Octets of frames that have room in a slot, whatever the MTU is.
+const IN_SLOT: usize = 9_216;
+/// Octets of the longest frame: an IP packet of 64 KiB behind its header and tag.
+const LONGEST: usize = 65_535 + ETHERNET;
+/// Octets of frames that wait beside the ring, with the kernel's own; beyond the system's limit only with the right to.
+const BESIDE: usize = 8 << 20;
+
+// Where the fields of `struct tpacket2_hdr` and, behind it, of `struct sockaddr_ll` are.
+const STATUS: usize = 0;
+const LENGTH: usize = 4;
+const CAPTURED: usize = 8;
+const FRAME: usize = 12;
+const SECONDS: usize = 16;
+const NANOSECONDS: usize = 20;
+const VLAN: usize = 24;
+const KIND: usize = 32 + 10;
+
+/// Frames that arrived at an interface, in a ring that is shared with the kernel. Can be polled.
+pub struct FrameRing {
+    socket: Socket,
+    memory: Memory,
+    /// Octets of a slot and of a block, and how many slots a block has, and the ring blocks.
+    slot: usize,
+    block: usize,
+    slots: usize,
+    blocks: usize,
+    /// The next slot, and its block.
+    next: (usize, usize),
+    /// A frame that was too long for its slot.
+    long: Box<[u8]>,
+    dropped: u64,
+}
+
+/// One frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Its octets from the Ethernet header on, without the VLAN tag that is in [`Self::vlan`].
+    pub octets: &'a [u8],
+    /// How many it has: more than `octets` where the kernel had no room for all of them.
+    pub length: usize,
+    /// When it arrived, in nanoseconds since 1970 (CLOCK_REALTIME): the kernel's stamp as it got in or, for the first frames after the
+    /// stamps were switched on, as it was put into the ring, microseconds later on the same core.
+    pub stamp_ns: i64,
+    /// Priority, drop eligibility and number of its outermost VLAN (802.1Q §9.6), if it has one.
+    pub vlan: Option<u16>,
+    /// What the kernel knows of its transport checksum.
+    pub checksum: Checksum,
+    /// Whether this host sent it. Such frames are left out, but by kernels that cannot (PACKET_IGNORE_OUTGOING).
+    pub is_outgoing: bool,
+}
+
+/// What the kernel knows of the transport checksum of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// It was not computed, as the frame has been on no wire: the octets are right, what is in the field is not.
+    NotReady,
+    /// It is right.
+    Valid,
+    /// Nobody has looked.
+    Unknown,
+}
+
+impl FrameRing {
+    /// Opens a ring of about `octets` octets, one block of 64 KiB at least, for the frames of an interface that the filter lets in.
+    ///
+    /// # Errors
+    /// The interface is gone, down or not Ethernet, the right is missing (CAP_NET_RAW), or memory is short.
+    pub fn open(interface: &Interface, filter: &Filter, octets: usize) -> Result<Self, PacketError> {
+        interface.check()?;
+        let frame = (usize::from(interface.mtu) + ETHERNET).min(IN_SLOT);
+        let slot = (BEFORE + frame).next_multiple_of(libc::TPACKET_ALIGNMENT);
+        let block = BLOCK.max(slot.next_multiple_of(PAGE));
+        let (slots, blocks) = (block / slot, (octets / block).max(1));
+        let socket = socket::open()?;
+        let refused = PacketError::of_socket("set up a packet ring");
+        // Before there is a ring, and before the socket is bound: nothing unwanted gets in.
+        socket.attach_filter(filter.program()).map_err(&refused)?;
+        set_up(&socket).map_err(&refused)?;
+        let size = libc::tpacket_req {
+            tp_block_size: block as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: slot as u32,
+            tp_frame_nr: (slots * blocks) as u32,
+        };
+        // SAFETY: this is the structure of PACKET_RX_RING for version 2.
+        unsafe { set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &size) }.map_err(&refused)?;
+        let memory = Memory::of_socket(&socket, block * blocks, 0).map_err(&refused)?;
+        socket::bind(&socket, interface, libc::ETH_P_ALL as u16)?;
+        let long = vec![0; LONGEST].into_boxed_slice();
+        Ok(Self { socket, memory, slot, block, slots, blocks, next: (0, 0), long, dropped: 0 })
+    }
+
+    /// Hands the frames that are there to `take`, `most` at most, and returns how many. There is no system call, but one for each frame
+    /// above the MTU. The kernel may use a slot again when `take` returns.
+    pub fn read(&mut self, most: usize, mut take: impl FnMut(Frame<'_>)) -> usize {
+        let mut count = 0;
+        while count < most && self.read_next(&mut take) {
+            count += 1;
+        }
+        count
+    }
+
+    /// Frames that the kernel dropped since the ring was opened because it was full.
+    pub fn drops(&mut self) -> u64 {
+        let mut new = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        // SAFETY: this is the structure of PACKET_STATISTICS.
+        let read = unsafe { get_option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut new) };
+        // The kernel begins anew after each look.
+        if read.is_ok() {
+            self.dropped += u64::from(new.tp_drops);
+        }
+        self.dropped
+    }
+
+    fn read_next(&mut self, take: &mut impl FnMut(Frame<'_>)) -> bool {
+        let (slot, block) = self.next;
+        let at = block * self.block + slot * self.slot;
+        let status = self.memory.load(at + STATUS);
+        if status & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        // SAFETY: the kernel does not write to a slot from when its status says so until it is given back below.
+        let octets = unsafe { self.memory.read(at, self.slot) };
+        if let Some(frame) = read_slot(octets, status, &self.socket, &mut self.long) {
+            take(frame);
+        }
+        self.memory.store(at + STATUS, libc::TP_STATUS_KERNEL);
+        self.next = match (slot + 1, block + 1) {
+            (slot, _) if slot < self.slots => (slot, block),
+            (_, block) if block < self.blocks => (0, block),
+            _ => (0, 0),
+        };
+        true
+    }
+}
+
+impl AsFd for FrameRing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Options of a ring's socket.
+fn set_up(socket: &Socket) -> io::Result<()> {
+    set_int(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
+    set_int(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, 1)?;
+    force_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, BESIDE)?;
+    // The software's stamps, which the kernel takes as frames get in while any socket wants them: the ring alone does not.
+    set_int(socket, libc::SOL_PACKET, libc::PACKET_TIMESTAMP, 0)?;
+    set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    match set_int(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1) {
+        Err(error) if error.raw_os_error() != Some(libc::ENOPROTOOPT) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The frame in a slot; none where the slot says what cannot be.
+fn read_slot<'a>(slot: &'a [u8], status: u32, socket: &Socket, long: &'a mut [u8]) -> Option<Frame<'a>> {
+    let (start, captured) = (usize::from(half(slot, FRAME)?), word(slot, CAPTURED)? as usize);
+    let mut octets = slot.get(start..start.checked_add(captured)?)?;
+    let mut length = word(slot, LENGTH)? as usize;
+    if status & libc::TP_STATUS_COPY != 0
+        && let Ok((_, whole)) = recv(socket, &mut *long, RecvFlags::DONTWAIT | RecvFlags::TRUNC)
+    {
+        octets = &long[..whole.min(long.len())];
+        length = whole;
+    }
+    let checksum = match status {
+        _ if status & libc::TP_STATUS_CSUMNOTREADY != 0 => Checksum::NotReady,
+        _ if status & libc::TP_STATUS_CSUM_VALID != 0 => Checksum::Valid,
+        _ => Checksum::Unknown,
+    };
+    let has_vlan = status & libc::TP_STATUS_VLAN_VALID != 0;
+    Some(Frame {
+        octets,
+        length,
+        stamp_ns: i64::from(word(slot, SECONDS)?) * 1_000_000_000 + i64::from(word(slot, NANOSECONDS)?),
+        vlan: half(slot, VLAN).filter(|_| has_vlan),
+        checksum,
+        is_outgoing: slot.get(KIND) == Some(&libc::PACKET_OUTGOING),
+    })
+}
+
+fn word(slot: &[u8], at: usize) -> Option<u32> {
+    slot.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes)
+}
+
+fn half(slot: &[u8], at: usize) -> Option<u16> {
+    slot.get(at..at + 2)?.try_into().ok().map(u16::from_ne_bytes)
+}

@@ -1,0 +1,94 @@
+//! Frames on their way out: one face for both kinds of sockets.
+
+use std::io;
+
+use super::arena::Arena;
+use super::xdp::Xdp;
+use super::{Interface, PacketError};
+use crate::refusal::Refusal;
+
+/// Frames in one batch at most.
+pub const BATCH: usize = 64;
+
+/// By which kind of socket frames are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderKind {
+    /// AF_PACKET: `sendmmsg`, past the queueing discipline. Any number of workers.
+    Packet,
+    /// AF_XDP in copy mode: faster. One sender for each transmit queue of the interface.
+    Xdp,
+}
+
+/// Frames on their way out of an interface, in batches; all memory is allocated once.
+///
+/// A frame is written into [`Self::room`] and added by [`Self::commit`]; [`Self::flush`] sends what was added.
+pub struct FrameSender {
+    by: By,
+}
+
+enum By {
+    Packet(Arena),
+    Xdp(Box<Xdp>),
+}
+
+impl FrameSender {
+    /// Opens a socket that sends on an interface and receives nothing.
+    ///
+    /// # Errors
+    /// The interface is gone, down or not Ethernet, or the right is missing (CAP_NET_RAW). Of AF_XDP also: the kernel has none, all
+    /// queues have a socket, the MTU is above what a page holds, or locked memory is short.
+    pub fn open(interface: &Interface, kind: SenderKind) -> Result<Self, PacketError> {
+        interface.check()?;
+        let by = match kind {
+            SenderKind::Packet => By::Packet(Arena::open(interface)?),
+            SenderKind::Xdp => By::Xdp(Box::new(Xdp::open(interface)?)),
+        };
+        Ok(Self { by })
+    }
+
+    /// Room for one more frame, of the interface's MTU and [`super::ETHERNET`] octets: whatever an earlier frame left there.
+    /// `None` when the batch is full, or buffers are still being sent from: then flush. The same room until [`Self::commit`].
+    #[inline]
+    pub fn room(&mut self) -> Option<&mut [u8]> {
+        match &mut self.by {
+            By::Packet(arena) => arena.room(),
+            By::Xdp(xdp) => xdp.room(),
+        }
+    }
+
+    /// Adds the first `length` octets of the last [`Self::room`] to the batch, or all of it if it is shorter; nothing without a
+    /// room. Frames begin with their Ethernet header: the kernel refuses shorter ones than that.
+    #[inline]
+    pub fn commit(&mut self, length: usize) {
+        match &mut self.by {
+            By::Packet(arena) => arena.commit(length),
+            By::Xdp(xdp) => xdp.commit(length),
+        }
+    }
+
+    /// Frames that were added and have not left.
+    pub fn queued(&self) -> usize {
+        match &self.by {
+            By::Packet(arena) => arena.queued(),
+            By::Xdp(xdp) => xdp.queued(),
+        }
+    }
+
+    /// Sends the batch, by one system call where the kernel takes it at once, and returns how many frames left, from the front.
+    /// The others stay, when the kernel has no room for them now.
+    ///
+    /// # Errors
+    /// What the kernel said to the first frame, such as that the interface is down. That frame is given up, so that the others
+    /// are not held up by it for ever.
+    pub fn flush(&mut self) -> io::Result<usize> {
+        match &mut self.by {
+            By::Packet(arena) => arena.flush(),
+            By::Xdp(xdp) => xdp.flush(),
+        }
+    }
+}
+
+/// Whether the kernel may take the frame another time: its queue, or that of the device, is full.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    Refusal::of(error) == Refusal::NotNow || error.raw_os_error() == Some(libc::EBUSY)
+}
