@@ -13,6 +13,9 @@
 //!
 //! # Limitations
 //!
+//! The kernel of the namespace sees the frames as well, and answers those to a hardware address or an IP address of its own: give
+//! clients a hardware address that nobody has. A device with a wire may let in none but its own (it is not made promiscuous).
+//!
 //! Offloads of the other end of a veth pair show here: frames longer than the MTU, and checksums that nobody computed
 //! ([`Checksum::NotReady`]). [`switch_off_offloads`] ends both, at the cost of the sending host. Frames that the kernel dropped
 //! before the ring (its backlog, `net.core.netdev_max_backlog`) are not among [`FrameRing::drops`].

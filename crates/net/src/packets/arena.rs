@@ -11,6 +11,8 @@ use crate::udp::{force_buffer, set_int, zeroed_box};
 
 /// Octets that the socket may have in flight.
 const IN_FLIGHT: usize = 4 << 20;
+/// How often a frame finds no room before it is given up: several milliseconds of a full queue.
+const REFUSALS: u32 = 10_000;
 /// Octets of a line of the caches.
 const LINE: usize = 64;
 
@@ -29,6 +31,9 @@ pub(super) struct Arena {
     queued: usize,
     /// Whether the room behind them was handed out.
     has_room: bool,
+    /// Flushes in a row in which there was no room for the first frame, and frames that were given up.
+    refusals: u32,
+    dropped: u64,
 }
 
 // SAFETY: the pointers inside parts and headers only point into the boxes beside them, and are set anew by each call.
@@ -57,6 +62,8 @@ impl Arena {
             first: 0,
             queued: 0,
             has_room: false,
+            refusals: 0,
+            dropped: 0,
         })
     }
 
@@ -80,6 +87,10 @@ impl Arena {
         self.queued
     }
 
+    pub(super) const fn drops(&self) -> u64 {
+        self.dropped
+    }
+
     pub(super) fn flush(&mut self) -> io::Result<usize> {
         let before = self.queued;
         while self.queued > 0 {
@@ -88,19 +99,39 @@ impl Arena {
             match self.send(run) {
                 Ok(sent) => {
                     self.leave(sent);
+                    self.refusals = 0;
                     if sent < run {
                         break;
                     }
                 }
-                Err(error) if is_full(&error) => break,
+                // Whatever it was, the next flush hears of it first.
                 Err(_) if self.queued < before => break,
+                Err(error) if is_full(&error) => {
+                    self.count_refusal();
+                    return Ok(0);
+                }
                 Err(error) => {
-                    self.leave(1);
+                    self.give_up();
                     return Err(error);
                 }
             }
         }
         Ok(before - self.queued)
+    }
+
+    /// The kernel says "no room" to a frame, too, that a device will never take.
+    const fn count_refusal(&mut self) {
+        self.refusals += 1;
+        if self.refusals == REFUSALS {
+            self.give_up();
+        }
+    }
+
+    /// Leaves out the first frame.
+    const fn give_up(&mut self) {
+        self.leave(1);
+        self.refusals = 0;
+        self.dropped += 1;
     }
 
     /// Sends up to `run` frames from the first one on, which are one behind the other.

@@ -136,6 +136,14 @@ impl FrameRing {
         self.dropped
     }
 
+    /// Takes the error that polling the ring told of, such as that its interface went down.
+    ///
+    /// # Errors
+    /// Never in practice.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.socket.take_error()
+    }
+
     fn read_next(&mut self, take: &mut impl FnMut(Frame<'_>)) -> bool {
         let (slot, block) = self.next;
         let at = block * self.block + slot * self.slot;
@@ -211,4 +219,32 @@ fn word(slot: &[u8], at: usize) -> Option<u32> {
 
 fn half(slot: &[u8], at: usize) -> Option<u16> {
     slot.get(at..at + 2)?.try_into().ok().map(u16::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::{Domain, Type};
+
+    /// What is read of a slot of 200 octets that says its frame is of `captured` octets from `start` on.
+    fn slot(start: u16, captured: u32) -> Option<(Vec<u8>, usize)> {
+        let mut slot = vec![7; 200];
+        slot[LENGTH..][..4].copy_from_slice(&1_000_u32.to_ne_bytes());
+        slot[CAPTURED..][..4].copy_from_slice(&captured.to_ne_bytes());
+        slot[FRAME..][..2].copy_from_slice(&start.to_ne_bytes());
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), None).unwrap();
+        // That of a copy, though there is none.
+        let status = libc::TP_STATUS_USER | libc::TP_STATUS_COPY;
+        read_slot(&slot, status, &socket, &mut [0; 9]).map(|frame| (frame.octets.to_vec(), frame.length))
+    }
+
+    #[test]
+    fn a_slot_is_never_read_beyond_its_end() {
+        for (start, captured) in [(200, 1), (0, 201), (66, 135), (66, u32::MAX), (u16::MAX, u32::MAX)] {
+            assert_eq!(slot(start, captured), None, "{captured} octets from {start} on");
+        }
+        assert_eq!(slot(66, 134), Some((vec![7; 134], 1_000)), "what is missing shows in the length");
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
+        assert!((0..24).all(|length| read_slot(&vec![0; length], 1, &socket, &mut []).is_none()));
+    }
 }

@@ -75,20 +75,30 @@ impl FrameSender {
     }
 
     /// Sends the batch, by one system call where the kernel takes it at once, and returns how many frames left, from the front.
-    /// The others stay, when the kernel has no room for them now.
+    /// The others stay, when the kernel or the device has no room for them now.
     ///
     /// # Errors
-    /// What the kernel said to the first frame, such as that the interface is down. That frame is given up, so that the others
-    /// are not held up by it for ever.
+    /// What the kernel said to the first frame, such as that the interface is down. AF_PACKET gives that frame up, so that it does not
+    /// hold up the others for ever; of AF_XDP the kernel has all, and passes over those that are no frames.
     pub fn flush(&mut self) -> io::Result<usize> {
         match &mut self.by {
             By::Packet(arena) => arena.flush(),
             By::Xdp(xdp) => xdp.flush(),
         }
     }
+
+    /// Frames that did not leave and are not tried again, since the socket was opened: AF_XDP loses a frame when the device has no room
+    /// for it, AF_PACKET one that was refused, or that has found no room in thousands of flushes (there is no carrier, or the other
+    /// end of a veth pair has a smaller MTU).
+    pub fn drops(&self) -> u64 {
+        match &self.by {
+            By::Packet(arena) => arena.drops(),
+            By::Xdp(xdp) => xdp.drops(),
+        }
+    }
 }
 
 /// Whether the kernel may take the frame another time: its queue, or that of the device, is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
-    Refusal::of(error) == Refusal::NotNow || error.raw_os_error() == Some(libc::EBUSY)
+    Refusal::of(error) == Refusal::NotNow
 }

@@ -1,7 +1,10 @@
 //! Packet sockets against the kernel: a pair of devices, each in a network namespace of its own.
 
 mod errors;
+mod filter;
+mod kernel;
 mod link;
+mod ring;
 mod send;
 
 use link::{Link, frames};

@@ -5,6 +5,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use socket2::{Domain, Socket, Type};
 
@@ -49,6 +50,8 @@ pub(super) struct Xdp {
     /// Frames added so far, and those that left; both begin anew behind 32 bits.
     added: u32,
     left: u32,
+    /// Frames that the device had no room for.
+    dropped: u64,
 }
 
 impl Xdp {
@@ -72,7 +75,7 @@ impl Xdp {
         let (transmit, complete) = (transmit.map_err(&refused)?, complete.map_err(&refused)?);
         bind(&socket, interface)?;
         let free = (0..BUFFERS).rev().collect();
-        Ok(Self { socket, buffers, size, room, transmit, complete, free, open: None, added: 0, left: 0 })
+        Ok(Self { socket, buffers, size, room, transmit, complete, free, open: None, added: 0, left: 0, dropped: 0 })
     }
 
     pub(super) fn room(&mut self) -> Option<&mut [u8]> {
@@ -103,34 +106,41 @@ impl Xdp {
         self.added.wrapping_sub(self.left) as usize
     }
 
+    pub(super) const fn drops(&self) -> u64 {
+        self.dropped
+    }
+
     pub(super) fn flush(&mut self) -> io::Result<usize> {
-        let before = self.left;
         self.transmit.memory.store(self.transmit.producer, self.added);
-        // Each call that returns here has sent something, and more than a batch is not there.
+        let mut sent = 0;
         let result = loop {
             if self.queued() == 0 {
                 break Ok(());
             }
-            let status = send(&self.socket, &[], SendFlags::DONTWAIT).map_err(io::Error::from);
+            let status = send(&self.socket, &[], SendFlags::DONTWAIT);
             let progress = self.take_progress();
+            sent += progress;
             match status {
-                Err(error) if !is_full(&error) => break Err(error),
+                // The device had no room for the last of them, and it is gone: no more of them now.
+                Err(Errno::BUSY) => {
+                    sent = sent.saturating_sub(1);
+                    self.dropped += u64::from(progress > 0);
+                    break Ok(());
+                }
+                Err(error) if !is_full(&error.into()) => break Err(error.into()),
                 _ if progress == 0 => break Ok(()),
                 _ => {}
             }
         };
         self.reclaim();
-        match self.left.wrapping_sub(before) as usize {
-            0 => result.map(|()| 0),
-            sent => Ok(sent),
-        }
+        if sent == 0 { result.map(|()| 0) } else { Ok(sent) }
     }
 
     /// Reads how far the kernel has come; returns by how many frames since the last time.
-    fn take_progress(&mut self) -> u32 {
+    fn take_progress(&mut self) -> usize {
         let left = self.transmit.memory.load(self.transmit.consumer);
-        let progress = left.wrapping_sub(self.left);
-        if progress as usize > self.queued() {
+        let progress = left.wrapping_sub(self.left) as usize;
+        if progress > self.queued() {
             return 0;
         }
         self.left = left;

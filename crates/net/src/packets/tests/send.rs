@@ -133,6 +133,27 @@ fn a_frame_that_the_kernel_refuses_does_not_hold_up_the_others() {
     add(&mut sender, &[1, 2, 3]);
     add(&mut sender, &good);
     assert!(sender.flush().is_err(), "three octets are no frame");
-    assert_eq!(sender.flush().unwrap(), 1);
+    assert_eq!((sender.flush().unwrap(), sender.drops()), (1, 1));
     assert_eq!(receive(&mut ring, 1)[0].octets, good);
+}
+
+#[test]
+fn frames_without_a_carrier_are_counted_as_dropped_and_block_nothing_for_ever() {
+    for kind in KINDS {
+        let link = Link::new(1_500);
+        let (mut sender, _ring) = open(&link, kind);
+        for frame in &numbered(3, 1_500) {
+            add(&mut sender, frame);
+        }
+        link.down(1);
+        assert_eq!(sender.flush().unwrap(), 0, "{kind:?}");
+        let mut flushes = 1;
+        while sender.queued() > 0 && flushes < 100_000 {
+            assert_eq!(sender.flush().unwrap(), 0);
+            flushes += 1;
+        }
+        assert_eq!((sender.queued(), sender.drops()), (0, 3), "{kind:?}");
+        // AF_PACKET keeps a frame for a while, as a full queue looks the same.
+        assert_eq!(flushes > 10_000, kind == SenderKind::Packet, "{flushes} flushes");
+    }
 }
