@@ -19,6 +19,26 @@
 //! Offloads of the other end of a veth pair show here: frames longer than the MTU, and checksums that nobody computed
 //! ([`Checksum::NotReady`]). [`switch_off_offloads`] ends both, at the cost of the sending host. Frames that the kernel dropped
 //! before the ring (its backlog, `net.core.netdev_max_backlog`) are not among [`FrameRing::drops`].
+//!
+//! # Example
+//!
+//! ```no_run
+//! use ldplayer_net::packets::{Filter, FrameRing, FrameSender, Interface, SenderKind};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let interface = Interface::find("veth0")?;
+//! let mut ring = FrameRing::open(&interface, &Filter::of_worker(0, 2), 16 << 20)?;
+//! let mut sender = FrameSender::open(&interface, SenderKind::Packet)?;
+//! let frame = [0xff; 60];
+//! if let Some(room) = sender.room() {
+//!     room[..frame.len()].copy_from_slice(&frame);
+//!     sender.commit(frame.len());
+//! }
+//! sender.flush()?;
+//! ring.read(64, |frame| println!("{} octets at {} ns", frame.length, frame.stamp_ns));
+//! # Ok(())
+//! # }
+//! ```
 
 mod arena;
 mod filter;

@@ -62,8 +62,9 @@ pub struct Frame<'a> {
     pub octets: &'a [u8],
     /// How many it has: more than `octets` where the kernel had no room for all of them.
     pub length: usize,
-    /// When it arrived, in nanoseconds since 1970 (CLOCK_REALTIME): the kernel's stamp as it got in or, for the first frames after the
-    /// stamps were switched on, as it was put into the ring, microseconds later on the same core.
+    /// When it arrived, in nanoseconds since 1970 (CLOCK_REALTIME): the kernel's stamp as the frame got in. Where there is none (the
+    /// first frames after the ring was opened, and TCP that a kernel on this machine sent by a veth pair) it is that of the ring, into
+    /// which the same soft interrupt puts the frame when its turn comes in the backlog.
     pub stamp_ns: i64,
     /// Priority, drop eligibility and number of its outermost VLAN (802.1Q §9.6), if it has one.
     pub vlan: Option<u16>,

@@ -10,6 +10,9 @@ use crate::refusal::Refusal;
 /// Frames in one batch at most.
 pub const BATCH: usize = 64;
 
+/// Octets of an Ethernet header without a tag.
+const HEADER: usize = 14;
+
 /// By which kind of socket frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderKind {
@@ -27,7 +30,7 @@ pub struct FrameSender {
 }
 
 enum By {
-    Packet(Arena),
+    Packet(Box<Arena>),
     Xdp(Box<Xdp>),
 }
 
@@ -40,7 +43,7 @@ impl FrameSender {
     pub fn open(interface: &Interface, kind: SenderKind) -> Result<Self, PacketError> {
         interface.check()?;
         let by = match kind {
-            SenderKind::Packet => By::Packet(Arena::open(interface)?),
+            SenderKind::Packet => By::Packet(Box::new(Arena::open(interface)?)),
             SenderKind::Xdp => By::Xdp(Box::new(Xdp::open(interface)?)),
         };
         Ok(Self { by })
@@ -56,10 +59,14 @@ impl FrameSender {
         }
     }
 
-    /// Adds the first `length` octets of the last [`Self::room`] to the batch, or all of it if it is shorter; nothing without a
-    /// room. Frames begin with their Ethernet header: the kernel refuses shorter ones than that.
+    /// Adds the first `length` octets of the last [`Self::room`] to the batch, or all of it if it is shorter. Nothing is added without
+    /// a room, or of less than an Ethernet header (14 octets).
     #[inline]
     pub fn commit(&mut self, length: usize) {
+        // AF_XDP would never give the buffer of an empty frame back.
+        if length < HEADER {
+            return;
+        }
         match &mut self.by {
             By::Packet(arena) => arena.commit(length),
             By::Xdp(xdp) => xdp.commit(length),
@@ -79,7 +86,7 @@ impl FrameSender {
     ///
     /// # Errors
     /// What the kernel said to the first frame, such as that the interface is down. AF_PACKET gives that frame up, so that it does not
-    /// hold up the others for ever; of AF_XDP the kernel has all, and passes over those that are no frames.
+    /// hold up the others for ever; AF_XDP keeps it, as the kernel has it already.
     pub fn flush(&mut self) -> io::Result<usize> {
         match &mut self.by {
             By::Packet(arena) => arena.flush(),

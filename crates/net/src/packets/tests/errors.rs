@@ -96,3 +96,13 @@ fn offloads_are_off_after_they_were_switched_off() {
     let missing = link.on(1, |_| [offloads("none").map(drop), switch_off_offloads("none")]);
     assert!(missing.iter().all(|result| matches!(result, Err(PacketError::NoInterface { .. }))), "{missing:?}");
 }
+
+#[test]
+fn senders_and_rings_can_be_handed_to_another_thread() {
+    let link = Link::new(1_500);
+    let (sender, ring) = link.on(0, |interface| {
+        let ring = FrameRing::open(interface, &Filter::all(), 1 << 16).unwrap();
+        (FrameSender::open(interface, SenderKind::Xdp).unwrap(), ring)
+    });
+    std::thread::spawn(move || drop((sender, ring))).join().unwrap();
+}

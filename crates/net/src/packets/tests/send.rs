@@ -4,6 +4,7 @@ use super::super::{BATCH, ETHERNET, Filter, FrameRing, FrameSender, SenderKind};
 use super::link::{add, drain, receive, send};
 use super::{Link, frames};
 use crate::clock::realtime_ns;
+use crate::netlink::Netlink;
 
 const KINDS: [SenderKind; 2] = [SenderKind::Packet, SenderKind::Xdp];
 
@@ -130,9 +131,10 @@ fn a_frame_that_the_kernel_refuses_does_not_hold_up_the_others() {
     let link = Link::new(1_500);
     let (mut sender, mut ring) = open(&link, SenderKind::Packet);
     let good = frames::ethernet(0x88b5, &[1; 60]);
-    add(&mut sender, &[1, 2, 3]);
+    add(&mut sender, &frames::ethernet(0x88b5, &[2; 1_000]));
     add(&mut sender, &good);
-    assert!(sender.flush().is_err(), "three octets are no frame");
+    link.on(0, |interface| Netlink::open().unwrap().interface_up(interface.index, 900, 1_000).unwrap());
+    assert_eq!(sender.flush().unwrap_err().raw_os_error(), Some(libc::EMSGSIZE), "it is above the MTU by now");
     assert_eq!((sender.flush().unwrap(), sender.drops()), (1, 1));
     assert_eq!(receive(&mut ring, 1)[0].octets, good);
 }
@@ -155,5 +157,40 @@ fn frames_without_a_carrier_are_counted_as_dropped_and_block_nothing_for_ever() 
         assert_eq!((sender.queued(), sender.drops()), (0, 3), "{kind:?}");
         // AF_PACKET keeps a frame for a while, as a full queue looks the same.
         assert_eq!(flushes > 10_000, kind == SenderKind::Packet, "{flushes} flushes");
+    }
+}
+
+#[test]
+fn what_is_shorter_than_a_header_is_not_added_and_what_is_longer_than_the_room_is_cut() {
+    for kind in KINDS {
+        let link = Link::new(1_500);
+        let (mut sender, mut ring) = open(&link, kind);
+        let frame = frames::ethernet(0x88b5, &[3; 1_500]);
+        sender.room().unwrap()[..frame.len()].copy_from_slice(&frame);
+        for length in [0, 1, 13] {
+            sender.commit(length);
+            assert_eq!(sender.queued(), 0, "{kind:?}");
+        }
+        // The header says that there is a tag, for which the room is just long enough.
+        let tagged = frames::tagged(0x8100, 5, &frame);
+        sender.room().unwrap().copy_from_slice(&tagged);
+        sender.commit(usize::MAX);
+        drain(&mut sender);
+        assert_eq!(receive(&mut ring, 1)[0].octets, frame);
+    }
+}
+
+#[test]
+fn buffers_do_not_run_out_however_many_frames_are_sent() {
+    for kind in KINDS {
+        let link = Link::new(1_500);
+        let (mut sender, mut ring) = open(&link, kind);
+        let frame = frames::ethernet(0x88b5, &[3; 60]);
+        for _ in 0..100 {
+            (0..BATCH).for_each(|_| add(&mut sender, &frame));
+            drain(&mut sender);
+            assert_eq!(receive(&mut ring, BATCH).len(), BATCH, "{kind:?}");
+        }
+        assert_eq!((sender.drops(), ring.drops()), (0, 0));
     }
 }
