@@ -40,7 +40,7 @@
 //! # }
 //! ```
 
-mod arena;
+mod batch;
 mod filter;
 mod interface;
 mod memory;

@@ -1,10 +1,11 @@
 //! Frames that arrived: a ring of memory that the kernel fills (packet_mmap.rst of the kernel), with its stamps.
 //!
-//! The ring is TPACKET_V2: a frame is visible as soon as it is there. Version 3 gathers frames in blocks and shows a block when it
-//! is full, or after a timeout of a millisecond at least; stamps would be none the worse, but whoever waits for a frame before
-//! sending the next one (a handshake, a full window) would be that much slower, and so would be the server's view of it. What
-//! version 3 has room for and slots of version 2 have not are frames far above the MTU, which offloads make. The kernel queues those
-//! whole beside the ring (PACKET_COPY_THRESH), whence they are read by a system call each.
+//! The ring is TPACKET_V2, in which a frame is visible at once. Version 3 shows frames in blocks, when a block is full or after a
+//! timeout of at least a millisecond. Stamps are equally good in both, but a client that waits for a frame before it sends the next
+//! one (a handshake, a full window) would be late by the timeout, and the server would see it late.
+//!
+//! Slots of version 2 hold frames of the MTU. Longer ones, which offloads make, the kernel queues whole on the socket
+//! (PACKET_COPY_THRESH); each is read from there by a system call.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,17 +18,16 @@ use super::socket::{self, get_option, set_option};
 use super::{ETHERNET, Filter, Interface, PacketError};
 use crate::udp::{force_buffer, set_int};
 
-/// Octets of a block, which the kernel allocates as one; more where a slot is longer.
+/// Octets of a block, which the kernel allocates as one: whole pages, and more than a slot.
 const BLOCK: usize = 1 << 16;
-const PAGE: usize = 4_096;
 /// Octets before the frame in a slot: the kernel's header and address, padded.
 const BEFORE: usize = 96;
 /// Octets of frames that have room in a slot, whatever the MTU is.
 const IN_SLOT: usize = 9_216;
 /// Octets of the longest frame: an IP packet of 64 KiB behind its header and tag.
 const LONGEST: usize = 65_535 + ETHERNET;
-/// Octets of frames that wait beside the ring, with the kernel's own; beyond the system's limit only with the right to.
-const BESIDE: usize = 8 << 20;
+/// Octets of long frames that wait on the socket, with the kernel's own; beyond the system's limit only with the right to.
+const LONG_FRAMES: usize = 8 << 20;
 
 // Where the fields of `struct tpacket2_hdr` and, behind it, of `struct sockaddr_ll` are.
 const STATUS: usize = 0;
@@ -43,9 +43,8 @@ const KIND: usize = 32 + 10;
 pub struct FrameRing {
     socket: Socket,
     memory: Memory,
-    /// Octets of a slot and of a block, and how many slots a block has, and the ring blocks.
+    /// Octets of a slot, slots of a block, and blocks of the ring.
     slot: usize,
-    block: usize,
     slots: usize,
     blocks: usize,
     /// The next slot, and its block.
@@ -94,25 +93,24 @@ impl FrameRing {
         interface.check()?;
         let frame = (usize::from(interface.mtu) + ETHERNET).min(IN_SLOT);
         let slot = (BEFORE + frame).next_multiple_of(libc::TPACKET_ALIGNMENT);
-        let block = BLOCK.max(slot.next_multiple_of(PAGE));
-        let (slots, blocks) = (block / slot, (octets / block).max(1));
+        let (slots, blocks) = (BLOCK / slot, (octets / BLOCK).max(1));
         let socket = socket::open()?;
         let refused = PacketError::of_socket("set up a packet ring");
         // Before there is a ring, and before the socket is bound: nothing unwanted gets in.
         socket.attach_filter(filter.program()).map_err(&refused)?;
         set_up(&socket).map_err(&refused)?;
         let size = libc::tpacket_req {
-            tp_block_size: block as u32,
+            tp_block_size: BLOCK as u32,
             tp_block_nr: blocks as u32,
             tp_frame_size: slot as u32,
             tp_frame_nr: (slots * blocks) as u32,
         };
         // SAFETY: this is the structure of PACKET_RX_RING for version 2.
         unsafe { set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &size) }.map_err(&refused)?;
-        let memory = Memory::of_socket(&socket, block * blocks, 0).map_err(&refused)?;
+        let memory = Memory::of_socket(&socket, BLOCK * blocks, 0).map_err(&refused)?;
         socket::bind(&socket, interface, libc::ETH_P_ALL as u16)?;
         let long = vec![0; LONGEST].into_boxed_slice();
-        Ok(Self { socket, memory, slot, block, slots, blocks, next: (0, 0), long, dropped: 0 })
+        Ok(Self { socket, memory, slot, slots, blocks, next: (0, 0), long, dropped: 0 })
     }
 
     /// Hands the frames that are there to `take`, `most` at most, and returns how many. There is no system call, but one for each frame
@@ -147,7 +145,7 @@ impl FrameRing {
 
     fn read_next(&mut self, take: &mut impl FnMut(Frame<'_>)) -> bool {
         let (slot, block) = self.next;
-        let at = block * self.block + slot * self.slot;
+        let at = block * BLOCK + slot * self.slot;
         let status = self.memory.load(at + STATUS);
         if status & libc::TP_STATUS_USER == 0 {
             return false;
@@ -177,8 +175,8 @@ impl AsFd for FrameRing {
 fn set_up(socket: &Socket) -> io::Result<()> {
     set_int(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
     set_int(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, 1)?;
-    force_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, BESIDE)?;
-    // The software's stamps, which the kernel takes as frames get in while any socket wants them: the ring alone does not.
+    force_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, LONG_FRAMES)?;
+    // The software's stamps, which the kernel takes on arrival only while a socket asks for them by the second option.
     set_int(socket, libc::SOL_PACKET, libc::PACKET_TIMESTAMP, 0)?;
     set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     match set_int(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1) {

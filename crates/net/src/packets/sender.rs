@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::arena::Arena;
-use super::xdp::Xdp;
+use super::batch::BatchSender;
+use super::xdp::XdpSender;
 use super::{Interface, PacketError};
 use crate::refusal::Refusal;
 
@@ -18,7 +18,8 @@ const HEADER: usize = 14;
 pub enum SenderKind {
     /// AF_PACKET: `sendmmsg`, past the queueing discipline. Any number of workers.
     Packet,
-    /// AF_XDP in copy mode: faster. One sender for each transmit queue of the interface.
+    /// AF_XDP in copy mode: faster. Each sender takes a transmit queue of the interface for its own, the first that is free; a veth pair
+    /// has one unless it was made with more (`ip link add … numtxqueues 4`).
     Xdp,
 }
 
@@ -30,8 +31,8 @@ pub struct FrameSender {
 }
 
 enum By {
-    Packet(Box<Arena>),
-    Xdp(Box<Xdp>),
+    Packet(Box<BatchSender>),
+    Xdp(Box<XdpSender>),
 }
 
 impl FrameSender {
@@ -43,8 +44,8 @@ impl FrameSender {
     pub fn open(interface: &Interface, kind: SenderKind) -> Result<Self, PacketError> {
         interface.check()?;
         let by = match kind {
-            SenderKind::Packet => By::Packet(Box::new(Arena::open(interface)?)),
-            SenderKind::Xdp => By::Xdp(Box::new(Xdp::open(interface)?)),
+            SenderKind::Packet => By::Packet(Box::new(BatchSender::open(interface)?)),
+            SenderKind::Xdp => By::Xdp(Box::new(XdpSender::open(interface)?)),
         };
         Ok(Self { by })
     }
@@ -54,7 +55,7 @@ impl FrameSender {
     #[inline]
     pub fn room(&mut self) -> Option<&mut [u8]> {
         match &mut self.by {
-            By::Packet(arena) => arena.room(),
+            By::Packet(batch) => batch.room(),
             By::Xdp(xdp) => xdp.room(),
         }
     }
@@ -68,7 +69,7 @@ impl FrameSender {
             return;
         }
         match &mut self.by {
-            By::Packet(arena) => arena.commit(length),
+            By::Packet(batch) => batch.commit(length),
             By::Xdp(xdp) => xdp.commit(length),
         }
     }
@@ -76,7 +77,7 @@ impl FrameSender {
     /// Frames that were added and have not left.
     pub fn queued(&self) -> usize {
         match &self.by {
-            By::Packet(arena) => arena.queued(),
+            By::Packet(batch) => batch.queued(),
             By::Xdp(xdp) => xdp.queued(),
         }
     }
@@ -89,7 +90,7 @@ impl FrameSender {
     /// hold up the others for ever; AF_XDP keeps it, as the kernel has it already.
     pub fn flush(&mut self) -> io::Result<usize> {
         match &mut self.by {
-            By::Packet(arena) => arena.flush(),
+            By::Packet(batch) => batch.flush(),
             By::Xdp(xdp) => xdp.flush(),
         }
     }
@@ -99,7 +100,7 @@ impl FrameSender {
     /// end of a veth pair has a smaller MTU).
     pub fn drops(&self) -> u64 {
         match &self.by {
-            By::Packet(arena) => arena.drops(),
+            By::Packet(batch) => batch.drops(),
             By::Xdp(xdp) => xdp.drops(),
         }
     }

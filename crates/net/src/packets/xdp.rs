@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const QUEUES: u32 = 4_096;
 
 /// A socket of AF_XDP and what it shares with the kernel.
-pub(super) struct Xdp {
+pub(super) struct XdpSender {
     socket: Socket,
     buffers: Memory,
     /// Octets of a buffer, and of the frame in it.
@@ -54,7 +54,7 @@ pub(super) struct Xdp {
     dropped: u64,
 }
 
-impl Xdp {
+impl XdpSender {
     /// Opens a socket on the first queue of the interface that has none.
     pub(super) fn open(interface: &Interface) -> Result<Self, PacketError> {
         let room = usize::from(interface.mtu) + ETHERNET;

@@ -3,7 +3,8 @@
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::super::{Filter, FrameRing, FrameSender, Interface, PacketError, SenderKind, offloads, switch_off_offloads};
-use super::Link;
+use super::link::{receive, send};
+use super::{Link, frames};
 
 fn open(interface: &Interface) -> [Result<(), PacketError>; 3] {
     [
@@ -63,16 +64,30 @@ fn without_the_right_the_error_says_which_and_how_to_get_it() {
 }
 
 #[test]
-fn a_queue_has_one_af_xdp_socket_and_is_free_again_when_that_is_closed() {
-    let link = Link::new(1_500);
-    let open = || link.on(0, |interface| FrameSender::open(interface, SenderKind::Xdp));
-    let first = open().unwrap();
-    assert!(matches!(open(), Err(PacketError::QueuesTaken { queues: 1, .. })));
-    let packet = link.on(0, |interface| FrameSender::open(interface, SenderKind::Packet));
-    assert!(packet.is_ok(), "AF_PACKET is none of its queues");
-    drop(first);
-    for _ in 0..3 {
-        drop(open().unwrap());
+fn each_queue_has_one_af_xdp_socket_and_is_free_again_when_that_is_closed() {
+    for count in [1, 2] {
+        let link = Link::with_queues(1_500, count);
+        let open = || link.on(0, |interface| FrameSender::open(interface, SenderKind::Xdp));
+        let taken: Vec<_> = (0..count).map(|_| open().unwrap()).collect();
+        assert!(matches!(open(), Err(PacketError::QueuesTaken { queues, .. }) if queues == count));
+        let packet = link.on(0, |interface| FrameSender::open(interface, SenderKind::Packet));
+        assert!(packet.is_ok(), "AF_PACKET needs no queue of its own");
+        drop(taken);
+        for _ in 0..3 {
+            drop(open().unwrap());
+        }
+    }
+}
+
+#[test]
+fn af_xdp_sends_by_every_queue() {
+    let link = Link::with_queues(1_500, 2);
+    let mut ring = link.on(1, |interface| FrameRing::open(interface, &Filter::all(), 1 << 16).unwrap());
+    let mut senders = [0, 1].map(|_| link.on(0, |interface| FrameSender::open(interface, SenderKind::Xdp).unwrap()));
+    for (sender, number) in senders.iter_mut().zip(1..) {
+        let frame = frames::ethernet(0x88b5, &[number; 60]);
+        send(sender, [&frame]);
+        assert_eq!(receive(&mut ring, 1)[0].octets, frame);
     }
 }
 

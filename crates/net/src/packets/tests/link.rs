@@ -17,6 +17,8 @@ const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
 const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_NUM_TX_QUEUES: u16 = 31;
+const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFF_UP: u32 = 1;
 
 /// The names of the ends.
@@ -29,6 +31,11 @@ pub struct Link {
 
 impl Link {
     pub fn new(mtu: u32) -> Self {
+        Self::with_queues(mtu, 1)
+    }
+
+    /// With so many transmit queues at each end.
+    pub fn with_queues(mtu: u32, queues: u32) -> Self {
         let ends = [Namespace::create().unwrap(), Namespace::create().unwrap()];
         for end in &ends {
             end.run(|| {
@@ -39,7 +46,9 @@ impl Link {
             })
             .unwrap();
         }
-        ends[0].run(|| Netlink::open().unwrap().request(RTM_NEWLINK, CREATE, &pair(&ends[1])).unwrap()).unwrap();
+        ends[0]
+            .run(|| Netlink::open().unwrap().request(RTM_NEWLINK, CREATE, &pair(&ends[1], queues)).unwrap())
+            .unwrap();
         for (end, name) in ends.iter().zip(ENDS) {
             end.run(|| {
                 let netlink = Netlink::open().unwrap();
@@ -82,10 +91,13 @@ impl Link {
 }
 
 /// The request for a pair whose second end is in another namespace.
-fn pair(other: &Namespace) -> Vec<u8> {
+fn pair(other: &Namespace, queues: u32) -> Vec<u8> {
     let name = |name: &str| [name.as_bytes(), &[0]].concat();
+    let queues = queues.to_ne_bytes();
     let mut peer = vec![0; 16];
     attribute(&mut peer, IFLA_IFNAME, &name(ENDS[1]));
+    attribute(&mut peer, IFLA_NUM_TX_QUEUES, &queues);
+    attribute(&mut peer, IFLA_NUM_RX_QUEUES, &queues);
     attribute(&mut peer, IFLA_NET_NS_FD, &other.number().to_ne_bytes());
     let mut data = Vec::new();
     attribute(&mut data, VETH_INFO_PEER, &peer);
@@ -94,6 +106,8 @@ fn pair(other: &Namespace) -> Vec<u8> {
     attribute(&mut info, IFLA_INFO_DATA, &data);
     let mut body = vec![0; 16];
     attribute(&mut body, IFLA_IFNAME, &name(ENDS[0]));
+    attribute(&mut body, IFLA_NUM_TX_QUEUES, &queues);
+    attribute(&mut body, IFLA_NUM_RX_QUEUES, &queues);
     attribute(&mut body, IFLA_LINKINFO, &info);
     body
 }

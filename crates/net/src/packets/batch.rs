@@ -17,7 +17,7 @@ const REFUSALS: u32 = 10_000;
 const LINE: usize = 64;
 
 /// A packet socket and a ring of buffers, one a frame.
-pub(super) struct Arena {
+pub(super) struct BatchSender {
     socket: Socket,
     octets: Box<[u8]>,
     /// Octets from one buffer to the next, and of a buffer.
@@ -37,9 +37,9 @@ pub(super) struct Arena {
 }
 
 // SAFETY: the pointers inside parts and headers only point into the boxes beside them, and are set anew by each call.
-unsafe impl Send for Arena {}
+unsafe impl Send for BatchSender {}
 
-impl Arena {
+impl BatchSender {
     /// Opens a socket on an interface.
     pub(super) fn open(interface: &Interface) -> Result<Self, PacketError> {
         let socket = socket::open()?;
