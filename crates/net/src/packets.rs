@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  room, commit, flush ──► FrameSender ──► sendmmsg (AF_PACKET), or a ring of AF_XDP ──► interface
+//!  read_stamps         ◄── FrameSender ◄── error queue (AF_PACKET only)              ◄── interface
 //!  read                ◄── FrameRing   ◄── TPACKET_V2, memory shared with the kernel ◄── Filter ◄── interface
 //! ```
 //!
@@ -48,6 +49,7 @@ mod offloads;
 mod ring;
 mod sender;
 mod socket;
+mod stamps;
 #[cfg(test)]
 mod tests;
 mod xdp;

@@ -132,11 +132,7 @@ impl UdpSocket {
     /// # Errors
     /// What the kernel refused.
     pub fn stamp_sends(&self) -> io::Result<()> {
-        let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
-            | libc::SOF_TIMESTAMPING_SOFTWARE
-            | libc::SOF_TIMESTAMPING_OPT_ID
-            | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-        set_int(&self.socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
+        stamp_sends_from_zero(&self.socket)
     }
 
     /// Whether the peer is fixed.
@@ -211,6 +207,19 @@ fn set_common(socket: &Socket, options: &UdpOptions) -> io::Result<()> {
         set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, i32::from(options.packet_info))?;
         set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)
     }
+}
+
+/// Lets the kernel stamp what a socket sends from now on, counted from 0 whether it was counted before or not.
+pub(crate) fn stamp_sends_from_zero(socket: &Socket) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_SOFTWARE
+        | libc::SOF_TIMESTAMPING_OPT_ID
+        | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    // The kernel's count begins anew when numbers are switched on, not when they are on already.
+    for flags in [0, flags] {
+        set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)?;
+    }
+    Ok(())
 }
 
 /// Tries to pass the system's limit, and takes what the limit allows otherwise.
@@ -473,7 +482,7 @@ impl ReceiveBatch {
     /// # Errors
     /// The kernel's error, such as an ICMP error for a connected socket.
     pub fn receive(&mut self, socket: &UdpSocket, limit: usize) -> io::Result<usize> {
-        self.receive_flags(socket, limit, libc::MSG_DONTWAIT)
+        self.receive_flags(&socket.socket, limit, libc::MSG_DONTWAIT)
     }
 
     /// As [`Self::receive`], from the error queue: datagrams that were refused by their destination.
@@ -481,22 +490,21 @@ impl ReceiveBatch {
     /// # Errors
     /// What the kernel said.
     pub fn receive_errors(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        self.receive_errors_of(&socket.socket)
+    }
+
+    /// As [`Self::receive_errors`], of a socket of any kind.
+    pub(crate) fn receive_errors_of(&mut self, socket: &Socket) -> io::Result<usize> {
         self.receive_flags(socket, BATCH, libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE)
     }
 
-    fn receive_flags(&mut self, socket: &UdpSocket, limit: usize, flags: i32) -> io::Result<usize> {
+    fn receive_flags(&mut self, socket: &Socket, limit: usize, flags: i32) -> io::Result<usize> {
         self.received = 0;
         let limit = limit.min(BATCH);
         (0..limit).for_each(|at| self.prepare(at));
         // SAFETY: the first `limit` headers were just set to point at live slots and buffers of the lengths told.
         let count = unsafe {
-            libc::recvmmsg(
-                socket.socket.as_raw_fd(),
-                self.headers.as_mut_ptr(),
-                limit as u32,
-                flags as _,
-                ptr::null_mut(),
-            )
+            libc::recvmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), limit as u32, flags as _, ptr::null_mut())
         };
         if count < 0 {
             let error = io::Error::last_os_error();
@@ -586,7 +594,9 @@ fn read_control(header: &libc::msghdr, received: &mut Received<'_>) {
                     let stamp = data.cast::<libc::timespec>().read_unaligned();
                     sent_ns = Some(stamp.tv_sec * 1_000_000_000 + stamp.tv_nsec);
                 }
-                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                (libc::IPPROTO_IP, libc::IP_RECVERR)
+                | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+                | (libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP) => {
                     let error = data.cast::<libc::sock_extended_err>().read_unaligned();
                     let is_stamp = error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING;
                     number = is_stamp.then_some(error.ee_data);

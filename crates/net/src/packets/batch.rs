@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use socket2::Socket;
 
 use super::sender::{BATCH, is_full};
+use super::stamps::Stamps;
 use super::{ETHERNET, Interface, PacketError, socket};
 use crate::udp::{force_buffer, set_int, zeroed_box};
 
@@ -34,6 +35,8 @@ pub(super) struct BatchSender {
     /// Flushes in a row in which there was no room for the first frame, and frames that were given up.
     refusals: u32,
     dropped: u64,
+    /// Where the kernel stamps frames.
+    stamps: Option<Box<Stamps>>,
 }
 
 // SAFETY: the pointers inside parts and headers only point into the boxes beside them, and are set anew by each call.
@@ -64,6 +67,7 @@ impl BatchSender {
             has_room: false,
             refusals: 0,
             dropped: 0,
+            stamps: None,
         })
     }
 
@@ -91,12 +95,21 @@ impl BatchSender {
         self.dropped
     }
 
+    pub(super) fn stamp_sends(&mut self) -> io::Result<()> {
+        self.stamps = Some(Box::new(Stamps::begin(&self.socket)?));
+        Ok(())
+    }
+
+    pub(super) fn read_stamps(&mut self, take: impl FnMut(u32, i64)) -> io::Result<usize> {
+        self.stamps.as_mut().map_or(Ok(0), |stamps| stamps.read(&self.socket, take))
+    }
+
     pub(super) fn flush(&mut self) -> io::Result<usize> {
         let before = self.queued;
         while self.queued > 0 {
             // What goes on at the beginning of the ring takes a second call.
             let run = self.queued.min(BATCH - self.first);
-            match self.send(run) {
+            match self.send_counted(run) {
                 Ok(sent) => {
                     self.leave(sent);
                     self.refusals = 0;
@@ -132,6 +145,19 @@ impl BatchSender {
         self.leave(1);
         self.refusals = 0;
         self.dropped += 1;
+    }
+
+    /// As [`Self::send`], with the frames counted for their stamps.
+    fn send_counted(&mut self, run: usize) -> io::Result<usize> {
+        let result = self.send(run);
+        if let Some(stamps) = &mut self.stamps {
+            let sent = result.as_ref().map_or(0, |sent| *sent);
+            stamps.count(sent);
+            if sent < run && stamps.handle_failure(&self.socket).is_err() {
+                self.stamps = None;
+            }
+        }
+        result
     }
 
     /// Sends up to `run` frames from the first one on, which are one behind the other.

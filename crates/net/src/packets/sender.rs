@@ -95,6 +95,35 @@ impl FrameSender {
         }
     }
 
+    /// Has the kernel stamp frames from now on as it hands them to the device, at a cost for each. Calling it again begins anew.
+    ///
+    /// # Errors
+    /// AF_XDP has no stamps of its own without a driver's help ([`io::ErrorKind::Unsupported`]), or what the kernel refused.
+    pub fn stamp_sends(&mut self) -> io::Result<()> {
+        match &mut self.by {
+            By::Packet(batch) => batch.stamp_sends(),
+            By::Xdp(_) => Err(no_stamps()),
+        }
+    }
+
+    /// Hands over the stamps that are there, without blocking: each the number of a frame among those that have left since
+    /// [`Self::stamp_sends`] (from 0, and again from 0 behind 2^32), and the nanoseconds since 1970 (CLOCK_REALTIME) at which it did.
+    /// Returns how many; none before stamps were asked for.
+    ///
+    /// Numbers rise, and those of frames that did not leave ([`Self::drops`]) are not among them. The kernel keeps a few thousand stamps; of
+    /// frames that leave while so many have not been read there is none, so a gap in the numbers is possible. A device that queues frames in
+    /// another one (a VLAN, a bond) may stamp them late: a stamp that comes only after a flush has failed is left out or told of a
+    /// later frame.
+    ///
+    /// # Errors
+    /// As [`Self::stamp_sends`].
+    pub fn read_stamps(&mut self, take: impl FnMut(u32, i64)) -> io::Result<usize> {
+        match &mut self.by {
+            By::Packet(batch) => batch.read_stamps(take),
+            By::Xdp(_) => Err(no_stamps()),
+        }
+    }
+
     /// Frames that did not leave and are not tried again, since the socket was opened: AF_XDP loses a frame when the device has no room
     /// for it, AF_PACKET one that was refused, or that has found no room in thousands of flushes (there is no carrier, or the other
     /// end of a veth pair has a smaller MTU).
@@ -104,6 +133,10 @@ impl FrameSender {
             By::Xdp(xdp) => xdp.drops(),
         }
     }
+}
+
+fn no_stamps() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "AF_XDP does not stamp what it sends; send by AF_PACKET for stamps")
 }
 
 /// Whether the kernel may take the frame another time: its queue, or that of the device, is full.

@@ -6,5 +6,6 @@ mod kernel;
 mod link;
 mod ring;
 mod send;
+mod stamps;
 
 use link::{Link, frames};
