@@ -1,0 +1,5 @@
+//! The network stack of emulated clients.
+
+#![forbid(unsafe_code)]
+
+pub mod frame;
