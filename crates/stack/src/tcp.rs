@@ -36,8 +36,14 @@ mod opening;
 mod output;
 mod reassembly;
 mod rtt;
+#[cfg(test)]
+mod script;
 mod sequence;
 mod servers;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_closing;
 mod timers;
 mod wheel;
 

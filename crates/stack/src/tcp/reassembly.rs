@@ -142,7 +142,7 @@ mod tests {
             pieces in prop::collection::vec((0_usize..300, 1_usize..40, 0_usize..50), 0..200),
         ) {
             let stream: Vec<u8> = (0..400).map(|at| (at % 251) as u8).collect();
-            let (mut reassembly, mut next, mut got) = (Reassembly::default(), START, Vec::new());
+            let (mut reassembly, mut next, mut got) = (Reassembly::default(), START, Vec::<u8>::new());
             reassembly.start(START);
             for (at, length, room) in pieces {
                 let done = next.wrapping_sub(START) as usize;
