@@ -28,6 +28,7 @@ mod blocks;
 mod closing;
 mod config;
 mod connection;
+mod cookies;
 mod counts;
 mod icmp;
 mod index;
@@ -41,9 +42,15 @@ mod script;
 mod sequence;
 mod servers;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_closing;
+#[cfg(test)]
+mod tests_memory;
+#[cfg(test)]
+mod tests_network;
 mod timers;
 mod wheel;
 
@@ -59,6 +66,7 @@ pub use self::counts::Counts;
 use self::active::Actives;
 use self::addresses::Addresses;
 use self::connection::{Connection, Connections, Key, NAGLE, State, V6};
+use self::cookies::Cookies;
 use self::index::{Index, NONE};
 use self::output::Reply;
 use self::servers::Servers;
@@ -114,6 +122,7 @@ pub struct Tcp {
     index: Index,
     addresses: Addresses,
     servers: Servers,
+    cookies: Cookies,
     actives: Actives,
     wheel: Wheel,
     /// Active parts that may have something to send.
@@ -140,6 +149,7 @@ impl Tcp {
             index: Index::default(),
             addresses: Addresses::default(),
             servers: Servers::default(),
+            cookies: Cookies::new(config.max_cookies),
             actives: Actives::default(),
             wheel: Wheel::default(),
             ready: VecDeque::new(),

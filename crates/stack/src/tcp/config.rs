@@ -39,6 +39,8 @@ pub struct Config {
     pub window: u32,
     /// Octets of data that a connection takes ahead of the server.
     pub send_buffer: u32,
+    /// Cookies of Fast Open that are kept: one for each client and server (RFC 7413 section 4.1.3). Some 60 octets each.
+    pub max_cookies: u32,
     /// Whether to offer timestamps (RFC 7323).
     pub timestamps: bool,
     /// Whether to offer selective acknowledgements (RFC 2018).
@@ -72,6 +74,7 @@ impl Default for Config {
             quick_ack_below: 14,
             window: 65_535,
             send_buffer: 64 << 10,
+            max_cookies: 1 << 20,
             timestamps: true,
             sack: true,
         }

@@ -261,14 +261,16 @@ impl Tcp {
         if is_accepted {
             self.counts.fast_opens_accepted += 1;
         }
-        let server = self.servers.get_mut(connection.server);
+        let number = connection.server;
+        let client = self.addresses_of(slot).0.ip();
         let cookie = segment.options.fast_open.filter(|cookie| !cookie.is_request());
         if let Some(cookie) = cookie {
-            let mss = segment.options.mss.unwrap_or(if server.address.is_ipv4() { MSS_V4 } else { MSS_V6 });
-            server.cookie = Some((cookie, mss.max(LEAST_MSS)));
+            let default = if client.is_ipv4() { MSS_V4 } else { MSS_V6 };
+            let mss = segment.options.mss.unwrap_or(default).max(LEAST_MSS);
+            self.cookies.insert(client, number, (cookie, mss));
         } else if self.actives[place].syn_data > 0 && !is_accepted {
             // The server does not take the cookie any more (RFC 7413 section 4.2.1).
-            server.cookie = None;
+            self.cookies.remove(client, number);
         }
     }
 

@@ -197,7 +197,8 @@ impl Tcp {
         };
         let is_first = self.actives[place].retries == 0;
         if connection.has(FAST_OPEN) && is_first && !server.is_fast_open_lost {
-            let (cookie, mss) = server.cookie.unwrap_or((Cookie::default(), 0));
+            let client = self.addresses_of(slot).0.ip();
+            let (cookie, mss) = self.cookies.get(client, connection.server).unwrap_or((Cookie::default(), 0));
             options.fast_open = Some(cookie);
             if !cookie.is_request() {
                 self.counts.fast_opens += 1;

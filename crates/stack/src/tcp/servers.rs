@@ -1,11 +1,10 @@
-//! What is remembered of servers: their number, the path's MTU, and the cookie of Fast Open.
+//! What is remembered of servers: their number, the path's MTU, and whether Fast Open gets through.
 
 use std::net::{IpAddr, SocketAddr};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
-use crate::frame::Cookie;
 use crate::frame::ip::{V4_HEADER, V6_HEADER};
 use crate::frame::segment::HEADER;
 
@@ -22,8 +21,6 @@ pub struct Server {
     pub address: SocketAddr,
     /// Octets of the longest IP packet to it.
     pub mtu: u16,
-    /// The cookie, and the maximum segment size that came with it.
-    pub cookie: Option<(Cookie, u16)>,
     /// Whether SYNs with Fast Open get lost on the way (RFC 7413 section 4.1.3).
     pub is_fast_open_lost: bool,
 }
@@ -72,7 +69,7 @@ impl Servers {
         if number == SERVERS {
             return None;
         }
-        self.list.push(Server { address, mtu, cookie: None, is_fast_open_lost: false });
+        self.list.push(Server { address, mtu, is_fast_open_lost: false });
         self.numbers.insert(address, number as u32);
         Some(number as u32)
     }
