@@ -76,7 +76,7 @@ impl Discovery {
     fn is_valid(&self) -> bool {
         let is_probe = self.source.is_unspecified();
         let is_right = if self.is_advertisement {
-            !(self.is_solicited && self.destination.is_multicast()) && !is_probe
+            !(is_probe || self.is_solicited && self.destination.is_multicast())
         } else {
             !is_probe || (self.destination == solicited_node(self.target) && self.mac.is_none())
         };

@@ -176,6 +176,7 @@ pub struct Actives {
     free: u32,
     used: u32,
     outputs: Vec<Vec<u8>>,
+    #[allow(clippy::vec_box, reason = "they go back into connections as boxes, without allocating")]
     inputs: Vec<Box<Reassembly>>,
 }
 

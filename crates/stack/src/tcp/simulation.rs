@@ -151,7 +151,7 @@ impl Simulation {
             self.now = self.now.max(next);
             while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= self.now) {
                 let (to_client, packet) = entry.remove();
-                if to_client { self.to_client(&packet) } else { self.to_server(&packet) }
+                if to_client { self.deliver_to_client(&packet) } else { self.deliver_to_server(&packet) }
             }
             self.tcp.handle_timeout(RunTime(self.now));
             self.resend();
@@ -186,7 +186,7 @@ impl Simulation {
         for _ in 0..10_000 {
             let Some(out) = self.tcp.poll_transmit(RunTime(self.now)) else { return };
             let length = out.write(&mut packet, &Link::none()).unwrap();
-            self.put(false, &packet[..length].to_vec());
+            self.put(false, &packet[..length]);
         }
         panic!("endless segments");
     }
@@ -236,7 +236,7 @@ impl Simulation {
         }
     }
 
-    fn to_client(&mut self, packet: &[u8]) {
+    fn deliver_to_client(&mut self, packet: &[u8]) {
         let Ok(Content::Transport(_, to, Transport::Tcp(segment))) =
             Content::read(ethernet::IPV4, packet, Check::Verify)
         else {
@@ -252,7 +252,7 @@ impl Simulation {
         self.drain();
     }
 
-    fn to_server(&mut self, packet: &[u8]) {
+    fn deliver_to_server(&mut self, packet: &[u8]) {
         let Ok(Content::Transport(from, _, Transport::Tcp(segment))) =
             Content::read(ethernet::IPV4, packet, Check::Verify)
         else {
