@@ -62,12 +62,12 @@ fuzz_target!(|frames: Vec<Vec<u8>>| {
     for (now, frame) in frames.iter().enumerate() {
         let both = [Check::Verify, Check::Trust];
         if let Ok(ethernet) = Ethernet::read(frame) {
-            both.map(|check| look_at(&ethernet, check, &mut reassembler, now as i64));
+            both.iter().for_each(|&check| look_at(&ethernet, check, &mut reassembler, now as i64));
         }
         // Most octets are no frame: they are an IP packet, too, of the version that they begin with.
         let ethertype = if frame.first().is_some_and(|first| first >> 4 == 6) { 0x86dd } else { 0x0800 };
         let ethernet = Ethernet { destination: MAC, source: MAC, vlan: None, ethertype, payload: frame };
-        both.map(|check| look_at(&ethernet, check, &mut reassembler, now as i64));
+        both.iter().for_each(|&check| look_at(&ethernet, check, &mut reassembler, now as i64));
         let addresses = [IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2])];
         for protocol in [ip::TCP, ip::UDP, ip::ICMP] {
             let header = ip::Header::new(addresses[0], addresses[1], protocol);

@@ -179,7 +179,7 @@ impl World {
         if let Some(input) = input {
             assert_eq!(input.at.slot(), at.slot());
             let octets = input.octets.to_vec();
-            self.take(input.at, &octets, Some(segment.sequence));
+            self.take(input.at, &octets, is_syn.then_some(sequence));
         }
     }
 
@@ -187,11 +187,9 @@ impl World {
     fn take(&mut self, at: Handle, octets: &[u8], opening: Option<u32>) {
         let ours = self.ours.iter_mut().find(|ours| ours.at == at).expect("data is of a connection");
         assert!(!ours.dead && !ours.closed && !octets.is_empty());
-        if ours.received == 0
-            && let Some(sequence) = opening
-            && octets[0] != octet(ours.expected)
-        {
-            // The server began elsewhere: its SYN came with the data.
+        if let Some(sequence) = opening {
+            // Data that comes with the server's SYN.
+            assert_eq!(ours.received, 0);
             ours.expected = sequence.wrapping_add(1);
         }
         for &got in octets {

@@ -144,7 +144,7 @@ impl Tcp {
     /// A machine without connections.
     pub fn new(config: Config) -> Self {
         Self {
-            config: Config { workers: config.workers.max(1), ..config },
+            config: config.possible(),
             connections: Connections::default(),
             index: Index::default(),
             addresses: Addresses::default(),

@@ -96,6 +96,9 @@ impl Tcp {
         }
         (active.backoff, active.retries, active.duplicates) = (0, 0, 0);
         active.is_unreachable = false;
+        if active.output().is_empty() {
+            active.closed_since = NEVER;
+        }
         recover_or_grow(active, connection.mss, ack, octets);
         restart_timer(active, now, config);
         self.tell_room(slot, place);

@@ -3,7 +3,7 @@
 /// The settings of a machine. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Octets of the longest IP packet on our link, 1,280 to 65,535.
+    /// Octets of the longest IP packet on our link, 576 to 65,535; with IPv6, 1,280 at least.
     pub mtu: u16,
     /// Decides ports, initial sequence numbers and offsets of timestamps.
     pub seed: u64,
@@ -49,6 +49,8 @@ pub struct Config {
 
 /// The largest window that can be told (RFC 7323 section 2.2).
 const MAX_WINDOW: u32 = (1 << 30) - 1;
+/// What every IPv4 host takes (RFC 791 section 3.1).
+const LEAST_MTU: u16 = 576;
 /// Nanoseconds in a millisecond.
 const MS: i64 = 1_000_000;
 /// Nanoseconds in a second.
@@ -82,6 +84,18 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The settings with those that are out of range at the end of it.
+    pub(crate) fn possible(self) -> Self {
+        let workers = self.workers.max(1);
+        Self {
+            workers,
+            worker: self.worker % workers,
+            mtu: self.mtu.max(LEAST_MTU),
+            window: self.window.max(1),
+            ..self
+        }
+    }
+
     /// The shift of our windows (RFC 7323 section 2.2).
     pub(crate) fn window_scale(&self) -> u8 {
         let bits = u32::BITS - self.window.min(MAX_WINDOW).leading_zeros();
@@ -125,6 +139,12 @@ pub enum OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_out_of_range_are_at_the_end_of_it() {
+        let config = Config { workers: 0, worker: 7, mtu: 0, window: 0, ..Config::default() }.possible();
+        assert_eq!((config.workers, config.worker, config.mtu, config.window), (1, 0, 576, 1));
+    }
 
     #[test]
     fn windows_are_scaled_to_fit_the_header() {

@@ -133,10 +133,12 @@ impl Tcp {
             _ => after(end, received) && begins_inside,
         };
         if !is_acceptable {
-            if segment.flags.has(Flags::SYN) {
+            self.counts.duplicates += 1;
+            let is_keepalive = segment.sequence == received.wrapping_sub(1);
+            // Answers to what has no data are limited: two sides that are out of step would answer each other for ever.
+            if segment.flags.has(Flags::SYN) || (length == 0 && !is_keepalive) {
                 self.challenge(now, slot);
             } else {
-                self.counts.duplicates += 1;
                 self.acknowledge_now(now, slot);
             }
         }

@@ -77,6 +77,27 @@ fn a_server_that_never_closes_is_forgotten_in_time() {
 }
 
 #[test]
+fn a_window_that_opens_after_all_was_taken_octet_by_octet_does_not_stop_the_wait_for_the_servers_fin() {
+    let mut script = Script::opened();
+    script.run("< . 1 ack 1 win 0\nwrite 1\nclose\n> -\n+ 1010\n> P. 1:2 ack 1\n< . 1 ack 2 win 0\n> F. 2 ack 1");
+    script.run("< . 1 ack 3 win 0\n> -\n< . 1 ack 3 win 500\n> -");
+    assert_eq!(state(&script), State::FinWait2);
+    script.run("+ 60100\n> -");
+    assert!(script.tcp.is_empty());
+}
+
+#[test]
+fn two_sides_out_of_step_do_not_answer_each_other_for_ever() {
+    let mut script = Script::opened();
+    let mut answers = 0;
+    for _ in 0..1_500 {
+        script.run("< . 90000 ack 1");
+        answers += usize::from(script.next().is_some());
+    }
+    assert_eq!(answers, 1_000);
+}
+
+#[test]
 fn fin_ahead_of_its_data_is_taken_when_that_has_arrived() {
     Script::opened().run("< F. 11 ack 1\n! -\n> . 1 ack 1\n< . 1:11 ack 1\n= 1:11\n! closed\n> . 1 ack 12");
     Script::opened().run("< F. 6:11 ack 1\n! -\n< . 1:6 ack 1\n= 1:6\n! data\n! closed\nread 6:11\n> . 1 ack 12");

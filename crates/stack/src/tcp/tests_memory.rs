@@ -61,6 +61,11 @@ fn octets_each(connections: u32, client: fn(u32) -> IpAddr) -> i64 {
 }
 
 #[test]
+fn the_active_part_of_a_connection_takes_at_most_256_octets() {
+    assert!(size_of::<super::active::Active>() <= 256, "{}", size_of::<super::active::Active>());
+}
+
+#[test]
 fn an_idle_connection_of_a_million_takes_at_most_45_octets() {
     let each = octets_each(1_000_000, |number| Ipv4Addr::from_bits(number).into());
     assert!(each <= 45, "{each}");
