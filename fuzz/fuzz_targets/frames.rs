@@ -24,6 +24,7 @@ fn write_back(source: IpAddr, destination: IpAddr, transport: &Transport<'_>) {
     };
     // Options of any order and number need more room than a header has once each is padded.
     let Some(length) = length else { return };
+    // What we write is a whole packet.
     let packet = Packet::read(&frame[..length]).unwrap();
     match (Transport::read(&packet, Check::Verify), transport) {
         (Ok(Transport::Udp(again)), Transport::Udp(it)) => assert_eq!(again, *it),

@@ -185,6 +185,7 @@ impl World {
 
     /// Data is handed over in order, once, and only to who has not closed.
     fn take(&mut self, at: Handle, octets: &[u8], opening: Option<u32>) {
+        // Handles are those of connections that were opened here.
         let ours = self.ours.iter_mut().find(|ours| ours.at == at).expect("data is of a connection");
         assert!(!ours.dead && !ours.closed && !octets.is_empty());
         if let Some(sequence) = opening {

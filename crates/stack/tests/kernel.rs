@@ -303,3 +303,29 @@ fn linux_refuses_a_port_where_nothing_listens() {
     assert_eq!(network.failed, [Failure::Refused; 2]);
     assert!(network.tcp.is_empty());
 }
+
+#[test]
+fn rfc_9293_section_3_5_1_a_tuple_of_which_linux_has_an_older_connection_is_opened_all_the_same() {
+    let mut network = Client::new(Config::default(), 0);
+    let ask = Ask { request: 100, response: 100, server_closes: false };
+    let mut addresses = Vec::new();
+    for _ in 0..2 {
+        // A machine that begins anew draws the same port, and knows nothing of what the one before has left open.
+        network.tcp = Tcp::new(Config::default());
+        network.ask(client(2), 53, ask, false);
+        let &at = network.askers.keys().next().unwrap();
+        addresses.push(network.tcp.tuple(at));
+        if addresses.len() == 1 {
+            while network.tcp.counts().established == 0 {
+                network.send();
+                let _ = network.poll.wait(100 * MS).unwrap().count();
+                network.receive();
+            }
+            network.send();
+            network.askers.clear();
+        }
+    }
+    let counts = network.run();
+    assert_eq!((network.done, addresses[0]), (1, addresses[1]));
+    assert!(counts.bad_acknowledgements >= 1 && counts.resets_out >= 1, "{counts:?}");
+}
