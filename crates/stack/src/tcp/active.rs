@@ -40,6 +40,8 @@ pub struct Active {
     pub acknowledged: u32,
     /// Full segments that arrived since.
     pub full_segments: u8,
+    /// Whether the last segment said that its data is to be handed over: that no more follows for now.
+    pub is_pushed: bool,
     /// Acknowledgements to be sent at once.
     pub acks_due: u8,
     /// Whether SYN is to be sent.
@@ -94,6 +96,7 @@ impl Active {
             peer_fin: None,
             acknowledged: 0,
             full_segments: 0,
+            is_pushed: false,
             acks_due: 0,
             syn_due: false,
             resend_due: false,

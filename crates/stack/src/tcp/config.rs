@@ -30,7 +30,8 @@ pub struct Config {
     /// Largest retransmission timeout.
     pub max_rto_ns: i64,
     /// How long an acknowledgement waits for data to ride on. 40 ms as in Linux: a server sends again 200 ms after its
-    /// estimate of the round trip at the earliest, so that it never does for this.
+    /// estimate of the round trip at the earliest, so that it never does for this. At once are acknowledged: every second full
+    /// segment, a full one that more follows, the last of a gap, and FIN.
     pub delayed_ack_ns: i64,
     /// Shorter segments are acknowledged at once: a server that writes the length of a message apart from it, with Nagle's
     /// algorithm on, holds the rest back until then. 14 octets: no DNS response with its length is shorter.

@@ -174,6 +174,7 @@ impl Tcp {
             return None;
         }
         let place = self.activate(slot, now);
+        self.actives[place].is_pushed = segment.flags.has(Flags::PSH);
         let octets = self.take_octets(now, slot, place, first, octets);
         self.take_fin(place, segment);
         self.finish(now, slot, place);
@@ -241,7 +242,10 @@ impl Tcp {
         let active = &mut self.actives[place];
         let is_full = length >= usize::from(connection.mss);
         active.full_segments = active.full_segments.saturating_add(u8::from(is_full));
-        if filled_gap || active.full_segments >= 2 || length < usize::from(self.config.quick_ack_below) {
+        // More follows a full segment that is not pushed, and waits for this acknowledgement if the server uses Nagle's algorithm
+        // and what is left does not fill another.
+        let is_awaited = is_full && !active.is_pushed;
+        if filled_gap || is_awaited || active.full_segments >= 2 || length < usize::from(self.config.quick_ack_below) {
             active.ack_now();
         } else {
             active.ack_at = active.ack_at.min(now.0.saturating_add(self.config.delayed_ack_ns));

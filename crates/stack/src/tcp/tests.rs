@@ -146,10 +146,10 @@ fn a_server_that_only_challenges_is_given_up_in_time() {
 #[test]
 fn rfc_1122_section_4_2_3_2_every_second_full_segment_is_acknowledged_at_once() {
     Script::opened().run(
-        "< . 1:1461 ack 1
+        "< P. 1:1461 ack 1
          = 1:1461
          > -
-         < . 1461:2921 ack 1
+         < P. 1461:2921 ack 1
          > . 1 ack 2921
          > -
          < P. 2921:3421 ack 1
@@ -157,6 +157,12 @@ fn rfc_1122_section_4_2_3_2_every_second_full_segment_is_acknowledged_at_once() 
          + 41
          > . 1 ack 3421",
     );
+}
+
+#[test]
+fn a_full_segment_that_more_follows_is_acknowledged_at_once_since_nagles_algorithm_may_hold_that_back() {
+    Script::opened().run("< . 1:1461 ack 1\n> . 1 ack 1461\n< P. 1461:1561 ack 1\n> -\n+ 41\n> . 1 ack 1561");
+    Script::opened().run("< . 1:1461 ack 1\n< . 1461:2921 ack 1\n< P. 2921:3000 ack 1\n> . 1 ack 3000\n> -");
 }
 
 #[test]
