@@ -97,7 +97,7 @@ mod wheel;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use ldplayer_core::RunTime;
+use ldplayer_core::{RunTime, Segments};
 
 pub use self::config::{Config, OpenError, OpenOptions};
 pub use self::connection::Handle;
@@ -254,6 +254,14 @@ impl Tcp {
     pub fn unacknowledged(&self, at: Handle) -> usize {
         let place = self.connections.slot(at).and_then(|slot| self.place(slot));
         place.map_or(0, |place| self.actives[place].output().len())
+    }
+
+    /// Segments with data that arrived, and segments that were sent again, SYN included, since the connection was idle: asked
+    /// for with the data of a response, those of its query and response alone, unless queries overlap. Zeros if the handle is
+    /// dead.
+    pub fn segments(&self, at: Handle) -> Segments {
+        let place = self.connections.slot(at).and_then(|slot| self.place(slot));
+        place.map_or(Segments::default(), |place| self.actives[place].segments)
     }
 
     /// Copies data that waits after [`Event::Data`]; returns how many octets, 0 when there are no more.

@@ -1,5 +1,7 @@
 //! What a connection has while something is in flight, or waits to be sent or read.
 
+use ldplayer_core::Segments;
+
 use super::blocks::Blocks;
 use super::index::NONE;
 use super::reassembly::Reassembly;
@@ -78,6 +80,8 @@ pub struct Active {
     pub closed_since: i64,
     /// Octets of data in SYN.
     pub syn_data: u16,
+    /// Segments since the connection was idle.
+    pub segments: Segments,
 }
 
 impl Active {
@@ -115,6 +119,7 @@ impl Active {
             ack_at: NEVER,
             closed_since: NEVER,
             syn_data: 0,
+            segments: Segments::default(),
         }
     }
 

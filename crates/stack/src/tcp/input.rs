@@ -141,6 +141,7 @@ impl Tcp {
             } else {
                 self.acknowledge_now(now, slot);
             }
+            self.count_arrival(slot, segment);
         }
         is_acceptable
     }
@@ -175,10 +176,19 @@ impl Tcp {
         }
         let place = self.activate(slot, now);
         self.actives[place].is_pushed = segment.flags.has(Flags::PSH);
+        self.count_arrival(slot, segment);
         let octets = self.take_octets(now, slot, place, first, octets);
         self.take_fin(place, segment);
         self.finish(now, slot, place);
         octets.map(|octets| Input { at: self.connections.handle(slot), octets })
+    }
+
+    /// Counts a segment with data, whether that is new or not.
+    fn count_arrival(&mut self, slot: u32, segment: &Segment<'_>) {
+        if let Some(place) = self.place(slot).filter(|_| !segment.payload.is_empty()) {
+            let arrived = &mut self.actives[place].segments.arrived;
+            *arrived = arrived.saturating_add(1);
+        }
     }
 
     /// Takes the octets of a segment that begin at `first`; returns them if they are next, to be handed over.

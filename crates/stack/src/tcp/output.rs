@@ -154,6 +154,7 @@ impl Tcp {
             active.timed = active.timed.or(Some((end, now.0)));
         } else {
             self.counts.retransmitted += 1;
+            active.segments.resent = active.segments.resent.saturating_add(1);
             // An acknowledgement would not say which of both it is for (Karn; RFC 6298 section 3).
             active.timed = None;
         }

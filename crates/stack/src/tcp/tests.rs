@@ -1,5 +1,7 @@
 //! Tests of opening, data, acknowledgements and retransmission, by scripts of segments.
 
+use ldplayer_core::Segments;
+
 use super::script::{Script, plain};
 use super::{Config, OpenOptions};
 
@@ -488,4 +490,16 @@ fn the_mss_is_the_smaller_of_both_or_the_default() {
         script.run(&format!("< S. 0 ack 1 win 60000 {option}\nwrite 5000"));
         assert_eq!(script.next().unwrap().segment.payload.len(), expected, "{option}");
     }
+}
+
+#[test]
+fn segments_are_counted_since_the_connection_was_idle() {
+    let mut script = Script::new(plain(), &OpenOptions::default());
+    script.run("> S 0\n> -\n+ 1010\n> S 0\n< S. 0 ack 1 mss 1000\n! opened\nwrite 10\n> P. 1:11 ack 1\n> -\n+ 1010\n> P. 1:11 ack 1");
+    script.run("< P. 1:101 ack 11\n< P. 1:101 ack 11\n< P. 101:201 ack 11");
+    assert_eq!(script.tcp.segments(script.at), Segments { arrived: 3, resent: 2 });
+    script.run("> . 11 ack 201\n> -");
+    assert_eq!(script.tcp.segments(script.at), Segments::default());
+    script.run("write 10\n> P. 11:21 ack 201\n< P. 201:301 ack 21");
+    assert_eq!(script.tcp.segments(script.at), Segments { arrived: 1, resent: 0 });
 }
