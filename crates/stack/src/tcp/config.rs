@@ -29,7 +29,7 @@ pub struct Config {
     pub min_rto_ns: i64,
     /// Largest retransmission timeout.
     pub max_rto_ns: i64,
-    /// How long an acknowledgement waits for data to ride on. 40 ms as in Linux: a server sends again 200 ms after its
+    /// How long an acknowledgement waits for data to ride on; 0 for those that are sent at once. 40 ms as in Linux: a server sends again 200 ms after its
     /// estimate of the round trip at the earliest, so that it never does for this. At once are acknowledged: every second full
     /// segment, a full one that more follows, the last of a gap, and FIN.
     pub delayed_ack_ns: i64,

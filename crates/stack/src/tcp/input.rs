@@ -255,7 +255,8 @@ impl Tcp {
         // More follows a full segment that is not pushed, and waits for this acknowledgement if the server uses Nagle's algorithm
         // and what is left does not fill another.
         let is_awaited = is_full && !active.is_pushed;
-        if filled_gap || is_awaited || active.full_segments >= 2 || length < usize::from(self.config.quick_ack_below) {
+        let is_due = active.full_segments >= 2 || self.config.delayed_ack_ns <= 0;
+        if filled_gap || is_awaited || is_due || length < usize::from(self.config.quick_ack_below) {
             active.ack_now();
         } else {
             active.ack_at = active.ack_at.min(now.0.saturating_add(self.config.delayed_ack_ns));

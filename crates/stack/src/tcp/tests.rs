@@ -503,3 +503,34 @@ fn segments_are_counted_since_the_connection_was_idle() {
     script.run("write 10\n> P. 11:21 ack 201\n< P. 201:301 ack 21");
     assert_eq!(script.tcp.segments(script.at), Segments { arrived: 1, resent: 0 });
 }
+
+#[test]
+fn acknowledgements_wait_as_long_as_is_configured() {
+    for (ms, steps) in [(0, "> . 1 ack 101\n> -"), (200, "> -\n+ 199\n> -\n+ 3\n> . 1 ack 101\n> -")] {
+        let config = Config { delayed_ack_ns: ms * 1_000_000, ..plain() };
+        let mut script = Script::new(config, &OpenOptions::default());
+        script.run("> S 0\n< S. 0 ack 1 mss 1000\n! opened\n> . 1 ack 1\n< P. 1:101 ack 1\n= 1:101").run(steps);
+    }
+}
+
+#[test]
+fn rfc_6298_section_3_what_was_sent_twice_measures_nothing() {
+    let mut script = Script::opened();
+    // Taken for a measurement, this acknowledgement would raise the timeout to 1.5 s.
+    script.run(
+        "write 30\n> P. 1:31 ack 1\n+ 205\n> P. 1:31 ack 1\n+ 300\n< . 1 ack 31\nwrite 10\n> P. 31:41 ack 1\n+ 205",
+    );
+    script.run("> P. 31:41 ack 1");
+    // This one is a measurement.
+    script.run("< . 1 ack 41\nwrite 10\n> P. 41:51 ack 1\n+ 195\n< . 1 ack 51\nwrite 10\n> P. 51:61 ack 1\n+ 205\n> -");
+}
+
+#[test]
+fn rfc_2883_duplicates_that_say_that_something_came_twice_are_no_sign_of_loss() {
+    let mut script = Script::opened();
+    script.run("write 2000\n> . 1:1001 ack 1\n> P. 1001:2001 ack 1\n< . 1 ack 1001");
+    for _ in 0..5 {
+        script.run("< . 1 ack 1001 sack 1:1001\n> -");
+    }
+    assert_eq!(script.tcp.counts().fast_retransmits, 0);
+}
