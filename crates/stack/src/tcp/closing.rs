@@ -94,7 +94,7 @@ impl Tcp {
         self.connections[slot].active = milliseconds(now).wrapping_add(ms);
     }
 
-    fn append_waiting(&mut self, slot: u32) {
+    pub(super) fn append_waiting(&mut self, slot: u32) {
         self.connections[slot].set_next_waiting(NONE);
         match self.waiting {
             (NONE, _) => self.waiting.0 = slot,

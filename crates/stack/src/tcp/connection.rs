@@ -59,6 +59,8 @@ pub const ORPHAN: u8 = 16;
 pub const FAST_OPEN: u8 = 32;
 /// Neither side scales its windows.
 pub const UNSCALED: u8 = 64;
+/// TIME_WAIT began anew: its place in the order is not right any more.
+pub const EXTENDED: u8 = 128;
 
 /// A connection. What is only there while something is in flight is in [`super::active::Active`].
 #[derive(Clone, Copy, Debug)]

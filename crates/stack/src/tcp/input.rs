@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ldplayer_core::{RunTime, time::NS_PER_S};
 
-use super::connection::{ORPHAN, State, TIMESTAMPS};
+use super::connection::{EXTENDED, ORPHAN, State, TIMESTAMPS};
 use super::output::{ACKNOWLEDGE, RESET, RESET_ACKNOWLEDGE, Reply};
 use super::sequence::{after, before};
 use super::{Event, Input, REPLIES, Tcp};
@@ -328,6 +328,7 @@ impl Tcp {
         self.counts.duplicates += 1;
         if segment.flags.has(Flags::FIN) {
             self.wait_longer(now, slot);
+            self.connections[slot].flags |= EXTENDED;
         }
         let is_bare = segment.length() == 0 && segment.sequence == self.connections[slot].received;
         if !is_bare {

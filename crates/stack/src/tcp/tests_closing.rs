@@ -27,6 +27,22 @@ fn rfc_9293_section_3_6_the_client_closes_first_and_waits() {
 }
 
 #[test]
+fn one_whose_time_wait_begins_anew_does_not_hold_up_others() {
+    let mut first = Script::opened();
+    first.run("close\n> F. 1 ack 1\n< F. 1 ack 2\n> . 2 ack 2\n+ 10000");
+    let (local, start, at) = (first.local, first.start, first.at);
+    let mut script = Script::at(first.tcp, first.now, &OpenOptions::default());
+    script.run("> S 0\n< S. 0 ack 1\n! opened\n> . 1 ack 1\nclose\n> F. 1 ack 1\n< F. 1 ack 2\n> . 2 ack 2\n+ 30000");
+    (script.local, script.start, script.at) = (local, start, at);
+    script.run("< F. 1 ack 2\n> . 2 ack 2\n+ 29990");
+    assert_eq!(script.tcp.len(), 2);
+    script.run("+ 20");
+    assert_eq!(script.tcp.len(), 1);
+    script.run("+ 30000");
+    assert!(script.tcp.is_empty() && script.tcp.poll_timeout().is_none());
+}
+
+#[test]
 fn rfc_9293_section_3_6_the_server_closes_first_and_nothing_stays() {
     let mut script = Script::opened();
     script.run("< F. 1 ack 1\n! closed\n! -\nwrite 10\n> P. 1:11 ack 2\n< . 2 ack 11\nclose\n> F. 11 ack 2");

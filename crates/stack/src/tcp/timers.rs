@@ -3,7 +3,7 @@
 use ldplayer_core::RunTime;
 
 use super::active::NEVER;
-use super::connection::{FAST_OPEN, State};
+use super::connection::{EXTENDED, FAST_OPEN, State};
 use super::index::NONE;
 use super::{Failure, Tcp, milliseconds};
 
@@ -133,7 +133,12 @@ impl Tcp {
         if first == NONE {
             return None;
         }
-        let left = self.connections[first].active.wrapping_sub(milliseconds(RunTime(self.clock))) as i32;
+        let connection = &self.connections[first];
+        if connection.has(EXTENDED) {
+            // It is in the way of others.
+            return Some(self.clock);
+        }
+        let left = connection.active.wrapping_sub(milliseconds(RunTime(self.clock))) as i32;
         Some(self.clock.div_euclid(MS) * MS + i64::from(left.max(0)) * MS)
     }
 
@@ -142,12 +147,19 @@ impl Tcp {
         let present = milliseconds(now);
         while self.waiting.0 != NONE {
             let slot = self.waiting.0;
-            let left = self.connections[slot].active.wrapping_sub(present) as i32;
-            if left > 0 {
+            let connection = &mut self.connections[slot];
+            let (is_over, is_extended) =
+                (connection.active.wrapping_sub(present) as i32 <= 0, connection.has(EXTENDED));
+            if !is_over && !is_extended {
                 break;
             }
-            self.waiting.0 = self.connections[slot].next_waiting();
-            self.end_wait(slot);
+            self.waiting.0 = connection.next_waiting();
+            if is_over {
+                self.end_wait(slot);
+            } else {
+                connection.flags &= !EXTENDED;
+                self.append_waiting(slot);
+            }
         }
     }
 }
