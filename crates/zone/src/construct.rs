@@ -1,8 +1,8 @@
 //! Rebuilds zones from responses (LDplayer paper, §2.3), offline and deterministically.
 //!
-//! [`Builder::add`] keeps each different record set once, with the servers that gave it. [`Builder::finish`] finds out which servers are responsible
-//! for which zones ([`servers`]), believes record sets from those only ([`place`]), settles where responses disagree ([`choose`]), and adds
-//! what zones need to load and to lead to one another ([`complete`]).
+//! [`Builder::add`] stores each distinct record set once, with the servers that sent it. [`Builder::finish`] determines which servers are
+//! authoritative for which zones ([`servers`]), accepts record sets from those only ([`place`]), resolves conflicts between responses
+//! ([`choose`]), and adds the records without which zones do not load or cannot be reached from the root ([`complete`]).
 
 mod choose;
 mod classify;
@@ -33,7 +33,7 @@ use message::Parsed;
 use names::{Name, Names};
 use seen::{Server, Versions};
 
-/// Maximum number of distinguished clients; more do not matter to [`Report::resolver_side`].
+/// Maximum number of clients to tell apart; [`Report::resolver_side`] needs no more.
 const MOST_CLIENTS: usize = 100_000;
 
 /// A response as it was recorded.
@@ -52,7 +52,7 @@ pub struct Response<'a> {
 /// How zones are built.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// What to take where responses disagree.
+    /// Which version to take where responses disagree.
     pub policy: Policy,
     /// Which side of a resolver the responses are from; `None`: as the addresses say.
     pub resolver_side: Option<bool>,
@@ -69,12 +69,12 @@ pub struct BuiltZone {
     pub notes: Vec<String>,
 }
 
-/// Zones, and how they came about.
+/// The zones, and a report of how they were built.
 #[derive(Clone, Debug, Default)]
 pub struct Built {
     /// The zones, parents before their children.
     pub zones: Vec<BuiltZone>,
-    /// What was ignored, where responses disagreed, what was made up.
+    /// What was ignored, where responses disagreed, and what was invented.
     pub report: Report,
 }
 
@@ -83,7 +83,7 @@ pub struct Built {
 #[error("the responses hold more than 4 GiB of distinct records: build zones from parts of the capture")]
 pub struct TooMuch;
 
-/// Takes responses and makes zones of them.
+/// Builds zones from responses.
 #[derive(Debug, Default)]
 pub struct Builder {
     facts: Facts,
@@ -91,31 +91,31 @@ pub struct Builder {
     chain: Vec<Name>,
     report: Report,
     clients: HashSet<IpAddr, FixedState>,
-    /// What was asked in vain, where lame delegations are to stay lame.
+    /// Queries without a usable answer; only kept if lame delegations are to stay lame.
     tries: Option<Tries>,
 }
 
-/// All that was learned from responses.
+/// Everything learned from responses.
 #[derive(Debug, Default)]
 struct Facts {
     names: Names,
     versions: Versions,
     servers: Vec<IpAddr>,
     numbers: HashMap<IpAddr, Server, FixedState>,
-    /// Zones that servers said, with authority, to serve, and how often.
+    /// Zones that servers claimed in authoritative responses, with counts.
     claims: HashMap<(Name, Server), u32, FixedState>,
-    /// What was said not to be there.
+    /// What was denied.
     absent: HashMap<(Name, Absent), Denied, FixedState>,
-    /// What was denied with the SOA record of a zone above the name, so that there is no zone cut between the two, and by whom.
+    /// Denials with the SOA record of a zone above the name, and their servers: they rule out a zone cut between the two.
     undivided: HashMap<Undivided, Denied, FixedState>,
 }
 
-/// What a name was denied.
+/// What a denial says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Absent {
-    /// It does not exist (NXDOMAIN).
+    /// The name does not exist (NXDOMAIN).
     Name,
-    /// It has no records of the type (NODATA, RFC 2308 §2.2).
+    /// The name has no records of the type (NODATA, RFC 2308 §2.2).
     Data(u16),
 }
 
@@ -129,7 +129,8 @@ struct Undivided {
 }
 
 impl Undivided {
-    /// The names that are no cuts, from below to the last one below the apex. A zone denies DS records of its children, too.
+    /// The names that are not zone cuts, from the denied name up to the last one below the apex. A denied DS record proves nothing about
+    /// its owner: a zone also denies those of its children.
     fn names(self, names: &Names) -> impl Iterator<Item = Name> {
         let lowest = if self.what == Absent::Data(rtype::DS) { names.parent(self.name) } else { self.name };
         let depth = names.depth(self.apex);
@@ -138,7 +139,7 @@ impl Undivided {
     }
 }
 
-/// When something was denied, and by whom first.
+/// When something was denied, and which server did so first.
 #[derive(Clone, Copy, Debug)]
 struct Denied {
     server: Server,
@@ -148,23 +149,23 @@ struct Denied {
 }
 
 impl Builder {
-    /// One that keeps lame delegations lame: no address is made up for name servers that have none, and [`Report::lame`] tells which servers gave no
-    /// answer of a zone that is delegated to them.
+    /// A builder that keeps lame delegations lame: it invents no address for name servers without one, and [`Report::lame`] lists the
+    /// servers that never answered for a zone delegated to them.
     pub fn keeping_lame() -> Self {
         Self { tries: Some(Tries::default()), ..Self::default() }
     }
 
-    /// Takes an unanswered query, which matters for lame delegations.
+    /// Adds an unanswered query, which is evidence of a lame delegation.
     pub fn unanswered(&mut self, server: IpAddr, query: &[u8]) {
         if let Some(tries) = &mut self.tries {
             tries.failed(&mut self.facts.names, server, query);
         }
     }
 
-    /// Takes a response. What cannot be used is counted by reason.
+    /// Adds a response. Unusable ones are counted by reason.
     ///
     /// # Errors
-    /// When there is no room for more.
+    /// The limit on distinct records is reached.
     pub fn add(&mut self, response: &Response<'_>) -> Result<(), TooMuch> {
         self.report.responses += 1;
         if let Err(reason) = self.read(response) {
@@ -192,7 +193,7 @@ impl Builder {
         }
     }
 
-    /// Reads a message into [`Self::parsed`] unless its header says that it is of no use.
+    /// Parses a message into [`Self::parsed`], unless its header rules it out.
     fn read(&mut self, response: &Response<'_>) -> Result<(), Reason> {
         let message = Message::new(response.message).ok_or(Reason::Malformed)?;
         classify::check_header(&message)?;
@@ -208,15 +209,15 @@ impl Builder {
         intake.sets(outcome, &self.parsed, &self.chain).ok_or(TooMuch)
     }
 
-    /// How many responses were taken so far.
+    /// The number of responses added so far.
     pub const fn responses(&self) -> u64 {
         self.report.responses
     }
 
-    /// Makes zones of all that was seen.
+    /// Builds the zones.
     ///
     /// # Errors
-    /// When a zone has more than can be numbered.
+    /// A zone has too many records to number.
     pub fn finish(mut self, options: Options) -> Result<Built, TooMuch> {
         let resolver_side = options.resolver_side.unwrap_or(self.clients.len() <= self.facts.servers.len());
         self.report.servers = self.facts.servers.len();

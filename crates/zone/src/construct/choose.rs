@@ -13,25 +13,25 @@ use crate::records::{Record, Records};
 use crate::rtype;
 use crate::write::Line;
 
-/// Servers that a report names for a version.
+/// Maximum number of servers that the report lists for a version.
 const MOST_SERVERS: usize = 8;
 
-/// What to take where responses disagree about a record set.
+/// Which version of a record set to take where responses disagree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// What was seen first (LDplayer paper, §2.3).
+    /// The first one seen (LDplayer paper, §2.3).
     #[default]
     First,
-    /// What was seen last.
+    /// The last one seen.
     Last,
-    /// What was seen most often; of equals, what was seen first.
+    /// The one seen most often; among equals, the first.
     Majority,
-    /// The records of all; of types that a name has once (SOA, CNAME, DNAME), what was seen first.
+    /// The union of all; for types with a single record per name (SOA, CNAME, DNAME), the first one seen.
     Union,
 }
 
 impl Policy {
-    /// All of them.
+    /// Every policy.
     pub const ALL: [Self; 4] = [Self::First, Self::Last, Self::Majority, Self::Union];
 }
 
@@ -53,11 +53,11 @@ pub(super) struct Chosen {
     pub owner: Name,
     pub rtype: u16,
     pub side: Side,
-    /// One version, or several whose records are taken together.
+    /// One version, or several that are merged.
     pub versions: Vec<VersionId>,
 }
 
-/// Chooses for each set of each zone. `placed` is sorted, and so is the result.
+/// Chooses a version of each record set. `placed` must be sorted; the result is, too.
 pub(super) fn choose(facts: &Facts, placed: Vec<Placed>, policy: Policy, report: &mut Report) -> Vec<Chosen> {
     let place = |one: &Placed| (one.zone, one.owner, one.rtype, one.side);
     let mut chosen: Vec<Chosen> = Vec::new();
@@ -77,7 +77,7 @@ pub(super) fn choose(facts: &Facts, placed: Vec<Placed>, policy: Policy, report:
     without_aliases_beside(facts, chosen, policy, report)
 }
 
-/// The versions that are believed most, those that are parts of others left out: of what is additional, some may be missing (RFC 2181 §9).
+/// The most trusted versions, without those that are subsets of another: additional data may be incomplete (RFC 2181 §9).
 fn best(facts: &Facts, group: &[Placed]) -> Vec<VersionId> {
     let level = group.iter().map(|one| one.level).min().unwrap_or(0);
     let mut versions: Vec<VersionId> = group.iter().filter(|one| one.level == level).map(|one| one.version).collect();
@@ -99,10 +99,10 @@ const fn is_single(rtype: u16) -> bool {
     matches!(rtype, rtype::SOA | rtype::CNAME | rtype::DNAME)
 }
 
-/// `versions` are by the time they were first seen.
+/// Merges versions, which are sorted by the time they were first seen.
 fn settle(facts: &Facts, versions: &[VersionId], place: Placed, policy: Policy) -> Vec<VersionId> {
     let policy = match (policy, place.side) {
-        // Each referral may have but a part of the addresses.
+        // A referral may carry only some of the addresses.
         (_, Side::Glue) => Policy::Union,
         (Policy::Union, _) if is_single(place.rtype) => Policy::First,
         (policy, _) => policy,
@@ -113,7 +113,7 @@ fn settle(facts: &Facts, versions: &[VersionId], place: Placed, policy: Policy) 
     preferred(versions.iter().map(|&id| (id, tally(facts, &[id]))), policy).into_iter().collect()
 }
 
-/// When something was seen first and last, and how often.
+/// First and last time seen, and count.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     first: i64,
@@ -130,7 +130,7 @@ fn tally(facts: &Facts, versions: &[VersionId]) -> Tally {
     }
 }
 
-/// The one that the policy prefers; the earlier one of equals.
+/// The version preferred by the policy; the earlier one if equal.
 fn preferred<T>(all: impl Iterator<Item = (T, Tally)>, policy: Policy) -> Option<T> {
     let rank = |tally: &Tally| match policy {
         Policy::First | Policy::Union => -i128::from(tally.first),
@@ -173,7 +173,7 @@ pub(super) fn lines(facts: &Facts, id: VersionId) -> Vec<String> {
     facts.versions.records(id).map(|data| line.of(&record(data)).trim_end().to_owned()).collect()
 }
 
-/// A name with an alias has nothing else but what DNSSEC adds (RFC 2181 §10.1): of alias and other data one is taken.
+/// Resolves conflicts between a CNAME and other data, which cannot coexist except for DNSSEC records (RFC 2181 §10.1).
 fn without_aliases_beside(facts: &Facts, chosen: Vec<Chosen>, policy: Policy, report: &mut Report) -> Vec<Chosen> {
     let is_same = |a: &Chosen, b: &Chosen| (a.zone, a.owner) == (b.zone, b.owner);
     let mut kept = Vec::with_capacity(chosen.len());
@@ -188,7 +188,7 @@ fn without_aliases_beside(facts: &Facts, chosen: Vec<Chosen>, policy: Policy, re
             continue;
         };
         let ids: Vec<VersionId> = others.iter().flat_map(|one| one.versions.iter().copied()).collect();
-        // An apex has a SOA record and NS records in any case.
+        // An apex always has SOA and NS records.
         let is_apex = alias.zone == alias.owner;
         let ranks = [(true, tally(facts, &alias.versions)), (false, tally(facts, &ids))];
         let takes_alias = !is_apex && preferred(ranks.into_iter(), policy).unwrap_or(true);
@@ -203,13 +203,13 @@ fn without_aliases_beside(facts: &Facts, chosen: Vec<Chosen>, policy: Policy, re
     kept
 }
 
-/// A name as people read it.
+/// A name in presentation form.
 pub(super) fn shown(facts: &Facts, name: Name) -> String {
     Presentation(facts.names.wire(name)).to_string()
 }
 
 impl Records {
-    /// Adds what was chosen; data that were checked when they were read.
+    /// Adds the chosen records, whose data were checked when they were parsed.
     pub(super) fn add_chosen(&mut self, facts: &Facts, chosen: &Chosen) -> Option<()> {
         let owner = facts.names.wire(chosen.owner).to_vec();
         let ttl = chosen.versions.iter().map(|&id| ttl(facts, id)).max().unwrap_or(0);
@@ -221,7 +221,7 @@ impl Records {
                 self.push(&owner, chosen.rtype, ttl, data).ok()?;
             }
         }
-        // Signatures of several versions hold for none of them together.
+        // A merged set has no valid signature.
         let signed = chosen.versions.first().filter(|_| chosen.versions.len() == 1);
         for data in signed.into_iter().flat_map(|&id| facts.versions.signatures(id)) {
             self.push(&owner, rtype::RRSIG, ttl, data).ok()?;
@@ -230,7 +230,7 @@ impl Records {
     }
 }
 
-/// The TTL of a version: what its signature says, or the greatest that was seen.
+/// The TTL of a version: the signature's original TTL, or the greatest seen.
 fn ttl(facts: &Facts, id: VersionId) -> u32 {
     let original = facts.versions.signatures(id).next().and_then(|data| data.get(4..8)?.try_into().ok());
     original.map_or(facts.versions.get(id).ttl, u32::from_be_bytes)

@@ -11,27 +11,27 @@ use super::{Absent, Denied, Facts, Undivided};
 use crate::rdata;
 use crate::rtype;
 
-/// Aliases that are followed in one answer.
+/// Maximum number of aliases followed in one answer.
 const MOST_ALIASES: usize = 32;
 /// Offset of the labels field in the data of a signature (RFC 4034 §3.1.3).
 const LABELS_AT: usize = 3;
 /// Offset of the signer's name (RFC 4034 §3.1.7).
 const SIGNER_AT: usize = 18;
 
-/// Response codes that say something of a name (RFC 1035 §4.1.1).
+/// Response codes about the name rather than the server (RFC 1035 §4.1.1).
 const NOERROR: u8 = 0;
 const NXDOMAIN: u8 = 3;
 
-/// What a response says.
+/// The meaning of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// AA, which is for the whole response.
+    /// The AA flag.
     pub is_authoritative: bool,
-    /// The owner of the NS records of a referral.
+    /// Of a referral: the owner of its NS records.
     pub referral: Option<Name>,
-    /// What is denied of the name at the end of the aliases.
+    /// Of a denial: what is denied of the name at the end of the alias chain.
     pub denied: Option<(Name, Absent)>,
-    /// The zone that denies it: the owner of the SOA record (RFC 2308 §3).
+    /// Of a denial: its zone, the owner of the SOA record (RFC 2308 §3).
     pub denied_by: Option<Name>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn check_header(message: &Message<'_>) -> Result<(), Reason> {
     }
 }
 
-/// Finds out what a response says. `chain` gets the names from the question along aliases to the answer.
+/// Classifies a response. `chain` gets the names from the question along aliases to the answer.
 pub(super) fn outcome(
     parsed: &Parsed,
     message: &[u8],
@@ -81,7 +81,7 @@ pub(super) fn outcome(
     {
         return Err(Reason::SidewaysReferral);
     }
-    // An alias that leads out of the server's zones ends without an answer or a SOA record: nothing is denied.
+    // A chain that leaves the server's zones ends without an answer or a SOA record: nothing is denied.
     let denied = match (nxdomain, is_answered, soa.is_some() || chain.len() == 1 && referral.is_none()) {
         (true, _, true) => Some((end, Absent::Name)),
         (false, false, true) if parsed.qtype != rtype::ANY => Some((end, Absent::Data(parsed.qtype))),
@@ -90,7 +90,7 @@ pub(super) fn outcome(
     Ok(Outcome { is_authoritative, referral, denied, denied_by: soa })
 }
 
-/// Follows aliases from the question. A loop ends where it began.
+/// Follows aliases from the question, until a loop closes.
 fn follow(parsed: &Parsed, names: &mut Names, chain: &mut Vec<Name>) -> Name {
     chain.clear();
     chain.push(parsed.qname);
@@ -121,11 +121,11 @@ pub(super) struct Intake<'a> {
 }
 
 impl Intake<'_> {
-    /// Notes the zones that the server speaks for: owners of SOA and NS records, and signers.
+    /// Notes the zones that the server claims: owners of SOA and NS records, and signers.
     pub fn claims(&mut self, outcome: &Outcome, parsed: &Parsed, chain: &[Name]) {
         for record in parsed.records.iter().filter(|record| record.section != Section::Additional) {
             let zone = match record {
-                // A referral speaks for the zone that refers only by signatures: of DS records, or of their denial.
+                // In a referral only signatures name the referring zone: those of DS records, or of their denial.
                 Record { is_signature: false, .. } if !outcome.is_authoritative => continue,
                 Record { is_signature: true, .. } => {
                     self.facts.names.intern(rdata_name(&parsed.data(record)[SIGNER_AT..]))
@@ -153,7 +153,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Notes all record sets of a response whose records are sorted. `None` when there is no room.
+    /// Notes all record sets of a response, whose records are sorted. `None` if the limit on distinct records is reached.
     pub fn sets(&mut self, outcome: &Outcome, parsed: &Parsed, chain: &[Name]) -> Option<()> {
         let mut rest = &parsed.records[..];
         while let Some(first) = rest.first() {
@@ -195,29 +195,29 @@ impl Intake<'_> {
         self.facts.versions.add(set, self.server, kind, self.time).map(|_| ())
     }
 
-    /// The owner, or the wildcard that it was made of: a signature says how many labels that had (RFC 4034 §3.1.3).
+    /// The owner; of a record set synthesized from a wildcard, the wildcard, by the labels field of its signature (RFC 4034 §3.1.3).
     fn owner(&mut self, record: &Record, signatures: &[&[u8]]) -> Name {
         let (owner, names) = (record.owner, &mut self.facts.names);
         let Some(signature) = signatures.first().filter(|_| can_expand(record.rtype)) else { return owner };
         let (labels, signer) = (signature[LABELS_AT], rdata_name(&signature[SIGNER_AT..]));
-        // A wildcard is in the zone that signs, whatever the labels field says: no apex is made of one.
+        // A wildcard is below the apex of the signer's zone, whatever the labels field says.
         let zone_labels = name::labels(signer).count();
         if labels >= names.depth(owner) || usize::from(labels) < zone_labels || names.is_wildcard(owner) {
             return owner;
         }
         let encloser = names.cut_to(owner, labels);
         let wildcard = [b"\x01*", names.wire(encloser)].concat();
-        // One more label than the encloser, and no more octets than the name that was below it by one label or more.
+        // No longer than the owner, which has at least one label below the encloser.
         names.intern(&wildcard)
     }
 }
 
-/// Whether a wildcard can stand for records of the type: those that begin a zone or tell which names are there are never made (RFC 4592 §4).
+/// Whether records of the type can be synthesized from a wildcard: not those of an apex, and not NSEC or NSEC3 (RFC 4592 §4).
 const fn can_expand(rtype: u16) -> bool {
     !matches!(rtype, rtype::NSEC | rtype::NSEC3 | rtype::NS | rtype::SOA | rtype::DS)
 }
 
-/// The name at the start of data that were read as a signature's.
+/// The name at the start of the rest of a signature's data.
 fn rdata_name(data: &[u8]) -> &[u8] {
     &data[..rdata::name_length(data).unwrap_or(0)]
 }
@@ -253,7 +253,7 @@ fn authoritative(outcome: &Outcome, kind: Kind) -> Result<Option<Kind>, Reason> 
     if outcome.is_authoritative { Ok(Some(kind)) } else { Err(Reason::NotAuthoritative) }
 }
 
-/// Whether a CNAME record stands for a DNAME record above it.
+/// Whether a CNAME record is synthesized from a DNAME record of the response.
 fn is_synthesized(record: &Record, parsed: &Parsed, names: &Names) -> bool {
     let redirects = |other: &Record| {
         other.rtype == rtype::DNAME && other.owner != record.owner && names.is_within(record.owner, other.owner)

@@ -1,6 +1,6 @@
-//! Completes zones: adds what they need to load, to be reachable from the root, and to repeat recorded denials.
+//! Completes zones: adds the records needed to load them, to reach them from the root, and to repeat recorded denials.
 //!
-//! Whatever is added here is in [`Report::made`].
+//! [`Report::made`] lists every addition.
 
 mod cuts;
 mod draft;
@@ -20,7 +20,7 @@ use super::{Absent, BuiltZone, Denied, Facts, TooMuch};
 use crate::rtype;
 use draft::Draft;
 
-/// A label below a name that was seen to exist without data, which makes it exist.
+/// A record with this label makes a name exist that was seen to have no data.
 const MARK: &[u8] = b"\x09_ldplayer";
 
 /// The zones under construction, by name, and what is known of them.
@@ -31,7 +31,7 @@ pub(super) struct Plan<'a> {
     pub drafts: BTreeMap<Name, Draft>,
 }
 
-/// Makes zones of the chosen record sets.
+/// Builds zones from the chosen record sets.
 pub(super) fn zones(
     facts: &mut Facts,
     authority: &Authority,
@@ -49,14 +49,14 @@ pub(super) fn zones(
 }
 
 impl Plan<'_> {
-    /// The zones there will be: those with data of their own, and on a resolver's side the zones above them and the root.
+    /// The zones to build: those with data, and on the resolver's side also all zones above them, up to the root.
     fn outline(&mut self, chosen: &[Chosen]) {
         for zone in chosen.iter().filter(|one| one.side == Side::Own).map(|one| one.zone) {
             if self.drafts.contains_key(&zone) {
                 continue;
             }
             let above = self.facts.names.upward(zone).filter(|&name| self.authority.is_cut(name));
-            // A server's capture shows what others have only by chance.
+            // On an authoritative server's side, data of other servers' zones appear only by chance.
             let most = if self.report.resolver_side { usize::MAX } else { 1 };
             for zone in above.take(most).collect::<Vec<_>>() {
                 self.drafts.entry(zone).or_default();
@@ -66,13 +66,13 @@ impl Plan<'_> {
             self.drafts.entry(ROOT).or_default();
         }
         if self.drafts.is_empty() {
-            // A server that sent only referrals: its own zone is unknown.
+            // A server that sent only referrals: its zone is unknown.
             let referring = chosen.iter().filter(|one| one.side == Side::Delegation);
             self.drafts = referring.map(|one| (one.zone, Draft::default())).collect();
         }
     }
 
-    /// Gives the zones what is theirs; what remains is of use for others.
+    /// Moves record sets into their zones. The rest may still supply other zones with addresses.
     fn distribute(&mut self, chosen: Vec<Chosen>) -> Vec<Chosen> {
         let (own, others): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|one| one.side == Side::Own);
         for one in own {
@@ -86,26 +86,26 @@ impl Plan<'_> {
         others
     }
 
-    /// The nearest zone that is made, from a name upward.
+    /// The closest enclosing zone of a name among those being built.
     pub fn zone_of(&self, name: Name) -> Option<Name> {
         self.facts.names.upward(name).find(|name| self.drafts.contains_key(name))
     }
 
-    /// The nearest zone above a zone.
+    /// The parent zone.
     pub fn parent_of(&self, zone: Name) -> Option<Name> {
         (zone != ROOT).then(|| self.zone_of(self.facts.names.parent(zone))).flatten()
     }
 
     pub fn made(&mut self, kind: MadeKind, zone: Name, record: String) {
         let zone_name = choose::shown(self.facts, zone);
-        // Addresses were seen, if elsewhere.
+        // Other responses showed addresses.
         if let Some(draft) = self.drafts.get_mut(&zone).filter(|_| kind != MadeKind::Address) {
             draft.notes.push(format!("{kind}: {record}"));
         }
         self.report.made.push(super::Made { kind, zone: zone_name, record });
     }
 
-    /// Gives every zone NS records at its apex and every parent those of its children, each from the other where it has none.
+    /// Ensures NS records at every apex and at every zone cut, copying from the other side where one has none.
     fn delegate(&mut self, others: &[Chosen]) {
         let zones: Vec<Name> = self.drafts.keys().copied().collect();
         let delegations = others.iter().filter(|one| one.side == Side::Delegation);
@@ -132,7 +132,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Adds NS records that another zone has.
+    /// Copies NS records from another zone.
     fn copy(&mut self, known: &Chosen, zone: Name, side: Side, kind: MadeKind) {
         let lines: Vec<String> = known.versions.iter().flat_map(|&id| choose::lines(self.facts, id)).collect();
         let set = Chosen { zone, side, ..known.clone() };
@@ -140,7 +140,7 @@ impl Plan<'_> {
         lines.into_iter().for_each(|line| self.made(kind, zone, line));
     }
 
-    /// Makes names exist that were seen without data, and reports contradictions between data and denials: data win.
+    /// Adds records to names that exist without data, and reports where data and denials contradict each other: data take precedence.
     fn deny(&mut self) {
         let told = self.denied_delegations();
         let existing = self.existing();
@@ -172,7 +172,7 @@ impl Plan<'_> {
         }
     }
 
-    /// All names with data, and those above them.
+    /// All names with data, and their ancestors.
     fn existing(&self) -> HashSet<Name, FixedState> {
         let mut existing = HashSet::default();
         let owners = self.drafts.values().flat_map(Draft::owners).chain(self.drafts.keys().copied());
@@ -186,7 +186,7 @@ impl Plan<'_> {
         existing
     }
 
-    /// Whether a wildcard covers a nonexistent name, and has no records of the type either.
+    /// Whether a wildcard covers a nonexistent name and lacks the type, too.
     fn is_wildcards(&self, zone: Name, name: Name, rtype: u16, existing: &HashSet<Name, FixedState>) -> bool {
         let Some(encloser) = self.facts.names.upward(name).find(|name| existing.contains(name)) else { return false };
         let wildcard = self.facts.names.find(&[b"\x01*", self.facts.names.wire(encloser)].concat());
@@ -202,7 +202,7 @@ impl Plan<'_> {
         let owner = self.facts.names.intern(&wire);
         let text = b"\x18makes parent name exist.";
         let draft = self.drafts.entry(zone).or_default();
-        // One mark is enough, whatever types were asked for.
+        // One such record is enough for all types.
         if draft.add(owner, rtype::TXT, 0, text) {
             let shown = choose::shown(self.facts, name);
             self.made(MadeKind::EmptyName, zone, shown);
@@ -230,7 +230,7 @@ impl Plan<'_> {
         self.report.conflicts.push(conflict);
     }
 
-    /// Gives every zone a SOA record, and notes which are nothing but what was made up.
+    /// Ensures a SOA record in every zone, and notes zones that are entirely invented.
     fn begin(&mut self) {
         let zones: Vec<Name> = self.drafts.keys().copied().collect();
         for zone in zones {

@@ -16,18 +16,18 @@ use super::{Facts, rtype};
 /// QTYPEs that are not data types: AXFR, ANY and the like (RFC 6895 §3.1).
 const META: RangeInclusive<u16> = 128..=255;
 
-/// What servers were asked, and how far their answers count. It grows with the different pairs of a name and a server.
+/// Queries to servers, and the zones they answered for. Memory grows with the distinct pairs of name and server.
 #[derive(Debug, Default)]
 pub(super) struct Tries {
-    /// The deepest name whose zones the server answered for, if any.
+    /// The deepest name up to which the server answered, if it did.
     answers: HashMap<(Name, IpAddr), Option<Name>, FixedState>,
 }
 
 impl Tries {
-    /// Notes a question that got no answer, or one of no use. One that is cut off is neither: the answer over TCP counts.
+    /// Notes a query without a usable answer. A truncated answer is no evidence: the answer over TCP counts.
     pub fn failed(&mut self, names: &mut Names, server: IpAddr, message: &[u8]) {
         let Some(message) = Message::new(message).filter(|message| !message.has(flag::TC)) else { return };
-        // Servers may refuse transfers and similar queries, and queries for their identity.
+        // Servers may refuse zone transfers, ANY and queries for their identity without being lame.
         let is_of_zones = |question: &Question<'_>| question.qclass == CLASS_IN && !META.contains(&question.qtype);
         if let Some(question) = message.question().filter(is_of_zones) {
             let name = names.intern(&question.name.to_ascii_lowercase());
@@ -35,9 +35,10 @@ impl Tries {
         }
     }
 
-    /// Notes a response that could be used.
+    /// Notes a usable response.
     pub fn answered(&mut self, names: &Names, server: IpAddr, (name, qtype): (Name, u16), outcome: &Outcome) {
-        // A denial is of the zone that its SOA record names, a referral of one above the delegated name: no child is spoken for by either.
+        // A denial belongs to the zone of its SOA record, a referral to a zone above the delegated name: neither shows that the server
+        // answers for a child zone.
         let spoken_for = match (outcome.is_authoritative, outcome.denied_by, outcome.referral) {
             (true, Some(zone), _) => zone,
             (true, None, _) => name,
@@ -50,7 +51,7 @@ impl Tries {
         }
     }
 
-    /// Addresses that zones are delegated to and that were asked for their names in vain.
+    /// The name servers' addresses that never gave a usable answer for names of their zones.
     pub fn lame(&self, facts: &Facts, authority: &Authority, zones: &[Name]) -> BTreeMap<Name, BTreeSet<IpAddr>> {
         let (mut asked, mut good) = (HashSet::<_, FixedState>::default(), HashSet::<_, FixedState>::default());
         for (&(name, server), &spoken_for) in &self.answers {
@@ -71,7 +72,7 @@ impl Tries {
     }
 }
 
-/// The name whose zone a question is for: DS records are the parent's.
+/// The name whose zone answers a question: for DS records, the parent.
 fn place(names: &Names, name: Name, qtype: u16) -> Name {
     if qtype == rtype::DS { names.parent(name) } else { name }
 }

@@ -1,4 +1,4 @@
-//! A response in the constructor's form: names by number, record data uncompressed.
+//! A parsed response: names as numbers, record data uncompressed.
 
 use ldplayer_core::message::{CLASS_IN, HEADER, Message};
 use ldplayer_core::name::MAX_NAME;
@@ -8,10 +8,10 @@ use super::report::Reason;
 use crate::rdata;
 use crate::rtype;
 
-/// Octets of a record between its owner and its data.
+/// Length of the fields between a record's owner and its data, in octets.
 const FIXED: usize = 10;
 
-/// Where a record stood.
+/// The section of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Section {
     Answer,
@@ -24,7 +24,7 @@ pub(super) enum Section {
 pub(super) struct Record {
     pub section: Section,
     pub owner: Name,
-    /// The type, or the type that a signature covers.
+    /// The type; for a signature, the type covered.
     pub rtype: u16,
     pub is_signature: bool,
     pub ttl: u32,
@@ -32,22 +32,22 @@ pub(super) struct Record {
     end: u32,
 }
 
-/// The parts of a response, in buffers that are used again.
+/// A parsed response, in reusable buffers.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub qname: Name,
     pub qtype: u16,
     pub records: Vec<Record>,
     data: Vec<u8>,
-    /// Owners by their offsets in the message: most are pointers to one that was there before.
+    /// Owners by offset: most owners are compression pointers to an earlier one.
     owners: Vec<(u16, Name)>,
 }
 
 impl Parsed {
-    /// Reads a response whose header was looked at.
+    /// Parses a response whose header has been checked.
     ///
     /// # Errors
-    /// Why nothing of it can be used.
+    /// Why the response is unusable.
     pub fn read(&mut self, message: &Message<'_>, names: &mut Names) -> Result<(), Reason> {
         self.records.clear();
         self.data.clear();
@@ -84,7 +84,7 @@ impl Parsed {
         self.records.iter().filter(move |record| record.section == section)
     }
 
-    /// Brings records of one set together, by owner, type, and data.
+    /// Sorts records by owner, type and data, so that sets are contiguous.
     pub fn sort(&mut self) {
         let data = &self.data;
         let key = |record: &Record| (record.section, record.owner, record.rtype, record.is_signature);

@@ -12,7 +12,7 @@ pub(super) type Name = u32;
 /// The root.
 pub(super) const ROOT: Name = 0;
 
-/// All names that were seen, and their ancestors.
+/// All names seen, and their ancestors.
 #[derive(Debug)]
 pub(super) struct Names {
     octets: Vec<u8>,
@@ -52,7 +52,7 @@ impl Names {
         self.add(wire, parent, self.entries[parent as usize].depth + 1)
     }
 
-    /// The number of a name that was seen.
+    /// The number of a name, if it was seen.
     pub fn find(&self, wire: &[u8]) -> Option<Name> {
         self.table.find(self.hasher.hash_one(wire), |&name| self.wire(name) == wire).copied()
     }
@@ -72,17 +72,17 @@ impl Names {
         wire_of(&self.entries[name as usize], &self.octets)
     }
 
-    /// Labels of the name, the root label left out.
+    /// The number of labels without the root label.
     pub fn depth(&self, name: Name) -> u8 {
         self.entries[name as usize].depth
     }
 
-    /// The name without its first label; the root is its own parent.
+    /// The parent of the name; the root is its own.
     pub fn parent(&self, name: Name) -> Name {
         self.entries[name as usize].parent
     }
 
-    /// The name, its parent, and so on up to the root.
+    /// The name and its ancestors up to the root.
     pub fn upward(&self, name: Name) -> impl Iterator<Item = Name> {
         std::iter::successors(Some(name), |&name| (name != ROOT).then(|| self.parent(name)))
     }

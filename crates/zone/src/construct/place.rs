@@ -1,4 +1,4 @@
-//! Assigns record sets to zones, and ranks how far each is trusted (RFC 2181 §5.4.1).
+//! Assigns record sets to zones, and ranks their trustworthiness (RFC 2181 §5.4.1).
 
 use super::Facts;
 use super::names::{Name, ROOT};
@@ -8,30 +8,30 @@ use super::servers::Authority;
 use crate::rdata;
 use crate::rtype;
 
-/// What a record set is to a zone.
+/// The role of a record set in its zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Side {
-    /// Data of the zone itself.
+    /// Authoritative data.
     Own,
-    /// NS records of a delegation.
+    /// NS records at a zone cut.
     Delegation,
-    /// An address of a name server, from a zone above the host's.
+    /// Glue: an address of a name server, from a zone above the host's own.
     Glue,
 }
 
-/// How far data are believed; the least is the best.
+/// Trust in data; lower is better.
 pub(super) type Level = u8;
 
-/// An authoritative answer of one of the zone's servers.
+/// Answer section of an authoritative response from one of the zone's servers.
 const ANSWER: Level = 0;
-/// The authority section of one of the zone's servers.
+/// Authority section of a response from one of the zone's servers.
 const AUTHORITY: Level = 1;
-/// The additional section of one of the zone's servers.
+/// Additional section of a response from one of the zone's servers.
 const ADDITIONAL: Level = 2;
-/// An answer of a server of a zone above, which a resolver believes, too.
+/// An answer from a server of a zone above, which resolvers accept, too.
 const ABOVE: Level = 3;
 
-/// A version in its place.
+/// A version assigned to a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Placed {
     pub zone: Name,
@@ -42,7 +42,7 @@ pub(super) struct Placed {
     pub version: VersionId,
 }
 
-/// Puts all versions in their places, sorted by zone, owner and type.
+/// Assigns all versions, sorted by zone, owner and type.
 pub(super) fn place(facts: &Facts, authority: &Authority, report: &mut Report) -> Vec<Placed> {
     let mut placed = Vec::new();
     for (id, version) in facts.versions.iter() {
@@ -62,7 +62,7 @@ pub(super) fn place(facts: &Facts, authority: &Authority, report: &mut Report) -
         }
     }
     placed.sort_unstable();
-    // The best level of each version in each place comes first.
+    // The most trusted occurrence of each version comes first.
     placed.dedup_by_key(|one| (one.zone, one.owner, one.rtype, one.side, one.version));
     placed
 }
@@ -86,7 +86,7 @@ fn place_of(
     }
 }
 
-/// NS records are the zone's own from its servers, and the delegation's from those of a zone above.
+/// NS records from the zone's servers belong to its apex, those from servers of a zone above to the delegation.
 fn name_servers(
     facts: &Facts,
     authority: &Authority,
@@ -129,7 +129,7 @@ fn of_zone(
     }
 }
 
-/// An address beside a referral. From a server of the host's own zone it is that zone's, if with less authority.
+/// An address in a referral. From a server of the host's own zone it is that zone's data, with less trust.
 fn glue(facts: &Facts, authority: &Authority, owner: Name, seen: Sighting) -> Result<(Name, Side, Level), Reason> {
     let zone = authority.zone_of(facts, owner).ok_or(Reason::NotResponsible)?;
     if authority.serves(zone, seen.server) {
@@ -149,7 +149,7 @@ const fn level(kind: Kind) -> Level {
     }
 }
 
-/// The zone whose key made the signature, when it is a zone around the owner: NSEC records at a cut are the parent's.
+/// The signer's zone, if it encloses the owner: NSEC records at a zone cut are the parent's.
 fn signer(facts: &Facts, authority: &Authority, id: VersionId) -> Option<Name> {
     let signature = facts.versions.signatures(id).next()?.get(18..)?;
     let zone = facts.names.find(signature.get(..rdata::name_length(signature)?)?)?;

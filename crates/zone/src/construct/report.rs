@@ -1,42 +1,42 @@
-//! The construction report: what was ignored, where servers disagreed, and what was made up.
+//! The construction report: what was ignored, where servers disagreed, and what was invented.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Why a response, or a record set of it, was left out.
+/// Why a response, or one of its record sets, was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// A message that is no response.
+    /// Not a response.
     NotAResponse,
     /// An opcode other than QUERY.
     Opcode,
-    /// No question, so that it is unknown what is answered.
+    /// No question.
     NoQuestion,
-    /// Several questions, or one of another class than IN.
+    /// Several questions, or a class other than IN.
     OddQuestion,
-    /// Records that cannot be read.
+    /// Malformed records.
     Malformed,
-    /// Cut off; the answer over TCP counts (RFC 2181 §9).
+    /// Truncated; the answer over TCP counts (RFC 2181 §9).
     Truncated,
-    /// A response code that says nothing about the name: SERVFAIL, REFUSED and the like.
+    /// A response code that is not about the name: SERVFAIL, REFUSED and the like.
     Failed,
-    /// Neither authoritative nor a referral: the answer of a resolver or of a lame server.
+    /// Neither authoritative nor a referral: from a resolver or a lame server.
     NotAuthoritative,
-    /// A referral to a zone that is not below one of the server's.
+    /// A referral to a zone that is not below one of the server's zones.
     SidewaysReferral,
-    /// Not on the way from the question to its answer.
+    /// Not part of the chain from the question to its answer.
     Unrelated,
     /// From a server that is not responsible for the name (RFC 2181 §5.4.1).
     NotResponsible,
-    /// Signatures whose records were not with them.
+    /// Signatures without the records they cover.
     SignaturesAlone,
-    /// A record that a DNAME makes (RFC 6672 §3.1).
+    /// A CNAME record synthesized from a DNAME record (RFC 6672 §3.1).
     Synthesized,
 }
 
 impl Reason {
-    /// All reasons.
+    /// Every reason.
     pub const ALL: [Self; 13] = [
         Self::NotAResponse,
         Self::Opcode,
@@ -79,30 +79,30 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What came of a construction. Names are in presentation form.
+/// The outcome of a construction. Names are in presentation form.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Responses that were given.
+    /// Responses read.
     pub responses: u64,
-    /// Responses, or record sets of them, that were left out, by reason.
+    /// Ignored responses and record sets, by reason.
     pub ignored: BTreeMap<Reason, u64>,
     /// Addresses that responded.
     pub servers: usize,
-    /// Whether the responses came to a resolver from the servers that it asked, rather than from one server to many clients.
+    /// Whether the responses are from many servers to a resolver, rather than from one server to many clients.
     pub resolver_side: bool,
     /// Where responses disagreed.
     pub conflicts: Vec<Conflict>,
-    /// What was made up so that the zones load and lead to one another.
+    /// What was invented so that the zones load and can be reached from the root.
     pub made: Vec<Made>,
-    /// Zones taken at the word of servers that no believed delegation leads to.
+    /// Zones accepted on the word of servers to which no accepted delegation leads.
     pub unverified: Vec<String>,
     /// Whether lame delegations were to stay lame.
     pub keeps_lame: bool,
-    /// Servers of zones that gave no answer of them; empty where lame delegations were not to stay lame.
+    /// Servers that never answered for a zone delegated to them; empty if lame delegations were not to stay lame.
     pub lame: Vec<Lame>,
 }
 
-/// A zone, and the servers it is delegated to in vain.
+/// A zone with its lame servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lame {
     /// The zone, in presentation form.
@@ -111,23 +111,23 @@ pub struct Lame {
     pub servers: Vec<IpAddr>,
 }
 
-/// Responses that disagreed, and what was taken.
+/// Responses that disagreed, and the choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The zone.
     pub zone: String,
     /// The name.
     pub name: String,
-    /// The record type, or the two things that do not go together.
+    /// The record type, or the two things that contradict each other.
     pub what: String,
     /// All versions, the first seen first.
     pub versions: Vec<Version>,
 }
 
-/// One of several things that were seen.
+/// One of several versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Its records, or what it is.
+    /// Its records, or what was denied.
     pub records: Vec<String>,
     /// When it was first seen, in ns since 1970.
     pub first_ns: i64,
@@ -135,16 +135,16 @@ pub struct Version {
     pub last_ns: i64,
     /// How often it was seen.
     pub count: u64,
-    /// Servers that gave it, a few of them.
+    /// Some of the servers that sent it.
     pub servers: Vec<IpAddr>,
     /// Whether it is in the zone.
     pub is_taken: bool,
 }
 
-/// Something that was made up.
+/// Invented data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// What kind of thing.
+    /// Its kind.
     pub kind: MadeKind,
     /// The zone.
     pub zone: String,
@@ -152,22 +152,22 @@ pub struct Made {
     pub record: String,
 }
 
-/// Kinds of made-up data.
+/// Kinds of invented data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MadeKind {
-    /// A zone without any data that lies between others.
+    /// A zone without data between two others.
     Zone,
     /// A SOA record.
     Soa,
-    /// NS records of an apex, from the delegation in the parent or made of the addresses that responded.
+    /// NS records at an apex, from the delegation in the parent or from the addresses that responded.
     ApexNs,
     /// NS records in a parent, from the child's apex.
     Delegation,
     /// A name server's address that was seen elsewhere, or that responded.
     Address,
-    /// A name server's address of the range for it: none was seen.
+    /// An address from the reserved range, for a name server without any.
     InventedAddress,
-    /// A record below a name that was seen to exist without data.
+    /// A record below a name that exists without data.
     EmptyName,
 }
 

@@ -12,10 +12,10 @@ pub(super) type VersionId = u32;
 /// The number of a server's address.
 pub(super) type Server = u32;
 
-/// No entry of a list.
+/// End of a list.
 const END: u32 = u32::MAX;
 
-/// Where in a response a record set stood, and with what authority.
+/// The section and authority of a record set in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     /// In an authoritative answer.
@@ -44,7 +44,7 @@ pub(super) struct Version {
     pub rtype: u16,
     pub records: u16,
     pub signatures: u16,
-    /// The greatest that was seen: caches and some servers count down.
+    /// The greatest TTL seen: caches and some servers count down.
     pub ttl: u32,
     pub first: i64,
     pub last: i64,
@@ -55,7 +55,7 @@ pub(super) struct Version {
     hash: u64,
 }
 
-/// A server that gave a version.
+/// A server that sent a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sighting {
     pub server: Server,
@@ -63,7 +63,7 @@ pub(super) struct Sighting {
     next: u32,
 }
 
-/// All versions of all record sets. What it takes of memory grows with the different records, not with the responses.
+/// All versions of all record sets. Memory grows with the distinct records, not with the responses.
 #[derive(Debug)]
 pub(super) struct Versions {
     octets: Vec<u8>,
@@ -100,7 +100,7 @@ impl Default for Versions {
 }
 
 impl Versions {
-    /// Takes note of a set in a response. `None` when there is no room: more than 4 GiB of different data.
+    /// Notes a record set of a response. `None` if there are more than 4 GiB of distinct data.
     pub fn add(&mut self, set: Set<'_>, server: Server, kind: Kind, time: i64) -> Option<VersionId> {
         self.scratch.clear();
         let records = distinct(set.records, &mut self.scratch);
@@ -173,24 +173,24 @@ impl Versions {
         &self.versions[id as usize]
     }
 
-    /// All of them with their numbers.
+    /// All versions with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (VersionId, &Version)> {
         (0..).zip(&self.versions)
     }
 
-    /// Who gave a version.
+    /// The sources of a version.
     pub fn sightings(&self, id: VersionId) -> impl Iterator<Item = Sighting> {
         let first = self.sightings.get(self.versions[id as usize].sightings as usize);
         std::iter::successors(first, |known| self.sightings.get(known.next as usize)).copied()
     }
 
-    /// Data of its records.
+    /// The data of a version's records.
     pub fn records(&self, id: VersionId) -> impl Iterator<Item = &[u8]> {
         let version = self.get(id);
         self.list(version.start, version.records)
     }
 
-    /// Data of its signatures.
+    /// The data of a version's signatures.
     pub fn signatures(&self, id: VersionId) -> impl Iterator<Item = &[u8]> {
         let version = self.get(id);
         self.list(version.signed_from, version.signatures)
@@ -207,7 +207,7 @@ impl Versions {
     }
 }
 
-/// Appends data with their lengths, repeated ones once, and says how many there are.
+/// Appends distinct data with their lengths, and returns their number.
 fn distinct(all: &[&[u8]], octets: &mut Vec<u8>) -> u16 {
     let mut count = 0;
     for (at, data) in all.iter().enumerate() {

@@ -1,8 +1,9 @@
 //! Finds the authoritative servers of each zone, from the root down.
 //!
-//! A delegation is believed from servers responsible for a zone above it, an address from servers responsible for a zone around the host, and a
-//! server's own word from servers responsible for a zone above. That is repeated until nothing new comes of it. Where the capture began with a
-//! full cache, some zones are taken at the word of whoever speaks of them ([`word`]).
+//! A server is responsible for a zone if it is one of the zone's authoritative servers. Delegations, and claims to serve a zone, are accepted
+//! from servers responsible for a zone above it; addresses from servers responsible for a zone that encloses the host. This is repeated until
+//! nothing new is learned. Where the recording resolver's cache was warm, some delegations are missing: then claims are accepted on the
+//! claimants' own word ([`word`]).
 
 mod lists;
 mod word;
@@ -28,20 +29,20 @@ type Set<T> = HashSet<T, FixedState>;
 pub(super) struct Authority {
     responsible: Set<(Name, Server)>,
     servers: Map<Name, Vec<Server>>,
-    /// Zones: delegated by servers that are believed, or taken at their own word.
+    /// Apexes of zones: from accepted delegations, or from servers accepted on their own word.
     cuts: Set<Name>,
     hosts: Map<Name, Set<Name>>,
     addresses: Map<Name, Set<IpAddr>>,
-    /// Address sets that were believed.
+    /// Accepted address record sets.
     believed: Set<VersionId>,
-    /// Servers that were taken at their word for a zone, and that no NS record of it leads to.
+    /// Servers accepted for a zone on their own word, without being among its NS records.
     unnamed: Set<(Name, Server)>,
     /// Zones accepted from a server that refers to them, and that server.
     referred: Set<(Name, Server)>,
 }
 
 impl Authority {
-    /// Finds out from everything that was seen.
+    /// Determines zones and servers from the facts.
     pub fn find(facts: &Facts, report: &mut Report) -> Self {
         let mut authority = Self::default();
         let lists = Lists::of(facts);
@@ -76,37 +77,37 @@ impl Authority {
         facts.names.upward(name).any(|zone| self.serves(zone, server))
     }
 
-    /// The zone that a name is in. `None` when it is in none that is known.
+    /// The closest enclosing zone of a name; `None` if none is known.
     pub fn zone_of(&self, facts: &Facts, name: Name) -> Option<Name> {
         facts.names.upward(name).find(|zone| self.cuts.contains(zone))
     }
 
-    /// The zone that delegates a name. `None` for the root, and when no zone above is known.
+    /// The parent zone of a name; `None` for the root, or if none is known.
     pub fn parent_of(&self, facts: &Facts, name: Name) -> Option<Name> {
         (name != ROOT).then(|| self.zone_of(facts, facts.names.parent(name))).flatten()
     }
 
-    /// Whether the name is a zone's.
+    /// Whether the name is the apex of a zone.
     pub fn is_cut(&self, name: Name) -> bool {
         self.cuts.contains(&name)
     }
 
-    /// Servers of the zone that responded.
+    /// The zone's servers that responded.
     pub fn servers(&self, zone: Name) -> &[Server] {
         self.servers.get(&zone).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the server's own word was taken that it refers to the zone.
+    /// Whether the server's referral to the zone was accepted on its own word.
     pub fn is_referrer(&self, zone: Name, server: Server) -> bool {
         self.referred.contains(&(zone, server))
     }
 
-    /// Whether the server's word was taken for a zone around the host.
+    /// Whether the server's referral to a zone that encloses the host was accepted on its own word.
     pub fn refers_around(&self, facts: &Facts, host: Name, server: Server) -> bool {
         !self.referred.is_empty() && facts.names.upward(host).any(|zone| self.is_referrer(zone, server))
     }
 
-    /// Servers whose word was taken that they refer to zones.
+    /// Servers whose referrals were accepted on their own word.
     pub fn referrers(&self) -> Vec<Server> {
         let mut servers: Vec<Server> = self.referred.iter().map(|&(_, server)| server).collect();
         servers.sort_unstable();
@@ -131,7 +132,7 @@ impl Authority {
         self.size() != before
     }
 
-    /// Nothing is ever taken back, so this grows with whatever is learned.
+    /// The amount of knowledge. Nothing is retracted, so it grows with everything learned.
     fn size(&self) -> (usize, usize, usize, usize) {
         let hosts = self.hosts.values().map(Set::len).sum();
         (self.responsible.len(), self.cuts.len(), hosts, self.believed.len())
@@ -148,7 +149,7 @@ impl Authority {
         }
     }
 
-    /// There is a zone with these NS records.
+    /// Notes a zone with these NS records.
     fn delegated(&mut self, facts: &Facts, version: VersionId) {
         let zone = facts.versions.get(version).owner;
         self.cuts.insert(zone);
@@ -178,12 +179,12 @@ impl Authority {
         found.into_iter().for_each(|(zone, server)| self.make_responsible(zone, server));
     }
 
-    /// Servers that the zone's NS records lead to and that responded.
+    /// The servers named by the zone's NS records that responded.
     fn delegated_servers(&self, facts: &Facts, zone: Name) -> impl Iterator<Item = Server> {
         self.delegated_addresses(zone).filter_map(|address| facts.numbers.get(&address)).copied()
     }
 
-    /// Addresses that the zone's NS records lead to, whether or not they responded.
+    /// The addresses of the zone's NS records, whether or not they responded.
     pub fn delegated_addresses(&self, zone: Name) -> impl Iterator<Item = IpAddr> {
         let hosts = self.hosts.get(&zone).into_iter().flatten();
         hosts.filter_map(|host| self.addresses.get(host)).flatten().copied()

@@ -95,7 +95,7 @@ impl Upstream {
     }
 }
 
-/// The records of a zone as lines, those that are made and the SOA record among them.
+/// The records of a zone as lines, with the SOA record and invented records.
 fn zone(built: &Built, apex: &str) -> Vec<String> {
     let mut wire = Vec::new();
     name::parse(apex, &mut wire).unwrap();
@@ -134,7 +134,7 @@ fn a_walk_from_the_root_becomes_three_zones() {
 fn nobody_is_believed_of_zones_that_are_others() {
     let mut upstream = Upstream::new();
     upstream.answers("www.example.com A", "www.example.com. 60 A 192.0.2.80\n");
-    // A server of nothing answers for a name, speaks for a zone above, and adds an address.
+    // A server without a zone answers for a name, claims a zone above it, and adds an address.
     let sections = ["www.example.com. 60 A 203.0.113.1\n", "com. 60 NS ns.liar.example.\n", ""];
     upstream.says(LIAR, AA, "www.example.com A", sections);
     // The server of example.com adds the address of another zone's host.
@@ -278,7 +278,7 @@ fn name_servers_that_cannot_be_reached_get_an_address() {
 fn addresses_of_unseen_servers_are_invented() {
     let mut upstream = Upstream::new();
     upstream.answers("www.example.com A", "www.example.com. 60 A 192.0.2.80\n");
-    // The server of com answers for the child, whose name servers nobody has seen.
+    // The server of com answers for the child, whose name servers never responded.
     let sections = ["www.deep.com. 60 A 192.0.2.90\n", "deep.com. 60 NS ns.other.com.\n", ""];
     upstream.says(COM_SERVER, AA, "www.deep.com A", sections);
     let built = upstream.first();
@@ -313,7 +313,7 @@ fn proofs_and_what_an_apex_has_are_never_made_of_wildcards() {
         + &signed("a.b.example.com.", "NSEC", "z.example.com. A", 2)
         + &signed(&format!("{hash}.example.com."), "NSEC3", &format!("1 0 0 - {hash} A"), 2);
     upstream.says(EXAMPLE_SERVER, AA | 3, "gone.example.com A", ["", &authority, ""]);
-    // The labels of no name in the zone.
+    // The labels field matches no name in the zone.
     upstream.answers("x.example.com A", &signed("x.example.com.", "A", "192.0.2.1", 1));
     let lines = zone(&upstream.first(), "example.com.");
     assert!(!lines.iter().any(|line| line.starts_with('*')), "{lines:?}");

@@ -1,4 +1,4 @@
-//! Delegations that servers of the parent zone have denied: the zone changed during recording, or its servers differ.
+//! Reports delegations denied by servers of the parent zone: the zone changed while it was recorded, or its servers differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use crate::construct::place::Side;
 use crate::construct::report::{Conflict, Version};
 use crate::construct::{Absent, Denied, Undivided};
 
-/// Denials and servers that a report names for a delegation.
+/// Maximum number of denials and servers that the report lists for a delegation.
 const MOST: usize = 8;
 
 impl Plan<'_> {
-    /// Tells of delegations that are contradicted: a responsible server denied, with the SOA record of the delegating zone, that the delegated name or one
-    /// below it is there, or has data. Who has the delegation refers. Delegations are kept. Returns the zones and the names in them that were told of
-    /// for being denied altogether.
+    /// Reports delegations that a responsible server contradicts: with the delegating zone's SOA record it denied the delegated name, a name below
+    /// it, or their data, where it should have sent a referral. The delegations are kept. Returns the zones and names reported because the name
+    /// itself was denied.
     pub(super) fn denied_delegations(&mut self) -> BTreeSet<(Name, Name)> {
         let mut contradicted: BTreeMap<(Name, Name, bool), Vec<(Undivided, Denied)>> = BTreeMap::new();
         for (&denial, &denied) in &self.facts.undivided {

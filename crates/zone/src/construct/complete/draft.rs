@@ -12,12 +12,12 @@ use crate::rtype;
 use crate::store;
 use crate::write::Line;
 
-/// TTL of SOA records that are made, in seconds.
+/// TTL of invented SOA records, in seconds.
 pub(super) const SOA_TTL: u32 = 3600;
-/// Serial, refresh, retry, expire, and the TTL of denials of a SOA record that is made.
+/// Serial, refresh, retry, expire and negative TTL of an invented SOA record.
 const SOA_TIMERS: [u32; 5] = [1, 1800, 900, 604_800, 900];
 
-/// A zone: what was chosen for it, and what was made up.
+/// A zone: its chosen and its invented records.
 #[derive(Clone, Debug, Default)]
 pub(in crate::construct) struct Draft {
     sets: BTreeMap<(Name, u16, Side), Chosen>,
@@ -39,17 +39,17 @@ impl Draft {
         self.sets.insert((set.owner, set.rtype, set.side), set);
     }
 
-    /// All record sets that were chosen, delegations among them.
+    /// All chosen record sets, delegations included.
     pub fn sets(&self) -> impl Iterator<Item = &Chosen> {
         self.sets.values()
     }
 
-    /// The delegations that were chosen.
+    /// The chosen delegations.
     pub fn delegations(&self) -> impl Iterator<Item = &Chosen> {
         self.sets.values().filter(|set| set.side == Side::Delegation)
     }
 
-    /// What was chosen for a name and type as the zone's own.
+    /// The authoritative record set chosen for a name and type.
     pub fn find(&self, owner: Name, rtype: u16) -> Option<&Chosen> {
         self.sets.get(&(owner, rtype, Side::Own))
     }
@@ -59,20 +59,20 @@ impl Draft {
         self.sets.get(&(owner, rtype::NS, side))
     }
 
-    /// Adds a record that was made; `false` when it is there.
+    /// Adds an invented record; `false` if it exists.
     pub fn add(&mut self, owner: Name, rtype: u16, ttl: u32, data: &[u8]) -> bool {
         self.made.insert(Made { owner, rtype, ttl, data: data.to_vec() })
     }
 
-    /// All owners of records, those of some several times.
+    /// The owners of all records, with repetitions.
     pub fn owners(&self) -> impl Iterator<Item = Name> {
         self.sets.keys().map(|&(owner, ..)| owner).chain(self.made.iter().map(|made| made.owner))
     }
 
-    /// The zone. `None` when it has more than can be numbered.
+    /// The finished zone. `None` if it has too many records to number.
     pub fn finish(self, facts: &Facts, apex: Name) -> Option<BuiltZone> {
         let order = |a: (Name, u16), b: (Name, u16)| {
-            // The SOA record first of all (RFC 1035 §5.2 has it so by custom).
+            // By custom the SOA record comes first (RFC 1035 §5.2).
             let is_start = |one: (Name, u16)| one == (apex, rtype::SOA);
             let by_name = || store::compare(facts.names.wire(a.0), facts.names.wire(b.0));
             is_start(b).cmp(&is_start(a)).then_with(by_name).then_with(|| a.1.cmp(&b.1))
@@ -105,7 +105,7 @@ pub(super) fn line(facts: &Facts, owner: Name, rtype: u16, ttl: u32, data: &[u8]
     Line::default().of(&record).trim_end().to_owned()
 }
 
-/// Data of a SOA record for a zone whose own was not seen: the zone's name stands for primary and mailbox.
+/// SOA data for a zone without one: the zone's name stands for the primary server and the mailbox.
 pub(super) fn soa(apex: &[u8]) -> Vec<u8> {
     let mut data = [apex, apex].concat();
     SOA_TIMERS.iter().for_each(|timer| data.extend(timer.to_be_bytes()));

@@ -1,4 +1,4 @@
-//! Addresses of name servers: in their own zones, as glue, and made-up ones where none was seen.
+//! Addresses of name servers: in their own zones, as glue, and invented where none was seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,18 +13,18 @@ use crate::construct::seen::Server;
 use crate::construct::servers::address;
 use crate::rtype;
 
-/// TTL of addresses and NS records that are made, in seconds.
+/// TTL of invented address and NS records, in seconds.
 const MADE_TTL: u32 = 3600;
 /// The range of invented addresses, for benchmarks of network devices (RFC 2544 §C.2.2): 198.18.0.0/15.
 const INVENTED: u32 = u32::from_be_bytes([198, 18, 0, 0]);
-/// How many addresses that range has.
+/// The size of the range.
 const MOST_INVENTED: u32 = 1 << 17;
 
-/// Addresses of hosts with the TTLs they had.
+/// Addresses of hosts with their TTLs.
 type Known = BTreeMap<Name, BTreeMap<IpAddr, u32>>;
 
 impl Plan<'_> {
-    /// Sees to it that the name servers of every zone have an address in the set.
+    /// Ensures that every zone has a name server with an address in the set.
     pub(super) fn reach(&mut self, others: &[Chosen]) {
         let mut known = self.known(others);
         let zones: Vec<Name> = self.drafts.keys().copied().collect();
@@ -42,7 +42,7 @@ impl Plan<'_> {
         }
     }
 
-    /// What is known of addresses, from whatever place it was put in.
+    /// All known addresses, from any zone.
     fn known(&self, others: &[Chosen]) -> Known {
         let mut known = Known::new();
         let sets = self.drafts.values().flat_map(Draft::sets).chain(others);
@@ -71,8 +71,8 @@ impl Plan<'_> {
         data.iter().map(|target| self.facts.names.intern(target)).collect()
     }
 
-    /// Gives a zone whose name servers have no address that of whoever responded for it, or one of the range for that. Name servers in the zone
-    /// itself all need an address, or BIND does not load it.
+    /// If no name server of a zone has an address, assigns those that responded for the zone, or one from the reserved range. Name servers in the
+    /// zone itself all need an address, or BIND does not load it.
     fn give_addresses(&mut self, zone: Name, hosts: &[Name], known: &mut Known, invented: &mut u32) {
         let has_some = hosts.iter().any(|host| known.contains_key(host));
         if let Some(&host) = hosts.iter().find(|&&host| self.zone_of(host).is_some()).filter(|_| !has_some) {
@@ -101,7 +101,7 @@ impl Plan<'_> {
         self.made(kind, zone, line);
     }
 
-    /// Gives the zone that a name server is in its addresses where it lacks them: only others have shown them.
+    /// Adds a name server's addresses to its own zone if they were seen only in responses of other zones.
     fn put_at_home(&mut self, zone: Name, known: &Known) {
         let mut hosts = self.hosts_of(zone);
         let delegations: Vec<Chosen> = self.drafts[&zone].delegations().cloned().collect();
@@ -120,7 +120,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Gives the delegations of a zone the addresses of name servers below cuts of the zone: glue (RFC 9471).
+    /// Adds glue to a zone's delegations: the addresses of name servers below zone cuts (RFC 9471).
     fn put_beside_delegations(&mut self, zone: Name, known: &Known) {
         let delegations: Vec<Chosen> = self.drafts[&zone].delegations().cloned().collect();
         for host in delegations.iter().flat_map(|set| self.targets(set)).collect::<BTreeSet<_>>() {
@@ -132,7 +132,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Makes name servers of the addresses that responded for a zone: their names were never seen.
+    /// Invents names for the servers that responded for a zone without NS records.
     pub(super) fn name_servers_of_addresses(&mut self, zone: Name) {
         let addresses = self.addresses_for(zone);
         let apex = self.facts.names.wire(zone).to_vec();
@@ -158,7 +158,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Addresses that responded for a zone; for a root of which nothing was seen, those where resolvers begin, or of who refers from there.
+    /// The addresses that responded for a zone; for an unseen root, those of the root hints, or of servers whose referrals were accepted.
     fn addresses_for(&self, zone: Name) -> Vec<IpAddr> {
         let of = |servers: &[Server]| servers.iter().map(|&server| self.facts.servers[server as usize]).collect();
         match self.authority.servers(zone) {

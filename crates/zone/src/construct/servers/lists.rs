@@ -1,4 +1,4 @@
-//! Lists for the search for servers, in an order that does not depend on hashes.
+//! Inputs of the search for servers, in an order that does not depend on hashes.
 
 use super::{Map, Set};
 use crate::construct::Facts;
@@ -6,19 +6,19 @@ use crate::construct::names::{Name, ROOT};
 use crate::construct::seen::{Kind, Server, Version, VersionId};
 use crate::rtype;
 
-/// Everything that the search looks at.
+/// The inputs of the search.
 pub(super) struct Lists {
     /// NS record sets by owner.
     pub name_servers: Vec<VersionId>,
     /// A and AAAA record sets of name servers by owner.
     pub addresses: Vec<VersionId>,
-    /// Zones that servers said, with authority, to serve.
+    /// Zones claimed in authoritative responses, with the claimants.
     pub claims: Vec<(Name, Server)>,
-    /// Zones that servers refer to. Such a server says nothing of the names above: jp refers to example.co.jp, and there is no zone co.jp.
+    /// Zones that servers refer to. A referral says nothing of the names between: jp may refer to example.co.jp without a zone co.jp.
     pub referrals: Vec<(Name, Server)>,
-    /// By names in the two lists above: who answered for them or for names below, with authority.
+    /// For each name in the two lists above: the servers with authoritative answers for it or for names below it.
     pub answered: Map<Name, Vec<Server>>,
-    /// By the same names: the zones that a denial says they belong to, and who said so (RFC 2308 §3: its SOA record is the zone's).
+    /// For each of these names: the zones that denials place it in, with the servers (RFC 2308 §3: the SOA record is that of the zone).
     pub undivided: Map<Name, Vec<(Name, Server)>>,
 }
 
@@ -37,7 +37,7 @@ impl Lists {
         Self { name_servers, addresses, claims, referrals, answered, undivided }
     }
 
-    /// The sets of one owner in one of the lists.
+    /// The record sets of one owner in one of the lists.
     pub fn of_owner<'a>(&self, ids: &'a [VersionId], facts: &Facts, owner: Name) -> &'a [VersionId] {
         let start = ids.partition_point(|&id| facts.versions.get(id).owner < owner);
         let count = ids[start..].partition_point(|&id| facts.versions.get(id).owner == owner);
@@ -57,7 +57,7 @@ fn referrals(facts: &Facts, name_servers: &[VersionId]) -> Vec<(Name, Server)> {
         let senders = facts.versions.sightings(id).filter(|seen| seen.kind == Kind::Referral);
         senders.map(move |seen| (facts.versions.get(id).owner, seen.server))
     };
-    // Who refers to the root knows of nothing better.
+    // A referral to the root carries no information.
     let is_downward = |&(zone, _): &(Name, Server)| zone != ROOT;
     let mut referrals: Vec<(Name, Server)> = name_servers.iter().flat_map(of_one).filter(is_downward).collect();
     referrals.sort_unstable();
@@ -65,7 +65,7 @@ fn referrals(facts: &Facts, name_servers: &[VersionId]) -> Vec<(Name, Server)> {
     referrals
 }
 
-/// Who answered for names of `zones` or below. DS and NS records of a zone are its parent's to give, too.
+/// The servers that answered for names of `zones` or below. DS and NS records at an apex do not count: the parent answers for them, too.
 fn answered(facts: &Facts, zones: &Set<Name>) -> Map<Name, Vec<Server>> {
     let mut answered: Map<Name, Vec<Server>> = Map::default();
     let is_parents = |version: &Version, zone| version.owner == zone && matches!(version.rtype, rtype::DS | rtype::NS);

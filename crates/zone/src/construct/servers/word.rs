@@ -20,8 +20,8 @@ fn nearest(facts: &Facts, list: Vec<(Name, Server)>) -> Map<Name, Vec<Server>> {
 }
 
 impl Authority {
-    /// Takes the zones nearest to the root that servers speak of and that nobody else is responsible for, and says which. Who refers to a zone is
-    /// heard where nobody claims one any more: caches that are asked for what is not theirs refer, too.
+    /// Accepts, on the servers' own word, the claimed zones nearest to the root that have no other server, and returns them. Referrals are only
+    /// considered when no claims are left: caches refer, too, when they are asked for names that are not theirs.
     pub(super) fn take_at_their_word(&mut self, facts: &Facts, lists: &Lists) -> Vec<Name> {
         let open = |list: &[(Name, Server)]| -> Vec<(Name, Server)> {
             list.iter().copied().filter(|&(zone, server)| self.is_open(facts, lists, zone, server)).collect()
@@ -35,7 +35,7 @@ impl Authority {
         self.take_referrals(facts, lists, &nearest(facts, referrals))
     }
 
-    /// Whether a server's word can be taken for a zone: it has no other servers, and nobody else is responsible for its name.
+    /// Whether a server may be accepted for a zone on its own word: the zone has no other server, and nothing contradicts it.
     fn is_open(&self, facts: &Facts, lists: &Lists, zone: Name, server: Server) -> bool {
         !self.servers.contains_key(&zone)
             && !self.is_above(facts, zone, server)
@@ -44,24 +44,24 @@ impl Authority {
             && (zone != ROOT || self.may_be_root(facts, lists, server))
     }
 
-    /// Whether a server that speaks for the root may be one of its servers. Some that are asked for what is not theirs deny it in the name of the root: a
-    /// root server refers, or names itself, or nobody speaks for anything else.
+    /// Whether a server that claims the root may be a root server. Some servers deny names that are not theirs with the root's SOA record. A root
+    /// server sends referrals or lists itself; or else no server claims any other zone.
     fn may_be_root(&self, facts: &Facts, lists: &Lists, server: Server) -> bool {
         lists.referrals.iter().any(|&(_, sender)| sender == server)
             || lists.claims.iter().all(|&(zone, _)| zone == ROOT)
             || !self.named_by_themselves(facts, lists, ROOT, &[server]).is_empty()
     }
 
-    /// Whether a delegation leads to servers that did not respond: whoever else responded is not responsible. Where none of the name servers had an
-    /// address, it may have been one of them.
+    /// Whether a zone is delegated to known addresses, none of which responded: then no other server is responsible. Without any known address, a
+    /// server that responded may be one of the delegated ones.
     fn is_silent(&self, facts: &Facts, lists: &Lists, zone: Name) -> bool {
         let mut hosts = self.hosts.get(&zone).into_iter().flatten();
         !self.servers.contains_key(&zone)
             && hosts.any(|&host| !lists.of_owner(&lists.addresses, facts, host).is_empty())
     }
 
-    /// Whether a responsible server answered for the zone's names itself, or denied with the SOA record of a zone above that there is a cut. Of servers
-    /// that were taken at their word, those count that NS records of the zone lead to.
+    /// Whether a responsible server contradicts the zone: it answered for names of the zone itself, or ruled out the zone cut by a denial with the SOA
+    /// record of a zone above. Servers accepted on their own word count only if NS records name them.
     fn is_refuted(&self, facts: &Facts, lists: &Lists, zone: Name) -> bool {
         let is_named = |name, server| self.serves(name, server) && !self.unnamed.contains(&(name, server));
         let answered = lists.answered.get(&zone).into_iter().flatten();
@@ -87,7 +87,7 @@ impl Authority {
         taken
     }
 
-    /// Believes delegations by servers of which nothing else is known, and their glue. What zone those serve, nobody says.
+    /// Accepts delegations, with their glue, from servers whose own zone is unknown.
     fn take_referrals(&mut self, facts: &Facts, lists: &Lists, referrals: &Map<Name, Vec<Server>>) -> Vec<Name> {
         let mut taken: Vec<Name> = referrals.keys().copied().collect();
         taken.sort_unstable();
@@ -103,7 +103,7 @@ impl Authority {
         taken
     }
 
-    /// Of servers that claim a zone, those that they name as its servers, with addresses, in their own responses.
+    /// The claimants of a zone that their own responses list among its name servers, with addresses.
     fn named_by_themselves(&self, facts: &Facts, lists: &Lists, zone: Name, claimants: &[Server]) -> Vec<Server> {
         let by_claimant = |version: VersionId| {
             facts.versions.sightings(version).any(|seen| seen.kind != Kind::Glue && claimants.contains(&seen.server))
@@ -127,8 +127,8 @@ impl Authority {
         claimants.iter().copied().filter(|&server| addresses.contains(&facts.servers[server as usize])).collect()
     }
 
-    /// Whether a believed delegation names hosts of which somebody other than the zone's servers gave an address that responded: the word of those
-    /// servers was not needed after all.
+    /// Whether an accepted delegation leads to a server of the zone, by an address from servers other than the zone's own: then the zone does not
+    /// depend on its servers' word.
     pub(super) fn is_led_to(&self, facts: &Facts, lists: &Lists, zone: Name) -> bool {
         let from = |version: VersionId| facts.versions.sightings(version).map(|seen| seen.server);
         let is_delegation = |&&version: &&VersionId| {

@@ -30,12 +30,12 @@ fn a_referral_claims_the_zone_that_it_names_and_nothing_above() {
 
 #[test]
 fn a_zone_between_is_there_where_it_was_delegated_or_spoke_for_itself() {
-    // The same servers, and co.jp a zone of theirs: nobody ever sees its delegation.
+    // co.jp is a zone on the same servers, whose delegation is never seen.
     let mut upstream = japan();
     let soa = "co.jp. 60 SOA a.dns.jp. h.dns.jp. 7 1 1 1 60\n";
     upstream.says(JP_SERVER, AA, "co.jp A", ["", soa, ""]);
     assert_eq!(apexes(&upstream.first()), [".", "jp.", "co.jp.", "example.co.jp."]);
-    // Servers of its own.
+    // co.jp has servers of its own.
     let mut upstream = japan();
     let sections = ["", "co.jp. 60 NS ns.co.jp.\n", "ns.co.jp. 60 A 192.0.2.3\n"];
     upstream.says(JP_SERVER, QR, "co.jp A", sections);
@@ -62,7 +62,7 @@ fn the_reverse_tree_has_the_zones_that_were_delegated() {
 fn a_denial_with_the_soa_record_of_a_zone_above_proves_that_there_is_no_cut() {
     for code in [0, 3] {
         let mut upstream = japan();
-        // Somebody speaks for co.jp that nobody delegated it to.
+        // A server without a delegation claims co.jp.
         let sections = ["x.co.jp. 60 A 203.0.113.1\n", "co.jp. 60 NS ns.co.jp.\n", "ns.co.jp. 60 A 203.0.113.66\n"];
         upstream.says(LIAR, AA, "x.co.jp A", sections);
         upstream.says(JP_SERVER, AA | code, "co.jp MX", ["", JP_SOA, ""]);
@@ -99,7 +99,7 @@ fn a_denial_of_ds_records_or_by_the_zone_itself_proves_nothing_of_its_cut() {
     }
 }
 
-/// Names, what contradicts what, and records of both sides with how often they were seen and whether they were taken.
+/// Name, contradiction, and for both sides the records, their count, and whether they were taken.
 type Told = (String, String, Vec<(String, u64, bool)>);
 
 fn conflicts(built: &Built) -> Vec<Told> {
@@ -164,7 +164,7 @@ fn what_a_delegation_and_a_denial_do_not_contradict_is_no_conflict() {
 
 #[test]
 fn a_server_that_is_known_by_its_referrals_only_is_believed_of_what_it_names() {
-    // The capture begins with a full cache: whose servers these are, nobody says.
+    // The cache was warm when the capture began: no delegation says whose servers these are.
     let mut upstream = Upstream::default();
     let (cut, glue) = ("example.co.jp. 60 NS ns1.example.co.jp.\n", "ns1.example.co.jp. 60 A 192.0.2.11\n");
     upstream.says(JP_SERVER, QR, "www.example.co.jp A", ["", cut, glue]);

@@ -4,7 +4,7 @@ use super::*;
 
 const LAME: &str = "192.0.2.12";
 
-/// example.com with two name servers, as a builder sees it that keeps lame ones; the second is not asked yet.
+/// A builder that keeps lame delegations, with example.com and two name servers; the second was not asked yet.
 fn delegated() -> Upstream {
     let mut upstream = Upstream { builder: Builder::keeping_lame(), time: 0 };
     let root = "com. 60 NS a.gtld.example.\n";

@@ -12,7 +12,7 @@ fn with_bank(glue: &str) -> Upstream {
 
 const GLUE: &str = "ns1.bank.com. 60 A 192.0.2.66\n";
 
-/// Speaks for a zone with all that a server of it would say.
+/// Claims a zone with everything that one of its servers would send.
 fn claim(upstream: &mut Upstream, server: &str, zone: &str) {
     let soa = format!("{zone} 60 SOA ns1.{zone} h.{zone} 7 1 1 1 60\n");
     let (name_servers, address) = (format!("{zone} 60 NS ns1.{zone}\n"), format!("ns1.{zone} 60 A {server}\n"));
@@ -70,7 +70,7 @@ fn a_name_that_its_zone_answers_for_is_no_zone_of_somebody_else() {
     let built = upstream.first();
     assert!(!text(&built).contains("203.0.113."), "{}", text(&built));
     assert_eq!((built.zones.len(), &built.report.unverified), (3, &vec![]));
-    // Of another name nothing is known: its servers may have been in the cache.
+    // Nothing is known of another name: its servers may have been in the cache.
     let mut upstream = Upstream::new();
     upstream.answers("www.example.com A", "www.example.com. 60 A 192.0.2.80\n");
     claim(&mut upstream, LIAR, "sub.example.com.");
@@ -79,7 +79,7 @@ fn a_name_that_its_zone_answers_for_is_no_zone_of_somebody_else() {
 
 #[test]
 fn servers_of_a_zone_that_is_led_to_in_the_end_are_not_taken_at_their_word() {
-    // The root delegates test to a host in a zone that only its own server speaks of.
+    // The root delegates test to a host in a zone that only its own server claims.
     let mut upstream = Upstream::default();
     upstream.says(ROOT_SERVER, QR, "b.test A", ["", "test. 60 NS ns1.deep.far.example.\n", ""]);
     claim(&mut upstream, "192.0.2.40", "deep.far.example.");
@@ -93,7 +93,7 @@ fn servers_of_a_zone_that_is_led_to_in_the_end_are_not_taken_at_their_word() {
     assert!(!text(&built).contains("203.0.113.66"));
 }
 
-/// A capture that begins with a full cache: servers of com and of example.com speak for themselves.
+/// The cache was warm when the capture began: servers of com and of example.com claim their zones themselves.
 fn without_root() -> Upstream {
     let mut upstream = Upstream::default();
     claim(&mut upstream, COM_SERVER, "com.");
@@ -114,7 +114,7 @@ fn who_denies_in_the_name_of_the_root_is_no_root_server() {
     assert!(!text(&built).contains("mail.example.com."), "{}", text(&built));
     assert!(data(&built, "example.com.").contains(&"www.example.com. 60 A 192.0.2.80".into()));
     assert_eq!(built.report.unverified, ["com.", "example.com."]);
-    // One that refers is.
+    // A server that sends referrals is.
     let mut upstream = without_root();
     upstream.says("192.0.2.50", AA | 3, "nothing A", ["", root, ""]);
     upstream.says("192.0.2.50", QR, "x.net A", ["", "net. 60 NS a.net.\n", "a.net. 60 A 192.0.2.51\n"]);
