@@ -2,10 +2,10 @@
 
 use bytes::{Bytes, BytesMut};
 
-/// Octets that the messages of one allocation take: some of the longest, so that little is left over.
+/// Size of an allocation in octets: room for several messages of maximum length, so that little is wasted.
 const BLOCK: usize = 256 * 1024;
 
-/// Copies messages out of a reader's buffer, so that one message keeps no more than an allocation of others alive.
+/// Copies messages out of a reader's buffer, so that a kept message keeps no more than one such allocation alive.
 #[derive(Default)]
 pub(crate) struct Arena(BytesMut);
 

@@ -1,4 +1,4 @@
-//! The columns of text and Parquet traces: read from a query message, and turned back into one.
+//! The columns of text and Parquet traces: extracted from a query message, and composed into one.
 
 use std::fmt::{self, Write};
 
@@ -10,12 +10,12 @@ use ldplayer_core::name;
 /// The text for a missing value: no question, no flag, no EDNS.
 pub const NOTHING: &str = "-";
 
-/// Bits of the second header word that the columns keep: all but QR and the response code.
+/// The bits of the second header word kept in the columns: all but QR and the response code.
 const KEPT_FLAGS: u16 = 0x7ff0;
 const OPCODE_SHIFT: u16 = 11;
 const OPCODE_MASK: u16 = 0x7800;
 
-/// The header flags by their words, in the order of the header (RFC 1035 §4.1.1, RFC 4035 §3).
+/// The names of the header flags, in the order of the header (RFC 1035 §4.1.1, RFC 4035 §3).
 const FLAG_WORDS: [(&str, u16); 7] = [
     ("aa", flag::AA),
     ("tc", flag::TC),
@@ -26,10 +26,10 @@ const FLAG_WORDS: [(&str, u16); 7] = [
     ("cd", flag::CD),
 ];
 
-/// What the columns say about one query.
+/// The columns of one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns<'a> {
-    /// The question; `None` where the message has none or it is damaged.
+    /// The question; `None` if it is missing or damaged.
     pub question: Option<Question<'a>>,
     /// Header flags with the opcode, without QR and response code.
     pub flags: u16,
@@ -38,7 +38,7 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// Reads the columns out of a query.
+    /// Extracts the columns from a query.
     pub fn of(message: &Message<'a>) -> Self {
         Self {
             question: message.question(),
@@ -47,7 +47,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Appends the message that has these columns. Without a question it is but a header and perhaps an OPT record.
+    /// Composes the message and appends it. Without a question it is a header and possibly an OPT record.
     pub fn compose(&self, id: u16, wire: &mut Vec<u8>) {
         let start = wire.len();
         let question = self.question.unwrap_or(Question { name: &[0], qtype: 0, qclass: 0 });
@@ -95,7 +95,7 @@ pub fn class_name(qclass: u16) -> impl fmt::Display {
 
 /// A response code as its mnemonic, or as `RCODE3841`.
 pub fn rcode_name(rcode: u16) -> impl fmt::Display {
-    // Twelve bits are all that a message can say, so masking takes nothing away.
+    // Messages have twelve bits for it, so masking loses nothing.
     let mnemonic = OptRcode::masked_from_int(rcode).to_mnemonic_str();
     Named { mnemonic, kind: "RCODE", number: rcode }
 }
@@ -121,23 +121,23 @@ impl fmt::Display for Named {
     }
 }
 
-/// Reads a type: mnemonic in any case, `TYPE65` or a bare number.
+/// Parses a type: mnemonic in any case, `TYPE65` or a bare number.
 pub fn parse_type(word: &str) -> Option<u16> {
     word.parse().ok().or_else(|| word.parse().map(Rtype::to_int).ok())
 }
 
-/// Reads a class: mnemonic in any case, `CLASS3` or a bare number.
+/// Parses a class: mnemonic in any case, `CLASS3` or a bare number.
 pub fn parse_class(word: &str) -> Option<u16> {
     word.parse().ok().or_else(|| word.parse().map(Class::to_int).ok())
 }
 
-/// Reads a response code: mnemonic in any case, `RCODE3841` or a bare number, up to 4095.
+/// Parses a response code: mnemonic in any case, `RCODE3841` or a bare number, up to 4095.
 pub fn parse_rcode(word: &str) -> Option<u16> {
     let named = || (0..4_096).find(|&rcode| rcode_name(rcode).to_string().eq_ignore_ascii_case(word));
     word.parse().ok().filter(|&rcode| rcode < 4_096).or_else(named)
 }
 
-/// Reads a name into `wire`, in place of what was there.
+/// Parses a name into `wire`, replacing its content.
 pub fn parse_name(text: &str, wire: &mut Vec<u8>) -> Result<(), name::BadName> {
     wire.clear();
     name::parse(text, wire)
@@ -170,7 +170,7 @@ pub fn opcode_flags(opcode: u8) -> u16 {
     (u16::from(opcode) << OPCODE_SHIFT) & OPCODE_MASK
 }
 
-/// Reads what [`write_flags`] writes, words in any order and case.
+/// Parses the output of [`write_flags`], in any order and case.
 pub fn parse_flags(text: &str) -> Option<u16> {
     if text == NOTHING || text.is_empty() {
         return Some(0);
@@ -183,7 +183,7 @@ fn flag_bits(word: &str) -> Option<u16> {
     known.map(|&(_, bit)| bit).or_else(|| parse_opcode(word).map(opcode_flags))
 }
 
-/// Reads an opcode: mnemonic in any case, `OPCODE7` or a bare number, up to 15.
+/// Parses an opcode: mnemonic in any case, `OPCODE7` or a bare number, up to 15.
 pub fn parse_opcode(word: &str) -> Option<u8> {
     let number = || {
         let prefix = word.get(..6).filter(|prefix| prefix.eq_ignore_ascii_case("opcode"));
@@ -202,7 +202,7 @@ pub fn write_edns(out: &mut String, edns: Option<(u16, bool)>) {
     };
 }
 
-/// Reads what [`write_edns`] writes; `None` when it is something else.
+/// Parses the output of [`write_edns`]; `None` if malformed.
 pub fn parse_edns(text: &str) -> Option<Option<(u16, bool)>> {
     if text == NOTHING || text.is_empty() {
         return Some(None);

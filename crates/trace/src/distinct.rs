@@ -5,15 +5,15 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 
-/// Different values counted exactly, which takes 16 MB at most.
+/// Maximum number of values counted exactly, in at most 16 MB.
 pub const EXACT_LIMIT: usize = 1 << 20;
-/// Bits of the hash that choose a register; 2^14 registers err by 0.8 % (Flajolet et al., HyperLogLog, 2007).
+/// Bits of the hash that select a register; the standard error of 2^14 registers is 0.8 % (Flajolet et al., HyperLogLog, 2007).
 const REGISTER_BITS: u32 = 14;
 const REGISTERS: usize = 1 << REGISTER_BITS;
 /// Bias correction for many registers, from the same paper.
 const ALPHA: f64 = 0.7213 / (1.0 + 1.079 / REGISTERS as f64);
 
-/// Counts different values by their 64-bit hashes. The seed is fixed, so that the same trace gives the same count.
+/// Counts distinct values by their 64-bit hashes. The seed is fixed, so that the count of a trace is reproducible.
 #[derive(Clone, Debug)]
 pub(crate) struct Distinct {
     state: FixedState,
@@ -38,7 +38,7 @@ impl Distinct {
         self.insert_hash(self.state.hash_one(value));
     }
 
-    /// Counts octets without regard to the case of ASCII letters (RFC 4343).
+    /// Counts octets, ignoring the case of ASCII letters (RFC 4343).
     pub fn insert_caseless(&mut self, octets: &[u8]) {
         let mut hasher = self.state.build_hasher();
         let mut lower = [0; 64];
@@ -63,7 +63,7 @@ impl Distinct {
         }
     }
 
-    /// How many there are.
+    /// The number of distinct values.
     pub fn count(&self) -> u64 {
         match &self.counted {
             Counted::Hashes(hashes) => hashes.len() as u64,
@@ -86,7 +86,7 @@ fn estimated(hashes: impl Iterator<Item = u64>) -> Counted {
     Counted::Registers(registers)
 }
 
-/// Keeps the longest run of zeros that the hashes of a register begin with.
+/// Updates a register: the longest run of leading zeros of its hashes.
 fn register(registers: &mut [u8; REGISTERS], hash: u64) {
     let at = (hash >> (64 - REGISTER_BITS)) as usize;
     let rank = ((hash << REGISTER_BITS) | 1 << (REGISTER_BITS - 1)).leading_zeros() as u8 + 1;

@@ -10,7 +10,7 @@ pub enum TraceError {
     File {
         /// The file.
         path: PathBuf,
-        /// The error of the operating system.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The content is not in a supported format.

@@ -14,12 +14,12 @@ use crate::columns::{opcode_name, rcode_name, type_name};
 use crate::distinct::Distinct;
 use crate::{Damage, Tally};
 
-/// Seconds whose queries are counted at a time; rows that come later than that count towards the oldest kept.
+/// Number of seconds with open counters; later rows are added to the oldest one.
 const OPEN_SECONDS: usize = 1_024;
-/// Entries of a table shown to people; the rest are summed up.
+/// Maximum number of entries printed of a table; the rest are added up.
 const SHOWN: usize = 12;
 
-/// Gathers the figures. Memory is bounded whatever the trace.
+/// Collects the statistics, in bounded memory.
 #[derive(Clone, Debug, Default)]
 pub struct Inspector {
     transactions: u64,
@@ -42,12 +42,12 @@ pub struct Inspector {
     tc: u64,
 }
 
-/// The figures, under the keys of `inspect --json`.
+/// The statistics, with the keys of `inspect --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Packets, rows or lines read.
     pub packets: u64,
-    /// DNS messages among them.
+    /// DNS messages in them.
     pub dns_messages: u64,
     /// Messages with QR=0.
     pub queries: u64,
@@ -59,9 +59,9 @@ pub struct Summary {
     pub unanswered: u64,
     /// Responses without query.
     pub unasked: u64,
-    /// Different client addresses.
+    /// Distinct client addresses.
     pub clients: u64,
-    /// Different server addresses.
+    /// Distinct server addresses.
     pub servers: u64,
     /// Time of the first transaction, RFC 3339 with nanoseconds.
     pub first: String,
@@ -69,9 +69,9 @@ pub struct Summary {
     pub last: String,
     /// Seconds between them.
     pub span_s: f64,
-    /// Queries per second over the span; 0 where there is no span.
+    /// Mean queries per second; 0 if the span is 0.
     pub qps_mean: f64,
-    /// Most queries in a second, seconds counted from the first transaction.
+    /// Maximum number of queries in a second, with seconds counted from the first transaction.
     pub qps_peak: u64,
     /// Transactions by transport.
     pub transports: BTreeMap<String, u64>,
@@ -90,15 +90,15 @@ pub struct Summary {
     pub dnssec_ok: u64,
     /// Responses with the TC bit.
     pub tc: u64,
-    /// Different names asked, without regard to case.
+    /// Distinct query names, ignoring case.
     pub unique_qnames: u64,
-    /// Which of the counts of different values are estimates (within 2.5 %), since there are more than a million.
+    /// The distinct counts that are estimates (within 2.5 %) because they exceed a million.
     pub estimated: Vec<&'static str>,
     /// Foreign or unusable packets by reason.
     pub skipped: Counts,
-    /// Messages by the kinds that the format distinguishes.
+    /// Messages by kind, in formats that distinguish kinds.
     pub kinds: Counts,
-    /// What the format did not keep, by the transactions that a default was taken for.
+    /// Fields that the format did not keep, with the number of transactions that got a default.
     pub lost: Counts,
     /// Damage by reason, with the first place.
     pub damaged: Vec<Damage>,
@@ -119,7 +119,7 @@ impl Inspector {
         batch.iter().for_each(|row| self.add_row(row));
     }
 
-    /// How many transactions were counted.
+    /// The number of transactions counted.
     pub fn transactions(&self) -> u64 {
         self.transactions
     }
@@ -161,7 +161,7 @@ impl Inspector {
         }
     }
 
-    /// The figures, joined with the accounts of the reader.
+    /// The statistics, combined with the reader's tally.
     pub fn summary(&self, tally: &Tally) -> Summary {
         let (first, last) = (self.first.unwrap_or_default(), self.last.unwrap_or_default());
         let span_s = (last - first) as f64 / NS_PER_S as f64;
@@ -204,7 +204,7 @@ impl Inspector {
     }
 }
 
-/// Queries per second; seconds in the distant past are reduced to their maximum.
+/// Queries per second; of seconds long past only the maximum is kept.
 #[derive(Clone, Debug, Default)]
 struct PeakRate {
     start: Option<TraceTime>,
@@ -228,7 +228,7 @@ impl PeakRate {
     }
 }
 
-/// For people: aligned, the most frequent first, the damage with its places.
+/// Formats the statistics for people: aligned, sorted by frequency, with the places of damage.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { packets, dns_messages, queries, responses, transactions, unanswered, unasked, .. } = self;

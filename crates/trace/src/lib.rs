@@ -1,5 +1,5 @@
-//! Captures in, transactions out, and back: reading, pairing and writing. Opens files, and sends nothing: the one socket
-//! is that on which dnstap may come in.
+//! Reads captures and traces as transactions, and writes traces. It opens files and sends nothing; its only socket
+//! receives dnstap.
 //!
 //! ```text
 //!   file, pipe, socket ─► decompression ─► pcap, pcapng ─► link, IP, fragments, UDP, TCP ─┐
@@ -9,11 +9,11 @@
 //!
 //! # The contract of a source
 //!
-//! [`open`] tells formats by their content, never by their names, and merges several inputs by time. A [`Source`] yields
-//! transactions in batches, sorted by time within a bounded window; what comes later than that is kept and counted. Memory does
-//! not grow with the input. Whatever the input, it ends in transactions, counted damage or an error of one line, never in a
-//! panic. Its [`Tally`] says what was read, what was foreign, what was damaged and where first, and how much of each input was
-//! read: [`Tally::is_whole`] is the question that whoever needs all of it asks. The accounts hold for what was read so far.
+//! [`open`] recognises formats by content, never by name, and merges several inputs by time. A [`Source`] yields
+//! transactions in batches, sorted by time within a bounded window; later ones are kept and counted. Memory does not grow with
+//! the input. Any input results in transactions, counted damage or an error of one line, never in a panic. The [`Tally`] of a
+//! source counts what was read, what was foreign and what was damaged, with the first place of each kind of damage, and how much of
+//! each input has been read so far: callers that need all of it check [`Tally::is_whole`].
 //!
 //! ```
 //! use ldplayer_trace::{Input, OpenOptions, open};
@@ -34,9 +34,9 @@
 //! # Limitations
 //!
 //! DNS over TLS, HTTPS and QUIC is not decrypted: captures give UDP and TCP, and the other transports come from dnstap, C-DNS,
-//! Parquet and text. A message is one transaction with the query and the response that fit together, by addresses, ports, ID and
-//! question; one that comes without the other is a transaction of its own. Parquet needs a file by its name, since its directory
-//! is at its end. A damaged record is found by what its header says; a change within a record that has no checksum is not.
+//! Parquet and text. A transaction is a query with the response that matches it in addresses, ports, ID and question, or one
+//! of the two alone. Parquet traces must be files, since their metadata are at the end. Damage is detected in the headers of
+//! records; changes within a record without a checksum go unnoticed.
 
 #![forbid(unsafe_code)]
 

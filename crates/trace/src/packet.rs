@@ -5,18 +5,18 @@ pub(crate) mod ip;
 pub(crate) mod link;
 pub(crate) mod tcp;
 
-/// What is known of a frame beside its octets.
+/// The metadata of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Number in the capture, from 1.
     pub number: u64,
-    /// Where its record begins, in octets.
+    /// Offset of its record in octets.
     pub offset: u64,
     /// When it was captured, in nanoseconds since 1970.
     pub time_ns: i64,
     /// Link type (LINKTYPE_ registry).
     pub link: u32,
-    /// Whether its end was not captured.
+    /// Whether its end is missing from the capture.
     pub cut: bool,
 }
 

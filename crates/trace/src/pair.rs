@@ -8,25 +8,25 @@ use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 
 use crate::arena::Arena;
 
-/// How long a response is waited for, in nanoseconds of the trace.
+/// Timeout for responses in nanoseconds of the trace.
 const PATIENCE: i64 = 10_000_000_000;
-/// How long a query is waited for whose response was captured before it, in nanoseconds of the trace. Clocks and queues
-/// of two taps are apart by milliseconds; a client that asks the same again with the same ID waits for longer.
+/// Timeout for queries captured after their response, in nanoseconds of the trace. Clocks and queues of two taps differ by
+/// milliseconds; clients wait longer before they repeat a query with the same ID.
 const EARLY: i64 = 50_000_000;
-/// A step of the time stamps that may be a mistake, in nanoseconds.
+/// A step of the timestamps that may be an error, in nanoseconds.
 const JUMP: i64 = 60_000_000_000;
-/// Waiting messages that one is compared with.
+/// Maximum number of waiting messages that a message is compared with.
 const MAX_COMPARED: usize = 256;
-/// Transactions that wait at most. What one TCP segment yields comes on top.
+/// Maximum number of waiting transactions; the messages of one TCP segment may exceed it.
 const MAX_WAITING: usize = 120_000;
-/// Octets of messages that wait at most.
+/// Maximum total size of waiting messages in octets.
 const MAX_OCTETS: usize = 32 << 20;
-/// Chains of waiting messages; a power of two, about as many as transactions may wait.
+/// Number of hash chains; a power of two of about the number of waiting transactions.
 const CHAINS: usize = 1 << 17;
-/// So far from a number that it is no other waiting one's.
+/// Added to a number, it gives one that no waiting transaction has.
 const NOWHERE: u32 = 1 << 31;
 
-/// A message with where it came from.
+/// A message with its origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     /// When.
@@ -43,15 +43,15 @@ pub(crate) struct Seen<'a> {
     pub octets: &'a [u8],
 }
 
-/// Transactions in the making, in the order in which they began.
+/// Incomplete transactions, in the order in which they began.
 pub(crate) struct Pairing {
     waiting: VecDeque<Waiting>,
-    /// Number of the first of `waiting`. Numbers wrap around; those that wait are few enough to be told apart.
+    /// Number of the first of `waiting`. Numbers wrap around, but are unique among those waiting.
     first: u32,
-    /// The newest message of each chain. A number that is no longer waiting ends a chain, so that nothing needs to be
-    /// taken out of it when it goes.
+    /// The newest message of each chain. A number that is no longer waiting ends a chain, so that chains need no
+    /// removal.
     newest: Vec<u32>,
-    /// Responses that wait for their query.
+    /// Number of responses that wait for their query.
     early: usize,
     octets: usize,
     max_waiting: usize,
@@ -60,17 +60,17 @@ pub(crate) struct Pairing {
     arena: Arena,
 }
 
-/// What a batch still has room for.
+/// The remaining room of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     /// Transactions.
     pub rows: usize,
-    /// Octets of messages; the last transaction may take more.
+    /// Octets of messages; the last transaction may exceed it.
     pub octets: usize,
 }
 
 impl Pairing {
-    /// One of several inputs, which share the bounds of what waits.
+    /// For one of several inputs, which share the limits.
     pub fn one_of(inputs: usize) -> Self {
         Self {
             max_waiting: MAX_WAITING / inputs.max(1),
@@ -86,7 +86,7 @@ impl Pairing {
     }
 }
 
-/// The time of the capture, which a single wrong time stamp does not move.
+/// The time of the capture, robust against a single wrong timestamp.
 #[derive(Default)]
 struct Clock {
     now: Option<TraceTime>,
@@ -96,30 +96,30 @@ struct Clock {
 impl Clock {
     fn see(&mut self, time: TraceTime) {
         let far = self.now.is_some_and(|now| (time - now).abs() > JUMP);
-        // The second far time stamp in a row is believed.
+        // The second distant timestamp in a row is accepted.
         if !far || self.jumped {
             self.now = Some(time);
         }
         self.jumped = far && !self.jumped;
     }
 
-    /// Whether `time` is further than `patience` away from what is seen now. Nothing is while it is open whether the last
-    /// time stamp is a mistake: it may begin what follows a silence.
+    /// Whether `time` is further than `patience` from the current time. Always false after a first distant timestamp, which may be
+    /// an error or the end of a pause.
     fn is_past(&self, time: TraceTime, patience: i64) -> bool {
         !self.jumped && self.now.is_some_and(|now| (now - time).abs() > patience)
     }
 }
 
-/// What a transaction waits for.
+/// The state of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lacks {
     /// A query without response.
     Response,
     /// A response without query.
     Query,
-    /// Nothing: it is complete.
+    /// Complete.
     Nothing,
-    /// It was merged into another one, and is skipped.
+    /// Merged into another one, to be skipped.
     All,
 }
 
@@ -136,12 +136,12 @@ impl Lacks {
 struct Waiting {
     transaction: Transaction,
     key: u64,
-    /// The next older one of the chain; a number that is not waiting at its end.
+    /// The next older one of the chain; at its end, a number that is not waiting.
     older: u32,
     lacks: Lacks,
 }
 
-/// Where a waiting message was found, and the newer one of its chain.
+/// A waiting message, and the next newer one of its chain.
 #[derive(Clone, Copy)]
 struct Found {
     at: usize,
@@ -159,8 +159,8 @@ impl Pairing {
         }
     }
 
-    /// Adds a query with its `response`, as an input gives them that knows them to belong together. If the query came by
-    /// itself before, it is that one that is completed, and `false` is returned.
+    /// Adds a query with its `response`, from an input that pairs them itself. If the query is waiting already, completes it and
+    /// returns `false`.
     pub fn add_both(&mut self, query: &Seen<'_>, response: &Seen<'_>, message: &Message<'_>) -> bool {
         let (client, server) = (query.from, query.to);
         let key = key(client, server, query.stream, message.id());
@@ -241,8 +241,8 @@ impl Pairing {
         waiting.transaction.response = Some(response);
     }
 
-    /// The oldest waiting message that lacks `message`, of the newest [`MAX_COMPARED`] of the chain. A response may leave
-    /// the question out, as some errors do.
+    /// The oldest waiting message that matches `message`, among the newest [`MAX_COMPARED`] of the chain. A response may lack
+    /// the question, as some errors do.
     fn matching(&self, key: u64, ends: &Transaction, message: &Message<'_>, lacks: Lacks) -> Option<Found> {
         let (mut found, mut newer) = (None, None);
         let mut number = self.newest[chain(key)];
@@ -258,14 +258,14 @@ impl Pairing {
         found
     }
 
-    /// Appends a transaction. An incomplete one is put in its chain.
+    /// Appends a transaction; an incomplete one also to its chain.
     fn push(&mut self, transaction: Transaction, key: u64, lacks: Lacks) {
         self.octets += size(&transaction);
         let number = self.first.wrapping_add(self.waiting.len() as u32);
         let mut older = number.wrapping_add(NOWHERE);
         if matches!(lacks, Lacks::Response | Lacks::Query) {
             let newest = std::mem::replace(&mut self.newest[chain(key)], number);
-            // What is not waiting now must not be taken for what will have its number one day.
+            // A number that is not waiting must not be mistaken for a later one once numbers wrap around.
             if (newest.wrapping_sub(self.first) as usize) < self.waiting.len() {
                 older = newest;
             }
@@ -309,7 +309,7 @@ fn chain(key: u64) -> usize {
     key as usize % CHAINS
 }
 
-/// A hash of what query and response share. `matching` distinguishes transactions with equal hashes.
+/// A hash of the fields shared by query and response. `matching` distinguishes transactions with equal hashes.
 fn key(client: SocketAddr, server: SocketAddr, stream: Option<u64>, id: u16) -> u64 {
     let ports = u64::from(client.port()) << 32 | u64::from(server.port()) << 16 | u64::from(id);
     let stream = stream.map_or(0, |stream| stream.wrapping_add(1).wrapping_mul(0xd6e8_feb8_6659_fd93));
@@ -323,7 +323,7 @@ fn address(address: IpAddr) -> u64 {
     }
 }
 
-/// The high and low half of a 128-bit product, added: each bit of both reaches each of the result.
+/// Folds a 128-bit product into 64 bits, so that all bits of both factors affect the result.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xa076_1d64_78bd_642f);
     (product >> 64) as u64 ^ product as u64

@@ -13,7 +13,7 @@ use crate::source::{Live, Writers, stop_frame};
 /// Octets copied at a time.
 const CHUNK: usize = 64 * 1024;
 
-/// A socket that is listened to, and a file that gets the frames that come.
+/// A listening socket, and the file that receives its frames.
 pub struct Recording {
     file: PathBuf,
     stop: Arc<AtomicBool>,
@@ -46,18 +46,18 @@ impl Recording {
         self.writers.have_come()
     }
 
-    /// Octets that came so far.
+    /// The number of octets received so far.
     pub fn octets(&self) -> u64 {
         self.octets.load(Ordering::Relaxed)
     }
 
-    /// Ends it and completes the file.
+    /// Stops recording and completes the file.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn finish(self) -> Result<(), TraceError> {
         self.stop.store(true, Ordering::Relaxed);
-        // A thread that panicked has written what it could, which is what any reader will find.
+        // A thread that panicked has written what it could.
         let written = self.thread.join().unwrap_or(Ok(()));
         written.map_err(|source| TraceError::File { path: self.file, source })
     }

@@ -5,16 +5,16 @@ use ldplayer_core::damage::Flaw;
 
 use crate::Tally;
 
-/// Why a packet gives no message.
+/// Why a packet yields no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It is fine, but nothing for us.
+    /// Intact, but not of interest.
     Foreign(&'static str),
     /// It is damaged.
     Damaged(Flaw),
 }
 
-/// Counts a message. One with a damaged question is used all the same: it was really sent, and can be sent again.
+/// Counts a message. One with a damaged question is used, too: it was sent, and can be replayed.
 pub(crate) fn count_message(tally: &mut Tally, message: &Message<'_>) -> Result<(), Refused> {
     tally.dns_messages += 1;
     match message.is_response() {

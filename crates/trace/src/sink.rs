@@ -19,25 +19,25 @@ use crate::TraceError;
 #[cfg(test)]
 pub(crate) use self::parquet::schema as parquet_schema;
 
-/// Octets gathered before the system is asked to write.
+/// Size of the write buffer in octets.
 const BUFFER: usize = 256 * 1024;
 
-/// Takes transactions, in the order of their times.
+/// Accepts transactions in the order of time.
 pub trait Sink: Send {
-    /// Writes a batch, which is empty afterwards. It may get other memory: that of a batch before, whose rows another thread had.
+    /// Writes a batch, and empties it. The buffer may be exchanged with that of an earlier batch.
     ///
     /// # Errors
     /// When the system refuses, or a value does not fit the format.
     fn write(&mut self, batch: &mut Vec<Transaction>) -> Result<(), TraceError>;
 
-    /// Completes the output; a file stands under its name only from here on.
+    /// Completes the output; only now a file gets its final name.
     ///
     /// # Errors
     /// As for [`Self::write`].
     fn finish(self: Box<Self>) -> Result<Written, TraceError>;
 }
 
-/// What became of the transactions given to a sink.
+/// The numbers of transactions written and left out by a sink.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Transactions written.
@@ -65,7 +65,7 @@ pub enum Format {
     Dnsperf,
 }
 
-/// A word or file name that stands for no format.
+/// A word or file name without a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown output format of `{0}`: use .parquet, .tsv, .pcap or .txt (dnsperf), or --to parquet|tsv|pcap|dnsperf"
@@ -76,7 +76,7 @@ impl Format {
     const NAMES: [(Self, &str); 4] =
         [(Self::Parquet, "parquet"), (Self::Tsv, "tsv"), (Self::Pcap, "pcap"), (Self::Dnsperf, "dnsperf")];
 
-    /// The format that the extension of `path` stands for.
+    /// The format for the extension of `path`.
     ///
     /// # Errors
     /// There is none, or it is unknown.
@@ -130,12 +130,12 @@ pub fn create_numbered(path: &Path, force: bool) -> Result<Box<dyn Sink>, TraceE
     Ok(Box::new(parquet::ParquetSink::new(Output::create(path, force)?, true)?))
 }
 
-/// A file under a temporary name until it is whole; it vanishes if it never becomes so.
+/// A file under a temporary name until it is complete; deleted if it is dropped before.
 pub(crate) struct Output {
     path: PathBuf,
     /// The temporary name of an incomplete file; `None` if it is not a regular file.
     temporary: Option<PathBuf>,
-    /// Whether a reader may wait for each batch at the other end of a pipe.
+    /// Whether the output is a pipe, whose reader may wait for each batch.
     is_live: bool,
     writer: BufWriter<Box<dyn Write + Send>>,
 }
@@ -155,7 +155,7 @@ impl Output {
             Ok(found) if found.is_file() && !force => {
                 return Err(cannot_write(&path, "already exists", "choose another name, or use --force to replace it"));
             }
-            // A device or a pipe is written to, never replaced.
+            // Devices and pipes are written to, never replaced.
             Ok(found) if !found.is_file() => {
                 let file = File::options().write(true).open(&path).map_err(|error| write_error(&path, error))?;
                 return Ok(Self::over(path, None, Box::new(file)));
@@ -171,7 +171,7 @@ impl Output {
         Self { path, temporary, is_live: false, writer: BufWriter::with_capacity(BUFFER, writer) }
     }
 
-    /// The name that the user knows.
+    /// The name given by the user.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -219,7 +219,7 @@ impl Write for Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // Nobody is left to tell, and what stays behind carries a name that says what it is.
+            // The error cannot be reported, and the name of the file left behind tells what it is.
             let _ = fs::remove_file(temporary);
         }
     }

@@ -42,10 +42,10 @@ pub trait Source: Send {
     /// Appends the next batch (some hundreds to some thousands, fewer of large messages) to `batch`; `false` when the input is exhausted.
     ///
     /// # Errors
-    /// What makes further reading impossible. What was yielded before stays valid.
+    /// Reading cannot continue. What was yielded before stays valid.
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError>;
 
-    /// What was seen so far.
+    /// The tally so far.
     fn tally(&self) -> &Tally;
 
     /// Whether the input is a list of queries, as dnsperf takes it, which has neither times nor clients.
@@ -75,7 +75,7 @@ pub enum Input {
     Stdin,
     /// A file, its format known by its content.
     File(PathBuf),
-    /// `unix:PATH`: a socket that is listened to there, for software that sends dnstap.
+    /// `unix:PATH`: a listening socket, for software that sends dnstap.
     Unix(PathBuf),
 }
 
@@ -89,7 +89,7 @@ impl From<&str> for Input {
     }
 }
 
-/// As the user named it.
+/// The input as given by the user.
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -105,9 +105,9 @@ impl fmt::Display for Input {
 pub struct OpenOptions {
     /// Ports that carry DNS; 53 by default.
     pub ports: Vec<u16>,
-    /// Roles whose messages are taken from formats that tell them, dnstap and C-DNS; all if there are none.
+    /// Roles whose messages are read from formats that record roles, dnstap and C-DNS; empty for all.
     pub roles: Vec<Role>,
-    /// Ends what comes through sockets once it is raised: they have no end of their own.
+    /// Ends reading from sockets once set: they have no end of their own.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -120,7 +120,7 @@ impl Default for OpenOptions {
 /// Octets of messages in a batch; the last transaction of a batch may take more.
 const BATCH_OCTETS: usize = 2 << 20;
 
-/// How Parquet files begin.
+/// The first octets of Parquet files.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// The control frame at the end of a stream of frames.
@@ -179,7 +179,7 @@ fn open_rows(mut opened: Opened, options: &OpenOptions, inputs: usize) -> Result
     }
     match (head.starts_with(PARQUET_MAGIC), opened.seekable) {
         (true, true) => {
-            // It is read by its directory, from another handle.
+            // Its metadata are read from another handle.
             opened.meter.reach_end();
             let rows = parquet::ParquetSource::open(path)?;
             let is_sorted = rows.says_sorted();
@@ -194,7 +194,7 @@ fn open_rows(mut opened: Opened, options: &OpenOptions, inputs: usize) -> Result
     }
 }
 
-/// Notes in the accounts of one input how far its content was read.
+/// Notes in the tally how much of an input was read.
 fn note(tally: &mut Tally, (content, ending): (u64, Ending)) {
     if tally.inputs.is_empty() {
         tally.inputs.push(Extent::default());

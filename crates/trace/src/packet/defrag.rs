@@ -1,7 +1,7 @@
 //! IP reassembly in a table of bounded size.
 //!
-//! Where the fragments of an IPv6 datagram overlap, all of it is dropped (RFC 5722 §4); of an IPv4 datagram the octets that were
-//! seen first count.
+//! An IPv6 datagram with overlapping fragments is dropped (RFC 5722 §4); of an IPv4 datagram the octets that arrived first are
+//! kept.
 
 use std::net::IpAddr;
 
@@ -11,15 +11,15 @@ use ldplayer_core::damage::Flaw;
 use super::Frame;
 use super::ip::{Fragment, Packet};
 
-/// Datagrams in the making at most.
+/// Maximum number of incomplete datagrams.
 const MAX_DATAGRAMS: usize = 4_096;
-/// Octets of all parts together at most.
+/// Maximum total size of all fragments in octets.
 const MAX_OCTETS: usize = 16 << 20;
-/// The longest datagram.
+/// Maximum size of a datagram in octets.
 const MAX_LENGTH: usize = 65_535;
-/// Parts of one datagram at most.
+/// Maximum number of fragments per datagram.
 const MAX_PARTS: usize = 64;
-/// How long the parts of a datagram may be apart, in nanoseconds of the trace (RFC 791 §3.2 and RFC 8200 §4.5 say 15 to 60 s).
+/// Reassembly timeout in nanoseconds of the trace (RFC 791 §3.2 and RFC 8200 §4.5 say 15 to 60 s).
 const TIMEOUT: u64 = 30_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,27 +32,27 @@ struct Key {
 
 #[derive(Debug, Default)]
 struct Parts {
-    /// The frame of the part that was seen first.
+    /// The frame of the first fragment seen.
     first: Frame,
     length: Option<usize>,
-    /// In the order of their offsets, none over another.
+    /// Sorted by offset, without overlaps.
     parts: Vec<(usize, Vec<u8>)>,
-    /// Whether parts lay over each other, so that the datagram is dropped with all that still comes of it.
+    /// Whether fragments overlapped, so that the datagram is dropped, further fragments included.
     is_dropped: bool,
 }
 
-/// Datagrams in the making.
+/// Incomplete datagrams.
 #[derive(Debug, Default)]
 pub(crate) struct Defrag {
     table: HashMap<Key, Parts>,
     octets: usize,
-    /// Datagrams given up, each by its first frame, for the caller to take: parts lacked for too long, there were too many
-    /// of them, or they lay over each other.
+    /// Dropped datagrams, each by its first frame, for the caller to collect: they timed out, exceeded a limit, or had
+    /// overlapping fragments.
     pub abandoned: Vec<(Frame, Flaw)>,
 }
 
 impl Defrag {
-    /// Adds a part that `frame` carried; the payload of the whole datagram when it was the last that lacked.
+    /// Adds a fragment carried by `frame`; returns the payload of the datagram if that completes it.
     pub fn add(&mut self, packet: &Packet<'_>, fragment: Fragment, frame: &Frame) -> Option<Vec<u8>> {
         let end = fragment.offset + packet.payload.len();
         if packet.cut || end > MAX_LENGTH {
@@ -62,7 +62,7 @@ impl Defrag {
         self.make_room(packet.payload.len(), frame.time_ns);
         let (source, destination, protocol) = (packet.source, packet.destination, packet.protocol);
         let key = Key { source, destination, protocol, id: fragment.id };
-        // Parts of an older datagram with the same identification are not mixed with the new one's.
+        // Fragments of an older datagram with the same identification are not mixed with new ones.
         if self.table.get(&key).is_some_and(|parts| parts.first.time_ns.abs_diff(frame.time_ns) > TIMEOUT) {
             self.abandon(&key);
         }
@@ -84,7 +84,7 @@ impl Defrag {
         Some(whole)
     }
 
-    /// Gives up all that is unfinished, at the end of a capture.
+    /// Drops all incomplete datagrams at the end of a capture.
     pub fn finish(&mut self) {
         self.abandoned.extend(self.table.drain().filter_map(|(_, parts)| parts.lacking()));
         self.abandoned.sort_unstable_by_key(|(frame, _)| frame.number);
@@ -97,7 +97,7 @@ impl Defrag {
         }
         let mut old: Vec<(i64, Key)> = self.table.iter().map(|(key, parts)| (parts.first.time_ns, *key)).collect();
         old.sort_unstable_by_key(|(seen, _)| *seen);
-        // Everything too old, and an eighth of the rest, so that this is rare.
+        // All that timed out, and an eighth of the rest, so that this happens rarely.
         let expired = old.partition_point(|(seen, _)| *seen < now && seen.abs_diff(now) > TIMEOUT);
         for (_, key) in old.iter().take(expired.max(old.len().div_ceil(8))) {
             self.abandon(key);
@@ -122,21 +122,21 @@ impl Parts {
         (!self.is_dropped).then_some((self.first, Flaw::FragmentsLack))
     }
 
-    /// Whether a part lies over one that is there, other than the very same part seen again (RFC 8200 §4.5).
+    /// Whether a fragment overlaps an earlier one, other than an exact duplicate (RFC 8200 §4.5).
     fn has_overlap(&self, offset: usize, payload: &[u8]) -> bool {
         let lies_over = |(at, part): &(usize, Vec<u8>)| *at < offset + payload.len() && offset < at + part.len();
         let same = |(at, part): &(usize, Vec<u8>)| *at == offset && part == payload;
         self.parts.iter().any(|part| lies_over(part) && !same(part))
     }
 
-    /// Drops the datagram; how many octets it had.
+    /// Drops the datagram and returns its octets.
     fn drop_all(&mut self) -> usize {
         self.is_dropped = true;
         std::mem::take(&mut self.parts).iter().map(|(_, part)| part.len()).sum()
     }
 
-    /// Adds what is new of a part, and says how many octets that is: where parts of IPv4 overlap, the octets seen first
-    /// count.
+    /// Adds the new octets of a fragment and returns their number: of overlapping IPv4 fragments, the octets seen first are
+    /// kept.
     fn insert(&mut self, offset: usize, payload: &[u8]) -> usize {
         let (mut from, end) = (offset, offset + payload.len());
         let mut new = Vec::new();
@@ -218,7 +218,7 @@ mod tests {
     fn of_overlapping_parts_of_ipv4_the_octets_seen_first_count() {
         let mut defrag = Defrag::default();
         assert_eq!(defrag.add(&part(&[2; 16]), place(1, 8, true), &at_time(0)), None);
-        // It begins earlier, but came later.
+        // It begins earlier, but arrived later.
         assert_eq!(defrag.add(&part(&[1; 16]), place(1, 0, true), &at_time(0)), None);
         let whole = defrag.add(&part(&[3; 24]), place(1, 16, false), &at_time(0));
         assert_eq!(whole, Some([[1; 8], [2; 8], [2; 8], [3; 8], [3; 8]].concat()));
@@ -238,7 +238,7 @@ mod tests {
         }
         defrag.finish();
         assert_eq!((defrag.abandoned.len(), defrag.octets), (1, 0));
-        // The very same part seen twice is no overlap.
+        // An exact duplicate is no overlap.
         for _ in 0..2 {
             assert_eq!(defrag.add(&part(&[1; 16]), place(2, 0, true), &at_time(0)), None);
         }

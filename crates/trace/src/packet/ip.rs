@@ -11,7 +11,7 @@ use crate::refused::Refused;
 pub(crate) const TCP: u8 = 6;
 /// Protocol number of UDP.
 pub(crate) const UDP: u8 = 17;
-/// Extension headers followed through at most.
+/// Maximum number of extension headers skipped.
 const MAX_EXTENSIONS: usize = 16;
 
 /// A parsed packet.
@@ -23,20 +23,20 @@ pub(crate) struct Packet<'a> {
     pub destination: IpAddr,
     /// Protocol of the payload.
     pub protocol: u8,
-    /// What the header says is payload, as far as it was captured.
+    /// The payload, as far as it was captured.
     pub payload: &'a [u8],
-    /// Whether the end of the payload was not captured.
+    /// Whether the end of the payload is missing from the capture.
     pub cut: bool,
-    /// Which part of a datagram it is, if it is not a whole one.
+    /// The fragment, if the packet is one.
     pub fragment: Option<Fragment>,
 }
 
-/// One part of a datagram.
+/// A fragment of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
-    /// What all parts have in common.
+    /// The key shared by all fragments of a datagram.
     pub id: u32,
-    /// Where the part belongs, in octets.
+    /// Fragment offset in octets.
     pub offset: usize,
     /// Whether more fragments follow.
     pub more: bool,
@@ -53,7 +53,7 @@ pub(crate) fn parse(octets: &[u8]) -> Result<Packet<'_>, Refused> {
 
 fn parse_v4(octets: &[u8]) -> Option<Packet<'_>> {
     let header = usize::from(octets[0] & 0xf) * 4;
-    // A length of 0 is left by network cards that segment: then all that was captured counts.
+    // A length of 0 is due to segmentation offload: then the captured length is used.
     let length = Some(usize::from(word(octets, 2)?)).filter(|&length| length != 0).unwrap_or(octets.len());
     if header < 20 || length < header {
         return None;
@@ -80,7 +80,7 @@ fn parse_v6(octets: &[u8]) -> Option<Packet<'_>> {
     Some(Packet { source, destination, protocol, payload, cut: length > octets.len(), fragment })
 }
 
-/// Protocol and payload of a datagram put together again: parts of IPv6 begin with what extension headers are left.
+/// Protocol and payload of a reassembled datagram: that of IPv6 may begin with extension headers.
 pub(crate) fn whole<'a>(parts: &Packet<'_>, payload: &'a [u8]) -> Option<(u8, &'a [u8])> {
     if parts.source.is_ipv4() {
         return Some((parts.protocol, payload));
@@ -108,7 +108,7 @@ fn skip_extensions(mut next: u8, mut body: &[u8]) -> Option<(u8, &[u8], Option<F
         };
         next = *body.first()?;
         body = body.get(length..)?;
-        // What follows may be an extension header cut in parts: it is read when the datagram is whole.
+        // What follows may be a fragmented extension header, which is parsed after reassembly.
         if fragment.is_some() {
             return Some((next, body, fragment));
         }

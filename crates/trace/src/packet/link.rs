@@ -7,9 +7,9 @@ use crate::refused::Refused;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// Tags that another tag or type follows: 802.1Q, 802.1ad and its older forms.
+/// EtherTypes of VLAN tags: 802.1Q, 802.1ad and older forms.
 const VLAN: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
-/// Tags followed through at most.
+/// Maximum number of tags skipped.
 const MAX_TAGS: usize = 4;
 /// PPP protocol numbers (RFC 1661 §2).
 const PPP_IPV4: u16 = 0x0021;

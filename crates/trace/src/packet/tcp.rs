@@ -1,9 +1,8 @@
 //! TCP reassembly for DNS: length-prefixed messages of both directions (RFC 7766 §8).
 //!
-//! Segments may come out of order, twice, or not at all; a connection may have begun before the capture. What does not
-//! arrive leaves a gap, which is counted, and reading goes on at the next segment that begins with a message. That a segment
-//! will not arrive any more is proved by the peer, which acknowledges what lies behind it, or by a second of the capture;
-//! until then what lies behind it waits. A message has the time of the last segment that it needed, never a later one.
+//! Segments may be reordered, duplicated or missing; a connection may have begun before the capture. Data after a missing segment
+//! wait until the peer acknowledges it, or for a second of the capture. Then the gap is counted, and reading resumes at the next
+//! segment that begins with a message. The time of a message is that of the segment that completed it, even if it was yielded later.
 
 mod direction;
 
@@ -16,15 +15,15 @@ use ldplayer_core::damage::Flaw;
 use self::direction::Direction;
 use super::{Frame, long, word};
 
-/// Connections followed at once at most.
+/// Maximum number of connections tracked.
 const MAX_CONNECTIONS: usize = 65_536;
-/// Directions of connections that wait for a segment at most; beyond that the one that waits longest is given up.
+/// Maximum number of directions that wait for a missing segment; beyond that, the gap that is oldest is skipped.
 const MAX_HOLES: usize = 2 * MAX_CONNECTIONS;
-/// Octets kept of all connections together.
+/// Maximum number of buffered octets, over all connections.
 const MAX_OCTETS: usize = 32 << 20;
-/// How long a connection may be silent before it is forgotten, in nanoseconds of the trace.
+/// Idle timeout of connections in nanoseconds of the trace.
 const IDLE: i64 = 120_000_000_000;
-/// How long a missing segment is waited for, in nanoseconds of the trace.
+/// Timeout for missing segments in nanoseconds of the trace.
 const PATIENCE: i64 = 1_000_000_000;
 
 const FIN: u8 = 0x01;
@@ -46,7 +45,7 @@ pub(crate) struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads the header (RFC 9293 §3.1); `None` when it is damaged.
+    /// Parses the header (RFC 9293 §3.1); `None` if malformed.
     pub fn parse(octets: &'a [u8]) -> Option<Self> {
         let header = usize::from(*octets.get(12)? >> 4) * 4;
         if header < 20 {
@@ -63,14 +62,14 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// What reassembly could not use.
+/// Data that reassembly could not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// Octets that never arrived.
+    /// Missing octets.
     Gap,
     /// A length prefix too short for a DNS message.
     BadLength,
-    /// Data of a connection that began before the capture, up to its first message.
+    /// Data before the first message of a connection that began before the capture.
     MidStream,
 }
 
@@ -85,11 +84,11 @@ impl Trouble {
     }
 }
 
-/// Takes what segments yield.
+/// Receives messages and problems.
 pub(crate) trait Sink {
     /// A message.
     fn message(&mut self, flow: &Flow, message: &[u8]);
-    /// Something that could not be used.
+    /// Unusable data.
     fn trouble(&mut self, flow: &Flow, trouble: Trouble);
 }
 
@@ -102,8 +101,8 @@ pub(crate) struct Flow {
     pub from: SocketAddr,
     /// Receiver.
     pub to: SocketAddr,
-    /// With a message the last frame that it needed; with trouble the one that shows it, which at the end of a connection or
-    /// capture is the last one of the connection.
+    /// Of a message, the frame that completed it; of a problem, the frame that revealed it, which at the end of a connection or
+    /// capture is the connection's last.
     pub frame: Frame,
 }
 
@@ -115,19 +114,19 @@ type Key = [SocketAddr; 2];
 pub(crate) struct Reassembly {
     table: HashMap<Key, Connection>,
     opened: u64,
-    /// Octets kept of all connections.
+    /// Buffered octets of all connections.
     octets: usize,
-    /// Directions that wait for a segment, in the order in which they came to wait.
+    /// Directions that wait for a missing segment, oldest first.
     holes: VecDeque<Hole>,
 }
 
-/// A direction that waits for a segment since some time of the trace.
+/// A direction that waits for a missing segment, and since when.
 #[derive(Clone, Copy, Debug)]
 struct Hole {
     since: i64,
     key: Key,
     side: usize,
-    /// Which of the connections that had these addresses.
+    /// Distinguishes successive connections between the same addresses.
     number: u64,
 }
 
@@ -135,12 +134,12 @@ struct Hole {
 struct Connection {
     number: u64,
     last: Frame,
-    /// From the lower to the higher address, and back.
+    /// Both directions, that from the lower to the higher address first.
     directions: [Direction; 2],
 }
 
 impl Reassembly {
-    /// Adds a segment that `frame` carried.
+    /// Adds a segment carried by `frame`.
     pub fn add(
         &mut self,
         from: SocketAddr,
@@ -155,7 +154,7 @@ impl Reassembly {
         if segment.flags & SYN != 0 && known.is_some_and(|old| old.is_used(side, segment)) {
             self.close(&key, sink);
         } else if known.is_none() && segment.payload.is_empty() && segment.flags & SYN == 0 {
-            // The last acknowledgements of a connection that is closed.
+            // The last acknowledgements of a closed connection.
             return;
         }
         let opened = &mut self.opened;
@@ -178,7 +177,7 @@ impl Reassembly {
         self.give_up(frame.time_ns, sink);
     }
 
-    /// Whether there are segments that were waited for long enough at this time of the trace.
+    /// Whether missing segments have timed out at this time of the trace.
     pub fn is_due(&self, now: i64) -> bool {
         self.holes.front().is_some_and(|hole| now.saturating_sub(hole.since) > PATIENCE || self.is_crowded())
     }
@@ -187,7 +186,7 @@ impl Reassembly {
         self.holes.len() > MAX_HOLES
     }
 
-    /// Goes on behind segments that were waited for long enough.
+    /// Skips missing segments that have timed out.
     pub fn give_up(&mut self, now: i64, sink: &mut impl Sink) {
         while self.is_due(now) {
             let limit = if self.is_crowded() { i64::MAX } else { now.saturating_sub(PATIENCE) };
@@ -227,24 +226,24 @@ impl Reassembly {
         let mut old: Vec<_> = self.table.iter().map(|(key, connection)| (connection.last.time_ns, *key)).collect();
         old.sort_unstable();
         let idle = old.partition_point(|(seen, _)| now.saturating_sub(*seen) > IDLE);
-        // At least an eighth, so that this is rare.
+        // At least an eighth, so that this happens rarely.
         old.iter().take(idle.max(old.len().div_ceil(8))).for_each(|(_, key)| self.close(key, sink));
     }
 }
 
 impl Connection {
-    /// Octets kept.
+    /// Buffered octets.
     fn octets(&self) -> usize {
         self.directions.iter().map(Direction::octets).sum()
     }
 
-    /// What one side sends, at the last frame of the connection.
+    /// The flow of one direction, at the connection's last frame.
     fn flow(&self, key: &Key, side: usize) -> Flow {
         Flow { stream: self.number, from: key[side], to: key[1 - side], frame: self.last }
     }
 
-    /// Adds a segment of a side. What it acknowledges of the other side comes first: an answer is not seen before the
-    /// query that it answers.
+    /// Adds a segment of one side. Its acknowledgement is processed first, so that no answer is yielded before its
+    /// query.
     fn add(&mut self, key: &Key, side: usize, segment: &Segment<'_>, frame: &Frame, sink: &mut impl Sink) {
         let (flow, other) = (self.flow(key, side), self.flow(key, 1 - side));
         if segment.flags & ACK != 0 {
@@ -253,7 +252,7 @@ impl Connection {
         self.directions[side].add(segment, &Flow { frame: *frame, ..flow }, sink);
     }
 
-    /// Whether a SYN of this side begins another connection, rather than being sent again.
+    /// Whether a SYN of this side begins a new connection; otherwise it is a retransmission.
     fn is_used(&self, side: usize, syn: &Segment<'_>) -> bool {
         let direction = &self.directions[side];
         direction.finished || !direction.is_begun_by(syn.sequence)

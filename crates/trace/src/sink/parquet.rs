@@ -1,6 +1,6 @@
 //! Writes the Parquet trace: one row per transaction, with its messages and their fields as columns.
 //!
-//! Rows become columns and columns become pages on several threads, each with its own row group (`ldplayer-columnar`).
+//! Several threads turn rows into columns and columns into pages, each for its own row group (`ldplayer-columnar`).
 
 mod group;
 mod texts;
@@ -17,9 +17,9 @@ use self::threads::Threads;
 use super::{Output, Sink, Written};
 use crate::TraceError;
 
-/// Rows of a row group, unless it grows too large before.
+/// Maximum number of rows in a row group.
 const ROWS: usize = 128 * 1024;
-/// Octets of messages in a row group at which it is closed.
+/// Size of the messages in a row group, in octets, at which it is closed.
 const OCTETS: usize = 32 * 1024 * 1024;
 
 /// The columns of the trace, in order; `index` follows in files that record where transactions come from.
@@ -63,7 +63,7 @@ pub(crate) struct ParquetSink {
     written: Written,
 }
 
-/// How large the row group is that is being filled.
+/// The size of the current row group.
 #[derive(Default)]
 struct Extent {
     rows: usize,
@@ -71,7 +71,7 @@ struct Extent {
 }
 
 impl Extent {
-    /// Counts rows in, up to the end of the row group: how many that were, if it ends with one of them.
+    /// Counts rows up to the end of the row group; if it ends among them, returns how many belong to it.
     fn fill(&mut self, rows: &[Transaction]) -> Option<usize> {
         let ends = |row: &Transaction| {
             self.rows += 1;
@@ -93,7 +93,7 @@ impl ParquetSink {
         Ok(Self { threads: Some(threads), group: Extent::default(), path, written: Written::default() })
     }
 
-    /// Does something with the threads, or says why they have ended.
+    /// Runs `act` with the threads, or returns the error that ended them.
     fn with(&mut self, act: impl FnOnce(&mut Threads) -> bool) -> Result<(), TraceError> {
         if self.threads.as_mut().is_some_and(act) {
             return Ok(());
@@ -129,9 +129,9 @@ impl Sink for ParquetSink {
 }
 
 impl Drop for ParquetSink {
-    /// What is not finished is gone when this returns.
+    /// An unfinished file is deleted.
     fn drop(&mut self) {
-        // Nobody is left to tell.
+        // The error cannot be reported.
         let _ = self.end();
     }
 }
@@ -140,7 +140,7 @@ fn failed_before() -> ParquetError {
     ParquetError::General("an earlier write failed".to_owned())
 }
 
-/// The system's error inside that of the library, which is what the user can act upon.
+/// The system's error inside the library's, since the user can act upon it.
 fn refusal(path: &std::path::Path, error: ParquetError) -> TraceError {
     let source = match error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {

@@ -22,11 +22,11 @@ const UDP: u8 = 17;
 const TCP: u8 = 6;
 /// Longest message in one UDP packet over IPv4 (65,535 less both headers); kept for IPv6 too.
 const MAX_UDP: usize = 65_507;
-/// Octets in a TCP segment.
+/// Maximum payload of a TCP segment in octets.
 const SEGMENT: usize = 1_400;
-/// Responses that wait for their moment; beyond that the earliest goes out at once.
+/// Maximum number of responses held back until their time; beyond that, the earliest is written at once.
 const MAX_WAITING: usize = 256 * 1024;
-/// Octets of the responses that wait; beyond that, too, the earliest goes out.
+/// Maximum size in octets of the responses held back; the same applies.
 const MAX_OCTETS: usize = 32 << 20;
 /// Maximum number of connections with sequence numbers; the oldest are forgotten and start again.
 const MAX_CONNECTIONS: usize = 64 * 1024;
@@ -42,7 +42,7 @@ pub(crate) struct PcapSink {
     /// Packets not yet given to the output.
     packets: Vec<u8>,
     waiting: BinaryHeap<Reverse<Waiting>>,
-    /// Octets of the responses that wait.
+    /// Octets of the responses held back.
     octets: usize,
     given: u64,
     connections: HashMap<Ends, Connection, foldhash::fast::FixedState>,
@@ -51,10 +51,10 @@ pub(crate) struct PcapSink {
     written: Written,
 }
 
-/// Both ends of a connection, the client's first.
+/// Both ends of a connection, client first.
 type Ends = (SocketAddr, SocketAddr);
 
-/// A response until its moment has come. The number keeps those of one moment in order.
+/// A response held back until its time. The number keeps those of the same time in order.
 #[derive(PartialEq, Eq)]
 struct Waiting {
     time: i64,
@@ -74,7 +74,7 @@ impl PartialOrd for Waiting {
     }
 }
 
-/// One message on its way.
+/// A message with its endpoints.
 #[derive(PartialEq, Eq)]
 struct Sent {
     ends: Ends,
@@ -134,7 +134,7 @@ impl PcapSink {
         }
     }
 
-    /// Writes the responses whose moment is not after `now`.
+    /// Writes the responses due by `now`.
     fn release(&mut self, now: i64) {
         while self.waiting.peek().is_some_and(|Reverse(earliest)| earliest.time <= now) {
             self.emit_earliest();
@@ -198,7 +198,7 @@ impl PcapSink {
             Some(_) => {}
             None => self.opened.push_back(sent.ends),
         }
-        // A clock of four microseconds keeps successive connections of one pair of ports apart (RFC 9293 §3.4.1).
+        // A clock of four microseconds separates successive connections between the same ports (RFC 9293 §3.4.1).
         let first = (time / 4_000) as u32;
         let (client, server) = (first, first ^ 0x8000_0000);
         let (there, back) = (sent.ends, (sent.ends.1, sent.ends.0));
@@ -241,7 +241,7 @@ impl Sent {
         Self { ends: (client, server), from_client, transport, stream, message }
     }
 
-    /// Where it comes from and where it goes.
+    /// Source and destination.
     fn direction(&self) -> Ends {
         let (client, server) = self.ends;
         if self.from_client { (client, server) } else { (server, client) }

@@ -6,7 +6,7 @@ use ldplayer_core::damage::{Ending, Flaw};
 
 use crate::Place;
 
-/// Octets asked for at a time.
+/// Octets requested per read.
 const CHUNK: usize = 256 * 1024;
 
 /// The window.
@@ -18,7 +18,7 @@ pub(crate) struct Buffer {
     /// Octets of the stream before `from`.
     passed: u64,
     ended: bool,
-    /// What ended the stream early: decompression, mostly. What came before it is used all the same.
+    /// The error that ended the stream early, mostly of decompression. The data before it are used.
     error: Option<io::Error>,
     ending: Ending,
 }
@@ -47,12 +47,12 @@ impl Buffer {
         &self.octets[self.from..self.to.min(self.from + count)]
     }
 
-    /// All octets at hand, which may be more than were asked for.
+    /// All buffered octets.
     pub fn seen(&self) -> &[u8] {
         &self.octets[self.from..self.to]
     }
 
-    /// What ended the stream early, once.
+    /// Takes the error that ended the stream early.
     pub fn error(&mut self) -> Option<io::Error> {
         self.error.take()
     }
@@ -62,7 +62,7 @@ impl Buffer {
         self.error.is_some()
     }
 
-    /// Whether all that is left of the stream is at hand.
+    /// Whether the rest of the stream is buffered.
     pub fn is_at_end(&self) -> bool {
         self.ended
     }
@@ -87,7 +87,7 @@ impl Buffer {
         (self.passed, ending)
     }
 
-    /// Passes over all that is left; how many octets that were.
+    /// Skips the rest of the stream, and returns its length.
     pub fn consume_rest(&mut self) -> u64 {
         let start = self.passed;
         loop {
@@ -99,7 +99,7 @@ impl Buffer {
         }
     }
 
-    /// Takes `count` octets that were looked at before.
+    /// Consumes `count` buffered octets.
     #[inline]
     pub fn take(&mut self, count: usize) -> &[u8] {
         let from = self.from;
@@ -107,12 +107,12 @@ impl Buffer {
         &self.octets[from..self.from]
     }
 
-    /// The last `count` octets that were taken, again.
+    /// The last `count` consumed octets.
     pub fn taken(&self, count: usize) -> &[u8] {
         &self.octets[self.from - count..self.from]
     }
 
-    /// Passes over `count` octets that were looked at before.
+    /// Skips `count` buffered octets.
     pub fn consume(&mut self, count: usize) {
         let count = count.min(self.to - self.from);
         self.from += count;
@@ -124,7 +124,7 @@ impl Buffer {
         self.passed
     }
 
-    /// Where the window begins.
+    /// The offset of the window in the stream.
     pub fn place(&self, packet: u64) -> LazyPlace {
         LazyPlace { packet, offset: self.passed }
     }

@@ -21,7 +21,7 @@ use crate::{Place, Tally, TraceError};
 
 /// Transactions in a batch.
 const BATCH: usize = 2_048;
-/// Packets read for a batch at most: there may be no DNS in them.
+/// Maximum number of packets read for a batch: they may be without DNS.
 const PACKETS: usize = 8 * BATCH;
 
 /// Whether a file begins as a capture.
@@ -53,12 +53,12 @@ pub(crate) fn open(
     Ok(Box::new(Capture::new(path, pcap, options, inputs)))
 }
 
-/// A capture that is read.
+/// A capture being read.
 struct Capture<P> {
     path: PathBuf,
     packets: P,
     decoder: Decoder,
-    /// Whether only what is in the making is left.
+    /// Whether the file has ended, and only incomplete transactions are left.
     ended: bool,
 }
 
@@ -121,7 +121,7 @@ impl<P: Packets> Source for Capture<P> {
     }
 }
 
-/// What turns frames into transactions.
+/// The pipeline from frames to transactions.
 struct Decoder {
     name: String,
     ports: Vec<u16>,
@@ -175,7 +175,7 @@ impl Decoder {
         self.payload(frame, &ip::Packet { cut: false, protocol, ..packet }, payload)
     }
 
-    /// Counts the datagrams that cannot be put together, each at its first part.
+    /// Counts the datagrams that could not be reassembled, each at its first fragment.
     fn refuse_abandoned(&mut self) {
         for (frame, flaw) in std::mem::take(&mut self.defrag.abandoned) {
             self.refuse(&frame, Refused::Damaged(flaw));
@@ -239,7 +239,7 @@ impl Decoder {
     }
 }
 
-/// Takes messages out of connections.
+/// Passes messages of connections to pairing.
 struct FromTcp<'a>(&'a mut Decoder);
 
 impl Sink for FromTcp<'_> {

@@ -24,13 +24,13 @@ use crate::{Tally, TraceError};
 pub(crate) const CONTENT: &[u8] = b"protobuf:dnstap.Dnstap";
 /// Transactions in a batch.
 const BATCH: usize = 2_048;
-/// Frames read for a batch at most: there may be no message in them.
+/// Maximum number of frames read for a batch: they may be without messages.
 const FRAMES: usize = 8 * BATCH;
 
 /// Opens a stream of dnstap frames, one of several `inputs`; its transactions are not sorted yet.
 ///
 /// # Errors
-/// When the stream says that it holds something else.
+/// The stream declares another content type.
 pub(crate) fn open(
     path: &Path,
     reader: Content,
@@ -55,12 +55,12 @@ pub(crate) fn open(
     Ok(Box::new(dnstap))
 }
 
-/// A stream that is read.
+/// A stream being read.
 struct Dnstap {
     path: PathBuf,
     frames: Frames,
     decoder: Decoder,
-    /// Whether only what is in the making is left.
+    /// Whether the stream has ended, and only incomplete transactions are left.
     ended: bool,
 }
 
@@ -110,7 +110,7 @@ impl Source for Dnstap {
     }
 }
 
-/// What turns frames into transactions.
+/// The pipeline from frames to transactions.
 struct Decoder {
     name: String,
     /// Whether messages of a role are wanted, in the order of [`Role::ALL`].
@@ -122,13 +122,13 @@ struct Decoder {
 }
 
 impl Decoder {
-    /// Takes messages of the `roles`; of all if there are none.
+    /// For messages of `roles`; of all roles if empty.
     fn new(name: String, roles: &[Role], pairing: Pairing) -> Self {
         let wanted = Role::ALL.map(|role| roles.is_empty() || roles.contains(&role));
         Self { name, wanted, pairing, kinds: [0; KINDS.len()], tally: Tally::default() }
     }
 
-    /// Puts the counts by kind into the accounts.
+    /// Adds the counts by kind to the tally.
     fn account(&mut self) {
         let counts = KINDS.map(Cow::Borrowed).into_iter().zip(self.kinds).filter(|(_, count)| *count > 0);
         self.tally.kinds.extend(counts);
@@ -154,7 +154,7 @@ impl Decoder {
         for what in record.missing().into_iter().flatten() {
             self.tally.lose(what);
         }
-        // A damaged message does not cost the other one of its frame.
+        // If one message of a frame is damaged, the other is still used.
         let (query, response) = (record.query(), record.response());
         let damage = query.err().or(response.err());
         let added = match (query.unwrap_or(None), response.unwrap_or(None)) {

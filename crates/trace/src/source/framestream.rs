@@ -10,18 +10,18 @@ use crate::Tally;
 
 /// Maximum plausible length of a frame in octets: two messages of 64 KiB with metadata need far less.
 pub(crate) const MAX_FRAME: usize = 1 << 20;
-/// Octets of the longest control frame, as the fstrm library has it.
+/// Maximum length of a control frame in octets, as in the fstrm library.
 pub(crate) const MAX_CONTROL: usize = 512;
-/// Octets of a length.
+/// Size of a length field in octets.
 const LENGTH: usize = 4;
-/// Octets looked at for the next frame at a time, behind a damaged one.
+/// Octets scanned at a time for the next frame after damage.
 const SEARCH: usize = 64 * 1024;
-/// The field of a control frame that names the type of content.
+/// The control field with the content type.
 const CONTENT_TYPE: u32 = 1;
 
 /// Types of control frames.
 pub(crate) mod control {
-    /// The answer to READY: frames may come.
+    /// The answer to READY: frames may be sent.
     pub const ACCEPT: u32 = 1;
     /// Frames follow.
     pub const START: u32 = 2;
@@ -33,7 +33,7 @@ pub(crate) mod control {
     pub const FINISH: u32 = 5;
 }
 
-/// Whether a stream begins with a control frame that begins streams.
+/// Whether data begin with the control frame of a new stream.
 pub(crate) fn is_framestream(head: &[u8]) -> bool {
     let word = |at: usize| head.get(at..).and_then(<[u8]>::first_chunk).copied().map(u32::from_be_bytes);
     let sane = word(4).is_some_and(|length| (4..=MAX_CONTROL as u32).contains(&length));
@@ -45,12 +45,12 @@ pub(crate) fn is_framestream(head: &[u8]) -> bool {
 pub(crate) struct Control {
     /// Its type, one of [`control`] if it is known.
     pub kind: u32,
-    /// The types of content it names.
+    /// Its content types.
     pub contents: Vec<Vec<u8>>,
 }
 
 impl Control {
-    /// A control frame of this type that names one type of content, or none.
+    /// A control frame of this type with one content type or none.
     pub fn new(kind: u32, content: Option<&[u8]>) -> Self {
         Self { kind, contents: content.map(<[u8]>::to_vec).into_iter().collect() }
     }
@@ -86,16 +86,16 @@ impl Control {
         octets
     }
 
-    /// Whether frames of this content may follow; a stream that names none has any.
+    /// Whether the stream may carry this content type: it declares it, or none.
     pub fn allows(&self, content: &[u8]) -> bool {
         self.contents.is_empty() || self.contents.iter().any(|mine| mine == content)
     }
 }
 
-/// A stream of frames that is read. Behind a frame that makes no sense, reading goes on at the next one that does.
+/// A stream of frames being read. After a damaged frame, reading resumes at the next plausible one.
 pub(crate) struct Frames {
     buffer: Buffer,
-    /// Whether octets can be the content of a frame; decides where reading goes on.
+    /// Whether octets can be the content of a frame; used to resynchronise.
     plausible: fn(&[u8]) -> bool,
     /// Frames found so far, damaged ones included.
     number: u64,
@@ -148,21 +148,21 @@ impl Frames {
         }
     }
 
-    /// Octets of the control frame at hand, if it is one.
+    /// Length of the current frame, if it is a control frame.
     fn control(&mut self) -> Option<usize> {
         let length = control_length(self.buffer.peek(2 * LENGTH))?;
         let octets = self.buffer.peek(2 * LENGTH + length).get(2 * LENGTH..)?;
         (octets.len() == length).then(|| Control::parse(octets))?.map(|_| length)
     }
 
-    /// Octets of the frame at hand, if it is whole and makes sense.
+    /// Length of the current frame, if it is complete and plausible.
     fn whole(&mut self) -> Option<usize> {
         let length = frame_length(self.buffer.peek(LENGTH))?;
         let octets = self.buffer.peek(LENGTH + length).get(LENGTH..)?;
         (octets.len() == length && (self.plausible)(octets)).then_some(length)
     }
 
-    /// Whether the stream ends before the frame at hand does.
+    /// Whether the stream ends within the current frame.
     fn is_cut(&mut self) -> bool {
         let head = self.buffer.peek(2 * LENGTH);
         let control = control_length(head).map(|length| 2 * LENGTH + length);
@@ -170,7 +170,7 @@ impl Frames {
         self.buffer.peek(wanted).len() < wanted
     }
 
-    /// Passes over octets until a frame begins; `false` where none does.
+    /// Skips to the next frame; `false` if there is none.
     fn search(&mut self) -> bool {
         self.buffer.consume(1);
         loop {
@@ -197,14 +197,14 @@ impl Frames {
     }
 }
 
-/// Octets of the control frame that begins here, if one does.
+/// Length of the control frame that begins here, if any.
 fn control_length(head: &[u8]) -> Option<usize> {
     let (zero, rest) = head.split_first_chunk::<LENGTH>()?;
     let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
     (u32::from_be_bytes(*zero) == 0 && (4..=MAX_CONTROL).contains(&length)).then_some(length)
 }
 
-/// Octets of the frame that begins here, if the length can be one.
+/// Length of the frame that begins here, if plausible.
 fn frame_length(head: &[u8]) -> Option<usize> {
     let length = u32::from_be_bytes(*head.first_chunk()?) as usize;
     (1..=MAX_FRAME).contains(&length).then_some(length)

@@ -1,8 +1,8 @@
 //! A Unix socket that DNS software sends dnstap to, read as one stream of frames.
 //!
-//! A writer that begins with READY is answered as the bidirectional form of Frame Streams asks for; one that begins with
-//! START is only listened to. What is no frame stream, or ends within a frame, is passed on as a frame that the reader
-//! then counts as damaged, at its place.
+//! A writer that begins with READY gets the replies of the bidirectional protocol of Frame Streams; one that begins with START
+//! gets none. Data that are no frame stream, or that end within a frame, are passed on as a frame that the reader counts as
+//! damaged, at its place.
 
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -17,13 +17,13 @@ use std::time::Duration;
 use super::dnstap::CONTENT;
 use super::framestream::{Control, MAX_CONTROL, MAX_FRAME, control};
 
-/// Chunks of frames that wait to be read; writers wait when there are more.
+/// Maximum number of queued chunks; beyond that, writers are blocked.
 const AHEAD: usize = 64;
-/// Octets of frames that are passed on at a time.
+/// Size of a chunk in octets.
 const CHUNK: usize = 64 * 1024;
-/// How often the listener and the readers look whether they are to end.
+/// How often the threads check whether to end.
 const LOOK: Duration = Duration::from_millis(50);
-/// Writers at a time; more are turned away.
+/// Maximum number of simultaneous writers; others are refused.
 const MAX_WRITERS: usize = 64;
 
 /// The stream: a START frame, then the frames of all writers. It ends after the last writer has gone, or when stopped.
@@ -32,7 +32,7 @@ pub(crate) struct Live {
     chunks: Receiver<Vec<u8>>,
     current: Vec<u8>,
     at: usize,
-    /// Ends the threads when the reader is gone.
+    /// Set when the reader is gone, to end the threads.
     gone: Arc<AtomicBool>,
     writers: Arc<Writers>,
 }
@@ -59,7 +59,7 @@ impl Live {
 }
 
 impl Live {
-    /// The writers, who may be looked at while this is read elsewhere.
+    /// The state of the writers, which may be observed during reading.
     pub fn writers(&self) -> Arc<Writers> {
         Arc::clone(&self.writers)
     }
@@ -105,7 +105,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// When to end.
+/// Conditions for ending.
 #[derive(Clone)]
 struct Until {
     stop: Arc<AtomicBool>,
@@ -118,7 +118,7 @@ impl Until {
     }
 }
 
-/// The writers that there are and were.
+/// The present and past writers.
 #[derive(Default)]
 pub(crate) struct Writers {
     open: AtomicUsize,
@@ -133,12 +133,12 @@ impl Writers {
     }
 
     fn have_gone(&self) -> bool {
-        // In this order: a writer says that it came before it goes.
+        // In this order, since a writer is counted as come before it is counted as gone.
         self.open.load(Ordering::Acquire) == 0 && self.came.load(Ordering::Acquire)
     }
 }
 
-/// Takes writers until all that came have gone. The end of the last sender ends the stream.
+/// Accepts writers until all have gone. Dropping the last sender ends the stream.
 fn accept(listener: &UnixListener, sender: &SyncSender<Vec<u8>>, until: &Until, writers: &Arc<Writers>) {
     while !until.is_now() {
         match listener.accept() {
@@ -152,16 +152,16 @@ fn accept(listener: &UnixListener, sender: &SyncSender<Vec<u8>>, until: &Until, 
                     writers.open.fetch_sub(1, Ordering::AcqRel);
                 });
             }
-            // Closed again at once: a writer tries again later.
+            // Closed at once: the writer will try again.
             Ok(_) => {}
-            // Only now: one that waits to be accepted is a writer as well.
+            // Checked only now: a pending connection is a writer, too.
             Err(_) if writers.have_gone() => break,
             Err(_) => thread::sleep(LOOK),
         }
     }
 }
 
-/// What ends a conversation with a writer.
+/// Why a connection with a writer ended.
 enum End {
     /// It sent STOP, closed the connection between frames, or the reader is gone.
     Clean,
@@ -169,14 +169,14 @@ enum End {
     Broken,
 }
 
-/// A program that sends frames.
+/// A connected writer.
 struct Writer {
     stream: BufReader<UnixStream>,
-    /// The part of a frame that is read.
+    /// The frame being read.
     part: Vec<u8>,
-    /// Whole frames that were not passed on yet.
+    /// Complete frames not yet passed on.
     chunk: Vec<u8>,
-    /// Whether it asked for answers: the bidirectional form.
+    /// Whether it uses the bidirectional protocol.
     answers: bool,
     sender: SyncSender<Vec<u8>>,
     until: Until,
@@ -250,7 +250,7 @@ impl Writer {
         self.stream.get_mut().write_all(&frame.compose()).map_err(|_| End::Clean)
     }
 
-    /// Reads `count` octets into `part`; what came of them stays there when the writer goes.
+    /// Reads `count` octets into `part`, which keeps a partial read if the writer goes.
     fn take(&mut self, count: usize) -> Result<(), End> {
         self.part.clear();
         self.part.resize(count, 0);
@@ -260,7 +260,7 @@ impl Writer {
                 Ok(0) => break,
                 Ok(length) => at += length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Nothing comes at the moment: the frames that did need not wait.
+                // No data at the moment: complete frames are passed on.
                 Err(error) if is_pause(&error) && self.pass() && !self.until.is_now() => {}
                 Err(_) => break,
             }
@@ -274,7 +274,7 @@ impl Writer {
         self.part.first_chunk().map_or(0, |octets| u32::from_be_bytes(*octets) as usize)
     }
 
-    /// Keeps the frame that was read to be passed on.
+    /// Queues the frame that was read.
     fn keep(&mut self) {
         self.chunk.extend_from_slice(&(self.part.len() as u32).to_be_bytes());
         self.chunk.extend_from_slice(&self.part);

@@ -10,7 +10,7 @@ use crate::{Source, Tally, TraceError};
 /// Transactions in a batch.
 const BATCH: usize = 4_096;
 
-/// Merges sources that are each sorted by time. Of equal times those of the input named first come first.
+/// Merges sources that are each sorted by time. Ties are resolved in the order of the inputs.
 pub(crate) struct Merged {
     inputs: Vec<Part>,
     tally: Tally,
@@ -47,7 +47,7 @@ impl Part {
         self.waiting.front().map(|row| row.time)
     }
 
-    /// Makes sure that something waits, unless the input has ended.
+    /// Refills the buffer of an input, unless it has ended.
     fn fill(&mut self) -> Result<(), TraceError> {
         let mut batch = Vec::new();
         while self.waiting.is_empty() && !self.ended {

@@ -4,15 +4,15 @@ use super::buffer::Buffer;
 use crate::Tally;
 use crate::packet::Frame;
 
-/// The longest frame that is believed in a file that does not announce longer ones.
+/// Maximum frame length in files that do not declare a larger one.
 pub(crate) const SANE_LENGTH: usize = 256 * 1024;
-/// The longest frame that is read at all.
+/// Maximum frame length in any file.
 pub(crate) const MAX_LENGTH: usize = 16 << 20;
 
 /// A captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Captured<'a> {
-    /// What is known of it.
+    /// Its metadata.
     pub frame: Frame,
     /// Its octets, as far as they were captured.
     pub octets: &'a [u8],
@@ -24,7 +24,7 @@ pub(crate) fn without_fcs(captured: usize, original: usize, fcs: usize) -> usize
     captured.min(original.max(captured).saturating_sub(fcs))
 }
 
-/// A capture file that is read.
+/// A capture file being read.
 pub(crate) trait Packets: Send {
     /// The next frame; `None` at the end. Damage of the file itself goes to `tally`, its place in the input `name`.
     fn next(&mut self, tally: &mut Tally, name: &str) -> Option<Captured<'_>>;

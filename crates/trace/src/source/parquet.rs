@@ -32,12 +32,12 @@ use crate::{Place, Source, Tally, TraceError};
 
 /// Rows in a batch, unless they are large.
 const BATCH: usize = 4_096;
-/// Rows of a row group that are believed: a damaged file may claim any number.
+/// Maximum number of rows in a row group: a damaged file may claim any number.
 const GROUP_ROWS: u64 = 1 << 40;
 /// EDNS UDP payload size of a query that has DO but no size.
 const EDNS_SIZE: u16 = 1_232;
 
-/// Columns that every transaction is made of.
+/// Columns used for every transaction.
 const OUTER: [(&str, Kind); 10] = [
     ("time", Kind::Time),
     ("src", Kind::Word),
@@ -54,7 +54,7 @@ const OUTER: [(&str, Kind); 10] = [
 /// The column of files whose rows are numbered; see [`crate::create_numbered`].
 const INDEX: &str = "index";
 
-/// Columns that a query is made of where its message is not there.
+/// Columns from which a query is composed if its message is missing.
 const ASKED: [(&str, Kind); 9] = [
     ("qname", Kind::Text),
     ("qtype", Kind::WordOrNumber),
@@ -77,7 +77,7 @@ pub(crate) struct ParquetSource {
     reader: Option<ParquetRecordBatchReader>,
     /// Rows of this group not yet read.
     left: u64,
-    /// Octets of the groups that were read or lost.
+    /// Octets of the row groups read or lost.
     content: u64,
     rows: Rows,
     /// Whether transactions have the numbers of the column `index`.
@@ -89,7 +89,7 @@ impl ParquetSource {
     /// Opens a Parquet trace.
     ///
     /// # Errors
-    /// When the system refuses the file, or when it is no Parquet file or not a trace.
+    /// The system refuses the file, or it is not a Parquet trace.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
         let format = |what: String, remedy: &str| {
@@ -134,7 +134,7 @@ impl ParquetSource {
         self
     }
 
-    /// Whether every row group is said to be sorted by time first, and follows the one before.
+    /// Whether the metadata declare every row group sorted by time, and later than the one before.
     pub fn says_sorted(&self) -> bool {
         let time = self.metadata.schema().index_of("time").ok();
         self.metadata.metadata().row_groups().iter().all(|group| {
@@ -163,8 +163,8 @@ impl ParquetSource {
         Ok(true)
     }
 
-    /// The columns to read of a row group: the decoded ones only where a message may be missing, and none that is
-    /// all null, which is as if it were not there.
+    /// The columns to read of a row group: the decoded ones only if messages may be missing, and none that are entirely
+    /// null.
     fn mask(&self, group: &RowGroupMetaData) -> ProjectionMask {
         let asked = if nulls(group, "query") == Some(0) { &[][..] } else { &ASKED[..] };
         let rows = u64::try_from(group.num_rows()).ok();
@@ -175,7 +175,7 @@ impl ParquetSource {
         ProjectionMask::roots(self.metadata.parquet_schema(), roots)
     }
 
-    /// Counts the rest of a row group as damaged. The next group is read as if nothing had been.
+    /// Counts the rest of a row group as damaged; reading resumes with the next one.
     fn lose_group(&mut self) {
         self.reader = None;
         let (file, packet) = (self.path.display().to_string(), self.rows.read + 1);
@@ -245,36 +245,36 @@ impl Source for ParquetSource {
     }
 }
 
-/// Rows of a row group, as far as its directory makes sense.
+/// The rows of a row group, if the metadata are plausible.
 fn rows_of(group: &RowGroupMetaData) -> u64 {
     u64::try_from(group.num_rows()).unwrap_or(0).min(GROUP_ROWS)
 }
 
-/// Octets of a row group in the file, as far as its directory makes sense.
+/// The octets of a row group in the file, if the metadata are plausible.
 fn octets_of(group: &RowGroupMetaData) -> u64 {
     let sizes = group.columns().iter().map(|column| u64::try_from(column.compressed_size()).unwrap_or(0));
     sizes.fold(0, u64::saturating_add)
 }
 
-/// The share of some of its rows in the octets of a row group.
+/// The octets of a row group attributed to some of its rows.
 fn octets_of_rows(group: &RowGroupMetaData, rows: u64) -> u64 {
     let share = u128::from(octets_of(group)) * u128::from(rows) / u128::from(rows_of(group).max(1));
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-/// How many cells of a column are null, if the file says so.
+/// The null count of a column, if the file declares it.
 fn nulls(group: &RowGroupMetaData, name: &str) -> Option<u64> {
     let column = group.columns().iter().find(|column| column.column_path().string() == name)?;
     column.statistics()?.null_count_opt()
 }
 
-/// Where a column begins in the file, as far as its directory makes sense.
+/// The offset of a column in the file, if the metadata are plausible.
 fn start_of(column: &ColumnChunkMetaData) -> u64 {
     let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
     u64::try_from(start).unwrap_or(0)
 }
 
-/// Rows to read at once: fewer where the messages are large.
+/// Number of rows to read at once: fewer if messages are large.
 fn batch_rows(group: &RowGroupMetaData) -> usize {
     let sizes = group.columns().iter().map(|column| column.uncompressed_size().max(0));
     let octets = sizes.fold(0, i64::saturating_add);
@@ -282,7 +282,7 @@ fn batch_rows(group: &RowGroupMetaData) -> usize {
     (BATCH_OCTETS / row).clamp(1, BATCH)
 }
 
-/// A compression that is not read here, if the file uses one.
+/// An unsupported compression used by the file, if any.
 fn foreign_codec(metadata: &ArrowReaderMetadata) -> Option<Compression> {
     let groups = metadata.metadata().row_groups().iter();
     let mut codecs = groups.flat_map(|group| group.columns()).map(|column| column.compression());
@@ -404,7 +404,7 @@ impl Rows {
         })
     }
 
-    /// The query made of the decoded columns; none for a response whose query was not seen.
+    /// The query composed from the decoded columns; `None` for a response without a query.
     fn build_query(&mut self, at: usize, response: Option<&Bytes>) -> Result<Option<Bytes>, Flaw> {
         let response_id = response.and_then(|response| Message::new(response)).map(|response| response.id());
         let Some(columns) = self.asked.columns(at, &mut self.name)? else {
@@ -443,7 +443,7 @@ impl Asked {
         self.cd = numbers("cd");
     }
 
-    /// What the columns say; `None` where there is no name.
+    /// The decoded columns; `None` without a name.
     fn columns<'n>(&self, at: usize, name: &'n mut Vec<u8>) -> Result<Option<Columns<'n>>, Flaw> {
         let Some(text) = self.qname.as_ref().filter(|names| names.is_valid(at)).map(|names| names.value(at)) else {
             return Ok(None);

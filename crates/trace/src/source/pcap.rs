@@ -13,9 +13,9 @@ use crate::packet::Frame;
 const FILE_HEADER: usize = 24;
 /// Octets of a record header.
 const RECORD_HEADER: usize = 16;
-/// Octets looked at for a plausible record at a time, behind a damaged one.
+/// Octets scanned at a time for a plausible record after damage.
 const SEARCH: usize = 64 * 1024;
-/// How far apart the times of neighbouring records may be to be plausible, in seconds.
+/// Maximum plausible time between neighbouring records in seconds.
 const PLAUSIBLE_S: i64 = 86_400;
 
 /// Whether a file begins as a classic pcap.
@@ -85,16 +85,16 @@ impl Record {
     }
 }
 
-/// A classic pcap that is read.
+/// A classic pcap being read.
 pub(crate) struct Pcap {
     buffer: Buffer,
     format: Format,
     link: u32,
     /// Octets of the frame check sequence at the end of each frame.
     fcs: usize,
-    /// Octets of a packet that the file says it captures at most.
+    /// The snapshot length declared by the file.
     snap: usize,
-    /// Octets of a packet that are believed.
+    /// Maximum accepted length of a packet in octets.
     longest: usize,
     number: u64,
     /// Seconds of the last two records; one of them may be damaged.
@@ -102,7 +102,7 @@ pub(crate) struct Pcap {
 }
 
 impl Pcap {
-    /// Reads the file header; `None` where the file ends before it does.
+    /// Parses the file header; `None` if the file ends within it.
     pub fn open(mut buffer: Buffer) -> io::Result<Option<Self>> {
         if let (true, Some(error)) = (buffer.peek(FILE_HEADER).len() < FILE_HEADER, buffer.error()) {
             return Err(error);
@@ -116,14 +116,14 @@ impl Pcap {
         Ok(Some(Self { buffer, format, link, fcs, snap, longest, number: 0, last_seconds: [None; 2] }))
     }
 
-    /// Whether a record can be one at all. Zeros, as a lost block of a disk leaves them, cannot.
+    /// Whether a header can be that of a record. Zeros, as from a lost disk block, cannot.
     fn is_sane(&self, record: &Record) -> bool {
         let fractions = if self.format.nanoseconds { 1_000_000_000 } else { 1_000_000 };
         let all_zero = record.seconds == 0 && record.fraction == 0 && record.captured | record.original == 0;
         record.captured <= self.longest && record.fraction < fractions && !all_zero
     }
 
-    /// Whether a record also fits to those before it.
+    /// Whether a record is also consistent with those before it.
     fn is_plausible(&self, record: &Record) -> bool {
         let near = |last: &i64| (record.seconds - last).abs() <= PLAUSIBLE_S;
         let mut known = self.last_seconds.iter().flatten().peekable();
@@ -131,14 +131,14 @@ impl Pcap {
         self.is_sane(record) && in_time && record.captured > 0 && record.captured <= record.original
     }
 
-    /// Whether the record at hand is to be read: one whose lengths are odd must be followed by a plausible one.
+    /// Whether to read the current record: one with unusual lengths must be followed by a plausible one.
     #[inline]
     fn is_credible(&mut self, record: &Record) -> bool {
         let usual = record.captured == record.original || (record.captured == self.snap && self.snap < record.original);
         self.is_sane(record) && (usual || self.is_followed(record))
     }
 
-    /// Whether a plausible record, or the end of the file, follows behind the one at hand.
+    /// Whether a plausible record or the end of the file follows the current one.
     fn is_followed(&mut self, record: &Record) -> bool {
         let header = self.format.record_header;
         let next = header + record.captured;
@@ -150,8 +150,7 @@ impl Pcap {
         self.is_plausible(&followed)
     }
 
-    /// Goes to the next plausible record that another one follows, however far it is; `false` when there is none. Each
-    /// octet is looked at once.
+    /// Skips to the next plausible record that is followed by another; `false` if there is none. Scans each octet once.
     #[cold]
     fn resynchronise(&mut self) -> bool {
         let header = self.format.record_header;
@@ -177,7 +176,7 @@ impl Pcap {
         }
     }
 
-    /// The record at hand; `None` at the end of what can be read.
+    /// The current record; `None` at the end of the readable data.
     #[inline]
     fn record(&mut self, tally: &mut Tally, name: &str) -> Option<(Record, LazyPlace)> {
         let header = self.format.record_header;
@@ -266,7 +265,7 @@ mod tests {
         assert_eq!(whole, [frame(b"abc", false)]);
         // Without the bit that marks it as present, nothing is removed.
         assert_eq!(read(0x2000_0001, &[(b"abcFCS!", 7)]), [frame(b"abcFCS!", false)]);
-        // Of a frame that was cut short, as much is taken away as was captured of the sequence.
+        // Of a truncated frame, only the captured part of the sequence is removed.
         let cut = read(0x2400_0001, &[(b"abcdeFC", 9), (b"abc", 9), (b"abc", 3)]);
         assert_eq!(cut, [frame(b"abcde", true), frame(b"abc", true), frame(b"", false)]);
     }

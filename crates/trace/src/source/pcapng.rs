@@ -12,16 +12,16 @@ const INTERFACE: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
-/// Type and length in front, length again behind.
+/// Size of the block frame: type, length, and length again at the end.
 const FRAMING: usize = 12;
 const OPTION_END: u16 = 0;
 const OPTION_TSRESOL: u16 = 9;
 const OPTION_FCSLEN: u16 = 13;
 const OPTION_TSOFFSET: u16 = 14;
-/// Interfaces of one section at most.
+/// Maximum number of interfaces in a section.
 const MAX_INTERFACES: usize = 65_536;
 
-/// Octets looked at for a block at a time, behind a damaged one.
+/// Octets scanned at a time for a block after damage.
 const SEARCH: usize = 64 * 1024;
 
 /// Whether a file begins as a pcapng.
@@ -34,15 +34,15 @@ pub(crate) fn is_pcapng(head: &[u8]) -> bool {
 struct Interface {
     link: u32,
     snap: usize,
-    /// Units of a time stamp in a second.
+    /// Timestamp units per second.
     units: u64,
-    /// Seconds to add to each time stamp.
+    /// Seconds to add to each timestamp.
     offset_s: i64,
     /// Octets of the frame check sequence at the end of each frame.
     fcs: usize,
 }
 
-/// A pcapng that is read.
+/// A pcapng file being read.
 pub(crate) struct PcapNg {
     buffer: Buffer,
     section: Section,
@@ -50,7 +50,7 @@ pub(crate) struct PcapNg {
     last_time: i64,
 }
 
-/// How a block begins.
+/// The header of a block.
 #[derive(Clone, Copy)]
 struct Header {
     kind: u32,
@@ -58,15 +58,15 @@ struct Header {
     big_endian: bool,
 }
 
-/// What holds until the next section header.
+/// The state of a section.
 #[derive(Default)]
 struct Section {
     big_endian: bool,
-    /// By number; a damaged description keeps its number, so that the others keep theirs.
+    /// By number; a damaged description still takes one, so that the others keep theirs.
     interfaces: Vec<Option<Interface>>,
 }
 
-/// Where the octets of a packet stand in its block.
+/// The position of packet data in a block.
 struct Body {
     time_ns: Option<i64>,
     link: u32,
@@ -81,7 +81,7 @@ impl PcapNg {
         Self { buffer, section: Section::default(), number: 0, last_time: 0 }
     }
 
-    /// Type and length of the block at hand; `None` at the end of what can be read.
+    /// Type and length of the current block; `None` at the end of the readable data.
     fn block(&mut self, tally: &mut Tally, name: &str) -> Option<(u32, usize)> {
         loop {
             let place = self.buffer.place(self.number + 1);
@@ -108,7 +108,7 @@ impl PcapNg {
         }
     }
 
-    /// Reads type and length; `None` where they cannot be those of a block.
+    /// Parses type and length; `None` if implausible.
     fn header(&self, head: &[u8]) -> Option<Header> {
         let big_endian = if is_pcapng(head) { byte_order(&head[8..12])? } else { self.section.big_endian };
         let order = Section { big_endian, interfaces: Vec::new() };
@@ -117,7 +117,7 @@ impl PcapNg {
         sane.then_some(Header { kind, length, big_endian })
     }
 
-    /// Whether the block at hand is all there and ends with its length again.
+    /// Whether the current block is complete, with its length repeated at the end.
     fn is_whole(&mut self, length: usize) -> bool {
         let block = self.buffer.peek(length);
         block.len() == length && block[4..8] == block[length - 4..]
@@ -134,8 +134,7 @@ impl PcapNg {
         found
     }
 
-    /// Goes to the next whole block of a known type, however far it is; `false` when there is none. Each octet is looked
-    /// at once.
+    /// Skips to the next complete block of a known type; `false` if there is none. Scans each octet once.
     fn resynchronise(&mut self) -> bool {
         self.buffer.consume(1);
         loop {
@@ -179,7 +178,7 @@ impl Section {
         Some(self.long(octets.get(at..at + 4)?.try_into().ok()?))
     }
 
-    /// Adds an interface description block; `false` when it is damaged, or one too many.
+    /// Adds an interface description block; `false` if it is damaged or exceeds the limit.
     fn add_interface(&mut self, block: &[u8]) -> bool {
         let interface = self.interface(block).filter(|_| self.interfaces.len() < MAX_INTERFACES);
         if self.interfaces.len() < MAX_INTERFACES {
@@ -188,7 +187,7 @@ impl Section {
         interface.is_some()
     }
 
-    /// Reads an interface description block.
+    /// Parses an interface description block.
     fn interface(&self, block: &[u8]) -> Option<Interface> {
         let mut interface = Interface {
             link: u32::from(self.word_at(block, 8)?),
@@ -213,7 +212,7 @@ impl Section {
         Some(interface)
     }
 
-    /// Where the packet of a block is; `None` when the block is damaged.
+    /// The packet of a block; `None` if the block is damaged.
     fn body(&self, kind: u32, block: &[u8]) -> Option<Body> {
         let number = match kind {
             ENHANCED_PACKET => self.long_at(block, 8)? as usize,
@@ -244,8 +243,8 @@ impl Interface {
     }
 }
 
-/// Octets from if_fcslen. The specification counts bits, Wireshark octets; no link has a sequence of so few bits or so many
-/// octets that the two could be taken for each other.
+/// Octets from if_fcslen. The specification counts bits, Wireshark octets; the plausible values of the two do not
+/// overlap.
 fn fcs_octets(length: u8) -> usize {
     usize::from(if length >= 16 { length / 8 } else { length })
 }
@@ -281,7 +280,7 @@ impl Packets for PcapNg {
                 tally.damage(Flaw::BadBlock, length as u64, || place.named(name));
                 continue;
             };
-            // A simple packet block has no time: the packet before it has the nearest.
+            // A simple packet block has no time: that of the previous packet is used.
             self.last_time = body.time_ns.unwrap_or(self.last_time);
             let Body { link, cut, .. } = body;
             let frame = Frame { number: self.number, offset: place.offset, time_ns: self.last_time, link, cut };

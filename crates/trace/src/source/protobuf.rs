@@ -1,13 +1,13 @@
 //! A borrowing reader of Protocol Buffers fields.
 //!
-//! By hand, since dnstap has two messages of twenty fields that are looked at once: a code generator would bring its
-//! compiler or its macros to the build, and would copy each field out of the frame before it is known to be wanted.
+//! Written by hand, since dnstap has only two messages with some twenty fields: a code generator would add a compiler or
+//! macros to the build, and would copy fields that are not needed.
 
-/// Octets that are no Protocol Buffers message.
+/// Not a Protocol Buffers message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// The value of a field; its meaning is that of the field.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     /// A number of any of the three encodings.
@@ -28,7 +28,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The fields that are left of a message.
+/// The remaining fields of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(pub &'a [u8]);
 
@@ -48,10 +48,10 @@ impl<'a> Fields<'a> {
                 Value::Octets(self.take(usize::try_from(length).map_err(|_| Malformed)?)?)
             }
             5 => Value::Number(u32::from_le_bytes(*self.take_chunk()?).into()),
-            // Groups (3 and 4) are no longer written, and dnstap never had any.
+            // Groups (3 and 4) are deprecated, and dnstap has none.
             _ => return Err(Malformed),
         };
-        // Field number 0 is reserved: what has it is something else.
+        // Field number 0 is invalid.
         if key >> 3 == 0 { Err(Malformed) } else { Ok(Some((key >> 3, value))) }
     }
 
@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    /// Seven bits an octet, the lowest first; at most ten octets, but nearly always one.
+    /// A varint: seven bits per octet, the lowest first; at most ten octets, nearly always one.
     #[inline]
     fn varint(&mut self) -> Result<u64, Malformed> {
         match self.0.split_first() {

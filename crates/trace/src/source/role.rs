@@ -21,8 +21,8 @@ pub(crate) const KINDS: [&str; 14] = [
     "UPDATE_RESPONSE",
 ];
 
-/// The role in which a program saw a message; each has a kind for queries and one for responses. The one who asked is
-/// always the client of the transaction.
+/// The role in which a program saw a message; each has a kind for queries and one for responses. The client of the
+/// transaction is always the querier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Role {
@@ -42,7 +42,7 @@ pub enum Role {
     Update,
 }
 
-/// A word that names no role.
+/// An unknown role.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown role `{0}`: use auth, resolver, client, forwarder, stub, tool or update")]
 pub struct UnknownRole(String);

@@ -9,7 +9,7 @@ use super::BATCH_OCTETS;
 use super::compressed::Meter;
 use crate::{Place, Source, Tally, TraceError};
 
-/// What may wait for earlier transactions to come.
+/// Limits of the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     /// Transactions; with 0 the order is only checked.
@@ -19,10 +19,10 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Nothing waits.
+    /// No window.
     pub const NONE: Self = Self { rows: 0, octets: 0 };
 
-    /// The window of one of several inputs, which share the memory.
+    /// The window for one of several inputs, which share the limits.
     pub fn one_of(inputs: usize) -> Self {
         let inputs = inputs.max(1);
         Self { rows: 64 * 1024 / inputs, octets: (16 << 20) / inputs }
@@ -32,19 +32,19 @@ impl Window {
 /// Transactions in a batch.
 const BATCH: usize = 4_096;
 
-/// A source in order of time. What comes later than the window allows is kept, and counted as `out_of_order`.
+/// A source sorted by time. Transactions that come too late for the window are kept, and counted as `out_of_order`.
 ///
-/// What waits stays in the batches in which it came, so that a trace in order is not moved at all.
+/// Transactions stay in their batches, so that sorted input is not moved.
 pub(crate) struct Sorted<S> {
     inner: S,
     name: String,
     meter: Meter,
     window: Window,
-    /// Batches behind each other in order of time, none of them empty.
+    /// Non-empty batches in the order of time, without overlap.
     waiting: VecDeque<Vec<Transaction>>,
-    /// Transactions that wait.
+    /// Transactions in the window.
     rows: usize,
-    /// Octets of the messages that wait.
+    /// Octets of messages in the window.
     octets: usize,
     /// An emptied batch.
     spare: Vec<Transaction>,
@@ -78,7 +78,7 @@ impl<S: Source> Sorted<S> {
         }
     }
 
-    /// Takes a batch of the inner source in, sorting only if it is not in order.
+    /// Adds a batch of the inner source, sorted if necessary.
     fn take_batch(&mut self) -> Result<(), TraceError> {
         let mut incoming = std::mem::take(&mut self.spare);
         self.ended = !self.inner.read(&mut incoming)?;
@@ -122,7 +122,7 @@ impl<S: Source> Sorted<S> {
         self.waiting.push_back(part);
     }
 
-    /// Takes in what comes when nothing has to wait: the order is checked, not made.
+    /// Adds a batch without a window: the order is only checked.
     fn pass_batch(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         let start = batch.len();
         let more = self.inner.read(batch)?;
@@ -138,7 +138,7 @@ impl<S: Source> Sorted<S> {
         Ok(more)
     }
 
-    /// Brings the accounts up to date: those of the inner source, the order, and how much of the input was read.
+    /// Updates the tally: that of the inner source, the order, and how much of the input was read.
     fn account(&mut self) {
         self.tally.clone_from(self.inner.tally());
         let mut extent = self.tally.inputs.pop().unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::{Place, Source, Tally, TraceError};
 
 /// Octets read to recognise the format.
 const HEAD: usize = 16 * 1024;
-/// Lines looked at to recognise a format without header.
+/// Lines examined to recognise a format without header.
 const SNIFFED_LINES: usize = 20;
 /// Longest line in octets: a name of 255 octets takes at most 1,020 in presentation form.
 const MAX_LINE: usize = 16 * 1024;
@@ -20,7 +20,7 @@ const BATCH: usize = 2_048;
 
 /// Turns lines into transactions.
 pub(crate) trait LineParser: Send {
-    /// The transaction on a line that is neither empty nor a comment; none on the header's.
+    /// Parses a line that is neither empty nor a comment; `None` for the header.
     fn parse(&mut self, line: &str) -> Result<Option<Transaction>, Flaw>;
 
     /// Whether the line is a comment.
@@ -47,7 +47,7 @@ impl TextSource {
     /// Recognises the format by the first lines.
     ///
     /// # Errors
-    /// When the system refuses the input, when it is empty or of no known format.
+    /// The system refuses the input, or it is empty or of no known format.
     pub fn open(path: &Path, mut reader: Box<dyn BufRead + Send>) -> Result<Self, TraceError> {
         let mut head = Vec::new();
         let file_error = |source| TraceError::File { path: path.to_owned(), source };
@@ -102,7 +102,7 @@ impl TextSource {
                 Err(source) if self.lines.number == 0 => {
                     return Err(TraceError::File { path: self.path.clone(), source });
                 }
-                // Decompression failed in the middle: what came before it is kept.
+                // Decompression failed in the middle: the text before it is kept.
                 Err(_) => {
                     let (path, lines) = (&self.path, &self.lines);
                     let (file, packet, offset) = (path.display().to_string(), lines.number + 1, lines.next);
@@ -147,7 +147,7 @@ fn parse_line(line: Line<'_>, parser: &mut dyn LineParser) -> Option<Result<Tran
     parser.parse(text).transpose()
 }
 
-/// Why an input is of no format.
+/// Why the format of an input is unknown.
 #[derive(Debug)]
 pub(crate) struct Unknown {
     /// What was found.
@@ -156,7 +156,7 @@ pub(crate) struct Unknown {
     pub remedy: String,
 }
 
-/// The parser for what begins with `head`.
+/// The parser for an input that begins with `head`.
 fn recognise(head: &[u8]) -> Result<Box<dyn LineParser>, Unknown> {
     if head.is_empty() {
         return Err(Unknown {
@@ -191,7 +191,7 @@ fn recognise(head: &[u8]) -> Result<Box<dyn LineParser>, Unknown> {
     Err(not_a_trace(head))
 }
 
-/// The first lines as text; `None` if they are none.
+/// The first lines as text; `None` if they are not UTF-8.
 fn first_lines(head: &[u8]) -> Option<Vec<&str>> {
     if head.contains(&0) {
         return None;
@@ -206,7 +206,7 @@ fn first_lines(head: &[u8]) -> Option<Vec<&str>> {
         data += usize::from(!line.is_empty() && !line.starts_with(b"#") && !line.starts_with(b";"));
         data <= SNIFFED_LINES
     });
-    // A line of damage is no reason to refuse the others.
+    // A damaged line does not rule out the format.
     Some(looked_at.filter_map(|line| std::str::from_utf8(line).ok()).map(|line| line.trim_end_matches('\r')).collect())
 }
 
@@ -270,7 +270,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Passes over the rest of a line; how many octets that were.
+/// Skips the rest of a line, and returns its length.
 fn skip_line(reader: &mut impl BufRead) -> io::Result<u64> {
     let mut skipped = 0;
     loop {

@@ -12,7 +12,7 @@ use crate::columns::{Columns, Composer, NOTHING, parse_class, parse_edns, parse_
 /// Server port where none is given.
 pub const DNS_PORT: u16 = 53;
 
-/// What a column of a text trace holds.
+/// A column of a text trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Column {
@@ -30,7 +30,7 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    /// Every column in the order in which it is written, with its name.
+    /// Every column with its name, in the order of output.
     pub const ALL: [(Self, &str); 11] = [
         (Self::Time, "time"),
         (Self::Src, "src"),
@@ -45,7 +45,7 @@ impl Column {
         (Self::Edns, "edns"),
     ];
 
-    /// Those that have no default.
+    /// The columns without a default.
     pub const REQUIRED: [Self; 4] = [Self::Time, Self::Src, Self::Qname, Self::Qtype];
 
     pub fn named(name: &str) -> Option<Self> {
@@ -57,7 +57,7 @@ impl Column {
     }
 }
 
-/// Where in a line each column stands.
+/// The position of each column in a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     places: [Option<usize>; Column::ALL.len()],
@@ -106,7 +106,7 @@ pub(crate) fn recognise(first: &str) -> Result<Option<Box<dyn LineParser>>, Unkn
     Ok(None)
 }
 
-/// What stands between columns.
+/// The separator between columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Separator {
     /// One tab.
@@ -115,11 +115,11 @@ pub(crate) enum Separator {
     Blanks,
 }
 
-/// Reads rows of a layout.
+/// Parses rows of a layout.
 pub(crate) struct Rows {
     layout: Layout,
     separator: Separator,
-    /// The header line, met once among the rows.
+    /// The header line, which is skipped.
     header: Option<String>,
     name: Vec<u8>,
     composer: Composer,
@@ -173,7 +173,7 @@ pub fn unknown_server(client: IpAddr) -> IpAddr {
     }
 }
 
-/// Reads a transport by our word or by the one LDplayer uses for it.
+/// Parses a transport: our word, or that of the original LDplayer.
 fn parse_transport(word: &str) -> Option<Transport> {
     let alias = || match word.to_ascii_lowercase().as_str() {
         "tls" => Some(Transport::Dot),

@@ -7,31 +7,31 @@ use ldplayer_core::message::HEADER;
 use super::{FIN, Flow, SYN, Segment, Sink, Trouble};
 use crate::packet::{Frame, word};
 
-/// Octets kept of one direction that cannot be used yet.
+/// Maximum number of buffered octets of one direction.
 const MAX_WAITING: usize = 256 * 1024;
-/// How far ahead a segment may be, and how far behind.
+/// Maximum distance of a segment from the expected sequence number, in both directions.
 const MAX_APART: u64 = 1 << 20;
 
 /// One direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
-    /// The sequence number that is due. The upper half counts how often the numbers have wrapped around, from 1.
+    /// The next expected sequence number. Its upper half counts wrap-arounds, from 1.
     next: Option<u64>,
-    /// The sequence number up to which the peer has said that it has everything.
+    /// The highest sequence number acknowledged by the peer.
     acknowledged: u64,
-    /// Segments ahead of `next`, each with the frame that brought it.
+    /// Segments beyond `next`, each with its frame.
     waiting: BTreeMap<u64, Waiting>,
     waiting_octets: usize,
-    /// Whether it is known to the connections that segments wait.
+    /// Whether this direction is in the list of waiting directions.
     is_listed: bool,
-    /// The beginning of a message, and the last frame that brought some of it.
+    /// The beginning of a message, and the latest frame with a part of it.
     buffer: Vec<u8>,
     brought: Frame,
-    /// Whether nothing more will be sent.
+    /// Whether the sender has finished (FIN or RST).
     pub finished: bool,
 }
 
-/// A segment that waits for one before it.
+/// A segment that waits for an earlier one.
 #[derive(Debug)]
 struct Waiting {
     data: Vec<u8>,
@@ -39,17 +39,17 @@ struct Waiting {
 }
 
 impl Direction {
-    /// Octets kept.
+    /// Buffered octets.
     pub fn octets(&self) -> usize {
         self.buffer.len() + self.waiting_octets
     }
 
-    /// Whether it may have begun with a SYN of this sequence number.
+    /// Whether this direction may have begun with a SYN of this sequence number.
     pub fn is_begun_by(&self, sequence: u32) -> bool {
         self.next.is_none_or(|next| next as u32 == sequence.wrapping_add(1))
     }
 
-    /// Since when segments wait, said once for each time that they begin to wait.
+    /// The time since which segments wait, returned once whenever they begin to wait.
     pub fn begins_to_wait(&mut self) -> Option<i64> {
         let first = self.waiting.first_key_value().filter(|_| !self.is_listed)?;
         self.is_listed = true;
@@ -84,7 +84,7 @@ impl Direction {
         if place > next {
             self.keep(place, data, flow.frame);
         } else {
-            // Sent again, perhaps with something new at its end.
+            // A retransmission, possibly with new data at its end.
             let new = data.get((next - place) as usize..).unwrap_or_default();
             self.append(new, flow, sink);
             self.join(flow, sink);
@@ -95,7 +95,7 @@ impl Direction {
         }
     }
 
-    /// Notes that the peer has everything before this sequence number: missing parts are not in the capture.
+    /// Notes that the peer has acknowledged everything up to this sequence number: what is missing is not in the capture.
     pub fn acknowledge(&mut self, sequence: u32, flow: &Flow, sink: &mut impl Sink) {
         let Some(next) = self.next else { return };
         let place = unwrap(sequence, next);
@@ -105,14 +105,14 @@ impl Direction {
         }
     }
 
-    /// Goes on behind segments that the peer has and the capture has not.
+    /// Skips segments that the peer has acknowledged but the capture lacks.
     fn skip_acknowledged(&mut self, flow: &Flow, sink: &mut impl Sink) {
         while self.waiting.first_key_value().is_some_and(|(&place, _)| place <= self.acknowledged) {
             self.jump(flow, sink);
         }
     }
 
-    /// Goes on behind segments for which others wait since `limit` or longer.
+    /// Skips missing segments that others have waited for since `limit` or longer.
     pub fn give_up(&mut self, limit: i64, flow: &Flow, sink: &mut impl Sink) {
         self.is_listed = false;
         while self.waiting.first_key_value().is_some_and(|(_, first)| first.frame.time_ns <= limit) {
@@ -120,24 +120,24 @@ impl Direction {
         }
     }
 
-    /// More is missing than can be waited for: the connection is joined again as if the capture began here.
+    /// Too much is missing: resynchronises as if the capture began here.
     fn lose_track(&mut self, sequence: u32, data: &[u8], flow: &Flow, sink: &mut impl Sink) {
         sink.trouble(flow, Trouble::Gap);
         self.forget();
         self.add_data(sequence, data, flow, sink);
     }
 
-    /// Forgets all but what connections know of it.
+    /// Resets everything except membership in the list of waiting directions.
     fn forget(&mut self) {
         *self = Self { finished: self.finished, is_listed: self.is_listed, ..Self::default() };
     }
 
-    /// Appends the octets that are due, and yields the messages that end in them.
+    /// Appends the next octets in order, and yields the messages completed by them.
     fn append(&mut self, data: &[u8], flow: &Flow, sink: &mut impl Sink) {
         if data.is_empty() {
             return;
         }
-        // A message that began in earlier segments is complete with the latest of them.
+        // A message in several segments has the time of the latest.
         if self.buffer.is_empty() || self.brought.number < flow.frame.number {
             self.brought = flow.frame;
         }
@@ -146,7 +146,7 @@ impl Direction {
         self.yield_messages(flow, sink);
     }
 
-    /// Keeps segments ahead, except for octets already kept.
+    /// Buffers a segment ahead, except for octets already buffered.
     fn keep(&mut self, mut place: u64, mut data: &[u8], frame: Frame) {
         while let Some(known) = self.waiting.get(&place) {
             let Some((_, rest)) = data.split_at_checked(known.data.len()).filter(|(_, rest)| !rest.is_empty()) else {
@@ -159,7 +159,7 @@ impl Direction {
         self.waiting.insert(place, Waiting { data: data.to_vec(), frame });
     }
 
-    /// Appends the waiting segments that have become the next ones, each at its own time.
+    /// Appends buffered segments that are now in order, each with its own time.
     fn join(&mut self, flow: &Flow, sink: &mut impl Sink) {
         while let (Some(next), Some(first)) = (self.next, self.waiting.first_entry()) {
             let place = *first.key();
@@ -173,7 +173,7 @@ impl Direction {
         }
     }
 
-    /// Gives up on the gap and continues at the next waiting segment that begins with a message.
+    /// Skips the gap, and resumes at the next buffered segment that begins with a message.
     fn jump(&mut self, flow: &Flow, sink: &mut impl Sink) {
         sink.trouble(flow, Trouble::Gap);
         self.buffer.clear();
@@ -187,8 +187,8 @@ impl Direction {
         self.next = None;
     }
 
-    /// Yields the messages in the buffer. The first of them has the time of the last frame that it needed; those behind it,
-    /// and what is left, lie wholly in the segment that was added last.
+    /// Yields the complete messages in the buffer. The first has the time of the frame that completed it; the others, and the
+    /// rest, are from the segment added last.
     fn yield_messages(&mut self, flow: &Flow, sink: &mut impl Sink) {
         let mut at = 0;
         while let Some(length) = word(&self.buffer, at).map(usize::from) {
@@ -204,7 +204,7 @@ impl Direction {
         self.buffer.drain(..at);
     }
 
-    /// Yields what can still be had when nothing more will come.
+    /// Yields the remaining messages at the end.
     pub fn finish(&mut self, flow: &Flow, sink: &mut impl Sink) {
         while !self.waiting.is_empty() && self.next.is_some() {
             self.jump(flow, sink);
@@ -220,12 +220,12 @@ fn start(sequence: u32) -> u64 {
     1 << 32 | u64::from(sequence)
 }
 
-/// The place of a sequence number that is near to a place.
+/// Extends a sequence number to the value nearest to a given one.
 fn unwrap(sequence: u32, near: u64) -> u64 {
     near.wrapping_add_signed(i64::from(sequence.wrapping_sub(near as u32) as i32))
 }
 
-/// Whether data looks like the length and header of a DNS message: known opcode, few questions, reserved bit clear.
+/// Whether data look like the length and header of a DNS message: known opcode, few questions, reserved bit clear.
 fn begins_message(data: &[u8]) -> bool {
     let length = word(data, 0).map_or(0, usize::from);
     let Some(flags) = word(data, 4) else { return false };

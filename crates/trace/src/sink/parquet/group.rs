@@ -12,10 +12,10 @@ use ldplayer_core::{Message, Transaction};
 use super::texts::{Key, Texts};
 use crate::columns::{Columns, class_name, opcode_name, opcode_of, rcode_name, type_name};
 
-/// Rows that are appended together: few enough to stay in the nearest cache.
+/// Number of rows appended at a time: few enough for the first-level cache.
 const STEP: usize = 64;
 
-/// The columns of some rows.
+/// The columns of a row group.
 pub(super) struct Group {
     rows: usize,
     time: Column<Integers>,
@@ -31,11 +31,11 @@ pub(super) struct Group {
     asked: Asked,
     rcode: Column<Texts>,
     tc: Column<Booleans>,
-    /// Row of the transaction where it was read, in files that tell it.
+    /// The transaction's row in its source, in files with this column.
     index: Option<Column<Integers>>,
 }
 
-/// The readable columns of the query; null where the query was not seen, so that none is made of them on reading.
+/// The decoded columns of the query; null without a query, so that readers do not compose one.
 struct Asked {
     qname: Column<Binary>,
     qtype: Column<Texts>,
@@ -86,15 +86,14 @@ impl Group {
 
     /// Appends rows.
     pub fn extend(&mut self, mut rows: &[Transaction]) {
-        // Steps end at the same rows however these come, for pages end there, too.
+        // Steps end at the same rows for any batch size, since pages end there, too.
         while let (step @ [_, ..], behind) = rows.split_at(rows.len().min(STEP - self.rows % STEP)) {
             self.push(step);
             rows = behind;
         }
     }
 
-    /// Appends rows, not more than to the end of a step. Column after column, since processors look up several addresses at once if nothing
-    /// else is between.
+    /// Appends rows up to the end of a step, column by column, so that the memory accesses of a column overlap.
     fn push(&mut self, rows: &[Transaction]) {
         self.time.extend(rows.iter().map(|row| row.time.0), Integers::push);
         self.src.extend(rows.iter().map(|row| row.client.ip()), push_address);
@@ -123,7 +122,7 @@ impl Group {
         }
     }
 
-    /// Makes it empty. Its memory stays.
+    /// Clears it, keeping its memory.
     pub fn clear(&mut self) {
         self.rows = 0;
         self.columns_mut().into_iter().for_each(Encode::clear);
@@ -226,13 +225,13 @@ fn push_address(texts: &mut Texts, address: IpAddr) {
     }
 }
 
-/// Appends what a value shows.
+/// Appends the text of a value.
 fn show(value: impl Display, text: &mut Vec<u8>) {
     // Writing to memory cannot fail.
     let _ = write!(text, "{value}");
 }
 
-/// Appends an address without the machinery of formatting: every third row of a large trace may have a new one.
+/// Appends an address without `fmt`, for speed: up to a third of the rows have a new one.
 fn show_v4(address: Ipv4Addr, text: &mut Vec<u8>) {
     for (place, octet) in address.octets().into_iter().enumerate() {
         if place > 0 {

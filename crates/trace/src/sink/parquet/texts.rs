@@ -6,28 +6,28 @@ use ldplayer_columnar::{Bits, Dictionary, Pages, Values};
 use parquet::errors::Result;
 use parquet::file::statistics::Statistics;
 
-/// What a text shows.
+/// A value with a text form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
-    /// Most of them; apart from the others, since a small table is found in a near cache.
+    /// Frequent values, in a table of their own that fits a near cache.
     Short(u32),
     /// Addresses of IPv6.
     Long(u128),
 }
 
-/// Texts that repeat, each written out once in a row group.
+/// Repeated texts, each stored once per row group.
 #[derive(Debug)]
 pub(super) struct Texts {
     short: HashMap<u32, u32, FixedState>,
     long: HashMap<u128, u32, FixedState>,
-    /// The value before, which is often the next one, too.
+    /// The previous value, which often repeats.
     last: Option<(Key, u32)>,
     dictionary: Dictionary,
 }
 
 impl Default for Texts {
     fn default() -> Self {
-        // The index of a text is that of its first row, so the hash does not show.
+        // Texts are numbered in order of appearance, so the output does not depend on hashes.
         let hash = || FixedState::with_seed(0);
         let (short, long) = (HashMap::with_hasher(hash()), HashMap::with_hasher(hash()));
         Self { short, long, last: None, dictionary: Dictionary::default() }

@@ -11,27 +11,27 @@ use super::group::Group;
 use super::schema;
 use crate::sink::Output;
 
-/// Batches that wait for a thread to gather them.
+/// Maximum number of batches queued for a packer.
 const WAITING_BATCHES: usize = 4;
-/// Encoded row groups of a thread that wait to be put into the file.
+/// Maximum number of encoded row groups queued for the writer.
 const WAITING_GROUPS: usize = 1;
 
 /// Rows, in the order of the file.
 type Rows = Vec<Transaction>;
 
-/// What a packer is given.
+/// A message to a packer.
 enum Work {
     Rows(Rows),
-    /// The row group has all its rows.
+    /// The row group is complete.
     End,
 }
 
-/// All threads of one file. Packers take row groups in turns, and the writer takes these from them in the same turns.
+/// The threads of one file. Row groups go round-robin to the packers, and from them in the same order to the writer.
 pub(super) struct Threads {
     packers: Vec<Packer>,
-    /// Which packer has the row group that is being filled.
+    /// The packer of the current row group.
     turn: usize,
-    /// Batches that come back empty.
+    /// Emptied batches, for reuse.
     empty: Receiver<Rows>,
     writer: JoinHandle<Result<Output>>,
 }
@@ -56,14 +56,14 @@ impl Threads {
         Ok(Self { packers, turn: 0, empty, writer })
     }
 
-    /// Gives rows to the row group that is being filled, and an empty batch for them. Whether they were taken: they are not once a
-    /// thread has ended with an error.
+    /// Passes rows to the current row group, in exchange for an empty batch. Returns `false` once a thread has ended with an
+    /// error.
     pub fn give(&mut self, rows: &mut Rows) -> bool {
         let empty = self.empty.try_recv().unwrap_or_default();
         self.send(Work::Rows(std::mem::replace(rows, empty)))
     }
 
-    /// Ends the row group. Returns whether a thread is there to take it.
+    /// Ends the row group; `false` once a thread has ended with an error.
     pub fn end_group(&mut self) -> bool {
         let is_told = self.send(Work::End);
         self.turn = (self.turn + 1) % self.packers.len();
@@ -82,7 +82,7 @@ impl Threads {
         let threads: Vec<_> = self.packers.into_iter().map(|Packer { thread, .. }| thread).collect();
         let packed: Vec<Result<()>> = threads.into_iter().map(join).collect();
         let output = join(self.writer)?;
-        // A packer that failed ended the file early.
+        // A failed packer has ended the file early.
         packed.into_iter().collect::<Result<()>>()?;
         Ok(output)
     }
@@ -97,7 +97,7 @@ impl Packer {
     }
 }
 
-/// Makes row groups until there are no more rows, or the writer is gone.
+/// Encodes row groups until there are no more rows, or the writer is gone.
 fn pack(
     mut encoder: GroupEncoder,
     mut group: Group,
@@ -125,7 +125,7 @@ fn pack(
     Ok(())
 }
 
-/// Puts the row groups of all packers into the file, by turns.
+/// Writes the row groups of all packers to the file, round-robin.
 fn put(mut file: FileWriter<Output>, packers: &[Receiver<EncodedGroup>]) -> Result<Output> {
     for packer in packers.iter().cycle() {
         match packer.recv() {

@@ -11,18 +11,18 @@ use crate::source::protobuf::{Fields, Malformed};
 
 /// The default server port.
 const DNS_PORT: u16 = 53;
-/// Fields of a frame that are believed; the schema has five.
+/// Maximum number of fields in a frame; the schema has five.
 const MAX_FIELDS: usize = 64;
 
 /// The numbers of the fields of a frame (`Dnstap`).
 mod frame {
     pub const MESSAGE: u64 = 14;
     pub const TYPE: u64 = 15;
-    /// The one type there is: a message.
+    /// The only type defined: a message.
     pub const TYPE_MESSAGE: u64 = 1;
 }
 
-/// A message, one or both of query and response.
+/// A record of a query, a response, or both.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record<'a> {
     /// Index in [`crate::source::role::KINDS`]; beyond its end where the kind is unknown.
@@ -117,7 +117,7 @@ impl<'a> Record<'a> {
         self.seen(&self.response, &self.query, true)
     }
 
-    /// What the record does not tell and is made up here.
+    /// Fields missing from the record, for which defaults are used.
     pub fn missing(&self) -> [Option<&'static str>; 3] {
         [
             self.client.is_none().then_some("client_address"),
@@ -152,7 +152,7 @@ impl<'a> Record<'a> {
         Some((end(self.client, self.client_port)?, end(self.server, self.server_port.unwrap_or(DNS_PORT.into()))?))
     }
 
-    /// `SocketProtocol` and `HttpProtocol`. What DNSCrypt carried is taken as if it had been sent in the clear.
+    /// `SocketProtocol` and `HttpProtocol`. DNSCrypt counts as the plain transport below it.
     fn transport(&self) -> Option<Transport> {
         Some(match (self.protocol, self.http) {
             (0 | 1 | 5, _) => Transport::Udp,

@@ -9,15 +9,15 @@ use arrow_schema::{DataType, TimeUnit};
 use bytes::Bytes;
 use ldplayer_core::Transport;
 
-/// A missing number among numbers.
+/// Stands for a missing number.
 const NULL: i64 = i64::MIN;
-/// In place of a fraction where a whole number belongs; out of range for all that is not a time.
+/// Stands for a fraction in a column of whole numbers; out of range for everything but times.
 const NOT_WHOLE: f64 = -1.0;
 
-/// What kind of values a column must hold.
+/// The kind of values in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A moment.
+    /// A time.
     Time,
     /// A whole number; programs without nullable integers write floating point.
     Number,
@@ -38,7 +38,7 @@ impl Kind {
     pub fn read_as(self, found: &DataType) -> Option<DataType> {
         let word = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         if *found == DataType::Null {
-            return Some(DataType::Null); // what some programs make of a column without values
+            return Some(DataType::Null); // as some programs write a column without values
         }
         match self {
             Self::Time => (matches!(found, DataType::Timestamp(..)) || is_number(found)).then(|| found.clone()),
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// What to say that such a column should be.
+    /// The expected type, for error messages.
     pub fn expected(self) -> &'static str {
         match self {
             Self::Time => "a timestamp",
@@ -78,7 +78,7 @@ fn is_octets(found: &DataType) -> bool {
     }
 }
 
-/// Whole numbers, some of them missing.
+/// Whole numbers, possibly missing.
 pub(crate) struct Numbers(Vec<i64>);
 
 impl Numbers {
@@ -105,7 +105,7 @@ impl Numbers {
         })
     }
 
-    /// Moments in nanoseconds since 1970; bare numbers are taken as such. Missing where out of range.
+    /// Times in nanoseconds since 1970, as are bare numbers. Missing if out of range.
     pub fn times(array: &dyn Array) -> Self {
         let scaled = |scale: i64| move |value: i64| value.checked_mul(scale).unwrap_or(NULL);
         Self(match array.data_type() {
@@ -144,10 +144,10 @@ fn collect<T: ArrowPrimitiveType>(array: &dyn Array, convert: impl Fn(T::Native)
 /// Words parsed once per dictionary rather than once per row.
 pub(crate) struct Words<T> {
     parse: fn(&str) -> Option<T>,
-    /// The dictionary that `parsed` was made of; held, so that its address stays its own.
+    /// The dictionary behind `parsed`; held so that its address is not reused.
     values: Option<ArrayRef>,
     parsed: Vec<Cell<T>>,
-    /// The cells of the batch. Looked up all at once, which processors do several of at a time.
+    /// The cells of the batch, looked up together so that memory accesses overlap.
     cells: Vec<Cell<T>>,
 }
 
@@ -168,7 +168,7 @@ impl<T: Copy> Words<T> {
         Self { parse, values: None, parsed: Vec::new(), cells: Vec::new() }
     }
 
-    /// Turns to the next batch of the column, which is of [`Kind::Word`] as [`Kind::read_as`] says.
+    /// Takes the next batch of the column, read as [`Kind::Word`].
     pub fn load(&mut self, array: Option<&ArrayRef>) {
         self.cells.clear();
         let Some(words) = array.and_then(|array| array.as_dictionary_opt::<Int32Type>()) else { return };
@@ -191,20 +191,20 @@ impl<T: Copy> Words<T> {
     }
 }
 
-/// An entry of a dictionary, which is of octets where the file does not say that they are text.
+/// An entry of a dictionary, which holds octets if the file does not declare them as text.
 fn text(values: &ArrayRef, key: usize) -> Option<&str> {
     if key >= values.len() || values.is_null(key) {
         return None;
     }
     match values.as_string_opt::<i32>() {
         Some(texts) => Some(texts.value(key)),
-        // What is no text is nothing that a cell may hold, and must not pass for a missing one.
+        // Octets that are not UTF-8 are bad values, not missing ones.
         None => Some(std::str::from_utf8(values.as_binary_opt::<i32>()?.value(key)).unwrap_or("\u{fffd}")),
     }
 }
 
 impl<T> Cell<T> {
-    /// What a word stands for.
+    /// The meaning of a word.
     fn of(word: Option<&str>, parse: fn(&str) -> Option<T>) -> Self {
         match word {
             None | Some("") => Self::Missing,
@@ -222,7 +222,7 @@ impl<T> Cell<T> {
     }
 }
 
-/// Whether two dictionaries lie in the same memory.
+/// Whether two dictionaries share memory.
 fn same(a: &ArrayRef, b: &ArrayRef) -> bool {
     a.to_data().ptr_eq(&b.to_data())
 }
@@ -239,7 +239,7 @@ impl Codes {
         Self::Words(Words::new(parse))
     }
 
-    /// Turns to the next batch of the column, which is of [`Kind::WordOrNumber`].
+    /// Takes the next batch of the column, read as [`Kind::WordOrNumber`].
     pub fn load(&mut self, array: Option<&ArrayRef>) {
         match (array, &mut *self) {
             (Some(array), _) if is_number(array.data_type()) => *self = Self::Numbers(Numbers::of(array)),

@@ -1,7 +1,7 @@
 //! Turns panics of the Parquet decoder on damaged data into errors.
 //!
-//! The decoder checks much but not everything: an octet changed in the middle of a file can make it panic. For us that is
-//! damage like any other, to be counted and passed over.
+//! The decoder does not check everything: a changed octet in the middle of a file can make it panic. Such damage is counted
+//! and skipped like any other.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -11,7 +11,7 @@ thread_local! {
     static DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `decode` gives; `None` where it panics, which is not reported. What it has worked on must not be used again then.
+/// Runs `decode`; `None` if it panics, which is not reported. Values that it has modified must not be used after that.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Option<T> {
     silence();
     DECODING.set(true);
