@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use crate::mutate::{Even, Share};
 use crate::spec::{BadSpec, Table, read};
 
-/// Keys of a class beside those of its policy.
+/// Keys of a class, in addition to those of its policy.
 const OWN_KEYS: [&str; 3] = ["name", "share", "transport"];
-/// Classes at most.
+/// Maximum number of classes.
 const MOST: usize = 64;
-/// The bits of a client's hash in the table that say which class it has.
+/// The bits of a table entry that hold the client's class; the others are its hash.
 const CLASS: u64 = MOST as u64 - 1;
-/// Sets these draws apart from others of the same seed.
+/// Separates these draws from others with the same seed.
 const KEY: u64 = 0x636c_6173_7365_7321;
 
 /// A class of clients.
@@ -28,25 +28,25 @@ pub struct ClientClass {
     pub name: String,
     /// Its share of the clients.
     pub share: Share,
-    /// The transport of its queries; `None` as they were recorded.
+    /// The transport of its queries; `None` for the recorded one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
-    /// How it uses connections, where that differs from all other clients.
+    /// How it uses connections, where that differs from the run's policy.
     #[serde(flatten)]
     pub policy: PolicyOverrides,
 }
 
 impl ClientClass {
-    /// The clients whose queries go over `transport`, named after it.
+    /// A class for `transport`, named after it.
     pub fn over(transport: Transport, share: Share) -> Self {
         Self { name: transport.to_string(), share, transport: Some(transport), policy: PolicyOverrides::default() }
     }
 }
 
-/// Reads classes as a user writes them: `[[class]]` tables in TOML.
+/// Parses classes from `[[class]]` tables in TOML.
 ///
 /// # Errors
-/// What is wrong, with its line: an unknown key, a value out of its range, a name used twice, shares that are not all.
+/// An unknown key, a value out of range, a name used twice, or shares that do not add up to 1; with the line.
 pub fn read_classes(text: &str) -> Result<Vec<ClientClass>, BadSpec> {
     read(text, |root| {
         root.items(&["class"])?;
@@ -88,10 +88,10 @@ fn read_policy(table: Table<'_>) -> Result<PolicyOverrides, BadSpec> {
     Ok(policy)
 }
 
-/// Whether the classes have different names and are all clients together.
+/// Checks that the names of classes are unique and that their shares add up to 1.
 ///
 /// # Errors
-/// What is wrong, as words.
+/// The violation, in words.
 pub fn check_shares(classes: &[ClientClass]) -> Result<(), String> {
     if classes.len() > MOST {
         return Err(format!("{} classes, the maximum is {MOST}", classes.len()));
@@ -109,18 +109,18 @@ pub fn check_shares(classes: &[ClientClass]) -> Result<(), String> {
     Err(format!("the shares add up to {} %, not 100 %", (percent * 1e7).round() / 1e7))
 }
 
-/// Gives each client its class, when its first query comes, for good.
+/// Assigns each client a class with its first query.
 ///
-/// One class after the other takes its share of those that are left, and every such step is exact to within one client at
-/// every point of the trace. So is the first class; the others are off by less than their place in the list. The same trace
-/// and seed give the same classes, whatever the timing and the number of workers.
+/// Each class in turn takes its share of the clients left over by those before it, exact to within one client at every point of
+/// the trace. So the n-th class is exact to within n clients. The same trace and seed give the same classes, for any timing and
+/// number of workers.
 #[derive(Debug)]
 pub struct ClassDraws {
     transports: Vec<Option<Transport>>,
     steps: Vec<Even>,
     key: u64,
-    /// Hashes of the clients seen, with their class in place of the lowest bits. Of a million clients, two share a hash with
-    /// a probability of one in 300,000; they then have the same class.
+    /// Hashes of the clients seen, with their class in the lowest bits. Among a million clients, the probability that two share
+    /// a hash, and so a class, is one in 300,000.
     clients: HashTable<u64>,
 }
 
@@ -141,7 +141,7 @@ impl ClassDraws {
         }
     }
 
-    /// Gives a query the class of its client, and that class's transport.
+    /// Sets a query's class to that of its client, and its transport to that of the class.
     pub fn assign(&mut self, query: &mut Query) {
         let class = self.class(query.client);
         query.class = Some(class);

@@ -19,15 +19,15 @@ pub struct FeedOptions {
     pub open: OpenOptions,
     /// Files of rules that change it, one after the other.
     pub rules: Vec<RulesFile>,
-    /// How often it is gone through; `None` is once, but again and again for a list of queries that has a time to fill.
+    /// Number of passes; `None` for one, or for a list of queries with a time limit as many as fit.
     pub passes: Option<Passes>,
-    /// How it is planned.
+    /// The schedule.
     pub plan: PlanOptions,
     /// Whether answers are compared with the recorded ones.
     pub compare: bool,
-    /// Classes of clients; empty where all are alike.
+    /// Client classes; empty if all clients are alike.
     pub classes: Vec<ClientClass>,
-    /// Where all draws begin, unless the rules say it for theirs.
+    /// The seed of all draws, unless rules set their own.
     pub seed: u64,
 }
 
@@ -46,7 +46,7 @@ impl FeedOptions {
         }
     }
 
-    /// Whether nothing that is known ends it.
+    /// Whether the queries have no known end.
     pub fn is_endless(&self) -> bool {
         self.passes == Some(Passes::Forever) && self.plan.until.is_none() && self.plan.stop.is_none()
     }
@@ -99,7 +99,7 @@ impl PlanFeed {
     /// Appends the next queries, in the order of their due times; `false` at the end.
     ///
     /// # Errors
-    /// What makes further reading impossible; what was yielded is valid.
+    /// Reading cannot continue; what was yielded is valid.
     pub fn next(&mut self, batch: &mut Vec<Query>) -> Result<bool, TraceError> {
         if !self.first_batch.is_empty() {
             batch.append(&mut self.first_batch);
@@ -109,7 +109,7 @@ impl PlanFeed {
         Ok(!self.exhausted)
     }
 
-    /// The first query, as long as it has not been taken.
+    /// The first query, until it is taken.
     pub fn first_query(&self) -> Option<&Query> {
         self.first_batch.first()
     }
@@ -124,17 +124,17 @@ impl PlanFeed {
         self.source.accounts()
     }
 
-    /// What the reader saw so far.
+    /// The reader's tally so far.
     pub fn tally(&self) -> &Tally {
         self.source.tally()
     }
 
-    /// What clients have drawn their classes so far.
+    /// The class draws so far.
     pub const fn classes(&self) -> Option<&ClassDraws> {
         self.classes.as_ref()
     }
 
-    /// How the queries so far were answered when they were recorded; `None` where the trace has no answer.
+    /// The recorded answers to the queries so far; `None` if the trace has no answers.
     pub fn recorded(&self) -> Option<&Recorded> {
         Some(&self.recorded).filter(|recorded| recorded.has_answers())
     }
@@ -144,8 +144,7 @@ impl PlanFeed {
         self.comparable
     }
 
-    /// Reads on, as [`Self::next`] does, and appends only those queries that are wanted, each with its transaction as it is planned.
-    /// `false` at the end.
+    /// Like [`Self::next`], but appends only the selected queries, with their transactions as planned. `false` at the end.
     ///
     /// # Errors
     /// As for [`Self::next`].
@@ -200,7 +199,7 @@ impl PlanFeed {
     }
 }
 
-/// The recorded response, if it answers the query as it is now.
+/// The recorded response, if it still answers the query after changes by rules.
 fn expected(query: &Query, transaction: &Transaction) -> Expected {
     let answers = |octets: &&Bytes| {
         let response = Message::new(octets).filter(Message::is_response);

@@ -32,10 +32,10 @@ use crate::mutate::Origin;
 /// Queries in a batch.
 const BATCH: u64 = 4_096;
 
-/// Queries whose clients are chosen together.
+/// Number of queries whose clients are chosen at a time.
 const AHEAD: u64 = 64;
 
-/// Why a model gives no traffic.
+/// Why a model cannot generate traffic.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
     /// The list of names cannot be read.
@@ -46,7 +46,7 @@ pub enum GenerateError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A line of the list is no name.
+    /// A line of the list is not a name.
     #[error("{}: line {line}: {source}", path.display())]
     Name {
         /// The file.
@@ -64,11 +64,11 @@ pub enum GenerateError {
     },
 }
 
-/// Queries of a model, one after the other.
+/// The queries of a model.
 pub struct Generator {
     arrivals: Arrivals,
     population: Population,
-    /// The clients of the next queries, up to the next multiple of [`AHEAD`], and their numbers.
+    /// The clients chosen for the next queries, up to the next multiple of [`AHEAD`], and their numbers.
     clients: (Vec<Client>, Vec<usize>),
     names: Names,
     types: (Vec<u16>, Weighted),
@@ -87,7 +87,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Prepares the traffic of a model.
+    /// A generator for a model.
     ///
     /// # Errors
     /// When the list of names cannot be read.
@@ -115,7 +115,7 @@ impl Generator {
         })
     }
 
-    /// The next query; `None` when the model ends before it.
+    /// The next query; `None` after the end of the model.
     fn next(&mut self) -> Option<Transaction> {
         let number = self.count;
         let elapsed = self.arrivals.next();
@@ -158,7 +158,7 @@ impl Generator {
     }
 }
 
-/// Things with their weights as a list and a way to draw from it.
+/// Splits weighted items into a list and a sampler.
 fn split<T: Copy>(weights: &[(T, f64)]) -> (Vec<T>, Weighted) {
     let (things, weights): (Vec<T>, Vec<f64>) = weights.iter().copied().unzip();
     let weighted = Weighted::new(&weights);

@@ -1,7 +1,7 @@
-//! Changes transactions by rules while they stream by; the same seed gives the same result.
+//! Changes a stream of transactions by rules; the same seed gives the same result.
 //!
-//! A rule looks at a transaction as it was read, never at what other rules made of it: which transactions a rule is for,
-//! and which of them are drawn, does not depend on the order of rules. What rules do is done in their order.
+//! Rules select transactions as they were read, never as changed by other rules: neither selection nor draws depend on the
+//! order of rules. Changes are applied in the order of rules.
 
 mod account;
 mod action;
@@ -42,7 +42,7 @@ use reorder::Reorder;
 use rules::Rule;
 use share::Draws;
 
-/// What made values depend on.
+/// The inputs of generated values.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     /// Number of the transaction in the trace, from 0.
@@ -53,26 +53,26 @@ pub struct Origin {
     pub client: IpAddr,
 }
 
-/// Applies rules to one transaction after the other.
+/// Applies rules to transactions.
 #[derive(Debug)]
 pub struct Mutator {
     rulings: Vec<Ruling>,
     scale: Option<f64>,
     first: Option<TraceTime>,
     rows: u64,
-    /// Nanoseconds by which every transaction is moved.
+    /// Shift of all transactions in nanoseconds.
     common_shift: i64,
-    /// Nanoseconds by which one may come to lie before another one that was earlier.
+    /// Maximum time in nanoseconds by which a transaction may overtake an earlier one.
     back: i64,
     reorder: Option<Reorder>,
     editor: Editor,
     name: Vec<u8>,
     arena: Arena,
-    /// Examples wanted of each rule.
+    /// Number of examples to keep per rule.
     examples: usize,
 }
 
-/// A rule with what it keeps from one transaction to the next.
+/// A rule with its state.
 #[derive(Debug)]
 struct Ruling {
     rule: Rule,
@@ -101,7 +101,7 @@ impl Mutator {
         }
     }
 
-    /// Takes transactions in order of time out of `batch`, and appends what became of them to `out`, in order of time.
+    /// Drains transactions, sorted by time, from `batch`, and appends the results to `out`, sorted by time.
     pub fn apply(&mut self, batch: &mut Vec<Transaction>, out: &mut Vec<Transaction>) {
         if self.rulings.is_empty() && self.scale.is_none() {
             self.rows += batch.len() as u64;
@@ -120,7 +120,7 @@ impl Mutator {
         }
     }
 
-    /// Appends what was held back to be put in order.
+    /// Appends the transactions held back for sorting.
     pub fn finish(&mut self, out: &mut Vec<Transaction>) {
         if let Some(reorder) = &mut self.reorder {
             reorder.finish(out);
@@ -137,7 +137,7 @@ impl Mutator {
         self.rulings.iter().map(|ruling| ruling.account.report(&ruling.rule, &ruling.draws, self.rows)).collect()
     }
 
-    /// Transactions that could not be put in order of time, since too many would have had to wait.
+    /// Transactions emitted out of order, since too many would have had to be held back.
     pub fn late(&self) -> u64 {
         self.reorder.as_ref().map_or(0, Reorder::late)
     }
@@ -185,7 +185,7 @@ impl Mutator {
         self.give(changed, copies, out);
     }
 
-    /// Gives out a transaction and its copies, at once or when their time has come.
+    /// Emits a transaction and its copies, at once or at their time.
     fn give(&mut self, row: Transaction, (copies, gap): (u32, i64), out: &mut Vec<Transaction>) {
         let mut give = |row| match &mut self.reorder {
             None => out.push(row),
@@ -236,7 +236,7 @@ impl Ruling {
     }
 }
 
-/// How rules move transactions in time.
+/// How rules shift transactions in time.
 #[derive(Debug, Default)]
 struct Moves {
     common: i64,

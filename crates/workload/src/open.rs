@@ -10,7 +10,7 @@ use crate::mutate::{Overlay, OverlayError, Rules};
 use crate::numbered::Numbered;
 use crate::spec::BadSpec;
 
-/// Why there is nothing to work on.
+/// Why inputs cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// An input cannot be read.
@@ -24,7 +24,7 @@ pub enum WorkloadError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A file of rules is not one.
+    /// A file of rules is invalid.
     #[error("{}: {source}", path.display())]
     Rules {
         /// The file.
@@ -32,37 +32,37 @@ pub enum WorkloadError {
         /// What is wrong, with its line.
         source: BadSpec,
     },
-    /// A rule on the command line is not one.
+    /// A rule on the command line is invalid.
     #[error("--set: {0}")]
     Setting(String),
-    /// The rules lay slices of the trace upon each other, and the trace cannot give them.
+    /// The rules overlay slices, and the trace has too few.
     #[error("{inputs}: {source}")]
     Population {
         /// The inputs, as the user named them.
         inputs: String,
-        /// What is missing.
+        /// The reason.
         source: OverlayError,
     },
-    /// The rules lay slices of the trace upon each other, and the trace can be read only once.
+    /// The rules overlay slices, and the trace can be read only once.
     #[error(
         "[population] reads the trace several times, which is not possible for standard input or a socket: give a file"
     )]
     ReadOnce,
-    /// The trace is to be gone through several times, and can be read only once.
+    /// Several passes are requested of a trace that can be read only once.
     #[error("--loop reads the trace several times, which is not possible for standard input or a socket: give a file")]
     LoopOnce,
-    /// Nothing of the input is to be replayed.
+    /// The input has no query to replay.
     #[error("{0}")]
     Empty(String),
 }
 
-/// Rules: a file, and its content once it was read, so that a run can be repeated after the file has changed.
+/// A file of rules, with its content once read, so that a run can be repeated after the file has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RulesForm", into = "RulesForm")]
 pub struct RulesFile {
     /// The file.
     pub file: PathBuf,
-    /// What it says.
+    /// Its content.
     pub text: Option<String>,
 }
 
@@ -112,10 +112,10 @@ impl From<RulesFile> for RulesForm {
     }
 }
 
-/// All rules of files and of settings such as `do=true`, one after the other.
+/// The rules of files, then those of settings such as `do=true`.
 ///
 /// # Errors
-/// A file cannot be read, or is not one of rules; a setting is not one.
+/// A file cannot be read, or a file or setting is invalid.
 pub fn read_rules(files: &[RulesFile], settings: &[String]) -> Result<Rules, WorkloadError> {
     let mut rules = Rules::default();
     files.iter().try_for_each(|file| parse(file).map(|read| rules.append(read)))?;
@@ -130,7 +130,7 @@ fn parse(rules: &RulesFile) -> Result<Rules, WorkloadError> {
     Rules::parse(&rules.text()?).map_err(|source| WorkloadError::Rules { path: rules.file.clone(), source })
 }
 
-/// The inputs with their rows numbered, or, where the rules have a `[population]`, slices of them laid upon each other.
+/// Opens the inputs and numbers their rows; if the rules have a `[population]`, overlays slices of them.
 ///
 /// # Errors
 /// An input cannot be opened; or slices are requested of an input that is too short or can be read only once.

@@ -11,20 +11,20 @@ use crate::feed::FeedOptions;
 use crate::mutate::{Mutated, Mutator, Pools, RuleAccount};
 use crate::open::{WorkloadError, names, open_source, read_rules};
 
-/// Transactions, and octets of their messages, that are kept to be gone through again; longer traces are read again.
+/// Maximum number of transactions, and octets of their messages, kept for further passes; longer traces are read again.
 const KEPT: usize = 1 << 16;
 const KEPT_OCTETS: usize = 64 << 20;
-/// Transactions that are given at a time of those kept.
+/// Number of kept transactions per batch.
 const BATCH: usize = 4_096;
-/// Nanoseconds between two passes where all transactions are of one moment.
+/// Nanoseconds between two passes if all transactions have the same time.
 const MOMENT: i64 = 1_000_000;
 
-/// How often a trace is gone through.
+/// The number of passes through a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passes {
-    /// So often.
+    /// This many.
     Times(NonZeroU32),
-    /// Until something else ends it.
+    /// Endless, until something else ends the run.
     Forever,
 }
 
@@ -32,7 +32,7 @@ impl Passes {
     /// Once.
     pub const ONCE: Self = Self::Times(NonZeroU32::MIN);
 
-    /// Whether there is another pass after this many.
+    /// Whether another pass follows after this many.
     fn has_more(self, done: u32) -> bool {
         match self {
             Self::Times(times) => done < times.get(),
@@ -41,7 +41,7 @@ impl Passes {
     }
 }
 
-/// A word that says no number of passes.
+/// An invalid number of passes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a number of passes: use a whole number of at least 1, or forever")]
 pub struct BadPasses(String);
@@ -66,18 +66,18 @@ impl fmt::Display for Passes {
     }
 }
 
-/// The transactions of a trace with the rules applied, as often as is wanted. Rows are numbered on from pass to pass, and a pass begins
-/// a mean gap behind the end of the one before.
+/// Repeats the transactions of a trace after rules. Row numbers continue from pass to pass, and a pass begins one mean gap after the
+/// end of the one before.
 pub(crate) struct Looped {
     options: FeedOptions,
     inner: Mutated,
     passes: Passes,
-    /// So many clients ask the queries of a list in turn, which has none of its own.
+    /// The number of clients that take turns with the queries of a list, which records none.
     dealt_to: Option<u64>,
     done: u32,
-    /// What the first pass came to, when it is through.
+    /// The tally and rule statistics of the first pass, once it has ended.
     first: Option<(Tally, Vec<RuleAccount>)>,
-    /// The first pass, as long as it is short enough; and how much of it this pass has given.
+    /// The transactions of the first pass, if few enough; and how many of them this pass has yielded.
     kept: Option<Vec<Transaction>>,
     octets: usize,
     given: usize,
@@ -86,7 +86,7 @@ pub(crate) struct Looped {
     rows: u64,
 }
 
-/// What was seen of a pass.
+/// Statistics of a pass.
 #[derive(Clone, Copy, Default)]
 struct Pass {
     begin: Option<TraceTime>,
@@ -105,7 +105,7 @@ impl Pass {
         self.has_query |= transaction.query.is_some();
     }
 
-    /// Nanoseconds from its beginning to that of the next.
+    /// Nanoseconds from the start of this pass to that of the next.
     fn period(&self) -> i64 {
         let span = self.begin.map_or(0, |begin| self.end - begin);
         let gaps = self.transactions.saturating_sub(1).max(1) as i64;
@@ -124,7 +124,7 @@ impl Looped {
     /// Opens the trace.
     ///
     /// # Errors
-    /// It cannot be opened; or is to be read several times, and cannot be.
+    /// It cannot be opened, or cannot be read as often as requested.
     pub fn open(options: &FeedOptions) -> Result<Self, WorkloadError> {
         let can_loop = options.inputs.iter().all(|input| matches!(input, Input::File(_)));
         if options.passes.is_some_and(|passes| passes != Passes::ONCE) && !can_loop {
@@ -150,12 +150,12 @@ impl Looped {
         })
     }
 
-    /// What each rule did in the first pass: the same as in all others.
+    /// The statistics of each rule in the first pass; they are the same in all.
     pub fn accounts(&self) -> Vec<RuleAccount> {
         self.first.as_ref().map_or_else(|| self.inner.mutator().accounts(), |(_, accounts)| accounts.clone())
     }
 
-    /// The next transactions of this pass as they are in the trace.
+    /// The next transactions of this pass, at their recorded times.
     fn read_pass(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         let Some(kept) = self.kept.as_ref().filter(|_| self.done > 0) else { return self.inner.read(batch) };
         let end = kept.len().min(self.given + BATCH);
@@ -164,17 +164,17 @@ impl Looped {
         Ok(end < kept.len())
     }
 
-    /// Gives the queries of a list to its clients in turn.
+    /// Assigns the queries of a list to clients in turn.
     fn deal(&self, transactions: &mut [Transaction]) {
         let Some(clients) = self.dealt_to else { return };
         let pool = Pools::default().v4;
         for transaction in transactions {
-            // The first address of a block often names the block.
+            // The first address of a block often denotes the block.
             transaction.client.set_ip(pool.nth(1 + transaction.index % clients.min(pool.size() - 1)));
         }
     }
 
-    /// Keeps what the first pass gives, as long as there is room.
+    /// Keeps the transactions of the first pass, up to the limit.
     fn keep(&mut self, transactions: &[Transaction]) {
         let Some(kept) = self.kept.as_mut().filter(|_| self.done == 0) else { return };
         self.octets += transactions.iter().map(Transaction::message_octets).sum::<usize>();

@@ -16,11 +16,11 @@ use crate::timing::{Schedule, Timing};
 pub struct PlanOptions {
     /// When queries are due.
     pub timing: Timing,
-    /// Nanoseconds of the trace to leave out at its start.
+    /// Nanoseconds of the trace to skip at its start.
     pub start: i64,
-    /// Nanoseconds of the trace, from its start, after which nothing is planned.
+    /// Nanoseconds from the start of the trace at which planning stops.
     pub stop: Option<i64>,
-    /// Nanoseconds of the run after which nothing is due any more.
+    /// Nanoseconds of the run at which planning stops.
     pub until: Option<i64>,
     /// Maximum number of clients to plan: those with the first queries.
     pub clients: Option<u64>,
@@ -35,13 +35,13 @@ impl Default for PlanOptions {
     }
 }
 
-/// Turns transactions into queries, one after the other.
+/// Turns transactions into queries.
 #[derive(Debug)]
 pub struct Planner {
     options: PlanOptions,
     first: Option<TraceTime>,
     schedule: Schedule,
-    /// Where only some clients are planned: these. Bounded by how many are wanted.
+    /// The clients planned, if limited; at most that many.
     clients: HashSet<IpAddr>,
     finished: bool,
 }
@@ -53,8 +53,7 @@ impl Planner {
         Self { options, first: None, schedule, clients: HashSet::new(), finished: false }
     }
 
-    /// The query of a transaction, whose message is taken out of it; `None` when it has none, or lies outside the part to
-    /// be planned.
+    /// Plans the query of a transaction, taking its message; `None` if it has none, or is outside the part to plan.
     pub fn plan(&mut self, transaction: &mut Transaction) -> Option<Query> {
         let wire = transaction.query.take()?;
         let first = *self.first.get_or_insert(transaction.time);
@@ -70,13 +69,13 @@ impl Planner {
         (!self.finished).then(|| self.query(due, transaction, wire))
     }
 
-    /// Whether the queries of a client are planned.
+    /// Whether a client's queries are planned.
     fn is_wanted(&mut self, client: IpAddr) -> bool {
         let Some(count) = self.options.clients else { return true };
         self.clients.contains(&client) || (self.clients.len() as u64) < count && self.clients.insert(client)
     }
 
-    /// Whether all that follows lies behind the part to be planned.
+    /// Whether the end of the part to plan was reached.
     pub const fn is_finished(&self) -> bool {
         self.finished
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use ldplayer_core::{Message, Transaction};
 use ldplayer_trace::columns::rcode_name;
 
-/// Codes that are counted in a table; greater ones, which need EDNS, in a map.
+/// Number of codes counted in a table; greater ones, which need EDNS, are in a map.
 const COMMON: usize = 24;
 
-/// Recorded answers to the queries of a plan, all of them counted.
+/// Counts of the recorded answers to planned queries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     common: [u64; COMMON],
@@ -37,12 +37,12 @@ impl Recorded {
         common.chain(self.others.clone()).map(|(rcode, count)| (rcode_name(rcode).to_string(), count)).collect()
     }
 
-    /// Queries without one.
+    /// Queries without a recorded response.
     pub const fn unanswered(&self) -> u64 {
         self.unanswered
     }
 
-    /// Whether there is an answer at all: a trace of queries alone says nothing about the server.
+    /// Whether there are any answers: a trace of queries alone says nothing about the server.
     pub fn has_answers(&self) -> bool {
         !self.others.is_empty() || self.common.iter().any(|&count| count > 0)
     }

@@ -1,6 +1,6 @@
 //! Reads user-written TOML: typed values, suggestions for unknown keys, and errors with their line.
 //!
-//! Rules, models and classes are read so, and files of experiments.
+//! Used for rules, models, classes and experiments.
 
 use ldplayer_core::time::Span;
 use serde::Deserialize;
@@ -9,13 +9,13 @@ use toml::de::{DeTable, DeValue};
 
 use ldplayer_core::nearest::suggest;
 
-/// What is wrong with a file of rules, a model, or an experiment.
+/// An error in a file of rules, a model, or an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct BadSpec {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there, and what to write instead.
+    /// The error, and what to write instead.
     pub what: String,
 }
 
@@ -39,7 +39,7 @@ pub struct Item<'a> {
 /// Parses `text` and gives its root table to `read`.
 ///
 /// # Errors
-/// The text is no TOML, or what `read` finds wrong.
+/// The text is not TOML, or `read` fails.
 pub fn read<T>(text: &str, read: impl FnOnce(Table<'_>) -> Result<T, BadSpec>) -> Result<T, BadSpec> {
     let parsed = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -53,10 +53,10 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 impl<'a> Table<'a> {
-    /// All keys with their values, which must be among `known`.
+    /// All entries, whose keys must be among `known`.
     ///
     /// # Errors
-    /// A key that is not.
+    /// An unknown key.
     pub fn items(&self, known: &[&str]) -> Result<Vec<Item<'a>>, BadSpec> {
         let items = self.table.iter().map(|(key, value)| {
             if !known.contains(&key.get_ref().as_ref()) {
@@ -68,7 +68,7 @@ impl<'a> Table<'a> {
         items.collect()
     }
 
-    /// The value of a key, if it is there.
+    /// The value of a key, if present.
     pub fn get(&self, key: &str) -> Option<Item<'a>> {
         let (key, value) = self.table.iter().find(|(found, _)| found.get_ref() == key)?;
         Some(Item { text: self.text, key: key.get_ref(), value })
@@ -79,7 +79,7 @@ impl<'a> Table<'a> {
         BadSpec { line: line_of(self.text, self.at), what: what.into() }
     }
 
-    /// The same for the same keys and values in any order, whatever stands around them.
+    /// A hash of keys and values, independent of their order and of formatting.
     pub fn canonical(&self) -> String {
         let mut pairs: Vec<String> =
             self.table.iter().map(|(key, value)| format!("{}={}\n", key.get_ref(), &self.text[value.span()])).collect();
@@ -89,7 +89,7 @@ impl<'a> Table<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// Where its value begins in the text, in octets: keys in the order of the file are in the order of these.
+    /// The offset of its value in the text, in octets, by which entries can be sorted in the order of the file.
     pub fn at(&self) -> usize {
         self.value.span().start
     }
@@ -123,7 +123,7 @@ impl<'a> Item<'a> {
         BadSpec { line: line_of(self.text, self.value.span().start), what: format!("`{}`: {what}", self.key) }
     }
 
-    /// An error that the value is of another type.
+    /// An error for a value of the wrong type.
     fn not(&self, wanted: &str) -> BadSpec {
         self.bad(format!("{} is not {wanted}", &self.text[self.value.span()]))
     }
@@ -155,7 +155,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A text in quotes or a number, as it stands there.
+    /// A string or a number, as written.
     ///
     /// # Errors
     /// It is something else.
@@ -168,7 +168,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// What `parse` makes of a text or a number.
+    /// A string or a number, parsed by `parse`.
     ///
     /// # Errors
     /// It is something else, or `parse` refuses it.
@@ -223,7 +223,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// The values of a list; each has the list's key.
+    /// The values of a list, each with the list's key.
     ///
     /// # Errors
     /// It is something else.
@@ -247,7 +247,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A table whose keys are the user's own.
+    /// A table with arbitrary keys.
     ///
     /// # Errors
     /// It is something else.

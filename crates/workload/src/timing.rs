@@ -1,4 +1,4 @@
-//! Timing modes: their syntax, and the due times that they give.
+//! Timing modes: their syntax and due times.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use ldplayer_core::RunTime;
 use ldplayer_core::random::{draw, subkey, unit};
 use ldplayer_core::time::{NS_PER_S, Span};
 
-/// Sets the draws of gaps apart from others of the same seed.
+/// Separates the draws of gaps from others with the same seed.
 const KEY: u64 = 0x6172_7269_7661_6c73;
 
 /// When queries are due.
@@ -20,20 +20,20 @@ pub enum Timing {
     Rate(f64),
     /// At random gaps with this mean rate, in queries per second, in the recorded order: arrivals of many independent clients.
     Poisson(f64),
-    /// At even gaps that become shorter (or longer) steadily.
+    /// At a rate that changes linearly, and then stays.
     Ramp(Ramp),
-    /// As soon as can be.
+    /// As fast as answers arrive.
     Fast,
 }
 
-/// A rate that changes steadily, and then stays.
+/// A linear ramp, followed by a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ramp {
     /// Queries per second at the start; 0 or more.
     pub from: f64,
     /// Queries per second at the end of the ramp, and from there on; above 0.
     pub to: f64,
-    /// Nanoseconds from the one to the other; above 0.
+    /// Duration of the ramp in nanoseconds; above 0.
     pub within: i64,
 }
 
@@ -42,7 +42,7 @@ impl Timing {
     pub const ORIGINAL: Self = Self::Scaled(1.0);
 }
 
-/// What says no timing.
+/// An invalid timing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown timing `{0}`: use original, scaled:2 (twice as fast), rate:20k (queries per second at constant gaps), poisson:20k (at random gaps), ramp:1k-50k/60s (from the first rate to the second in 60 s, then constant) or fast"
@@ -67,7 +67,7 @@ impl FromStr for Timing {
     }
 }
 
-/// As it is read.
+/// In the syntax that is parsed.
 impl fmt::Display for Timing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -92,7 +92,7 @@ fn is_positive(number: &f64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Qps(pub f64);
 
-/// What says no rate.
+/// An invalid rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no rate: give queries per second, such as 500, 20k or 1.5M")]
 pub struct BadQps(String);
@@ -113,7 +113,7 @@ impl fmt::Display for Qps {
 
 ldplayer_core::serde_as_text!(Qps);
 
-/// Reads queries per second, such as 500, 20k or 1.5M.
+/// Parses queries per second, such as 500, 20k or 1.5M.
 fn parse_rate(word: &str) -> Option<f64> {
     let scales = [('k', 1e3), ('K', 1e3), ('M', 1e6)];
     let scaled = scales.iter().find_map(|(suffix, scale)| Some((word.strip_suffix(*suffix)?, *scale)));
@@ -122,7 +122,7 @@ fn parse_rate(word: &str) -> Option<f64> {
     number.parse::<f64>().ok().filter(|number| is_plain && number.is_finite()).map(|number| number * scale)
 }
 
-/// Reads `FROM-TO/DURATION`.
+/// Parses `FROM-TO/DURATION`.
 fn parse_ramp(word: &str) -> Option<Ramp> {
     let (rates, within) = word.split_once('/')?;
     let (from, to) = rates.split_once('-')?;
@@ -132,7 +132,7 @@ fn parse_ramp(word: &str) -> Option<Ramp> {
 }
 
 impl Ramp {
-    /// When query `number` is due, in nanoseconds: when the integral of the rate reaches that number.
+    /// The due time of query `number` in nanoseconds: when the integral of the rate reaches that number.
     fn due(&self, number: f64) -> f64 {
         let (seconds, steeper) = (self.within as f64 / 1e9, (self.to - self.from) / 2.0);
         let on_ramp = (self.from + steeper) * seconds;
@@ -141,7 +141,7 @@ impl Ramp {
         } else if number <= 0.0 {
             0.0
         } else {
-            // The solution of from·t + steeper/seconds·t² = number that has no difference of near numbers in it.
+            // The solution of from·t + steeper/seconds·t² = number in a form without cancellation.
             let root = (self.from * self.from + 4.0 * steeper / seconds * number).max(0.0).sqrt();
             2.0 * number / (self.from + root)
         };
@@ -149,13 +149,13 @@ impl Ramp {
     }
 }
 
-/// The due times of queries, one after the other.
+/// Computes the due times of queries.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     timing: Timing,
-    /// Queries so far.
+    /// Number of queries so far.
     count: u64,
-    /// With random gaps: when the next query is due, in nanoseconds, and the key of the gaps.
+    /// With random gaps: the next due time in nanoseconds, and the key of the gaps.
     next: f64,
     key: u64,
 }
@@ -166,7 +166,7 @@ impl Schedule {
         Self { timing, count: 0, next: 0.0, key: subkey(seed, KEY) }
     }
 
-    /// When the next query is due, which was recorded `elapsed` nanoseconds after the start.
+    /// The due time of the next query, recorded `elapsed` nanoseconds after the start.
     pub fn next(&mut self, elapsed: i64) -> RunTime {
         let number = self.count as f64;
         let due = match self.timing {

@@ -7,9 +7,9 @@ use ldplayer_core::random::{draw, unit};
 pub enum Rate {
     /// A constant number of nanoseconds between queries.
     Gap(i64),
-    /// Pieces one after the other, and then again from the first: seconds, rate at the start, rate at the end.
+    /// Linear pieces, repeated periodically: seconds, rate at the start, rate at the end.
     Pieces(Vec<(f64, f64, f64)>),
-    /// Between a low and a high rate, by turns, each for a time drawn around its mean (a Markov-modulated Poisson process of two
+    /// Alternating low and high rates, each for an exponentially distributed time (a Markov-modulated Poisson process with two
     /// states; Fischer and Meier-Hellstern, "The MMPP cookbook", 1993).
     Bursts {
         /// Rates of both states.
@@ -20,12 +20,12 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// Always the same.
+    /// A constant rate.
     pub fn constant(qps: f64) -> Self {
         Self::Pieces(vec![(1.0, qps, qps)])
     }
 
-    /// Queries per second in the long run.
+    /// The long-term mean in queries per second.
     pub fn mean(&self) -> f64 {
         match self {
             Self::Gap(gap) => 1e9 / *gap as f64,
@@ -37,7 +37,7 @@ impl Rate {
         }
     }
 
-    /// The same shape with another mean.
+    /// The same shape, scaled to another mean.
     pub fn scaled_to(self, qps: f64) -> Self {
         let factor = qps / self.mean();
         match self {
@@ -50,17 +50,17 @@ impl Rate {
     }
 }
 
-/// The times of queries, one after the other, in nanoseconds from the start.
+/// Query times in nanoseconds from the start.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     rate: Rate,
-    /// Whether queries come at even parts of the rate's integral, rather than at random (Poisson).
+    /// Whether queries are evenly spaced in the rate's integral, rather than random (Poisson).
     is_even: bool,
     key: u64,
     count: u64,
-    /// Pieces begun.
+    /// Number of pieces begun.
     pieces: u64,
-    /// The piece that holds the present: start in seconds, length, rate at the start and at the end.
+    /// The current piece: start in seconds, length, rate at the start and at the end.
     piece: (f64, f64, f64, f64),
     /// Seconds into the piece.
     within: f64,
@@ -116,9 +116,9 @@ impl Arrivals {
     }
 }
 
-/// Seconds until the integral of a rate that grows by `slope` a second reaches `wanted`.
+/// Seconds until the integral of a rate with constant `slope` (per second) reaches `wanted`.
 fn step(rate: f64, slope: f64, wanted: f64) -> f64 {
-    // The root of slope/2·t² + rate·t = wanted, in the form that stays precise for small slopes.
+    // The root of slope/2·t² + rate·t = wanted, in a form that is numerically stable for small slopes.
     let root = (rate * rate + 2.0 * slope * wanted).max(0.0).sqrt();
     if wanted == 0.0 { 0.0 } else { 2.0 * wanted / (rate + root) }
 }

@@ -14,20 +14,20 @@ use ldplayer_trace::columns::type_name;
 
 use super::model::MAX_CLIENTS;
 
-/// Pieces of time whose queries are counted at most; their length doubles when there are more.
+/// Maximum number of time bins; beyond it, their length doubles.
 const MAX_BINS: usize = 240;
-/// Nanoseconds of the first pieces.
+/// Initial length of time bins in nanoseconds.
 const FIRST_BIN: i64 = 1_000_000_000;
-/// Clients counted at most; beyond that a sample of them is, chosen by their hashes.
+/// Maximum number of clients counted; beyond it, a sample is taken by hash.
 const MAX_COUNTED: usize = 1 << 21;
-/// Different names kept at most; queries for those that come later count as for names asked once.
+/// Maximum number of distinct names kept; later names count as asked once.
 const MAX_NAMES: usize = 300_000;
 /// Response code of names that do not exist (RFC 1035 §4.1.1).
 const NXDOMAIN: u16 = 3;
-/// Payload sizes that a model names at most.
+/// Maximum number of EDNS payload sizes in a model.
 const MAX_SIZES: usize = 16;
 
-/// Counts what a model needs.
+/// Collects the statistics for a model.
 #[derive(Debug)]
 pub struct Fit {
     span: Option<(TraceTime, TraceTime)>,
@@ -36,7 +36,7 @@ pub struct Fit {
     queries: u64,
     clients: Counts,
     names: HashMap<Box<[u8]>, u32, foldhash::fast::FixedState>,
-    /// Queries for names that are not kept.
+    /// Queries for names that were not kept.
     unkept: u64,
     absent: u64,
     answered: u64,
@@ -57,7 +57,7 @@ struct Flags {
     dnssec_ok: u64,
 }
 
-/// A model and the names that it takes.
+/// A model and its list of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fitted {
     /// The model as TOML.
@@ -97,7 +97,7 @@ impl Fit {
         }
     }
 
-    /// Queries counted.
+    /// The number of queries counted.
     pub const fn queries(&self) -> u64 {
         self.queries
     }
@@ -153,12 +153,12 @@ impl Fit {
         }
     }
 
-    /// The model of what was counted. `trace` is what it is made from, `list` the file that will hold the names.
+    /// The fitted model. `trace` names its source, `list` the file for the names.
     pub fn finish(&self, trace: &str, list: &str) -> Fitted {
         let mut names: Vec<(&[u8], u32)> = self.names.iter().map(|(name, count)| (&**name, *count)).collect();
         names.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         let repeated = names.partition_point(|(_, count)| *count > 1);
-        // A list of nothing is no list: where no name came twice, all stand for themselves.
+        // Without repeated names there is no list.
         let kept = &names[..if repeated == 0 { names.len() } else { repeated }];
         let mut list_text = String::new();
         for (name, _) in kept {
@@ -193,7 +193,7 @@ impl Fit {
         )
     }
 
-    /// Queries per second where the lines of a profile begin, which is between two pieces of time.
+    /// Queries per second at the points of a profile, which lie between time bins.
     fn rates(&self, span: f64) -> Vec<f64> {
         let length = self.bin as f64 / 1e9;
         let last = self.bins.len().saturating_sub(1);
@@ -203,7 +203,7 @@ impl Fit {
         };
         let mut rates: Vec<f64> =
             (0..self.bins.len()).map(|at| (of_piece(at) + of_piece(at.saturating_sub(1))) / 2.0).collect();
-        // Smoothing must not change how many queries there are.
+        // Smoothing must preserve the number of queries.
         let (is, shall) = (rates.iter().sum::<f64>() * length, self.queries as f64);
         let whole = span.max(length) / (self.bins.len().max(1) as f64 * length);
         rates.iter_mut().for_each(|rate| *rate *= shall / (is * whole.min(1.0)));
@@ -251,7 +251,7 @@ fn share(part: u64, whole: u64) -> String {
     format!("{:.6}", if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
 }
 
-/// Points of a distribution whose values are given from the most to the least, closer together where there are few.
+/// Points of a distribution with values in descending order, denser at the start, where values are few.
 fn quantiles(values: &[f64]) -> String {
     let count = values.len();
     let mut ranks: Vec<usize> = std::iter::successors(Some(1.0_f64), |rank| Some(rank * 1.25 + 0.5))
@@ -265,11 +265,11 @@ fn quantiles(values: &[f64]) -> String {
     format!("[{}]", if points.is_empty() { "[0.0, 1.0]".to_owned() } else { points.join(", ") })
 }
 
-/// Queries of each client, or of a sample of the clients when there are too many.
+/// Queries per client, of all clients or of a sample.
 #[derive(Debug, Default)]
 struct Counts {
     counts: HashMap<u64, u32, foldhash::fast::FixedState>,
-    /// One client in 2^this is counted.
+    /// One client in 2 to the power of this is counted.
     thinned: u32,
 }
 
@@ -287,10 +287,10 @@ impl Counts {
         }
     }
 
-    /// How much each client asks, from the most to the least, those included that were there and did not happen to ask.
+    /// Estimated activity of all clients in descending order, including clients that were present but sent no query.
     ///
-    /// Clients seen once or twice would, drawn at random by what they were seen to ask, often not ask at all. Their number and what they ask is
-    /// corrected by the numbers of those seen once, twice and three times (Good, "The population frequencies of species", 1953; Chao, 1984).
+    /// A generator that used the observed counts as weights would leave out many of the clients seen once or twice. So their number and activity
+    /// are corrected by the numbers of clients seen once, twice and three times (Good, "The population frequencies of species", 1953; Chao, 1984).
     fn activity(&self) -> Vec<f64> {
         let mut seen = [0_f64; 4];
         self.counts.values().for_each(|&count| seen[count.min(3) as usize] += f64::from(u8::from(count <= 3)));

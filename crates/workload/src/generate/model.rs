@@ -10,112 +10,112 @@ use super::weighted::zipf;
 use crate::mutate::{Pools, Share, Template};
 use crate::spec::{BadSpec, Item, Table, read};
 
-/// Clients at most, whose tables take 20 octets each.
+/// Maximum number of clients; each takes 20 octets in tables.
 pub const MAX_CLIENTS: u64 = 8_000_000;
-/// Names at most that a list may have.
+/// Maximum number of names in a list.
 pub const MAX_NAMES: u64 = 4_000_000;
-/// Time of the first query, in seconds since 1970, unless the model says another one.
+/// Default start time in seconds since 1970.
 const START_S: i64 = 1_700_000_000;
 
-/// Traffic to be made.
+/// A traffic model.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Where all draws begin.
+    /// The seed of all draws.
     pub seed: u64,
-    /// Time of the start.
+    /// Start time.
     pub start: TraceTime,
-    /// Nanoseconds after which nothing is asked.
+    /// Maximum duration in nanoseconds.
     pub duration: Option<i64>,
-    /// Queries after which nothing is asked.
+    /// Maximum number of queries.
     pub queries: Option<u64>,
-    /// Queries per second.
+    /// The rate in queries per second.
     pub rate: Rate,
-    /// Whether they come evenly rather than at random.
+    /// Whether arrivals are even rather than random.
     pub is_even: bool,
     /// Who asks.
     pub clients: Clients,
     /// What is asked for.
     pub names: Names,
-    /// Types with their weights.
+    /// Query types with their weights.
     pub types: Vec<(u16, f64)>,
-    /// How it is asked.
+    /// Options of the queries.
     pub query: Query,
 }
 
 /// Who asks.
 #[derive(Clone, Debug)]
 pub struct Clients {
-    /// How many there are.
+    /// Number of clients.
     pub count: u32,
-    /// How often each asks in relation to the others.
+    /// Relative activity.
     pub activity: Activity,
-    /// Share of the queries that come over IPv6.
+    /// Share of queries over IPv6.
     pub ipv6: f64,
     /// Their addresses.
     pub pools: Pools,
 }
 
-/// How often each of many things comes in relation to the others.
+/// A distribution of relative frequencies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Activity {
-    /// All alike.
+    /// Uniform.
     Even,
-    /// By rank^-exponent.
+    /// Zipf: rank^-exponent.
     Zipf(f64),
-    /// Spread log-normally with this standard deviation of the logarithm.
+    /// Log-normal with this standard deviation of the logarithm.
     LogNormal(f64),
-    /// By points of its distribution: place from the most (0) to the least (1), and value.
+    /// Empirical: points of rank from the most (0) to the least frequent (1), and value.
     Quantiles(Vec<(f64, f64)>),
 }
 
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Names {
-    /// Where names come from that are asked for again and again.
+    /// The source of repeated names.
     pub stock: Stock,
     /// Their popularity.
     pub popularity: Activity,
-    /// Share of names that are made by `absent` instead.
+    /// Share of queries for names made by `absent` instead.
     pub absent_share: f64,
-    /// Names of nothing, such as random top-level domains.
+    /// Nonexistent names, such as random top-level domains.
     pub absent: Template,
-    /// Share of the others that get a unique label.
+    /// Share of the other names that get a unique label.
     pub fresh_share: f64,
 }
 
 /// Names to choose from.
 #[derive(Clone, Debug)]
 pub enum Stock {
-    /// Always the same template: one name, or one for each query.
+    /// A template: one name, or one for each query.
     One(Template),
     /// The names of a file, one a line, the most popular first.
     File(PathBuf),
-    /// So many made-up names below a suffix.
+    /// This many generated names below a suffix.
     Made(u32, String),
 }
 
-/// How it is asked: shares of the queries.
+/// Options of the queries, as shares of the queries.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// With EDNS; each client always or never.
+    /// With EDNS, which each client uses always or never.
     pub edns: f64,
-    /// With the DO bit, which needs EDNS; each client always or never.
+    /// With the DO bit, which needs EDNS and which each client sets always or never.
     pub dnssec_ok: f64,
     /// With RD.
     pub rd: f64,
     /// With CD.
     pub cd: f64,
-    /// Payload sizes of EDNS with their weights; each client has one.
+    /// EDNS payload sizes with their weights; fixed for each client.
     pub sizes: Vec<(u16, f64)>,
     /// Transports with their weights.
     pub transports: Vec<(Transport, f64)>,
 }
 
 impl Model {
-    /// Reads a model. Files that it names are looked for beside `folder`.
+    /// Parses a model. File names are relative to `folder`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line.
+    /// The first error, with its line.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, BadSpec> {
         read(text, |root| Self::of(root, folder))
     }
@@ -147,7 +147,7 @@ impl Model {
 }
 
 impl Default for Model {
-    /// A thousand queries a second of a thousand clients for unique names.
+    /// The default: a thousand queries per second from a thousand clients for unique names.
     fn default() -> Self {
         Self {
             seed: 1,
@@ -177,9 +177,9 @@ impl Default for Model {
     }
 }
 
-/// A template that is known to be one.
+/// A template known to be valid.
 fn template(text: &str) -> Template {
-    // The texts are constants of this file, read by the tests.
+    // The texts are constants of this file, and are parsed by the tests.
     Template::parse(text).expect("a constant template")
 }
 
@@ -187,7 +187,7 @@ fn share(item: &Item<'_>) -> Result<f64, BadSpec> {
     item.parsed(str::parse::<Share>).map(Share::part)
 }
 
-/// The value of a key that must be there.
+/// The value of a required key.
 fn need<'a>(table: &Table<'a>, key: &str, example: &str) -> Result<Item<'a>, BadSpec> {
     table.get(key).ok_or_else(|| table.bad(format!("`{key}` is missing: add it, for example {key} = {example}")))
 }
@@ -231,7 +231,7 @@ fn arrivals(table: Table<'_>) -> Result<(Rate, bool), BadSpec> {
     }
 }
 
-/// Nanoseconds as seconds, a millisecond at least: pieces of time that hold no query are walked through one by one.
+/// Nanoseconds as seconds, at least a millisecond: the cost of a piece without queries must stay bounded.
 fn seconds(ns: i64) -> f64 {
     ns.max(1_000_000) as f64 / 1e9
 }
@@ -244,7 +244,7 @@ fn rate(item: &Item<'_>) -> Result<f64, BadSpec> {
     })
 }
 
-/// Lines through the rates at the middle of each of many equal pieces, and around from the last one to the first.
+/// Linear pieces between the rates at the middles of equal intervals, wrapping around from the last to the first.
 fn profile(rates: &[f64], each: f64) -> Rate {
     let next = rates.iter().cycle().skip(1);
     Rate::Pieces(rates.iter().zip(next).map(|(from, to)| (each, *from, *to)).collect())
@@ -271,7 +271,7 @@ fn activity(table: &Table<'_>, default: Activity) -> Result<Activity, BadSpec> {
     }
 }
 
-/// A place from 0 to 1 and a value above 0.
+/// A rank from 0 to 1 and a value above 0.
 fn point(item: &Item<'_>) -> Result<(f64, f64), BadSpec> {
     let pair = item.list()?;
     let [place, value] = &pair[..] else { return Err(item.bad("expected a pair [place, value]")) };
@@ -344,7 +344,7 @@ fn query(table: Table<'_>) -> Result<Query, BadSpec> {
     }
 }
 
-/// A table of things and their weights.
+/// A table of items and their weights.
 fn weights<T>(item: &Item<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<(T, f64)>, BadSpec> {
     let entries = item.entries()?;
     let weights: Vec<(T, f64)> = entries
@@ -358,7 +358,7 @@ fn weights<T>(item: &Item<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Res
 }
 
 impl Activity {
-    /// Weights of `count` things from the most to the least.
+    /// Weights of `count` items in descending order.
     pub fn weights(&self, count: usize) -> Vec<f64> {
         match self {
             Self::Even => vec![1.0; count],
@@ -372,7 +372,7 @@ impl Activity {
     }
 }
 
-/// The value below which a standard normal number lies with probability `p`, to three digits (Abramowitz and Stegun 26.2.23).
+/// The quantile function of the standard normal distribution, to three digits (Abramowitz and Stegun 26.2.23).
 fn normal_quantile(p: f64) -> f64 {
     let tail = p.min(1.0 - p).max(1e-12);
     let t = (-2.0 * tail.ln()).sqrt();

@@ -12,7 +12,7 @@ use super::model::{self, MAX_NAMES, Stock};
 use super::weighted::Weighted;
 use crate::mutate::{Origin, Template};
 
-/// Makes the name of one query after the other.
+/// Generates the names of queries.
 #[derive(Debug)]
 pub struct Names {
     stock: Pile,
@@ -26,21 +26,21 @@ pub struct Names {
 /// Names to choose from.
 #[derive(Debug)]
 enum Pile {
-    /// Always by one template.
+    /// A template.
     One(Template),
-    /// Wire names behind each other, and where each begins.
+    /// Concatenated wire names, and their offsets.
     Many { wire: Vec<u8>, starts: Vec<u32>, popularity: Weighted },
 }
 
 impl Names {
-    /// Reads or makes the stock.
+    /// Reads or generates the stock.
     pub fn new(names: &model::Names, key: u64) -> Result<Self, GenerateError> {
         let stock = match &names.stock {
             Stock::One(template) => Pile::One(template.clone()),
             Stock::File(path) => pile(read_list(path)?, names),
             Stock::Made(count, suffix) => pile(make_list(*count, suffix), names),
         };
-        // The label is the number of the query, which no other query has.
+        // The label is the query's number, which is unique.
         let fresh = Template::fresh();
         Ok(Self {
             stock,
@@ -52,7 +52,7 @@ impl Names {
         })
     }
 
-    /// Puts the name of a query into `name`, in wire format.
+    /// Writes the name of a query to `name`, in wire format.
     pub fn make(&self, origin: &Origin, name: &mut Vec<u8>) {
         let random = |part: u64| draw(subkey(self.key, part), origin.number);
         name.clear();
@@ -73,7 +73,7 @@ impl Names {
     }
 }
 
-/// Makes a name by a template; the root where that gives none.
+/// Applies a template; the root if it yields no valid name.
 fn fill(template: &Template, recorded: &[u8], origin: &Origin, name: &mut Vec<u8>) {
     if template.make(recorded, origin, name).is_err() || name.len() > MAX_NAME {
         name.clear();
@@ -106,7 +106,7 @@ fn read_list(path: &Path) -> Result<(Vec<u8>, Vec<u32>), GenerateError> {
     }
 }
 
-/// Names `n0`, `n1` and so on below a suffix that is known to be a name.
+/// Names `n0`, `n1` and so on below a valid suffix.
 fn make_list(count: u32, suffix: &str) -> (Vec<u8>, Vec<u32>) {
     let mut end = Vec::new();
     if name::parse(suffix, &mut end).is_err() {

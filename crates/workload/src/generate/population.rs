@@ -8,16 +8,16 @@ use super::model::{Clients, Query};
 use super::weighted::Weighted;
 use crate::mutate::Pools;
 
-/// What a client always does.
+/// A client's fixed properties.
 const V6: u8 = 1;
 const EDNS: u8 = 2;
 const DNSSEC_OK: u8 = 4;
 
-/// All clients of a model. About ten octets each.
+/// All clients of a model, about ten octets each.
 #[derive(Debug)]
 pub struct Population {
     activity: Weighted,
-    /// What each client always does, and which of the payload sizes it has.
+    /// Each client's fixed properties and payload size, packed.
     habits: Vec<(u8, u8)>,
     pools: Pools,
 }
@@ -31,13 +31,13 @@ pub struct Client {
     pub edns: bool,
     /// Whether it sets the DO bit.
     pub dnssec_ok: bool,
-    /// Which of the payload sizes it has.
+    /// The index of its payload size.
     pub size: usize,
 }
 
 impl Population {
-    /// Makes the clients. The shares of the model are of queries; so that each is met although a client always does the same, clients are
-    /// chosen from the busiest down, each with what its share of all queries leaves open.
+    /// Generates the clients. Shares in the model are of queries, while properties are fixed for each client; to meet the shares, properties
+    /// are assigned from the busiest client down, each to a client whose activity still fits.
     pub fn new(clients: &Clients, query: &Query, key: u64) -> Self {
         let weights = clients.activity.weights(clients.count as usize);
         let mut habits = vec![0; weights.len()];
@@ -53,8 +53,7 @@ impl Population {
         Self { activity: Weighted::new(&weights), habits, pools: clients.pools }
     }
 
-    /// Puts the clients that random numbers stand for into `clients`. Step by step for all of them, since nearly each has to be waited for
-    /// from memory, and processors wait for several at a time.
+    /// Looks up the clients for random numbers, into `clients`. Each step is done for all of them, so that cache misses overlap.
     pub fn pick(&self, random: impl Iterator<Item = u64>, numbers: &mut Vec<usize>, clients: &mut Vec<Client>) {
         numbers.clear();
         numbers.extend(random.map(|random| self.activity.pick(random)));
@@ -74,7 +73,7 @@ impl Population {
     }
 }
 
-/// Takes some of those that are `eligible`, so that their weights are `share` of all eligible weights.
+/// Selects `eligible` clients whose weights add up to `share` of all eligible weights.
 fn choose(weights: &[f64], eligible: impl Fn(usize) -> bool, share: f64, key: u64, mut take: impl FnMut(usize)) {
     let (mut seen, mut taken) = (0.0, 0.0);
     for (at, weight) in weights.iter().enumerate().filter(|(at, _)| eligible(*at)) {

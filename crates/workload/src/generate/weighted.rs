@@ -1,10 +1,10 @@
-//! Drawing from many things of different weight in constant time (Walker, "An efficient method for generating discrete random
+//! Weighted random choice in constant time (Walker, "An efficient method for generating discrete random
 //! variables with general distributions", 1977; built as Vose described, 1991).
 
-/// Things numbered from 0, each drawn in proportion to its weight. Eight octets each.
+/// Draws numbers from 0 in proportion to their weights, with a table of eight octets each.
 #[derive(Clone, Debug)]
 pub struct Weighted {
-    /// For each number: the share of its cell that is its own, of 2³², and whose the rest is.
+    /// For each number: its probability within its cell, in units of 2⁻³², and its alias.
     cells: Vec<(u32, u32)>,
 }
 
@@ -28,7 +28,7 @@ impl Weighted {
         Self { cells }
     }
 
-    /// The number that a random one stands for.
+    /// Maps a random number to one of the numbers.
     pub fn pick(&self, random: u64) -> usize {
         let place = u128::from(random) * self.cells.len() as u128;
         let (cell, within) = ((place >> 64) as usize, (place as u64 >> 32) as u32);
@@ -37,7 +37,7 @@ impl Weighted {
     }
 }
 
-/// Weights of ranks from 1 by Zipf's law: rank^-exponent.
+/// Weights of ranks from 1 according to Zipf's law: rank^-exponent.
 pub fn zipf(count: usize, exponent: f64) -> Vec<f64> {
     (1..=count).map(|rank| (rank as f64).powf(-exponent)).collect()
 }

@@ -10,7 +10,7 @@ use super::fields::{NAMES, difference, words};
 use super::rules::Rule;
 use super::share::{Draws, Per};
 
-/// What a rule counts while it works.
+/// The counters of a rule.
 #[derive(Debug, Default)]
 pub struct Account {
     pub matched: u64,
@@ -26,12 +26,12 @@ pub struct Account {
 pub struct Example {
     /// Number of the transaction in the trace, from 0.
     pub index: u64,
-    /// Which it is, and each field that differs.
+    /// Its name and type, and each field that differs.
     pub text: String,
 }
 
 impl Example {
-    /// What became of a transaction that was `before`.
+    /// The change of a transaction from `before`.
     pub fn of(before: &[String; NAMES.len()], work: &Work<'_>) -> Self {
         let mut text = difference(before, &words(&work.so_far()));
         if work.is_dropped {
@@ -44,26 +44,26 @@ impl Example {
     }
 }
 
-/// What a rule did, for `--explain`.
+/// The statistics of a rule, for `--explain`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RuleAccount {
     /// Name of the rule.
     pub name: String,
     /// Transactions seen by all rules.
     pub of: u64,
-    /// Those that the rule is for.
+    /// Those selected by the rule.
     pub matched: u64,
-    /// Those that were drawn by its share.
+    /// Those drawn by its share.
     pub drawn: u64,
-    /// Those that it made different.
+    /// Those changed.
     pub changed: u64,
     /// `changed` as a share of all transactions, 0 to 1.
     pub share: f64,
-    /// Those that it took out.
+    /// Those dropped.
     pub dropped: u64,
-    /// Clients (or queries, with `per = "query"`) that it is for, and those drawn; none without a share.
+    /// Clients (or queries, with `per = "query"`) selected, and those drawn; `None` without a share.
     pub draws: Option<[u64; 2]>,
-    /// What the draws are of: `clients` or `queries`.
+    /// The unit of draws: `clients` or `queries`.
     pub per: &'static str,
     /// Edits that were not made, by reason.
     pub kept: BTreeMap<&'static str, u64>,
@@ -77,7 +77,7 @@ impl Account {
         self.kept[reason as usize] += 1;
     }
 
-    /// Whether one more example is wanted.
+    /// Whether to keep one more example.
     pub fn wants_example(&self, wanted: usize) -> bool {
         self.examples.len() < wanted
     }

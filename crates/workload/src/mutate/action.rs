@@ -14,54 +14,54 @@ use super::names::NameEdit;
 /// One change.
 #[derive(Debug)]
 pub enum Action {
-    /// Takes the transaction out of the trace.
+    /// Drops the transaction.
     Drop,
-    /// Another address for the client.
+    /// Changes the client's address.
     Client(Remap),
     /// Sets the bits of a mask in the header.
     Flags(u16, u16),
-    /// EDNS or none.
+    /// Adds or removes EDNS.
     Edns(bool),
-    /// The UDP payload size.
+    /// Sets the UDP payload size.
     Size(u16),
-    /// The version of EDNS.
+    /// Sets the EDNS version.
     Version(u8),
-    /// The DO bit.
+    /// Sets or clears the DO bit.
     Do(bool),
-    /// No option of this code.
+    /// Removes options with this code.
     RemoveOption(u16),
-    /// An option of this code.
+    /// Sets an option with this code.
     Option(u16, OptionValue),
-    /// Padding to a multiple of this many octets.
+    /// Pads to a multiple of this many octets.
     Pad(u16),
-    /// Another name.
+    /// Changes the name.
     Name(NameEdit),
-    /// Another type.
+    /// Changes the type.
     Qtype(u16),
-    /// Another transport.
+    /// Changes the transport.
     Transport(Transport),
-    /// Another port of the server.
+    /// Changes the server's port.
     ServerPort(u16),
-    /// So many nanoseconds later, or earlier.
+    /// Shifts by nanoseconds, possibly negative.
     Shift(i64),
-    /// Up to this many nanoseconds later or earlier, drawn for each transaction.
+    /// Shifts by a random time of up to this many nanoseconds in either direction.
     Jitter(i64),
-    /// This many copies, this many nanoseconds apart.
+    /// Adds this many copies, this many nanoseconds apart.
     Duplicate(u32, i64),
 }
 
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionValue {
-    /// As given.
+    /// Fixed octets.
     Octets(Box<[u8]>),
-    /// The client's network by these prefix lengths for IPv4 and IPv6 (RFC 7871 §6).
+    /// The client's subnet, with these prefix lengths for IPv4 and IPv6 (RFC 7871 §6).
     Subnet(u8, u8),
-    /// A client cookie that stays the same for a client and its server (RFC 7873 §4.1).
+    /// A client cookie, fixed for each pair of client and server (RFC 7873 §4.1).
     Cookie,
 }
 
-/// A transaction on its way through the rules.
+/// A transaction being changed.
 pub struct Work<'a> {
     /// As it was read.
     pub row: &'a Transaction,
@@ -69,28 +69,28 @@ pub struct Work<'a> {
     pub number: u64,
     /// Its query.
     pub editor: &'a mut Editor,
-    /// Room for a name.
+    /// A buffer for a name.
     pub name: &'a mut Vec<u8>,
-    /// Time, so far.
+    /// Current time.
     pub time: i64,
-    /// Client, so far.
+    /// Current client.
     pub client: SocketAddr,
-    /// Server, so far.
+    /// Current server.
     pub server: SocketAddr,
-    /// Transport, so far.
+    /// Current transport.
     pub transport: Transport,
-    /// Connection, so far.
+    /// Current connection.
     pub stream: Option<u64>,
-    /// Whether it is taken out.
+    /// Whether it is dropped.
     pub is_dropped: bool,
-    /// More of it, and nanoseconds between them.
+    /// Copies, and nanoseconds between them.
     pub copies: (u32, i64),
-    /// Whether another question is asked, which the recorded response does not answer.
+    /// Whether the question was changed, so that the recorded response no longer matches.
     pub is_other_question: bool,
 }
 
 impl Action {
-    /// Does it; `key` is that of the rule's draws.
+    /// Applies the action; `key` is that of the rule's draws.
     pub fn apply(&mut self, work: &mut Work<'_>, key: u64) -> Edited {
         match self {
             Self::Drop => Ok(!std::mem::replace(&mut work.is_dropped, true)),
@@ -149,7 +149,7 @@ fn changes<T: PartialEq>(place: &mut T, value: T) -> bool {
 }
 
 impl Work<'_> {
-    /// The transaction as changed so far, but for copies of it.
+    /// The transaction as changed so far, without copies.
     pub fn so_far(&self) -> Transaction {
         let query = self.editor.current().map(bytes::Bytes::copy_from_slice).or_else(|| self.row.query.clone());
         Transaction {
@@ -170,7 +170,7 @@ impl Work<'_> {
         offset != 0
     }
 
-    /// Changes the transport; a server on the usual port of the old one is asked on the usual port of the new one.
+    /// Changes the transport. If the server's port is the default of the old one, it becomes the default of the new one.
     fn set_transport(&mut self, transport: Transport) -> bool {
         if self.server.port() == usual_port(self.transport) {
             self.server.set_port(usual_port(transport));
@@ -209,7 +209,7 @@ impl Work<'_> {
     }
 }
 
-/// The port on which a server is usually asked.
+/// The default port of a transport.
 const fn usual_port(transport: Transport) -> u16 {
     match transport {
         Transport::Udp | Transport::Tcp => 53,

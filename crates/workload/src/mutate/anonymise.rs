@@ -11,7 +11,7 @@ pub const KEY: usize = 32;
 /// Number of remembered pseudonyms; a new one replaces the one in its slot.
 const REMEMBERED: usize = 1 << 14;
 
-/// Makes pseudonyms by one key.
+/// Computes pseudonyms with one key.
 #[derive(Clone)]
 pub struct CryptoPan {
     cipher: Aes128,
@@ -62,7 +62,7 @@ impl CryptoPan {
         }
     }
 
-    /// For each of the first `width` bits, the one-time pad that follows from the bits before it.
+    /// The one-time pad of the first `width` bits, each derived from the bits before it.
     fn mask(&self, address: u128, width: u32) -> u128 {
         (0..width).fold(0, |mask, bit| {
             let known = if bit == 0 { 0 } else { u128::MAX << (128 - bit) };

@@ -11,21 +11,21 @@ use ldplayer_core::shard::client_hash;
 use super::anonymise::CryptoPan;
 use super::edit::Kept;
 
-/// How clients get other addresses.
+/// How clients are renumbered.
 #[derive(Debug)]
 pub enum Remap {
-    /// All clients share this many addresses.
+    /// Merges all clients into this many addresses.
     Merge(u32, Pools),
-    /// Each client becomes this many; a port of the client stays with one of them.
+    /// Splits each client into this many, by its port.
     Split(u32, Numbers),
-    /// Numbered from the first of a pool in the order in which they appear.
+    /// Numbers clients from a pool in order of appearance.
     Renumber(Numbers),
-    /// Pseudonyms that keep common prefixes.
+    /// Prefix-preserving pseudonyms.
     Anonymise(Box<CryptoPan>),
 }
 
 impl Remap {
-    /// The new address of a client that asks from `port`.
+    /// The new address of a client with source port `port`.
     pub fn apply(&mut self, client: IpAddr, port: u16, key: u64) -> Result<IpAddr, Kept> {
         match self {
             Self::Merge(count, pools) => Ok(pools.of(client).nth(draw(key, client_hash(client)) % u64::from(*count))),
@@ -81,7 +81,7 @@ impl Pools {
     }
 }
 
-/// Gives numbers to clients in the order in which they appear, and addresses by the numbers.
+/// Assigns addresses to clients in order of appearance.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
     pools: Pools,
@@ -90,12 +90,12 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Takes the addresses from these pools; the first of each is left out, as it often names the block.
+    /// Uses these pools without their first address, which often denotes the block.
     pub fn new(pools: Pools) -> Self {
         Self { pools, ..Self::default() }
     }
 
-    /// The address for what `hash` stands for, in the family of `client`.
+    /// The address for the client with `hash`, in the family of `client`.
     pub fn address(&mut self, client: IpAddr, hash: u64) -> Result<IpAddr, Kept> {
         let pool = *self.pools.of(client);
         let next = &mut self.next[usize::from(client.is_ipv6())];

@@ -9,27 +9,27 @@ use serde::Serialize;
 use super::account::Example;
 use super::fields::{NAMES, difference, words};
 
-/// Which transaction of one trace is compared with which of the other.
+/// How transactions of two traces are paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairing {
-    /// Those of the same time; of several, the first with the first.
+    /// By time; several of the same time in order.
     Time,
-    /// The first with the first, the second with the second, whatever their times.
+    /// In order, regardless of time.
     Row,
 }
 
-/// What was found.
+/// The differences.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Difference {
     /// Transactions of the first trace.
     pub a: u64,
     /// Transactions of the second trace.
     pub b: u64,
-    /// Those that only the first one has.
+    /// Those only in the first one.
     pub only_a: u64,
-    /// Those that only the second one has.
+    /// Those only in the second one.
     pub only_b: u64,
-    /// Pairs that are the same but perhaps for the ID, which text traces do not have.
+    /// Equal pairs, ignoring the ID, which text traces do not have.
     pub same: u64,
     /// Pairs that differ.
     pub differing: u64,
@@ -39,7 +39,7 @@ pub struct Difference {
     pub examples: Vec<Example>,
 }
 
-/// Compares two traces, of whose differing pairs the first `examples` are kept to show.
+/// Compares two traces, and keeps the first `examples` of the differing pairs.
 ///
 /// # Errors
 /// When one of them cannot be read.
@@ -94,7 +94,7 @@ impl Difference {
     }
 }
 
-/// Whether two transactions are the same but for the IDs of their messages.
+/// Whether two transactions are equal, ignoring the IDs of their messages.
 fn is_same(a: &Transaction, b: &Transaction) -> bool {
     let without_id =
         |message: &Option<bytes::Bytes>| message.as_ref().map(|message| message.slice(message.len().min(2)..));

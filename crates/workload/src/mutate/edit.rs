@@ -7,21 +7,21 @@ use ldplayer_core::name::MAX_NAME;
 
 /// TYPE of TSIG (RFC 8945 §4.2).
 const TSIG: u16 = 250;
-/// TYPE of SIG, which signs a transaction when it covers nothing (RFC 2931 §3).
+/// TYPE of SIG, which signs a transaction if its type covered is 0 (RFC 2931 §3).
 const SIG: u16 = 24;
 /// Octets of an OPT record before its options: root name, type, class, TTL, length.
 const OPT_FIXED: usize = 11;
 /// Code of the Padding option (RFC 7830 §3).
 pub const PADDING: u16 = 12;
-/// Payload size of an OPT record that is added, unless another one is asked for: what fits into unfragmented packets.
+/// Default payload size of an added OPT record: small enough to avoid fragmentation.
 pub const DEFAULT_SIZE: u16 = 1_232;
 
-/// Why an edit was not made; the query is then as it was.
+/// Why an edit was not made; the query is unchanged then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kept {
     /// The query was not recorded.
     NoQuery,
-    /// The message is damaged on the way to what would be edited.
+    /// The message is damaged before the part to edit.
     Damaged,
     /// There is no question.
     NoQuestion,
@@ -33,11 +33,11 @@ pub enum Kept {
     LongName,
     /// A label would be longer than 63 octets.
     LongLabel,
-    /// The template makes no name for this query.
+    /// The template yields no name for this query.
     BadName,
     /// The message would be longer than 65,535 octets.
     LongMessage,
-    /// There are more clients than addresses to give to them.
+    /// There are more clients than addresses.
     NoAddress,
 }
 
@@ -56,7 +56,7 @@ impl Kept {
         Self::NoAddress,
     ];
 
-    /// The stable word of accounts.
+    /// Its name in statistics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoQuery => "no_query",
@@ -73,15 +73,15 @@ impl Kept {
     }
 }
 
-/// Whether something is now different.
+/// Whether an edit changed the message.
 pub type Edited = Result<bool, Kept>;
 
-/// What follows the question.
+/// The layout of the message after the question.
 #[derive(Clone, Copy, Debug)]
 struct Tail {
-    /// Where the OPT record begins.
+    /// Start of the OPT record.
     opt: Option<usize>,
-    /// Behind it.
+    /// End of the OPT record.
     opt_end: usize,
     /// Records other than OPT.
     others: bool,
@@ -89,7 +89,7 @@ struct Tail {
     signed: bool,
 }
 
-/// A query being edited. It is copied when the first octet changes, into a buffer that is used again for the next one.
+/// A query being edited. It is copied on the first change, into a reusable buffer.
 #[derive(Debug, Default)]
 pub struct Editor {
     wire: Vec<u8>,
@@ -100,7 +100,7 @@ pub struct Editor {
 }
 
 impl Editor {
-    /// Forgets the query that was edited before.
+    /// Clears the previous query.
     pub fn reset(&mut self) {
         (self.tail, self.is_loaded, self.is_changed) = (None, false, false);
     }
@@ -110,12 +110,12 @@ impl Editor {
         self.is_changed.then_some(&self.wire[..])
     }
 
-    /// The query as edited so far, if it was looked at.
+    /// The query as edited so far, if it was loaded.
     pub fn current(&self) -> Option<&[u8]> {
         self.is_loaded.then_some(&self.wire[..])
     }
 
-    /// Makes `query` the one to edit, unless one is being edited.
+    /// Loads `query`, unless one is loaded.
     pub fn load(&mut self, query: &[u8]) -> Result<(), Kept> {
         if !self.is_loaded {
             Message::new(query).ok_or(Kept::Damaged)?;
@@ -179,7 +179,7 @@ impl Editor {
         self.put(at, &[version])
     }
 
-    /// Puts an option in the place of those with its code, adding EDNS if need be.
+    /// Replaces the options with this code by one, adding EDNS if need be.
     pub fn set_option(&mut self, code: u16, value: &[u8]) -> Edited {
         let opt = self.need_opt()?;
         let found = self.option_places(opt, code)?;
@@ -269,7 +269,7 @@ impl Editor {
         Ok(changed)
     }
 
-    /// Puts octets in the place of as many others.
+    /// Overwrites octets in place.
     fn put(&mut self, at: usize, octets: &[u8]) -> Edited {
         let place = at..at + octets.len();
         if self.wire[place.clone()] == *octets {
@@ -283,12 +283,12 @@ impl Editor {
     fn unsigned(&mut self) -> Result<(), Kept> {
         match self.tail() {
             Ok(tail) if tail.signed => Err(Kept::Signed),
-            // A damaged tail has no signature that anybody could check.
+            // If the tail is damaged, there is no verifiable signature.
             _ => Ok(()),
         }
     }
 
-    /// What follows the question; looked for once.
+    /// The layout after the question, determined once.
     fn tail(&mut self) -> Result<Tail, Kept> {
         if let Some(tail) = self.tail {
             return tail;
@@ -367,7 +367,7 @@ impl Editor {
     }
 }
 
-/// Reads what follows the questions; `None` where the records are not whole.
+/// Parses the records after the questions; `None` if incomplete.
 fn read_tail(wire: &[u8]) -> Option<Tail> {
     let message = Message::new(wire)?;
     let [_, answers, authorities, additionals] = message.counts();
@@ -385,7 +385,7 @@ fn read_tail(wire: &[u8]) -> Option<Tail> {
         tail.signed = rtype == TSIG || rtype == SIG && covers_nothing().is_some();
         at = next;
     }
-    // What stands behind the last record would come to stand behind a new one.
+    // Trailing octets would end up after an appended record.
     (at == wire.len()).then_some(tail)
 }
 

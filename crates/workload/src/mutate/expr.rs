@@ -15,24 +15,24 @@ use ldplayer_core::{Cidr, Message, TraceTime, Transaction, Transport};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr(ldplayer_core::expr::Expr<Comparison>);
 
-/// What one field of a transaction is compared with.
+/// A test of one field of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Comparison {
-    /// Something that is true or false.
+    /// A truth value.
     Truth(Truth),
-    /// A number in relation to another one.
+    /// A number compared with another one.
     Number(Number, Relation, i64),
-    /// A number that is one of several: types, classes, codes, transports.
+    /// A number in a set: types, classes, codes, transports.
     OneOf(Number, Vec<i64>),
     /// An address in one of several blocks.
     Address(End, Vec<Cidr>),
-    /// The name of the question is one of these.
+    /// The query name is one of these.
     Named(Names),
-    /// The name of the question is one of these or lies below one of them.
+    /// The query name is one of these or below one of them.
     Under(Names),
 }
 
-/// What is true or false of a transaction.
+/// A boolean field of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
     /// A flag in the header of the query.
@@ -49,7 +49,7 @@ pub enum Truth {
     V6,
 }
 
-/// What is a number of a transaction, or nothing where it is not there.
+/// A numeric field of a transaction, which may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// QTYPE.
@@ -68,7 +68,7 @@ pub enum Number {
     Octets,
     /// Octets of the recorded response.
     ResponseOctets,
-    /// Labels of the name, the root's not counted.
+    /// Number of labels of the name without the root label.
     Labels,
     /// Port of the client.
     Port,
@@ -76,12 +76,12 @@ pub enum Number {
     Time,
 }
 
-/// Which end of a transaction.
+/// An end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Who asked.
+    /// The client.
     Client,
-    /// Who was asked.
+    /// The server.
     Server,
 }
 
@@ -96,7 +96,7 @@ impl std::str::FromStr for Expr {
     }
 }
 
-/// A transaction as it was read, with what expressions ask of it.
+/// A transaction as it was read, prepared for conditions.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     /// The transaction.
@@ -108,7 +108,7 @@ pub struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// Reads what there is in a row of a trace that began at `first`.
+    /// Prepares a row of a trace that began at `first`.
     pub fn of(row: &'a Transaction, first: TraceTime) -> Self {
         let query = row.query.as_deref().and_then(Message::new);
         Self { row, query, first }
@@ -118,7 +118,7 @@ impl<'a> Seen<'a> {
         self.query?.question()
     }
 
-    /// What the OPT record of the query says.
+    /// The fields of the query's OPT record.
     fn edns(&self) -> Option<Edns> {
         self.query?.edns()
     }
@@ -161,7 +161,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Whether one of the names is the question's or, with `under`, an ancestor of it. Case is ignored (RFC 4343).
+    /// Whether one of the names equals the query name or, with `under`, is an ancestor of it. Case is ignored (RFC 4343).
     fn is_named(&self, names: &Names, under: bool) -> bool {
         let Some(question) = self.question() else { return false };
         let mut lower = [0; MAX_NAME];
@@ -188,7 +188,7 @@ fn transport_number(transport: Transport) -> i64 {
 }
 
 impl Expr {
-    /// Whether it holds. What is not there compares to nothing: `size < 512` is false without EDNS, and so is `size != 512`.
+    /// Whether the condition holds. A comparison with a missing value is false: without EDNS both `size < 512` and `size != 512` are.
     pub fn holds(&self, seen: &Seen<'_>) -> bool {
         self.0.holds(&|comparison| comparison.holds(seen))
     }

@@ -1,4 +1,4 @@
-//! The fields of a transaction as text, to show changes.
+//! Formats the fields of a transaction, to print changes.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use ldplayer_core::name::Presentation;
 use ldplayer_core::{Transaction, name};
 use ldplayer_trace::columns::{Columns, NOTHING, class_name, type_name, write_edns, write_flags};
 
-/// What is compared, in the order of a line of TSV.
+/// The fields compared, in the order of TSV columns.
 pub const NAMES: [&str; 11] =
     ["time", "client", "server", "transport", "qname", "qtype", "qclass", "flags", "edns", "options", "response"];
 
-/// The words of a transaction, one for each of [`NAMES`].
+/// The fields of a transaction as text, one for each of [`NAMES`].
 pub fn words(row: &Transaction) -> [String; NAMES.len()] {
     let message = row.query.as_deref().and_then(Message::new);
     let columns = message.as_ref().map(Columns::of);
@@ -37,7 +37,7 @@ pub fn words(row: &Transaction) -> [String; NAMES.len()] {
     ]
 }
 
-/// What differs between two transactions: `transport udp → tcp, edns - → 1232,do`; the name and type first, to tell which it is.
+/// The differences between two transactions, after name and type: `transport udp → tcp, edns - → 1232,do`.
 pub fn difference(before: &[String; NAMES.len()], after: &[String; NAMES.len()]) -> String {
     let mut text = format!("{} {} of {}", before[4], before[5], before[1]);
     let differing = NAMES.iter().zip(before.iter().zip(after)).filter(|(_, (before, after))| before != after);

@@ -11,18 +11,18 @@ use super::edit::Kept;
 /// How a name changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameEdit {
-    /// Another name, made for each query.
+    /// A template, filled in for each query.
     Template(Template),
-    /// Names that end in the first suffix end in the second one. Both are in wire format, the first in lower case.
+    /// Replaces the first suffix by the second one. Both are in wire format, the first in lower case.
     Suffix(Box<[u8]>, Box<[u8]>),
-    /// All letters small.
+    /// To lower case.
     Lower,
-    /// Each letter small or capital by the throw of a coin (draft-vixie-dnsext-dns0x20).
+    /// Random case of each letter (draft-vixie-dnsext-dns0x20).
     Mixed,
 }
 
 impl NameEdit {
-    /// Appends the new name for `old` to `new`, both in wire format; `false` when it is the old one.
+    /// Appends the new name for `old` to `new`, both in wire format; `false` if unchanged.
     pub fn apply(&self, old: &[u8], origin: &Origin, new: &mut Vec<u8>) -> Result<bool, Kept> {
         match self {
             Self::Template(template) => template.make(old, origin, new)?,
@@ -43,7 +43,7 @@ impl NameEdit {
     }
 }
 
-/// Where `suffix` begins in `name`, at a label.
+/// The offset of `suffix` in `name`, at a label.
 fn suffix_at(name: &[u8], suffix: &[u8]) -> Option<usize> {
     let start = name.len().checked_sub(suffix.len())?;
     let mut at = 0;
@@ -53,7 +53,7 @@ fn suffix_at(name: &[u8], suffix: &[u8]) -> Option<usize> {
     (at == start && name[at..].eq_ignore_ascii_case(suffix)).then_some(at)
 }
 
-/// Draws the case of each letter. Length octets are below 64 and so are no letters.
+/// Randomises the case of each letter. Length octets are below 64, and so never letters.
 fn mix(old: &[u8], origin: &Origin, new: &mut Vec<u8>) {
     for (part, octets) in old.chunks(64).enumerate() {
         let coins = draw(origin.key, origin.number.wrapping_mul(4).wrapping_add(part as u64));
@@ -64,7 +64,7 @@ fn mix(old: &[u8], origin: &Origin, new: &mut Vec<u8>) {
     }
 }
 
-/// A name with places to fill in, such as `u{n}.{qname}`.
+/// A name with placeholders, such as `u{n}.{qname}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     labels: Vec<Label>,
@@ -72,7 +72,7 @@ pub struct Template {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Label {
-    /// All labels of the recorded name but the root's.
+    /// All labels of the recorded name without the root label.
     Recorded,
     /// One label.
     Made(Vec<Part>),
@@ -81,7 +81,7 @@ enum Label {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(Box<[u8]>),
-    /// The number of the transaction in the trace, from 0: different for each.
+    /// The number of the transaction in the trace, from 0, which is unique.
     Number,
     /// Sixteen random hexadecimal digits.
     Random,
@@ -89,7 +89,7 @@ enum Part {
     Client,
 }
 
-/// The places by their names.
+/// The placeholders by name.
 const PLACES: [(&str, Part); 3] = [("{n}", Part::Number), ("{random}", Part::Random), ("{client}", Part::Client)];
 /// The recorded name.
 const RECORDED: &str = "{qname}";
@@ -98,7 +98,7 @@ impl Template {
     /// Reads a template.
     ///
     /// # Errors
-    /// What is wrong with it, in words for the user.
+    /// The error, in words for the user.
     pub fn parse(text: &str) -> Result<Self, String> {
         let bare = text.strip_suffix('.').unwrap_or(text);
         if text == "." {
@@ -117,7 +117,7 @@ impl Template {
         Self { labels: vec![Label::Made(vec![Part::Text((*b"f").into()), Part::Number]), Label::Recorded] }
     }
 
-    /// Appends the name for `old` to `new`, both in wire format; it may be longer than a name can be.
+    /// Appends the name for `old` to `new`, both in wire format; it may exceed the maximum length of a name.
     ///
     /// # Errors
     /// When a label is longer than 63 octets.

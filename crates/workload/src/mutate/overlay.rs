@@ -1,7 +1,7 @@
 //! Multiplies clients by overlaying slices of a trace, as DNS Shotgun does.
 //!
-//! A client is an address within a slice; the same address in another slice of the same layer is another client, and gets an
-//! address of its own. So the population grows while every client asks as it did, which a faster clock would not give.
+//! A client is an address within a slice; the same address in another slice is another client, with an address of its own. So the
+//! number of clients grows while each behaves as recorded, which replaying at a higher speed would not achieve.
 
 use std::collections::VecDeque;
 
@@ -19,32 +19,32 @@ const BATCH: usize = 4_096;
 /// Opens the same trace once more.
 pub type Reopen<'a> = &'a dyn Fn() -> Result<Box<dyn Source>, TraceError>;
 
-/// Why slices cannot be laid upon each other.
+/// Why slices cannot be overlaid.
 #[derive(Debug, thiserror::Error)]
 pub enum OverlayError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The trace has fewer slices than layers are wanted.
+    /// The trace has fewer slices than layers.
     #[error(
         "the trace spans {span_s:.1} s, which is too short for {times} slices of {slice_s} s: choose a shorter slice"
     )]
     Short {
         /// Seconds from the first transaction to the last one.
         span_s: f64,
-        /// Slices wanted at once.
+        /// Number of layers.
         times: u32,
-        /// Seconds of a slice.
+        /// Length of a slice in seconds.
         slice_s: f64,
     },
 }
 
-/// The slices 0 to n−1 of a trace at once, then n to 2n−1 at once, and so on. What does not fill all n is left out.
+/// Overlays the slices 0 to n−1 of a trace, then n to 2n−1, and so on. An incomplete group at the end is left out.
 pub struct Overlay {
     layers: Vec<Layer>,
     numbers: Numbers,
     population: Population,
-    /// The accounts of the whole trace: layers leave it when their last slice is over, each at a place of its own.
+    /// The tally of the whole trace, since layers end at different places.
     tally: Tally,
 }
 
@@ -58,18 +58,18 @@ struct Layer {
     ended: bool,
 }
 
-/// Where slices lie in the trace and in what is made of it.
+/// The positions of slices in the trace and in the output.
 #[derive(Clone, Copy)]
 struct Place {
     first: TraceTime,
     slice: i64,
     times: i64,
-    /// Slices that are used.
+    /// Number of slices used.
     used: i64,
 }
 
 impl Overlay {
-    /// Reads the trace once to know its end, and then once for each layer at the same time.
+    /// Reads the trace once to find its end, and then opens it for each layer.
     ///
     /// # Errors
     /// When it cannot be read or is too short.
@@ -96,7 +96,7 @@ impl Overlay {
         Ok(Self { layers, numbers: Numbers::new(population.pools), population, tally })
     }
 
-    /// Gives the clients of all layers but the first addresses of their own, and those that have one of the pool already.
+    /// Gives clients of all layers but the first addresses of their own, as well as clients whose address is in the pool.
     fn rename(&mut self, mut row: Transaction, layer: i64) -> Transaction {
         let client = row.client.ip();
         if layer > 0 || self.population.pools.of(client).contains(client) {
@@ -127,7 +127,7 @@ fn span(source: &mut dyn Source) -> Result<(TraceTime, TraceTime), TraceError> {
 }
 
 impl Place {
-    /// When a transaction of a layer comes in the output; `None` when it is of another layer or left out.
+    /// The output time of a transaction of a layer; `None` if it belongs to another layer or is left out.
     fn moved(&self, time: TraceTime, layer: i64) -> Option<TraceTime> {
         let elapsed = (time - self.first).max(0);
         let slice = elapsed / self.slice;
@@ -141,7 +141,7 @@ impl Place {
 }
 
 impl Layer {
-    /// Makes sure that something waits, unless there is no more.
+    /// Refills the buffer, unless there is no more.
     fn fill(&mut self) -> Result<(), TraceError> {
         while self.waiting.is_empty() && !self.ended {
             self.ended = !self.source.read(&mut self.incoming)?;

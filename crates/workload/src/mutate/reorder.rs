@@ -5,12 +5,12 @@ use std::collections::BinaryHeap;
 
 use ldplayer_core::{TraceTime, Transaction};
 
-/// Transactions that wait at most; beyond that the earliest goes out.
+/// Maximum number of transactions held back; beyond that, the earliest is released.
 const MAX_WAITING: usize = 128 * 1024;
-/// Octets of messages that wait at most.
+/// Maximum size in octets of messages held back.
 const MAX_OCTETS: usize = 32 << 20;
 
-/// Holds transactions back until nothing earlier can follow.
+/// Holds transactions back until no earlier one can follow.
 #[derive(Debug, Default)]
 pub struct Reorder {
     waiting: BinaryHeap<Reverse<Waiting>>,
@@ -20,7 +20,7 @@ pub struct Reorder {
     late: u64,
 }
 
-/// A transaction until its moment has come; the number keeps those of one moment in order.
+/// A transaction held back; the number keeps those of the same time in order.
 #[derive(Debug)]
 struct Waiting {
     number: u64,
@@ -54,7 +54,7 @@ impl PartialOrd for Waiting {
 }
 
 impl Reorder {
-    /// Takes a transaction in.
+    /// Adds a transaction.
     pub fn push(&mut self, row: Transaction) {
         self.octets += row.message_octets();
         self.given += 1;
@@ -71,14 +71,14 @@ impl Reorder {
         }
     }
 
-    /// Gives out everything.
+    /// Releases everything.
     pub fn finish(&mut self, out: &mut Vec<Transaction>) {
         while !self.waiting.is_empty() {
             self.pop(out);
         }
     }
 
-    /// Transactions given out after later ones, since too much waited.
+    /// Transactions released after later ones because of the limits.
     pub fn late(&self) -> u64 {
         self.late
     }

@@ -17,16 +17,16 @@ use super::names::{NameEdit, Template};
 use super::share::{Per, Share};
 use crate::spec::{BadSpec, Item, Table, read};
 
-/// Copies of a query that one rule makes at most.
+/// Maximum number of copies that a rule makes of a query.
 const MAX_COPIES: u64 = 1_000;
 /// Maximum factor of a population: each copy needs its own reader.
 const MAX_TIMES: u64 = 64;
 
 /// Keys beside the rules.
 const TOP_KEYS: [&str; 4] = ["seed", "time-scale", "population", "rule"];
-/// Keys of a rule that say which transactions it is for.
+/// Keys of a rule that select transactions.
 const CHOICE_KEYS: [&str; 5] = ["name", "where", "share", "per", "sample"];
-/// Keys of a rule that say what it does, in the order in which that is done.
+/// Keys of a rule for its actions, in the order in which they are applied.
 const ACTION_KEYS: [&str; 35] = [
     "drop",
     "client-anonymise",
@@ -70,27 +70,27 @@ const NSID: u16 = 3;
 const ECS: u16 = 8;
 const COOKIE: u16 = 10;
 
-/// What to do to a trace.
+/// A set of rules.
 #[derive(Debug, Default)]
 pub struct Rules {
-    /// Where all random choices begin, if the file says so.
+    /// The seed, if the file sets one.
     pub seed: Option<u64>,
     /// Factor for all times since the first transaction.
     pub time_scale: Option<f64>,
-    /// More clients at their own pace.
+    /// Multiplication of clients.
     pub population: Option<Population>,
     /// The rules in order.
     pub rules: Vec<Rule>,
 }
 
-/// The clients of several slices of the trace at once.
+/// Overlays slices of the trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Population {
-    /// How many slices are laid upon each other.
+    /// Number of slices overlaid.
     pub times: u32,
     /// Length of a slice in nanoseconds.
     pub slice: i64,
-    /// Where fresh addresses come from.
+    /// The pool of new addresses.
     pub pools: Pools,
 }
 
@@ -99,17 +99,17 @@ pub struct Population {
 pub struct Rule {
     /// Its name, or its place.
     pub name: String,
-    /// What its draws depend on besides the seed: its name, or what it says. Not its place.
+    /// The input of its draws besides the seed: its name or content, not its position.
     pub key: u64,
-    /// Which transactions it is for; all unless given.
+    /// The condition on transactions; `None` for all.
     pub filter: Option<Expr>,
-    /// The share of them.
+    /// The share of selected transactions.
     pub share: Share,
-    /// What the share is of.
+    /// The unit of the share.
     pub per: Per,
     /// Whether those that are not drawn are dropped.
     pub is_sample: bool,
-    /// What it does.
+    /// Its actions.
     pub actions: Vec<Action>,
 }
 
@@ -117,16 +117,16 @@ impl Rules {
     /// Reads a file of rules.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line.
+    /// The first error, with its line.
     pub fn parse(text: &str) -> Result<Self, BadSpec> {
         read(text, Self::of)
     }
 
-    /// Reads settings `KEY=VALUE` as one more rule, or as what stands beside the rules. A value without quotes that is no
-    /// number, list or the like is a text.
+    /// Parses settings `KEY=VALUE` as one more rule, or as keys beside the rules. An unquoted value that is no other TOML value is
+    /// a string.
     ///
     /// # Errors
-    /// The first thing that is wrong; the line is the number of the setting.
+    /// The first error; the line is the number of the setting.
     pub fn parse_settings(settings: &[String]) -> Result<Self, BadSpec> {
         let (mut top, mut rule) = (String::new(), String::new());
         for (number, setting) in settings.iter().enumerate() {
@@ -144,12 +144,12 @@ impl Rules {
         Self::parse(&format!("{top}{rule}"))
     }
 
-    /// Whether they change nothing.
+    /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.time_scale.is_none() && self.population.is_none()
     }
 
-    /// Adds what others say: their rules behind these, their settings in place of these.
+    /// Merges other rules: they are appended, and their settings take precedence.
     pub fn append(&mut self, others: Self) {
         self.seed = others.seed.or(self.seed);
         self.time_scale = others.time_scale.or(self.time_scale);
@@ -181,7 +181,7 @@ impl Rules {
     }
 }
 
-/// A text as TOML: in quotes, with what would end it escaped.
+/// A text as a quoted TOML string.
 fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -8,28 +8,28 @@ use hashbrown::HashTable;
 use ldplayer_core::random::draw;
 use ldplayer_core::shard::client_hash;
 
-/// Shares are counted in parts of this, so that no rounding adds up: a share has nine decimals.
+/// The unit of shares, nine decimals, so that rounding errors do not add up.
 const WHOLE: u64 = 1_000_000_000;
-/// The bit of a client's hash in the table that says whether the client was drawn.
+/// The bit of a table entry that says whether the client was drawn; the others are its hash.
 const DRAWN: u64 = 1;
 
 /// A part of a whole, from 0 to 1, in billionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub struct Share(u64);
 
-/// A text that is no share.
+/// An invalid share.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadShare {
-    /// No number, or a number without its meaning.
+    /// Not a number, or a number whose unit is unclear.
     #[error("`{0}` is not a share such as \"70 %\" or 0.7")]
     Form(String),
-    /// Below nothing or above everything.
+    /// Below 0 or above 1.
     #[error("the share {0} is not between 0 % and 100 %")]
     Range(String),
 }
 
 impl Share {
-    /// Everything.
+    /// 1: everything.
     pub const ALL: Self = Self(WHOLE);
 
     /// From a number between 0 and 1.
@@ -43,15 +43,15 @@ impl Share {
         }
     }
 
-    /// Nothing.
+    /// Whether it is 0.
     pub const NONE: Self = Self(0);
 
-    /// Both together; `None` where that is more than everything.
+    /// The sum; `None` if above 1.
     pub fn plus(self, other: Self) -> Option<Self> {
         Some(Self(self.0 + other.0)).filter(|sum| *sum <= Self::ALL)
     }
 
-    /// What share of the others it is, once `taken` is gone; everything where no more is left.
+    /// This share in relation to what remains after `taken`, at most 1.
     pub(crate) fn of_the_rest(self, taken: Self) -> Self {
         let rest = WHOLE.saturating_sub(taken.0);
         let part = (u128::from(self.0) * u128::from(WHOLE)).checked_div(u128::from(rest));
@@ -88,7 +88,7 @@ impl fmt::Display for Share {
 
 ldplayer_core::serde_as_text!(Share);
 
-/// What a share is a share of.
+/// The unit of a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Per {
     /// Of the clients, all of whose queries go the same way.
@@ -98,10 +98,10 @@ pub enum Per {
     Query,
 }
 
-/// Decides about one after the other.
+/// Draws a share of a sequence.
 ///
-/// After the n-th, the share p·n or one of the two whole numbers around it were drawn, each with the probability that makes
-/// every one as likely as any other to be drawn. Nothing has to be known of what is still to come.
+/// After the n-th item, the number drawn is p·n, or one of the two integers around it, with probabilities such that every item is
+/// equally likely to be drawn. The length of the sequence need not be known.
 #[derive(Debug)]
 pub(crate) struct Even {
     share: Share,
@@ -110,17 +110,17 @@ pub(crate) struct Even {
 }
 
 impl Even {
-    /// Nobody decided about.
+    /// The number of items so far.
     pub(crate) fn new(share: Share) -> Self {
         Self { share, count: 0, drawn: 0 }
     }
 
-    /// Those that were drawn.
+    /// The number drawn.
     pub(crate) fn drawn(&self) -> u64 {
         self.drawn
     }
 
-    /// Decides about the next by a random number.
+    /// Decides about the next item with a random number.
     pub(crate) fn next(&mut self, random: u64) -> bool {
         let Share(part) = self.share;
         let sum = u128::from(self.count) * u128::from(part);
@@ -139,7 +139,7 @@ impl Even {
     }
 }
 
-/// Whether something of probability `part / whole` happens.
+/// Whether a random number selects an event of probability `part / whole`.
 fn happens(random: u64, part: u64, whole: u64) -> bool {
     (u128::from(random) * u128::from(whole)) >> 64 < u128::from(part)
 }
@@ -150,8 +150,8 @@ pub struct Draws {
     per: Per,
     key: u64,
     even: Even,
-    /// Hashes of the clients seen, with [`DRAWN`] in place of their lowest bit. Of a million clients, two share a hash with a
-    /// probability of one in ten million; they then go the same way.
+    /// Hashes of the clients seen, with [`DRAWN`] as their lowest bit. Among a million clients, the probability that two share a
+    /// hash, and so a decision, is one in ten million.
     clients: HashTable<u64>,
 }
 
@@ -181,7 +181,7 @@ impl Draws {
         drawn
     }
 
-    /// Clients or queries decided about, and those that were drawn; none where the share is all.
+    /// Clients or queries seen, and those drawn; `None` if the share is 1.
     pub fn counts(&self) -> (u64, u64) {
         (self.even.count, self.even.drawn)
     }

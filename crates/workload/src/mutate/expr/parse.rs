@@ -1,4 +1,4 @@
-//! From the words of an expression to a condition, with the type of everything checked.
+//! Parses and type-checks expressions.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use ldplayer_trace::columns::{parse_class, parse_opcode, parse_rcode, parse_type
 
 use super::{BadExpr, Comparison, End, Names, Number, Truth, transport_number};
 
-/// Octets of a list of names read from a file at most.
+/// Maximum size of a file of names in octets.
 const MAX_LIST: u64 = 256 << 20;
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy)]
 enum Field {
     Truth(Truth),
@@ -52,12 +52,12 @@ const FIELDS: [(&str, Field); 26] = [
     ("cd", Field::Truth(Truth::Flag(flag::CD))),
 ];
 
-/// Reads an expression.
+/// Parses an expression.
 pub fn parse(text: &str) -> Result<Expr<Comparison>, BadExpr> {
     expr::parse(text, &compare)
 }
 
-/// A field, and what it is compared with.
+/// Parses a field with its comparison.
 fn compare(tokens: &mut Tokens) -> Result<Expr<Comparison>, BadExpr> {
     let (word, field) = tokens.field(&FIELDS, "qtype == A")?;
     match field {
