@@ -74,7 +74,7 @@ fn the_last_line_says_which_check_failed() {
     let expect = ["--expect", "servfail >= 50 %", "--precision", "low", "-o", run.to_str().unwrap()];
     let made = ldplayer(&[&["replay", &list, "--server", &responder()][..], &expect].concat());
     assert_eq!(made.status.code(), Some(1), "{}", err(&made));
-    assert!(out(&made).lines().last().unwrap().contains("server FAILED (servfail 0.00 %)"), "{}", out(&made));
+    assert!(out(&made).lines().last().unwrap().contains("server FAILED (answers SERVFAIL 0.00 %)"), "{}", out(&made));
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn a_run_is_written_down_and_made_again_although_its_rules_are_gone() {
     let first_json = run_json(&first);
     assert_eq!(first_json["summary"]["rcodes"]["REFUSED"], 3);
     assert_eq!(first_json["config"]["trace"], serde_json::json!([text(&trace)]));
-    assert!(String::from_utf8_lossy(&made.stdout).starts_with(&format!("run        queries → {server} over udp\n")));
+    assert!(String::from_utf8_lossy(&made.stdout).starts_with(&format!("run        queries → {server} over UDP\n")));
     assert_eq!((&first_json["spec"]["seed"], &first_json["spec"]["pipeline"]), (&9.into(), &3.into()));
     assert_eq!(first_json["verdict"]["server"]["ok"], true, "{}", first_json["verdict"]);
 

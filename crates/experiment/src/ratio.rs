@@ -17,7 +17,7 @@ use ldplayer_emulate::stock::{Output, Process, StockError};
 use ldplayer_emulate::testbed::{Plan as TestbedPlan, RESOLVER, Testbed, TestbedError};
 use ldplayer_net::clock;
 use ldplayer_results::ratio::{About, Line, Study, read_pairs};
-use ldplayer_results::{ResultsError, State};
+use ldplayer_results::{ResultsError, State, words};
 use ldplayer_run::{BadServer, Observer, Prepared, RunError, RunReport, RunSpec, Server, TransportChoice, prepare};
 
 use crate::stage::Link;
@@ -358,6 +358,9 @@ fn unfaithful(report: &RunReport) -> Vec<String> {
     let checks = report.document.report.verdict.checks.iter();
     let checks = checks.filter(|check| !check.ok && !is_of_timing(&check.name));
     checks
-        .map(|check| format!("not faithful: {} is {}, the limit is {}", check.name, check.value, check.limit))
+        .map(|check| {
+            let name = words::check(&check.name);
+            format!("not faithful: {name} is {}, the limit is {}", check.value, check.limit)
+        })
         .collect()
 }

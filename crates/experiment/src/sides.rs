@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ldplayer_results::compare::{Pair, Side};
-use ldplayer_results::{ResultsError, RunReport, State, read_document};
+use ldplayer_results::{ResultsError, RunReport, State, read_document, words};
 use serde_json::Value;
 
 use crate::error::ExperimentError;
@@ -215,7 +215,7 @@ fn add(side: &mut Side, number: u32, name: &str, path: &Path, choice: &Choice) -
     if report.state != State::Complete {
         side.left_out.push(format!("{name}: {}", report.state));
     } else if !report.verdict.ok && !choice.with_unfaithful {
-        let failed = report.verdict.checks.iter().filter(|check| !check.ok).map(|check| check.name.as_str());
+        let failed = report.verdict.checks.iter().filter(|check| !check.ok).map(|check| words::check(&check.name));
         let failed = failed.collect::<Vec<_>>().join(", ");
         side.left_out.push(format!("{name}: the replay was not faithful ({failed})"));
     } else {

@@ -73,7 +73,7 @@ mod telemetry;
 mod text;
 mod unite;
 mod verdict;
-mod words;
+pub mod words;
 
 pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
 pub use curves::{Curves, read_curves};

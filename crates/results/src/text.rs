@@ -1,11 +1,13 @@
 //! A run in a few lines for a terminal.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use ldplayer_core::printable::Printable;
 
 use crate::model::{AgentShare, AnswersCompared, Check, RunReport, SideUsage, Spread, State, Tail};
 use crate::setup::Warning;
+use crate::words;
 
 impl fmt::Display for RunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,9 +41,7 @@ impl fmt::Display for RunReport {
             writeln!(f, "class      {class}: {clients}, {}, {}", queries(tail.queries), TailLine(tail))?;
         }
         self.agents.iter().try_for_each(|agent| writeln!(f, "agent      {}", AgentLine(agent)))?;
-        let expected = self.verdict.server.checks.iter().map(|check| format!("{check}, expected of the server"));
-        let checks: Vec<String> = self.verdict.checks.iter().map(ToString::to_string).chain(expected).collect();
-        write!(f, "{}", checks.join("\n"))
+        write!(f, "{}", self.check_lines().join("\n"))
     }
 }
 
@@ -94,20 +94,22 @@ pub fn in_bytes(bytes: u64) -> String {
 impl RunReport {
     /// Both verdicts on one line, each with what failed: `replay ok · server FAILED (answered 85.1 %)`.
     pub fn outcome(&self) -> String {
-        let failed = |checks: &[Check]| {
+        let failed = |checks: &[Check], words: fn(&str) -> String| {
             let failed = checks.iter().filter(|check| !check.ok);
             // What stands behind the figure is in the lines above.
             let figure = |check: &Check| check.value.split(" (").next().unwrap_or_default().to_owned();
-            failed.map(|check| format!("{} {}", check.name, figure(check))).collect::<Vec<_>>().join(", ")
+            failed.map(|check| format!("{} {}", words(&check.name), figure(check))).collect::<Vec<_>>().join(", ")
         };
         let replay = match self.verdict.ok {
             true => "replay ok".to_owned(),
-            false => format!("replay FAILED ({})", failed(&self.verdict.checks)),
+            false => format!("replay FAILED ({})", failed(&self.verdict.checks, words::check)),
         };
         match self.verdict.server.ok {
             None => format!("{replay} · server not judged"),
             Some(true) => format!("{replay} · server ok"),
-            Some(false) => format!("{replay} · server FAILED ({})", failed(&self.verdict.server.checks)),
+            Some(false) => {
+                format!("{replay} · server FAILED ({})", failed(&self.verdict.server.checks, words::quantity))
+            }
         }
     }
 
@@ -124,23 +126,34 @@ impl RunReport {
         let sent = &self.summary.queries.sent_by_transport;
         let mut used: Vec<(&str, u64)> = sent.iter().map(|(name, &count)| (name.as_str(), count)).collect();
         used.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-        let used: Vec<&str> = used.into_iter().map(|(name, _)| name).collect();
-        format!("{} over {}", self.asked(), or(used.join(", "), or(self.config.transport.clone(), "nothing").as_str()))
+        let used: Vec<&str> = used.into_iter().map(|(name, _)| words::transport(name)).collect();
+        let asked = words::transport(&self.config.transport).to_owned();
+        format!("{} over {}", self.asked(), or(used.join(", "), or(asked, "nothing").as_str()))
     }
 
     /// Both verdicts and every doubt, before any figure.
     fn write_verdicts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.verdict.ok {
             true => writeln!(f, "replay     ok: faithful")?,
-            false => writeln!(f, "replay     FAILED: {}", failed(&self.verdict.checks))?,
+            false => writeln!(f, "replay     FAILED: {}", failed(&self.verdict.checks, words::check))?,
         }
         match self.verdict.server.ok {
             None => writeln!(f, "server     not judged: nothing was expected of it (--expect)")?,
             Some(true) => writeln!(f, "server     ok: as expected")?,
-            Some(false) => writeln!(f, "server     FAILED: {}", failed(&self.verdict.server.checks))?,
+            Some(false) => writeln!(f, "server     FAILED: {}", failed(&self.verdict.server.checks, words::quantity))?,
         }
-        let line = |warning: &Warning| format!("{}: {}; {}", warning.code, warning.text, warning.remedy);
+        let line = |warning: &Warning| format!("{}; {} [{}]", warning.text, warning.remedy, warning.code);
         self.warnings.iter().try_for_each(|warning| writeln!(f, "warning    {}", line(warning)))
+    }
+
+    /// Every check on a line of its own, those of the server last.
+    fn check_lines(&self) -> Vec<String> {
+        let replay = self.verdict.checks.iter().map(|check| (words::check(&check.name), check, ""));
+        let server = self.verdict.server.checks.iter();
+        let server = server.map(|check| (words::quantity(&check.name), check, ", expected of the server"));
+        let all: Vec<_> = replay.chain(server).collect();
+        let width = all.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
+        all.iter().map(|(name, check, whose)| format!("{}{whose}", CheckLine { name, check, width })).collect()
     }
 
     fn write_accounts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,10 +183,10 @@ impl RunReport {
             writeln!(f, "           with a resumed TLS session: {}", grouped(connections.resumed))?;
         }
         if !connections.closed.is_empty() {
-            writeln!(f, "           closed: {}", counts(&connections.closed))?;
+            writeln!(f, "           closed: {}", counts_in_words(&connections.closed, words::closed))?;
         }
-        for (class, tail) in &self.summary.latency_ms.by_connection {
-            writeln!(f, "           {class:<13} {}", TailLine(tail))?;
+        for (class, tail) in words::in_order(&words::CONNECTIONS, &self.summary.latency_ms.by_connection) {
+            writeln!(f, "           over {class}: {}", TailLine(tail))?;
         }
         let queries = &self.summary.queries;
         if queries.resent + queries.fell_back > 0 {
@@ -236,7 +249,8 @@ impl fmt::Display for AnswersCompared {
             writeln!(f, "           they differ in: {}", counts(&self.by_field))?;
         }
         if self.not_comparable > 0 {
-            writeln!(f, "           not comparable: {}", counts(&self.not_comparable_by_reason))?;
+            let reasons = counts_in_words(&self.not_comparable_by_reason, words::reason);
+            writeln!(f, "           not comparable: {reasons}")?;
         }
         let Some(again) = &self.again else { return Ok(()) };
         let [asked, flapped, confirmed, left_out] =
@@ -249,9 +263,12 @@ impl fmt::Display for AnswersCompared {
 }
 
 /// The checks that failed, each with what was found and its limit.
-fn failed(checks: &[Check]) -> String {
+fn failed(checks: &[Check], words: fn(&str) -> String) -> String {
     let failed = checks.iter().filter(|check| !check.ok);
-    failed.map(|check| format!("{} {} (limit {})", check.name, check.value, check.limit)).collect::<Vec<_>>().join("; ")
+    failed
+        .map(|check| format!("{} {} (limit {})", words(&check.name), check.value, check.limit))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 impl fmt::Display for State {
@@ -264,11 +281,19 @@ impl fmt::Display for State {
     }
 }
 
-impl fmt::Display for Check {
+/// A check whose name fills so many columns.
+struct CheckLine<'a> {
+    name: &'a str,
+    check: &'a Check,
+    width: usize,
+}
+
+impl fmt::Display for CheckLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = if self.ok { "ok    " } else { "FAILED" };
-        write!(f, "  {mark}   {:<17} {} (limit {})", self.name, self.value, self.limit)?;
-        self.note.iter().try_for_each(|note| write!(f, "; {note}"))
+        let Self { name, check, width } = *self;
+        let mark = if check.ok { "ok    " } else { "FAILED" };
+        write!(f, "  {mark}   {name:<width$}  {} (limit {})", check.value, check.limit)?;
+        check.note.iter().try_for_each(|note| write!(f, "; {note}"))
     }
 }
 
@@ -338,19 +363,24 @@ pub fn grouped(count: u64) -> String {
 }
 
 /// Counts by name, the greatest first.
-pub fn counts(counts: &std::collections::BTreeMap<String, u64>) -> String {
+pub fn counts(counts: &BTreeMap<String, u64>) -> String {
+    counts_in_words(counts, str::to_owned)
+}
+
+/// Counts by key, each with its words, the greatest first.
+pub fn counts_in_words(counts: &BTreeMap<String, u64>, words: fn(&str) -> String) -> String {
     if counts.is_empty() {
         return "none".to_owned();
     }
     let mut order: Vec<_> = counts.iter().collect();
     order.sort_by_key(|&(_, &count)| std::cmp::Reverse(count));
-    order.iter().map(|&(name, &count)| format!("{name} {}", grouped(count))).collect::<Vec<_>>().join(", ")
+    order.iter().map(|&(name, &count)| format!("{} {}", words(name), grouped(count))).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Summary, Telemetry};
+    use crate::model::{Connections, Summary, Telemetry};
 
     fn told(server: Option<SideUsage>) -> String {
         let client = SideUsage { cores_mean: Some(0.5), ..SideUsage::default() };
@@ -387,6 +417,46 @@ mod tests {
         assert_eq!([0, 1, 1_000].map(queries), ["0 queries", "1 query", "1,000 queries"]);
         let timing = Spread { p25: -0.01, p50: 0.0, p75: 0.0, p99: 0.2, ..Spread::default() };
         assert!(SpreadLine(&timing).to_string().starts_with("error µs: p25 0.0, p50 0.0"));
+    }
+
+    #[test]
+    fn checks_reasons_and_connections_are_told_in_words_and_not_by_their_keys() {
+        let check = |name: &str, ok, value: &str| Check {
+            name: name.to_owned(),
+            limit: "1000 µs".to_owned(),
+            value: value.to_owned(),
+            ok,
+            note: None,
+        };
+        let one = |key: &str| -> BTreeMap<String, u64> { [(key.to_owned(), 1)].into() };
+        let mut report = RunReport::default();
+        report.verdict.checks = vec![check("timing_p99", false, "3110.0 µs"), check("not_sent", true, "0")];
+        report.verdict.server.ok = Some(false);
+        report.verdict.server.checks = vec![check("timed_out", false, "3.00 % (3 of 100)")];
+        report.summary.connections = Connections { opened: 1, closed: one("client_idle"), ..Connections::default() };
+        report.summary.latency_ms.by_connection = [("fresh_resumed".to_owned(), Tail::default())].into();
+        report.summary.queries.sent_by_transport = one("doh2");
+        let not_comparable_by_reason = one("no_reference");
+        let answers = AnswersCompared { not_comparable: 1, not_comparable_by_reason, ..AnswersCompared::default() };
+        report.summary.answers_compared = Some(answers);
+        report.warnings = vec![Warning::new("cpu_stolen", "the core was away", "repeat the run")];
+        let (text, outcome) = (report.to_string(), report.outcome());
+        let told = [
+            "replay     FAILED: 99th percentile of the timing error 3110.0 µs (limit 1000 µs)\n",
+            "server     FAILED: timed out 3.00 % (3 of 100) (limit 1000 µs)\n",
+            "warning    the core was away; repeat the run [cpu_stolen]\n",
+            "closed: client: idle 1\n",
+            "over new connection, session resumed: ms: p50",
+            "not comparable: no expected answer 1\n",
+            " over DoH over HTTP/2\n",
+            "\n  FAILED   99th percentile of the timing error  3110.0 µs (limit 1000 µs)\n",
+            "\n  ok       queries that were not sent           0 (limit 1000 µs)\n",
+            "\n  FAILED   timed out                            3.00 % (3 of 100) (limit 1000 µs), expected of the server",
+        ];
+        told.iter().for_each(|line| assert!(text.contains(line), "{line} is not in\n{text}"));
+        assert!(!text.replace("[cpu_stolen]", "").contains('_'), "a key in\n{text}");
+        let failed = "replay FAILED (99th percentile of the timing error 3110.0 µs) · server FAILED (timed out 3.00 %)";
+        assert_eq!(outcome, failed);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::analysis::Analysis;
 use crate::model::{AgentShare, Check, RunReport, ServerVerdict, State, Summary, Verdict};
 use crate::setup::{TimingLimits, VerdictLimits, Warning};
 use crate::text::{counted, fixed, queries};
+use crate::words;
 
 /// Windows with fewer queries than this move by more than 0.1 % with a single one.
 const FULL_WINDOW: u64 = 1_000;
@@ -100,7 +101,8 @@ impl RunReport {
         let longest_us = self.stalls.longest_ns as f64 / 1e3;
         let first = *late.first()?;
         let blame = blame(&self.stalls).filter(|_| late.iter().all(|check| self.lateness_us(check) <= longest_us))?;
-        Some(format!("{}: {} where {} was allowed; {blame}", first.name, first.value, first.limit))
+        let name = words::check(&first.name);
+        Some(format!("{name}: {} where {} was allowed; {blame}", first.value, first.limit))
     }
 
     /// How late queries were that a check of timing failed for, in microseconds.
@@ -243,7 +245,10 @@ mod tests {
             RunReport { verdict, stalls, summary, ..RunReport::default() }.disturbance()
         };
         let told = of("timing_p99", false, stalled(3_000)).unwrap();
-        assert!(told.starts_with("timing_p99: 2500.0 µs where 1000 µs was allowed; the host"), "{told}");
+        assert!(
+            told.starts_with("99th percentile of the timing error: 2500.0 µs where 1000 µs was allowed; the host"),
+            "{told}"
+        );
         assert!(of("timing_quartiles", false, stalled(100)).is_some());
         assert_eq!(of("timing_quartiles", false, stalled(80)), None);
         assert_eq!(of("timing_p99", false, stalled(2_000)), None, "something else made it late");

@@ -54,15 +54,15 @@ const CHECKS: [Named; 8] = [
 ];
 
 const QUANTITIES: [Named; 19] = [
-    ("answered", "queries answered"),
-    ("timed_out", "queries timed out"),
-    ("failed", "queries failed"),
-    ("not_sent", "queries not sent"),
-    ("truncated", "answers truncated"),
+    ("answered", "answered"),
+    ("timed_out", "timed out"),
+    ("failed", "failed"),
+    ("not_sent", "not sent"),
+    ("truncated", "truncated answers"),
     ("match", "answers that match"),
     ("better", "answers better than expected"),
     ("worse", "answers worse than expected"),
-    ("changed", "answers changed"),
+    ("changed", "changed answers"),
     ("p50", "median latency"),
     ("p90", "90th percentile of latency"),
     ("p99", "99th percentile of latency"),
@@ -76,8 +76,11 @@ const QUANTITIES: [Named; 19] = [
 ];
 
 /// Why a query failed, was not sent or was lost, and why a response belongs to none.
-const REASONS: [Named; 18] = [
-    ("refused", "port unreachable, connection refused"),
+const REASONS: [Named; 21] = [
+    ("interrupted", "run interrupted"),
+    ("no_reference", "no expected answer"),
+    ("send_error", "send error"),
+    ("refused", "port unreachable or connection refused"),
     ("reset", "connection reset or closed"),
     ("connect_failed", "no connection"),
     ("tls_failed", "no TLS or QUIC session"),

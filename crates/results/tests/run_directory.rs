@@ -209,11 +209,11 @@ fn what_no_query_used_is_not_told_as_used() {
 fn a_run_is_called_by_what_was_replayed_against_what_over_what() {
     let place = Place::new();
     let report = common::run(&place.run(), common::connected(1.0, 50.0));
-    assert_eq!(report.title(), "b-root.pcap.xz → 198.51.100.1:53 over tcp, dot");
+    assert_eq!(report.title(), "b-root.pcap.xz → 198.51.100.1:53 over TCP, DoT");
     let page = fs::read_to_string(place.run().join("report.html")).unwrap();
     assert!(page.contains("<h1>b-root.pcap.xz → 198.51.100.1:53</h1>"));
     assert!(page.contains("<p class=\"under\">over TCP, DoT · 2025-11-24 16:00:00 UTC · complete, "), "to the second");
-    assert!(report.to_string().starts_with("run        b-root.pcap.xz → 198.51.100.1:53 over tcp, dot\n"), "{report}");
+    assert!(report.to_string().starts_with("run        b-root.pcap.xz → 198.51.100.1:53 over TCP, DoT\n"), "{report}");
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn stray_responses_are_told_with_their_sources() {
     let place = tempfile::tempdir().unwrap();
     let report = run_to(&place.path().join("run"), &[], common::end(996), stray);
     let warning = report.warnings.iter().find(|warning| warning.code == "stray_responses").unwrap();
-    assert!(warning.text.ends_with("unknown_id 4; they came from 203.0.113.9:53 4"), "{}", warning.text);
+    assert!(warning.text.ends_with("unknown query ID 4; they came from 203.0.113.9:53 4"), "{}", warning.text);
 }
 
 /// Some queries over UDP dropped, and others truncated with nothing but their question.

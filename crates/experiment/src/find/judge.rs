@@ -1,7 +1,7 @@
 //! Judges the run of a trial: whether the goals were met, or why the trial does not count.
 
 use ldplayer_core::text::counted;
-use ldplayer_results::{Check, RunReport, Summary};
+use ldplayer_results::{Check, RunReport, Summary, words};
 
 use super::search::{Intended, Took, Unfit};
 use super::{Find, Goal, Load};
@@ -59,8 +59,10 @@ impl Find {
     fn unfaithful(&self, report: &RunReport) -> Option<Unfit> {
         let is_in_time = self.is_in_time(report);
         let counts = |check: &&Check| !(check.ok || is_in_time && check.is_of_timing());
-        let told =
-            |check: &Check| Unfit::Disturbed(format!("{}: {}, the limit is {}", check.name, check.value, check.limit));
+        let told = |check: &Check| {
+            let name = words::check(&check.name);
+            Unfit::Disturbed(format!("{name}: {}, the limit is {}", check.value, check.limit))
+        };
         let disturbed = report.disturbance().filter(|_| !is_in_time).map(Unfit::Disturbed);
         let bottleneck = || report.warnings.iter().find(|warning| warning.code == "client_bottleneck");
         let failed = || report.verdict.checks.iter().find(counts);
@@ -150,7 +152,7 @@ mod tests {
         let find = find(TWO);
         assert_eq!(find.judge(second(1_000), &unfaithful_report(1_000)), measured(0.0, &[false, false]));
         let Took::Unfit(Unfit::Disturbed(why)) = find.judge(second(1_000), &unfaithful_report(250)) else { panic!() };
-        assert_eq!(why, "timing_p99: 9 ms, the limit is 1 ms");
+        assert_eq!(why, "99th percentile of the timing error: 9 ms, the limit is 1 ms");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{Line, share};
 use crate::model::AnswersCompared;
 use crate::text::grouped;
+use crate::words;
 
 /// The lines of the table; none where nothing was compared.
 pub fn lines(compared: Option<&AnswersCompared>) -> Vec<Line> {
@@ -22,7 +23,7 @@ pub fn lines(compared: Option<&AnswersCompared>) -> Vec<Line> {
     let bare = |name: &str, count: u64, sub: bool| Line { sub, ..Line::new(name, vec![grouped(count), String::new()]) };
     lines.push(bare("not comparable", all.not_comparable, false));
     let reasons = all.not_comparable_by_reason.iter();
-    lines.extend(reasons.map(|(reason, &count)| bare(&reason.replace('_', " "), count, true)));
+    lines.extend(reasons.map(|(reason, &count)| bare(&words::reason(reason), count, true)));
     if let Some(again) = &all.again {
         lines.push(bare("asked again", again.asked, false));
         lines.push(bare("as expected now", again.flapped, true));

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::analysis::{Analysis, UdpAnswers};
 use crate::model::{Queries, Summary};
 use crate::setup::Warning;
-use crate::text::{counted, counts, grouped, queries as told};
+use crate::text::{counted, counts_in_words, grouped, queries as told};
+use crate::words;
 
 /// Lateness in microseconds from which a run is said to have fallen behind.
 const BEHIND_US: f64 = 100_000.0;
@@ -168,7 +169,7 @@ fn failures(queries: &Queries) -> Option<Warning> {
         remedy.retain(|part| !part.is_empty());
         Warning::new(
             "failed_queries",
-            format!("{} failed: {}", told(queries.failed), counts(&queries.failed_by_status)),
+            format!("{} failed: {}", told(queries.failed), counts_in_words(&queries.failed_by_status, words::reason)),
             remedy.join("; "),
         )
     })
@@ -183,7 +184,8 @@ fn strays(queries: &Queries, sources: &[(String, u64)]) -> Option<Warning> {
             more => format!(" and {more} more"),
         };
         let stray = counted(queries.stray, "response belongs", "responses belong");
-        let (they, reasons) = (if queries.stray == 1 { "it" } else { "they" }, counts(&queries.stray_by_reason));
+        let (they, reasons) =
+            (if queries.stray == 1 { "it" } else { "they" }, counts_in_words(&queries.stray_by_reason, words::reason));
         Warning::new(
             "stray_responses",
             format!("{stray} to no outstanding query: {reasons}; {they} came from {named}{more}"),
@@ -212,7 +214,7 @@ fn unsent(queries: &Queries) -> Option<Warning> {
             format!(
                 "{} not sent: {}",
                 counted(queries.not_sent, "query was", "queries were"),
-                counts(&queries.not_sent_by_reason)
+                counts_in_words(&queries.not_sent_by_reason, words::reason)
             ),
             remedies(&queries.not_sent_by_reason, &NOT_SENT),
         )
