@@ -152,6 +152,17 @@ step_completions() {
     if may_have fish; then fish --no-execute "$stage/completions/ldplayer.fish"; else not_tried "completions with fish"; fi
 }
 
+# Puts manual pages and completions into a folder `share`, where man and the shells look for them. Which folder zsh looks into
+# depends on who installs: the distribution, or anybody else.
+fill_share() {
+    local share=$1 zsh=$2
+    mkdir -p "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/$zsh" "$share/fish/vendor_completions.d"
+    cp "$stage"/man/*.1 "$share/man/man1"
+    cp "$stage/completions/ldplayer.bash" "$share/bash-completion/completions/ldplayer"
+    cp "$stage/completions/_ldplayer" "$share/zsh/$zsh/_ldplayer"
+    cp "$stage/completions/ldplayer.fish" "$share/fish/vendor_completions.d/ldplayer.fish"
+}
+
 step_deb() {
     prepare
     if ! command -v dpkg-deb >/dev/null; then not_tried "the Debian package: it takes dpkg-deb, of the package dpkg"; return; fi
@@ -172,13 +183,9 @@ step_deb() {
 
 fill_deb() {
     local share=$1/usr/share doc=$1/usr/share/doc/ldplayer
-    mkdir -p "$1/usr/bin" "$doc" "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/vendor-completions" \
-        "$share/fish/vendor_completions.d" "$share/lintian/overrides"
+    mkdir -p "$1/usr/bin" "$doc" "$share/lintian/overrides"
     install -m 755 "$stage/ldplayer" "$1/usr/bin/ldplayer"
-    cp "$stage"/man/*.1 "$share/man/man1"
-    cp "$stage/completions/ldplayer.bash" "$share/bash-completion/completions/ldplayer"
-    cp "$stage/completions/_ldplayer" "$share/zsh/vendor-completions/_ldplayer"
-    cp "$stage/completions/ldplayer.fish" "$share/fish/vendor_completions.d/ldplayer.fish"
+    fill_share "$share" vendor-completions
     cp packaging/deb/lintian-overrides "$share/lintian/overrides/ldplayer"
     cp packaging/deb/copyright README.md CHANGELOG.md "$stage/THIRD-PARTY" "$doc"
     printf 'ldplayer (%s) unstable; urgency=medium\n\n  * What is new is in CHANGELOG.md.gz.\n\n -- %s  %s\n' \
@@ -224,12 +231,14 @@ step_wheel() {
     try_wheel "$tools" "$wheel"
 }
 
-# The wheel's binary is the one of all packages, and has its licenses beside it.
+# The wheel's binary is the one of all packages, and has its licenses, manual pages and completions beside it: what is in the
+# wheel's folder `data` is installed below the prefix of the environment.
 repack_wheel() {
     local tree=$scratch/unpacked licenses
     "$1/bin/wheel" unpack --dest "$tree" "$2" >&2
     install -m 755 "$stage/ldplayer" "$tree"/ldplayer-*/ldplayer-*.data/scripts/ldplayer
     licenses=$(echo "$tree"/ldplayer-*/ldplayer-*.dist-info)/licenses
+    fill_share "$(echo "$tree"/ldplayer-*/ldplayer-*.data)/data/share" site-functions
     mkdir -p "$licenses"
     cp "$stage"/LICENSE* "$stage/THIRD-PARTY" "$licenses"
     # The list of components that maturin adds names folders of this machine.
@@ -243,6 +252,25 @@ try_wheel() {
     cmp "$scratch/venv/bin/ldplayer" "$stage/ldplayer" || fail "pip installs another binary than the archive has"
     "$scratch/venv/bin/ldplayer" --version >&2
     UV_CACHE_DIR=$scratch/uv UV_PYTHON_DOWNLOADS=never "$1/bin/uvx" --offline --from "$2" ldplayer --version >&2
+    wheel_brings_its_share "$scratch/venv"
+}
+
+# Every file that the packages have in `share` is there after the installation, and none after its end.
+wheel_brings_its_share() {
+    local expected=$scratch/share file
+    fill_share "$expected" site-functions
+    (cd "$expected" && find . -type f) >"$scratch/share.list"
+    while read -r file; do
+        cmp "$expected/$file" "$1/share/$file" || fail "pip does not install share/$file"
+    done <"$scratch/share.list"
+    [ "$(grep -c '^./man/man1/' "$scratch/share.list")" -gt 10 ] || fail "the wheel has no page for each command"
+    if command -v man >/dev/null; then
+        MANPATH=$1/share/man man --where ldplayer-replay >&2 || fail "man does not find the pages of the wheel"
+    fi
+    "$1/bin/pip" uninstall --quiet --yes --disable-pip-version-check ldplayer >&2
+    while read -r file; do
+        [ ! -e "$1/share/$file" ] || fail "pip leaves share/$file behind"
+    done <"$scratch/share.list"
 }
 
 step_container() {
