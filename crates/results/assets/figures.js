@@ -105,6 +105,10 @@ const ldplayer = (() => {
     const figure = document.getElementById(id);
     // A run without connections has no figures of them.
     if (!figure) return;
+    // What was drawn of other points gives way.
+    const before = all.findIndex((entry) => entry.id === id);
+    if (before >= 0) all.splice(before, 1);
+    figure.querySelectorAll(":scope > :is(svg, .legend, .save, .none)").forEach((old) => old.remove());
     if (points.length === 0) {
       const text = document.createElement("p");
       text.className = "none";

@@ -1,112 +1,71 @@
 "use strict";
-// Draws the figures of an experiment from the points embedded in the page. Every <figure> gets data-marks: how many shapes hold data.
+// Draws the figures of an experiment: curves by cell, and any figure against any key.
 (() => {
+  const { color, dash, count, millis, bytes, short } = ldplayer;
+  const { grid, decades, logarithmic, across, up, time, fromZero, slowest, draw, curve } = ldplayer;
   const data = JSON.parse(document.getElementById("data").textContent);
-  const SOFT = "var(--soft)";
-  const colors = d3.schemeTableau10;
-  const color = (cell) => colors[cell % colors.length];
-  const dash = (cell) => (cell >= colors.length ? "5 3" : undefined);
-  const inDecades = (decades) => (value) => {
-    const step = decades.find(([from]) => Math.abs(value) >= from) ?? decades[decades.length - 1];
-    return value === 0 ? "0" : `${+(value / step[0]).toPrecision(3)} ${step[1]}`;
-  };
-  const millis = inDecades([[1e3, "s"], [1, "ms"], [1e-3, "µs"]]);
-  const bytes = inDecades([[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
-  const count = new Intl.NumberFormat("en").format;
   const formats = { ms: millis, B: bytes };
-  const powers = (low, high) => d3.range(Math.floor(Math.log10(low)), Math.ceil(Math.log10(high)) + 1).map((e) => +`1e${e}`);
-  const grid = { grid: true, line: true };
-  const time = { label: "time since the first query (s)", line: true };
-  // From the power of ten below to the one above.
-  const decades = (values) => {
-    const [low, high] = [10 ** Math.floor(Math.log10(d3.min(values))), 10 ** Math.ceil(Math.log10(d3.max(values)))];
-    return [low, Math.max(high, low * 10)];
-  };
-  const logarithmic = (values, label) => {
-    const domain = decades(values);
-    return { type: "log", label, domain, ticks: powers(...domain), tickFormat: millis, ...grid };
-  };
-
-  const legend = (entries) => {
-    const box = document.createElement("div");
-    box.className = "legend";
-    for (const [name, key, dashed] of entries) {
-      const item = document.createElement("span");
-      item.textContent = name;
-      item.style.setProperty("--key", key);
-      if (dashed) item.className = "dashed";
-      box.append(item);
-    }
-    return box;
-  };
-
-  const draw = (id, points, plot, keys) => {
-    const figure = document.getElementById(id);
-    if (!figure) return;
-    [...figure.children].filter((child) => child.tagName !== "FIGCAPTION").forEach((child) => child.remove());
-    if (points.length === 0) {
-      const none = document.createElement("p");
-      none.className = "none";
-      none.textContent = "Nothing to show: no run that counts has this figure.";
-      figure.append(none);
-      figure.dataset.marks = 0;
-      return;
-    }
-    const wide = figure.classList.contains("wide");
-    const size = { width: wide ? 1060 : 520, height: 300, marginLeft: 70, marginRight: 18, marginBottom: 44 };
-    const svg = Plot.plot({ ...size, ...plot(points) });
-    svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", figure.querySelector("figcaption").textContent);
-    if (keys) figure.append(legend(keys));
-    figure.append(svg);
-    figure.dataset.marks = [...svg.querySelectorAll("g[aria-label]")]
-      .filter((group) => !/axis|grid|frame|tip/.test(group.getAttribute("aria-label")))
-      .reduce((sum, group) => sum + group.childElementCount, 0);
-  };
-
-  // ---- Curves by cell, of the cells that are chosen.
+  const NONE = "Nothing to show: no run that counts has this figure.";
   const label = (cell) => data.cells[cell].label;
+  const axes = data.axes.length > 0 ? data.axes : [["", [""]]];
+
+  // ---- What figures that are saved say of the experiment.
   const chosen = new Map();
+  const only = () => [...chosen].filter(([, value]) => value).map(([key, value]) => `${key}=${value}`);
+  const matrix = data.axes.map(([key, values]) => `${key}: ${values.join(", ")}`).join(" · ");
+  const started = data.started.replace(/^(\S{10})T(\S{8}).*Z$/, "$1 $2 UTC");
+  ldplayer.setAbout(() => ({
+    lines: [`${data.name}, ${started}, ${data.repeats} repeats of each cell · ldplayer ${data.ldplayer}`, ...(matrix ? [matrix] : []), ...(only().length > 0 ? [`only ${only().join(", ")}`] : [])],
+    file: data.name.replace(/[^A-Za-z0-9.-]/g, "-").slice(0, 60) || "experiment",
+    columns: [["experiment", () => data.name], ...data.axes.map(([key]) => [key, (d) => data.cells[d.cell].keys[key] ?? ""])],
+  }));
+
+  // ---- Curves by cell, of the cells that are chosen. A cell has the same colour everywhere.
   const isShown = (d) => [...chosen].every(([key, value]) => !value || data.cells[d.cell].keys[key] === value);
-  const curves = (id, points, axes) => {
-    const shown = points.filter(isShown);
+  const named = (points) => points.filter(isShown).map((d) => ({ ...d, cell_name: label(d.cell) }));
+  const curves = (id, unit, scales) => {
+    const shown = named(data.curves[id]);
     const cells = [...new Set(shown.map((d) => d.cell))];
-    const lines = cells.map((cell) => Plot.line(shown.filter((d) => d.cell === cell), { x: "x", y: "y", stroke: color(cell), strokeWidth: 1.8, strokeDasharray: dash(cell) }));
-    draw(id, shown, () => ({ ...axes(shown), marks: lines }), cells.map((cell) => [label(cell), color(cell), cell >= colors.length]));
+    const lines = cells.map((cell) => curve(shown.filter((d) => d.cell === cell), { x: "x", y: "y", stroke: color(cell), strokeWidth: 1.8, strokeDasharray: dash(cell) }));
+    draw(id, shown, (points, size) => ({ ...scales(points, size), marks: lines }), {
+      keys: cells.map((cell) => [label(cell), color(cell), cell >= 10]),
+      columns: { cell_name: "cell", x: unit[0], y: unit[1] },
+      none: NONE,
+    });
   };
-  const fromZero = (name, tickFormat = count) => (points) => ({ x: time, y: { label: name, domain: [0, (d3.max(points, (d) => d.y) || 1) * 1.05], tickFormat, ...grid } });
-  const latencyOverTime = (points) => ({ x: time, y: logarithmic(points.map((d) => Math.max(d.y, 1e-3)), "latency") });
+  const rising = (name, tickFormat = count) => (points) => ({ x: time, y: fromZero(name, points, tickFormat) });
+  const latency = (points, size) => logarithmic(points.map((d) => Math.max(d.y, 1e-3)), "latency", up(size));
+  const latencyOverTime = (points, size) => ({ x: time, y: latency(points, size) });
+  const PERCENTILES = { p5: "p5_ms", p25: "p25_ms", p50: "p50_ms", p75: "p75_ms", p95: "p95_ms" };
   const boxes = () => {
-    const shown = data.curves.boxes.filter((d) => isShown(d) && d.p5 !== null);
-    draw("boxes", shown, (points) => {
+    const shown = named(data.curves.boxes).filter((d) => d.p5 !== null);
+    draw("boxes", shown, (points, size) => {
       const upper = (d) => d.p95 ?? d.p75 ?? d.p50 ?? d.p25 ?? d.p5;
-      const names = points.map((d) => label(d.cell));
+      const marginLeft = Math.min(24 + 7 * d3.max(points, (d) => d.cell_name.length), size.width * 0.4);
+      const room = Math.max(8, Math.floor((marginLeft - 24) / 7));
+      const fill = (d) => color(d.cell);
       return {
         height: 70 + 34 * points.length,
-        marginLeft: 24 + 7 * d3.max(names, (name) => name.length),
-        x: logarithmic(points.flatMap((d) => [d.p5, upper(d)]).map((ms) => Math.max(ms, 1e-3)), "latency"),
-        y: { label: null, domain: names, padding: 0.35 },
+        marginLeft,
+        x: logarithmic(points.flatMap((d) => [d.p5, upper(d)]).map((ms) => Math.max(ms, 1e-3)), "latency", across({ ...size, marginLeft })),
+        y: { label: null, domain: points.map((d) => d.cell_name), padding: 0.35, tickFormat: (name) => (name.length > room ? `${name.slice(0, room - 1)}…` : name) },
         marks: [
-          Plot.ruleY(points, { y: (d) => label(d.cell), x1: "p5", x2: upper, stroke: (d) => color(d.cell), strokeWidth: 1.5 }),
-          Plot.barX(points.filter((d) => d.p75 !== null), { y: (d) => label(d.cell), x1: "p25", x2: "p75", fill: (d) => color(d.cell), fillOpacity: 0.3, stroke: (d) => color(d.cell) }),
-          Plot.tickX(points.filter((d) => d.p50 !== null), { y: (d) => label(d.cell), x: "p50", stroke: (d) => color(d.cell), strokeWidth: 3 }),
+          Plot.ruleY(points, { y: "cell_name", x1: "p5", x2: upper, stroke: fill, strokeWidth: 1.5 }),
+          Plot.barX(points.filter((d) => d.p75 !== null), { y: "cell_name", x1: "p25", x2: "p75", fill, fillOpacity: 0.3, stroke: fill }),
+          Plot.tickX(points.filter((d) => d.p50 !== null), { y: "cell_name", x: "p50", stroke: fill, strokeWidth: 3 }),
         ],
       };
-    });
+    }, { columns: { cell_name: "cell", ...PERCENTILES }, none: NONE });
   };
   const all = () => {
     boxes();
-    curves("cdf", data.curves.cdf, (points) => ({ x: logarithmic(points.map((d) => d.x), "latency"), y: { label: "queries (%)", domain: [0, 100], ...grid } }));
-    curves("tail", data.curves.tail, (points) => {
-      const least = d3.min(points, (d) => d.x);
-      const ticks = powers(least, 100).filter((value) => value >= least * 0.999 && value <= 100);
-      return { x: { type: "log", reverse: true, label: "slowest queries (%)", domain: [least, 100], ticks, tickFormat: (v) => `${+v.toPrecision(1)}`, ...grid }, y: logarithmic(points.map((d) => d.y), "latency") };
-    });
-    curves("p50", data.curves.p50, latencyOverTime);
-    curves("p99", data.curves.p99, latencyOverTime);
-    curves("answers", data.curves.answers, fromZero("per second"));
-    curves("cores", data.curves.cores, fromZero("cores"));
-    curves("memory", data.curves.memory, fromZero("memory", bytes));
+    curves("cdf", ["latency_ms", "queries_percent"], (points, size) => ({ x: logarithmic(points.map((d) => d.x), "latency", across(size)), y: { label: "queries (%)", domain: [0, 100], ...grid } }));
+    curves("tail", ["slowest_percent", "latency_ms"], (points, size) => ({ x: slowest(points, size), y: latency(points, size) }));
+    curves("p50", ["time_s", "latency_ms"], latencyOverTime);
+    curves("p99", ["time_s", "latency_ms"], latencyOverTime);
+    curves("answers", ["time_s", "answers_per_second"], rising("answers per second"));
+    curves("cores", ["time_s", "cores"], rising("cores", short));
+    curves("memory", ["time_s", "bytes"], rising("memory", bytes));
   };
 
   const option = (select, value, text) => {
@@ -116,7 +75,9 @@
     select.append(item);
   };
   const filters = document.getElementById("filters");
-  for (const [key, values] of data.axes.filter(([, values]) => values.length > 1)) {
+  const several = data.axes.filter(([, values]) => values.length > 1);
+  filters.hidden = several.length === 0;
+  for (const [key, values] of several) {
     const select = document.createElement("select");
     option(select, "", `every ${key}`);
     values.forEach((value) => option(select, value, `${key}=${value}`));
@@ -129,8 +90,7 @@
 
   // ---- Any figure against any key.
   const [figures, keys, lines] = ["choose-figure", "choose-key", "choose-lines"].map((id) => document.getElementById(id));
-  data.quantities.forEach((d, at) => option(figures, at, `${d.quantity} (${d.unit})`));
-  const axes = data.axes.length > 0 ? data.axes : [["", [""]]];
+  data.quantities.forEach((d, at) => option(figures, at, `${d.words} (${d.unit})`));
   axes.forEach(([key]) => option(keys, key, key));
   option(lines, "*", "all other keys");
   axes.forEach(([key]) => option(lines, key, key));
@@ -138,31 +98,45 @@
   keys.value = axes[axes.length > 1 && axes[axes.length - 1][1].length > 1 ? axes.length - 1 : Math.max(first, 0)][0];
   const p99 = data.quantities.findIndex((d) => d.quantity === "p99");
   figures.value = Math.max(p99, 0);
+  // From zero, or near the lowest where that is far from it; a logarithmic axis where values are decades apart.
+  const heights = (quantity, values, size, tickFormat) => {
+    const [low, high] = d3.extent(values);
+    if (low > 0 && high / low > 20) return logarithmic(values, quantity.words, up(size), tickFormat);
+    const from = quantity.unit === "%" ? Math.max(0, low - (high - low || 1) * 0.3) : 0;
+    const domain = low > 0 ? [from, high + (high - low || high * 0.1) * 0.15] : undefined;
+    return { label: quantity.words, domain, tickFormat, ...grid };
+  };
   const any = () => {
-    const quantity = data.quantities[+figures.value] ?? { cells: [], unit: "" };
+    const quantity = data.quantities[+figures.value] ?? { cells: [], unit: "", words: "" };
     const key = keys.value;
     const value = (d) => data.cells[d.cell].keys[key] ?? "all";
     const others = lines.value === "*" ? axes.map(([name]) => name).filter((name) => name !== key) : [lines.value];
     const varying = others.filter((name) => (axes.find(([axis]) => axis === name)?.[1] ?? []).length > 1);
     const series = (d) => varying.map((name) => data.cells[d.cell].keys[name]).join(" · ") || "all";
     const names = [...new Set(quantity.cells.map(series))];
-    const tint = (d) => colors[names.indexOf(series(d)) % colors.length];
-    const runs = quantity.cells.flatMap((d) => d.values.map(([, y]) => ({ cell: d.cell, y })));
-    const positive = runs.every((d) => d.y > 0);
-    const [low, high] = d3.extent(runs, (d) => d.y);
-    const far = positive && high / low > 20;
-    const format = formats[quantity.unit] ?? ((v) => `${+v.toPrecision(4)}${quantity.unit === "%" ? " %" : ""}`);
-    draw("any", runs, () => ({
-      x: { type: "point", label: key, domain: axes.find(([axis]) => axis === key)?.[1].filter((name) => quantity.cells.some((d) => value(d) === name)), padding: 0.4 },
-      y: far
-        ? { ...logarithmic(runs.map((d) => d.y), quantity.quantity), tickFormat: format }
-        : { label: quantity.quantity, domain: positive ? [quantity.unit === "%" ? Math.max(0, low - (high - low || 1) * 0.3) : 0, high + (high - low || high * 0.1) * 0.15] : undefined, tickFormat: format, ...grid },
-      marks: [
-        ...names.map((name) => Plot.line(quantity.cells.filter((d) => series(d) === name), { x: value, y: "median", stroke: colors[names.indexOf(name) % colors.length], strokeWidth: 1.5, sort: { x: "x" } })),
-        Plot.ruleX(quantity.cells.filter((d) => d.interval && (!far || d.interval[0] > 0)), { x: value, y1: (d) => (far ? Math.max(d.interval[0], decades(runs.map((r) => r.y))[0]) : d.interval[0]), y2: (d) => (far ? Math.min(d.interval[1], decades(runs.map((r) => r.y))[1]) : d.interval[1]), stroke: tint, strokeOpacity: 0.5, strokeWidth: 5, clip: true }),
-        Plot.dot(runs, { x: value, y: "y", fill: tint, r: 3.5, title: (d) => `${data.cells[d.cell].name}: ${format(d.y)}` }),
-      ],
-    }), names.map((name, at) => [name, colors[at % colors.length]]));
+    const tint = (d) => color(names.indexOf(series(d)));
+    const runs = quantity.cells.flatMap((d) => d.values.map(([repeat, y]) => ({ cell: d.cell, cell_name: label(d.cell), repeat, y })));
+    const format = formats[quantity.unit] ?? ((v) => `${short(v)}${quantity.unit === "%" ? " %" : ""}`);
+    const title = document.querySelector("#any figcaption b");
+    if (quantity.words) title.textContent = key ? `${quantity.words}, against ${key}.` : `${quantity.words}.`;
+    const domain = axes.find(([axis]) => axis === key)?.[1].filter((name) => quantity.cells.some((d) => value(d) === name));
+    draw("any", runs, (points, size) => {
+      const y = heights(quantity, points.map((d) => d.y), size, format);
+      const inside = (at) => (y.type === "log" ? Math.min(Math.max(at, y.domain[0]), y.domain[1]) : at);
+      return {
+        x: { type: "point", label: key, domain: domain?.length > 0 ? domain : undefined, padding: 0.4 },
+        y,
+        marks: [
+          ...names.map((name, at) => Plot.line(quantity.cells.filter((d) => series(d) === name), { x: value, y: "median", stroke: color(at), strokeWidth: 1.5, sort: { x: "x" } })),
+          Plot.ruleX(quantity.cells.filter((d) => d.interval), { x: value, y1: (d) => inside(d.interval[0]), y2: (d) => inside(d.interval[1]), stroke: tint, strokeOpacity: 0.5, strokeWidth: 5, clip: true }),
+          Plot.dot(points, { x: value, y: "y", fill: tint, r: 3.5, title: (d) => `${data.cells[d.cell].name}: ${format(d.y)}` }),
+        ],
+      };
+    }, {
+      keys: names.map((name, at) => [name, color(at)]),
+      columns: { cell_name: "cell", repeat: "repeat", y: `${quantity.quantity} (${quantity.unit})` },
+      none: NONE,
+    });
   };
   [figures, keys, lines].forEach((select) => select.addEventListener("change", any));
   all();

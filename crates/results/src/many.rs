@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::compare::{Comparison, Estimate, Kept, Side, estimate_of, quantities_of, unit};
 use crate::curves::Curves;
 use crate::error::ResultsError;
+use crate::words;
 
 /// Points of a curve over time.
 const TIME_POINTS: usize = 120;
@@ -70,6 +71,8 @@ pub struct Cell {
 pub struct QuantityFigures {
     /// Its word in the language of expectations.
     pub quantity: String,
+    /// What people call it.
+    pub words: String,
     /// Its unit.
     pub unit: &'static str,
     /// Over the repeats of each cell that has it.
@@ -193,8 +196,8 @@ fn quantities(cells: &[CellRuns]) -> Vec<QuantityFigures> {
             let (estimate, values) = estimate_of(quantity, side)?;
             Some(CellFigure { cell, estimate, values })
         };
-        let cells = sides.iter().enumerate().filter_map(of).collect();
-        QuantityFigures { quantity: quantity.to_string(), unit: unit(quantity), cells }
+        let (name, cells) = (quantity.to_string(), sides.iter().enumerate().filter_map(of).collect());
+        QuantityFigures { words: words::quantity(&name), quantity: name, unit: unit(quantity), cells }
     });
     all.filter(|figures| !figures.cells.is_empty()).collect()
 }

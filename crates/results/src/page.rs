@@ -27,7 +27,7 @@ pub use self::overlay::{Laid, write as write_overlay};
 const TEMPLATE: &str = include_str!("../assets/report.html.j2");
 pub(crate) const STYLE: &str = include_str!("../assets/report.css");
 /// What draws and saves figures, for the page of one run and of several.
-const FIGURES: &str = include_str!("../assets/figures.js");
+pub const FIGURES: &str = include_str!("../assets/figures.js");
 const SCRIPT: &str = include_str!("../assets/report.js");
 pub(crate) const D3: &str = include_str!("../assets/d3.min.js");
 pub(crate) const PLOT: &str = include_str!("../assets/plot.umd.min.js");

@@ -111,6 +111,13 @@ fn a_run_over_connections_has_figures_of_them_and_no_other_run_has() {
     assert!(!OF_CONNECTIONS.iter().any(|figure| dom.contains(&format!("id=\"{figure}\""))));
 }
 
+/// Chooses the first server of those there are.
+const CHOOSE: &str = r#"<script>
+const select = document.querySelector('#filters select');
+select.value = "old";
+select.dispatchEvent(new Event("change"));
+</script>"#;
+
 /// A cell of three runs with this many queries a second.
 fn cell(dir: &Path, name: &str, qps: f64) -> CellRuns {
     let mut cell = CellRuns { keys: [("server".to_owned(), name.to_owned())].into(), ..CellRuns::default() };
@@ -132,7 +139,8 @@ fn the_page_of_an_experiment_draws_every_figure_of_every_cell() {
     let axes = vec![("server".to_owned(), vec!["old".to_owned(), "<b id=bold>".to_owned()])];
     let cells = [cell(dir.path(), "old", 300.0), cell(dir.path(), "<b id=bold>", 200.0)];
     let page = dir.path().join("report.html");
-    Overview { name: "two".to_owned(), repeats: 3, axes, ..Overview::default() }
+    let started = "2025-11-24T16:00:00.500000000Z".to_owned();
+    Overview { name: "two".to_owned(), repeats: 3, started, axes, ..Overview::default() }
         .with_cells(&cells)
         .write_page(&page)
         .unwrap();
@@ -140,8 +148,26 @@ fn the_page_of_an_experiment_draws_every_figure_of_every_cell() {
     for figure in ["any", "boxes", "cdf", "tail", "p50", "p99", "answers", "cores", "memory"] {
         assert!(marks(&dom, figure) > 0 && has_svg(&dom, figure), "figure {figure} has no marks");
     }
-    assert_eq!((marks(&dom, "cdf"), marks(&dom, "boxes")), (2, 6), "a curve a cell; whiskers, box and median of each");
+    assert_eq!((marks(&dom, "cdf"), marks(&dom, "boxes")), (2, 4), "a curve a cell; box and median of each");
     assert!(!dom.contains("<b id=\"bold\"") && !dom.contains("id=\"unwatched\""));
+    assert!(
+        shown(&dom).contains("<b>99th percentile of latency, against server.</b>"),
+        "a figure is called what it is of"
+    );
+    assert!(!shown(&dom).contains("<th>p99</th>") && shown(&dom).contains("<th>99th percentile of latency</th>"));
+    let files = saved(&page);
+    let of = |kind: &str| files.iter().filter(|file| file["name"].as_str().unwrap().ends_with(kind)).count();
+    assert_eq!([".svg", ".png", ".csv"].map(of), [9; 3], "each figure in each form");
+    check_saved(&files, "two, 2025-11-24 16:00:00 UTC, 3 repeats of each cell");
+    check_saved(&files, "server: old, <b id=bold>");
+    let csv = |name: &str| files.iter().find(|file| file["name"] == name).unwrap()["lines"].clone();
+    assert_eq!(csv("two-cores.csv")[0], "cell,time_s,cores,experiment,server");
+    assert_eq!(csv("two-any.csv")[0], "cell,repeat,p99 (ms),experiment,server");
+    assert!(csv("two-any.csv")[1].as_str().unwrap().ends_with(",two,old"), "{}", csv("two-any.csv"));
+    let chosen = loaded(&with_script(&page, CHOOSE));
+    assert_eq!((marks(&chosen, "cdf"), marks(&chosen, "boxes")), (1, 2), "one cell is left, in the place of both");
+    let narrow = loaded_in(&with_script(&page, WIDTHS), 400);
+    assert!(narrow.contains("data-out=\"400: fits \""), "{}", narrow.split('>').nth(1).unwrap_or_default());
     let none = Overview { name: "none".to_owned(), ..Overview::default() };
     none.with_cells(&[CellRuns::default()]).write_page(&page).unwrap();
     let dom = loaded(&page);

@@ -9,8 +9,9 @@ use serde::Serialize;
 use super::{Cell, Overview};
 use crate::compare::{Comparison, Estimate, Outcome, Verdict, shown};
 use crate::error::ResultsError;
-use crate::page::{D3, PLOT, STYLE, inside_script};
+use crate::page::{D3, FIGURES, PLOT, STYLE, inside_script};
 use crate::store;
+use crate::words;
 
 const TEMPLATE: &str = include_str!("../../assets/many.html.j2");
 const SCRIPT: &str = include_str!("../../assets/many.js");
@@ -32,7 +33,7 @@ fn render(overview: &Overview, data: &str) -> Result<String, minijinja::Error> {
     let columns: Vec<&str> = COLUMNS.into_iter().filter(|name| has(overview, name)).collect();
     environment.get_template("many.html")?.render(context! {
         style => safe(STYLE),
-        scripts => [safe(D3), safe(PLOT), safe(SCRIPT)],
+        scripts => [safe(D3), safe(PLOT), safe(FIGURES), safe(SCRIPT)],
         data => safe(&inside_script(data)),
         overview => Value::from(Serde(overview)),
         count => overview.cells.len(),
@@ -41,7 +42,7 @@ fn render(overview: &Overview, data: &str) -> Result<String, minijinja::Error> {
         gate => gate(overview),
         watched => has(overview, "cpu"),
         rows => Value::from(Serde(rows(overview, &columns))),
-        columns => columns,
+        columns => columns.iter().map(|name| words::quantity(name)).collect::<Vec<_>>(),
         comparisons => Value::from(Serde(overview.comparisons.iter().map(told).collect::<Vec<_>>())),
     })
 }
