@@ -66,6 +66,48 @@ fn a_list_of_queries_is_replayed_at_a_rate_for_a_time_from_so_many_clients() {
     assert!(!out(&made).contains('\u{1b}'), "colours where nobody asked for them");
 }
 
+/// What dnsperf does with `-l` and without `-Q`; a specification says the same.
+#[test]
+fn a_list_is_replayed_as_fast_as_answers_arrive_until_the_time_is_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (list, server) = (names(folder.path()), responder());
+    let [given, read] = ["given", "read"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    let options = ["--timing", "fast", "--for", "300ms", "--max-outstanding", "8", "--workers", "1"];
+    let made = ldplayer(&[&["replay", &list, "--server", &server, "-o", &given][..], &options].concat());
+    let spec = folder.path().join("fast.toml");
+    let text = format!(
+        "trace = '{list}'\nserver = '{server}'\ntiming = 'fast'\nfor = '300ms'\nmax_outstanding = 8\nworkers = 1\n"
+    );
+    fs::write(&spec, text).unwrap();
+    let by_spec = ldplayer(&["replay", "--spec", spec.to_str().unwrap(), "-o", &read]);
+    for (made, run) in [(made, given), (by_spec, read)] {
+        assert_eq!(made.status.code(), Some(0), "{}{}", out(&made), err(&made));
+        let json: Value = serde_json::from_slice(&fs::read(Path::new(&run).join("run.json")).unwrap()).unwrap();
+        let queries = &json["summary"]["queries"];
+        assert_eq!((&json["state"], &queries["not_sent"]), (&"complete".into(), &0.into()), "{queries}");
+        assert_eq!(queries["trace"], queries["sent"], "what was read ahead is no part of the run");
+        assert!(queries["sent"].as_u64() > Some(3), "the list has three names: {queries}");
+    }
+}
+
+#[test]
+fn a_trace_is_replayed_once_however_long_it_may_take_unless_it_is_to_be_looped() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("two.tsv");
+    fs::write(&trace, "time\tsrc\tqname\tqtype\n1\t192.0.2.1\texample.\tNS\n5\t192.0.2.1\texample.\tA\n").unwrap();
+    let (trace, server) = (trace.to_str().unwrap(), responder());
+    let sent = |name: &str, more: &[&str]| {
+        let run = folder.path().join(name);
+        let options = ["--server", &server, "--timing", "fast", "--sources", "ports", "--workers", "1", "-o"];
+        let made = ldplayer(&[&["replay", trace], &options[..], &[run.to_str().unwrap()], more].concat());
+        assert_eq!(made.status.code(), Some(0), "{}{}", out(&made), err(&made));
+        let json: Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
+        json["summary"]["queries"]["sent"].as_u64().unwrap()
+    };
+    assert_eq!(sent("once", &["--for", "10m"]), 2);
+    assert!(sent("looped", &["--for", "200ms", "--loop", "forever"]) > 2);
+}
+
 #[test]
 fn the_last_line_says_which_check_failed() {
     let folder = tempfile::tempdir().unwrap();

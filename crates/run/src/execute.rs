@@ -27,6 +27,7 @@ use crate::responses::{Kept, Responses};
 use crate::server::Server;
 use crate::share::{Queries, Share, Start};
 use crate::spec::{DNS_PORT, RunSpec};
+use crate::time_limit::TimeLimit;
 use crate::watch::{Observer, Sampled, Telemetry, watch, watch_on};
 use crate::{again, classes, describe, metrics, permission, tls, warnings};
 
@@ -173,17 +174,21 @@ impl Prepared {
         let serve = |listener| metrics::serve(listener, &monitor, &latencies, start.monotonic_ns);
         let _endpoint = listener.map(serve).transpose()?;
         let latencies = is_asked_for.then_some(&*latencies);
-        let mut rows = Rows { recorder: &mut recorder, latencies, disagreements: Disagreements::default() };
+        let limit = TimeLimit::new(plan.time_limit());
+        let disagreements = Disagreements::default();
+        let mut rows = Rows { recorder: &mut recorder, latencies, disagreements, limit: &limit, beyond: 0 };
         let (ended, telemetry) =
-            watch(&monitor, &sampled, start.monotonic_ns, observer, latencies, || ready.run(start, &mut rows));
-        let disagreements = rows.disagreements;
+            watch(&monitor, &sampled, start.monotonic_ns, &limit, observer, latencies, || ready.run(start, &mut rows));
+        let (disagreements, beyond) = (rows.disagreements, rows.beyond);
         drop(awake);
         let (ended, queries) = ended?;
+        let ended = Ended { trace_queries: ended.trace_queries - beyond, ..ended };
+        let is_interrupted = is_interrupted(&monitor, &limit, &ended);
         let responses = responses.map(Responses::end);
         let again = if is_dealt {
             // On several hosts, the dealer has the trace and repeats queries.
             Again::default()
-        } else if monitor.is_stopped() {
+        } else if is_interrupted {
             disagreements.leave()
         } else {
             let asking = Monitor::new(plan.settings.workers);
@@ -192,8 +197,15 @@ impl Prepared {
         };
         drop(server);
         let feed = queries.and_then(Queries::into_feed);
-        finish(recorder, &plan, Finished { feed, ended, telemetry, responses, again, warnings }, &monitor)
+        let finished = Finished { feed, ended, is_interrupted, telemetry, responses, again, warnings };
+        finish(recorder, &plan, finished, &monitor)
     }
+}
+
+/// Whether something ended the run before its queries or its time did.
+fn is_interrupted(monitor: &Monitor, limit: &TimeLimit, ended: &Ended) -> bool {
+    let is_stopped = monitor.is_aborted() || monitor.is_stopped() && !limit.is_up();
+    is_stopped || ended.feed_error.is_some() || ended.drain_error.is_some()
 }
 
 /// The sources of telemetry.
@@ -231,6 +243,7 @@ struct Finished {
     /// `None` if the reader was left behind, waiting for input.
     feed: Option<PlanFeed>,
     ended: Ended,
+    is_interrupted: bool,
     telemetry: Telemetry,
     responses: Option<Kept>,
     again: Again,
@@ -243,7 +256,7 @@ fn finish(
     finished: Finished,
     monitor: &Arc<Monitor>,
 ) -> Result<RunReport, RunError> {
-    let Finished { feed, ended, telemetry, responses, again, mut warnings } = finished;
+    let Finished { feed, ended, is_interrupted, telemetry, responses, again, mut warnings } = finished;
     warnings.extend(responses.as_ref().and_then(Kept::warning).into_iter().chain(again.warning));
     warnings.extend(warnings::of(&ended, plan, &telemetry));
     let tally = feed.as_ref().map(|feed| feed.tally().clone()).unwrap_or_default();
@@ -256,7 +269,7 @@ fn finish(
         recorded: feed.as_ref().and_then(PlanFeed::recorded).map(recorded_answers),
         asked_again: again.asked,
         responses_kept: responses.map(|kept| kept.written),
-        interrupted: monitor.is_stopped() || ended.feed_error.is_some(),
+        interrupted: is_interrupted,
         trace_queries: ended.trace_queries,
         class_clients: classes::counts(plan.classes(), feed.as_ref().and_then(PlanFeed::classes)),
         warnings,
@@ -298,13 +311,18 @@ struct Rows<'a> {
     latencies: Option<&'a Latencies>,
     /// Queries with unexpected answers.
     disagreements: Disagreements,
+    limit: &'a TimeLimit,
+    /// Queries that were read ahead when the time was up.
+    beyond: u64,
 }
 
 impl Drain for Rows<'_> {
     fn outcomes(&mut self, shard: usize, rows: &[Outcome]) -> Result<(), LinkError> {
-        self.latencies.into_iter().for_each(|latencies| latencies.observe(rows));
-        self.disagreements.note(rows);
-        Ok(self.recorder.record(shard, rows)?)
+        let within = self.limit.within(rows);
+        self.beyond += (rows.len() - within.len()) as u64;
+        self.latencies.into_iter().for_each(|latencies| latencies.observe(&within));
+        self.disagreements.note(&within);
+        Ok(self.recorder.record(shard, &within)?)
     }
 
     fn tick(&mut self, now: RunTime) -> Result<(), LinkError> {

@@ -53,6 +53,7 @@ mod responses;
 mod server;
 mod share;
 mod spec;
+mod time_limit;
 mod tls;
 mod warnings;
 mod watch;

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 
 use ldplayer_core::time::Span;
-use ldplayer_core::{Ignore, Policy, Transport};
+use ldplayer_core::{Ignore, Policy, RunTime, Transport};
 use ldplayer_net::pace::Precision;
 use ldplayer_net::{limits, netns, pin};
 use ldplayer_replay::{Reference, Settings, Sources, Targets};
@@ -55,7 +55,6 @@ impl Plan {
             let given = spec.telemetry_interval;
             return Err(RunError::Spec(format!("--telemetry-interval {given}: use 100ms to 1s")));
         }
-        ensure_for_ends(spec)?;
         let (given, mut resolved) = addresses("--server", &spec.server)?;
         let targets = targets(spec, &given)?;
         let classes = client_classes(spec);
@@ -68,6 +67,11 @@ impl Plan {
     /// The client classes; empty if all clients are alike.
     pub fn classes(&self) -> &[ClientClass] {
         &self.feed.classes
+    }
+
+    /// When the clock ends the run; `None` if its queries do.
+    pub fn time_limit(&self) -> Option<RunTime> {
+        self.feed.plan.until.filter(|_| self.settings.fast).map(RunTime)
     }
 
     /// The criteria of the verdict.
@@ -116,18 +120,6 @@ fn transport_of_all(spec: &RunSpec) -> Option<Transport> {
         TransportChoice::All(transport) => Some(transport),
         TransportChoice::AsRecorded | TransportChoice::Shares(_) => None,
     }
-}
-
-/// Refuses a duration for an unpaced replay, in which no query has a due time.
-///
-/// # Errors
-/// `for` with `timing = "fast"`.
-pub fn ensure_for_ends(spec: &RunSpec) -> Result<(), RunError> {
-    if spec.duration.is_some() && spec.timing() == Timing::Fast {
-        let what = "--for: cannot be combined with --timing fast, which has no schedule: use --loop N";
-        return Err(RunError::Spec(what.to_owned()));
-    }
-    Ok(())
 }
 
 /// The feed of a specification with embedded files, regardless of its targets.

@@ -18,6 +18,8 @@ use ldplayer_replay::{Counts, Monitor};
 use ldplayer_results::TelemetrySample;
 use ldplayer_results::metrics::Latencies;
 
+use crate::time_limit::TimeLimit;
+
 pub use self::last_second::LastSecond;
 pub use self::sampler::Plan as Sampled;
 use self::sampler::Sampler;
@@ -83,11 +85,13 @@ pub struct Telemetry {
     pub steal: f64,
 }
 
-/// Runs `replay` with an observer, and samples telemetry as `sampled` says. Run time 0 is at `origin` of CLOCK_MONOTONIC.
+/// Runs `replay` with an observer until `limit` at most, and samples telemetry as `sampled` says. Run time 0 is at `origin` of
+/// CLOCK_MONOTONIC.
 pub fn watch<T>(
     monitor: &Monitor,
     sampled: &sampler::Plan,
     origin: i64,
+    limit: &TimeLimit,
     observer: &mut dyn Observer,
     latencies: Option<&Latencies>,
     replay: impl FnOnce() -> T,
@@ -98,7 +102,7 @@ pub fn watch<T>(
         let (end, until) = mpsc::channel();
         let sampler = Sampler::new(monitor, sampled, origin);
         let sampler = scope.spawn(move || sampler.run(&until));
-        let watcher = Watcher { monitor, shown: monitor, origin, latencies };
+        let watcher = Watcher { monitor, shown: monitor, origin, limit, latencies };
         scope.spawn(|| watcher.run(observer, &done));
         let result = replay();
         done.store(true, Ordering::Relaxed);
@@ -124,7 +128,7 @@ pub fn watch_on<T>(
 ) -> T {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let watcher = Watcher { monitor, shown: replayed, origin, latencies: None };
+        let watcher = Watcher { monitor, shown: replayed, origin, limit: &TimeLimit::default(), latencies: None };
         scope.spawn(|| watcher.run(observer, &done));
         let result = act();
         done.store(true, Ordering::Relaxed);
@@ -142,6 +146,7 @@ struct Watcher<'a> {
     /// The source of the counters shown.
     shown: &'a Monitor,
     origin: i64,
+    limit: &'a TimeLimit,
     latencies: Option<&'a Latencies>,
 }
 
@@ -157,12 +162,21 @@ impl Watcher<'_> {
                 Wish::Stop => self.monitor.stop(),
                 Wish::Abort => self.monitor.abort(),
             }
-            thread::sleep(TICK);
+            self.limit.check(self.now(), self.monitor);
+            thread::sleep(self.limit.wait(self.now(), TICK));
         }
     }
 
     fn progress(&self, last: &LastSecond) -> Progress {
-        let at = RunTime(clock::monotonic_ns() - self.origin);
-        Progress { at, counts: self.shown.counts(), lag_ns: self.shown.lag_ns(), latency_ns: last.quantiles() }
+        Progress {
+            at: self.now(),
+            counts: self.shown.counts(),
+            lag_ns: self.shown.lag_ns(),
+            latency_ns: last.quantiles(),
+        }
+    }
+
+    fn now(&self) -> RunTime {
+        RunTime(clock::monotonic_ns() - self.origin)
     }
 }

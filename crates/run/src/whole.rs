@@ -9,7 +9,7 @@ use ldplayer_net::clock;
 use ldplayer_replay::Monitor;
 use ldplayer_results::metrics::Listener;
 use ldplayer_results::{Environment, RESPONSES, Recorder, RunConfig, RunEnd, RunSetup};
-use ldplayer_workload::{PlanFeed, WorkloadError};
+use ldplayer_workload::{PlanFeed, Timing, WorkloadError};
 
 use crate::again::Disagreements;
 use crate::embed::embed;
@@ -42,6 +42,11 @@ pub fn prepare_whole(spec: RunSpec) -> Result<Whole, RunError> {
             "--start-server: a server started by the run is reachable from one host only: give --server ADDRESS"
                 .to_owned(),
         ));
+    }
+    if spec.duration.is_some() && spec.timing() == Timing::Fast {
+        let what =
+            "--for: with --timing fast it ends by the clock of one host only: on several, use --rate, or --loop N";
+        return Err(RunError::Spec(what.to_owned()));
     }
     let trace = spec.trace.clone();
     let spec = embed(spec)?;

@@ -8,7 +8,7 @@ use crate::mutate::RuleAccount;
 use crate::open::{RulesFile, WorkloadError, names};
 use crate::passes::{Looped, Passes};
 use crate::recorded::Recorded;
-use crate::{ClassDraws, ClientClass, PlanOptions, Planner};
+use crate::{ClassDraws, ClientClass, PlanOptions, Planner, Timing};
 
 /// What is to be replayed.
 #[derive(Clone, Debug)]
@@ -46,9 +46,11 @@ impl FeedOptions {
         }
     }
 
-    /// Whether the queries have no known end.
+    /// Whether the queries have no known end; the clock may still end the run.
     pub fn is_endless(&self) -> bool {
-        self.passes == Some(Passes::Forever) && self.plan.until.is_none() && self.plan.stop.is_none()
+        let is_timed_by_the_clock = self.plan.timing == Timing::Fast && self.plan.until.is_some();
+        is_timed_by_the_clock
+            || self.passes == Some(Passes::Forever) && self.plan.until.is_none() && self.plan.stop.is_none()
     }
 }
 

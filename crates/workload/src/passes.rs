@@ -310,6 +310,7 @@ mod tests {
         assert_eq!(rows, [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(of_list(plan, Some(Passes::ONCE)).len(), 3, "unless its passes are given");
         assert_eq!(of_list(PlanOptions { timing, ..PlanOptions::default() }, None).len(), 3);
+        assert_eq!(of_list(PlanOptions { timing: Timing::Fast, ..plan }, Some(Passes::ONCE)).len(), 3);
         let trace = PlanOptions { until: Some(i64::MAX), ..PlanOptions::default() };
         let (_folder, mut feed) = feed_of(TRACE, None, trace);
         let mut all = Vec::new();

@@ -20,7 +20,8 @@ pub struct PlanOptions {
     pub start: i64,
     /// Nanoseconds from the start of the trace at which planning stops.
     pub stop: Option<i64>,
-    /// Nanoseconds of the run at which planning stops.
+    /// Nanoseconds of the run at which planning stops. It does not apply to [`Timing::Fast`], without due times: there the sender ends
+    /// the run by the clock.
     pub until: Option<i64>,
     /// Maximum number of clients to plan: those with the first queries.
     pub clients: Option<u64>,

@@ -140,7 +140,8 @@ pub struct Args {
     pub timing: Option<Timing>,
     /// End the run after this time
     ///
-    /// Seconds, or with a unit (500ms, 5m). A list of queries is repeated until then, unless --loop says how often.
+    /// Seconds, or with a unit (500ms, 5m). A list of queries is repeated until then, unless --loop says how often. With --timing
+    /// fast the clock ends the sending.
     #[arg(long = "for", value_name = "DURATION", help_heading = "Timing")]
     pub duration: Option<Span>,
     /// Replay the trace N times, or forever
