@@ -46,7 +46,8 @@ const ldplayer = (() => {
     const sides = powers(unit, Math.max(-domain[0], domain[1]));
     const seen = sides.filter((v) => v <= domain[1]).length + sides.filter((v) => v <= -domain[0]).length + 1;
     const every = Math.max(1, Math.ceil(seen / Math.max(3, room)));
-    const some = sides.filter((_, at) => at % every === 0);
+    // Where there is little room, the ones next to zero would lie over its label.
+    const some = sides.filter((_, at) => (sides.length - 1 - at) % every === 0 && (at > 0 || room >= 6 || sides.length === 1));
     return { domain, ticks: [...some.map((v) => -v).reverse(), 0, ...some].filter((v) => v >= domain[0] * 1.001 && v <= domain[1] * 1.001) };
   };
   // Room for labels of an axis of this many pixels.
@@ -269,8 +270,8 @@ const ldplayer = (() => {
     clearTimeout(waiting);
     waiting = setTimeout(redraw, 100);
   });
-  // Paper is as narrow as a window with one column.
-  window.addEventListener("beforeprint", () => redraw(() => 680));
+  // Columns of paper, of which the style sheet stretches figures to the very width.
+  window.addEventListener("beforeprint", () => redraw(({ figure }) => (figure.classList.contains("wide") ? 700 : 340)));
   window.addEventListener("afterprint", () => redraw());
 
   return {

@@ -41,8 +41,8 @@
     const shown = named(data.curves.boxes).filter((d) => d.p5 !== null);
     draw("boxes", shown, (points, size) => {
       const upper = (d) => d.p95 ?? d.p75 ?? d.p50 ?? d.p25 ?? d.p5;
-      const marginLeft = Math.min(24 + 7 * d3.max(points, (d) => d.cell_name.length), size.width * 0.4);
-      const room = Math.max(8, Math.floor((marginLeft - 24) / 7));
+      const marginLeft = Math.min(24 + 7.4 * d3.max(points, (d) => d.cell_name.length), size.width * 0.4);
+      const room = Math.max(8, Math.floor((marginLeft - 24) / 7.4));
       const fill = (d) => color(d.cell);
       return {
         height: 70 + 34 * points.length,

@@ -45,7 +45,7 @@
     const names = data.runs.map((run) => run.name);
     return {
       height: 60 + 34 * names.length,
-      marginLeft: Math.min(16 + 7.2 * d3.max(names, (text) => text.length), size.width * 0.4),
+      marginLeft: Math.min(20 + 7.4 * d3.max(names, (text) => text.length), size.width * 0.4),
       x: { label: "queries sent (%)", domain: [0, 100], ...grid },
       y: { label: null, domain: names, padding: 0.25 },
       marks: [Plot.barX(points, { x: "percent", y: "run_name", fill: (d) => tint(d.name), order: order, z: "name", title: (d) => `${d.run_name}, ${d.name}: ${count(d.n)} (${short(d.percent)} %)` })],

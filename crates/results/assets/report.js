@@ -104,7 +104,7 @@
     const long = d3.max(points, (d) => d.name.length);
     return {
       height: 56 + 26 * points.length,
-      marginLeft: Math.min(14 + 7.2 * long, size.width * 0.42),
+      marginLeft: Math.min(20 + 7.4 * long, size.width * 0.42),
       marginRight: narrow ? 70 : 150,
       x: { label, ticks: Math.max(2, Math.floor(across(size) / 2)), tickFormat: count, ...grid },
       y: { label: null, domain: points.map((d) => d.name) },

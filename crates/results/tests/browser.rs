@@ -154,6 +154,7 @@ fn the_page_of_an_experiment_draws_every_figure_of_every_cell() {
         shown(&dom).contains("<b>99th percentile of latency, against server.</b>"),
         "a figure is called what it is of"
     );
+    assert!(shown(&dom).contains("started 2025-11-24 16:00:00 UTC"));
     assert!(!shown(&dom).contains("<th>p99</th>") && shown(&dom).contains("<th>99th percentile of latency</th>"));
     let files = saved(&page);
     let of = |kind: &str| files.iter().filter(|file| file["name"].as_str().unwrap().ends_with(kind)).count();
@@ -168,6 +169,7 @@ fn the_page_of_an_experiment_draws_every_figure_of_every_cell() {
     assert_eq!((marks(&chosen, "cdf"), marks(&chosen, "boxes")), (1, 2), "one cell is left, in the place of both");
     let narrow = loaded_in(&with_script(&page, WIDTHS), 400);
     assert!(narrow.contains("data-out=\"400: fits \""), "{}", narrow.split('>').nth(1).unwrap_or_default());
+    check_print(&page);
     let none = Overview { name: "none".to_owned(), ..Overview::default() };
     none.with_cells(&[CellRuns::default()]).write_page(&page).unwrap();
     let dom = loaded(&page);
@@ -433,6 +435,42 @@ fn nothing_is_wider_than_a_window_of_400_pixels() {
         let dom = loaded_in(&with_script(&page, WIDTHS), 400);
         assert!(dom.contains("data-out=\"400: fits \""), "{}", dom.split('>').nth(1).unwrap_or_default());
     }
+}
+
+/// Makes the window the paper of somebody whose screen is dark, and says what does not belong there.
+const PRINT: &str = r#"<script>
+const sheet = document.styleSheets[0];
+const rules = (media) => [...sheet.cssRules].filter((rule) => rule.media?.mediaText === media).flatMap((rule) => [...rule.cssRules]);
+const printed = [...rules("(prefers-color-scheme: dark)"), ...rules("print")].map((rule) => rule.cssText);
+printed.forEach((rule) => sheet.insertRule(rule, sheet.cssRules.length));
+window.dispatchEvent(new Event("beforeprint"));
+const all = (query, is) => [...document.querySelectorAll(query)].filter(is).map((part) => part.tagName);
+const pressed = all("button, select, details:not([open]) *", (part) => part.getClientRects().length > 0);
+const cut = all("figure, tr", (part) => getComputedStyle(part).breakInside !== "avoid");
+const out = all("body *", (part) => part.getBoundingClientRect().right > innerWidth + 1 && !part.closest("svg"));
+const { color, backgroundColor } = getComputedStyle(document.body);
+document.documentElement.dataset.print = `${color} on ${backgroundColor}, pressed ${pressed}, cut ${cut}, out ${out}`;
+</script>"#;
+
+/// The page as it is on paper 17 cm wide.
+fn check_print(page: &Path) {
+    let dom = loaded_in(&with_script(page, PRINT), 660);
+    let told = "data-print=\"rgb(0, 0, 0) on rgb(255, 255, 255), pressed , cut , out \"";
+    assert!(dom.contains(told), "{}", dom.split('>').nth(1).unwrap_or_default());
+}
+
+#[test]
+fn paper_is_white_and_has_neither_buttons_nor_figures_that_are_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let dirs = ["one", "other"].map(|name| dir.path().join(name));
+    let rows = common::connected(10.0, 200.0);
+    let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
+    common::run_to(&dirs[0], rows, RunEnd { telemetry: common::usage(10), ..common::end_connected(queries, 10) });
+    common::run(&dirs[1], common::lifelike(5.0, 300.0));
+    let all = dir.path().join("all.html");
+    ldplayer_results::rewrite_pages::<String>(&dirs, &all).unwrap();
+    check_print(&dirs[0].join("report.html"));
+    check_print(&all);
 }
 
 /// A copy of the page with one script more.

@@ -7,10 +7,11 @@ use minijinja::{Environment, context};
 use serde::Serialize;
 
 use super::{Cell, Overview};
-use crate::compare::{Comparison, Estimate, Outcome, Verdict, shown};
+use crate::compare::{Comparison, Estimate, Outcome, SideSummary, Verdict, shown};
 use crate::error::ResultsError;
 use crate::page::{D3, FIGURES, PLOT, STYLE, inside_script};
 use crate::store;
+use crate::text::counted;
 use crate::words;
 
 const TEMPLATE: &str = include_str!("../../assets/many.html.j2");
@@ -37,6 +38,7 @@ fn render(overview: &Overview, data: &str) -> Result<String, minijinja::Error> {
         data => safe(&inside_script(data)),
         overview => Value::from(Serde(overview)),
         count => overview.cells.len(),
+        started => words::to_the_second(&overview.started),
         axes => overview.axes.iter().map(|(key, values)| format!("{key}: {}", values.join(", "))).collect::<Vec<_>>(),
         span => columns.len() + 3,
         gate => gate(overview),
@@ -102,6 +104,11 @@ fn estimated(unit: &str, estimate: Estimate) -> (String, String) {
     }
 }
 
+/// A side by its name, and its runs.
+fn side(of: &SideSummary) -> String {
+    format!("{} ({})", of.name, counted(of.runs as u64, "run", "runs"))
+}
+
 /// A comparison in words: what is not the same, and how much is.
 #[derive(Serialize)]
 struct Told {
@@ -121,8 +128,8 @@ fn told(comparison: &Comparison) -> Told {
     };
     let count = |verdict| comparison.rows.iter().filter(|row| row.verdict == verdict).count();
     Told {
-        a: format!("{} ({} runs)", comparison.a.name, comparison.a.runs),
-        b: format!("{} ({} runs)", comparison.b.name, comparison.b.runs),
+        a: side(&comparison.a),
+        b: side(&comparison.b),
         warnings: comparison.warnings.clone(),
         lines: comparison.rows.iter().filter_map(|row| Some((class(row.verdict)?, row.words.clone()))).collect(),
         same: count(Verdict::Same),
