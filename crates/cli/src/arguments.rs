@@ -1,19 +1,26 @@
 //! What is wrong with the arguments, in one line as for every other error, with the nearest word that there is.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::BAD_INPUT;
+use crate::printing;
 
 /// Prints help or the version where that was asked for, and otherwise what is wrong. Returns the exit status.
 pub fn explain(error: &Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Nobody reads on where it cannot be written.
-            let _ = error.print();
-            ExitCode::SUCCESS
+            match error.print().and_then(|()| io::stdout().flush()) {
+                // A reader who has gone has read what they wanted.
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    tell!("ldplayer: {}", printing::of_stdout(error));
+                    ExitCode::from(BAD_INPUT)
+                }
+                _ => ExitCode::SUCCESS,
+            }
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();

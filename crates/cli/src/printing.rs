@@ -1,7 +1,7 @@
 //! Lines for people: names of files and zones, and whatever else is somebody else's, cannot tell the terminal what to do.
 
 use std::fmt::Arguments;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 
 /// Words that stand out on a terminal, each with its colour: what failed in red, what is well in green, what to look at in yellow.
@@ -37,12 +37,34 @@ pub fn to_stderr(text: Arguments<'_>) {
 
 /// Writes to standard output. A reader who has gone has read what they wanted.
 pub fn to_stdout(text: Arguments<'_>) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     match out.write_fmt(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(io::Error::new(error.kind(), format!("standard output: {error}"))),
-        Ok(()) => Ok(()),
+        written => written,
     }
+}
+
+/// Standard output, whose errors say that they are its own.
+pub struct Output(StdoutLock<'static>);
+
+/// Standard output, locked.
+pub fn stdout() -> Output {
+    Output(io::stdout().lock())
+}
+
+impl Write for Output {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.0.write(octets).map_err(of_stdout)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(of_stdout)
+    }
+}
+
+/// An error of standard output with its name.
+pub fn of_stdout(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("standard output: {error}"))
 }
 
 /// Whether standard output takes colours: it is a terminal, and nobody asked for none (NO_COLOR).

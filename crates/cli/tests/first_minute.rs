@@ -180,6 +180,8 @@ fn a_reader_who_has_seen_enough_is_no_error_and_a_full_disk_is_one_line() {
         vec!["report", &run],
         vec!["inspect", bundled],
         vec!["convert", bundled, "-o", "-"],
+        vec!["completions", "bash"],
+        vec!["replay", "--help"],
         vec!["doctor"],
     ];
     for arguments in &commands {
@@ -191,7 +193,7 @@ fn a_reader_who_has_seen_enough_is_no_error_and_a_full_disk_is_one_line() {
         assert!(!said.contains("panicked") && !said.to_lowercase().contains("pipe"), "{arguments:?}: {said}");
         assert!(matches!(ended.status.code(), Some(0 | 1)), "{arguments:?}: {:?} {said}", ended.status);
     }
-    for arguments in commands.iter().take(4) {
+    for arguments in &commands {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
         let ended = child.args(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
@@ -201,6 +203,7 @@ fn a_reader_who_has_seen_enough_is_no_error_and_a_full_disk_is_one_line() {
                 && !said.contains("panicked"),
             "{arguments:?}: {said}"
         );
+        assert!(said.contains("ldplayer: standard output: ") && !said.contains("removed"), "{arguments:?}: {said}");
         assert!(
             !ended.status.success() && said.lines().filter(|line| line.starts_with("ldplayer: ")).count() == 1,
             "{arguments:?}: {said}"

@@ -22,6 +22,9 @@ pub(crate) use self::parquet::schema as parquet_schema;
 /// Size of the write buffer in octets.
 const BUFFER: usize = 256 * 1024;
 
+/// What standard output is called in errors.
+const STDOUT: &str = "standard output";
+
 /// Accepts transactions in the order of time.
 pub trait Sink: Send {
     /// Writes a batch, and empties it. The buffer may be exchanged with that of an earlier batch.
@@ -143,7 +146,7 @@ pub(crate) struct Output {
 impl Output {
     fn create(path: &Path, force: bool) -> Result<Self, TraceError> {
         if path == Path::new("-") {
-            let mut output = Self::over(PathBuf::from("standard output"), None, Box::new(io::stdout()));
+            let mut output = Self::over(PathBuf::from(STDOUT), None, Box::new(io::stdout()));
             output.is_live = true;
             return Ok(output);
         }
@@ -193,11 +196,13 @@ impl Output {
 
 fn write_error(path: &Path, source: io::Error) -> TraceError {
     if source.kind() == io::ErrorKind::StorageFull {
-        return cannot_write(
-            path,
-            "the disk is full",
-            "free some space or choose another disk; the incomplete output was removed",
-        );
+        // Nothing is removed of what has no temporary name: standard output, a device, a pipe.
+        let is_streamed = path == Path::new(STDOUT) || path.exists() && !path.is_file();
+        let remedy = match is_streamed {
+            true => "free some space or choose another disk",
+            false => "free some space or choose another disk; the incomplete output was removed",
+        };
+        return cannot_write(path, "the disk is full", remedy);
     }
     TraceError::File { path: path.to_owned(), source }
 }

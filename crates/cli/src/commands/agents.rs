@@ -1,6 +1,6 @@
 //! `ldplayer agents`: lists the agents that are there.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let bus = Bus::connect(&args.credentials.link(&args.nats), "ldplayer agents").map_err(Failure::environment)?;
     let within = Duration::from_nanos(args.within.ns().unsigned_abs());
     let found = agents(&bus, within, usize::MAX).map_err(Failure::environment)?;
-    let mut stdout = io::stdout().lock();
+    let mut stdout = crate::printing::stdout();
     if args.json {
         writeln!(stdout, "{}", serde_json::to_string_pretty(&found)?)?;
     } else {

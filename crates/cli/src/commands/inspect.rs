@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use ldplayer_core::text::counted;
 use ldplayer_trace::{Inspector, Summary, open};
 
 use super::reading::Reading;
@@ -51,7 +52,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 fn print(summary: &Summary, json: bool) -> anyhow::Result<()> {
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::printing::stdout();
     match json {
         true => writeln!(stdout, "{}", serde_json::to_string_pretty(summary)?)?,
         false => write!(stdout, "{summary}")?,
@@ -65,8 +66,6 @@ pub(super) fn no_transaction(traces: &[String], summary: &Summary) -> anyhow::Er
     let damaged = summary.damaged.iter().map(|damage| format!("{} {}", damage.reason, damage.count));
     let reasons: Vec<String> = skipped.chain(damaged).collect();
     let found = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
-    let (names, packets) = (traces.join(", "), summary.packets);
-    anyhow!(
-        "{names}: no DNS transaction in {packets} packets or lines{found}; give --capture-port if DNS is on another port"
-    )
+    let (names, packets) = (traces.join(", "), counted(summary.packets, "packet or line", "packets or lines"));
+    anyhow!("{names}: no DNS transaction in {packets}{found}; give --capture-port if DNS is on another port")
 }

@@ -59,7 +59,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         [] => (Vec::new(), None),
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::printing::stdout();
     if args.json {
         write_json(&mut out, &reports)?;
         laid.iter().for_each(|page| tell!("report: {}", page.display()));
@@ -88,7 +88,7 @@ fn of_experiment(directory: &Path, args: &Args) -> Result<ExitCode, Failure> {
     if let Some(figures) = &args.export {
         overview.export(figures)?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::printing::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &overview)?;
         writeln!(out)?;

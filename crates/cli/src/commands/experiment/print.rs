@@ -12,7 +12,7 @@ use super::compare;
 
 /// Prints the plan.
 pub fn plan(plan: &Plan) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::printing::stdout();
     let experiment = &plan.experiment;
     if let Some(find) = &experiment.find {
         return searches(&mut out, plan, find);
@@ -100,7 +100,7 @@ pub const fn word(state: RunState) -> &'static str {
 
 /// Prints what each cell came to.
 pub fn summary(plan: &Plan, record: &Record, cells: &[CellSummary], kept: &[Kept]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::printing::stdout();
     let width = cells.iter().map(|cell| cell.cell.chars().count()).max().unwrap_or(4).max(4);
     let (p50, p99) = ("p50 ms", "p99 ms");
     write_line!(out, "{:width$}  runs  {:24}  {p50:24}  {p99:24}  replay  server", "cell", "answered %")?;

@@ -10,7 +10,7 @@ use super::print::seconds;
 
 /// Prints the capacity of each cell, what each transport has of UDP's, and why searches ended otherwise than was asked.
 pub fn print(plan: &Plan, record: &Record) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::printing::stdout();
     let searches = &record.searches;
     let unit = searches.first().map_or("", |search| &search.unit);
     let header = ["cell", "goal", unit, "confidence", "conditional", "trials", "took", "ended"].map(str::to_owned);

@@ -7,7 +7,7 @@ use ldplayer_workload::mutate::{Difference, RuleAccount};
 /// Prints the accounts of all rules.
 pub fn print(accounts: &[RuleAccount], seed: u64, json: bool, to_stderr: bool) -> anyhow::Result<()> {
     let mut out: Box<dyn Write> =
-        if to_stderr { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout().lock()) };
+        if to_stderr { Box::new(std::io::stderr()) } else { Box::new(crate::printing::stdout()) };
     if json {
         let all = serde_json::json!({ "seed": seed, "rules": accounts });
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
@@ -38,7 +38,7 @@ fn print_one(out: &mut dyn Write, account: &RuleAccount) -> std::io::Result<()> 
 
 /// Prints how the traces `a` and `b` differ.
 pub fn print_difference(found: &Difference, a: &str, b: &str, json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::printing::stdout();
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(found)?)?;
         return Ok(out.flush()?);

@@ -27,7 +27,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let folder = folder().map_err(failure)?;
     let state = State::load(&folder, &args.name.name).map_err(failure)?;
     let report = state.report(&folder).map_err(failure)?;
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::printing::stdout();
     if args.json {
         let (name, hosts) = (&state.name, print::hosts_json(&state));
         let object = json!({

@@ -223,7 +223,7 @@ fn version(version: &Version) -> VersionEntry {
 
 /// Says what was made.
 pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::printing::stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(summary)?)?;
         return Ok(out.flush()?);

@@ -14,7 +14,7 @@ const SHOWN: usize = 20;
 
 /// Writes the report to standard output; findings of one kind on one line unless all are wanted.
 pub fn print(report: &Report, json: bool, verbose: bool) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::printing::stdout();
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
         return Ok(());
@@ -46,7 +46,8 @@ fn print_dnssec(report: &Report, out: &mut impl Write) -> io::Result<()> {
     report.zones.iter().for_each(|zone| *counts.entry(&zone.dnssec).or_default() += 1);
     let counts: Vec<String> = counts.iter().map(|(word, zones)| format!("{word} {zones}")).collect();
     let signatures: usize = report.zones.iter().map(|zone| zone.signatures).sum();
-    writeln!(out, "dnssec: {}; {signatures} signatures verified", counts.join(", "))
+    let signatures = counted(signatures as u64, "signature", "signatures");
+    writeln!(out, "dnssec: {}; {signatures} verified", counts.join(", "))
 }
 
 fn print_coverage(coverage: &Coverage, out: &mut impl Write) -> io::Result<()> {
@@ -56,13 +57,16 @@ fn print_coverage(coverage: &Coverage, out: &mut impl Write) -> io::Result<()> {
     let Coverage { queries, questions, unknown_queries, .. } = coverage;
     let unknown = percent(*unknown_queries);
     let rcodes = if rcodes.is_empty() { "none answered".to_owned() } else { rcodes.join(", ") };
-    writeln!(out, "coverage: {queries} queries, {questions} different questions; {rcodes}; unknown {unknown:.2} %")?;
+    let [queries, questions] =
+        [counted(*queries, "query", "queries"), counted(*questions, "different question", "different questions")];
+    writeln!(out, "coverage: {queries}, {questions}; {rcodes}; unknown {unknown:.2} %")?;
     for one in coverage.unknown.iter().take(SHOWN) {
-        writeln!(out, "  unknown: {} {}, {} queries: {}", one.name, one.qtype, one.queries, one.reason)?;
+        let queries = counted(one.queries, "query", "queries");
+        writeln!(out, "  unknown: {} {}, {queries}: {}", one.name, one.qtype, one.reason)?;
     }
     match coverage.unknown_questions.saturating_sub(SHOWN as u64) {
         0 => Ok(()),
-        more => writeln!(out, "  and {more} questions more; --json lists them"),
+        more => writeln!(out, "  and {} more; --json lists them", counted(more, "question", "questions")),
     }
 }
 
