@@ -44,16 +44,69 @@ mod tests {
 
     use super::*;
 
+    /// What stands below the options of each command, in the short help and in the long one.
+    fn notes() -> Vec<(String, String)> {
+        let (mut commands, mut notes) = (vec![Cli::command()], Vec::new());
+        while let Some(command) = commands.pop() {
+            let texts = [command.get_after_help(), command.get_after_long_help()].into_iter().flatten();
+            notes.extend(texts.map(|text| (command.get_name().to_owned(), text.to_string())));
+            commands.extend(command.get_subcommands().cloned());
+        }
+        notes
+    }
+
     /// Wrapped again for a terminal of a hundred columns, longer lines leave a word on a line of its own.
     #[test]
     fn the_prose_of_help_fits_its_width() {
-        let mut commands = vec![Cli::command()];
-        while let Some(command) = commands.pop() {
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for (command, help) in notes() {
             let prose = help.lines().filter(|line| !line.starts_with(' '));
             let long: Vec<&str> = prose.filter(|line| line.chars().count() > 100).collect();
-            assert!(long.is_empty(), "{}: {long:?}", command.get_name());
-            commands.extend(command.get_subcommands().cloned());
+            assert!(long.is_empty(), "{command}: {long:?}");
         }
+    }
+
+    /// The words of an example, as a shell reads them: in single quotes, a blank is one of the word.
+    fn words(example: &str) -> Vec<String> {
+        let (mut words, mut is_quoted) = (vec![String::new()], false);
+        for letter in example.chars() {
+            match letter {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted => words.push(String::new()),
+                letter => words.last_mut().unwrap().push(letter),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    /// The calls of `ldplayer` in an example, those that another one runs included.
+    fn calls(example: &str) -> Vec<Vec<String>> {
+        let words = words(example);
+        let joins = |word: &String| ["|", "&&", "&"].contains(&word.as_str());
+        let mut calls = Vec::new();
+        for command in words.split(joins) {
+            let end = command.iter().position(|word| word.starts_with('>')).unwrap_or(command.len());
+            let starts = (0..end).filter(|&at| command[at] == "ldplayer");
+            calls.extend(starts.map(|at| command[at..end].to_vec()));
+        }
+        calls
+    }
+
+    /// A terminal of eighty columns does not wrap them, which would break what is pasted.
+    #[test]
+    fn examples_fit_a_terminal_and_are_calls_that_the_command_takes() {
+        let mut count = 0;
+        for (command, help) in notes() {
+            let lines = help.lines().skip_while(|line| !line.starts_with("Example"));
+            let examples: Vec<&str> = lines.filter(|line| line.starts_with("  ") && !line.ends_with(':')).collect();
+            let long: Vec<&&str> = examples.iter().filter(|line| line.chars().count() > 80).collect();
+            assert!(long.is_empty(), "{command}: {long:?}");
+            let text = examples.join("\n").replace("\\\n", " ").replace("|\n", "| ").replace("&&\n", "&& ");
+            for call in text.lines().flat_map(calls) {
+                count += 1;
+                Cli::try_parse_from(&call).unwrap_or_else(|error| panic!("{command}: {call:?}: {error}"));
+            }
+        }
+        assert!(count > 60, "{count} examples");
     }
 }

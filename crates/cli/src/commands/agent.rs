@@ -23,7 +23,8 @@ protect it with users and passwords. A server without them on a public address i
 
 Example: an agent on each host, and a run on four of them
   ldplayer agent --nats nats://ldplayer:PASSWORD@10.0.0.1
-  ldplayer replay trace.parquet --server 10.0.0.9 --nats nats://ldplayer:PASSWORD@10.0.0.1 --agents 4")]
+  ldplayer replay trace.parquet --server 10.0.0.9 --agents 4 \\
+    --nats nats://ldplayer:PASSWORD@10.0.0.1")]
 pub struct Args {
     /// NATS server: nats://USER:PASSWORD@HOST:PORT, or tls:// for TLS; several, separated by commas, for a cluster
     #[arg(long, value_name = "URL", env = "NATS_URL", hide_env_values = true)]

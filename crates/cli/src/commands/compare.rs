@@ -33,7 +33,8 @@ at least one is undecided because of noise: the output says how many more repeat
 
 Examples:
   ldplayer compare runs/old runs/new
-  ldplayer compare runs/servers --a server=nsd --b server=knot --gate gate.toml")]
+  ldplayer compare runs/servers --gate gate.toml \\
+    --a server=nsd --b server=knot")]
 pub struct Args {
     /// Baseline; or an experiment that has both sides
     #[arg(value_name = "A")]
@@ -118,7 +119,7 @@ pub fn gates(out: &mut impl Write, kept: &[Kept]) -> io::Result<()> {
 }
 
 fn print(pairs: &[Pair], compared: &[Comparison], kept: &[Kept]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::printing::stdout();
     for (pair, comparison) in pairs.iter().zip(compared) {
         one(&mut out, pair, comparison)?;
     }

@@ -15,7 +15,8 @@ const EXAMPLES: &str = "\
 Examples:
   ldplayer generate syn-3 -o syn-3.parquet
   ldplayer generate poisson -o p.parquet --qps 20k --clients 65k --duration 30s
-  ldplayer fit capture.pcap.xz -o model.toml && ldplayer generate model.toml -o big.parquet --clients 1M --qps 38k
+  ldplayer fit capture.pcap.xz -o model.toml &&
+    ldplayer generate model.toml -o big.parquet --clients 1M --qps 38k
   ldplayer generate root-like --print > mine.toml";
 
 /// Options of `generate`.

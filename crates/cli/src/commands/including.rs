@@ -6,7 +6,7 @@ use ldplayer_zone::load::Includes;
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Including {
     /// Let $INCLUDE name files anywhere; otherwise it names those in the zone file's folder and below it
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     include_anywhere: bool,
 }
 

@@ -50,7 +50,8 @@ fn write(command: Command, parent: Option<&str>, directory: &Path) -> io::Result
 }
 
 fn page(command: Command, parent: Option<&str>) -> io::Result<Vec<u8>> {
-    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let after = command.get_after_long_help().or_else(|| command.get_after_help());
+    let after = after.map(ToString::to_string).unwrap_or_default();
     let (options, subcommands) = (command.get_arguments().count() > 0, command.has_subcommands());
     let release = concat!("ldplayer ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(command).source(release).manual("ldplayer manual");

@@ -20,9 +20,11 @@ const EXAMPLES: &str = "\
 Examples:
   ldplayer mutate trace.parquet -o all-do.parquet --set do=true
   ldplayer mutate trace.parquet -o what-if.parquet --rules what-if.toml --seed 7
-  ldplayer mutate trace.parquet --explain --set 'where=qname under com' --set 'share=70 %' --set transport=tcp
+  ldplayer mutate trace.parquet --explain \\
+    --set 'where=qname under com' --set 'share=70 %' --set transport=tcp
   ldplayer mutate --diff trace.parquet what-if.parquet
-  tcpdump -w - port 53 | ldplayer mutate - -o - --to pcap --set transport=tcp | ldplayer replay - --server 127.0.0.1";
+  tcpdump -w - port 53 | ldplayer mutate - -o - --to pcap --set transport=tcp |
+    ldplayer replay - --server 127.0.0.1";
 
 /// Examples of each rule that are shown.
 const SHOWN: usize = 3;

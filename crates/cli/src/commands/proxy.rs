@@ -20,7 +20,8 @@ IPv6. `testbed up --proxies` starts both.
 Example: BIND with a view for each name server
   ldplayer testbed up --zones zones/ --proxies
   ldplayer zones views zones/ -o bind/
-  ldplayer testbed exec internet -- sh -c 'cd bind && exec named -g -c named.conf'
+  ldplayer testbed exec internet -- \\
+    sh -c 'cd bind && exec named -g -c named.conf'
 
 Example: both in a testbed that is up already
   ldplayer proxy recursive && ldplayer proxy authoritative")]

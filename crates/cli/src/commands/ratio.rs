@@ -33,10 +33,12 @@ their own, and the server is started at 10.53.0.2 and fd53::2.
 
 Example: a server on this host, and one elsewhere that may be asked
   ldplayer ratio 127.0.0.1:5300 --zone example.
-  ldplayer ratio 192.0.2.1 192.0.2.2 --allow-target 192.0.2.0/24 --transport tcp,dot --tls-insecure
+  ldplayer ratio 192.0.2.1 192.0.2.2 --allow-target 192.0.2.0/24 \\
+    --transport tcp,dot --tls-insecure
 
 Example: a server 10 to 80 ms away from its 200 clients
-  ldplayer ratio 10.53.0.2 --rtt uniform:10ms,80ms --start-server 'nsd -d -c nsd.conf' --clients 200 -o runs/nsd")]
+  ldplayer ratio 10.53.0.2 --rtt uniform:10ms,80ms --clients 200 \\
+    --start-server 'nsd -d -c nsd.conf' -o runs/nsd")]
 pub struct Args {
     /// Server: an address or a name, with or without a port; NAME=ADDR names it in the figures
     #[arg(value_name = "ADDR", required = true)]
@@ -74,22 +76,22 @@ pub struct Args {
     #[arg(long, value_name = "COMMAND", requires = "rtt")]
     start_server: Option<String>,
     /// Trust the certificates in this PEM file [default: those that the system trusts]
-    #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
+    #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure", hide_short_help = true)]
     tls_ca: Option<PathBuf>,
     /// Trust any certificate
     #[arg(long)]
     tls_insecure: bool,
     /// Name in the server's certificate [default: its address]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     tls_name: Option<String>,
     /// Port for DNS over TLS, QUIC and HTTPS [default: 853, and 443 over HTTPS]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", hide_short_help = true)]
     tls_port: Option<u16>,
     /// Allow sending to these addresses outside of this host
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     allow_target: Vec<Cidr>,
     /// Seed of every random choice
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, hide_short_help = true)]
     seed: u64,
     /// Directory of the study [default: runs/ratio- and the time of day]
     #[arg(short, long, value_name = "DIR")]

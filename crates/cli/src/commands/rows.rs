@@ -1,6 +1,6 @@
 //! `ldplayer rows`: the rows of a run as text, those that a condition chooses.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,8 +15,9 @@ use crate::failure::{BAD_INPUT, Failure};
 #[command(after_help = "\
 Examples:
   ldplayer rows runs/today --where 'latency > 100ms'
-  ldplayer rows runs/today --where 'status == timeout and client in 192.0.2.0/24' --format csv
-  ldplayer rows runs/today --columns index,latency_ns,rcode | sort -k2,2nr | head")]
+  ldplayer rows runs/today --format csv \\
+    --where 'status == timeout and client in 192.0.2.0/24'
+  ldplayer rows runs/today --columns index,latency_ns | sort -k2,2nr | head")]
 pub struct Args {
     /// Run directory
     run: PathBuf,
@@ -49,7 +50,7 @@ enum Format {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let selection = Selection::new(args.condition.as_deref(), &args.columns)?;
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut out = BufWriter::with_capacity(1 << 16, crate::printing::stdout());
     if args.format != Format::Json && !args.no_header {
         let separator = if args.format == Format::Csv { "," } else { "\t" };
         writeln!(out, "{}", selection.columns().join(separator))?;

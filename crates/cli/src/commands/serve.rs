@@ -1,7 +1,7 @@
 //! `ldplayer serve`: the meta-DNS-server, every zone of a set chosen by the address that is asked.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,7 +42,8 @@ Example: an ordinary authoritative server on a port of its own
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300
 
 Example: the hierarchy, on a host of a testbed
-  ldplayer testbed exec internet -- ldplayer serve zones/ --coverage coverage.json")]
+  ldplayer testbed exec internet -- \\
+    ldplayer serve zones/ --coverage coverage.json")]
 pub struct Args {
     /// The zone set: a directory in which every plain file is a zone file
     #[arg(value_name = "DIR")]
@@ -78,7 +79,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let set = load(&args.directory, args.including.includes())?;
     let told = counted(set.zones().len() as u64, "zone", "zones");
     let server = Server::start(set, &args.options()).map_err(Failure::environment)?;
-    let mut stdout = io::stdout().lock();
+    let mut stdout = crate::printing::stdout();
     let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
     write_line!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
     watch(Some(&server), &args.directory, args.including.includes(), &signals, |set| {

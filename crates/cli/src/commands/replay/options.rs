@@ -30,7 +30,7 @@ const TLS: &str = "TLS and HTTPS";
     after_help = "\
 Examples:
   ldplayer replay capture.pcap.xz --server 127.0.0.1:5300
-  ldplayer replay names.txt --server 192.0.2.1 --rate 20k --for 30s --clients 100
+  ldplayer replay names.txt --server ::1 --rate 20k --for 30s --clients 100
 
 `ldplayer replay --help` lists every option.",
     after_long_help = "\
@@ -39,16 +39,20 @@ Examples:
     ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 -o runs/first
 
   A list of queries (names and types) at 20,000 queries/s for 30 seconds, from 100 clients:
-    ldplayer replay names.txt --server 127.0.0.1:5300 --rate 20k --for 30s --clients 100
+    ldplayer replay names.txt --server 127.0.0.1:5300 \\
+      --rate 20k --for 30s --clients 100
 
   With every client's own address, in a namespace that ldplayer makes for the server, too:
-    ldplayer replay capture.pcap.xz --server 127.0.0.1 --start-server 'nsd -d -c nsd.conf'
+    ldplayer replay capture.pcap.xz --server 127.0.0.1 \\
+      --start-server 'nsd -d -c nsd.conf'
 
   What if all of it were TCP, with connections that clients close after 10 idle seconds:
-    ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 --transport tcp --idle-timeout 10s
+    ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 \\
+      --transport tcp --idle-timeout 10s
 
   Write down what a run is, and make it from there; or repeat an earlier run over TLS:
-    ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 --print-spec >run.toml
+    ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 \\
+      --print-spec >run.toml
     ldplayer replay --spec run.toml
     ldplayer replay --again runs/first --transport dot --tls-insecure
 

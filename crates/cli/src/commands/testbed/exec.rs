@@ -28,7 +28,8 @@ testbed, and sockets of name services such as nscd are not there. --fake-time ru
 Examples:
   ldplayer testbed exec resolver -- unbound -d -c unbound.conf &
   ldplayer testbed exec --wait-for 10.53.0.2 clients -- dig example.com
-  ldplayer testbed exec --fake-time '2016-10-08 12:00:00' resolver -- unbound -d -c unbound.conf")]
+  ldplayer testbed exec --fake-time '2016-10-08 12:00:00' resolver -- \\
+    unbound -d -c unbound.conf")]
 pub struct Args {
     #[command(flatten)]
     name: Name,

@@ -41,16 +41,16 @@ pub struct Options {
     #[arg(long)]
     proxies: bool,
     /// Seed of every random choice
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(long, value_name = "N", default_value = "0", hide_short_help = true)]
     seed: u64,
     /// MTU in bytes
-    #[arg(long, value_name = "N", default_value = "1500", value_parser = clap::value_parser!(u16).range(1280..))]
+    #[arg(long, value_name = "N", default_value = "1500", value_parser = clap::value_parser!(u16).range(1280..), hide_short_help = true)]
     mtu: u16,
     /// Processor time spent on precise delays: low, normal or high
-    #[arg(long, default_value = "normal")]
+    #[arg(long, default_value = "normal", hide_short_help = true)]
     precision: Precision,
     /// Pin the wire to this core
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     core: Option<usize>,
     /// Write every delivered packet to this capture (pcap with nanoseconds)
     #[arg(long, value_name = "FILE")]

@@ -22,7 +22,8 @@ systemd-resolved. Root is not needed. The exit status is the command's; processe
 in the namespace are ended.
 
 Example: a server and a replay in which each client keeps its own address
-  ldplayer testbed run --start-server 'nsd -d -c nsd.conf' --wait-for 127.0.0.1:5300 -- \\
+  ldplayer testbed run --wait-for 127.0.0.1:5300 \\
+    --start-server 'nsd -d -c nsd.conf' -- \\
     ldplayer replay capture.pcap --server 127.0.0.1:5300")]
 pub struct Args {
     /// Command that starts a server first; it must stay in the foreground, and is ended after the command

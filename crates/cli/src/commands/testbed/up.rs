@@ -28,13 +28,20 @@ const ENVIRONMENT: u8 = 3;
 
 /// Options of `testbed up`.
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
+Example: 40 ms between clients and resolver, 1 % packet loss
+  ldplayer testbed up --rtt 40ms --loss 1%
+
+`ldplayer testbed up --help` has the hosts, all options and more examples.",
+    after_long_help = "\
 Three hosts, in network namespaces of their own that only the wire joins:
-  clients   10.53.0.1, fd53::1   every address is its own; those that it sends from belong to it
+  clients   10.53.0.1, fd53::1   every address is its own
   resolver  10.53.0.2, fd53::2   for a recursive server, or a server under test
-  internet  10.53.0.3, fd53::3   every address is its own: a server there answers from the address that was asked
-Nothing leads out. A packet to an address that no host owns is dropped and counted; `testbed
-status` shows it.
+  internet  10.53.0.3, fd53::3   every address is its own
+Clients own the addresses that they send from. A server on `internet` answers from the address
+that was asked. Nothing leads out. A packet to an address that no host owns is dropped and
+counted; `testbed status` shows it.
 
 With --zones, `internet` owns the addresses of all name servers of the zone set and answers at
 each of them from its zones, as `ldplayer serve` does: a recursive server with ordinary root hints
@@ -45,11 +52,13 @@ for BIND with the configuration of `ldplayer zones views`.
 Example: 40 ms between clients and resolver, 1 % packet loss
   ldplayer testbed up --rtt 40ms --loss 1%
   ldplayer testbed exec resolver -- unbound -d -c unbound.conf &
-  ldplayer testbed exec --wait-for 10.53.0.2 clients -- ldplayer replay capture.pcap --server 10.53.0.2
+  ldplayer testbed exec --wait-for 10.53.0.2 clients -- \\
+    ldplayer replay capture.pcap --server 10.53.0.2
   ldplayer testbed down
 
 Example: the DNS hierarchy of a zone set, 20 ms away from the resolver
-  ldplayer testbed up --zones zones/ --upstream-rtt 20ms --coverage coverage.json")]
+  ldplayer testbed up --zones zones/ --upstream-rtt 20ms --coverage report.json"
+)]
 pub struct Args {
     #[command(flatten)]
     name: Name,
@@ -61,7 +70,7 @@ pub struct Args {
     #[command(flatten)]
     including: Including,
     /// Maximum size of that server's UDP responses in bytes; those above 1232 may be fragmented
-    #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..))]
+    #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..), hide_short_help = true)]
     udp_size: u16,
     /// At the end, write the coverage report of the zone set (JSON)
     #[arg(long, value_name = "FILE", requires = "zones")]
@@ -100,7 +109,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         serve::finish(server.stop(), args.coverage.as_deref())?;
     }
     if args.foreground {
-        print::report(&mut std::io::stdout().lock(), &report)?;
+        print::report(&mut crate::printing::stdout(), &report)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -155,7 +164,7 @@ impl Held<'_> {
 
 /// Says that the testbed is made. Who started this and is gone need not know.
 fn tell_ready(args: &Args) {
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::printing::stdout();
     let text = if args.hold { READY.to_owned() } else { format!("testbed {} is up; Ctrl-C ends it", args.name.name) };
     let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
 }
@@ -176,7 +185,7 @@ fn start_holder(args: &Args, folder: &Path) -> Result<ExitCode, Failure> {
         // What it has to say of the zones.
         repeat(&mut log)?;
         let state = State::load(folder, &args.name.name).map_err(failure)?;
-        print::hosts(&mut std::io::stdout().lock(), &state)?;
+        print::hosts(&mut crate::printing::stdout(), &state)?;
         return Ok(ExitCode::SUCCESS);
     }
     let status = holder.wait().context("testbed up: the process that holds the testbed")?;

@@ -40,8 +40,10 @@ A harvest that ended early goes on where it was when the same command is run aga
 
 Examples:
   ldplayer zones fetch clients.pcap.xz --allow-target 0.0.0.0/0 -o zones/
-  ldplayer testbed exec resolver -- ldplayer zones fetch clients.pcap.xz -o zones/
-  ldplayer zones fetch clients.pcap.xz --resolver 127.0.0.1:5300 --tap /run/tap.sock -o zones/")]
+  ldplayer testbed exec resolver -- \\
+    ldplayer zones fetch clients.pcap.xz -o zones/
+  ldplayer zones fetch clients.pcap.xz -o zones/ \\
+    --resolver 127.0.0.1:5300 --tap /run/tap.sock")]
 pub struct Args {
     /// Traces whose questions to ask
     #[arg(required = true, value_name = "TRACE")]

@@ -4,7 +4,7 @@ mod anchors;
 mod keys;
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -40,10 +40,11 @@ Example: the set with ECDSA keys, valid at the time of the recording and now
   ldplayer zones sign zones/ -o signed/ --inception 2016-10-01
 
 Example: what if the root had 4096-bit keys, during a rollover of the ZSK
-  ldplayer zones sign zones/ -o big/ --algorithm rsasha256 --ksk-bits 4096 --zsk-bits 4096 --zsks 2
+  ldplayer zones sign zones/ -o big/ --algorithm rsasha256 \\
+    --ksk-bits 4096 --zsk-bits 4096 --zsks 2
 
 Example: NSEC3 with opt-out for com alone, with keys that are kept
-  ldplayer zones sign zones/ -o signed/ --zone com --nsec3 --opt-out --keys keys/")]
+  ldplayer zones sign zones/ -o kept/ --zone com --nsec3 --opt-out --keys keys/")]
 pub struct Args {
     /// The zone set
     #[arg(value_name = "DIR")]
@@ -288,7 +289,7 @@ fn tell(
     links: &Links,
     begun: Instant,
 ) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::printing::stdout();
     let anchored: Vec<String> = links.anchors.iter().map(|(zone, _)| Presentation(zone).to_string()).collect();
     let elapsed_s = begun.elapsed().as_secs_f64();
     let all = sources.iter().zip(keys).zip(outcomes);

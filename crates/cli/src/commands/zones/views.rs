@@ -28,7 +28,8 @@ paths.
 Example:
   ldplayer zones views zones/ -o bind/
   ldplayer testbed up --zones zones/ --proxies
-  ldplayer testbed exec internet -- sh -c 'cd bind && exec named -g -c named.conf'")]
+  ldplayer testbed exec internet -- \\
+    sh -c 'cd bind && exec named -g -c named.conf'")]
 pub struct Args {
     /// The zone set
     #[arg(value_name = "DIR")]
@@ -57,7 +58,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let views = set.index().views().iter().filter(|(_, zones)| !zones.is_empty()).count();
     let zones = set.zones().len();
     write_line!(
-        std::io::stdout().lock(),
+        crate::printing::stdout(),
         "{}: {} of {}",
         file.display(),
         counted(views as u64, "view", "views"),
