@@ -126,9 +126,9 @@ pub fn watch_on<T>(
     observer: &mut dyn Observer,
     act: impl FnOnce() -> T,
 ) -> T {
-    let done = AtomicBool::new(false);
+    let (done, limit) = (AtomicBool::new(false), TimeLimit::default());
     thread::scope(|scope| {
-        let watcher = Watcher { monitor, shown: replayed, origin, limit: &TimeLimit::default(), latencies: None };
+        let watcher = Watcher { monitor, shown: replayed, origin, limit: &limit, latencies: None };
         scope.spawn(|| watcher.run(observer, &done));
         let result = act();
         done.store(true, Ordering::Relaxed);
