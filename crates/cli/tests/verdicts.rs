@@ -121,7 +121,7 @@ fn expectations_decide_the_verdict_of_the_server_and_the_exit_status() {
     assert_eq!((output.status.code(), &run["verdict"]["server"]["ok"]), (Some(1), &false.into()));
     assert_eq!(run["verdict"]["ok"], true, "the replay is none of the server's");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("\nserver     FAILED: noerror 0.00 % (0 of 400) (limit >= 1 %)"), "{text}");
+    assert!(text.contains("\nserver     FAILED: answers NOERROR 0.00 % (0 of 400) (limit >= 1 %)"), "{text}");
     assert_eq!(run["expect"][2], "noerror >= 1 %");
     // Nothing was compared, so nothing can be confirmed.
     let (output, run) = fast(|_| Some(0), &["--expect", "match >= 99.9 %"]);

@@ -429,13 +429,12 @@ fn play(spec: RunSpec, directory: &Path, options: &Options, look: &mut Look<'_>)
     let prepared = prepare(spec)?;
     prepared.resolved().for_each(|line| look.watcher.tell(&line));
     if let [public @ .., last] = prepared.public_targets() {
-        let load = prepared.load()?.unwrap_or_default();
+        let load = match prepared.load()? {
+            Some(load) => format!("up to {} ({} bytes)", counted(load.queries, "query", "queries"), load.octets),
+            None => "the queries of its input, as they come,".to_owned(),
+        };
         let each = public.iter().chain([last]).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        look.watcher.tell(&format!(
-            "sending up to {} ({} bytes) to the public address {each}",
-            counted(load.queries, "query", "queries"),
-            load.octets
-        ));
+        look.watcher.tell(&format!("sending {load} to the public address {each}"));
     }
     prepared.execute(directory, false, options.command_line.clone(), look)
 }

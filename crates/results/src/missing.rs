@@ -15,6 +15,7 @@ use crate::error::ResultsError;
 use crate::rows::ROWS_BEFORE;
 use crate::setup::Warning;
 use crate::store::RunDir;
+use crate::text::counted;
 
 /// Shards that are named one by one in a warning.
 const NAMED: usize = 8;
@@ -71,14 +72,15 @@ impl Shard {
 
 fn describe(shards: &BTreeMap<String, Shard>, absent: Option<(u64, u64)>, parts: usize) -> String {
     let rows: u64 = shards.values().map(|shard| shard.rows).sum();
+    let rows = counted(rows, "row is", "rows are");
     let until = |shard: &Shard| shard.last as f64 / 1e9;
     let mut text = match (shards.values().map(until).reduce(f64::min), shards.values().map(until).reduce(f64::max)) {
         (Some(first), Some(last)) if shards.len() > NAMED => {
-            format!("{rows} rows are there, of {} shards, until {first:.1} to {last:.1} s", shards.len())
+            format!("{rows} there, of {} shards, until {first:.1} to {last:.1} s", shards.len())
         }
         (Some(_), Some(_)) => {
             let each = shards.iter().map(|(name, shard)| format!("{name} {} until {:.1} s", shard.rows, until(shard)));
-            format!("{rows} rows are there ({})", each.collect::<Vec<_>>().join(", "))
+            format!("{rows} there ({})", each.collect::<Vec<_>>().join(", "))
         }
         _ => "no row is there".to_owned(),
     };
@@ -86,10 +88,10 @@ fn describe(shards: &BTreeMap<String, Shard>, absent: Option<(u64, u64)>, parts:
         text += &format!("; {absent} of the first {of} rows of the trace have none: not saved, or not sent at all");
     }
     for (file, missing) in shards.values().flat_map(|shard| &shard.gaps).take(NAMED) {
-        text += &format!("; {missing} rows before {file} are lost");
+        text += &format!("; {} lost before {file}", counted(*missing, "row is", "rows are"));
     }
     if parts > 0 {
-        text += &format!("; {parts} files were not finished");
+        text += &format!("; {} not finished", counted(parts as u64, "file was", "files were"));
     }
     text
 }

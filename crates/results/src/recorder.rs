@@ -13,6 +13,7 @@ use crate::model::{RunReport, State};
 use crate::rows::RowWriter;
 use crate::setup::{RunEnd, RunSetup, Warning};
 use crate::store::{Document, RunDir};
+use crate::text::counted;
 use crate::{page, telemetry, verdict};
 
 /// Rows are saved after so much time. With the time that they take on their way here and to the disk, no row is lost that
@@ -154,7 +155,7 @@ impl<S: Serialize> Recorder<S> {
         let error = self.broken.as_deref()?;
         Some(Warning::new(
             "rows_lost",
-            format!("writing rows failed ({error}): {lost} queries have no row"),
+            format!("writing rows failed ({error}): {} no row", counted(lost, "query has", "queries have")),
             "free space or give another directory with -o, then repeat the run",
         ))
     }

@@ -13,14 +13,17 @@ impl fmt::Display for RunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let summary = &self.summary;
         writeln!(f, "run        {}", self.title())?;
-        writeln!(f, "           {}, {:.1} s, started {}", self.state, summary.elapsed_s, self.started)?;
+        let started = words::to_the_second(&self.started);
+        writeln!(f, "           {}, {:.1} s, started {started}", self.state, summary.elapsed_s)?;
         self.write_verdicts(f)?;
         self.write_accounts(f)?;
-        if let Some(error) = &summary.timing.error_us {
-            writeln!(f, "timing     {}", SpreadLine(error))?;
+        // Where nothing was due at any time, nothing was late.
+        let has_times = self.limits.timing.is_some();
+        if let Some(error) = summary.timing.error_us.filter(|_| has_times) {
+            writeln!(f, "timing     {}", SpreadLine(&error))?;
         }
-        if let Some(error) = &summary.timing.interarrival_error_us {
-            writeln!(f, "gaps       {}", SpreadLine(error))?;
+        if let Some(error) = summary.timing.interarrival_error_us.filter(|_| has_times) {
+            writeln!(f, "gaps       {}", SpreadLine(&error))?;
         }
         self.write_rate(f)?;
         writeln!(f, "latency    {}", TailLine(&summary.latency_ms.from_sent))?;
@@ -98,7 +101,7 @@ impl RunReport {
             let failed = checks.iter().filter(|check| !check.ok);
             // What stands behind the figure is in the lines above.
             let figure = |check: &Check| check.value.split(" (").next().unwrap_or_default().to_owned();
-            failed.map(|check| format!("{} {}", words(&check.name), figure(check))).collect::<Vec<_>>().join(", ")
+            failed.map(|check| named(&words(&check.name), &figure(check))).collect::<Vec<_>>().join(", ")
         };
         let replay = match self.verdict.ok {
             true => "replay ok".to_owned(),
@@ -225,7 +228,7 @@ impl RunReport {
             format!("{}/s", queries(qps.round() as u64))
         });
         write!(f, "rate       {qps}")?;
-        match rate.within_0_1_percent {
+        match rate.within_0_1_percent.filter(|_| self.limits.timing.is_some()) {
             Some(within) => {
                 let windows = counted(rate.windows, "window", "windows");
                 writeln!(f, ", {within:.2} % of {windows} within 0.1 % of the trace")
@@ -266,9 +269,15 @@ impl fmt::Display for AnswersCompared {
 fn failed(checks: &[Check], words: fn(&str) -> String) -> String {
     let failed = checks.iter().filter(|check| !check.ok);
     failed
-        .map(|check| format!("{} {} (limit {})", words(&check.name), check.value, check.limit))
+        .map(|check| format!("{} (limit {})", named(&words(&check.name), &check.value), check.limit))
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+/// A check with what was found: a figure stands right behind its name, words behind a colon.
+fn named(name: &str, value: &str) -> String {
+    let is_figure = value.starts_with(|letter: char| letter.is_ascii_digit() || letter == '-');
+    if is_figure { format!("{name} {value}") } else { format!("{name}: {value}") }
 }
 
 impl fmt::Display for State {
@@ -457,6 +466,33 @@ mod tests {
         assert!(!text.replace("[cpu_stolen]", "").contains('_'), "a key in\n{text}");
         let failed = "replay FAILED (99th percentile of the timing error 3110.0 µs) · server FAILED (timed out 3.00 %)";
         assert_eq!(outcome, failed);
+    }
+
+    #[test]
+    fn a_check_that_found_no_figure_stands_apart_from_what_it_found() {
+        let check = |name: &str, value: &str| Check { value: value.to_owned(), ..named_check(name) };
+        let checks = [check("completeness", "interrupted"), check("rate", "-1 %")];
+        let told = failed(&checks, words::check);
+        assert_eq!(told, "whole trace replayed: interrupted (limit 0); query rate by second -1 % (limit 0)");
+    }
+
+    fn named_check(name: &str) -> Check {
+        Check { name: name.to_owned(), limit: "0".to_owned(), value: String::new(), ok: false, note: None }
+    }
+
+    #[test]
+    fn a_run_without_times_has_no_timing_error_in_its_report() {
+        let mut report = RunReport { started: "2025-11-24T16:00:00.5Z".to_owned(), ..RunReport::default() };
+        report.summary.timing.error_us = Some(Spread::default());
+        report.summary.rate.within_0_1_percent = Some(100.0);
+        let told = |report: &RunReport| {
+            let text = report.to_string();
+            (text.contains("\ntiming "), text.contains("within 0.1 % of the trace"))
+        };
+        assert_eq!(told(&report), (true, true));
+        assert!(report.to_string().contains("started 2025-11-24 16:00:00 UTC\n"), "{report}");
+        report.limits = crate::setup::VerdictLimits::FAST;
+        assert_eq!(told(&report), (false, false));
     }
 
     #[test]

@@ -355,7 +355,7 @@ fn a_power_cut_leaves_every_row_that_was_saved() {
         assert_eq!(indices(&place.run()).len(), 3_000);
         let report = read_run(&place.run()).unwrap();
         assert_eq!(report.summary.queries.answered, 3_000);
-        assert!(text_of(&report, "rows_missing").contains("1 files were not finished"));
+        assert!(text_of(&report, "rows_missing").contains("1 file was not finished"));
     }
     common::run_over(&place.run(), rows);
     assert!(!part.exists(), "a run that takes the place of this one leaves nothing of it");
@@ -376,7 +376,7 @@ fn a_file_that_is_gone_is_told_with_its_rows() {
     fs::remove_file(place.run().join("queries/shard-000-000001.parquet")).unwrap();
     let report = read_run(&place.run()).unwrap();
     let missing = text_of(&report, "rows_missing");
-    assert!(missing.contains("20 rows before shard-000-000002.parquet are lost"), "{missing}");
+    assert!(missing.contains("20 rows are lost before shard-000-000002.parquet"), "{missing}");
 }
 
 #[test]

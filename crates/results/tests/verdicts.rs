@@ -51,7 +51,7 @@ fn a_replay_that_fails_does_not_fail_the_server() {
     assert!(!report.verdict.ok && report.verdict.server.ok == Some(true) && !report.verdict.passes());
     let text = report.to_string();
     assert!(
-        text.contains("\nreplay     FAILED: completeness interrupted") && text.contains("\nserver     ok"),
+        text.contains("\nreplay     FAILED: whole trace replayed: interrupted") && text.contains("\nserver     ok"),
         "{text}"
     );
 }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use ldplayer_core::text::counted;
 use ldplayer_experiment::find::Ended;
 use ldplayer_experiment::{
     CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, Replayer, RunState, Workspace, execute,
@@ -158,8 +159,9 @@ fn ask_about_many(experiment: &Experiment, yes: bool) -> Result<(), Failure> {
     if runs <= MANY_RUNS || yes {
         return Ok(());
     }
+    let cells = counted(experiment.cells.len() as u64, "cell", "cells");
     let what =
-        format!("the matrix makes {runs} runs ({} cells x {} repeats)", experiment.cells.len(), experiment.repeats);
+        format!("the matrix makes {runs} runs ({cells} x {})", counted(experiment.repeats.into(), "repeat", "repeats"));
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(anyhow!("{what}: add --yes if all of them are meant, or see them with --dry-run").into());
     }

@@ -8,6 +8,7 @@ pub mod progress;
 use std::path::Path;
 use std::process::ExitCode;
 
+use ldplayer_core::text::counted;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_results::{AgentShare, Document, State};
 use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, prepare};
@@ -123,7 +124,7 @@ pub fn announce(prepared: &Prepared) -> Result<(), Failure> {
         return Ok(());
     }
     let load = match prepared.load().map_err(failure)? {
-        Some(load) => format!("up to {} queries ({} bytes)", load.queries, load.octets),
+        Some(load) => format!("up to {} ({} bytes)", counted(load.queries, "query", "queries"), load.octets),
         None => "the queries of its input, as they come,".to_owned(),
     };
     for server in prepared.public_targets() {

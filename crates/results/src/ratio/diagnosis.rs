@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::figures::percent;
 use super::{Line, Quantiles};
+use crate::text::counted;
 
 /// Pairs, and answers of a transport, below which nothing is said of it.
 const FEWEST: u64 = 20;
@@ -220,9 +221,9 @@ fn queues(line: &Line) -> Vec<String> {
         (
             refused(line),
             format!(
-                "{} queries over {} were not answered{}",
-                refused(line),
+                "over {} {} not answered{}",
                 line.transport,
+                counted(refused(line), "query was", "queries were"),
                 reasons(line, line.transport)
             ),
         ),
@@ -339,7 +340,8 @@ fn udp(line: &Line) -> Option<Finding> {
     let lost = lost(line);
     let mut evidence = vec![format!("{lost:.1} % of the queries over UDP{}", reasons(line, "udp"))];
     if is_rate_limited(line) {
-        evidence.push(format!("{} answers over UDP were truncated", line.pairs.udp_truncated));
+        evidence
+            .push(format!("over UDP {} truncated", counted(line.pairs.udp_truncated, "answer was", "answers were")));
         let text = "answers over UDP are dropped and truncated, some of each: the server limits their rate (RRL) for clients of one prefix";
         return Some(Finding::new("rate_limited", text, evidence));
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Line, RttClass, Study};
-use crate::text::grouped;
+use crate::text::{self, grouped};
 
 /// The heads of the table.
 const HEADS: [&str; 11] = ["server", "over", "pairs", "valid", "failed", "p25", "p50", "p75", "p90", "p99", ">10"];
@@ -40,8 +40,10 @@ impl fmt::Display for Study {
         let rtt = self.rtt.as_ref().map_or(String::new(), |rtt| format!(", round-trip time {rtt}"));
         writeln!(
             f,
-            "SOA {}: response time over a new connection ÷ that over UDP; {} clients, {} pairs of each{rtt}\n",
-            self.zone, self.clients, self.rounds
+            "SOA {}: response time over a new connection ÷ that over UDP; {}, {} of each{rtt}\n",
+            self.zone,
+            text::counted(self.clients.into(), "client", "clients"),
+            text::counted(self.rounds.into(), "pair", "pairs")
         )?;
         table(f, &rows(&self.lines, |line| line.ratio))?;
         let with: Vec<&Line> =
@@ -100,10 +102,11 @@ fn findings(f: &mut fmt::Formatter<'_>, line: &Line) -> fmt::Result {
         writeln!(f, "  medians in ms: {}", parts.join(" | "))?;
     }
     for class in &line.rtt_classes {
-        let [clients, pairs, failed] = [class.clients, class.pairs, class.failed].map(grouped);
+        let clients = text::counted(class.clients, "client", "clients");
+        let (pairs, failed) = (text::counted(class.pairs, "pair", "pairs"), grouped(class.failed));
         let median = class.ratio.p50.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
         let name = between(class);
-        writeln!(f, "  RTT {name}: {clients} clients, {pairs} pairs, {failed} failed, median ratio {median}")?;
+        writeln!(f, "  RTT {name}: {clients}, {pairs}, {failed} failed, median ratio {median}")?;
     }
     line.replay.iter().try_for_each(|check| writeln!(f, "  replay: {check}"))
 }

@@ -223,7 +223,10 @@ fn unsent(queries: &Queries) -> Option<Warning> {
 
 fn receive_drops(summary: &Summary) -> Option<Warning> {
     let drops = summary.responses.receive_drops.filter(|&drops| drops > 0)?;
-    let text = format!("the kernel dropped {} responses on sockets of this run, for lack of buffer", grouped(drops));
+    let text = format!(
+        "the kernel dropped {} on sockets of this run, for lack of buffer",
+        counted(drops, "response", "responses")
+    );
     Some(Warning::new("kernel_drops", text, RECEIVE_BUFFER))
 }
 

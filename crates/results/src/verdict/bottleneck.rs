@@ -7,7 +7,7 @@
 use super::{RECEIVE_DROPS_PERCENT, advice, dropped_share};
 use crate::model::{ReplayLoad, Summary};
 use crate::setup::Warning;
-use crate::text::grouped;
+use crate::text::{counted, grouped};
 
 /// A worker that could not keep up for so long, in seconds …
 const SATURATED_S: f64 = 0.5;
@@ -98,7 +98,10 @@ fn out_of_addresses(summary: &Summary) -> Option<Evidence> {
     let unsent = of("no_source_address") + of("out_of_ids");
     let all = queries.sent + queries.not_sent;
     (unsent > 0 && unsent as f64 >= all as f64 * NOT_SENT).then(|| Evidence {
-        seen: format!("{} queries were not sent for want of ports, descriptors or query IDs", grouped(unsent)),
+        seen: format!(
+            "{} not sent for want of ports, descriptors or query IDs",
+            counted(unsent, "query was", "queries were")
+        ),
         remedy: "raise the limit of open files (ulimit -n), widen net.ipv4.ip_local_port_range, or give more --sources",
     })
 }
@@ -116,7 +119,7 @@ fn postponed(summary: &Summary, load: &ReplayLoad) -> Option<Evidence> {
 
 fn fed_late(summary: &Summary, load: &ReplayLoad) -> Option<Evidence> {
     is_many(load.fed_late, summary).then(|| Evidence {
-        seen: format!("{} queries were due before they had been read", grouped(load.fed_late)),
+        seen: format!("{} read only after the due time", counted(load.fed_late, "query was", "queries were")),
         remedy: "convert the trace to Parquet, or put it on a faster disk",
     })
 }
@@ -182,7 +185,7 @@ mod tests {
 
         let all = ReplayLoad { postponed: 20_000, fed_late: 30_000, blocked_s: 2.0, ..ReplayLoad::default() };
         let found = warning(&summary(all), true).unwrap();
-        for part in ["2.0 s for results", "20,000 sends", "30,000 queries were due before"] {
+        for part in ["2.0 s for results", "20,000 sends", "30,000 queries were read only after"] {
             assert!(found.text.contains(part), "{}", found.text);
         }
         assert_eq!(found.remedy.matches("; ").count(), 2);

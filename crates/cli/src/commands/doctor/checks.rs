@@ -90,7 +90,7 @@ fn port_53() -> Finding {
 fn buffers() -> [Finding; 2] {
     let buffer = |name, setting: &str, lift| {
         let octets = limits::sysctl_number(setting).unwrap_or(0);
-        Finding::new(name, format!("{octets} octets"), "4 MiB at high rates without root", octets >= 4 << 20, lift)
+        Finding::new(name, format!("{octets} bytes"), "4 MiB at high rates without root", octets >= 4 << 20, lift)
     };
     [
         buffer("receive buffer", "net.core.rmem_max", "sysctl -w net.core.rmem_max=33554432"),

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use ldplayer_core::text::counted;
 use ldplayer_emulate::testbed::{HostState, Report, State};
 use serde_json::{Value, json};
 
@@ -43,8 +44,12 @@ pub fn report(out: &mut impl Write, report: &Report) -> io::Result<()> {
         let port = leak.port.map_or(String::new(), |port| format!(" port {port}"));
         writeln!(
             out,
-            "leak: {} to {} protocol {}{port}: {} packets, the first from {}",
-            leak.host, leak.destination, leak.protocol, leak.count, leak.source
+            "leak: {} to {} protocol {}{port}: {}, the first from {}",
+            leak.host,
+            leak.destination,
+            leak.protocol,
+            counted(leak.count, "packet", "packets"),
+            leak.source
         )?;
     }
     Ok(())

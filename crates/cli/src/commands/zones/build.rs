@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use ldplayer_core::Transaction;
+use ldplayer_core::text::counted;
 use ldplayer_trace::{Inspector, Source, open};
 use ldplayer_zone::construct::{Builder, Built, Options, Policy, Response};
 
@@ -154,7 +155,8 @@ fn without_responses(args: &Args, source: &dyn Source, transactions: u64) -> any
     match transactions {
         0 => no_transaction(&args.captures, &Inspector::default().summary(source.tally())),
         _ => anyhow!(
-            "{names}: {transactions} queries and no response: zones are made of responses; capture with them, or ask for them with `ldplayer zones fetch`"
+            "{names}: {} and no response: zones are made of responses; capture with them, or ask for them with `ldplayer zones fetch`",
+            counted(transactions, "query", "queries")
         ),
     }
 }
@@ -163,9 +165,9 @@ fn without_responses(args: &Args, source: &dyn Source, transactions: u64) -> any
 fn no_zone(args: &Args, built: &Built) -> anyhow::Error {
     let reasons: Vec<String> = built.report.ignored.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
     anyhow!(
-        "{}: no zone in {} responses ({}); capture between a resolver and the servers it asks, or at an authoritative server",
+        "{}: no zone in {} ({}); capture between a resolver and the servers it asks, or at an authoritative server",
         args.captures.join(", "),
-        built.report.responses,
+        counted(built.report.responses, "response", "responses"),
         reasons.join(", ")
     )
 }

@@ -215,7 +215,7 @@ fn lower_name(text: &str) -> Result<Box<[u8]>, name::BadName> {
 fn names_in(path: &Path) -> Result<Names, String> {
     let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     if length > MAX_LIST {
-        return Err(format!("a list of {length} octets is too long; {MAX_LIST} are read at most"));
+        return Err(format!("a list of {length} bytes is too long; {MAX_LIST} are read at most"));
     }
     let list = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let words = list.lines().enumerate().filter_map(|(line, text)| Some((line, text.split_whitespace().next()?)));
