@@ -111,6 +111,11 @@ impl BadFrame {
         Self::Discovery,
     ];
 
+    /// Whether something is wrong with the frame: not only of a kind that we have no use for.
+    pub const fn is_damage(self) -> bool {
+        !matches!(self, Self::EtherType | Self::Protocol | Self::IcmpType)
+    }
+
     /// The place of the reason in [`Self::ALL`], for tables of counts.
     pub const fn index(self) -> usize {
         self as usize
@@ -147,7 +152,7 @@ pub enum Transport<'a> {
     /// A segment of TCP.
     Tcp(Segment<'a>),
     /// An error about a packet of ours.
-    Icmp(IcmpError),
+    Icmp(IcmpError<'a>),
     /// A neighbour solicitation or advertisement.
     Discovery(Discovery),
 }

@@ -274,6 +274,16 @@ impl Tcp {
         count
     }
 
+    /// Whether data that is written before SYN is sent goes with it: Fast Open is asked for, and the server has given the client a
+    /// cookie (RFC 7413 section 3).
+    pub fn takes_early_data(&mut self, at: Handle) -> bool {
+        let Some(slot) = self.connections.slot(at) else { return false };
+        let (connection, client) = (&self.connections[slot], self.addresses_of(slot).0.ip());
+        let is_asked_for = connection.has(connection::FAST_OPEN) && connection.state() == State::SynSent;
+        let number = connection.server;
+        is_asked_for && !self.servers.get(number).is_fast_open_lost && self.cookies.get(client, number).is_some()
+    }
+
     /// The addresses of a connection: ours, and the server's.
     fn addresses_of(&self, slot: u32) -> (SocketAddr, SocketAddr) {
         let connection = &self.connections[slot];

@@ -24,7 +24,7 @@ pub enum IcmpKind {
 
 /// The beginning of the packet that an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quoted {
+pub struct Quoted<'a> {
     /// UDP, TCP or another.
     pub protocol: u8,
     /// Who sent it: one of ours.
@@ -33,23 +33,25 @@ pub struct Quoted {
     pub destination: SocketAddr,
     /// Its sequence number, if it is of TCP. An error for another one is forged or old (RFC 5927 section 4).
     pub sequence: u32,
+    /// What is behind the first 8 octets of its payload, as far as it is quoted: over UDP, the data.
+    pub rest: &'a [u8],
 }
 
 /// An error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IcmpError {
+pub struct IcmpError<'a> {
     /// What happened.
     pub kind: IcmpKind,
     /// To what.
-    pub quoted: Quoted,
+    pub quoted: Quoted<'a>,
 }
 
-impl IcmpError {
+impl<'a> IcmpError<'a> {
     /// Reads an error of ICMP.
     ///
     /// # Errors
     /// If it is cut short, its checksum is wrong, or it is no such error.
-    pub fn read_v4(octets: &[u8]) -> Result<Self, BadFrame> {
+    pub fn read_v4(octets: &'a [u8]) -> Result<Self, BadFrame> {
         let header: &[u8; HEADER] = octets.first_chunk().ok_or(BadFrame::Icmp)?;
         // Nobody leaves checksums of ICMP to hardware.
         if !Sum::default().octets(octets).is_right() {
@@ -69,7 +71,7 @@ impl IcmpError {
     ///
     /// # Errors
     /// If it is cut short, its checksum is wrong, or it is no such error.
-    pub fn read_v6(source: IpAddr, destination: IpAddr, octets: &[u8], check: Check) -> Result<Self, BadFrame> {
+    pub fn read_v6(source: IpAddr, destination: IpAddr, octets: &'a [u8], check: Check) -> Result<Self, BadFrame> {
         let header: &[u8; HEADER] = octets.first_chunk().ok_or(BadFrame::Icmp)?;
         let sum = || Sum::default().pseudo_header(source, destination, ICMPV6).length(octets.len()).octets(octets);
         if check == Check::Verify && !sum().is_right() {
@@ -86,20 +88,21 @@ impl IcmpError {
     }
 }
 
-impl Quoted {
-    fn read(octets: &[u8]) -> Result<Self, BadFrame> {
+impl<'a> Quoted<'a> {
+    fn read(octets: &'a [u8]) -> Result<Self, BadFrame> {
         let packet = Packet::read_quoted(octets)?;
         if packet.fragment.is_some_and(|fragment| fragment.offset != 0) {
             // Ports are in the first fragment alone.
             return Err(BadFrame::Icmp);
         }
         // All errors quote at least 8 octets of the payload (RFC 792).
-        let &[s0, s1, d0, d1, q0, q1, q2, q3, ..] = packet.payload else { return Err(BadFrame::Icmp) };
+        let &[s0, s1, d0, d1, q0, q1, q2, q3, ref rest @ ..] = packet.payload else { return Err(BadFrame::Icmp) };
         Ok(Self {
             protocol: packet.protocol,
             source: SocketAddr::new(packet.source, u16::from_be_bytes([s0, s1])),
             destination: SocketAddr::new(packet.destination, u16::from_be_bytes([d0, d1])),
             sequence: u32::from_be_bytes([q0, q1, q2, q3]),
+            rest,
         })
     }
 }
@@ -136,7 +139,7 @@ mod tests {
         packet
     }
 
-    fn read(packet: &[u8], v6: bool) -> Result<IcmpError, BadFrame> {
+    fn read(packet: &[u8], v6: bool) -> Result<IcmpError<'_>, BadFrame> {
         match Content::read(ip::ethertype(addresses(v6)[0]), packet, Check::Verify)? {
             Content::Transport(_, _, Transport::Icmp(error)) => Ok(error),
             other => panic!("{other:?}"),
@@ -162,6 +165,7 @@ mod tests {
                 source: (client, 0x1234).into(),
                 destination: (server, 53).into(),
                 sequence: 0x0102_0304,
+                rest: &[],
             };
             assert_eq!(read(&packet(v6, head, if v6 { 48 } else { 28 }), v6), Ok(IcmpError { kind, quoted }));
         }

@@ -60,15 +60,16 @@ impl QueryTemplate {
         self.payload
     }
 
-    /// Writes a frame from a client; returns its length. `None` if it does not fit, is too long for UDP, or the client is of
-    /// the other family. Cut to fragments, longer ones are for [`crate::fragments::Fragmenter`].
-    pub fn write(&self, frame: &mut [u8], client: IpAddr, port: u16, payload: &[u8]) -> Option<usize> {
-        let end = self.payload + payload.len();
+    /// Writes a frame from a client with a message of two parts: its ID, which each query has anew, and the rest. Returns its length;
+    /// `None` if it does not fit, is too long for UDP, or the client is of the other family.
+    pub fn write(&self, frame: &mut [u8], client: IpAddr, port: u16, (id, rest): ([u8; 2], &[u8])) -> Option<usize> {
+        let end = self.payload + id.len() + rest.len();
         let frame = frame.get_mut(..end)?;
-        let length = u16::try_from(HEADER + payload.len()).ok()?;
+        let length = u16::try_from(HEADER + id.len() + rest.len()).ok()?;
         let (headers, body) = frame.split_at_mut(self.payload);
         headers.copy_from_slice(&self.octets[..self.payload]);
-        body.copy_from_slice(payload);
+        body[..2].copy_from_slice(&id);
+        body[2..].copy_from_slice(rest);
         let source = match client {
             IpAddr::V4(client) if self.is_ipv4 => self.finish_v4(headers, client.octets(), length)?,
             IpAddr::V6(client) if !self.is_ipv4 => self.finish_v6(headers, client.octets(), length),
@@ -78,7 +79,8 @@ impl QueryTemplate {
         headers[udp..udp + 2].copy_from_slice(&port.to_be_bytes());
         headers[udp + 4..udp + 6].copy_from_slice(&length.to_be_bytes());
         // The length is in the pseudo-header and in the header.
-        let sum = self.udp_sum.octets(&source.0[..source.1]).word(port).word(length).word(length).octets(payload);
+        let sum = self.udp_sum.octets(&source.0[..source.1]).word(port).word(length).word(length);
+        let sum = sum.octets(&id).octets(rest);
         headers[udp + 6..udp + 8].copy_from_slice(&sum.finish_udp());
         Some(end)
     }
@@ -113,21 +115,22 @@ mod tests {
         #[test]
         fn frames_are_those_that_are_written_without_a_template(
             v6: bool, client: u128, server: u128, ports: [u16; 2], vlan in prop::option::of(0_u16..4_096),
-            payload in prop::collection::vec(any::<u8>(), 0..300),
+            payload in prop::collection::vec(any::<u8>(), 2..300),
         ) {
+            let message = ([payload[0], payload[1]], &payload[2..]);
             let address = |bits: u128| if v6 { IpAddr::from(bits.to_be_bytes()) } else { IpAddr::from((bits as u32).to_be_bytes()) };
             let (client, server) = (address(client), address(server));
             let link = Link::new([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], vlan);
             let template = QueryTemplate::new(&link, server, ports[1]);
             let [mut fast, mut plain] = [[0xaa; 400]; 2];
-            let length = template.write(&mut fast, client, ports[0], &payload);
+            let length = template.write(&mut fast, client, ports[0], message);
             let expected = udp::write(&mut plain, &link, (client, ports[0]), (server, ports[1]), &payload);
             prop_assert_eq!(length, expected);
             prop_assert_eq!(&fast[..], &plain[..]);
             prop_assert_eq!(length, Some(template.overhead() + payload.len()));
             let other = if v6 { IpAddr::from([192, 0, 2, 1]) } else { IpAddr::from([0_u16; 8]) };
-            prop_assert_eq!(template.write(&mut fast, other, 1, &payload), None);
-            prop_assert_eq!(template.write(&mut fast[..length.unwrap() - 1], client, 1, &payload), None);
+            prop_assert_eq!(template.write(&mut fast, other, 1, message), None);
+            prop_assert_eq!(template.write(&mut fast[..length.unwrap() - 1], client, 1, message), None);
         }
     }
 
@@ -135,7 +138,7 @@ mod tests {
     fn what_is_too_long_for_ip_is_refused() {
         let template = QueryTemplate::new(&Link::none(), IpAddr::from([192, 0, 2, 53]), 53);
         let (mut frame, client) = (vec![0; 70_000], IpAddr::from([192, 0, 2, 1]));
-        assert_eq!(template.write(&mut frame, client, 1, &vec![0; 65_507]), Some(65_535));
-        assert_eq!(template.write(&mut frame, client, 1, &vec![0; 65_508]), None);
+        assert_eq!(template.write(&mut frame, client, 1, ([0; 2], &vec![0; 65_505])), Some(65_535));
+        assert_eq!(template.write(&mut frame, client, 1, ([0; 2], &vec![0; 65_506])), None);
     }
 }

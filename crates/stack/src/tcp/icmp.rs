@@ -9,7 +9,7 @@ use crate::frame::{IcmpError, IcmpKind, ip};
 
 impl Tcp {
     /// Handles an error about a packet of ours; others than of TCP are passed over.
-    pub fn handle_icmp(&mut self, error: &IcmpError) {
+    pub fn handle_icmp(&mut self, error: &IcmpError<'_>) {
         let quoted = &error.quoted;
         if quoted.protocol != ip::TCP {
             return;

@@ -421,7 +421,7 @@ fn an_icmp_error_ends_a_connection_that_is_being_opened() {
         script.run("> S 0");
         let error = |sequence, protocol| IcmpError {
             kind,
-            quoted: Quoted { protocol, source: script.local, destination: script.server, sequence },
+            quoted: Quoted { protocol, source: script.local, destination: script.server, sequence, rest: &[] },
         };
         let (forged, other, right) =
             (error(script.start.wrapping_add(1), ip::TCP), error(script.start, ip::UDP), error(script.start, ip::TCP));
