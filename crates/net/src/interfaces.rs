@@ -40,10 +40,20 @@ fn has_leaf(routes: &str, address: Ipv4Addr) -> bool {
     routes.lines().any(|line| line.trim() == leaf)
 }
 
-/// The column of packets dropped on sending (proc_pid_net(5)): eight columns of receiving, then octets, packets, errors, drops.
+/// Packets that the kernel dropped on their way out of an interface of the calling thread's namespace; 0 where there is none of
+/// that name.
+pub fn dropped_at(name: &str) -> u64 {
+    parse_dropped_at(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default(), name)
+}
+
 fn parse_dropped(text: &str) -> u64 {
+    parse_dropped_at(text, DEVICE)
+}
+
+/// The column of packets dropped on sending (proc_pid_net(5)): eight columns of receiving, then octets, packets, errors, drops.
+fn parse_dropped_at(text: &str, interface: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.trim().split_once(':'));
-    let columns = lines.find(|(name, _)| *name == DEVICE).map_or("", |(_, columns)| columns);
+    let columns = lines.find(|(name, _)| *name == interface).map_or("", |(_, columns)| columns);
     columns.split_whitespace().nth(11).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
@@ -64,7 +74,7 @@ mod tests {
         let text =
             "Inter-| Receive | Transmit\n lo: 1 2 3 4 5 6 7 8 9 10 11 12 13\n wire0: 1 2 3 4 5 6 7 8 9 10 11 77 13\n";
         assert_eq!(parse_dropped(text), 77);
-        assert_eq!(parse_dropped("nonsense"), 0);
+        assert_eq!((parse_dropped("nonsense"), parse_dropped_at(text, "lo")), (0, 12));
         let only_wire = |text: &str| are_only(text, &[DEVICE]);
         assert!(only_wire(text) && !only_wire("") && !only_wire(&format!("{text} eth0: 1 2 3\n")));
         assert!(!only_wire(&text.replace("wire0", "tun0")) && !are_only(text, &[DEVICE, "clients0"]));

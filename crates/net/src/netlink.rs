@@ -215,12 +215,11 @@ impl Netlink {
         self.request(RTM_NEWRULE, REQUEST_ACK | CREATE_NEW, &rule.body(v6)).map(drop)
     }
 
-    /// Removes the first rule that leads to the table.
+    /// Removes the first rule that has what this one says.
     ///
     /// # Errors
     /// Without CAP_NET_ADMIN in the namespace, or when there is no such rule.
-    pub fn remove_rule(&self, v6: bool, table: u8) -> io::Result<()> {
-        let rule = Rule { table, ..Rule::default() };
+    pub fn remove_rule(&self, v6: bool, rule: &Rule<'_>) -> io::Result<()> {
         self.request(RTM_DELRULE, REQUEST_ACK, &rule.body(v6)).map(drop)
     }
 

@@ -10,7 +10,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::interfaces::{self, DEVICE};
-use crate::netlink::{Netlink, VethEnd};
+use crate::namespace::Namespace;
+use crate::netlink::{Netlink, Rule, TABLE_LOCAL, VethEnd};
 use crate::netns::{self, Shortfall};
 use crate::rights::NetError;
 use crate::wiring::{self, TABLE_WIRE};
@@ -23,11 +24,16 @@ pub const HOST_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 1];
 const FAR_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 2];
 /// The MAC address that all clients have.
 pub const CLIENT_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 3];
+/// Octets of the longest packet on a link: that of Ethernet.
+pub const MTU: u16 = 1_500;
 /// The neighbours that stand for all clients.
 const GATEWAYS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(169, 254, 53, 1)), IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x53))];
 /// Frames that wait in a device. A veth device hands them over at once.
 const QUEUE: u32 = 1_000;
+
+/// Priority of the rules of [`Reach`]: before the one that leads everything else to clients.
+const REACHED: u32 = 25_000;
 
 /// Settings of the host's end: packets may come from addresses that are local, too, and go to loopback's.
 const HOST: [(&str, &str); 4] = [
@@ -43,6 +49,54 @@ const FAR: [(&str, &str); 2] =
 /// Whether the network namespace of the calling thread has no other way out than such a link.
 pub fn is_here() -> bool {
     interfaces::has_only(&[DEVICE, CLIENTS])
+}
+
+/// Frames that were lost on the link since it was made, in either direction: the kernel had no room for them.
+pub fn lost() -> u64 {
+    [DEVICE, CLIENTS].into_iter().map(interfaces::dropped_at).sum()
+}
+
+/// Lets the namespace's own programs reach one of its addresses, as long as this value lasts: whoever waits for a server there.
+/// Without it, packets from inside to any address but loopback's go to clients.
+pub struct Reach {
+    netlink: Netlink,
+    address: IpAddr,
+}
+
+impl Reach {
+    /// Such a value where the namespace of the calling thread has a link and `address` is not loopback's.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace.
+    pub fn to(address: IpAddr) -> io::Result<Option<Self>> {
+        if address.is_loopback() || !is_here() {
+            return Ok(None);
+        }
+        let reach = Self { netlink: Netlink::open()?, address };
+        reach.netlink.add_rule(address.is_ipv6(), &reach.rule())?;
+        Ok(Some(reach))
+    }
+
+    fn rule(&self) -> Rule<'static> {
+        let length = if self.address.is_ipv6() { 128 } else { 32 };
+        Rule { from: None, to: Some((self.address, length)), table: TABLE_LOCAL, priority: REACHED }
+    }
+}
+
+impl Drop for Reach {
+    fn drop(&mut self) {
+        // It fails only when somebody else has removed the rule, and then it is gone, too.
+        let _ = self.netlink.remove_rule(self.address.is_ipv6(), &self.rule());
+    }
+}
+
+/// Makes the link in `namespace`, which has nothing but loopback so far, for packets of up to `mtu` octets.
+///
+/// # Errors
+/// What the system refused.
+pub fn connect(namespace: &Namespace, mtu: u16) -> Result<(), NetError> {
+    let inside = namespace.run(|| connect_here(mtu).map(drop));
+    inside.map_err(NetError::Namespace)?
 }
 
 /// Makes the link in the network namespace of the calling thread, which has nothing but loopback so far, for packets of up
@@ -83,13 +137,12 @@ fn link(mtu: u16) -> Result<(), (&'static str, io::Error)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace::Namespace;
     use std::fs;
     use std::net::UdpSocket;
 
     fn linked() -> Namespace {
         let namespace = Namespace::create().unwrap();
-        namespace.run(|| connect_here(1_500)).unwrap().unwrap();
+        connect(&namespace, 1_500).unwrap();
         namespace
     }
 
@@ -111,6 +164,26 @@ mod tests {
             let (before, after) = before_and_after.unwrap();
             assert_eq!(after - before, 1, "{server}");
         }
+    }
+
+    #[test]
+    fn a_server_inside_is_reached_from_inside_for_as_long_as_it_is_waited_for() {
+        linked()
+            .run(|| {
+                let server = UdpSocket::bind("203.0.113.9:53").unwrap();
+                server.set_nonblocking(true).unwrap();
+                let ask = || UdpSocket::bind("203.0.113.9:0").unwrap().send_to(b"there?", "203.0.113.9:53").unwrap();
+                ask();
+                assert!(server.recv(&mut [0; 9]).is_err(), "it went to a client");
+                let reach = Reach::to("203.0.113.9".parse().unwrap()).unwrap();
+                ask();
+                assert_eq!(server.recv(&mut [0; 9]).unwrap(), 6);
+                drop(reach);
+                ask();
+                assert!(server.recv(&mut [0; 9]).is_err());
+                assert!(Reach::to("127.0.0.1".parse().unwrap()).unwrap().is_none());
+            })
+            .unwrap();
     }
 
     /// The tenth column of a line: frames that the host's end has sent.

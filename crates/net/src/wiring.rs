@@ -109,7 +109,7 @@ pub(crate) fn rules(netlink: &Netlink, v6: bool, own: &[IpAddr]) -> io::Result<(
     let loopback: (IpAddr, u8) = if v6 { ([0, 0, 0, 0, 0, 0, 0, 1].into(), 128) } else { ([127, 0, 0, 0].into(), 8) };
     let own = own.iter().filter(|address| address.is_ipv6() == v6);
     let own = own.map(|&address| (address, if v6 { 128 } else { 32 }));
-    netlink.remove_rule(v6, TABLE_LOCAL)?;
+    netlink.remove_rule(v6, &Rule { table: TABLE_LOCAL, ..Rule::default() })?;
     let arriving = Rule { from: Some(DEVICE), to: None, table: TABLE_LOCAL, priority: 10 };
     netlink.add_rule(v6, &arriving)?;
     for (to, priority) in std::iter::once(loopback).chain(own).zip(20..) {

@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ldplayer_net::veth::Reach;
 use ldplayer_net::{clock, process, programs};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
@@ -83,6 +84,7 @@ impl Process {
     /// # Errors
     /// The server ends, or does not answer within a minute.
     pub fn wait_for(&mut self, address: SocketAddr) -> Result<(), StockError> {
+        let _reach = Reach::to(address.ip()).map_err(|source| StockError::Ask { address, source })?;
         self.wait_until(Awaited::Answer, address, || {
             probe::answers(address).map_err(|source| StockError::Ask { address, source })
         })

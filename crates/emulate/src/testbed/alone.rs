@@ -7,6 +7,7 @@ use ldplayer_net::names::{Names, NamesError};
 use ldplayer_net::namespace;
 use ldplayer_net::netns::{Shortfall, Testbed};
 use ldplayer_net::rights::NetError;
+use ldplayer_net::veth::MTU;
 
 use super::inside::{Inside, PATIENCE, Stuck};
 use super::process::Identity;
@@ -37,15 +38,16 @@ pub struct Alone {
 
 impl Alone {
     /// Moves this process, which must be single-threaded, into a new namespace in which every address is local and the name resolution of
-    /// the host is hidden.
+    /// the host is hidden. With `packets`, that is so for what arrives by a link to clients whose frames are made
+    /// ([`ldplayer_net::veth`]).
     ///
     /// # Errors
     /// The system refuses.
-    pub fn enter() -> Result<Self, AloneError> {
+    pub fn enter(packets: bool) -> Result<Self, AloneError> {
         let own = Identity::own().ok_or_else(|| AloneError::Proc(io::ErrorKind::NotFound.into()))?;
         let mark = format!("ldplayer:run:{}:{}", own.pid, own.start);
         let names = Names { mark: mark.clone(), ..Names::of_loopback() }.prepare();
-        let testbed = Testbed::enter()?;
+        let testbed = if packets { Testbed::enter_with_link(MTU)? } else { Testbed::enter()? };
         names.enter()?;
         Ok(Self { testbed, inside: inside(mark)? })
     }

@@ -32,6 +32,11 @@ pub struct Args {
     /// Wait until a server answers at this address, over UDP
     #[arg(long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen, requires = "start_server")]
     wait_for: Vec<SocketAddr>,
+    /// Make a link for `ldplayer replay --path packets`
+    ///
+    /// Whatever is sent to an address other than loopback goes to clients, whose packets are made by ldplayer.
+    #[arg(long)]
+    packets: bool,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
@@ -46,7 +51,7 @@ pub struct Guard {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let alone = Alone::enter().map_err(Failure::environment)?;
+    let alone = Alone::enter(args.packets).map_err(Failure::environment)?;
     alone.shortfalls().iter().for_each(|shortfall| tell!("ldplayer: {shortfall}"));
     let mut guard = start_guard(&alone).map_err(Failure::environment)?;
     let status = run_with_server(args);
