@@ -17,9 +17,11 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ldplayer_core::shard::Shards;
 use ldplayer_core::{Ignore, Outcome, Query, RunTime, TraceTime, Transaction};
-use ldplayer_net::{clock, limits, pin};
+use ldplayer_net::packets::PacketError;
+use ldplayer_net::{clock, limits, pin, veth};
 
 use self::reader::{Read, Reader};
+use crate::frames::Frames;
 use crate::monitor::Monitor;
 use crate::settings::Settings;
 use crate::worker::{Extras, Links, Reference, Worker, WorkerEnd};
@@ -106,6 +108,8 @@ pub struct Ended {
     pub started: TraceTime,
     /// The final state of each worker.
     pub workers: Vec<WorkerEnd>,
+    /// Frames lost on the link to a namespace, in either direction.
+    pub link_losses: u64,
     /// The error that ended reading early.
     pub feed_error: Option<LinkError>,
     /// The error that ended recording early.
@@ -123,6 +127,9 @@ pub enum ReplayError {
         /// What the system said.
         source: io::Error,
     },
+    /// Frames cannot be sent or received on the interface.
+    #[error("--path packets: {0}")]
+    Packets(#[from] PacketError),
     /// A thread panicked: a bug.
     #[error("a replay thread panicked; please report this with the lines above")]
     Panic,
@@ -136,6 +143,8 @@ pub struct Ready<F> {
     monitor: Arc<Monitor>,
     feeds: Vec<Receiver<Vec<Query>>>,
     extras: Extras,
+    /// The paths without sockets, one for each worker, if these are taken.
+    frames: Result<Vec<Frames>, PacketError>,
     reader: JoinHandle<Read<F>>,
     /// Never carries a message; the reader closes it when it ends.
     reading: Receiver<()>,
@@ -144,6 +153,8 @@ pub struct Ready<F> {
 /// Begins to read `feed`, and returns when enough has been read to start, or when the run must end. This host plays
 /// `shards`, one for each worker of the settings; queries of other shards are skipped.
 pub fn prepare<F: Feed + 'static>(settings: Settings, shards: Shards, feed: F, monitor: &Arc<Monitor>) -> Ready<F> {
+    // Opening a ring takes tens of milliseconds.
+    let frames = Frames::open_all(&settings);
     let (filled_sender, filled) = bounded::<()>(2);
     let (ended, reading) = bounded::<()>(1);
     let (feeders, feeds): (Vec<_>, Vec<_>) = (0..settings.workers).map(|_| bounded(AHEAD)).unzip();
@@ -154,7 +165,7 @@ pub fn prepare<F: Feed + 'static>(settings: Settings, shards: Shards, feed: F, m
         read
     });
     wait_for_prefill(&filled, monitor);
-    Ready { settings, shards, monitor: Arc::clone(monitor), feeds, extras: Extras::default(), reader, reading }
+    Ready { settings, shards, monitor: Arc::clone(monitor), feeds, extras: Extras::default(), frames, reader, reading }
 }
 
 impl<F> Ready<F> {
@@ -189,10 +200,14 @@ impl<F> Ready<F> {
     /// A worker failed. Errors of single queries are rows.
     pub fn run(self, start: RunStart, drain: &mut dyn Drain) -> Result<(Ended, Option<F>), ReplayError> {
         let started = start.wall_clock();
-        let Self { settings, shards, monitor, feeds, extras, reader, reading } = self;
-        let (workers, drain_error) = play(&settings, shards, &monitor, start, (feeds, extras), drain)?;
+        let Self { settings, shards, monitor, feeds, extras, frames, reader, reading } = self;
+        let lost_before = veth::lost();
+        let inputs = Inputs { feeds, frames: frames?, extras };
+        let (workers, drain_error) = play(&settings, shards, &monitor, start, inputs, drain)?;
         let trace_queries = workers.iter().map(|worker| worker.taken).sum();
-        let ended = Ended { trace_queries, of_other_shards: 0, started, workers, feed_error: None, drain_error };
+        let link_losses = veth::lost().saturating_sub(lost_before);
+        let ended =
+            Ended { trace_queries, of_other_shards: 0, started, workers, link_losses, feed_error: None, drain_error };
         if !has_ended(&reading, &monitor) {
             return Ok((ended, None));
         }
@@ -215,15 +230,24 @@ pub fn run<F: Feed + 'static>(
     ready.run(RunStart::soon(), drain)
 }
 
+/// What the workers of a run are given.
+struct Inputs {
+    feeds: Vec<Receiver<Vec<Query>>>,
+    frames: Vec<Frames>,
+    extras: Extras,
+}
+
 /// Runs the workers, and records their rows on this thread. Returns their final states, and the error that ended recording.
 fn play(
     settings: &Settings,
     shards: Shards,
     monitor: &Monitor,
     start: RunStart,
-    (feeds, extras): (Vec<Receiver<Vec<Query>>>, Extras),
+    inputs: Inputs,
     drain: &mut dyn Drain,
 ) -> Result<(Vec<WorkerEnd>, Option<LinkError>), ReplayError> {
+    let Inputs { feeds, frames, extras } = inputs;
+    let mut frames = frames.into_iter();
     let (row_sender, row_receiver) = bounded(ROWS_WAITING);
     let (spare_sender, spare_receiver) = bounded(ROWS_WAITING);
     thread::scope(|scope| {
@@ -231,8 +255,8 @@ fn play(
             .into_iter()
             .enumerate()
             .map(|(number, feed)| {
-                let links =
-                    Links { feed, rows: row_sender.clone(), spare: spare_receiver.clone(), extras: extras.clone() };
+                let (rows, spare, frames) = (row_sender.clone(), spare_receiver.clone(), frames.next());
+                let links = Links { feed, rows, spare, frames, extras: extras.clone() };
                 scope.spawn(move || work(number, shards, start, settings, monitor, links))
             })
             .collect();
@@ -280,7 +304,10 @@ fn work(
     monitor: &Monitor,
     links: Links,
 ) -> io::Result<WorkerEnd> {
-    limits::own_descriptors()?;
+    // Without a socket for each client, the limit of all threads is enough; and frames come with descriptors of another thread.
+    if links.frames.is_none() {
+        limits::own_descriptors()?;
+    }
     if let Some(&core) = settings.cores.get(number) {
         pin::pin_to(core)?;
     }

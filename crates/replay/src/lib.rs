@@ -46,7 +46,7 @@
 //! use bytes::Bytes;
 //! use ldplayer_core::{Expected, Outcome, Policy, Query, RunTime, Status, Transport};
 //! use ldplayer_replay::{
-//!     DohSettings, Drain, Feed, LinkError, Monitor, Precision, Settings, Sources, Targets, run,
+//!     DohSettings, Drain, Feed, LinkError, Monitor, Path, Precision, Settings, Sources, Targets, run,
 //! };
 //!
 //! struct One(Option<Query>);
@@ -89,6 +89,7 @@
 //!     wire,
 //! };
 //! let settings = Settings {
+//!     path: Path::Sockets,
 //!     sources: Sources::Ports,
 //!     targets: Targets::Fixed(vec![address]),
 //!     workers: 1,
@@ -121,12 +122,14 @@ mod connections;
 mod counts;
 mod doh;
 mod engine;
+mod frames;
 mod heard;
 #[doc(hidden)]
 pub mod internals;
 mod matching;
 mod monitor;
 mod padding;
+mod path;
 mod pending;
 mod quic;
 mod route;
@@ -147,8 +150,11 @@ pub use connections::{TlsError, TlsSettings, TlsTrust, http2};
 pub use counts::Counts;
 pub use doh::{BadPath, DohMethod, DohSettings, HTTPS_PORT, UnknownMethod};
 pub use engine::{Drain, Ended, Feed, LinkError, Ready, ReplayError, RunStart, prepare, run};
+pub use frames::FrameCounts;
 pub use ldplayer_net::pace::{Precision, UnknownPrecision};
+pub use ldplayer_stack::frame::BadFrame;
 pub use monitor::{Gauge, Monitor};
+pub use path::{Packets, Path, PathChoice, UnknownPath};
 pub use route::{BadSources, Route, Router, SHARED_SOCKETS, SocketKey, Sources};
 pub use settings::Settings;
 pub use table::ConnectionCounts;

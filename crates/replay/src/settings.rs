@@ -2,6 +2,7 @@
 
 use crate::connections::TlsSettings;
 use crate::doh::DohSettings;
+use crate::path::Path;
 use crate::route::Sources;
 use crate::table::Policy;
 use crate::targets::{Ports, Targets};
@@ -10,6 +11,8 @@ use ldplayer_net::pace::Precision;
 /// The resolved settings of a replay.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// How packets reach the network.
+    pub path: Path,
     /// Source addresses of the clients.
     pub sources: Sources,
     /// Target servers.

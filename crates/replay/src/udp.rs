@@ -165,7 +165,13 @@ impl Udp {
     /// The kernel handed the datagram with a `number` among those of its socket to the device at `at`.
     pub fn handle_stamp(&mut self, socket: SocketKey, number: u32, at: RunTime) {
         let found = self.stamps.as_mut().and_then(|stamps| stamps.take(socket.index(), number));
-        let Some((slot, submitted)) = found else { return };
+        if let Some((slot, submitted)) = found {
+            self.note_sent(slot, submitted, at);
+        }
+    }
+
+    /// The query in `slot`, submitted then, was handed to the device at `at`.
+    pub fn note_sent(&mut self, slot: Slot, submitted: RunTime, at: RunTime) {
         // The query may have ended and its slot been reused, for example by a copy of it with the same row.
         if let Some(pending) = self.slab.get_mut(slot).filter(|pending| pending.submitted == submitted) {
             // The two timestamps are of two clocks, which may differ by some nanoseconds.

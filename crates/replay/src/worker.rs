@@ -1,6 +1,7 @@
 //! A worker: the only part of a replay that reads the clock and makes system calls.
 
 mod feed;
+mod frames;
 mod hand_over;
 mod load;
 mod packets;
@@ -28,6 +29,7 @@ pub use self::pairs::{Reference, ReferenceCounts};
 use self::load::Load;
 use self::pairs::Pairs;
 use self::transports::{Transports, policies};
+use crate::frames::{FrameCounts, Frames};
 use crate::monitor::Monitor;
 use crate::quic::Outgoing;
 use crate::route::{Router, SocketKey, Sources};
@@ -41,6 +43,8 @@ use crate::targets::{Ports, Targets};
 const GRACE: i64 = 1_000_000_000;
 /// Maximum number of queries of a timed replay sent by one call: it limits the error of their common timestamp to about 15 µs.
 const TIMED_BATCH: usize = 16;
+/// The poll token of the ring of frames, which no socket has.
+const RING: u64 = 1 << 62;
 /// What counts as soon, in nanoseconds.
 const SOON: i64 = 50_000;
 
@@ -65,6 +69,8 @@ pub struct WorkerEnd {
     pub sockets: usize,
     /// Datagrams dropped by the kernel on this worker's sockets: answers that arrived but could not be read.
     pub receive_drops: u64,
+    /// Frames that arrived and were of no use, where clients have no sockets.
+    pub frames: FrameCounts,
     /// Connection counters.
     pub connections: ConnectionCounts,
     /// How long it was saturated.
@@ -81,6 +87,8 @@ pub struct Links {
     pub rows: Sender<(usize, Vec<Outcome>)>,
     /// Emptied buffers for reuse.
     pub spare: Receiver<Vec<Outcome>>,
+    /// The path without sockets, if that is taken.
+    pub frames: Option<Frames>,
     /// Optional outputs.
     pub extras: Extras,
 }
@@ -113,6 +121,8 @@ pub struct Worker<'a> {
     /// The pairs, if answers are compared with those of another server.
     pairs: Option<Pairs>,
     sockets: Sockets,
+    /// The path without sockets, if that is taken.
+    frames: Option<Frames>,
     pace: Pace,
     batch: std::vec::IntoIter<Query>,
     next: Option<Query>,
@@ -155,13 +165,17 @@ impl<'a> Worker<'a> {
         origin: i64,
         settings: &'a Settings,
         monitor: &'a Monitor,
-        links: Links,
+        mut links: Links,
     ) -> io::Result<Self> {
         let stamps = links.extras.stamps;
         let fast_batch = window::batch(&settings.sources, &settings.targets);
         let reference = links.extras.reference.as_ref();
         let mut sockets = Sockets::new(settings.sources.clone(), all_targets(settings, reference), stamps)?;
-        open_shared(&mut sockets, settings);
+        let mut frames = links.frames.take();
+        match &frames {
+            Some(frames) => sockets.poll().add(frames.ring(), RING)?,
+            None => open_shared(&mut sockets, settings),
+        }
         let router = |targets, ports| Router::new(settings.sources.clone(), targets, ports, settings.max_sockets);
         let pairs = reference.map(|other| {
             let ports = Ports { tls: other.tls_port, doh: other.doh_port };
@@ -170,8 +184,10 @@ impl<'a> Worker<'a> {
         let own = router(&settings.targets, settings.ports());
         let mut transports = Transports::new(shards.first + number, shards.total, origin, settings)?;
         transports.listen(&links.extras.ignore, links.extras.responses.is_some());
-        if stamps {
-            transports.udp = transports.udp.with_send_stamps();
+        match &mut frames {
+            Some(frames) if stamps => frames.stamp_sends()?,
+            None if stamps => transports.udp = transports.udp.with_send_stamps(),
+            _ => {}
         }
         Ok(Self {
             number,
@@ -185,6 +201,7 @@ impl<'a> Worker<'a> {
             router: own,
             pairs,
             sockets,
+            frames,
             pace: Pace::of_schedule(settings.precision),
             batch: Vec::new().into_iter(),
             next: None,
@@ -237,9 +254,11 @@ impl<'a> Worker<'a> {
         self.flush();
         self.end.reference = self.pairs.as_ref().map(|pairs| pairs.counts).unwrap_or_default();
         self.close_quic();
+        self.close_frames();
         self.end.saturation = self.load.saturation();
         self.end.sockets = self.sockets.len();
-        self.end.receive_drops = self.sockets.drops();
+        self.end.receive_drops = self.sockets.drops() + self.frames.as_mut().map_or(0, Frames::drops);
+        self.end.frames = self.frames.as_ref().map(|frames| frames.counts().clone()).unwrap_or_default();
         self.end.connections = self.transports.connection_counts();
         self.end.refused = self.end.refused.or(self.transports.streams.refused);
         Ok(self.end)
@@ -261,7 +280,9 @@ impl<'a> Worker<'a> {
     }
 
     fn is_done(&self) -> bool {
-        !self.fed && self.next.is_none() && self.transports.udp.queued() == 0 && self.transports.outstanding() == 0
+        let is_sending =
+            self.transports.udp.queued() > 0 || self.frames.as_ref().is_some_and(|frames| frames.queued() > 0);
+        !self.fed && self.next.is_none() && !is_sending && self.transports.outstanding() == 0
     }
 
     /// Retries truncated answers over TCP, and carries out actions of connections. Returns their number.
@@ -269,6 +290,9 @@ impl<'a> Worker<'a> {
         while let Some(pending) = self.transports.udp.poll_truncated() {
             let now = self.now();
             self.transports.streams.machine.handle_truncated(now, pending);
+        }
+        if self.frames.is_some() {
+            return self.drive_frames();
         }
         self.transports.streams.drive(self.sockets.poll()) + self.drive_quic()
     }

@@ -2,6 +2,8 @@
 //! often than its row says.
 
 mod common;
+#[path = "common/link.rs"]
+mod link;
 #[path = "common/streams.rs"]
 mod streams;
 
@@ -20,7 +22,20 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use common::{queries, replay, settings, tally};
+use link::on_each_path;
 use streams::{Responder, framed, read_message};
+
+on_each_path! {
+    however_answers_are_cut_and_ordered_all_are_answered,
+    a_wrong_id_is_a_stray_and_the_query_waits_on,
+    a_reset_in_the_middle_of_an_answer_loses_it_after_a_second_try,
+    a_server_that_half_closes_is_left_and_asked_anew,
+    a_server_that_never_answers_and_closes_is_asked_twice,
+    a_server_that_slams_the_door_fails_by_the_protocol,
+    a_server_that_speaks_no_tls_is_waited_for_until_the_handshake_takes_too_long,
+    a_server_that_never_answers_times_out,
+    a_bad_certificate_is_told_by_its_fault,
+}
 
 /// Queries of a test; its 50 clients have an even number of them each.
 const COUNT: u64 = 300;
@@ -198,7 +213,6 @@ fn all(status: &str, reason: Option<&'static str>) -> BTreeMap<(String, Option<&
     [((status.to_owned(), reason), COUNT as usize)].into()
 }
 
-#[test]
 fn however_answers_are_cut_and_ordered_all_are_answered() {
     let out_of_order: Behaviour = |session, query| {
         if session.number.is_multiple_of(2) {
@@ -233,7 +247,6 @@ fn however_answers_are_cut_and_ordered_all_are_answered() {
     }
 }
 
-#[test]
 fn a_wrong_id_is_a_stray_and_the_query_waits_on() {
     let first_wrong: Behaviour = |session, query| session.write(&misnumbered(query)) && honest(session, query);
     over_both(first_wrong, |_, rows, _| {
@@ -248,7 +261,6 @@ fn a_wrong_id_is_a_stray_and_the_query_waits_on() {
     }
 }
 
-#[test]
 fn a_reset_in_the_middle_of_an_answer_loses_it_after_a_second_try() {
     let half: Behaviour = |session, query| {
         session.write(&framed(query)[..9]);
@@ -261,7 +273,6 @@ fn a_reset_in_the_middle_of_an_answer_loses_it_after_a_second_try() {
     });
 }
 
-#[test]
 fn a_server_that_half_closes_is_left_and_asked_anew() {
     let half_close: Behaviour = |session, query| {
         let is_there = session.write(&framed(query));
@@ -277,7 +288,6 @@ fn a_server_that_half_closes_is_left_and_asked_anew() {
     });
 }
 
-#[test]
 fn a_server_that_never_answers_and_closes_is_asked_twice() {
     over_both(
         |_, _| false,
@@ -288,7 +298,6 @@ fn a_server_that_never_answers_and_closes_is_asked_twice() {
     );
 }
 
-#[test]
 fn a_server_that_slams_the_door_fails_by_the_protocol() {
     let server = Server::slamming();
     let (rows, _) = run_against(&server, Transport::Tcp, |_| ());
@@ -299,7 +308,6 @@ fn a_server_that_slams_the_door_fails_by_the_protocol() {
     assert!(counts.opened == 0 && counts.failed > 0, "{counts:?}");
 }
 
-#[test]
 fn a_server_that_speaks_no_tls_is_waited_for_until_the_handshake_takes_too_long() {
     // It takes the first record for a long message, and waits for its end.
     let server = Server::start(None, honest);
@@ -310,7 +318,6 @@ fn a_server_that_speaks_no_tls_is_waited_for_until_the_handshake_takes_too_long(
     assert_eq!(counts.opened, 0);
 }
 
-#[test]
 fn a_server_that_never_answers_times_out() {
     for transport in [Transport::Tcp, Transport::Dot] {
         let (rows, counts) = run_over(transport, |_, _| true, |settings| settings.query_timeout = 500_000_000);
@@ -319,7 +326,6 @@ fn a_server_that_never_answers_times_out() {
     }
 }
 
-#[test]
 fn a_bad_certificate_is_told_by_its_fault() {
     for (certificate, name, reason) in [
         ("expired.pem", "dns.test", "certificate_time"),

@@ -1,6 +1,10 @@
 //! Queries over TCP through the kernel, against responders that behave and that do not.
 
 mod common;
+#[path = "common/link.rs"]
+mod link;
+#[path = "common/sources.rs"]
+mod sources;
 #[path = "common/streams.rs"]
 mod streams;
 
@@ -16,7 +20,28 @@ use ldplayer_core::{Outcome, Query, Transport};
 use ldplayer_replay::{ConnectionCounts, Monitor, Settings, Sources, Targets};
 
 use common::{queries, replay, settings, tally};
+use link::{any_port, on_each_path};
+use sources::all_sources;
 use streams::{Responder, TICK, framed, read_message};
+
+on_each_path! {
+    each_client_keeps_one_connection_from_its_own_address,
+    a_query_a_connection_is_what_the_policy_says,
+    every_source_of_clients_works_over_connections,
+    a_window_bounds_connections_when_fast,
+    a_window_that_is_full_is_looked_away_from_and_all_is_answered,
+    more_clients_than_sockets_take_turns,
+    answers_cut_into_single_octets_are_whole,
+    a_server_that_closes_after_each_answer_costs_connections_and_no_query,
+    a_server_that_resets_every_second_query_is_asked_again_once,
+    half_an_answer_and_a_half_close_end_in_a_reset_row,
+    a_server_that_never_answers_times_out_on_open_connections,
+    a_server_that_is_down_fails_every_connection,
+    a_listener_that_never_accepts_ends_in_timeouts_of_either_kind,
+    an_idle_client_closes_its_connection,
+    truncated_answers_are_asked_for_over_tcp_and_stay_one_query,
+    a_client_has_a_connection_for_each_server_that_its_queries_were_recorded_for,
+}
 
 /// What the responder does with a query, the n-th of its connection; `false` closes.
 type Behaviour = fn(&mut TcpStream, u32, &[u8]) -> bool;
@@ -71,11 +96,11 @@ fn all_answered(rows: &[Outcome]) {
     assert_eq!(tally(rows), [(("answered".into(), None), 500)].into());
 }
 
-#[test]
 fn each_client_keeps_one_connection_from_its_own_address() {
     // What the server sees is an address of the pool; what the rows tell is the client of the trace.
     let from_pool = |stream: &mut TcpStream, _: u32, query: &[u8]| {
-        stream.peer_addr().unwrap().ip().to_string().starts_with("127.9.") && answer(stream, query)
+        let client = stream.peer_addr().unwrap().ip().to_string();
+        ["127.9.", "198.18."].iter().any(|pool| client.starts_with(pool)) && answer(stream, query)
     };
     let (rows, counts) = run_against(from_pool, |_| ());
     all_answered(&rows);
@@ -93,7 +118,6 @@ fn each_client_keeps_one_connection_from_its_own_address() {
     assert!(rows.iter().all(|row| row.submitted >= Some(row.intended) && row.answered >= row.submitted));
 }
 
-#[test]
 fn a_query_a_connection_is_what_the_policy_says() {
     let (rows, counts) = run_against(honest, |settings| {
         settings.policy = Policy { queries_per_connection: 1, nagle: true, fast_open: true, ..Policy::default() };
@@ -103,9 +127,8 @@ fn a_query_a_connection_is_what_the_policy_says() {
     assert!(rows.iter().all(|row| !row.reused && row.connect_ns.is_some()));
 }
 
-#[test]
 fn every_source_of_clients_works_over_connections() {
-    for sources in [Sources::Ports, Sources::Original] {
+    for sources in all_sources().into_iter().chain([Sources::Original]) {
         let responder = start(honest);
         let settings = Settings { sources, ..patient(responder.address) };
         let mut trace = over_tcp(queries(100, 100_000));
@@ -116,7 +139,6 @@ fn every_source_of_clients_works_over_connections() {
     }
 }
 
-#[test]
 fn a_window_bounds_connections_when_fast() {
     let (rows, counts) = run_against(honest, |settings| {
         settings.fast = true;
@@ -128,7 +150,6 @@ fn a_window_bounds_connections_when_fast() {
     assert!((50..100).contains(&counts.opened), "{counts:?}");
 }
 
-#[test]
 fn a_window_that_is_full_is_looked_away_from_and_all_is_answered() {
     let (rows, _) = run_against(honest, |settings| {
         settings.fast = true;
@@ -137,7 +158,6 @@ fn a_window_that_is_full_is_looked_away_from_and_all_is_answered() {
     all_answered(&rows);
 }
 
-#[test]
 fn more_clients_than_sockets_take_turns() {
     let (rows, counts) = run_against(honest, |settings| {
         settings.max_sockets = 2;
@@ -148,7 +168,6 @@ fn more_clients_than_sockets_take_turns() {
     assert!(counts.peak_open <= 4 && counts.closed_for_room > 0, "{counts:?}");
 }
 
-#[test]
 fn answers_cut_into_single_octets_are_whole() {
     let (rows, _) = run_against(
         |stream, _, query| {
@@ -160,7 +179,6 @@ fn answers_cut_into_single_octets_are_whole() {
     all_answered(&rows);
 }
 
-#[test]
 fn a_server_that_closes_after_each_answer_costs_connections_and_no_query() {
     let (rows, counts) = run_against(
         |stream, _, query| {
@@ -179,7 +197,6 @@ fn a_server_that_closes_after_each_answer_costs_connections_and_no_query() {
     assert!(counts.opened > 50, "{counts:?}");
 }
 
-#[test]
 fn a_server_that_resets_every_second_query_is_asked_again_once() {
     let (rows, counts) = run_against(
         |stream, number, query| if number.is_multiple_of(2) { reset(stream) } else { answer(stream, query) },
@@ -196,7 +213,6 @@ fn a_server_that_resets_every_second_query_is_asked_again_once() {
     assert_eq!(counts.resent, rows.iter().filter(|row| row.resent).count() as u64);
 }
 
-#[test]
 fn half_an_answer_and_a_half_close_end_in_a_reset_row() {
     let (rows, counts) = run_against(
         |stream, _, query| {
@@ -212,16 +228,14 @@ fn half_an_answer_and_a_half_close_end_in_a_reset_row() {
     assert_eq!(counts.resent, 500);
 }
 
-#[test]
 fn a_server_that_never_answers_times_out_on_open_connections() {
     let (rows, counts) = run_against(|_, _, _| true, |settings| settings.query_timeout = 300_000_000);
     assert_eq!(tally(&rows), [(("timeout".into(), None), 500)].into());
     assert_eq!((counts.opened, counts.failed), (50, 0));
 }
 
-#[test]
 fn a_server_that_is_down_fails_every_connection() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = TcpListener::bind(any_port()).unwrap().local_addr().unwrap();
     let settings = settings(closed);
     let monitor = Monitor::new(settings.workers);
     let rows = replay(&settings, over_tcp(queries(200, 100_000)), &monitor);
@@ -229,11 +243,10 @@ fn a_server_that_is_down_fails_every_connection() {
     assert_eq!((monitor.connections().opened, monitor.connections().failed), (0, 200));
 }
 
-#[test]
 fn a_listener_that_never_accepts_ends_in_timeouts_of_either_kind() {
     // The kernel completes as many connections as fit the backlog, and leaves the others waiting.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+    socket.bind(&any_port().into()).unwrap();
     socket.listen(1).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
     let mut settings = settings(address);
@@ -245,7 +258,6 @@ fn a_listener_that_never_accepts_ends_in_timeouts_of_either_kind() {
     assert_eq!(tally.into_keys().collect::<BTreeSet<_>>(), expected);
 }
 
-#[test]
 fn an_idle_client_closes_its_connection() {
     let (rows, counts) = run_against(honest, |settings| {
         // Each client asks every 10 ms.
@@ -255,7 +267,6 @@ fn an_idle_client_closes_its_connection() {
     assert!(counts.closed_idle > 50 && counts.opened > 100, "{counts:?}");
 }
 
-#[test]
 fn truncated_answers_are_asked_for_over_tcp_and_stay_one_query() {
     let responder = start(honest);
     let udp = UdpSocket::bind(responder.address).unwrap();
@@ -288,7 +299,6 @@ fn truncated_answers_are_asked_for_over_tcp_and_stay_one_query() {
     assert_eq!(without.1, 0);
 }
 
-#[test]
 fn a_client_has_a_connection_for_each_server_that_its_queries_were_recorded_for() {
     let servers = [start(honest), start(honest)];
     let [first, second] = [servers[0].address, servers[1].address];

@@ -1,6 +1,10 @@
 //! The whole engine against a responder on loopback: every query has one outcome, whatever the server does.
 
 mod common;
+#[path = "common/link.rs"]
+mod link;
+#[path = "common/sources.rs"]
+mod sources;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -15,6 +19,27 @@ use ldplayer_net::clock;
 use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Precision, RunStart, Settings, Sources, Targets, prepare, run};
 
 use common::{Batches, Rows, queries, replay, settings, tally};
+use link::{any_port, on_each_path};
+use sources::all_sources;
+
+on_each_path! {
+    the_kernel_tells_when_it_sent_each_query,
+    an_honest_server_answers_all_and_each_client_keeps_its_address,
+    a_window_bounds_what_is_outstanding_when_fast,
+    a_server_that_answers_twice_leaves_duplicates,
+    a_server_that_answers_garbage_is_told_as_such,
+    a_server_that_is_down_refuses,
+    other_transports_are_not_sent_and_say_so,
+    an_interrupted_run_accounts_for_what_it_read,
+    a_worker_knows_when_its_last_query_ended_without_an_answer,
+    a_drain_that_fails_ends_the_run_with_its_error,
+    a_reader_that_waits_for_input_does_not_keep_an_interrupted_run,
+    an_aborted_run_waits_for_no_answer_and_keeps_its_rows,
+    a_run_starts_when_it_is_told_and_its_rows_are_of_its_shards,
+    a_burst_makes_no_timeouts_of_answers_that_came_in_time,
+    servers_of_a_family_share_the_clients_and_each_client_keeps_its_own,
+    queries_go_to_the_servers_that_they_were_recorded_for,
+}
 
 /// What the responder does with a query.
 type Behaviour = fn(&[u8]) -> Vec<Vec<u8>>;
@@ -28,7 +53,7 @@ struct Responder {
 impl Responder {
     fn start(behaviour: Behaviour) -> Self {
         // Room for all that a test sends, however busy the machine is.
-        let socket = ldplayer_net::udp::UdpSocket::serve("127.0.0.1:0".parse().unwrap(), 64 << 20).unwrap();
+        let socket = ldplayer_net::udp::UdpSocket::serve(any_port(), 64 << 20).unwrap();
         let socket = UdpSocket::from(std::os::fd::OwnedFd::from(socket));
         socket.set_nonblocking(false).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
@@ -67,7 +92,6 @@ fn run_against(behaviour: Behaviour, change: impl FnOnce(&mut Settings)) -> Vec<
     replay(&settings, queries(1_000, 100_000), &Monitor::new(settings.workers))
 }
 
-#[test]
 fn an_honest_server_answers_all_and_each_client_keeps_its_address() {
     let rows = run_against(|query| vec![answer(query)], |_| ());
     assert_eq!(tally(&rows), [(("answered".into(), None), 1_000)].into());
@@ -88,7 +112,6 @@ fn every_client_has_one_port_with_sources_ports() {
     assert!(ports.values().all(|ports| ports.iter().all(|&port| port == ports[0])));
 }
 
-#[test]
 fn a_window_bounds_what_is_outstanding_when_fast() {
     let rows = run_against(
         |query| vec![answer(query)],
@@ -100,7 +123,6 @@ fn a_window_bounds_what_is_outstanding_when_fast() {
     assert_eq!(tally(&rows), [(("answered".into(), None), 1_000)].into());
 }
 
-#[test]
 fn a_server_that_answers_twice_leaves_duplicates() {
     let rows = run_against(|query| vec![answer(query); 2], |_| ());
     let tally = tally(&rows);
@@ -109,7 +131,6 @@ fn a_server_that_answers_twice_leaves_duplicates() {
     assert!(tally[&("stray".into(), Some("duplicate"))] > 900, "{tally:?}");
 }
 
-#[test]
 fn a_server_that_answers_garbage_is_told_as_such() {
     let rows = run_against(|query| vec![query[..7].to_vec()], |_| ());
     let tally = tally(&rows);
@@ -117,10 +138,9 @@ fn a_server_that_answers_garbage_is_told_as_such() {
     assert_eq!(tally[&("stray".into(), Some("garbage"))], 1_000);
 }
 
-#[test]
 fn a_server_that_is_down_refuses() {
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for sources in [Sources::Ports, Sources::Pool(vec!["127.9.0.0/16".parse().unwrap()])] {
+    let closed = UdpSocket::bind(any_port()).unwrap().local_addr().unwrap();
+    for sources in all_sources() {
         let settings = Settings { sources, ..settings(closed) };
         let rows = replay(&settings, queries(300, 1_000_000), &Monitor::new(settings.workers));
         // The kernel limits how many refusals it tells in a second; the others time out.
@@ -130,7 +150,6 @@ fn a_server_that_is_down_refuses() {
     }
 }
 
-#[test]
 fn other_transports_are_not_sent_and_say_so() {
     let responder = Responder::start(|query| vec![answer(query)]);
     let settings = settings(responder.address);
@@ -142,7 +161,6 @@ fn other_transports_are_not_sent_and_say_so() {
     assert_eq!(tally[&("answered".into(), None)], 75);
 }
 
-#[test]
 fn an_interrupted_run_accounts_for_what_it_read() {
     let responder = Responder::start(|query| vec![answer(query)]);
     let settings = Settings { precision: Precision::Low, ..settings(responder.address) };
@@ -153,7 +171,6 @@ fn an_interrupted_run_accounts_for_what_it_read() {
 }
 
 /// The rows have no time of timeouts, and what is still waited for at an interrupt times out early.
-#[test]
 fn a_worker_knows_when_its_last_query_ended_without_an_answer() {
     let silent = Responder::start(|_| Vec::new());
     let (last, rows) = last_unanswered_of(silent.address, 30_000_000);
@@ -171,7 +188,6 @@ fn last_unanswered_of(server: SocketAddr, query_timeout: i64) -> (Option<RunTime
     (ended.workers[0].last_unanswered, rows.0)
 }
 
-#[test]
 fn a_drain_that_fails_ends_the_run_with_its_error() {
     struct Full;
     impl Drain for Full {
@@ -205,7 +221,6 @@ impl Feed for Silent {
     }
 }
 
-#[test]
 fn a_reader_that_waits_for_input_does_not_keep_an_interrupted_run() {
     let responder = Responder::start(|query| vec![answer(query)]);
     let settings = settings(responder.address);
@@ -225,7 +240,6 @@ fn a_reader_that_waits_for_input_does_not_keep_an_interrupted_run() {
     assert_eq!((ended.trace_queries, tally(&rows.0)), (100, [(("answered".into(), None), 100)].into()));
 }
 
-#[test]
 fn an_aborted_run_waits_for_no_answer_and_keeps_its_rows() {
     let responder = Responder::start(|_| vec![]);
     let settings = Settings { query_timeout: 3_600_000_000_000, ..settings(responder.address) };
@@ -242,7 +256,6 @@ fn an_aborted_run_waits_for_no_answer_and_keeps_its_rows() {
     assert_eq!(tally(&rows), [(("timeout".into(), Some("interrupted")), 100)].into());
 }
 
-#[test]
 fn a_run_starts_when_it_is_told_and_its_rows_are_of_its_shards() {
     struct ByShard(BTreeMap<usize, Vec<Outcome>>);
     impl Drain for ByShard {
@@ -275,7 +288,6 @@ fn row_client(row: &Outcome) -> std::net::IpAddr {
     [10, 0, 0, (row.index % 50) as u8].into()
 }
 
-#[test]
 fn a_burst_makes_no_timeouts_of_answers_that_came_in_time() {
     const BURST: u64 = 20_000;
     let responder = Responder::start(|query| vec![answer(query)]);
@@ -291,11 +303,10 @@ fn a_burst_makes_no_timeouts_of_answers_that_came_in_time() {
     assert!(rows.iter().any(|row| row.status == Status::Answered), "{:?}", tally(&rows));
 }
 
-#[test]
 fn servers_of_a_family_share_the_clients_and_each_client_keeps_its_own() {
     let servers = [(); 3].map(|()| Responder::start(|query| vec![answer(query)]));
     let addresses: Vec<SocketAddr> = servers.iter().map(|server| server.address).collect();
-    for sources in [Sources::Ports, Sources::Pool(vec!["127.9.0.0/16".parse().unwrap()])] {
+    for sources in all_sources() {
         let targets = Targets::Fixed(addresses.clone());
         let settings = Settings { sources, targets, ..settings(addresses[0]) };
         let rows = replay(&settings, queries(1_000, 100_000), &Monitor::new(settings.workers));
@@ -308,11 +319,10 @@ fn servers_of_a_family_share_the_clients_and_each_client_keeps_its_own() {
     }
 }
 
-#[test]
 fn queries_go_to_the_servers_that_they_were_recorded_for() {
     let servers = [(); 2].map(|()| Responder::start(|query| vec![answer(query)]));
     let [first, second] = [servers[0].address, servers[1].address];
-    for sources in [Sources::Ports, Sources::Pool(vec!["127.9.0.0/16".parse().unwrap()])] {
+    for sources in all_sources() {
         let maps = vec![format!("192.0.2.1:53={second}").parse().unwrap()];
         let mut trace = queries(600, 100_000);
         trace.iter_mut().filter(|query| query.index % 3 == 0).for_each(|query| query.server = first);
@@ -329,10 +339,9 @@ fn queries_go_to_the_servers_that_they_were_recorded_for() {
     }
 }
 
-#[test]
 fn the_kernel_tells_when_it_sent_each_query() {
     let responder = Responder::start(|query| vec![answer(query)]);
-    for sources in [Sources::Ports, Sources::Pool(vec!["127.9.0.0/16".parse().unwrap()])] {
+    for sources in all_sources() {
         let settings = Settings { sources, ..settings(responder.address) };
         let (monitor, mut rows) = (Monitor::new(settings.workers), Rows::default());
         let shards = Shards::all(settings.workers);

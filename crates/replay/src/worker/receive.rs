@@ -24,15 +24,15 @@ const SMALL_RECEIVE: usize = 8;
 const DOZE: i64 = 1_000_000;
 
 /// The result of a read.
-struct Came {
+pub(super) struct Came {
     /// The number of datagrams, or 1 for something else.
-    count: usize,
+    pub(super) count: usize,
     /// When the first of the datagrams arrived.
-    oldest: RunTime,
+    pub(super) oldest: RunTime,
 }
 
 impl Came {
-    const NOTHING: Self = Self { count: 0, oldest: RunTime(i64::MAX) };
+    pub(super) const NOTHING: Self = Self { count: 0, oldest: RunTime(i64::MAX) };
 }
 
 impl Worker<'_> {
@@ -49,6 +49,9 @@ impl Worker<'_> {
 
     /// Reads everything that had arrived by `until`; later arrivals do not prolong it.
     fn read_until(&mut self, until: RunTime) -> io::Result<usize> {
+        if self.frames.is_some() {
+            return Ok(self.read_frames_until(until));
+        }
         let mut received = 0;
         loop {
             let ready = self.sockets.wait(0)?;
@@ -98,7 +101,9 @@ impl Worker<'_> {
             Wait::Sleep(ns) => ns,
         };
         let may_look_away = !self.transports.is_attentive();
-        if (1..=DOZE).contains(&timeout) && may_look_away {
+        // The kernel acknowledges for its sockets; segments of connections without any wait for this thread.
+        let may_doze = may_look_away && !self.frames.as_ref().is_some_and(|frames| frames.streams.is_active());
+        if (1..=DOZE).contains(&timeout) && may_doze {
             clock::sleep_until(self.origin + now.0 + timeout);
             self.load.note_sleep(self.now() - now);
             self.woke(now.0 + timeout, due < other);
@@ -111,7 +116,7 @@ impl Worker<'_> {
             self.load.note_sleep(self.now() - now);
             return Ok(0);
         }
-        let ready = self.sockets.wait(timeout)?;
+        let ready = self.wait(timeout)?;
         if timeout > 0 {
             self.load.note_sleep(self.now() - now);
         }
@@ -119,8 +124,16 @@ impl Worker<'_> {
         Ok(self.read_ready(ready, most))
     }
 
+    /// Waits up to `timeout` for something to read, and returns the number of ready sockets. A ring is looked at without a system call.
+    fn wait(&mut self, timeout: i64) -> io::Result<usize> {
+        if timeout == 0 && self.frames.is_some() { Ok(0) } else { self.sockets.wait(timeout) }
+    }
+
     /// Reads the ready sockets, up to `most` datagrams in total. Connections are always read: their readiness is signalled once.
     fn read_ready(&mut self, ready: usize, most: usize) -> usize {
+        if self.frames.is_some() {
+            return self.read_frames(most).count;
+        }
         self.turn = self.turn.wrapping_add(1);
         let mut received = 0;
         for number in 0..ready {
@@ -144,7 +157,7 @@ impl Worker<'_> {
         let overdue = now - self.flushed >= FLUSH_EVERY;
         let flush = self.flushed.0 + if overdue { FLUSH_AT_LEAST } else { FLUSH_EVERY };
         let feed = if self.fed && self.next.is_none() { now.0 + FEED_EVERY } else { i64::MAX };
-        timeout.min(flush).min(feed)
+        timeout.min(flush).min(feed).min(self.frames_deadline(now))
     }
 
     /// Reads a ready socket: up to `limit` datagrams, or everything from a connection.

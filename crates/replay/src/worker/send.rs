@@ -17,6 +17,9 @@ use crate::udp::Udp;
 impl Worker<'_> {
     /// Hands queued queries to the kernel, in a batch per socket, and returns how many it accepted.
     pub(super) fn transmit(&mut self) -> usize {
+        if self.frames.is_some() {
+            return self.transmit_frames();
+        }
         let mut sent = 0;
         loop {
             self.collect();
@@ -101,7 +104,7 @@ impl Worker<'_> {
     }
 
     /// Ends a query that the kernel does not send. One without a route to its server has failed, as it would over TCP.
-    fn refuse(&mut self, slot: Slot, reason: Reason) {
+    pub(super) fn refuse(&mut self, slot: Slot, reason: Reason) {
         if reason == Reason::Unreachable {
             let now = self.now();
             self.transports.udp.handle_unreachable(slot, now);

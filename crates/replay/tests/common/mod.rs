@@ -1,5 +1,6 @@
 //! What the tests of the engine share: a trace, settings, and the accounts that must hold.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,8 +8,36 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ldplayer_core::Policy;
 use ldplayer_core::message::{CLASS_IN, QueryParts, flag};
-use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
-use ldplayer_replay::{DohSettings, Drain, Feed, LinkError, Monitor, Precision, Settings, Sources, Targets, run};
+use ldplayer_core::{Cidr, Outcome, Query, Reason, RunTime, Transport};
+use ldplayer_net::packets::SenderKind;
+use ldplayer_net::veth;
+use ldplayer_replay::{
+    DohSettings, Drain, Feed, LinkError, Monitor, Packets, Path, Precision, Settings, Sources, Targets, run,
+};
+
+thread_local! {
+    /// Whether the test of this thread runs in a namespace that clients reach by frames.
+    pub static IS_LINKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The addresses of clients in place of their own.
+pub fn pool() -> Cidr {
+    if IS_LINKED.get() { "198.18.0.0/16" } else { "127.9.0.0/16" }.parse().unwrap()
+}
+
+/// The path of this thread's test.
+fn path() -> Path {
+    if !IS_LINKED.get() {
+        return Path::Sockets;
+    }
+    Path::Packets(Packets {
+        interface: veth::CLIENTS.to_owned(),
+        mac: veth::CLIENT_MAC,
+        next_hop: veth::HOST_MAC,
+        nobody: ["198.18.0.1".parse().unwrap(), "2001:2::1".parse().unwrap()],
+        sender: SenderKind::Packet,
+    })
+}
 
 pub struct Batches(pub Vec<Vec<Query>>);
 
@@ -53,7 +82,8 @@ pub fn queries(count: u64, gap: i64) -> Vec<Query> {
 
 pub fn settings(server: SocketAddr) -> Settings {
     Settings {
-        sources: Sources::Pool(vec!["127.9.0.0/16".parse().unwrap()]),
+        path: path(),
+        sources: Sources::Pool(vec![pool()]),
         targets: Targets::Fixed(vec![server]),
         workers: 2,
         cores: Vec::new(),

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ldplayer_net::veth::Reach;
+
 /// How often threads of the responder look whether they shall end.
 pub const TICK: Duration = Duration::from_millis(20);
 
@@ -20,7 +22,7 @@ pub struct Responder {
 impl Responder {
     /// Each connection has a thread that does this, and ends when it is told to.
     pub fn start(serve: impl Fn(TcpStream, &AtomicBool) + Clone + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(super::link::any_port()).unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -43,7 +45,9 @@ impl Drop for Responder {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // Wakes the thread that waits for a connection; where it has ended, there is nobody to wake.
+        let reach = Reach::to(self.address.ip()).unwrap();
         let _ = TcpStream::connect(self.address);
+        drop(reach);
         self.thread.take().unwrap().join().unwrap();
     }
 }

@@ -1,0 +1,336 @@
+//! The packets of a worker's clients without sockets of the kernel: frames that wait to leave, and those that arrived.
+//!
+//! ```text
+//!  query, QUIC packet, segment ──► put ──► FrameSender ──► flush ──► what has left
+//!                       Received ◄── receive ◄── FrameRing
+//! ```
+//!
+//! It knows no machine and no clock of its own. A port stands for the socket that a query would have had ([`ports`]), so that the
+//! machines are the same over either path.
+
+mod inward;
+pub mod ports;
+pub mod streams;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use hashbrown::HashMap;
+use ldplayer_core::{Reason, RunTime};
+use ldplayer_net::packets::{Filter, FrameRing, FrameSender, Interface, PacketError};
+use ldplayer_stack::frame::{self, Link, QueryTemplate};
+use ldplayer_stack::tcp::Config;
+
+pub use self::inward::{FrameCounts, Received, ReceivedDatagram};
+
+use self::inward::Inward;
+use self::ports::Ports;
+use self::streams::Streams;
+use crate::path::Packets;
+use crate::quic::Outgoing;
+use crate::settings::Settings;
+use crate::slab::Slot;
+use crate::sockets::Carries;
+use crate::udp::Transmit;
+
+/// Octets of the ring, for some 20,000 frames that arrive while a worker does something else.
+const RING: usize = 32 << 20;
+
+/// Queries that may wait for their stamps.
+const UNSTAMPED: usize = 4_096;
+
+/// What a frame on its way out carries.
+pub enum Cargo {
+    /// A query over UDP, from this port.
+    Query(Slot, u16),
+    /// A packet of QUIC, from this port.
+    Quic(Outgoing, u16),
+}
+
+/// Why a frame was not put into the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unput {
+    /// The batch is full: flush first.
+    Full,
+    /// It cannot be sent.
+    Never(Reason),
+}
+
+/// The way of one worker's frames.
+pub struct Frames {
+    sender: FrameSender,
+    /// What the frames in the sender carry, in their order; `None` for nothing that anybody waits for.
+    cargo: VecDeque<Option<Cargo>>,
+    /// Queries that have left and wait for the kernel's stamp, each with the number of its frame and when it was submitted; `None` where
+    /// stamps are not asked for.
+    unstamped: Option<Unstamped>,
+    ring: FrameRing,
+    outward: Outward,
+    inward: Inward,
+    /// Connections over TCP.
+    pub streams: Streams,
+}
+
+/// Queries without a stamp, in the order in which they left. More than the kernel keeps stamps are forgotten.
+#[derive(Debug, Default)]
+struct Unstamped {
+    /// Frames that have left.
+    left: u32,
+    waiting: VecDeque<(u32, Slot, RunTime)>,
+}
+
+impl Unstamped {
+    fn note(&mut self, query: Option<(Slot, RunTime)>) {
+        if let Some((slot, submitted)) = query {
+            if self.waiting.len() == UNSTAMPED {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back((self.left, slot, submitted));
+        }
+        self.left = self.left.wrapping_add(1);
+    }
+
+    /// The query in the frame with this number. Stamps come in order, so that earlier ones are lost.
+    fn take(&mut self, number: u32) -> Option<(Slot, RunTime)> {
+        while let Some(&(first, slot, submitted)) = self.waiting.front() {
+            // Numbers begin anew behind the last one.
+            match number.wrapping_sub(first).cast_signed() {
+                ..0 => return None,
+                ahead => {
+                    self.waiting.pop_front();
+                    if ahead == 0 {
+                        return Some((slot, submitted));
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// What frames are made of.
+struct Outward {
+    link: Link,
+    nobody: [IpAddr; 2],
+    ports: Ports,
+    templates: HashMap<SocketAddr, QueryTemplate, foldhash::fast::FixedState>,
+}
+
+impl Frames {
+    /// The way of one of several workers.
+    ///
+    /// # Errors
+    /// The interface cannot be used, see [`PacketError`].
+    fn open(packets: &Packets, worker: usize, settings: &Settings) -> Result<Self, PacketError> {
+        let interface = Interface::find(&packets.interface)?;
+        // There are at most 256 workers, so the numbers fit.
+        let [worker, workers] = [worker, settings.workers].map(|number| number as u16);
+        let ports = Ports::of_worker(worker, workers);
+        Ok(Self {
+            sender: FrameSender::open(&interface, packets.sender)?,
+            cargo: VecDeque::new(),
+            unstamped: None,
+            ring: FrameRing::open(&interface, &Filter::of_worker(worker, workers), RING)?,
+            outward: Outward {
+                link: Link::new(packets.mac, packets.next_hop, None),
+                nobody: packets.nobody,
+                ports,
+                templates: HashMap::default(),
+            },
+            inward: Inward::new(ports),
+            streams: Streams::new(tcp_config(&interface, worker, workers, settings), packets.nobody),
+        })
+    }
+
+    /// The ways of all workers; none where clients have sockets.
+    ///
+    /// # Errors
+    /// The interface cannot be used.
+    pub fn open_all(settings: &Settings) -> Result<Vec<Self>, PacketError> {
+        let Some(packets) = settings.path.packets() else { return Ok(Vec::new()) };
+        (0..settings.workers).map(|worker| Self::open(packets, worker, settings)).collect()
+    }
+
+    /// The ring, to be polled.
+    pub const fn ring(&self) -> &FrameRing {
+        &self.ring
+    }
+
+    /// Frames that wait for [`Self::flush`].
+    pub fn queued(&self) -> usize {
+        self.sender.queued()
+    }
+
+    /// Adds the frame of a query.
+    ///
+    /// # Errors
+    /// The batch is full, or it cannot be sent.
+    pub fn put_query(&mut self, slot: Slot, transmit: &Transmit<'_>) -> Result<(), Unput> {
+        let frame = self.sender.room().ok_or(Unput::Full)?;
+        let outward = &mut self.outward;
+        let source = outward.source(transmit.source, transmit.server)?;
+        let port = outward.ports.of(transmit.socket, Carries::Dns).ok_or(Unput::Never(Reason::NoSource))?;
+        let message = (transmit.id.to_be_bytes(), &transmit.wire[2..]);
+        let length = outward.template(transmit.server).write(frame, source, port, message);
+        self.sender.commit(length.ok_or(Unput::Never(Reason::BadMessage))?);
+        self.cargo.push_back(Some(Cargo::Query(slot, port)));
+        Ok(())
+    }
+
+    /// Adds the frame of a QUIC packet.
+    ///
+    /// # Errors
+    /// The packet, with why it was not added.
+    pub fn put_quic(&mut self, outgoing: Outgoing) -> Result<(), (Outgoing, Unput)> {
+        match self.write_quic(&outgoing) {
+            Ok((length, port)) => {
+                self.sender.commit(length);
+                self.cargo.push_back(Some(Cargo::Quic(outgoing, port)));
+                Ok(())
+            }
+            Err(why) => Err((outgoing, why)),
+        }
+    }
+
+    fn write_quic(&mut self, outgoing: &Outgoing) -> Result<(usize, u16), Unput> {
+        let frame = self.sender.room().ok_or(Unput::Full)?;
+        let (outward, server) = (&self.outward, outgoing.server);
+        let source = outward.source(outgoing.source, server)?;
+        let carries = Carries::Quic(server.port());
+        let port = outward.ports.of(outgoing.socket, carries).ok_or(Unput::Never(Reason::NoSource))?;
+        let (from, to) = ((source, port), (server.ip(), server.port()));
+        let length = frame::udp::write(frame, &outward.link, from, to, &outgoing.octets);
+        length.map(|length| (length, port)).ok_or(Unput::Never(Reason::BadMessage))
+    }
+
+    /// Sends what was added, by one system call, and returns how many frames have left, from the front.
+    ///
+    /// # Errors
+    /// What the kernel said to the first frame, which is given up.
+    pub fn flush(&mut self) -> io::Result<usize> {
+        if self.sender.queued() == 0 { Ok(0) } else { self.sender.flush() }
+    }
+
+    /// What the first frame carried that has left or was given up; once for each.
+    pub fn take_cargo(&mut self) -> Option<Cargo> {
+        self.cargo.pop_front().flatten()
+    }
+
+    /// Has the kernel stamp queries from now on as it hands them to the device.
+    ///
+    /// # Errors
+    /// Senders of AF_XDP have no stamps.
+    pub fn stamp_sends(&mut self) -> io::Result<()> {
+        self.sender.stamp_sends()?;
+        self.unstamped = Some(Unstamped::default());
+        Ok(())
+    }
+
+    /// A frame has left; one with the query in `slot` was submitted at `at`.
+    pub fn note_left(&mut self, query: Option<(Slot, RunTime)>) {
+        if let Some(unstamped) = &mut self.unstamped {
+            unstamped.note(query);
+        }
+    }
+
+    /// Hands over the stamps that are there: each with a query's slot, when it was submitted, and the wall clock in nanoseconds.
+    pub fn read_stamps(&mut self, mut take: impl FnMut(Slot, RunTime, i64)) {
+        let Some(unstamped) = &mut self.unstamped else { return };
+        // An error means that there are none, and queries without one have none in their rows.
+        let _ = self.sender.read_stamps(|number, stamp_ns| {
+            if let Some((slot, submitted)) = unstamped.take(number) {
+                take(slot, submitted, stamp_ns);
+            }
+        });
+    }
+
+    /// Reads up to `most` frames that arrived, and hands what is in them to `take`, with their time on the wall clock in nanoseconds.
+    /// Returns the number of frames.
+    pub fn receive(&mut self, most: usize, mut take: impl FnMut(&mut Streams, i64, Received<'_>)) -> usize {
+        let Self { ring, inward, streams, .. } = self;
+        ring.read(most, |frame| inward.read(&frame, |received| take(streams, frame.stamp_ns, received)))
+    }
+
+    /// Frames that the kernel dropped because the ring was full.
+    pub fn drops(&mut self) -> u64 {
+        self.ring.drops()
+    }
+
+    /// Frames that were of no use.
+    pub const fn counts(&self) -> &FrameCounts {
+        self.inward.counts()
+    }
+}
+
+impl fmt::Debug for Frames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frames").field("queued", &self.queued()).finish_non_exhaustive()
+    }
+}
+
+impl Outward {
+    /// The address to send from; one that no host may have is refused, as no server takes packets from there.
+    fn source(&self, source: Option<IpAddr>, server: SocketAddr) -> Result<IpAddr, Unput> {
+        let source = source.unwrap_or(self.nobody[usize::from(server.is_ipv6())]);
+        if is_of_a_host(source) { Ok(source) } else { Err(Unput::Never(Reason::NoSource)) }
+    }
+
+    fn template(&mut self, server: SocketAddr) -> &QueryTemplate {
+        let link = &self.link;
+        self.templates.entry(server).or_insert_with(|| QueryTemplate::new(link, server.ip(), server.port()))
+    }
+}
+
+/// The settings of TCP; those of clients are the kernel's defaults.
+fn tcp_config(interface: &Interface, worker: u16, workers: u16, settings: &Settings) -> Config {
+    let (mtu, seed) = (interface.mtu, settings.seed);
+    // The machine of the connections bounds those that are open; tuples in TIME_WAIT come to them.
+    let max_connections = u32::MAX >> 2;
+    // Linux acknowledges the first 16 segments of a connection at once, too; later ones wait for data to ride on, up to 40 ms, for which a
+    // server that uses Nagle's algorithm would wait.
+    let delayed_ack_ns = 0;
+    Config { mtu, seed, worker, workers, max_connections, delayed_ack_ns, ..Config::default() }
+}
+
+/// Whether a host may have the address: not "this network", multicast or broadcast (RFC 1122 §3.2.1.3, RFC 4291 §2.7).
+fn is_of_a_host(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.octets()[0] != 0 && !v4.is_multicast() && !v4.is_broadcast(),
+        IpAddr::V6(v6) => !v6.is_unspecified() && !v6.is_multicast(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_of_the_query_in_its_frame_and_later_ones_are_not_touched() {
+        let mut unstamped = Unstamped { left: u32::MAX, ..Unstamped::default() };
+        for query in [Some((7, RunTime(1))), None, Some((8, RunTime(2))), Some((9, RunTime(3)))] {
+            unstamped.note(query);
+        }
+        assert_eq!(unstamped.take(u32::MAX), Some((7, RunTime(1))));
+        assert_eq!(unstamped.take(0), None, "a segment, of which nobody wants to know");
+        assert_eq!(unstamped.take(2), Some((9, RunTime(3))), "the stamp before it is lost");
+        assert_eq!((unstamped.take(1), unstamped.take(3)), (None, None));
+    }
+
+    #[test]
+    fn clients_have_addresses_that_hosts_have() {
+        for (address, expected) in [
+            ("192.0.2.1", true),
+            ("240.0.0.1", true),
+            ("0.1.2.3", false),
+            ("224.0.0.1", false),
+            ("255.255.255.255", false),
+            ("2001:db8::1", true),
+            ("::", false),
+            ("ff02::1", false),
+        ] {
+            assert_eq!(is_of_a_host(address.parse().unwrap()), expected, "{address}");
+        }
+    }
+}

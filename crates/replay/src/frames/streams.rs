@@ -1,0 +1,272 @@
+//! The connections of clients without sockets: carries out the actions of their machine on a TCP of ours, and reports events to it.
+//!
+//! As [`crate::streams`] does with the kernel's TCP, so that the machine is the same over either path.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ldplayer_core::{Reason, RunTime};
+use ldplayer_stack::frame::segment::Outgoing;
+use ldplayer_stack::frame::{IcmpError, Segment};
+use ldplayer_stack::tcp::{Config, Event, Failure, Handle, OpenError, OpenOptions, Tcp};
+
+use super::{Unput, is_of_a_host};
+use crate::connections::{Action, Connections, Opening};
+use crate::slab::Slot;
+use crate::table::{End, Machine};
+
+/// Octets read at once of what arrived out of order.
+const INPUT: usize = 64 << 10;
+
+/// The connections of one worker.
+pub struct Streams {
+    tcp: Tcp,
+    /// The connection of each slot of the machine.
+    handles: Vec<Option<Handle>>,
+    /// The machine's slot of each connection, by the connection's own, and the lower half of its number in the run: the machine may
+    /// have given the slot to another connection that is not open yet.
+    owners: Vec<(Slot, u32)>,
+    nobody: [IpAddr; 2],
+    input: Box<[u8]>,
+    output: Vec<u8>,
+}
+
+impl Streams {
+    /// No connections.
+    pub fn new(config: Config, nobody: [IpAddr; 2]) -> Self {
+        let input = vec![0; INPUT].into();
+        Self { tcp: Tcp::new(config), handles: Vec::new(), owners: Vec::new(), nobody, input, output: Vec::new() }
+    }
+
+    /// Executes all pending actions of the machine at `now`. Returns their number.
+    pub fn drive(&mut self, now: RunTime, machine: &mut Connections) -> usize {
+        let mut done = 0;
+        while let Some(action) = machine.poll_action() {
+            match action {
+                Action::Open(at) => self.open(at, now, machine),
+                Action::Write(at) => self.write(at, now, machine),
+                Action::Close(at) => self.close(at, now, machine),
+            }
+            done += 1;
+        }
+        done
+    }
+
+    /// The next segment to be sent at `now`.
+    pub fn poll_transmit(&mut self, now: RunTime) -> Option<Outgoing<'_>> {
+        self.tcp.poll_transmit(now)
+    }
+
+    /// Whether something of a connection is in flight, in either direction.
+    pub fn is_active(&self) -> bool {
+        self.tcp.active() > 0
+    }
+
+    /// When [`Self::handle_timeout`] must be called next.
+    pub fn poll_timeout(&self) -> Option<RunTime> {
+        self.tcp.poll_timeout()
+    }
+
+    /// Handles what is due at `now`.
+    pub fn handle_timeout(&mut self, now: RunTime, machine: &mut Connections) {
+        self.tcp.handle_timeout(now);
+        self.report(now, machine);
+    }
+
+    /// Handles a segment that arrived at `now`.
+    pub fn handle_segment(
+        &mut self,
+        now: RunTime,
+        (from, to): (SocketAddr, SocketAddr),
+        segment: &Segment<'_>,
+        machine: &mut Connections,
+    ) {
+        let input = self.tcp.handle_segment(now, from, to, segment);
+        // That a connection is up is told before its data.
+        let end = self.report_opened(now, machine);
+        if let Some(input) = input
+            && let Some(at) = self.owner(input.at, machine)
+        {
+            machine.handle_counted(at, now, input.octets, None);
+        }
+        if let Some(event) = end {
+            self.handle_event(now, event, machine);
+        }
+        self.report(now, machine);
+    }
+
+    /// Handles an ICMP error about a segment of ours, at `now`.
+    pub fn handle_icmp(&mut self, now: RunTime, error: &IcmpError<'_>, machine: &mut Connections) {
+        self.tcp.handle_icmp(error);
+        self.report(now, machine);
+    }
+
+    /// Closes all connections towards their servers, at the end of a run.
+    pub fn close_all(&mut self, now: RunTime) {
+        for handle in self.handles.iter_mut().filter_map(Option::take) {
+            self.tcp.close(handle, now);
+        }
+    }
+
+    /// Reports connections that came up, up to the first event of another kind, which is returned.
+    fn report_opened(&mut self, now: RunTime, machine: &mut Connections) -> Option<Event> {
+        loop {
+            match self.tcp.poll_event()? {
+                event @ Event::Opened(_) => self.handle_event(now, event, machine),
+                other => return Some(other),
+            }
+        }
+    }
+
+    fn report(&mut self, now: RunTime, machine: &mut Connections) {
+        while let Some(event) = self.tcp.poll_event() {
+            self.handle_event(now, event, machine);
+        }
+    }
+
+    fn handle_event(&mut self, now: RunTime, event: Event, machine: &mut Connections) {
+        match event {
+            Event::Opened(handle) => self.opened(handle, now, machine),
+            Event::Data(handle) => self.read(handle, now, machine),
+            Event::Writable(handle) => {
+                self.owner(handle, machine).into_iter().for_each(|at| machine.handle_writable(at));
+            }
+            Event::Closed(handle) => {
+                self.owner(handle, machine).into_iter().for_each(|at| machine.handle_closed(at, now, End::Closed));
+            }
+            Event::Reset(handle) => {
+                self.forget(handle, machine).into_iter().for_each(|at| machine.handle_closed(at, now, End::Reset));
+            }
+            Event::Failed(handle, failure) => {
+                self.forget(handle, machine).into_iter().for_each(|at| fail(at, now, failure, machine));
+            }
+        }
+    }
+
+    fn open(&mut self, at: Slot, now: RunTime, machine: &mut Connections) {
+        let Some(opening) = machine.opening(at) else { return };
+        match self.open_tcp(now, &opening) {
+            Ok((handle, port)) => {
+                self.own(at, handle, machine);
+                machine.handle_opening(at, now);
+                if self.tcp.takes_early_data(handle) {
+                    // Queries go with the first segment: the machine may write as if it was up.
+                    machine.handle_opened(at, now, port);
+                }
+            }
+            Err(reason) => machine.handle_unopened(at, reason),
+        }
+    }
+
+    fn open_tcp(&mut self, now: RunTime, opening: &Opening) -> Result<(Handle, u16), Reason> {
+        let server = opening.server;
+        let source = opening.source.unwrap_or(self.nobody[usize::from(server.is_ipv6())]);
+        if !is_of_a_host(source) {
+            return Err(Reason::NoSource);
+        }
+        let options = OpenOptions { nagle: opening.nagle, fast_open: opening.fast_open, data: &[] };
+        self.tcp.open(now, source, server, &options).map_err(|error| match error {
+            OpenError::Family => Reason::Family,
+            OpenError::TooManyConnections | OpenError::TooManyServers | OpenError::NoPort => Reason::NoSource,
+        })
+    }
+
+    fn opened(&mut self, handle: Handle, now: RunTime, machine: &mut Connections) {
+        let Some(at) = self.owner(handle, machine).filter(|&at| machine.is_opening(at)) else { return };
+        let port = self.tcp.tuple(handle).map_or(0, |(local, _)| local.port());
+        machine.handle_opened(at, now, port);
+    }
+
+    fn read(&mut self, handle: Handle, now: RunTime, machine: &mut Connections) {
+        while let Some(at) = self.owner(handle, machine) {
+            let count = self.tcp.read(handle, &mut self.input);
+            if count == 0 {
+                return;
+            }
+            machine.handle_counted(at, now, &self.input[..count], None);
+        }
+    }
+
+    fn write(&mut self, at: Slot, now: RunTime, machine: &mut Connections) {
+        self.output.clear();
+        machine.compose(at, now, &mut self.output);
+        let Some(handle) = self.handle(at).filter(|_| !self.output.is_empty()) else { return };
+        let count = self.tcp.write(handle, now, &self.output);
+        if count < self.output.len() {
+            machine.handle_blocked(at, now, &self.output[count..]);
+        }
+    }
+
+    fn close(&mut self, at: Slot, now: RunTime, machine: &mut Connections) {
+        let words = machine.take_close_notify(at);
+        let Some(handle) = self.handles.get_mut(at as usize).and_then(Option::take) else { return };
+        if let Some(words) = words {
+            // What there is no room for is not missed: the peer sees the connection end.
+            self.tcp.write(handle, now, &words);
+        }
+        self.tcp.close(handle, now);
+    }
+
+    fn own(&mut self, at: Slot, handle: Handle, machine: &Connections) {
+        let (at_place, owner_place) = (at as usize, handle.slot() as usize);
+        if self.handles.len() <= at_place {
+            self.handles.resize(at_place + 1, None);
+        }
+        if self.owners.len() <= owner_place {
+            self.owners.resize(owner_place + 1, (0, 0));
+        }
+        self.handles[at_place] = Some(handle);
+        self.owners[owner_place] = (at, machine.number(at).unwrap_or_default() as u32);
+    }
+
+    fn handle(&self, at: Slot) -> Option<Handle> {
+        self.handles.get(at as usize).copied().flatten()
+    }
+
+    /// The machine's slot of a connection that it has not closed.
+    fn owner(&self, handle: Handle, machine: &Connections) -> Option<Slot> {
+        let &(at, number) = self.owners.get(handle.slot() as usize)?;
+        let is_of_it = machine.number(at).is_some_and(|it| it as u32 == number);
+        (is_of_it && self.handle(at) == Some(handle)).then_some(at)
+    }
+
+    /// The same, for a connection that is gone.
+    fn forget(&mut self, handle: Handle, machine: &Connections) -> Option<Slot> {
+        let &(at, _) = self.owners.get(handle.slot() as usize)?;
+        let owner = self.owner(handle, machine);
+        if self.handle(at) == Some(handle) {
+            self.handles[at as usize] = None;
+        }
+        owner
+    }
+}
+
+fn fail(at: Slot, now: RunTime, failure: Failure, machine: &mut Connections) {
+    if !machine.is_opening(at) {
+        return machine.handle_closed(at, now, End::Reset);
+    }
+    machine.handle_failed(
+        at,
+        match failure {
+            Failure::Refused => Reason::ConnectionRefused,
+            Failure::Unreachable => Reason::Unreachable,
+            Failure::TimedOut | Failure::ZeroWindow => Reason::ConnectTimeout,
+        },
+    );
+}
+
+impl super::Frames {
+    /// Adds the frames of segments that are to be sent at `now`, as many as the batch has room for; returns whether that was all.
+    ///
+    /// # Errors
+    /// A segment does not fit a frame: it is longer than the interface's MTU.
+    pub fn put_segments(&mut self, now: RunTime) -> Result<bool, Unput> {
+        let Self { sender, cargo, streams, outward, .. } = self;
+        loop {
+            let Some(frame) = sender.room() else { return Ok(false) };
+            let Some(outgoing) = streams.poll_transmit(now) else { return Ok(true) };
+            let length = outgoing.write(frame, &outward.link).ok_or(Unput::Never(Reason::BadMessage))?;
+            sender.commit(length);
+            cargo.push_back(None);
+        }
+    }
+}

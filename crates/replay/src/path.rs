@@ -1,0 +1,111 @@
+//! How packets of clients reach the network: through sockets of the kernel, or as frames that the workers make.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ldplayer_net::packets::SenderKind;
+use ldplayer_stack::frame::Mac;
+
+/// How the packets of clients reach the network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Path {
+    /// Through sockets of the kernel.
+    #[default]
+    Sockets,
+    /// As frames on an interface: the workers are the clients' hosts.
+    Packets(Packets),
+}
+
+/// An interface, and what clients are on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packets {
+    /// Its name in the network namespace of the workers.
+    pub interface: String,
+    /// The MAC address that clients have.
+    pub mac: Mac,
+    /// The MAC address that frames to servers go to.
+    pub next_hop: Mac,
+    /// The addresses, of IPv4 and of IPv6, of clients that have none of their own.
+    pub nobody: [IpAddr; 2],
+    /// By which kind of socket frames are sent.
+    pub sender: SenderKind,
+}
+
+impl Path {
+    /// The word of the command line.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Sockets => PathChoice::Sockets.as_str(),
+            Self::Packets(_) => PathChoice::Packets.as_str(),
+        }
+    }
+
+    /// The interface, for frames.
+    pub const fn packets(&self) -> Option<&Packets> {
+        match self {
+            Self::Sockets => None,
+            Self::Packets(packets) => Some(packets),
+        }
+    }
+}
+
+/// A path as chosen by the user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathChoice {
+    /// Frames where the namespace was made for them, and sockets elsewhere.
+    #[default]
+    Auto,
+    /// Sockets.
+    Sockets,
+    /// Frames.
+    Packets,
+}
+
+/// An unknown path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown path `{0}`: use auto, sockets or packets")]
+pub struct UnknownPath(String);
+
+impl PathChoice {
+    /// All choices.
+    const ALL: [Self; 3] = [Self::Auto, Self::Sockets, Self::Packets];
+
+    /// The word of the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Sockets => "sockets",
+            Self::Packets => "packets",
+        }
+    }
+}
+
+impl FromStr for PathChoice {
+    type Err = UnknownPath;
+
+    fn from_str(word: &str) -> Result<Self, UnknownPath> {
+        let found = Self::ALL.into_iter().find(|choice| choice.as_str() == word);
+        found.ok_or_else(|| UnknownPath(word.to_owned()))
+    }
+}
+
+impl fmt::Display for PathChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_paths_are_read_back() {
+        for choice in PathChoice::ALL {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        let error = "raw".parse::<PathChoice>().unwrap_err().to_string();
+        assert_eq!(error, "unknown path `raw`: use auto, sockets or packets");
+    }
+}

@@ -1,0 +1,217 @@
+//! The path without sockets: frames out of the machines, and what arrives back to them.
+
+use ldplayer_core::{Reason, RunTime};
+use ldplayer_net::clock;
+use ldplayer_net::packets::BATCH;
+use ldplayer_net::refusal::Refusal;
+
+use super::receive::Came;
+use super::transports::Transports;
+use super::{TIMED_BATCH, Worker};
+use crate::frames::{Cargo, Frames, Received, ReceivedDatagram, Unput};
+use crate::udp::Arrival;
+
+/// Least time between two looks at the timers of connections while a worker sleeps, in nanoseconds.
+const TIMER: i64 = 1_000_000;
+/// Maximum number of frames read before the worker looks at its queries again.
+const READ_AT_ONCE: usize = 4 * BATCH;
+
+impl Worker<'_> {
+    /// Sends queued queries as frames, in batches, and returns how many frames have left.
+    pub(super) fn transmit_frames(&mut self) -> usize {
+        let mut left = self.flush_frames();
+        while self.put_queries() {
+            let count = self.flush_frames();
+            left += count;
+            if count == 0 {
+                self.end.postponed += 1;
+                break;
+            }
+        }
+        left
+    }
+
+    /// Adds queued queries to the batch; returns whether there is something to send. The limit of a timed replay is that of their common
+    /// timestamp.
+    fn put_queries(&mut self) -> bool {
+        let most = if self.settings.fast { BATCH } else { TIMED_BATCH };
+        let Some(frames) = &mut self.frames else { return false };
+        let udp = &mut self.transports.udp;
+        while frames.queued() < most {
+            let Some(slot) = udp.poll_transmit() else { break };
+            let Some(transmit) = udp.transmit(slot) else { continue };
+            match frames.put_query(slot, &transmit) {
+                Ok(()) => {}
+                Err(Unput::Never(reason)) => udp.handle_unsent(slot, reason),
+                Err(Unput::Full) => {
+                    udp.handle_postponed(slot);
+                    break;
+                }
+            }
+        }
+        frames.queued() > 0
+    }
+
+    /// Carries out actions of connections, and sends segments and QUIC packets as frames. Returns the number of both.
+    pub(super) fn drive_frames(&mut self) -> usize {
+        let now = self.now();
+        let Some(frames) = &mut self.frames else { return 0 };
+        let machine = &mut self.transports.streams.machine;
+        if frames.streams.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            frames.streams.handle_timeout(now, machine);
+        }
+        let done = frames.streams.drive(now, machine);
+        done + self.drive_segments(now) + self.drive_quic_frames()
+    }
+
+    /// Sends segments as frames. Returns how many frames have left.
+    fn drive_segments(&mut self, now: RunTime) -> usize {
+        let mut left = 0;
+        loop {
+            let Some(frames) = &mut self.frames else { return left };
+            let is_all = match frames.put_segments(now) {
+                Ok(is_all) => is_all,
+                // It is sent again, in shorter segments if the path says so.
+                Err(_) => false,
+            };
+            let count = self.flush_frames();
+            left += count;
+            if is_all || count == 0 {
+                return left;
+            }
+        }
+    }
+
+    /// Sends pending QUIC packets as frames. Returns how many frames have left.
+    pub(super) fn drive_quic_frames(&mut self) -> usize {
+        let mut left = 0;
+        loop {
+            let now = self.now();
+            let Some(frames) = &mut self.frames else { return left };
+            let Some(outgoing) = self.transports.quic.poll_transmit(now) else { break };
+            match frames.put_quic(outgoing) {
+                Ok(()) => {}
+                Err((outgoing, Unput::Never(reason))) => self.transports.quic.handle_unsent(outgoing, now, reason),
+                Err((outgoing, Unput::Full)) => {
+                    self.transports.quic.handle_postponed(outgoing);
+                    let count = self.flush_frames();
+                    left += count;
+                    if count == 0 {
+                        return left;
+                    }
+                }
+            }
+        }
+        left + self.flush_frames()
+    }
+
+    /// When a connection without a socket has something to do next, rounded up: its timers are of tens of milliseconds.
+    pub(super) fn frames_deadline(&self, now: RunTime) -> i64 {
+        let timeout = self.frames.as_ref().and_then(|frames| frames.streams.poll_timeout());
+        timeout.map_or(i64::MAX, |deadline| deadline.0.max(now.0 + TIMER))
+    }
+
+    /// Closes all connections towards their servers, as the kernel does when a process ends.
+    pub(super) fn close_frames(&mut self) {
+        let now = self.now();
+        if let Some(frames) = &mut self.frames {
+            frames.streams.close_all(now);
+            self.drive_segments(now);
+        }
+    }
+
+    /// One system call for the frames that wait. All get the time of the call: never later than the actual time, so that no latency is too
+    /// short. Returns how many have left.
+    pub(super) fn flush_frames(&mut self) -> usize {
+        let before = self.now();
+        let Some(frames) = &mut self.frames else { return 0 };
+        match frames.flush() {
+            Ok(count) => {
+                for _ in 0..count {
+                    let cargo = frames.take_cargo();
+                    frames.note_left(match cargo {
+                        Some(Cargo::Query(slot, _)) => Some((slot, before)),
+                        _ => None,
+                    });
+                    match cargo {
+                        Some(Cargo::Query(slot, port)) => self.transports.udp.handle_sent(slot, before, port),
+                        Some(Cargo::Quic(outgoing, port)) => self.transports.quic.handle_sent(outgoing, before, port),
+                        None => {}
+                    }
+                }
+                self.read_stamps();
+                count
+            }
+            Err(error) => {
+                self.end.refused.get_or_insert_with(|| error.to_string());
+                let is_unreachable = Refusal::of(&error) == Refusal::Unreachable;
+                self.give_up_frame(if is_unreachable { Reason::Unreachable } else { Reason::SendError });
+                1
+            }
+        }
+    }
+
+    /// Notes when the kernel handed queries to the device.
+    fn read_stamps(&mut self) {
+        let to_run_time = clock::realtime_offset_ns() + self.origin;
+        let Some(frames) = &mut self.frames else { return };
+        let udp = &mut self.transports.udp;
+        frames.read_stamps(|slot, submitted, stamp_ns| udp.note_sent(slot, submitted, RunTime(stamp_ns - to_run_time)));
+    }
+
+    /// Ends what the first frame carried, which the kernel does not send.
+    fn give_up_frame(&mut self, reason: Reason) {
+        let now = self.now();
+        match self.frames.as_mut().and_then(Frames::take_cargo) {
+            Some(Cargo::Query(slot, _)) => self.refuse(slot, reason),
+            Some(Cargo::Quic(outgoing, _)) => self.transports.quic.handle_unsent(outgoing, now, reason),
+            None => {}
+        }
+    }
+
+    /// Reads up to `most` frames that have arrived.
+    pub(super) fn read_frames(&mut self, most: usize) -> Came {
+        let to_run_time = clock::realtime_offset_ns() + self.origin;
+        let now = self.now();
+        let Some(frames) = &mut self.frames else { return Came::NOTHING };
+        let (transports, mut oldest) = (&mut self.transports, RunTime(i64::MAX));
+        let count = frames.receive(most.min(READ_AT_ONCE), |streams, stamp_ns, received| {
+            let at = RunTime(stamp_ns - to_run_time).min(now);
+            oldest = oldest.min(at);
+            let machine = &mut transports.streams.machine;
+            match received {
+                Received::Datagram(datagram) => take_datagram(transports, at, &datagram),
+                Received::Segment(from, to, segment) => streams.handle_segment(at, (from, to), &segment, machine),
+                Received::Refused(ReceivedDatagram { is_quic: true, octets, .. }) => {
+                    transports.quic.handle_refused(octets)
+                }
+                Received::Refused(datagram) => transports.udp.handle_refused(datagram.socket, datagram.octets),
+                Received::Icmp(error) => streams.handle_icmp(at, &error, machine),
+            }
+        });
+        Came { count, oldest }
+    }
+
+    /// Reads all frames that had arrived by `until`; later arrivals do not prolong it. Returns their number.
+    pub(super) fn read_frames_until(&mut self, until: RunTime) -> usize {
+        let mut received = 0;
+        loop {
+            let came = self.read_frames(BATCH);
+            received += came.count;
+            if came.count < BATCH || came.oldest > until {
+                return received;
+            }
+        }
+    }
+}
+
+/// Hands a datagram to its machine.
+fn take_datagram(transports: &mut Transports, at: RunTime, datagram: &ReceivedDatagram<'_>) {
+    let &ReceivedDatagram { socket, peer, local, octets, .. } = datagram;
+    let arrival = Arrival { socket, peer, local: Some(local), at, octets };
+    if datagram.is_quic {
+        transports.quic.handle_datagram(&arrival);
+    } else {
+        transports.udp.handle_datagram(&arrival);
+    }
+}
