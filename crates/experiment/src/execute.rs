@@ -329,7 +329,7 @@ impl Maker<'_> {
         let (options, warm_up) = (self.options, self.plan.experiment.warm_up);
         let needs = &self.needs[place];
         let mut look = Look { watcher: &mut *self.watcher, at };
-        let made = place::make(&cell.stage, needs, cell.spec.seed, &logs, |found| {
+        let made = place::make(&cell.stage, needs, &cell.spec, &logs, |found| {
             let spec = aimed(spec, found, needs);
             replay(spec, warm_up, &directory, options, &mut look)
         });

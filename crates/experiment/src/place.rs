@@ -9,6 +9,8 @@ use ldplayer_emulate::stock::StockError;
 use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Testbed, TestbedError};
 use ldplayer_net::netns::{self, has_ipv6};
 use ldplayer_net::rights::NetError;
+use ldplayer_net::veth;
+use ldplayer_run::RunSpec;
 
 use crate::stage::Stage;
 use crate::started::{Needs, Started};
@@ -46,15 +48,15 @@ pub(crate) type Made<T> = Result<(T, Option<String>), PlaceError>;
 pub(crate) fn make<T: Send>(
     stage: &Stage,
     needs: &Needs,
-    seed: u64,
+    spec: &RunSpec,
     logs: &Path,
     run: impl FnOnce(&Found) -> T + Send,
 ) -> Made<T> {
-    let place = Place { stage, needs, logs };
+    let place = Place { stage, needs, logs, packets: spec.needs_link() };
     match (&stage.link, stage.is_ours(), stage.resolves()) {
         (_, false, _) => aside(|| Ok((run(&Found::default()), None))),
         (None, true, false) => place.alone(run),
-        _ => place.wired(seed, run),
+        _ => place.wired(spec.seed, run),
     }
 }
 
@@ -70,16 +72,29 @@ struct Place<'a> {
     stage: &'a Stage,
     needs: &'a Needs,
     logs: &'a Path,
+    /// Whether clients are reached by frames.
+    packets: bool,
 }
 
 impl Place<'_> {
     /// On loopback, in a namespace in which every address is local.
     fn alone<T: Send>(&self, run: impl FnOnce(&Found) -> T + Send) -> Made<T> {
         aside(|| {
-            let _namespace = netns::Testbed::enter()?;
-            let all: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-            self.with_servers(&all, |found| Ok(run(found)))
+            let (_namespace, addresses) = self.enter()?;
+            self.with_servers(&addresses, |found| Ok(run(found)))
         })
+    }
+
+    /// A namespace, and the addresses of its servers. With a link for frames, these are documentation addresses: frames reach no
+    /// loopback address of IPv6.
+    fn enter(&self) -> Result<(netns::Testbed, [IpAddr; 2]), NetError> {
+        if self.packets {
+            let addresses =
+                [Ipv4Addr::new(203, 0, 113, 53).into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x53).into()];
+            Ok((netns::Testbed::enter_with_link(veth::MTU)?, addresses))
+        } else {
+            Ok((netns::Testbed::enter()?, [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]))
+        }
     }
 
     /// On the hosts of a testbed: clients, the server and, for resolvers, the Internet.

@@ -30,6 +30,7 @@ pub fn config(spec: &RunSpec, plan: &Plan) -> RunConfig {
         tls_port: with_tls(settings.tls_port),
         doh_port: with_tls(settings.doh_port),
         sources: settings.sources.to_string(),
+        path: settings.path.as_str().to_owned(),
         query_timeout_s: settings.query_timeout as f64 / 1e9,
         workers: settings.workers,
         cores: settings.cores.clone(),

@@ -47,6 +47,7 @@ mod execute;
 mod live;
 mod load;
 mod metrics;
+mod path;
 mod permission;
 mod resolve;
 mod responses;

@@ -7,14 +7,14 @@ use ldplayer_core::time::Span;
 use ldplayer_core::{Ignore, Policy, RunTime, Transport};
 use ldplayer_net::pace::Precision;
 use ldplayer_net::{limits, netns, pin};
-use ldplayer_replay::{Reference, Settings, Sources, Targets};
+use ldplayer_replay::{Path, Reference, Settings, Sources, Targets};
 use ldplayer_results::VerdictLimits;
 use ldplayer_trace::{Input, OpenOptions};
 use ldplayer_workload::{ClientClass, FeedOptions, PlanOptions, Timing};
 
 use crate::error::RunError;
 use crate::spec::{DNS_PORT, RunSpec, Server, TransportChoice};
-use crate::{classes, tls};
+use crate::{classes, path, tls};
 
 /// Descriptors reserved for files, if each client has a socket.
 const SPARE_DESCRIPTORS: u64 = 256;
@@ -165,8 +165,9 @@ fn settings(spec: &RunSpec, targets: Targets, classes: &[ClientClass]) -> Result
     let policy = spec.policy.over(Policy::default()).bounded();
     let transport = transport_of_all(spec);
     let encrypted = transport.or_else(|| classes::encrypted(classes));
+    let path = path::of(spec)?;
     Ok(Settings {
-        sources: sources(spec)?,
+        sources: sources(spec, &path)?,
         tls_port: tls::port(spec, Transport::Dot, transport, targets.named()),
         doh_port: tls::port(spec, Transport::Doh3, transport, targets.named()),
         targets,
@@ -177,7 +178,8 @@ fn settings(spec: &RunSpec, targets: Targets, classes: &[ClientClass]) -> Result
         max_lag: (!fast).then_some(spec.max_lag.0.ns()),
         fast,
         window: spec.max_outstanding.max(1),
-        max_sockets: max_sockets(),
+        max_sockets: max_sockets(&path),
+        path,
         policy,
         classes: classes::policies(classes, policy),
         tls: tls::settings(spec, encrypted)?,
@@ -196,7 +198,10 @@ fn workers(spec: &RunSpec) -> Result<usize, RunError> {
     Ok(spec.workers.map_or(default, usize::from))
 }
 
-fn sources(spec: &RunSpec) -> Result<Sources, RunError> {
+fn sources(spec: &RunSpec, path: &Path) -> Result<Sources, RunError> {
+    if path.packets().is_some() {
+        return path::sources(spec);
+    }
     let any_ip = netns::has_any_ip();
     match &spec.sources {
         None if any_ip => Ok(Sources::Original),
@@ -265,8 +270,11 @@ fn servers(given: &[SocketAddr], with_v6: bool) -> Result<Vec<SocketAddr>, RunEr
     Ok(servers)
 }
 
-/// The number of sockets per worker within the limit of file descriptors.
-fn max_sockets() -> u32 {
+/// The number of sockets per worker within the limit of file descriptors, or of connections without sockets.
+fn max_sockets(path: &Path) -> u32 {
+    if path.packets().is_some() {
+        return path::MAX_CONNECTIONS;
+    }
     let limit = limits::raise_nofile().unwrap_or(1_024);
     u32::try_from(limit.saturating_sub(SPARE_DESCRIPTORS).max(16)).unwrap_or(u32::MAX)
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use ldplayer_emulate::stock::{Output, Process};
 use ldplayer_net::names::{Names, NamesError};
 use ldplayer_net::netns::{self, Shortfall, Testbed};
+use ldplayer_net::rights::NetError;
+use ldplayer_net::veth;
 
 use crate::error::RunError;
 use crate::spec::RunSpec;
@@ -21,7 +23,7 @@ pub struct Server {
 pub fn start(spec: &RunSpec) -> Result<Option<Server>, RunError> {
     let Some(command) = &spec.start_server else { return Ok(None) };
     let names = Arc::new(Names::of_loopback().prepare());
-    let testbed = Testbed::enter().map_err(RunError::environment)?;
+    let testbed = enter(spec).map_err(RunError::environment)?;
     let name = format!("--start-server `{command}`");
     let mut shell = shell(command);
     let mut shortfalls = testbed.shortfalls().to_vec();
@@ -31,6 +33,11 @@ pub fn start(spec: &RunSpec) -> Result<Option<Server>, RunError> {
     }
     let process = Process::start(name, &mut shell, Output::Stderr).map_err(RunError::environment)?;
     Ok(Some(Server { process, shortfalls }))
+}
+
+/// The namespace: with a link for frames, where these are asked for.
+fn enter(spec: &RunSpec) -> Result<Testbed, NetError> {
+    if spec.needs_link() { Testbed::enter_with_link(veth::MTU) } else { Testbed::enter() }
 }
 
 /// A server is still useful if mounts are refused, as in many containers.

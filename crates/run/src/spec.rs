@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, IgnoreRule, PolicyOverrides};
 use ldplayer_net::pace::Precision;
-use ldplayer_replay::{DohMethod, DohSettings, Mapping, Sources};
+use ldplayer_replay::{DohMethod, DohSettings, Mapping, PathChoice, Sources};
 use ldplayer_results::Expectation;
 use ldplayer_trace::Role;
 use ldplayer_workload::{ClientClass, Passes, Qps, RulesFile, Timing};
@@ -76,6 +76,9 @@ pub struct RunSpec {
     /// Source addresses of the clients; `None` is original where every address is local, ports elsewhere.
     #[serde(skip_serializing_if = "Option::is_none", with = "text::option")]
     pub sources: Option<Sources>,
+    /// How packets of clients reach the network.
+    #[serde(with = "text")]
+    pub path: PathChoice,
     /// Query timeout.
     pub query_timeout: Span,
     /// Worker threads; `None` is one less than the number of cores.
@@ -177,6 +180,7 @@ impl Default for RunSpec {
             transport: TransportChoice::AsRecorded,
             transport_shares: None,
             sources: None,
+            path: PathChoice::default(),
             query_timeout: Span::from_ns(5_000_000_000),
             workers: None,
             cores: Vec::new(),

@@ -2,7 +2,7 @@
 
 use ldplayer_core::Stalls;
 use ldplayer_core::text::{counted, times};
-use ldplayer_replay::{Ended, ReferenceCounts};
+use ldplayer_replay::{BadFrame, Ended, ReferenceCounts};
 use ldplayer_results::{ReplayLoad, Warning};
 
 use crate::resolve::Plan;
@@ -23,7 +23,9 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
         refused(ended),
         reference_unanswered(ended),
         shared_ports(ended, plan),
-        dropped(telemetry.udp_drops.unwrap_or(0), own_drops(ended)),
+        dropped(telemetry.udp_drops.unwrap_or(0), own_socket_drops(ended, plan)),
+        link_losses(ended.link_losses),
+        useless_frames(ended),
         stolen(ended, telemetry),
         feed_error(ended),
     ]
@@ -155,6 +157,40 @@ fn shared_ports(ended: &Ended, plan: &Plan) -> Option<Warning> {
 /// Datagrams dropped by the kernel on sockets of this run because their receive buffers were full.
 pub fn own_drops(ended: &Ended) -> u64 {
     ended.workers.iter().map(|worker| worker.receive_drops).sum()
+}
+
+/// The same, without the frames that a ring had no room for, which are none of the kernel's datagrams.
+fn own_socket_drops(ended: &Ended, plan: &Plan) -> u64 {
+    if plan.settings.path.packets().is_some() { 0 } else { own_drops(ended) }
+}
+
+/// Frames lost between clients and server, which look like a server that does not answer.
+fn link_losses(count: u64) -> Option<Warning> {
+    (count > 0).then(|| {
+        Warning::new(
+            "link_losses",
+            format!("the kernel lost {} between clients and server", counted(count, "frame", "frames")),
+            "lower the rate, or raise the kernel's queue: sysctl -w net.core.netdev_max_backlog=100000",
+        )
+    })
+}
+
+/// Frames from servers that were not understood: queries of theirs have timed out, though the server has answered.
+fn useless_frames(ended: &Ended) -> Option<Warning> {
+    let counts = ended.workers.iter().map(|worker| &worker.frames);
+    let cut: u64 = counts.clone().map(|counts| counts.cut).sum();
+    let of_reason = |reason: BadFrame| (reason, counts.clone().map(|counts| counts.bad[reason.index()]).sum::<u64>());
+    let damaged = BadFrame::ALL.into_iter().filter(|reason| reason.is_damage()).map(of_reason);
+    let mut told: Vec<String> =
+        damaged.filter(|(_, count)| *count > 0).map(|(reason, count)| format!("{reason} {count}")).collect();
+    told.extend((cut > 0).then(|| format!("cut short by the kernel {cut}")));
+    (!told.is_empty()).then(|| {
+        Warning::new(
+            "frames_damaged",
+            format!("frames that arrived could not be used: {}", told.join(", ")),
+            "see them with tcpdump on the interface; if they are cut short, switch off offloads: ethtool -K IFACE tso off gso off gro off",
+        )
+    })
 }
 
 /// Drops in the network namespace on other sockets, including those of a server on this host.

@@ -112,7 +112,7 @@ mod tests {
     fn full() -> RunSpec {
         let mut spec = RunSpec::parse(
             "version = 1\ntrace = 'a.pcap'\nserver = ['127.0.0.1:5300', '::1']\nmap = '198.41.0.4=127.0.0.1:5300'\nrules = 'do.toml'\n\
-             timing = 'rate:20000'\nstart = 1.5\nstop = '20s'\nloop = 'forever'\nfor = '90s'\nclients = 7\ntransport = 'dot'\nsources = 'pool:127.0.1.0/24,::2/128'\n\
+             timing = 'rate:20000'\nstart = 1.5\nstop = '20s'\nloop = 'forever'\nfor = '90s'\nclients = 7\ntransport = 'dot'\nsources = 'pool:127.0.1.0/24,::2/128'\npath = 'packets'\n\
              query_timeout = '2s'\nworkers = 2\ncores = [0, 1]\nprecision = 'high'\nmax_lag = 20\nmax_outstanding = 5\n\
              allow_target = '192.0.2.0/24'\nseed = 7\ncapture_port = [53, 5353]\nrole = ['client', 'auth']\nwatch_pid = 9\ntelemetry_interval = '100ms'\nexpect = 'answered >= 99 %'\n\
              compare_answers = 'recorded'\ncompare_ignore = ['ad', 'type == SOA']\nkeep_responses = true\n\

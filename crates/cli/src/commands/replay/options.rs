@@ -7,7 +7,7 @@ use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, IgnoreRule, TraceTime};
 use ldplayer_net::clock;
 use ldplayer_net::pace::Precision;
-use ldplayer_replay::{DohMethod, Mapping, Sources};
+use ldplayer_replay::{DohMethod, Mapping, PathChoice, Sources};
 use ldplayer_results::Expectation;
 use ldplayer_run::{Lag, RunSpec, Server, TransportChoice, read_spec};
 use ldplayer_trace::Role;
@@ -121,6 +121,13 @@ pub struct Args {
     /// elsewhere].
     #[arg(long, help_heading = "Clients")]
     pub sources: Option<Sources>,
+    /// sockets, packets (frames made by ldplayer), or auto
+    ///
+    /// How packets of clients reach the network. packets needs no socket for a client: ldplayer makes the frames of all clients, each from its
+    /// own address, and opens their TCP connections itself. It needs a namespace made for that: by --start-server, or by `ldplayer
+    /// testbed run --packets` [default: auto, which is packets in such a namespace, and sockets elsewhere].
+    #[arg(long, value_name = "PATH", help_heading = "Clients", hide_short_help = true)]
+    pub path: Option<PathChoice>,
     /// Rules that change the queries on their way, as `ldplayer mutate` applies them
     #[arg(long, value_name = "FILE", help_heading = "Clients", hide_short_help = true)]
     pub rules: Vec<PathBuf>,
@@ -311,7 +318,7 @@ impl Args {
     pub fn spec(&self) -> Result<RunSpec, Failure> {
         let mut spec = self.base()?;
         give_all!(self => spec; trace, server, map, cores, allow_target, capture_port, role, expect, compare_ignore);
-        give!(self => spec; timing, transport, query_timeout, precision, max_lag, max_outstanding, telemetry_interval, seed);
+        give!(self => spec; timing, transport, path, query_timeout, precision, max_lag, max_outstanding, telemetry_interval, seed);
         give_some!(self => spec; start, stop, passes, duration, clients, sources, workers, start_server, metrics, compare_answers);
         if !self.rules.is_empty() {
             spec.rules = self.rules.iter().cloned().map(Into::into).collect();
