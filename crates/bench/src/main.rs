@@ -1,8 +1,8 @@
 //! Benchmarks against the bare limits of the machine: the parts that `scripts/bench.sh` combines.
 //!
 //! ```text
-//!  make-trace, make-upstream ─► ldplayer replay, or a bare sender with nothing but system calls (bare-send, bare-ask, bare-tcp,
-//!                               bare-connect, bare-spin) ─► a responder (echo, echo-tcp, echo-quic, hole) ─► receive: kernel stamps
+//!  make-trace, make-upstream ─► ldplayer replay, or a bare sender with nothing but system calls (bare-send, bare-frames, bare-ask, bare-tcp,
+//!                               bare-connect, bare-spin) ─► a responder (echo, echo-tcp, echo-quic, reflect, hole) ─► receive: kernel stamps
 //! ```
 //!
 //! Contract: a part does one thing on one core, prints one line of JSON, and ends with exit status 0, or 3 when it cannot do its work here. A
@@ -20,11 +20,13 @@
 mod ask;
 mod connections;
 mod echo;
+mod frames;
 mod fresh;
 mod make;
 mod quantiles;
 mod quic;
 mod receive;
+mod reflect;
 mod responder;
 mod send;
 mod spin;
@@ -48,8 +50,12 @@ enum Part {
     EchoQuic(quic::Args),
     /// Hold a socket open without reading it
     Hole(echo::HoleArgs),
+    /// Answer every query over UDP on an interface, without a socket: a server faster than sockets allow
+    Reflect(reflect::Args),
     /// Send from many addresses with nothing but sendmmsg: the limit of a replay
     BareSend(send::Args),
+    /// Send frames from many addresses that were made beforehand: the limit of a replay by packet sockets
+    BareFrames(frames::Args),
     /// Query through one socket with a window: the limit of an answered replay
     BareAsk(ask::Args),
     /// Open very many connections and query over random ones: the limit of a replay over TCP
@@ -79,7 +85,9 @@ fn main() -> ExitCode {
         Part::EchoTcp(args) => stream::run(&args),
         Part::EchoQuic(args) => quic::run(&args),
         Part::Hole(args) => echo::hole(&args),
+        Part::Reflect(args) => reflect::run(&args),
         Part::BareSend(args) => send::run(&args),
+        Part::BareFrames(args) => frames::run(&args),
         Part::BareAsk(args) => ask::run(&args),
         Part::BareTcp(args) => connections::run(&args),
         Part::BareConnect(args) => fresh::run(&args),

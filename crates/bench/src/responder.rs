@@ -10,12 +10,19 @@ pub const LOOK: i64 = 100_000_000;
 /// Octets of the kernel's buffers for datagrams.
 pub const BUFFER: usize = 16 << 20;
 
-/// Options of every responder.
+/// Options of responders with sockets.
 #[derive(clap::Args)]
 pub struct Responder {
     /// Address and port to listen on
     #[arg(long)]
     pub listen: SocketAddr,
+    #[command(flatten)]
+    stay: Stay,
+}
+
+/// Options of every responder: where it runs, and for how long.
+#[derive(clap::Args)]
+pub struct Stay {
     /// Core to run on
     #[arg(long)]
     core: Option<usize>,
@@ -25,6 +32,18 @@ pub struct Responder {
 }
 
 impl Responder {
+    /// Moves to the core asked for.
+    pub fn pin(&self) -> anyhow::Result<()> {
+        self.stay.pin()
+    }
+
+    /// The time that is left begins now.
+    pub fn begin(&self) -> anyhow::Result<Term> {
+        self.stay.begin()
+    }
+}
+
+impl Stay {
     /// Moves to the core asked for.
     pub fn pin(&self) -> anyhow::Result<()> {
         self.core.map_or(Ok(()), |core| Ok(pin::pin_to(core)?))
