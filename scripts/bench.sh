@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
-# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|tcp|tcp_servers|tls|https|quic|serve|zones|wire|timing ...]   (all of them without an argument)
-# RUNS=5 SECONDS_EACH=10 are the defaults. Needs a quiet machine with two cores; generator on core 0, server on core 1.
+# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|tcp|tcp_servers|tls|https|quic|serve|zones|wire|timing|packets ...]   (all of them without an argument)
+# RUNS=5 SECONDS_EACH=10 are the defaults; BIN is a directory with both programs, which are built otherwise. Needs a quiet machine with two cores; generator on core 0, server on core 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 RUNS=${RUNS:-5}
 SECONDS_EACH=${SECONDS_EACH:-10}
 export PATH=$PATH:/usr/sbin
-cargo build --release --locked -q -p ldplayer -p ldplayer-bench
-bin=${CARGO_TARGET_DIR:-target}/release
+bin=${BIN:-${CARGO_TARGET_DIR:-target}/release}
+[ -n "${BIN:-}" ] || cargo build --release --locked -q -p ldplayer -p ldplayer-bench
 ldplayer=$(realpath "$bin/ldplayer")
 bench=$(realpath "$bin/ldplayer-bench")
 dnsproxy=${dnsproxy:-}
 case " $* " in *" quic "* | "  ") [ -n "$dnsproxy" ] || dnsproxy=$(scripts/dnsproxy.sh) || true ;; esac
 export dnsproxy
 
-if [ $# -eq 0 ]; then set -- decode mutate construct send answer tcp tcp_servers tls https quic serve zones wire timing; fi
+if [ $# -eq 0 ]; then set -- decode mutate construct send answer tcp tcp_servers tls https quic serve zones wire timing packets; fi
 
 # Everything but decoding runs inside one namespace in which all addresses are local; nothing can be fetched there.
 if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
@@ -33,9 +33,11 @@ fi
 work=$(mktemp -d)
 proxy= # what stands before the server
 far= # the process that holds the namespace of the server
+link= held=() # the process that holds the namespace for frames, and responders there
 at=10.9.0.2 dns=5300 # where servers answer that stand in a namespace of their own
 source scripts/servers.sh
-trap 'stop; [ -z "$proxy" ] || kill "$proxy" 2>/dev/null || true; [ -z "$far" ] || kill "$far" 2>/dev/null || true; rm -rf "$work"' EXIT
+source scripts/bench-packets.sh
+trap 'stop; for pid in "${held[@]}" $link; do kill "$pid" 2>/dev/null || true; done; [ -z "$proxy" ] || kill "$proxy" 2>/dev/null || true; [ -z "$far" ] || kill "$far" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 field() { sed -n "s/.*\"$1\": *\(-\{0,1\}[0-9.]*\).*/\1/p" | head -n 1; }
 stats() { sort -g | awk '{v[NR]=$1} END {m=(NR%2)?v[(NR+1)/2]:(v[NR/2]+v[NR/2+1])/2; printf "%.4g [%.4g–%.4g]", m, v[1], v[NR]}'; }
@@ -45,11 +47,12 @@ row() { # name, file of values, file of reference values
 }
 server=
 pinned=(taskset -c 0) # one core for all threads of the generator, where rates are compared
+from=() # the namespace to replay from, if it is another one
 start() { # command ...: starts a server and waits until it listens
   "$@" >"$work/server.log" 2>&1 &
   server=$!
   for _ in $(seq 100); do
-    if ! kill -0 "$server" 2>/dev/null; then cat "$work/server.log"; exit 3; fi
+    if ! kill -0 "$server" 2>/dev/null; then cat "$work/server.log" >&2; exit 3; fi
     if grep -q "^listening\|^serving\|\"listening\"" "$work/server.log" || [ -e "$work/server.pid" ]; then sleep 0.5; return; fi
     sleep 0.1
   done
@@ -60,7 +63,7 @@ stop() {
   rm -f "$work/server.pid"
 }
 replay() { # options ...: replays with its worker on core 0 and leaves the report in $work/out.json
-  "${pinned[@]}" "$ldplayer" replay "$@" --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" || [ $? -eq 1 ] || { cat "$work/err"; exit 1; }
+  "${pinned[@]}" "${from[@]}" "$ldplayer" replay "$@" --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" || [ $? -eq 1 ] || { cat "$work/err" >&2; exit 1; }
 }
 rate() { # answered queries per second of the last replay, from the first due to the last outcome
   awk -v n="$(field "$1" <"$work/out.json")" -v s="$(field elapsed_s <"$work/out.json")" 'BEGIN {printf "%.0f\n", n/s}'

@@ -29,6 +29,7 @@ programs_of() {
         haproxy) echo haproxy ;;
         dnsperf) echo dnsperf ;;
         dnsdist) echo dnsdist ;;
+        kxdpgun) echo kxdpgun ;;
         tcpreplay) echo tcpreplay ;;
         dnsjit) echo dnsjit ;;
         drool) echo drool ;;
@@ -42,7 +43,7 @@ programs_of() {
         nats) echo nats-server ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsperf, dnsdist, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, musl, xz, nats, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsperf, dnsdist, kxdpgun, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, musl, xz, nats, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -53,6 +54,7 @@ packages_of() {
         knot-resolver | pdns-recursor | dnsjit | drool) first_known "$1" ;;
         nsd | knot | unbound | haproxy | dnsperf | dnsdist | tcpreplay | openssl) echo "$1" ;;
         bind) echo bind9 ;;
+        kxdpgun) echo knot-dnsutils ;;
         powerdns) echo pdns-server pdns-backend-bind ;;
         bind-utils) echo bind9-utils ;;
         delv) echo bind9-dnsutils ;;

@@ -1,0 +1,311 @@
+# Clients without kernel sockets (`--path packets`) beside the same clients with sockets and beside kxdpgun: five tables. To be sourced by bench.sh.
+# Packets and sockets each have a namespace with one veth pair before the server, and take turns: a server is started for each turn.
+# PACKETS=2000000 (queries of a turn), KXDPGUN_QPS (rates offered, the best of which counts) and HELD (connections held at once) can be set.
+# shellcheck shell=bash disable=SC2154 # variables and functions of bench.sh
+
+PACKETS=${PACKETS:-2000000}
+CONNECTIONS=${CONNECTIONS:-60000} # opened in a turn, each for one query
+KXDPGUN_QPS=${KXDPGUN_QPS:-150000 250000 400000}
+KXDPGUN_TCP_QPS=${KXDPGUN_TCP_QPS:-20000 30000 40000 60000}
+HELD=${HELD:-60000 1000000 2000000}
+HELD_ASKED=${HELD_ASKED:-1000000} # queries once all connections are open
+nobody=02:00:00:00:00:99 # no interface's: the kernel drops what goes there without a look at it
+wire=02:6c:64:70:00:01 # that of the server's end of the link, where ldplayer sends frames to
+
+# The namespace for frames; what runs with "${framed[@]}" is on the server's side of its link, and ldplayer finds the clients' side.
+packets_up() {
+  # The parent's setting becomes the size of the table of connections in the new namespace.
+  echo 4194304 >/proc/sys/net/ipv4/tcp_child_ehash_entries 2>/dev/null || true
+  "$ldplayer" testbed run --packets -- sleep infinity &
+  link=$!
+  framed=(nsenter --net=/proc/"$link"/ns/net)
+  for _ in $(seq 100); do
+    if "${framed[@]}" ip link show clients0 up 2>/dev/null | grep -q UP; then return; fi
+    kill -0 "$link" 2>/dev/null || break
+    sleep 0.1
+  done
+  echo "ldplayer testbed run --packets made no link" >&2
+  exit 3
+}
+
+packets_down() {
+  [ -z "$link" ] || { kill "$link" 2>/dev/null || true; wait "$link" 2>/dev/null || true; }
+  link=
+}
+
+need() { # program, package
+  command -v "$1" >/dev/null || { echo "$1 is missing: apt-get install $2" >&2; exit 3; }
+}
+
+# A server at $at:5300 on core 1 for clients on this path; as `reflect` one that answers without a socket.
+serve_on() { # packets|sockets, command ...
+  local path=$1 device=far prefix=("${inside[@]}"); shift
+  if [ "$path" = packets ]; then prefix=("${framed[@]}") device=wire0; fi
+  if [ "$1" = reflect ]; then
+    if [ "$path" = packets ]; then
+      "${framed[@]}" ip link set wire0 address $nobody
+    else
+      ip neighbour replace $at lladdr $nobody dev near nud permanent
+    fi
+    start "${prefix[@]}" "$bench" reflect --interface $device --port 5300 --xdp --core 1
+  else
+    start "${prefix[@]}" taskset -c 1 "$@"
+  fi
+}
+
+stop_on() { # packets|sockets, command ...
+  stop
+  [ "$2" = reflect ] || return 0
+  if [ "$1" = packets ]; then
+    "${framed[@]}" ip link set wire0 address $wire
+  else
+    ip neighbour delete $at dev near 2>/dev/null || true
+  fi
+}
+
+replay_on() { # packets|sockets|xdp, options ...: as replay, by this path
+  local path=$1; shift
+  case $path in
+    packets) from=("${framed[@]}"); replay "$@" --path packets ;;
+    # shellcheck disable=SC2086 # options
+    xdp) from=("${framed[@]}"); replay "$@" --path packets $PACKETS_XDP ;;
+    sockets) from=(); replay "$@" --path sockets --allow-target $at/32 ;;
+  esac
+  from=()
+}
+
+# One turn of a contender against a server; prints its rate.
+turn() { # contender, server command ...
+  local contender=$1 path=packets; shift
+  case $contender in *.sockets | dnsperf | kxdpgun*) path=sockets ;; esac
+  serve_on $path "$@"
+  contend "$contender"
+  stop_on $path "$@"
+}
+
+contend() { # contender
+  case $1 in
+    hole.bare.sockets) "$bench" bare-send --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
+    hole.bare.packets) "${framed[@]}" "$bench" bare-frames --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
+    hole.bare.xdp) "${framed[@]}" "$bench" bare-frames --xdp --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
+    hole.*)
+      pinned=() # the sending worker has core 0; reader and recorder are left to the scheduler, since the hole needs no core
+      replay_on "${1#hole.}" "$work/udp.pcap" --server $at:5300 --timing fast --max-outstanding 200000 --query-timeout 0.1
+      pinned=(taskset -c 0)
+      field qps_mean <"$work/out.json"
+      ;;
+    udp.*) replay_on "${1#udp.}" "$work/udp.parquet" --server $at:5300 --timing fast; rate answered ;;
+    tcp.bare.sockets) "$bench" bare-connect --to $at:5300 --from 10.0.0.0 --core 0 --count "$CONNECTIONS" | field per_second ;;
+    tcp.*)
+      replay_on "${1#tcp.}" "$work/tcp.pcap" --server $at:5300 --timing fast --transport tcp --queries-per-connection 1 --max-outstanding 100
+      rate answered
+      ;;
+    ask.bare.sockets) "$bench" bare-ask --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
+    dnsperf) dnsperf_rate -s $at -p 5300 -c 100 -q 1000 ;;
+    kxdpgun) kxdpgun_best "$KXDPGUN_QPS" -b 64 ;;
+    kxdpgun-tcp) kxdpgun_best "$KXDPGUN_TCP_QPS" -T ;;
+  esac
+}
+
+kxdpgun_best() { # rates offered, options ...: the most replies per second of three seconds
+  local offered rates=$1; shift
+  for offered in $rates; do
+    kxdpgun -t 3 -Q "$offered" -F 0 -I near -l 10.0.0.0/16 -p 5300 -i "$work/questions" "$@" $at 2>&1 |
+      sed -n 's/^total replies: *[0-9]* (\([0-9]*\) pps).*/\1/p' | grep . || echo 0
+  done | sort -g | tail -n 1
+}
+
+# All contenders in turns, RUNS times, and the table of what they reached: each against the first.
+contest() { # title, server command; contenders with their names, one a line on stdin
+  local title=$1 command=("${@:2}") contender name contenders
+  mapfile -t contenders < <(grep .)
+  rm -f "$work"/turn.*
+  for _ in $(seq "$RUNS"); do
+    for contender in "${contenders[@]}"; do
+      turn "${contender%%|*}" "${command[@]}" >>"$work/turn.${contender%%|*}" </dev/null
+    done
+  done
+  echo; echo "### $title (generator one core, server one core)"; echo
+  echo "| what | median [min–max] | ratio to the first |"; echo "|---|---|---|"
+  for contender in "${contenders[@]}"; do
+    name=${contender#*|}
+    row "$name" "$work/turn.${contender%%|*}" "$work/turn.${contenders[0]%%|*}"
+  done
+}
+
+xdp_line() { # part: only where ldplayer's own option for AF_XDP is given
+  [ -z "${PACKETS_XDP:-}" ] || echo "$1.xdp|ldplayer, packets by AF_XDP"
+}
+
+bench_packets_send() {
+  contest "Frames/s from 65,536 addresses to a hole, a socket that is not read, over veth" "$bench" hole --listen $at:5300 <<LIST
+hole.bare.sockets|bare sendmmsg + IP_PKTINFO
+hole.sockets|ldplayer, sockets, recorded
+hole.packets|ldplayer, packets by AF_PACKET, recorded
+$(xdp_line hole)
+hole.bare.packets|bare AF_PACKET, frames made beforehand
+hole.bare.xdp|bare AF_XDP, frames made beforehand
+LIST
+}
+
+bench_packets_answer() {
+  local against=("udp.packets|ldplayer, packets, matched and recorded" "udp.sockets|ldplayer, sockets, matched and recorded")
+  nsd_conf "server-count: 1"
+  contest "Answers/s over UDP to 65,536 clients from NSD with the root zone" nsd -d -c "$work/nsd.conf" <<LIST
+kxdpgun|kxdpgun, neither matched nor timed
+$(printf '%s\n' "${against[@]}")
+dnsperf|dnsperf -c 100 -q 1000 -D
+LIST
+  contest "Answers/s over UDP from a responder without a socket" reflect <<LIST
+ask.bare.sockets|bare asker, one socket, matched only
+$(printf '%s\n' "${against[@]}")
+LIST
+}
+
+bench_packets_tcp() {
+  local contenders
+  contenders=$(
+    cat <<LIST
+tcp.bare.sockets|bare loop of connect, write, read, close
+tcp.packets|ldplayer, packets, recorded
+tcp.sockets|ldplayer, sockets, recorded
+kxdpgun-tcp|kxdpgun -T
+LIST
+  )
+  nsd_conf "server-count: 1" "tcp-count: 20000" "tcp-timeout: 60"
+  contest "Answers/s over TCP, a connection for each query, from NSD with the root zone" nsd -d -c "$work/nsd.conf" <<<"$contenders"
+  contest "Answers/s over TCP, a connection for each query, from the echo responder" "$bench" echo-tcp --listen $at:5300 <<<"$contenders"
+}
+
+bench_packets_timing() {
+  local path side quantile prefix
+  "$bench" make-trace --poisson 20000 --seconds "$SECONDS_EACH" --clients 65536 -o "$work/timing.pcap"
+  rm -f "$work"/timing.{sockets,packets}.*
+  pinned=() # reader and recorder are left to the scheduler, as in any run
+  for _ in $(seq "$RUNS"); do
+    for path in sockets packets; do
+      prefix=("${inside[@]}")
+      [ $path = sockets ] || prefix=("${framed[@]}")
+      start "${prefix[@]}" "$bench" receive --listen $at:5300 --poisson 20000 --seconds "$SECONDS_EACH" --core 1
+      replay_on $path "$work/timing.pcap" --server $at:5300 --precision high --query-timeout 0.05
+      wait "$server"
+      server=
+      tail -n 1 "$work/server.log" >"$work/received.json"
+      quantiles error_us "$work/received.json" >>"$work/timing.$path.receiver"
+      quantiles summary.timing.error_us "$work/out.json" >>"$work/timing.$path.sender"
+    done
+  done
+  pinned=(taskset -c 0)
+  echo; echo "### Sending error at 20,000 queries/s (Poisson), $SECONDS_EACH s each, µs"; echo
+  echo "| path, seen by | p1 | p25 | p50 | p75 | p99 | p99.9 |"; echo "|---|---|---|---|---|---|---|"
+  for path in sockets packets; do
+    for side in sender receiver; do
+      echo -n "| $path, $([ $side = sender ] && echo "stamps of the sender" || echo "stamps of the receiver, median taken for 0") |"
+      for quantile in 1 2 3 4 5 6; do echo -n " $(cut -d' ' -f$quantile "$work/timing.$path.$side" | stats) |"; done
+      echo
+    done
+  done
+}
+
+quantiles() { # path of keys, file
+  python3 - "$@" <<'PYTHON'
+import json, sys
+value = json.load(open(sys.argv[2]))
+keys = sys.argv[1].split(".")
+if keys[0] not in value:
+    keys = keys[1:]
+for key in keys:
+    value = value[key]
+print(*(value[key] for key in ("p1", "p25", "p50", "p75", "p99", "p999")))
+PYTHON
+}
+
+# Connections that stay open, each client's own: opened as fast as it goes, then asked on in turn. The kernel's memory is that of
+# the server alone, since the clients have no sockets.
+bench_packets_held() {
+  local connections each column pid
+  ulimit -n "$(ulimit -Hn)"
+  "${framed[@]}" sh -c 'echo 65535 >/proc/sys/net/core/somaxconn; echo 65535 >/proc/sys/net/ipv4/tcp_max_syn_backlog
+    echo reno >/proc/sys/net/ipv4/tcp_congestion_control; echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save' 2>/dev/null || true
+  echo; echo "### Connections held open, one a client, answered by the echo responder"; echo
+  echo "| connections | opened/s | queries/s | of them answered | bytes of ldplayer a connection | … of the kernel | … of the responder |"
+  echo "|---|---|---|---|---|---|---|"
+  each=$(($(ulimit -n) - 1024))
+  for connections in $HELD; do
+    "$bench" make-trace --clients "$connections" --opening "$connections"us --gap 1us --seconds "$HELD_ASKED"us -o "$work/held.pcap"
+    rm -f "$work/held.rows"
+    for _ in $(seq "$RUNS"); do
+      for _ in $(seq $(((connections + each - 1) / each))); do
+        "${framed[@]}" "$bench" echo-tcp --listen $at:5300 --core 1 >"$work/server.log" &
+        held+=($!)
+      done
+      until grep -q "^listening" "$work/server.log"; do sleep 0.1; done
+      sleep 1
+      "${framed[@]}" taskset -c 0 "$ldplayer" replay "$work/held.pcap" --path packets --server $at:5300 --transport tcp --timing fast \
+        --idle-timeout 1h --max-outstanding 1000 --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" &
+      held_samples $! "${held[@]}" >"$work/samples" # until it ends
+      wait $! || [ $? -eq 1 ] || { cat "$work/err" >&2; exit 1; }
+      for pid in "${held[@]}"; do kill "$pid"; wait "$pid" 2>/dev/null || true; done
+      held=()
+      held_figures "$connections" >>"$work/held.rows"
+    done
+    echo -n "| $connections |"
+    for column in 1 2 3 4 5 6; do echo -n " $(cut -d' ' -f$column "$work/held.rows" | stats) |"; done
+    echo
+  done
+}
+
+# Four times a second: time, open connections, bytes of TCP's buffers and of the kernel's slabs, of ldplayer and of the responders.
+held_samples() { # ldplayer, responders ...
+  while kill -0 "$1" 2>/dev/null; do
+    echo "$(date +%s.%N) $("${framed[@]}" awk '/^TCP:/ {print $3, $NF * 4096}' /proc/net/sockstat)" \
+      "$(awk '/^Slab:/ {print $2 * 1024}' /proc/meminfo) $(anonymous "$1") $(anonymous "${@:2}")"
+    sleep 0.25
+  done
+}
+
+anonymous() { # processes: bytes that are theirs alone
+  local pid
+  for pid in "$@"; do cat "/proc/$pid/status" 2>/dev/null || true; done | awk '/^RssAnon:/ {sum += $2 * 1024} END {print sum + 0}'
+}
+
+held_figures() { # connections; prints opened/s, queries/s, share answered in percent, bytes a connection of ldplayer, kernel, responder
+  python3 - "$work" "$1" <<'PYTHON'
+import datetime, json, re, sys
+work, wanted = sys.argv[1], int(sys.argv[2])
+run = json.load(open(f"{work}/run/run.json"))
+summary, queries = run["summary"], run["summary"]["queries"]
+began = datetime.datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", run["started"]).replace("Z", "+00:00")).timestamp()
+samples = [tuple(map(float, line.split())) for line in open(f"{work}/samples")]
+samples = [sample for sample in samples if len(sample) == 6]
+before = [sample for sample in samples if sample[1] < wanted / 100][-1]
+most = max(samples, key=lambda sample: sample[1])
+# While they open: the rate between the first and the last sample, and from it the time at which all were open.
+opening = [sample for sample in samples if wanted / 100 <= sample[1] <= 0.999 * wanted and sample[0] <= most[0]] or [most]
+first = opening[0] if len(opening) > 1 else (began, 0)
+opened = (opening[-1][1] - first[1]) / (opening[-1][0] - first[0])
+all_open = opening[-1][0] + (wanted - opening[-1][1]) / opened
+asked = (queries["trace"] - wanted) / max(began + summary["elapsed_s"] - all_open, 1e-9)
+each = [(most[at] - before[at]) / most[1] for at in range(2, 6)]
+print(round(opened), round(asked), round(100 * queries["answered"] / queries["trace"], 3),
+      round(each[2]), round(each[0] + each[1]), round(each[3]))
+PYTHON
+}
+
+bench_packets() {
+  local tables=${TABLES:-send answer tcp timing held} table
+  need ip iproute2
+  need nsenter util-linux
+  pinned=(taskset -c 0)
+  link_up
+  packets_up
+  "$bench" make-trace --gap 1us --seconds "$PACKETS"us --clients 65536 -o "$work/udp.pcap"
+  "$ldplayer" convert "$work/udp.pcap" -o "$work/udp.parquet" 2>/dev/null
+  "$bench" make-trace --gap 1us --seconds "$CONNECTIONS"us --clients 65536 -o "$work/tcp.pcap"
+  for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
+  sed 's/$/ D/' "$work/names" >"$work/questions"
+  case " $tables " in *" answer "* | *" tcp "*) need nsd nsd; need kxdpgun knot-dnsutils; need dnsperf dnsperf ;; esac
+  for table in $tables; do "bench_packets_$table"; done
+  packets_down
+  kill "$far"
+}
