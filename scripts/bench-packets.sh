@@ -1,6 +1,7 @@
 # Clients without kernel sockets (`--path packets`) beside the same clients with sockets and beside kxdpgun: five tables. To be sourced by bench.sh.
 # Packets and sockets each have a namespace with one veth pair before the server, and take turns: a server is started for each turn.
-# PACKETS=2000000 (queries of a turn), KXDPGUN_QPS (rates offered, the best of which counts) and HELD (connections held at once) can be set.
+# TABLES chooses among them. Also to be set: PACKETS (queries of a turn), CONNECTIONS, KXDPGUN_QPS and KXDPGUN_TCP_QPS (rates offered, the best of
+# which counts), HELD (connections held at once), HELD_ASKED, and PACKETS_XDP (options of replay by which it sends by AF_XDP; without it, that row is left out).
 # shellcheck shell=bash disable=SC2154 # variables and functions of bench.sh
 
 PACKETS=${PACKETS:-2000000}
