@@ -226,8 +226,6 @@ PYTHON
 bench_packets_held() {
   local connections each column pid
   ulimit -n "$(ulimit -Hn)"
-  "${framed[@]}" sh -c 'echo 65535 >/proc/sys/net/core/somaxconn; echo 65535 >/proc/sys/net/ipv4/tcp_max_syn_backlog
-    echo reno >/proc/sys/net/ipv4/tcp_congestion_control; echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save' 2>/dev/null || true
   echo; echo "### Connections held open, one a client, answered by the echo responder"; echo
   echo "| connections | opened/s | queries/s | of them answered | bytes of ldplayer a connection | … of the kernel | … of the responder |"
   echo "|---|---|---|---|---|---|---|"
@@ -236,15 +234,20 @@ bench_packets_held() {
     "$bench" make-trace --clients "$connections" --opening "$connections"us --gap 1us --seconds "$HELD_ASKED"us -o "$work/held.pcap"
     rm -f "$work/held.rows"
     for _ in $(seq "$RUNS"); do
+      held_up
       for _ in $(seq $(((connections + each - 1) / each))); do
         "${framed[@]}" "$bench" echo-tcp --listen $at:5300 --core 1 >"$work/server.log" &
         held+=($!)
       done
-      until grep -q "^listening" "$work/server.log"; do sleep 0.1; done
+      until grep -qs "^listening" "$work/server.log"; do sleep 0.1; done
       sleep 1
+      held_sample 0 "${held[@]}" >"$work/samples"
       "${framed[@]}" taskset -c 0 "$ldplayer" replay "$work/held.pcap" --path packets --server $at:5300 --transport tcp --timing fast \
         --idle-timeout 1h --max-outstanding 1000 --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" &
-      held_samples $! "${held[@]}" >"$work/samples" # until it ends
+      while kill -0 $! 2>/dev/null; do
+        held_sample $! "${held[@]}" >>"$work/samples"
+        sleep 0.25
+      done
       wait $! || [ $? -eq 1 ] || { cat "$work/err" >&2; exit 1; }
       for pid in "${held[@]}"; do kill "$pid"; wait "$pid" 2>/dev/null || true; done
       held=()
@@ -256,13 +259,24 @@ bench_packets_held() {
   done
 }
 
-# Four times a second: time, open connections, bytes of TCP's buffers and of the kernel's slabs, of ldplayer and of the responders.
-held_samples() { # ldplayer, responders ...
-  while kill -0 "$1" 2>/dev/null; do
-    echo "$(date +%s.%N) $("${framed[@]}" awk '/^TCP:/ {print $3, $NF * 4096}' /proc/net/sockstat)" \
-      "$(awk '/^Slab:/ {print $2 * 1024}' /proc/meminfo) $(anonymous "$1") $(anonymous "${@:2}")"
-    sleep 0.25
+# A namespace without the sockets of an earlier turn, which would wait for clients that are gone; it lasts a while until their memory is free.
+held_up() {
+  local before=0 now=1000000
+  packets_down
+  packets_up
+  "${framed[@]}" sh -c 'echo 65535 >/proc/sys/net/core/somaxconn; echo 65535 >/proc/sys/net/ipv4/tcp_max_syn_backlog
+    echo reno >/proc/sys/net/ipv4/tcp_congestion_control; echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save' 2>/dev/null || true
+  while [ $((now - before)) -gt 1000 ] || [ $((before - now)) -gt 1000 ]; do # kB
+    before=$now
+    sleep 1
+    now=$(awk '/^Slab:/ {print $2}' /proc/meminfo)
   done
+}
+
+# Time, open connections, bytes of TCP's buffers and of the kernel's slabs, of ldplayer and of the responders.
+held_sample() { # ldplayer or 0, responders ...
+  echo "$(date +%s.%N) $("${framed[@]}" awk '/^TCP:/ {print $3, $NF * 4096}' /proc/net/sockstat)" \
+    "$(awk '/^Slab:/ {print $2 * 1024}' /proc/meminfo) $(anonymous "$1") $(anonymous "${@:2}")"
 }
 
 anonymous() { # processes: bytes that are theirs alone
