@@ -250,11 +250,12 @@ impl Tcp {
         self.counts.octets_in += u64::from(next.wrapping_sub(connection.received));
         connection.received = next;
         let active = &mut self.actives[place];
-        let is_full = length >= usize::from(connection.mss);
-        active.full_segments = active.full_segments.saturating_add(u8::from(is_full));
+        // Several segments arrive as one where the network device joins them.
+        let full = length / usize::from(connection.mss.max(1));
+        active.full_segments = active.full_segments.saturating_add(full.min(u8::MAX.into()) as u8);
         // More follows a full segment that is not pushed, and waits for this acknowledgement if the server uses Nagle's algorithm
         // and what is left does not fill another.
-        let is_awaited = is_full && !active.is_pushed;
+        let is_awaited = full > 0 && !active.is_pushed;
         let is_due = active.full_segments >= 2 || self.config.delayed_ack_ns <= 0;
         if filled_gap || is_awaited || is_due || length < usize::from(self.config.quick_ack_below) {
             active.ack_now();

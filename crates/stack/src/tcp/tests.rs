@@ -168,6 +168,12 @@ fn a_full_segment_that_more_follows_is_acknowledged_at_once_since_nagles_algorit
 }
 
 #[test]
+fn segments_that_the_device_has_joined_count_as_what_they_were() {
+    Script::opened().run("< P. 1:2921 ack 1\n> . 1 ack 2921\n> -");
+    Script::opened().run("< P. 1:1900 ack 1\n> -\n+ 41\n> . 1 ack 1900\n> -");
+}
+
+#[test]
 fn a_length_that_is_written_apart_from_its_message_is_acknowledged_at_once() {
     Script::opened().run("< P. 1:3 ack 1\n= 1:3\n> . 1 ack 3\n< P. 3:103 ack 1\n> -\n+ 42\n> . 1 ack 103");
 }
