@@ -46,10 +46,11 @@ impl Tcp {
         true
     }
 
-    /// Takes the window, if the segment is no older than what was seen before.
+    /// Takes the window, if the segment is no older than what was seen before: it is not, as it has passed for acceptable, and
+    /// acknowledges as much at least.
     fn update_window(&mut self, slot: u32, segment: &Segment<'_>, is_new: bool, is_current: bool) {
         let connection = &mut self.connections[slot];
-        if is_new || (is_current && !before(segment.sequence, connection.received)) {
+        if is_new || is_current {
             let has_grown = segment.window > connection.window;
             connection.window = segment.window;
             if let (true, Some(place)) = (has_grown, self.place(slot)) {

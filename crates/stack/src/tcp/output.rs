@@ -216,8 +216,8 @@ impl Tcp {
     fn watch_window(&mut self, now: RunTime, place: u32) {
         let active = &mut self.actives[place];
         let connection = &self.connections[active.connection];
-        let waits = !active.output().is_empty() && active.unacknowledged == active.highest;
-        if waits && connection.window() == 0 && connection.state() != State::SynSent && active.resend_at == NEVER {
+        let waits = !active.output().is_empty() && active.resend_at == NEVER;
+        if waits && connection.window() == 0 && connection.state() != State::SynSent {
             active.closed_since = active.closed_since.min(now.0);
             active.resend_at = now.0.saturating_add(active.rtt.timeout(active.backoff, &self.config));
         }

@@ -540,3 +540,26 @@ fn rfc_2883_duplicates_that_say_that_something_came_twice_are_no_sign_of_loss() 
     }
     assert_eq!(script.tcp.counts().fast_retransmits, 0);
 }
+
+#[test]
+fn rfc_6298_section_3_a_fast_retransmission_measures_nothing_either() {
+    let mut script = Script::opened();
+    script.run("write 3000\n> . 1:1001 ack 1\n> . 1001:2001 ack 1\n> P. 2001:3001 ack 1");
+    script.run("< . 1 ack 1\n< . 1 ack 1\n< . 1 ack 1\n> . 1:1001 ack 1\n+ 195\n< . 1 ack 3001");
+    script.run("write 10\n> P. 3001:3011 ack 1\n+ 205\n> P. 3001:3011 ack 1");
+}
+
+#[test]
+fn segments_that_arrive_meanwhile_do_not_put_off_the_probe_of_a_closed_window() {
+    let mut script = Script::opened();
+    script.run("< . 1 ack 1 win 0\nwrite 30\n> -\n+ 100\n< . 1 ack 1 win 0\n> -\n+ 105\n> . 1:2 ack 1");
+}
+
+#[test]
+fn a_window_that_opens_and_closes_before_anything_is_sent_is_probed_again() {
+    let mut script = Script::opened();
+    script.run(
+        "< . 1 ack 1 win 0\nwrite 30\n> -\n+ 205\n> . 1:2 ack 1\n> -\n< . 1 ack 1 win 900\n< . 1 ack 1 win 0\n> -",
+    );
+    script.run("+ 205\n> . 1:2 ack 1\n< . 1 ack 1 win 900\n> P. 1:31 ack 1");
+}

@@ -148,6 +148,14 @@ fn an_aborted_connection_is_reset_and_one_that_is_not_open_is_forgotten() {
 }
 
 #[test]
+fn rfc_5961_section_3_2_a_reset_goes_behind_all_that_was_ever_sent_as_the_server_believes_no_other() {
+    let mut script = Script::opened();
+    script.run(
+        "write 2000\n> . 1:1001 ack 1\n> P. 1001:2001 ack 1\n+ 205\n> . 1:1001 ack 1\n> -\nabort\n> R. 2001 ack 1",
+    );
+}
+
+#[test]
 fn a_dead_handle_does_nothing() {
     let mut script = Script::opened();
     script.run("abort\n> R. 1 ack 1\nwrite 10\nwrote 0\nclose\nabort\n> -");
@@ -403,6 +411,14 @@ fn rfc_7413_section_4_1_3_a_syn_that_is_lost_is_sent_again_without_and_the_serve
 fn data_with_syn_that_is_acknowledged_after_syn_was_sent_again_is_not_sent_twice() {
     let mut script = with_cookie();
     script.run(&format!("> S 0:30 fo {COOKIE}\n+ 1010\n> S 0\n< S. 0 ack 31 mss 1000\n! opened\n> . 31 ack 1\n> -"));
+}
+
+#[test]
+fn data_with_syn_that_was_not_taken_waits_for_a_closed_window() {
+    let mut script = with_cookie();
+    script.run(&format!(
+        "> S 0:30 fo {COOKIE}\n< S. 0 ack 1 win 0 mss 1000\n! opened\n> . 1 ack 1\n> -\n+ 205\n> . 1:2 ack 1"
+    ));
 }
 
 #[test]
