@@ -37,7 +37,8 @@ impl Path {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Sockets => PathChoice::Sockets.as_str(),
-            Self::Packets(_) => PathChoice::Packets.as_str(),
+            Self::Packets(Packets { sender: SenderKind::Packet, .. }) => PathChoice::Packets.as_str(),
+            Self::Packets(_) => PathChoice::PacketsXdp.as_str(),
         }
     }
 
@@ -58,18 +59,20 @@ pub enum PathChoice {
     Auto,
     /// Sockets.
     Sockets,
-    /// Frames.
+    /// Frames, sent by AF_PACKET.
     Packets,
+    /// Frames, sent by AF_XDP, which is faster, takes a transmit queue of the interface for each worker and has no stamps.
+    PacketsXdp,
 }
 
 /// An unknown path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown path `{0}`: use auto, sockets or packets")]
+#[error("unknown path `{0}`: use auto, sockets, packets or packets:xdp")]
 pub struct UnknownPath(String);
 
 impl PathChoice {
     /// All choices.
-    const ALL: [Self; 3] = [Self::Auto, Self::Sockets, Self::Packets];
+    const ALL: [Self; 4] = [Self::Auto, Self::Sockets, Self::Packets, Self::PacketsXdp];
 
     /// The word of the command line.
     pub const fn as_str(self) -> &'static str {
@@ -77,7 +80,13 @@ impl PathChoice {
             Self::Auto => "auto",
             Self::Sockets => "sockets",
             Self::Packets => "packets",
+            Self::PacketsXdp => "packets:xdp",
         }
+    }
+
+    /// Whether frames are asked for.
+    pub const fn is_packets(self) -> bool {
+        matches!(self, Self::Packets | Self::PacketsXdp)
     }
 }
 
@@ -106,6 +115,6 @@ mod tests {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }
         let error = "raw".parse::<PathChoice>().unwrap_err().to_string();
-        assert_eq!(error, "unknown path `raw`: use auto, sockets or packets");
+        assert_eq!(error, "unknown path `raw`: use auto, sockets, packets or packets:xdp");
     }
 }

@@ -40,7 +40,7 @@ pub struct RunConfig {
     pub doh_port: Option<u16>,
     /// Addresses of the clients: `original`, `ports` or `pool:CIDR,…`.
     pub sources: String,
-    /// How packets of clients reached the network: `sockets` or `packets`.
+    /// How packets of clients reached the network: `sockets`, `packets` or `packets:xdp`.
     pub path: String,
     /// How long an answer was waited for, in seconds.
     pub query_timeout_s: f64,

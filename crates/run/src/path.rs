@@ -18,7 +18,7 @@ const NOBODY: [IpAddr; 2] =
 impl RunSpec {
     /// Whether its server is to be started in a namespace with a link for frames ([`veth`]).
     pub fn needs_link(&self) -> bool {
-        self.path == PathChoice::Packets
+        self.path.is_packets()
     }
 }
 
@@ -29,9 +29,9 @@ impl RunSpec {
 pub fn of(spec: &RunSpec) -> Result<Path, RunError> {
     match spec.path {
         PathChoice::Sockets => Ok(Path::Sockets),
-        PathChoice::Auto | PathChoice::Packets if veth::is_here() => on_link(spec),
+        _ if veth::is_here() => on_link(spec),
         PathChoice::Auto => Ok(Path::Sockets),
-        PathChoice::Packets => Err(RunError::environment(
+        PathChoice::Packets | PathChoice::PacketsXdp => Err(RunError::environment(
             "--path packets: this namespace has no link for frames; add --start-server COMMAND, or run the command in a \
             namespace made for it: ldplayer testbed run --packets -- COMMAND",
         )),
@@ -46,12 +46,19 @@ fn on_link(spec: &RunSpec) -> Result<Path, RunError> {
                 .to_owned(),
         ));
     }
+    let is_xdp = spec.path == PathChoice::PacketsXdp;
+    if is_xdp && spec.stamp_sends {
+        return Err(RunError::Spec(
+            "--stamp-sends: frames sent by AF_XDP have no stamps; use --path packets".to_owned(),
+        ));
+    }
+    let sender = if is_xdp { SenderKind::Xdp } else { SenderKind::Packet };
     Ok(Path::Packets(Packets {
         interface: veth::CLIENTS.to_owned(),
         mac: veth::CLIENT_MAC,
         next_hop: veth::HOST_MAC,
         nobody: NOBODY,
-        sender: SenderKind::Packet,
+        sender,
     }))
 }
 

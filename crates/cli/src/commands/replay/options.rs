@@ -121,10 +121,10 @@ pub struct Args {
     /// elsewhere].
     #[arg(long, help_heading = "Clients")]
     pub sources: Option<Sources>,
-    /// sockets, packets (frames made by ldplayer), or auto
+    /// sockets, packets (frames made by ldplayer), packets:xdp, or auto
     ///
     /// How packets of clients reach the network. packets needs no socket for a client: ldplayer makes the frames of all clients, each from its
-    /// own address, and opens their TCP connections itself. It needs a namespace made for that: by --start-server, or by `ldplayer
+    /// own address, and opens their TCP connections itself; packets:xdp sends them by AF_XDP, which is faster. It needs a namespace made for that: by --start-server, or by `ldplayer
     /// testbed run --packets` [default: auto, which is packets in such a namespace, and sockets elsewhere].
     #[arg(long, value_name = "PATH", help_heading = "Clients", hide_short_help = true)]
     pub path: Option<PathChoice>,
