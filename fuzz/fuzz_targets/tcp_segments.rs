@@ -121,7 +121,8 @@ impl World {
             (IpAddr::from([192, 0, 2, 1]), SocketAddr::from(([198, 51, 100, 53], 53)))
         };
         let data = vec![7; data.into()];
-        let Ok((at, port)) = self.tcp.open(self.now, client, server, &OpenOptions { nagle, fast_open, data: &data }) else {
+        let Ok((at, port)) = self.tcp.open(self.now, client, server, &OpenOptions { nagle, fast_open, data: &data })
+        else {
             return;
         };
         let local = SocketAddr::new(client, port);
