@@ -108,7 +108,7 @@ fn queries_alone_are_no_source_of_zones() {
     let output = build(&[&trace.display().to_string(), "-o", &zones.display().to_string()]);
     assert_eq!(output.status.code(), Some(2));
     let line = stderr(&output);
-    assert!(line.contains("1 queries and no response") && line.contains("zones fetch"), "{line}");
+    assert!(line.contains("1 query and no response") && line.contains("zones fetch"), "{line}");
     assert_eq!(line.lines().count(), 1);
 }
 

@@ -201,7 +201,7 @@ fn a_trace_is_told_what_it_would_be_answered_with() {
     let (_, said) = check(directory.path(), &options);
     for wanted in [
         "coverage: 7 queries, 5 different questions; NOERROR 57.14 %, NXDOMAIN 28.57 %; unknown 14.29 %\n",
-        "  unknown: out.example. A, 1 queries: . delegates it to a zone outside the set\n",
+        "  unknown: out.example. A, 1 query: . delegates it to a zone outside the set\n",
     ] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
