@@ -311,7 +311,7 @@ fn very_many_runs_are_made_only_when_they_are_meant() {
     place.write(&format!("repeats = 1001\n{META}"));
     let output = place.command(&[]).stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("makes 1001 runs (1 cells x 1001 repeats): add --yes"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("makes 1001 runs (1 cell x 1001 repeats): add --yes"), "{}", stderr(&output));
     assert!(!place.path("out").exists());
     assert_eq!(place.run(&["--dry-run"]).status.code(), Some(0));
 }
