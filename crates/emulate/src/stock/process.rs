@@ -84,7 +84,6 @@ impl Process {
     /// # Errors
     /// The server ends, or does not answer within a minute.
     pub fn wait_for(&mut self, address: SocketAddr) -> Result<(), StockError> {
-        let _reach = Reach::to(address.ip()).map_err(|source| StockError::Ask { address, source })?;
         self.wait_until(Awaited::Answer, address, || {
             probe::answers(address).map_err(|source| StockError::Ask { address, source })
         })
@@ -97,6 +96,7 @@ impl Process {
         address: SocketAddr,
         mut is_ready: impl FnMut() -> Result<bool, StockError>,
     ) -> Result<(), StockError> {
+        let _reach = Reach::to(address.ip()).map_err(|source| StockError::Ask { address, source })?;
         let begun = Instant::now();
         while begun.elapsed() < START_WITHIN {
             let ready = is_ready()?;
