@@ -1,0 +1,311 @@
+//! `ldplayer replay --path packets` against real servers: every row is that of a replay by sockets, and what goes wrong is said.
+
+#[allow(dead_code, reason = "other tests use the rest")]
+mod common;
+#[path = "common/dnsproxy.rs"]
+mod dnsproxy;
+
+use std::fs::{self, File};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use arrow_array::cast::AsArray;
+use ldplayer_emulate::stock::{Knot, Nsd, Stock, Zone, find};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::Value;
+
+use common::{certificate, data, summary_of};
+use dnsproxy::dnsproxy;
+
+/// Where servers listen: in a namespace of their own, any address is local.
+const SERVERS: [&str; 2] = ["203.0.113.53", "2001:db8::53"];
+/// Both ways of a query.
+const PATHS: [&str; 2] = ["sockets", "packets"];
+/// However late a busy machine is, all is to be sent, and waited for.
+const PATIENT: [&str; 8] =
+    ["--max-lag", "60000", "--query-timeout", "20s", "--connect-timeout", "20s", "--handshake-timeout", "20s"];
+
+fn ldplayer() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_ldplayer"))
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn listen(port: u16) -> Vec<SocketAddr> {
+    SERVERS.iter().map(|server| SocketAddr::new(server.parse().unwrap(), port)).collect()
+}
+
+/// A server's command, and the folder of its files and of the runs against it.
+struct Place {
+    folder: tempfile::TempDir,
+    command: String,
+}
+
+impl Place {
+    /// NSD with the root zone, which answers over TLS on port 853, too.
+    fn nsd() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let command = nsd(folder.path(), &[listen(53), listen(853)].concat());
+        Self { folder, command }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The command of two seconds of a root server's clients, in half of one.
+    fn trace(&self, path: &str, arguments: &[&str]) -> Command {
+        let mut command = self.replay(&data("l-root-20161006.pcap.xz"), path);
+        command.args(["--stop", "2s", "--speed", "4"]).args(PATIENT).args(arguments);
+        command
+    }
+
+    fn replay(&self, trace: &Path, path: &str) -> Command {
+        let mut command = ldplayer();
+        command.arg("replay").arg(trace).args(SERVERS.map(|server| format!("--server={server}")));
+        command.args(["--start-server", &self.command, "--path", path, "--force", "-o"]).arg(self.path("run"));
+        command
+    }
+
+    /// Makes a run, of which all is answered by this path, and returns what its rows say of each query.
+    fn rows(&self, path: &str, command: &mut Command) -> Vec<String> {
+        let summary = summary_of(command, &self.path("run"));
+        let queries = &summary["queries"];
+        assert_eq!((&queries["answered"], &self.json()["config"]["path"]), (&queries["trace"], &path.into()));
+        self.shown("index,client,server,transport,status,rcode,response_bytes")
+    }
+
+    /// Rows of the last run, in the order of the trace.
+    fn shown(&self, columns: &str) -> Vec<String> {
+        let output = ldplayer().arg("rows").arg(self.path("run")).args(["--no-header", "--columns", columns]).output();
+        let mut rows: Vec<String> =
+            String::from_utf8(output.unwrap().stdout).unwrap().lines().map(str::to_owned).collect();
+        rows.sort_by_key(|row| row.split('\t').next().and_then(|index| index.parse::<u64>().ok()));
+        rows
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.path("run/run.json")).unwrap()).unwrap()
+    }
+
+    /// The rows of the same replay by both paths, which are equal.
+    fn same_by_both_paths(&self, arguments: &[&str]) -> Vec<String> {
+        let [sockets, packets] = PATHS.map(|path| self.rows(path, &mut self.trace(path, arguments)));
+        assert_eq!(sockets, packets, "{arguments:?}");
+        packets
+    }
+}
+
+/// Writes the configuration of an NSD with the root zone, and returns its command.
+fn nsd(folder: &Path, addresses: &[SocketAddr]) -> String {
+    let mut zone = Vec::new();
+    let packed = File::open(data("root-2016100801.zone.xz")).unwrap();
+    std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(packed), &mut zone).unwrap();
+    let file = folder.join("root.zone");
+    fs::write(&file, zone).unwrap();
+    let mut text = Nsd { zones: vec![Zone::new(".", file)] }.configuration(folder, addresses).unwrap();
+    let (key, pem) = (certificate("server.key"), certificate("server.pem"));
+    text += &format!(
+        "server:\n  tcp-count: 1000\n  tls-port: 853\n  tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\"\n"
+    );
+    let configuration = folder.join("nsd.conf");
+    fs::write(&configuration, text).unwrap();
+    format!("nsd -d -c {}", configuration.display())
+}
+
+#[test]
+fn nsd_answers_each_client_over_udp_and_tcp_as_by_sockets() {
+    let nsd = Place::nsd();
+    let recorded = nsd.same_by_both_paths(&["--idle-timeout", "50ms"]);
+    let has = |text: &str| recorded.iter().any(|row| row.contains(text));
+    assert!(has("\t[2001:db8::53]:53\tudp\t") && has("\t203.0.113.53:53\ttcp\t"), "{recorded:?}");
+    nsd.same_by_both_paths(&["--transport", "tcp", "--queries-per-connection", "1", "--workers", "2"]);
+}
+
+#[test]
+fn nsd_answers_over_tls_as_by_sockets() {
+    let (nsd, ca) = (Place::nsd(), certificate("ca.pem"));
+    nsd.same_by_both_paths(&[
+        "--transport",
+        "dot",
+        "--tls-ca",
+        &ca,
+        "--tls-name",
+        "dns.test",
+        "--idle-timeout",
+        "50ms",
+    ]);
+}
+
+#[test]
+fn a_server_of_https_and_quic_answers_as_by_sockets() {
+    let Some(dnsproxy) = dnsproxy() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // Inside, servers reach each other by loopback alone.
+    let behind: SocketAddr = "127.0.0.1:5300".parse().unwrap();
+    let (nsd, proxy) = (nsd(folder.path(), &[behind]), dnsproxy.display());
+    let [v4, v6] = SERVERS;
+    let (key, pem) = (certificate("server.key"), certificate("server.pem"));
+    let ports = "--port 53 --tls-port 8853 --quic-port 8853 --https-port 8443 --http3";
+    let command = format!(
+        "{nsd} & exec {proxy} --listen {v4} --listen {v6} {ports} --tls-crt {pem} --tls-key {key} --upstream {behind}"
+    );
+    let place = Place { folder, command };
+    for transport in ["doh2", "doq", "doh3"] {
+        place.same_by_both_paths(&[
+            "--transport",
+            transport,
+            "--tls-insecure",
+            "--tls-port",
+            "8853",
+            "--doh-port",
+            "8443",
+            "--idle-timeout",
+            "50ms",
+        ]);
+    }
+}
+
+/// Knot DNS, which answers with the address that it was asked from.
+fn whoami() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = folder.path().join("whoami.zone");
+    fs::write(&zone, "whoami.example. 60 SOA ns.example. h.example. 1 2 3 4 5\nwhoami.example. 60 NS ns.example.\n")
+        .unwrap();
+    let knot = Knot { zones: vec![Zone::new("whoami.example.", zone)] };
+    let text = knot.configuration(folder.path(), &listen(53)).unwrap() + "    module: mod-whoami\n";
+    let file = folder.path().join("knot.conf");
+    fs::write(&file, text).unwrap();
+    let command = format!("{} -c {}", find("knotd", "knot").unwrap().display(), file.display());
+    Place { folder, command }
+}
+
+/// Each client of the kept responses, and the address in the answer: the last bytes, as nothing comes after it.
+fn told(responses: &Path) -> Vec<(IpAddr, IpAddr)> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(responses).unwrap()).unwrap().build().unwrap();
+    let mut told = Vec::new();
+    for batch in reader.map(Result::unwrap) {
+        let column = |name: &str| batch.column_by_name(name).unwrap();
+        let (clients, responses) = (column("src").as_string::<i32>(), column("response").as_binary::<i32>());
+        for (client, response) in clients.iter().zip(responses) {
+            let (client, response): (IpAddr, _) = (client.unwrap().parse().unwrap(), response.unwrap());
+            let address = match client {
+                IpAddr::V4(_) => IpAddr::from(*response.last_chunk::<4>().unwrap()),
+                IpAddr::V6(_) => IpAddr::from(*response.last_chunk::<16>().unwrap()),
+            };
+            told.push((client, address));
+        }
+    }
+    told
+}
+
+#[test]
+fn a_server_sees_each_client_at_its_own_address() {
+    let knot = whoami();
+    let trace = knot.path("trace.tsv");
+    let mut text = "time\tsrc\tqname\tqtype\ttransport\n".to_owned();
+    for (client, qtype) in [("192.0.2.1", "A"), ("198.51.100.9", "A"), ("2001:db8:1::7", "AAAA"), ("fd00::8", "AAAA")] {
+        for transport in ["udp", "tcp"] {
+            text += &format!("1\t{client}\twhoami.example.\t{qtype}\t{transport}\n");
+        }
+    }
+    fs::write(&trace, text).unwrap();
+    let mut command = knot.replay(&trace, "packets");
+    knot.rows("packets", command.arg("--keep-responses").args(PATIENT));
+    let told = told(&knot.path("run/responses.parquet"));
+    assert_eq!(told.len(), 8);
+    assert!(told.iter().all(|(client, address)| client == address), "{told:?}");
+}
+
+#[test]
+fn a_run_by_packets_is_made_again_by_packets() {
+    let nsd = Place::nsd();
+    let first = nsd.rows("packets", &mut nsd.trace("packets", &[]));
+    fs::rename(nsd.path("run"), nsd.path("first")).unwrap();
+    let mut again = ldplayer();
+    again.args(["replay", "--again"]).arg(nsd.path("first")).arg("-o").arg(nsd.path("run"));
+    assert_eq!(nsd.rows("packets", &mut again), first);
+}
+
+#[test]
+fn what_cannot_be_had_without_sockets_is_one_line_with_its_remedy() {
+    let nsd = Place::nsd();
+    let trace = data("l-root-20161006.pcap.xz");
+    let bare = |arguments: &[&str]| {
+        let mut command = ldplayer();
+        command.arg("replay").arg(&trace).args(["--server", "127.0.0.1:5399", "-o"]).arg(nsd.path("none"));
+        command.args(arguments).output().unwrap()
+    };
+    let started = |argument: &[&str]| nsd.trace("packets", argument).output().unwrap();
+    for (output, status, words) in [
+        (bare(&["--path", "packets"]), 3, "--path packets: this namespace has no link for frames; add --start-server"),
+        (bare(&["--path", "raw"]), 2, "unknown path `raw`: use auto, sockets or packets"),
+        (
+            started(&["--sources", "ports"]),
+            2,
+            "--sources ports: there are no sockets with --path packets; use original",
+        ),
+        (started(&["--count-segments"]), 2, "--count-segments: the counters are the kernel's"),
+    ] {
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        let ours: Vec<&str> = said.lines().filter(|line| line.starts_with("ldplayer: ")).collect();
+        assert!(matches!(ours[..], [line] if line.contains(words)), "{words}: {said}");
+        assert!(!nsd.path("none").exists() && !nsd.path("run").exists(), "{words}");
+    }
+}
+
+#[test]
+fn a_server_that_is_down_refuses_as_by_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place { folder, command: String::new() };
+    for (transport, status, reason) in [
+        ("udp", "refused", "-"),
+        ("tcp", "connect_failed", "connection_refused"),
+        ("dot", "connect_failed", "connection_refused"),
+        ("doq", "connect_failed", "connection_refused"),
+    ] {
+        let [sockets, packets] = PATHS.map(|path| {
+            let mut command = ldplayer();
+            command.args(["testbed", "run"]).args((path == "packets").then_some("--packets"));
+            command.arg(env!("CARGO_BIN_EXE_ldplayer")).arg("replay").arg(data("l-root-20161006.pcap.xz"));
+            command.args(SERVERS.map(|server| format!("--server={server}"))).args(["--stop", "1s", "--tls-insecure"]);
+            command.args(["--transport", transport, "--force", "-o"]).arg(place.path("run")).args(PATIENT);
+            summary_of(&mut command, &place.path("run"));
+            assert_eq!(place.json()["config"]["path"], path, "auto is the path of the namespace");
+            place.shown("index,client,status,reason")
+        });
+        assert_eq!(sockets, packets, "{transport}");
+        let end = format!("\t{status}\t{reason}");
+        assert!(packets.len() > 100 && packets.iter().all(|row| row.ends_with(&end)), "{transport}: {packets:?}");
+    }
+}
+
+#[test]
+fn an_experiment_compares_both_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone =
+        "example. 60 SOA ns.example. h.example. 1 2 3 4 5\nexample. 60 NS ns.example.\nns.example. 60 A 192.0.2.1\n";
+    fs::write(folder.path().join("example.zone"), zone).unwrap();
+    let trace = "time\tsrc\tqname\tqtype\n1\t192.0.2.1\texample.\tNS\n1.1\t2001:db8::1\tno.example.\tA\n";
+    fs::write(folder.path().join("trace.tsv"), trace).unwrap();
+    let text = "trace = 'trace.tsv'\nmax_retries = 0\nmax_lag = '60s'\n[server.nsd]\nkind = 'nsd'\nzones = 'example.zone'\n\
+                [matrix]\npath = ['sockets', 'packets']\ntransport = ['udp', 'tcp']\n";
+    let (file, out) = (folder.path().join("paths.toml"), folder.path().join("out"));
+    fs::write(&file, text).unwrap();
+    let output = ldplayer().arg("experiment").arg(file).arg("-o").arg(&out).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let record: Value = serde_json::from_slice(&fs::read(out.join("experiment.json")).unwrap()).unwrap();
+    let cells: Vec<&str> = record["runs"].as_array().unwrap().iter().filter_map(|run| run["cell"].as_str()).collect();
+    for path in PATHS {
+        let of_path: Vec<&&str> = cells.iter().filter(|cell| cell.contains(&format!("path={path}"))).collect();
+        assert_eq!(of_path.len(), 2, "{cells:?}");
+        for cell in of_path {
+            let run: Value = serde_json::from_slice(&fs::read(out.join(cell).join("1/run.json")).unwrap()).unwrap();
+            assert_eq!((&run["config"]["path"], &run["summary"]["queries"]["answered"]), (&path.into(), &2.into()));
+        }
+    }
+}
