@@ -51,8 +51,17 @@ fn every_finding_says_found_needed_and_how_to_lift() {
         }
         assert!(finding["ok"].is_boolean() && finding["essential"].is_boolean(), "{finding}");
     }
-    for name in ["testbed (AnyIP)", "user namespaces", "TUN", "open files", "local ports", "port 53", "receive buffer"]
-    {
+    for name in [
+        "testbed (AnyIP)",
+        "user namespaces",
+        "TUN",
+        "packet path",
+        "AF_XDP",
+        "open files",
+        "local ports",
+        "port 53",
+        "receive buffer",
+    ] {
         named(&findings, name);
     }
     for name in
@@ -80,6 +89,26 @@ fn the_table_has_a_line_for_each_finding_with_its_parts_in_columns() {
     let findings: Vec<Value> = serde_json::from_slice(&doctor(&["--json"]).stdout).unwrap();
     let expected: Vec<&str> = findings.iter().map(|finding| finding["name"].as_str().unwrap()).collect();
     assert_eq!(names.collect::<Vec<_>>(), expected);
+}
+
+/// Runs the probe of a finding in what `setpriv` leaves of the rights of this process.
+fn probe(options: &[&str], probe: &str) -> Output {
+    let doctor = [env!("CARGO_BIN_EXE_ldplayer"), "doctor", "--probe", probe];
+    Command::new("setpriv").args(options).args(doctor).output().unwrap()
+}
+
+#[test]
+fn where_namespaces_have_links_the_packet_path_is_there_and_without_the_right_it_says_so() {
+    let findings: Vec<Value> = serde_json::from_slice(&doctor(&["--json"]).stdout).unwrap();
+    // Whoever made the namespace of a testbed may send frames in it.
+    assert_eq!(named(&findings, "packet path")["ok"], named(&findings, "testbed (AnyIP)")["ok"], "{findings:?}");
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let output = probe(&["--bounding-set=-net_raw", "--inh-caps=-net_raw"], "packets");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("cannot open a packet socket") && said.contains("cap_net_raw"), "{said}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod checks;
 mod finding;
+mod frames;
 mod noise;
 mod precision;
 mod probes;

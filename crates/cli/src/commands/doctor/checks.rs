@@ -15,6 +15,7 @@ use ldplayer_results::VerdictLimits;
 pub fn all() -> Vec<Finding> {
     let (noise, facts) = (noise::measure(), machine::facts());
     let mut findings = vec![probes::testbed(), probes::user_namespaces(), probes::tun()];
+    findings.extend([probes::packets(), probes::xdp()]);
     findings.extend(open_files());
     findings.extend([ports(), port_53()]);
     findings.extend(buffers());

@@ -5,9 +5,11 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::Context;
 use ldplayer_net::names::Names;
 use ldplayer_net::netns::{Testbed, has_any_ip, has_ipv6};
+use ldplayer_net::packets::SenderKind;
 use ldplayer_net::{limits, machine, rights};
 
 use super::finding::Finding;
+use super::frames;
 use crate::failure::Failure;
 
 /// What is tried.
@@ -19,6 +21,10 @@ pub enum Probe {
     UserNamespace,
     /// A TUN device in such a namespace.
     Tun,
+    /// A frame and its answer on the link of a namespace.
+    Packets,
+    /// The same, sent by AF_XDP.
+    Xdp,
 }
 
 /// The child process: tries it, and says on stdout what it got.
@@ -30,6 +36,8 @@ pub fn run(probe: Probe) -> Result<ExitCode, Failure> {
             say!("made one, with a network of its own")?;
         }
         Probe::Tun => say!("{}", tun_here()?)?,
+        Probe::Packets => say!("{}", frames::try_here(SenderKind::Packet)?)?,
+        Probe::Xdp => say!("{}", frames::try_here(SenderKind::Xdp)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -96,6 +104,30 @@ pub fn tun() -> Finding {
     Finding::of("TUN", ask("tun"), "for emulated delay and loss", lift)
 }
 
+/// Whether packets of clients can be frames that we make.
+pub fn packets() -> Finding {
+    let tried = ask("packets");
+    let lift = packet_remedy(tried.as_ref().err().map_or("", String::as_str), limits::sysctl_number);
+    Finding::of("packet path", tried, "for --path packets", lift)
+}
+
+/// Whether such frames can be sent by AF_XDP.
+pub fn xdp() -> Finding {
+    let lift = "a kernel with CONFIG_XDP_SOCKETS; without it frames are sent by AF_PACKET";
+    Finding::of("AF_XDP", ask("xdp"), "for the fastest sender of frames", lift)
+}
+
+/// What to do about the packet path, by what was refused.
+fn packet_remedy(why: &str, setting: impl Fn(&str) -> Option<u64>) -> String {
+    if why.contains("veth") {
+        "modprobe veth".to_owned()
+    } else if why.contains("packet socket") || why.contains("packet ring") {
+        "in a container: give it --cap-add NET_RAW".to_owned()
+    } else {
+        format!("run as root, or: {}", user_namespace_remedy(setting))
+    }
+}
+
 /// The command that lets users make namespaces, after what forbids it by these settings.
 fn user_namespace_remedy(setting: impl Fn(&str) -> Option<u64>) -> String {
     let forbids = [
@@ -132,6 +164,18 @@ mod tests {
             "sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=10000"
         );
         assert!(remedy(&[("user.max_user_namespaces", 7_000)]).contains("--privileged"));
+    }
+
+    #[test]
+    fn the_remedy_of_the_packet_path_is_that_of_what_was_refused() {
+        for (why, remedy) in [
+            ("cannot set up a pair of veth interfaces in the new namespace: not supported", "modprobe veth"),
+            ("cannot set up a packet ring: not permitted", "--cap-add NET_RAW"),
+            ("cannot make a network namespace", "run as root, or: sysctl -w user.max_net_namespaces=10000"),
+        ] {
+            let found = packet_remedy(why, |name| (name == "user.max_net_namespaces").then_some(0));
+            assert!(found.contains(remedy), "{why}: {found}");
+        }
     }
 
     #[test]

@@ -1,0 +1,72 @@
+//! Tries the packet path: a query in a frame of a client's leaves for a socket, and what that answers comes back in a frame.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use ldplayer_net::netns::Testbed;
+use ldplayer_net::packets::{Filter, FrameRing, FrameSender, Interface, SenderKind};
+use ldplayer_net::veth;
+use ldplayer_stack::frame::{Ethernet, Link, udp};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::failure::Failure;
+
+/// An address that a server may have, and one of a client's.
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 53));
+const CLIENT: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 16_384);
+const QUERY: &[u8] = b"query";
+const ANSWER: &[u8] = b"answer";
+/// Octets of the ring.
+const RING: usize = 1 << 16;
+/// How long a frame may take, either way.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Makes a namespace with a link, and says how a frame and its answer passed it. This process must have one thread.
+pub fn try_here(kind: SenderKind) -> Result<String, Failure> {
+    let testbed = Testbed::enter_with_link(veth::MTU).map_err(Failure::environment)?;
+    let interface = Interface::find(veth::CLIENTS).map_err(Failure::environment)?;
+    let sender = FrameSender::open(&interface, kind).map_err(Failure::environment)?;
+    let ring = FrameRing::open(&interface, &Filter::all(), RING).map_err(Failure::environment)?;
+    exchange(sender, ring).map_err(Failure::environment)?;
+    let place = if testbed.is_rootless() { "in a user namespace" } else { "as root" };
+    Ok(format!("a frame was sent and one received, {place}"))
+}
+
+fn exchange(mut sender: FrameSender, mut ring: FrameRing) -> anyhow::Result<()> {
+    let server = UdpSocket::bind((SERVER, 0)).context("no socket at a server's address")?;
+    server.set_read_timeout(Some(PATIENCE))?;
+    send(&mut sender, server.local_addr()?)?;
+    let mut query = [0; 64];
+    let (length, from) = server.recv_from(&mut query).context("the frame that was sent did not arrive")?;
+    if (&query[..length], from) != (QUERY, SocketAddr::from(CLIENT)) {
+        return Err(anyhow!("the frame that was sent arrived as another"));
+    }
+    server.send_to(ANSWER, from).context("no answer could be sent")?;
+    if has_come(&mut ring)? { Ok(()) } else { Err(anyhow!("no frame was received")) }
+}
+
+fn send(sender: &mut FrameSender, server: SocketAddr) -> anyhow::Result<()> {
+    let link = Link::new(veth::CLIENT_MAC, veth::HOST_MAC, None);
+    let room = sender.room().context("no room for a frame")?;
+    let length = udp::write(room, &link, CLIENT, (server.ip(), server.port()), QUERY).context("no room for a query")?;
+    sender.commit(length);
+    sender.flush().context("the frame was refused")?;
+    Ok(())
+}
+
+/// Whether the answer comes to the clients' hardware address.
+fn has_come(ring: &mut FrameRing) -> io::Result<bool> {
+    let (begun, mut has_come) = (Instant::now(), false);
+    while !has_come && begun.elapsed() < PATIENCE {
+        let left = Timespec::try_from(PATIENCE.saturating_sub(begun.elapsed())).map_err(|_| ErrorKind::InvalidInput)?;
+        poll(&mut [PollFd::new(ring, PollFlags::IN)], Some(&left))?;
+        ring.read(1, |frame| has_come = is_answer(frame.octets));
+    }
+    Ok(has_come)
+}
+
+fn is_answer(frame: &[u8]) -> bool {
+    Ethernet::read(frame).is_ok_and(|it| it.destination == veth::CLIENT_MAC && it.payload.ends_with(ANSWER))
+}
