@@ -44,6 +44,7 @@
 //! # }
 //! ```
 
+pub mod addresses;
 pub mod ahead;
 pub mod awake;
 pub mod clock;
@@ -55,7 +56,7 @@ pub mod limits;
 pub mod machine;
 pub mod names;
 pub mod namespace;
-mod netlink;
+pub mod netlink;
 pub mod netns;
 pub mod pace;
 pub mod packets;

@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
+use crate::namespace::Namespace;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
 
 /// Index of the loopback interface, the first of every namespace.
@@ -29,6 +30,7 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
+const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
@@ -152,6 +154,31 @@ impl Netlink {
         one.describe(&mut body);
         attribute(&mut body, IFLA_LINKINFO, &info);
         self.request(RTM_NEWLINK, REQUEST_ACK | CREATE_NEW, &body).map(drop)
+    }
+
+    /// Moves an interface into another namespace, where it is down.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in both namespaces, or when there is one of its name.
+    pub fn move_to(&self, index: u32, namespace: &Namespace) -> io::Result<()> {
+        let mut body = vec![0; 4];
+        for word in [index, 0, 0] {
+            body.extend_from_slice(&word.to_ne_bytes());
+        }
+        attribute(&mut body, IFLA_NET_NS_FD, &namespace.number().to_ne_bytes());
+        self.request(RTM_NEWLINK, REQUEST_ACK, &body).map(drop)
+    }
+
+    /// Brings an interface down.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace.
+    pub fn interface_down(&self, index: u32) -> io::Result<()> {
+        let mut body = vec![0; 4];
+        for word in [index, 0, IFF_UP] {
+            body.extend_from_slice(&word.to_ne_bytes());
+        }
+        self.request(RTM_NEWLINK, REQUEST_ACK, &body).map(drop)
     }
 
     /// Tells the kernel where a neighbour is, for good.

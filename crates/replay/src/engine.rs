@@ -17,11 +17,10 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ldplayer_core::shard::Shards;
 use ldplayer_core::{Ignore, Outcome, Query, RunTime, TraceTime, Transaction};
-use ldplayer_net::packets::PacketError;
 use ldplayer_net::{clock, limits, pin, veth};
 
 use self::reader::{Read, Reader};
-use crate::frames::Frames;
+use crate::frames::{Frames, FramesError};
 use crate::monitor::Monitor;
 use crate::settings::Settings;
 use crate::worker::{Extras, Links, Reference, Worker, WorkerEnd};
@@ -129,7 +128,7 @@ pub enum ReplayError {
     },
     /// Frames cannot be sent or received on the interface.
     #[error("--path packets: {0}")]
-    Packets(#[from] PacketError),
+    Packets(#[from] FramesError),
     /// A thread panicked: a bug.
     #[error("a replay thread panicked; please report this with the lines above")]
     Panic,
@@ -144,7 +143,7 @@ pub struct Ready<F> {
     feeds: Vec<Receiver<Vec<Query>>>,
     extras: Extras,
     /// The paths without sockets, one for each worker, if these are taken.
-    frames: Result<Vec<Frames>, PacketError>,
+    frames: Result<Vec<Frames>, FramesError>,
     reader: JoinHandle<Read<F>>,
     /// Never carries a message; the reader closes it when it ends.
     reading: Receiver<()>,
@@ -153,7 +152,7 @@ pub struct Ready<F> {
 /// Begins to read `feed`, and returns when enough has been read to start, or when the run must end. This host plays
 /// `shards`, one for each worker of the settings; queries of other shards are skipped.
 pub fn prepare<F: Feed + 'static>(settings: Settings, shards: Shards, feed: F, monitor: &Arc<Monitor>) -> Ready<F> {
-    // Opening a ring takes tens of milliseconds.
+    // Opening a ring takes tens of milliseconds, and neighbours are asked for.
     let frames = Frames::open_all(&settings);
     let (filled_sender, filled) = bounded::<()>(2);
     let (ended, reading) = bounded::<()>(1);

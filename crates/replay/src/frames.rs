@@ -9,6 +9,8 @@
 //! machines are the same over either path.
 
 mod inward;
+mod links;
+mod neighbours;
 pub mod ports;
 pub mod streams;
 
@@ -16,19 +18,22 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use ldplayer_core::{Reason, RunTime};
 use ldplayer_net::packets::{Filter, FrameRing, FrameSender, Interface, PacketError};
-use ldplayer_stack::frame::{self, Link, QueryTemplate};
+use ldplayer_stack::frame::{self, QueryTemplate};
 use ldplayer_stack::tcp::Config;
 
 pub use self::inward::{FrameCounts, Received, ReceivedDatagram};
 
-use self::inward::Inward;
+use self::inward::{Inward, Scope};
+use self::links::Links;
+use self::neighbours::Answering;
 use self::ports::Ports;
 use self::streams::Streams;
-use crate::path::Packets;
+use crate::path::{NextHop, Packets};
 use crate::quic::Outgoing;
 use crate::settings::Settings;
 use crate::slab::Slot;
@@ -40,6 +45,27 @@ const RING: usize = 32 << 20;
 
 /// Queries that may wait for their stamps.
 const UNSTAMPED: usize = 4_096;
+
+/// Why frames have no way. Exit status 3.
+#[derive(Debug, thiserror::Error)]
+pub enum FramesError {
+    /// The interface cannot be used.
+    #[error(transparent)]
+    Packets(#[from] PacketError),
+    /// A neighbour has not answered.
+    #[error(
+        "{address} does not answer on {interface}, asked three times within three seconds: make sure that it is up and on that link; if it is behind a router, give the router's address on the link: --next-hop ADDRESS"
+    )]
+    NoAnswer {
+        /// The server, or the router that leads to it.
+        address: IpAddr,
+        /// The name of the interface.
+        interface: String,
+    },
+    /// The system lets this process not wait for neighbours.
+    #[error("cannot wait for neighbours: {0}")]
+    Wait(io::Error),
+}
 
 /// What a frame on its way out carries.
 pub enum Cargo {
@@ -71,6 +97,8 @@ pub struct Frames {
     inward: Inward,
     /// Connections over TCP.
     pub streams: Streams,
+    /// Answers neighbours for as long as a worker's frames have a way.
+    _answering: Option<Arc<Answering>>,
 }
 
 /// Queries without a stamp, in the order in which they left. More than the kernel keeps stamps are forgotten.
@@ -112,7 +140,7 @@ impl Unstamped {
 
 /// What frames are made of.
 struct Outward {
-    link: Link,
+    links: Links,
     nobody: [IpAddr; 2],
     ports: Ports,
     templates: HashMap<SocketAddr, QueryTemplate, foldhash::fast::FixedState>,
@@ -122,35 +150,44 @@ impl Frames {
     /// The way of one of several workers.
     ///
     /// # Errors
-    /// The interface cannot be used, see [`PacketError`].
-    fn open(packets: &Packets, worker: usize, settings: &Settings) -> Result<Self, PacketError> {
-        let interface = Interface::find(&packets.interface)?;
+    /// The interface cannot be used.
+    fn open(
+        (interface, packets): (&Interface, &Packets),
+        worker: usize,
+        settings: &Settings,
+        (links, answering): (Links, Option<Arc<Answering>>),
+    ) -> Result<Self, FramesError> {
         // There are at most 256 workers, so the numbers fit.
         let [worker, workers] = [worker, settings.workers].map(|number| number as u16);
         let ports = Ports::of_worker(worker, workers);
         Ok(Self {
-            sender: FrameSender::open(&interface, packets.sender)?,
+            sender: FrameSender::open(interface, packets.sender)?,
             cargo: VecDeque::new(),
             unstamped: None,
-            ring: FrameRing::open(&interface, &Filter::of_worker(worker, workers), RING)?,
+            ring: FrameRing::open(interface, &Filter::of_worker(worker, workers), RING)?,
             outward: Outward {
-                link: Link::new(packets.mac, packets.next_hop, None),
+                links,
                 nobody: packets.nobody,
                 ports,
                 templates: HashMap::default(),
             },
-            inward: Inward::new(ports),
-            streams: Streams::new(tcp_config(&interface, worker, workers, settings), packets.nobody),
+            inward: Inward::new(ports, packets.on_link().map(Scope::new)),
+            streams: Streams::new(tcp_config(interface, worker, workers, settings), packets.nobody),
+            _answering: answering,
         })
     }
 
-    /// The ways of all workers; none where clients have sockets.
+    /// The ways of all workers; none where clients have sockets. On a link with other hosts, neighbours are asked for, which takes three
+    /// seconds if one does not answer, and answered from now on.
     ///
     /// # Errors
-    /// The interface cannot be used.
-    pub fn open_all(settings: &Settings) -> Result<Vec<Self>, PacketError> {
+    /// The interface cannot be used, or a neighbour does not answer.
+    pub fn open_all(settings: &Settings) -> Result<Vec<Self>, FramesError> {
         let Some(packets) = settings.path.packets() else { return Ok(Vec::new()) };
-        (0..settings.workers).map(|worker| Self::open(packets, worker, settings)).collect()
+        let interface = Interface::find(&packets.interface)?;
+        let (links, answering) = meet_neighbours(&interface, packets)?;
+        let open = |worker| Self::open((&interface, packets), worker, settings, (links.clone(), answering.clone()));
+        (0..settings.workers).map(open).collect()
     }
 
     /// The ring, to be polled.
@@ -201,7 +238,7 @@ impl Frames {
         let carries = Carries::Quic(server.port());
         let port = outward.ports.of(outgoing.socket, carries).ok_or(Unput::Never(Reason::NoSource))?;
         let (from, to) = ((source, port), (server.ip(), server.port()));
-        let length = frame::udp::write(frame, &outward.link, from, to, &outgoing.octets);
+        let length = frame::udp::write(frame, outward.links.to(server.ip()), from, to, &outgoing.octets);
         length.map(|length| (length, port)).ok_or(Unput::Never(Reason::BadMessage))
     }
 
@@ -278,8 +315,26 @@ impl Outward {
     }
 
     fn template(&mut self, server: SocketAddr) -> &QueryTemplate {
-        let link = &self.link;
-        self.templates.entry(server).or_insert_with(|| QueryTemplate::new(link, server.ip(), server.port()))
+        let links = &self.links;
+        let template = || QueryTemplate::new(links.to(server.ip()), server.ip(), server.port());
+        self.templates.entry(server).or_insert_with(template)
+    }
+}
+
+/// Finds the next hops of servers, and begins to answer for clients.
+fn meet_neighbours(
+    interface: &Interface,
+    packets: &Packets,
+) -> Result<(Links, Option<Arc<Answering>>), FramesError> {
+    let mac = packets.mac;
+    match &packets.next_hop {
+        NextHop::Mac(next_hop) => Ok((Links::one(mac, *next_hop), None)),
+        NextHop::Asked(on_link) => {
+            // A neighbour may ask back before it answers.
+            let answering = Answering::start(interface, mac, &on_link.claims)?.map(Arc::new);
+            let servers = neighbours::find(interface, mac, on_link)?;
+            Ok((Links::each(mac, &servers), answering))
+        }
     }
 }
 

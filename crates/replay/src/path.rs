@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use ldplayer_core::Cidr;
 use ldplayer_net::packets::SenderKind;
 use ldplayer_stack::frame::Mac;
 
@@ -24,12 +25,44 @@ pub struct Packets {
     pub interface: String,
     /// The MAC address that clients have.
     pub mac: Mac,
-    /// The MAC address that frames to servers go to.
-    pub next_hop: Mac,
+    /// Where frames to servers go.
+    pub next_hop: NextHop,
     /// The addresses, of IPv4 and of IPv6, of clients that have none of their own.
     pub nobody: [IpAddr; 2],
     /// By which kind of socket frames are sent.
     pub sender: SenderKind,
+}
+
+/// The neighbours on the link that frames to servers go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextHop {
+    /// All frames go to this MAC address.
+    Mac(Mac),
+    /// Neighbours are asked for their MAC addresses when the path is opened.
+    Asked(OnLink),
+}
+
+/// What clients on a link with other hosts need to know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnLink {
+    /// Each server with the neighbour that frames to it go to: the server itself, or a router.
+    pub hops: Vec<(IpAddr, IpAddr)>,
+    /// The addresses, of IPv4 and of IPv6, from which neighbours are asked for.
+    pub askers: [IpAddr; 2],
+    /// The addresses that neighbours may ask for: those of the clients, which no host has.
+    pub claims: Vec<Cidr>,
+    /// The addresses of this host. What arrives for these is not for clients.
+    pub own: Vec<IpAddr>,
+}
+
+impl Packets {
+    /// What clients know of a link with other hosts; `None` where they are alone with their server.
+    pub const fn on_link(&self) -> Option<&OnLink> {
+        match &self.next_hop {
+            NextHop::Mac(_) => None,
+            NextHop::Asked(on_link) => Some(on_link),
+        }
+    }
 }
 
 impl Path {

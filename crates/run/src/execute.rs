@@ -29,7 +29,7 @@ use crate::share::{Queries, Share, Start};
 use crate::spec::{DNS_PORT, RunSpec};
 use crate::time_limit::TimeLimit;
 use crate::watch::{Observer, Sampled, Telemetry, watch, watch_on};
-use crate::{again, classes, describe, metrics, permission, tls, warnings};
+use crate::{again, classes, describe, interface, metrics, permission, tls, warnings};
 
 /// A run ready to be executed: its server is up, its trace is open, its targets are allowed.
 pub struct Prepared {
@@ -92,6 +92,7 @@ pub fn prepare_share(spec: RunSpec, share: Share) -> Result<Prepared, RunError> 
                 .to_owned(),
         ));
     }
+    interface::refuse_on_several_hosts(&spec)?;
     let plan = Plan::resolve(&spec)?;
     let public = permission::of_all(&spec, &plan)?;
     let sampled = sampled(&spec, &plan, None)?;

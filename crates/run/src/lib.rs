@@ -44,6 +44,7 @@ mod describe;
 mod embed;
 mod error;
 mod execute;
+mod interface;
 mod live;
 mod load;
 mod metrics;

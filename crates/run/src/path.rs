@@ -4,9 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ldplayer_net::packets::SenderKind;
 use ldplayer_net::veth;
-use ldplayer_replay::{Packets, Path, PathChoice, Sources};
+use ldplayer_replay::{NextHop, Packets, Path, PathChoice, Reference, Sources, Targets};
 
 use crate::error::RunError;
+use crate::interface;
 use crate::spec::RunSpec;
 
 /// Maximum number of open connections per worker where they need no descriptors: what a process of some gigabytes holds.
@@ -18,45 +19,69 @@ const NOBODY: [IpAddr; 2] =
 impl RunSpec {
     /// Whether its server is to be started in a namespace with a link for frames ([`veth`]).
     pub fn needs_link(&self) -> bool {
-        self.path.is_packets()
+        self.path.is_packets() && self.interface.is_none()
     }
 }
 
-/// The path of a run in the namespace of this process.
+/// The path of a run in the namespace of this process, to these servers.
 ///
 /// # Errors
 /// Frames are asked for, and there is nothing to send them on.
-pub fn of(spec: &RunSpec) -> Result<Path, RunError> {
+pub fn of(spec: &RunSpec, targets: &Targets, reference: Option<&Reference>) -> Result<Path, RunError> {
+    if let Some(name) = &spec.interface {
+        interface::check(spec)?;
+        refuse_counts(spec)?;
+        return interface::path(spec, name, targets, reference);
+    }
+    if !spec.next_hop.is_empty() {
+        return Err(RunError::Spec("--next-hop: needs --interface NAME".to_owned()));
+    }
     match spec.path {
         PathChoice::Sockets => Ok(Path::Sockets),
-        _ if veth::is_here() => on_link(spec),
+        _ if veth::is_here() => in_namespace(spec),
         PathChoice::Auto => Ok(Path::Sockets),
         PathChoice::Packets | PathChoice::PacketsXdp => Err(RunError::environment(
-            "--path packets: this namespace has no link for frames; add --start-server COMMAND, or run the command in a \
-            namespace made for it: ldplayer testbed run --packets -- COMMAND",
+            "--path packets: this namespace has no link for frames; add --start-server COMMAND, run the command in a \
+            namespace made for it (ldplayer testbed run --packets -- COMMAND), or give an interface of this host: \
+            --interface NAME",
         )),
     }
 }
 
-/// Frames on the link of a namespace.
-fn on_link(spec: &RunSpec) -> Result<Path, RunError> {
+/// Counters of segments are refused.
+fn refuse_counts(spec: &RunSpec) -> Result<(), RunError> {
     if spec.count_segments {
         return Err(RunError::Spec(
             "--count-segments: the counters are the kernel's, which has no part in --path packets; use --path sockets"
                 .to_owned(),
         ));
     }
-    let is_xdp = spec.path == PathChoice::PacketsXdp;
-    if is_xdp && spec.stamp_sends {
-        return Err(RunError::Spec(
-            "--stamp-sends: frames sent by AF_XDP have no stamps; use --path packets".to_owned(),
-        ));
+    Ok(())
+}
+
+/// By which kind of socket frames are sent.
+///
+/// # Errors
+/// Stamps are asked for, and there are none.
+pub fn sender(spec: &RunSpec) -> Result<SenderKind, RunError> {
+    if spec.path != PathChoice::PacketsXdp {
+        return Ok(SenderKind::Packet);
     }
-    let sender = if is_xdp { SenderKind::Xdp } else { SenderKind::Packet };
+    if spec.stamp_sends {
+        let what = "--stamp-sends: frames sent by AF_XDP have no stamps; use --path packets";
+        return Err(RunError::Spec(what.to_owned()));
+    }
+    Ok(SenderKind::Xdp)
+}
+
+/// Frames on the link of a namespace.
+fn in_namespace(spec: &RunSpec) -> Result<Path, RunError> {
+    refuse_counts(spec)?;
+    let sender = sender(spec)?;
     Ok(Path::Packets(Packets {
         interface: veth::CLIENTS.to_owned(),
         mac: veth::CLIENT_MAC,
-        next_hop: veth::HOST_MAC,
+        next_hop: NextHop::Mac(veth::HOST_MAC),
         nobody: NOBODY,
         sender,
     }))

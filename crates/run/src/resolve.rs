@@ -58,8 +58,8 @@ impl Plan {
         let (given, mut resolved) = addresses("--server", &spec.server)?;
         let targets = targets(spec, &given)?;
         let classes = client_classes(spec);
-        let settings = settings(spec, targets, classes)?;
         let reference = reference(spec, &mut resolved)?;
+        let settings = settings(spec, targets, reference.as_ref(), classes)?;
         let ignore = Ignore::of(&spec.compare_ignore);
         Ok(Self { feed: feed(spec, classes), settings, ignore, reference, given, resolved })
     }
@@ -160,12 +160,17 @@ fn reference(spec: &RunSpec, resolved: &mut Vec<Resolved>) -> Result<Option<Refe
     }))
 }
 
-fn settings(spec: &RunSpec, targets: Targets, classes: &[ClientClass]) -> Result<Settings, RunError> {
+fn settings(
+    spec: &RunSpec,
+    targets: Targets,
+    reference: Option<&Reference>,
+    classes: &[ClientClass],
+) -> Result<Settings, RunError> {
     let fast = spec.timing() == Timing::Fast;
     let policy = spec.policy.over(Policy::default()).bounded();
     let transport = transport_of_all(spec);
     let encrypted = transport.or_else(|| classes::encrypted(classes));
-    let path = path::of(spec)?;
+    let path = path::of(spec, &targets, reference)?;
     Ok(Settings {
         sources: sources(spec, &path)?,
         tls_port: tls::port(spec, Transport::Dot, transport, targets.named()),

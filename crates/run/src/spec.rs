@@ -3,7 +3,7 @@
 mod read;
 mod words;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use ldplayer_core::time::Span;
@@ -79,6 +79,12 @@ pub struct RunSpec {
     /// How packets of clients reach the network.
     #[serde(with = "text")]
     pub path: PathChoice,
+    /// The interface of frames, where that is not the one of a namespace made for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Routers on the link of the interface that lead to the servers, one for a family; servers of a family without are on the link.
+    #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
+    pub next_hop: Vec<IpAddr>,
     /// Query timeout.
     pub query_timeout: Span,
     /// Worker threads; `None` is one less than the number of cores.
@@ -181,6 +187,8 @@ impl Default for RunSpec {
             transport_shares: None,
             sources: None,
             path: PathChoice::default(),
+            interface: None,
+            next_hop: Vec::new(),
             query_timeout: Span::from_ns(5_000_000_000),
             workers: None,
             cores: Vec::new(),

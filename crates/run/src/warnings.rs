@@ -5,6 +5,7 @@ use ldplayer_core::text::{counted, times};
 use ldplayer_replay::{BadFrame, Ended, ReferenceCounts};
 use ldplayer_results::{ReplayLoad, Warning};
 
+use crate::interface;
 use crate::resolve::Plan;
 use crate::server::Server;
 use crate::watch::Telemetry;
@@ -39,7 +40,22 @@ pub fn of_environment(plan: &Plan, server: Option<&Server>) -> Vec<Warning> {
     let shortfalls = server.map_or(&[][..], Server::shortfalls).iter().map(|shortfall| {
         Warning::new("testbed_setting", shortfall.to_string(), "mount /proc/sys writable, or run as root")
     });
-    shortfalls.chain(no_ipv6(plan)).collect()
+    shortfalls.chain(no_ipv6(plan)).chain(forwards(plan)).collect()
+}
+
+/// The host's own stack may have a part in what arrives for clients.
+fn forwards(plan: &Plan) -> Option<Warning> {
+    let families = interface::forwarded(&plan.settings.path);
+    let name = &plan.settings.path.packets()?.interface;
+    let set: Vec<String> =
+        families.iter().map(|family| format!("sysctl -w net/{family}/conf/{name}/forwarding=0")).collect();
+    (!set.is_empty()).then(|| {
+        Warning::new(
+            "forwarding",
+            format!("this host is a router on {name}: it may send on, or redirect, what servers send to clients"),
+            &set.join("; "),
+        )
+    })
 }
 
 fn no_ipv6(plan: &Plan) -> Option<Warning> {

@@ -19,7 +19,7 @@ use crate::resolve::Plan;
 use crate::responses::join;
 use crate::spec::RunSpec;
 use crate::watch::{Observer, ServerWatch, watch_on};
-use crate::{classes, describe, metrics, permission, warnings};
+use crate::{classes, describe, interface, metrics, permission, warnings};
 
 /// A run whose queries are read here.
 pub struct Whole {
@@ -43,6 +43,7 @@ pub fn prepare_whole(spec: RunSpec) -> Result<Whole, RunError> {
                 .to_owned(),
         ));
     }
+    interface::refuse_on_several_hosts(&spec)?;
     if spec.duration.is_some() && spec.timing() == Timing::Fast {
         let what =
             "--for: with --timing fast it ends by the clock of one host only: on several, use --rate, or --loop N";

@@ -72,6 +72,21 @@ impl Filter {
         filter
     }
 
+    /// What neighbours ask and answer: ARP, and ICMPv6 without extension headers (RFC 4861 needs none). Those of a VLAN, whose
+    /// outermost tag the kernel has taken off, are among them.
+    pub fn neighbours() -> Self {
+        let mut filter = Self { program: Vec::new() };
+        filter.step(LOAD_HALF, TYPE);
+        filter.take_if(ARP);
+        filter.when(IF_EQUAL, IPV6, |inside| {
+            inside.step(LOAD_OCTET, HEADER + 6);
+            inside.take_if(ICMPV6);
+            inside.step(RETURN, NONE);
+        });
+        filter.step(RETURN, NONE);
+        filter
+    }
+
     /// The instructions.
     pub(super) fn program(&self) -> &[SockFilter] {
         &self.program

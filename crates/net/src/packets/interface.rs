@@ -55,7 +55,10 @@ impl Interface {
     }
 
     /// Makes sure that frames can be sent and received on it now.
-    pub(super) fn check(&self) -> Result<(), PacketError> {
+    ///
+    /// # Errors
+    /// It is gone, down or not Ethernet.
+    pub fn check(&self) -> Result<(), PacketError> {
         let name = || self.name.clone();
         match self {
             Self { is_ethernet: false, .. } => Err(PacketError::NotEthernet { name: name() }),

@@ -123,6 +123,23 @@ impl FrameRing {
         count
     }
 
+    /// Also receives frames to all groups, as long as the ring lasts: those that ask for addresses of IPv6 go to a group of each
+    /// address (RFC 4291 section 2.7.1), and a device with a wire lets in only the groups that this host is in.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub fn join_all_groups(&self, interface: &Interface) -> Result<(), PacketError> {
+        let membership = libc::packet_mreq {
+            mr_ifindex: interface.index.cast_signed(),
+            mr_type: libc::PACKET_MR_ALLMULTI as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        // SAFETY: this is the structure of PACKET_ADD_MEMBERSHIP.
+        unsafe { set_option(&self.socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership) }
+            .map_err(PacketError::of_socket("receive frames to groups"))
+    }
+
     /// Frames that the kernel dropped since the ring was opened because it was full.
     pub fn drops(&mut self) -> u64 {
         let mut new = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };

@@ -2,14 +2,16 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use ldplayer_core::RunTime;
+use hashbrown::HashSet;
+use ldplayer_core::{Cidr, RunTime};
 use ldplayer_net::packets::{Checksum, Frame};
 use ldplayer_stack::fragments::{Limits, Reassembler};
 use ldplayer_stack::frame::{
-    BadFrame, Check, Content, Datagram, Ethernet, IcmpError, IcmpKind, Packet, Segment, Transport, ip,
+    BadFrame, Check, Content, Datagram, Ethernet, IcmpError, IcmpKind, Mac, Packet, Segment, Transport, ip,
 };
 
 use super::ports::Ports;
+use crate::path::OnLink;
 use crate::route::SocketKey;
 
 /// What arrived in a frame.
@@ -52,23 +54,48 @@ pub struct FrameCounts {
 }
 
 /// Why a frame is of no use.
-enum Useless {
+pub(super) enum Useless {
     Bad(BadFrame),
     Cut,
     OtherPort,
 }
 
+/// Between whom packets are those of clients, on a link with other hosts: a segment of somebody else's connection must not be reset.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    servers: HashSet<IpAddr, foldhash::fast::FixedState>,
+    /// The clients; empty for all that are not of this host.
+    clients: Vec<Cidr>,
+    own: Vec<IpAddr>,
+}
+
+impl Scope {
+    /// The servers and clients of a link.
+    pub fn new(on_link: &OnLink) -> Self {
+        let servers = on_link.hops.iter().map(|&(server, _)| server).collect();
+        Self { servers, clients: on_link.claims.clone(), own: on_link.own.clone() }
+    }
+
+    /// Whether a packet from one to the other is from a server to a client.
+    fn has(&self, from: IpAddr, local: IpAddr) -> bool {
+        let is_client = self.clients.is_empty() || self.clients.iter().any(|block| block.contains(local));
+        is_client && !self.own.contains(&local) && self.servers.contains(&from)
+    }
+}
+
 /// Reads frames.
 pub struct Inward {
     ports: Ports,
+    /// `None` where nobody is on the link but clients and servers.
+    scope: Option<Scope>,
     fragments: Reassembler,
     counts: FrameCounts,
 }
 
 impl Inward {
-    /// Frames for clients with these ports.
-    pub fn new(ports: Ports) -> Self {
-        Self { ports, fragments: Reassembler::new(Limits::default()), counts: FrameCounts::default() }
+    /// Frames for clients with these ports, on a link with others than clients and servers if there is a scope.
+    pub fn new(ports: Ports, scope: Option<Scope>) -> Self {
+        Self { ports, scope, fragments: Reassembler::new(Limits::default()), counts: FrameCounts::default() }
     }
 
     /// Frames that were of no use.
@@ -78,9 +105,14 @@ impl Inward {
 
     /// Hands over what is in a frame, if it is for a client of this worker.
     pub fn read(&mut self, frame: &Frame<'_>, take: impl FnOnce(Received<'_>)) {
-        let Self { ports, fragments, counts } = self;
-        let received = match contents(frame) {
+        let Self { ports, scope, fragments, counts } = self;
+        let is_of_others = |from, local| scope.as_ref().is_some_and(|scope| !scope.has(from, local));
+        let received = match contents(frame).map(|(_, content)| content) {
+            Ok(Content::Transport(from, local, Transport::Tcp(_) | Transport::Udp(_))) if is_of_others(from, local) => {
+                Ok(None)
+            }
             Ok(Content::Transport(from, local, transport)) => ports.received(from, local, transport),
+            Ok(Content::Fragment(packet)) if is_of_others(packet.source, packet.destination) => Ok(None),
             Ok(Content::Fragment(packet)) => whole(fragments, frame.stamp_ns, &packet, *ports),
             Ok(Content::Arp(_)) => Ok(None),
             Err(useless) => Err(useless),
@@ -95,13 +127,15 @@ impl Inward {
     }
 }
 
-fn contents<'a>(frame: &Frame<'a>) -> Result<Content<'a>, Useless> {
+/// What is in a frame, and the MAC address that it came from.
+pub(super) fn contents<'a>(frame: &Frame<'a>) -> Result<(Mac, Content<'a>), Useless> {
     if frame.length > frame.octets.len() {
         return Err(Useless::Cut);
     }
     let check = if frame.checksum == Checksum::Unknown { Check::Verify } else { Check::Trust };
     let ethernet = Ethernet::read(frame.octets).map_err(Useless::Bad)?;
-    Content::read(ethernet.ethertype, ethernet.payload, check).map_err(Useless::Bad)
+    let content = Content::read(ethernet.ethertype, ethernet.payload, check).map_err(Useless::Bad)?;
+    Ok((ethernet.source, content))
 }
 
 /// What is in a datagram of which the last missing part has come.
@@ -197,15 +231,37 @@ mod tests {
 
     #[test]
     fn a_datagram_is_for_the_socket_that_its_port_stands_for_or_counted() {
-        let mut inward = Inward::new(ports());
+        let mut inward = Inward::new(ports(), None);
         let port = ports().of(SOCKET, Carries::Dns).unwrap();
         assert_eq!(payloads(&mut inward, &[datagram(port, b"answer"), datagram(9, b"other")]), [b"answer"]);
         assert_eq!(inward.counts().other_ports, 1);
     }
 
     #[test]
+    fn on_a_link_with_others_only_packets_from_servers_to_clients_are_read() {
+        let [(server, _), (client, _)] = addresses(0);
+        let port = ports().of(SOCKET, Carries::Dns).unwrap();
+        let read = |servers: &str, clients: &[&str], own: &str| {
+            let server = servers.parse().unwrap();
+            let on_link = OnLink {
+                hops: vec![(server, server)],
+                askers: [client; 2],
+                claims: clients.iter().map(|block| block.parse().unwrap()).collect(),
+                own: vec![own.parse().unwrap()],
+            };
+            payloads(&mut Inward::new(ports(), Some(Scope::new(&on_link))), &[datagram(port, b"answer")]).len()
+        };
+        assert_eq!(server.to_string(), "192.0.2.53");
+        assert_eq!(read("192.0.2.53", &["10.0.0.0/24"], "10.9.0.1"), 1);
+        assert_eq!(read("192.0.2.53", &[], "10.9.0.1"), 1, "clients have addresses of their own");
+        assert_eq!(read("192.0.2.54", &["10.0.0.0/24"], "10.9.0.1"), 0, "of another host");
+        assert_eq!(read("192.0.2.53", &["10.0.1.0/24"], "10.9.0.1"), 0, "to another host");
+        assert_eq!(read("192.0.2.53", &[], "10.0.0.1"), 0, "to this host");
+    }
+
+    #[test]
     fn damaged_and_cut_frames_are_counted_and_no_answers() {
-        let mut inward = Inward::new(ports());
+        let mut inward = Inward::new(ports(), None);
         let mut damaged = datagram(ports().of(SOCKET, Carries::Dns).unwrap(), b"answer");
         *damaged.last_mut().unwrap() ^= 1;
         assert!(payloads(&mut inward, std::slice::from_ref(&damaged)).is_empty());
@@ -226,6 +282,6 @@ mod tests {
             frames.push(octets[..length].to_vec());
         }
         assert!(frames.len() > 2);
-        assert_eq!(payloads(&mut Inward::new(ports()), &frames), [payload]);
+        assert_eq!(payloads(&mut Inward::new(ports(), None), &frames), [payload]);
     }
 }

@@ -12,7 +12,7 @@ use ldplayer_core::{Cidr, Outcome, Query, Reason, RunTime, Transport};
 use ldplayer_net::packets::SenderKind;
 use ldplayer_net::veth;
 use ldplayer_replay::{
-    DohSettings, Drain, Feed, LinkError, Monitor, Packets, Path, Precision, Settings, Sources, Targets, run,
+    DohSettings, Drain, Feed, LinkError, Monitor, NextHop, Packets, Path, Precision, Settings, Sources, Targets, run,
 };
 
 thread_local! {
@@ -33,7 +33,7 @@ fn path() -> Path {
     Path::Packets(Packets {
         interface: veth::CLIENTS.to_owned(),
         mac: veth::CLIENT_MAC,
-        next_hop: veth::HOST_MAC,
+        next_hop: NextHop::Mac(veth::HOST_MAC),
         nobody: ["198.18.0.1".parse().unwrap(), "2001:2::1".parse().unwrap()],
         sender: SenderKind::Packet,
     })

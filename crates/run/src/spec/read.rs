@@ -16,7 +16,7 @@ pub struct BadSpec {
 }
 
 /// Keys that stand for nothing unless they are given, so that a default specification does not show them.
-const SILENT: [&str; 26] = [
+const SILENT: [&str; 28] = [
     "map",
     "rules",
     "speed",
@@ -28,6 +28,8 @@ const SILENT: [&str; 26] = [
     "clients",
     "transport_shares",
     "sources",
+    "interface",
+    "next_hop",
     "workers",
     "cores",
     "allow_target",
@@ -112,7 +114,7 @@ mod tests {
     fn full() -> RunSpec {
         let mut spec = RunSpec::parse(
             "version = 1\ntrace = 'a.pcap'\nserver = ['127.0.0.1:5300', '::1']\nmap = '198.41.0.4=127.0.0.1:5300'\nrules = 'do.toml'\n\
-             timing = 'rate:20000'\nstart = 1.5\nstop = '20s'\nloop = 'forever'\nfor = '90s'\nclients = 7\ntransport = 'dot'\nsources = 'pool:127.0.1.0/24,::2/128'\npath = 'packets'\n\
+             timing = 'rate:20000'\nstart = 1.5\nstop = '20s'\nloop = 'forever'\nfor = '90s'\nclients = 7\ntransport = 'dot'\nsources = 'pool:127.0.1.0/24,::2/128'\npath = 'packets'\ninterface = 'eth0.5'\nnext_hop = '192.0.2.1'\n\
              query_timeout = '2s'\nworkers = 2\ncores = [0, 1]\nprecision = 'high'\nmax_lag = 20\nmax_outstanding = 5\n\
              allow_target = '192.0.2.0/24'\nseed = 7\ncapture_port = [53, 5353]\nrole = ['client', 'auth']\nwatch_pid = 9\ntelemetry_interval = '100ms'\nexpect = 'answered >= 99 %'\n\
              compare_answers = 'recorded'\ncompare_ignore = ['ad', 'type == SOA']\nkeep_responses = true\n\

@@ -1,6 +1,6 @@
 //! The options of a replay as typed, laid over a specification.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use ldplayer_core::time::Span;
@@ -124,10 +124,23 @@ pub struct Args {
     /// sockets, packets (frames made by ldplayer), packets:xdp, or auto
     ///
     /// How packets of clients reach the network. packets needs no socket for a client: ldplayer makes the frames of all clients, each from its
-    /// own address, and opens their TCP connections itself; packets:xdp sends them by AF_XDP, which is faster. It needs a namespace made for that: by --start-server, or by `ldplayer
-    /// testbed run --packets` [default: auto, which is packets in such a namespace, and sockets elsewhere].
+    /// own address, and opens their TCP connections itself; packets:xdp sends them by AF_XDP, which is faster. Either needs a namespace made
+    /// for that, by --start-server or by `ldplayer testbed run --packets`, or an --interface [default: auto, which is packets in such a
+    /// namespace, and sockets elsewhere].
     #[arg(long, value_name = "PATH", help_heading = "Clients", hide_short_help = true)]
     pub path: Option<PathChoice>,
+    /// With --path packets: send and receive frames on this interface
+    ///
+    /// An Ethernet interface of this host, which takes the right to open packet sockets (CAP_NET_RAW); a VLAN is an interface of its own, such
+    /// as eth0.5. Clients with --sources pool:CIDR,… are found on the link by their addresses, which no host may have; with original, the route
+    /// back to the clients must lead to this interface.
+    #[arg(long, value_name = "NAME", help_heading = "Clients", hide_short_help = true)]
+    pub interface: Option<String>,
+    /// With --interface: router that leads to the servers, one for each family
+    ///
+    /// [default: the servers themselves are on the link]
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "interface", help_heading = "Clients", hide_short_help = true)]
+    pub next_hop: Vec<IpAddr>,
     /// Rules that change the queries on their way, as `ldplayer mutate` applies them
     #[arg(long, value_name = "FILE", help_heading = "Clients", hide_short_help = true)]
     pub rules: Vec<PathBuf>,
@@ -317,9 +330,9 @@ impl Args {
     /// The specification that the options make, over that of a file or of an earlier run where one is given.
     pub fn spec(&self) -> Result<RunSpec, Failure> {
         let mut spec = self.base()?;
-        give_all!(self => spec; trace, server, map, cores, allow_target, capture_port, role, expect, compare_ignore);
+        give_all!(self => spec; trace, server, map, next_hop, cores, allow_target, capture_port, role, expect, compare_ignore);
         give!(self => spec; timing, transport, path, query_timeout, precision, max_lag, max_outstanding, telemetry_interval, seed);
-        give_some!(self => spec; start, stop, passes, duration, clients, sources, workers, start_server, metrics, compare_answers);
+        give_some!(self => spec; start, stop, passes, duration, clients, sources, interface, workers, start_server, metrics, compare_answers);
         if !self.rules.is_empty() {
             spec.rules = self.rules.iter().cloned().map(Into::into).collect();
         }
@@ -425,13 +438,13 @@ mod tests {
     fn options_make_the_specification_that_a_file_would() {
         let typed = spec(
             "a.pcap --server 127.0.0.1:5300 --server localhost --map 192.0.2.1=::1 --rules do.toml --timing rate:100 --start 1 --stop 2s --loop 3 --for 9s --clients 4 \
-             --transport dot --sources ports --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
+             --transport dot --sources ports --path packets --interface eth0 --next-hop 192.0.2.1,fe80::1 --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
              --max-outstanding 9 --stamp-sends --count-segments --allow-target 192.0.2.0/24 --seed 3 --capture-port 53,5353 --role client --watch-pid 7 --telemetry-interval 200ms \
              --compare-answers recorded --compare-ignore ad --compare-ignore additional --keep-responses \
              --tls-insecure --tls-name a.example --tls-port 8853 --doh-method get --doh-path /q --nagle on --pipeline 3",
         );
         let file = "trace = 'a.pcap'\nserver = ['127.0.0.1:5300', 'localhost']\nmap = '192.0.2.1=::1'\nrules = 'do.toml'\ntiming = 'rate:100'\n\
-            start = 1\nstop = '2s'\nloop = 3\nfor = '9s'\nclients = 4\ntransport = 'dot'\nsources = 'ports'\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
+            start = 1\nstop = '2s'\nloop = 3\nfor = '9s'\nclients = 4\ntransport = 'dot'\nsources = 'ports'\npath = 'packets'\ninterface = 'eth0'\nnext_hop = ['192.0.2.1', 'fe80::1']\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
             precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nstamp_sends = true\ncount_segments = true\nallow_target = '192.0.2.0/24'\nseed = 3\n\
             capture_port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntelemetry_interval = 0.2\n\
             compare_answers = 'recorded'\ncompare_ignore = ['ad', 'additional']\nkeep_responses = true\ntls_insecure = true\ntls_name = 'a.example'\n\

@@ -121,3 +121,22 @@ fn a_single_worker_gets_every_port() {
         assert_eq!(receive(&mut ring, 3).into_iter().map(|seen| seen.octets).collect::<Vec<_>>(), sent);
     }
 }
+
+#[test]
+fn what_neighbours_say_is_taken_and_nothing_else_and_a_vlan_shows() {
+    const ICMPV6: u8 = 58;
+    let link = Link::new(1_500);
+    let mut ring =
+        link.on(1, |interface| FrameRing::open(interface, &Filter::neighbours(), 1 << 20).unwrap());
+    let mut sender = link.on(0, |interface| FrameSender::open(interface, SenderKind::Packet).unwrap());
+    let arp = frames::ethernet(0x0806, &[1; 46]);
+    let discovery = frames::ipv6(ICMPV6, &[2; 46]);
+    let query = frames::ipv6(UDP, &frames::ports(53, &[3; 46]));
+    let inside = frames::tagged(0x8100, 7, &arp);
+    let end = frames::ethernet(0x0806, &[LAST; 46]);
+    send(&mut sender, [&inside, &query, &arp, &query, &discovery, &end]);
+    let mut seen = receive(&mut ring, 4);
+    assert_eq!(seen.remove(0).vlan, Some(7), "the kernel takes the tag off before the filter runs");
+    let octets: Vec<_> = seen.into_iter().map(|frame| frame.octets).collect();
+    assert_eq!(octets, [arp, discovery, end]);
+}
