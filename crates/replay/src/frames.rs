@@ -165,12 +165,7 @@ impl Frames {
             cargo: VecDeque::new(),
             unstamped: None,
             ring: FrameRing::open(interface, &Filter::of_worker(worker, workers), RING)?,
-            outward: Outward {
-                links,
-                nobody: packets.nobody,
-                ports,
-                templates: HashMap::default(),
-            },
+            outward: Outward { links, nobody: packets.nobody, ports, templates: HashMap::default() },
             inward: Inward::new(ports, packets.on_link().map(Scope::new)),
             streams: Streams::new(tcp_config(interface, worker, workers, settings), packets.nobody),
             _answering: answering,
@@ -322,10 +317,7 @@ impl Outward {
 }
 
 /// Finds the next hops of servers, and begins to answer for clients.
-fn meet_neighbours(
-    interface: &Interface,
-    packets: &Packets,
-) -> Result<(Links, Option<Arc<Answering>>), FramesError> {
+fn meet_neighbours(interface: &Interface, packets: &Packets) -> Result<(Links, Option<Arc<Answering>>), FramesError> {
     let mac = packets.mac;
     match &packets.next_hop {
         NextHop::Mac(next_hop) => Ok((Links::one(mac, *next_hop), None)),

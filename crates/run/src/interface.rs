@@ -29,7 +29,9 @@ pub fn check(spec: &RunSpec) -> Result<(), RunError> {
         return refused("--interface: needs --path packets");
     }
     if spec.start_server.is_some() {
-        return refused("--interface: a server of --start-server is in a namespace of its own, with a link made for it");
+        return refused(
+            "--interface: a server of --start-server is in a namespace of its own, with a link made for it",
+        );
     }
     if routers(true) > 1 || routers(false) > 1 {
         return refused("--next-hop: give one address of IPv4 and one of IPv6 at most");
@@ -52,12 +54,7 @@ pub fn refuse_on_several_hosts(spec: &RunSpec) -> Result<(), RunError> {
 ///
 /// # Errors
 /// The interface cannot be used for this, or addresses are those of hosts.
-pub fn path(
-    spec: &RunSpec,
-    name: &str,
-    targets: &Targets,
-    reference: Option<&Reference>,
-) -> Result<Path, RunError> {
+pub fn path(spec: &RunSpec, name: &str, targets: &Targets, reference: Option<&Reference>) -> Result<Path, RunError> {
     let servers = servers(targets, reference)?;
     let interface = usable(name, &servers)?;
     let own = addresses::own().map_err(RunError::environment)?;

@@ -106,7 +106,7 @@ fn ask(interface: &Interface, asked: &mut [(IpAddr, Neighbour)]) -> Result<(), F
         let _ = flush(&mut sender);
         let next = asked.iter().filter_map(|(_, neighbour)| neighbour.poll_timeout()).min();
         let wait = next.map_or(0, |next| (next.0 - clock::monotonic_ns()).max(0));
-        poll.wait(wait).map_err(FramesError::Wait)?;
+        poll.wait(wait).map_err(FramesError::Wait)?.for_each(drop);
         hear(&mut ring, asked);
     }
 }

@@ -264,7 +264,8 @@ impl super::Frames {
         loop {
             let Some(frame) = sender.room() else { return Ok(false) };
             let Some(outgoing) = streams.poll_transmit(now) else { return Ok(true) };
-            let length = outgoing.write(frame, outward.links.to(outgoing.to.ip())).ok_or(Unput::Never(Reason::BadMessage))?;
+            let length =
+                outgoing.write(frame, outward.links.to(outgoing.to.ip())).ok_or(Unput::Never(Reason::BadMessage))?;
             sender.commit(length);
             cargo.push_back(None);
         }

@@ -139,7 +139,14 @@ pub struct Args {
     /// With --interface: router that leads to the servers, one for each family
     ///
     /// [default: the servers themselves are on the link]
-    #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "interface", help_heading = "Clients", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        value_delimiter = ',',
+        requires = "interface",
+        help_heading = "Clients",
+        hide_short_help = true
+    )]
     pub next_hop: Vec<IpAddr>,
     /// Rules that change the queries on their way, as `ldplayer mutate` applies them
     #[arg(long, value_name = "FILE", help_heading = "Clients", hide_short_help = true)]

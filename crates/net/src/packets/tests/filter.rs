@@ -126,8 +126,7 @@ fn a_single_worker_gets_every_port() {
 fn what_neighbours_say_is_taken_and_nothing_else_and_a_vlan_shows() {
     const ICMPV6: u8 = 58;
     let link = Link::new(1_500);
-    let mut ring =
-        link.on(1, |interface| FrameRing::open(interface, &Filter::neighbours(), 1 << 20).unwrap());
+    let mut ring = link.on(1, |interface| FrameRing::open(interface, &Filter::neighbours(), 1 << 20).unwrap());
     let mut sender = link.on(0, |interface| FrameSender::open(interface, SenderKind::Packet).unwrap());
     let arp = frames::ethernet(0x0806, &[1; 46]);
     let discovery = frames::ipv6(ICMPV6, &[2; 46]);
