@@ -53,7 +53,7 @@ fn forwards(plan: &Plan) -> Option<Warning> {
         Warning::new(
             "forwarding",
             format!("this host is a router on {name}: it may send on, or redirect, what servers send to clients"),
-            &set.join("; "),
+            set.join("; "),
         )
     })
 }

@@ -137,8 +137,8 @@ pub fn join(ends: [(&Host, &str); 2], mtu: u32, number: u8) {
 pub fn trace(folder: &std::path::Path) {
     let line = |number: usize| {
         let (time, host) = (number as f64 / 500.0, number / 2 % 40 + 1);
-        let client = if number % 2 == 0 { format!("10.9.0.{host}") } else { format!("2001:db8:9::{host}") };
-        let transport = if number / 2 % 2 == 0 { "udp" } else { "tcp" };
+        let client = if number.is_multiple_of(2) { format!("10.9.0.{host}") } else { format!("2001:db8:9::{host}") };
+        let transport = if (number / 2).is_multiple_of(2) { "udp" } else { "tcp" };
         format!("{time:.6}\t{client}\t{transport}\tq{number}.example.\tA\n")
     };
     let lines: String = (0..320).map(line).collect();

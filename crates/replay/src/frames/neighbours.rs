@@ -164,7 +164,7 @@ impl Answering {
         }
         let answerer = Answerer::open(interface, mac, claims)?;
         let end = Arc::new(Wake::new().map_err(FramesError::Wait)?);
-        let mut poll = Poll::new().map_err(FramesError::Wait)?;
+        let poll = Poll::new().map_err(FramesError::Wait)?;
         poll.add(&answerer.ring, QUESTIONS).and_then(|()| poll.add(&*end, END)).map_err(FramesError::Wait)?;
         let thread = thread::Builder::new().name("neighbours".to_owned()).spawn(move || answerer.run(poll));
         Ok(Some(Self { end, thread: Some(thread.map_err(FramesError::Wait)?) }))

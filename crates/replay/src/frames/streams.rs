@@ -9,7 +9,7 @@ use ldplayer_stack::frame::segment::Outgoing;
 use ldplayer_stack::frame::{IcmpError, Segment};
 use ldplayer_stack::tcp::{Config, Event, Failure, Handle, OpenError, OpenOptions, Tcp};
 
-use super::{Unput, is_of_a_host};
+use super::is_of_a_host;
 use crate::connections::{Action, Connections, Opening};
 use crate::slab::Slot;
 use crate::table::{End, Machine};
@@ -256,18 +256,16 @@ fn fail(at: Slot, now: RunTime, failure: Failure, machine: &mut Connections) {
 
 impl super::Frames {
     /// Adds the frames of segments that are to be sent at `now`, as many as the batch has room for; returns whether that was all.
-    ///
-    /// # Errors
-    /// A segment does not fit a frame: it is longer than the interface's MTU.
-    pub fn put_segments(&mut self, now: RunTime) -> Result<bool, Unput> {
+    pub fn put_segments(&mut self, now: RunTime) -> bool {
         let Self { sender, cargo, streams, outward, .. } = self;
         loop {
-            let Some(frame) = sender.room() else { return Ok(false) };
-            let Some(outgoing) = streams.poll_transmit(now) else { return Ok(true) };
-            let length =
-                outgoing.write(frame, outward.links.to(outgoing.to.ip())).ok_or(Unput::Never(Reason::BadMessage))?;
-            sender.commit(length);
-            cargo.push_back(None);
+            let Some(frame) = sender.room() else { return false };
+            let Some(outgoing) = streams.poll_transmit(now) else { return true };
+            // A segment that does not fit, since the interface's MTU has become less, is lost, and sent again.
+            if let Some(length) = outgoing.write(frame, outward.links.to(outgoing.to.ip())) {
+                sender.commit(length);
+                cargo.push_back(None);
+            }
         }
     }
 }

@@ -69,11 +69,7 @@ impl Worker<'_> {
         let mut left = 0;
         loop {
             let Some(frames) = &mut self.frames else { return left };
-            let is_all = match frames.put_segments(now) {
-                Ok(is_all) => is_all,
-                // It is sent again, in shorter segments if the path says so.
-                Err(_) => false,
-            };
+            let is_all = frames.put_segments(now);
             let count = self.flush_frames();
             left += count;
             if is_all || count == 0 {
