@@ -242,7 +242,7 @@ fn what_cannot_be_had_without_sockets_is_one_line_with_its_remedy() {
     let started = |argument: &[&str]| nsd.trace("packets", argument).output().unwrap();
     for (output, status, words) in [
         (bare(&["--path", "packets"]), 3, "--path packets: this namespace has no link for frames; add --start-server"),
-        (bare(&["--path", "raw"]), 2, "unknown path `raw`: use auto, sockets or packets"),
+        (bare(&["--path", "raw"]), 2, "unknown path `raw`: use auto, sockets, packets or packets:xdp"),
         (
             started(&["--sources", "ports"]),
             2,

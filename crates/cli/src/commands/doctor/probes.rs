@@ -113,8 +113,8 @@ pub fn packets() -> Finding {
 
 /// Whether such frames can be sent by AF_XDP.
 pub fn xdp() -> Finding {
-    let lift = "a kernel with CONFIG_XDP_SOCKETS; without it frames are sent by AF_PACKET";
-    Finding::of("AF_XDP", ask("xdp"), "for the fastest sender of frames", lift)
+    let lift = "a kernel with CONFIG_XDP_SOCKETS; --path packets works without";
+    Finding::of("AF_XDP", ask("xdp"), "for --path packets:xdp", lift)
 }
 
 /// What to do about the packet path, by what was refused.
