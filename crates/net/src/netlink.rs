@@ -31,6 +31,8 @@ const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_NUM_TX_QUEUES: u16 = 31;
+const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
@@ -86,6 +88,8 @@ pub struct VethEnd<'a> {
     pub name: &'a str,
     /// Its address on the link.
     pub mac: [u8; 6],
+    /// Its transmit queues, and as many for what it receives: 1 to 4,096.
+    pub queues: u32,
 }
 
 /// A connection to the kernel's routing of the current network namespace.
@@ -297,6 +301,9 @@ impl VethEnd<'_> {
     fn describe(&self, body: &mut Vec<u8>) {
         attribute(body, IFLA_IFNAME, &[self.name.as_bytes(), &[0]].concat());
         attribute(body, IFLA_ADDRESS, &self.mac);
+        for kind in [IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES] {
+            attribute(body, kind, &self.queues.to_ne_bytes());
+        }
     }
 }
 

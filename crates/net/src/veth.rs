@@ -8,6 +8,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::thread;
 
 use crate::interfaces::{self, DEVICE};
 use crate::namespace::Namespace;
@@ -29,6 +30,8 @@ pub const MTU: u16 = 1_500;
 /// The neighbours that stand for all clients.
 const GATEWAYS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(169, 254, 53, 1)), IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x53))];
+/// Queues of the link at most.
+const QUEUES: usize = 256;
 /// Frames that wait in a device. A veth device hands them over at once.
 const QUEUE: u32 = 1_000;
 
@@ -114,7 +117,9 @@ pub(crate) fn connect_here(mtu: u16) -> Result<Vec<Shortfall>, NetError> {
 fn link(mtu: u16) -> Result<(), (&'static str, io::Error)> {
     let netlink = Netlink::open().map_err(|error| ("netlink", error))?;
     netlink.loopback_up().map_err(|error| ("loopback", error))?;
-    let ends = [VethEnd { name: DEVICE, mac: HOST_MAC }, VethEnd { name: CLIENTS, mac: FAR_MAC }];
+    // AF_XDP has a queue for each worker.
+    let queues = thread::available_parallelism().map_or(1, |cores| cores.get().min(QUEUES) as u32);
+    let ends = [VethEnd { name: DEVICE, mac: HOST_MAC, queues }, VethEnd { name: CLIENTS, mac: FAR_MAC, queues }];
     netlink.add_veth(ends).map_err(|error| ("a pair of veth interfaces", error))?;
     wiring::apply(&HOST);
     wiring::apply(&FAR);

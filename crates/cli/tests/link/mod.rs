@@ -124,7 +124,12 @@ pub fn join(ends: [(&Host, &str); 2], mtu: u32, number: u8) {
         .run(|| {
             let netlink = Netlink::open().unwrap();
             let mac = |end| [2, 0, 0, 0, number, end];
-            netlink.add_veth([VethEnd { name: near, mac: mac(1) }, VethEnd { name: far, mac: mac(2) }]).unwrap();
+            netlink
+                .add_veth([
+                    VethEnd { name: near, mac: mac(1), queues: 1 },
+                    VethEnd { name: far, mac: mac(2), queues: 1 },
+                ])
+                .unwrap();
             netlink.move_to(netlink.index(far).unwrap(), &other.0).unwrap();
         })
         .unwrap();
