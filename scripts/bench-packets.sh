@@ -1,7 +1,7 @@
 # Clients without kernel sockets (`--path packets`) beside the same clients with sockets and beside kxdpgun: five tables. To be sourced by bench.sh.
 # Packets and sockets each have a namespace with one veth pair before the server, and take turns: a server is started for each turn.
 # TABLES chooses among them. Also to be set: PACKETS (queries of a turn), CONNECTIONS, KXDPGUN_QPS and KXDPGUN_TCP_QPS (rates offered, the best of
-# which counts), HELD (connections held at once), HELD_ASKED, and PACKETS_XDP (options of replay by which it sends by AF_XDP; without it, that row is left out).
+# which counts), HELD (connections held at once) and HELD_ASKED.
 # shellcheck shell=bash disable=SC2154 # variables and functions of bench.sh
 
 PACKETS=${PACKETS:-2000000}
@@ -11,6 +11,7 @@ KXDPGUN_TCP_QPS=${KXDPGUN_TCP_QPS:-20000 30000 40000 60000}
 HELD=${HELD:-60000 1000000 2000000}
 HELD_ASKED=${HELD_ASKED:-1000000} # queries once all connections are open
 nobody=02:00:00:00:00:99 # no interface's: the kernel drops what goes there without a look at it
+clients=02:6c:64:70:00:03 # that of all clients
 wire=02:6c:64:70:00:01 # that of the server's end of the link, where ldplayer sends frames to
 
 # The namespace for frames; what runs with "${framed[@]}" is on the server's side of its link, and ldplayer finds the clients' side.
@@ -59,6 +60,9 @@ stop_on() { # packets|sockets, command ...
   [ "$2" = reflect ] || return 0
   if [ "$1" = packets ]; then
     "${framed[@]}" ip link set wire0 address $wire
+    # The kernel forgets the clients' neighbours when an interface has another address.
+    "${framed[@]}" ip neighbour replace 169.254.53.1 lladdr $clients dev wire0 nud permanent
+    "${framed[@]}" ip neighbour replace fe80::53 lladdr $clients dev wire0 nud permanent
   else
     ip neighbour delete $at dev near 2>/dev/null || true
   fi
@@ -68,8 +72,7 @@ replay_on() { # packets|sockets|xdp, options ...: as replay, by this path
   local path=$1; shift
   case $path in
     packets) from=("${framed[@]}"); replay "$@" --path packets ;;
-    # shellcheck disable=SC2086 # options
-    xdp) from=("${framed[@]}"); replay "$@" --path packets $PACKETS_XDP ;;
+    xdp) from=("${framed[@]}"); replay "$@" --path packets:xdp ;;
     sockets) from=(); replay "$@" --path sockets --allow-target $at/32 ;;
   esac
   from=()
@@ -134,23 +137,19 @@ contest() { # title, server command; contenders with their names, one a line on 
   done
 }
 
-xdp_line() { # part: only where ldplayer's own option for AF_XDP is given
-  [ -z "${PACKETS_XDP:-}" ] || echo "$1.xdp|ldplayer, packets by AF_XDP"
-}
-
 bench_packets_send() {
   contest "Frames/s from 65,536 addresses to a hole, a socket that is not read, over veth" "$bench" hole --listen $at:5300 <<LIST
 hole.bare.sockets|bare sendmmsg + IP_PKTINFO
 hole.sockets|ldplayer, sockets, recorded
 hole.packets|ldplayer, packets by AF_PACKET, recorded
-$(xdp_line hole)
+hole.xdp|ldplayer, packets by AF_XDP, recorded
 hole.bare.packets|bare AF_PACKET, frames made beforehand
 hole.bare.xdp|bare AF_XDP, frames made beforehand
 LIST
 }
 
 bench_packets_answer() {
-  local against=("udp.packets|ldplayer, packets, matched and recorded" "udp.sockets|ldplayer, sockets, matched and recorded")
+  local against=("udp.packets|ldplayer, packets, matched and recorded" "udp.xdp|ldplayer, packets by AF_XDP, matched and recorded" "udp.sockets|ldplayer, sockets, matched and recorded")
   nsd_conf "server-count: 1"
   contest "Answers/s over UDP to 65,536 clients from NSD with the root zone" nsd -d -c "$work/nsd.conf" <<LIST
 kxdpgun|kxdpgun, neither matched nor timed
