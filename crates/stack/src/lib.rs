@@ -29,9 +29,9 @@
 //! let link = Link::new([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], None);
 //! let mut frame = [0; 1_514];
 //!
-//! // A query over UDP.
+//! // A query over UDP: its ID, and the rest of the message.
 //! let template = QueryTemplate::new(&link, "198.51.100.53".parse()?, 53);
-//! assert_eq!(template.write(&mut frame, "192.0.2.7".parse()?, 40_000, &[0; 30]), Some(14 + 20 + 8 + 30));
+//! assert_eq!(template.write(&mut frame, "192.0.2.7".parse()?, 40_000, ([0, 7], &[0; 28])), Some(14 + 20 + 8 + 30));
 //!
 //! // The first segment of a connection.
 //! let mut tcp = Tcp::new(Config::default());
