@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use ldplayer_core::time::{NS_PER_S, Span};
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, Plan, Report, Testbed};
-use ldplayer_emulate::wire::{LinkSpec, Path, Precision, Rtt};
+use ldplayer_emulate::wire::{LinkSpec, Path, Precision};
+use ldplayer_link::Rtt;
 use ldplayer_net::udp::{BATCH, ReceiveBatch, UdpOptions};
 use ldplayer_net::{clock, pin, udp};
 use serde_json::json;

@@ -11,42 +11,30 @@
 
 mod checksum;
 mod counts;
-mod flows;
 mod forwarder;
-mod link;
 #[cfg(test)]
 mod made;
 mod packet;
-mod prefixes;
 mod proxy;
-mod recent;
 mod rewrite;
 mod routes;
-mod schedule;
-mod spec;
 mod tap;
 
 use std::net::IpAddr;
 
 use ldplayer_core::Cidr;
+use ldplayer_link::{Crossing, Flows, Link, Passage, Schedule};
 
-use flows::Flows;
-use link::{Crossing, Link, Passage};
 use packet::Headers;
 use proxy::{Proxied, Proxies};
 use routes::{Reply, Routes};
-use schedule::Schedule;
 
 pub use counts::{Counts, Dropped, HostCounts, Leak, Reason, Traffic};
 pub use forwarder::{Forwarder, Running};
+pub use ldplayer_link::{Due, LinkSpec};
 pub use ldplayer_net::pace::{Precision, UnknownPrecision};
-pub use link::LinkSpec;
-pub use prefixes::LONGEST;
-pub use prefixes::{BadPrefixes, Blocks, Prefixes};
 pub use proxy::{ProxyKind, ProxySettings};
 pub use routes::Owners;
-pub use schedule::Due;
-pub use spec::{Distribution, Jitter, Loss, Rate, Rtt, SpecError};
 pub use tap::Tap;
 
 /// A host on the wire, by its index in the settings.
@@ -127,7 +115,7 @@ pub struct Wire {
     between: Vec<Option<(usize, bool)>>,
     proxies: Option<Proxies>,
     flows: Flows,
-    schedule: Schedule,
+    schedule: Schedule<HostId>,
     counts: Counts,
 }
 
@@ -215,9 +203,9 @@ impl Wire {
     }
 
     /// The next packet due at `now`.
-    pub fn poll_transmit(&mut self, now: i64) -> Option<Due<'_>> {
+    pub fn poll_transmit(&mut self, now: i64) -> Option<Due<'_, HostId>> {
         let due = self.schedule.pop(now)?;
-        self.counts.hosts[due.to.index()].delivered.add(due.packet.len());
+        self.counts.hosts[due.tag.index()].delivered.add(due.packet.len());
         Some(due)
     }
 
@@ -305,26 +293,18 @@ impl Wire {
         let segment = headers.segment(packet);
         let link = link.map(|(link, up)| (&mut self.links[link], up));
         let draws = link.as_ref().is_some_and(|(link, _)| link.draws());
-        let mut flow = (segment.is_some() || draws).then(|| self.flows.of(headers, now));
+        let mut flow = (segment.is_some() || draws).then(|| self.flows.of(&headers.ends(), now));
         if let (Some(flow), Some(segment)) = (&mut flow, segment) {
             self.counts.tcp_segments += 1;
-            self.counts.tcp_retransmissions += u64::from(flow.repeats(segment));
+            self.counts.tcp_retransmissions += u64::from(flow.repeats(segment.sequence, segment.length, segment.syn));
         }
         let Some((link, up)) = link else { return Ok(now) };
         let line = if up { headers.source } else { asked };
-        let (draws, number) = flow.as_ref().map_or((0, 0), |flow| (flow.draws, flow.packets));
-        let passage = link.cross(&Crossing { now, line, up, length: packet.len(), flow: draws, number });
-        if let Some(flow) = &mut flow {
-            flow.packets = flow.packets.wrapping_add(1);
+        match link.cross_in_flow(&Crossing { now, line, up, length: packet.len(), flow: 0, number: 0 }, flow) {
+            Passage::At(due) => Ok(due),
+            Passage::Lost => Err(Reason::Lost),
+            Passage::QueueFull => Err(Reason::QueueFull),
         }
-        let due = match passage {
-            Passage::At(due) => due,
-            Passage::Lost => return Err(Reason::Lost),
-            Passage::QueueFull => return Err(Reason::QueueFull),
-        };
-        let Some(flow) = flow.filter(|_| link.keeps_order()) else { return Ok(due) };
-        flow.last_due = flow.last_due.max(due);
-        Ok(flow.last_due)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, RESOLVER};
-use ldplayer_emulate::wire::{Jitter, LinkSpec, Loss, Path as WirePath, Rate, Rtt};
+use ldplayer_emulate::wire::Path as WirePath;
+use ldplayer_link::{Jitter, LinkSpec, Loss, Rate, Rtt};
 use ldplayer_workload::spec::{BadSpec, Item};
 use ldplayer_zone::sign::{Algorithm, MAX_RSA_BITS, MIN_RSA_BITS};
 use serde::{Deserialize, Serialize};

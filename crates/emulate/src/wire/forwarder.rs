@@ -99,8 +99,8 @@ impl Forwarder {
     fn release(&mut self, now: i64) -> bool {
         for count in 0..RELEASE {
             let Some(due) = self.wire.poll_transmit(now) else { return count > 0 };
-            if !self.devices.deliver(now, due.to, due.packet) {
-                let (to, octets) = (due.to, due.packet.len());
+            if !self.devices.deliver(now, due.tag, due.packet) {
+                let (to, octets) = (due.tag, due.packet.len());
                 self.wire.handle_refusal(to, octets);
             }
         }

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ldplayer_link::Ends;
+
 /// Protocol numbers (IANA).
 pub const ICMP: u8 = 1;
 /// TCP.
@@ -145,6 +147,12 @@ impl Headers {
         self
     }
 
+    /// Who sends it to whom. All fragments of a datagram have the same ends.
+    pub fn ends(&self) -> Ends {
+        let (from, to) = self.ports.filter(|_| self.fragment.is_none()).unwrap_or((0, 0));
+        Ends { from: (self.source, from), to: (self.destination, to), protocol: self.protocol }
+    }
+
     /// Whether this is a fragment other than the first.
     pub fn is_later_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.offset > 0)
@@ -247,6 +255,15 @@ mod tests {
         let headers = Headers::parse(&packet).unwrap();
         assert_eq!(headers.fragment, Some(Fragment { id: 9, offset: 8, more: false }));
         assert_eq!((headers.ports, headers.is_later_fragment()), (None, true));
+    }
+
+    #[test]
+    fn all_fragments_of_a_datagram_have_the_same_ends() {
+        let packet = Made::udp("192.0.2.1:5", "192.0.2.2:53", &[0; 60]).packet();
+        let ends = |packet: &[u8]| Headers::parse(packet).unwrap().ends();
+        let fragments = made::fragments(&packet, 1, 24);
+        assert!(fragments.iter().all(|fragment| ends(fragment) == ends(&fragments[0])));
+        assert_eq!((ends(&fragments[0]).from.1, ends(&packet).from.1), (0, 5));
     }
 
     #[test]

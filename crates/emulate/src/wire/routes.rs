@@ -11,9 +11,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use ldplayer_core::Cidr;
+use ldplayer_link::Blocks;
 
 use super::packet::Headers;
-use super::prefixes::Blocks;
 use super::{Host, HostId};
 
 /// Maximum number of remembered client addresses.

@@ -1,5 +1,7 @@
 //! Tests of the whole wire with a simulated clock.
 
+use ldplayer_link::Rtt;
+
 use super::made::{self, Made};
 use super::*;
 use proptest::prelude::*;
@@ -40,7 +42,7 @@ fn send(wire: &mut Wire, now: i64, from: HostId, packet: &[u8]) -> Fate {
 
 /// What comes out until `now`: when, where, and the payload of UDP over IPv4.
 fn received(wire: &mut Wire, now: i64) -> Vec<(i64, HostId, Vec<u8>)> {
-    std::iter::from_fn(|| wire.poll_transmit(now).map(|due| (due.due, due.to, due.packet[28..].to_vec()))).collect()
+    std::iter::from_fn(|| wire.poll_transmit(now).map(|due| (due.due, due.tag, due.packet[28..].to_vec()))).collect()
 }
 
 /// Every packet is somewhere.
@@ -197,7 +199,7 @@ fn two_resolvers_ask_a_root_server_through_the_proxies_at_its_distance() {
             Fate::Wait
         );
         let seen = wire.poll_transmit(15 * MS).unwrap();
-        assert_eq!((seen.due, seen.to), (15 * MS, INTERNET));
+        assert_eq!((seen.due, seen.tag), (15 * MS, INTERNET));
         let headers = Headers::parse(seen.packet).unwrap();
         assert_eq!(
             (headers.source.to_string(), headers.destination.to_string()),
@@ -209,7 +211,7 @@ fn two_resolvers_ask_a_root_server_through_the_proxies_at_its_distance() {
             Fate::Wait
         );
         let answer = wire.poll_transmit(15 * MS).unwrap();
-        assert_eq!((answer.due, answer.to), (15 * MS, RESOLVER));
+        assert_eq!((answer.due, answer.tag), (15 * MS, RESOLVER));
         assert_eq!(answer.packet, Made::udp("198.41.0.4:53", resolver, resolver.as_bytes()).packet());
     }
     // A client that sends from port 53 gets its answer unchanged.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use ldplayer_core::Cidr;
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, Plan, RESOLVER};
-use ldplayer_emulate::wire::{Jitter, LinkSpec, Loss, Path, Precision, ProxySettings, Rate, Rtt};
+use ldplayer_emulate::wire::{Path, Precision, ProxySettings};
+use ldplayer_link::{Jitter, LinkSpec, Loss, Rate, Rtt};
 
 /// Options of `testbed up` that make a plan.
 #[derive(clap::Args)]

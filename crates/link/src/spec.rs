@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use ldplayer_core::time::Span;
 
-use super::prefixes::{BadPrefixes, LONGEST, Prefixes};
+use crate::prefixes::{BadPrefixes, LONGEST, Prefixes};
 
 /// Default queue length of a limited rate, in nanoseconds.
 const QUEUE: i64 = 100_000_000;

@@ -6,13 +6,14 @@
 
 use std::net::IpAddr;
 
+use ldplayer_core::random::{draw, normal, subkey, unit};
 use ldplayer_core::shard::client_hash;
 use ldplayer_core::time::NS_PER_S;
 
-use super::prefixes::LONGEST;
-use super::recent::Recent;
-use super::spec::{Distribution, Jitter, Loss, Rate, Rtt};
-use ldplayer_core::random::{draw, normal, subkey, unit};
+use crate::flows::Direction;
+use crate::prefixes::LONGEST;
+use crate::recent::Recent;
+use crate::spec::{Distribution, Jitter, Loss, Rate, Rtt};
 
 /// Maximum number of lines with state; beyond that, the least recently used ones start again.
 const LINES: usize = 65_536;
@@ -123,6 +124,21 @@ impl Link {
         let jitter = self.spec.jitter.map_or(0, |jitter| jitter.spread.sample(sequence(1), sequence(2)));
         let delay = self.one_way(packet.line, packet.up).saturating_add(jitter).max(0);
         Passage::At(sent.saturating_add(delay))
+    }
+
+    /// Decides the fate of a packet of a flow, which counts it: packets of a flow stay in order unless jitter may reorder them.
+    pub fn cross_in_flow(&mut self, packet: &Crossing, flow: Option<&mut Direction>) -> Passage {
+        let (draws, number) = flow.as_ref().map_or((0, 0), |flow| (flow.draws, flow.packets));
+        let passage = self.cross(&Crossing { flow: draws, number, ..*packet });
+        let Some(flow) = flow else { return passage };
+        flow.packets = flow.packets.wrapping_add(1);
+        match passage {
+            Passage::At(due) if self.keeps_order() => {
+                flow.last_due = flow.last_due.max(due);
+                Passage::At(flow.last_due)
+            }
+            other => other,
+        }
     }
 
     /// The delay of one direction, in nanoseconds: both add up exactly to the round-trip time.

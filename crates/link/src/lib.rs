@@ -1,0 +1,25 @@
+//! What a link does to packets: when each arrives, or that it is lost.
+//!
+//! ```text
+//!   --rtt, --jitter, --loss, --rate ──► LinkSpec ──► Link ──► Passage ──► Schedule ──► due packets
+//!                    addresses and ports ──► Flows ───┘
+//! ```
+//!
+//! No I/O and no clock: time is an argument, in nanoseconds of any clock that does not go back. The same seed and the same packets have the
+//! same fate, wherever the link is: between the hosts of a testbed, or in the sender that makes the clients' packets.
+
+#![forbid(unsafe_code)]
+
+mod flows;
+mod line;
+mod prefixes;
+mod recent;
+mod schedule;
+mod spec;
+
+pub use flows::{Direction, Ends, Flows};
+pub use line::{Crossing, Link, LinkSpec, Passage};
+pub use prefixes::{BadPrefixes, Blocks, LONGEST, Prefixes};
+pub use recent::Recent;
+pub use schedule::{Due, Schedule};
+pub use spec::{Distribution, Jitter, Loss, Rate, Rtt, SpecError};
