@@ -230,6 +230,85 @@ fn a_server_sees_each_client_at_its_own_address() {
     assert!(told.iter().all(|(client, address)| client == address), "{told:?}");
 }
 
+/// Each client with the milliseconds from sent to answered, of each row.
+fn latencies(place: &Place) -> Vec<(IpAddr, f64)> {
+    let rows = place.shown("index,client,submitted_ns,answered_ns");
+    let latency = |row: &String| {
+        let [_, client, submitted, answered] = row.split('\t').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        let [submitted, answered] = [submitted, answered].map(|ns| ns.parse::<f64>().unwrap());
+        (client.parse().unwrap(), (answered - submitted) / 1e6)
+    };
+    rows.iter().map(latency).collect()
+}
+
+#[test]
+fn clients_have_the_round_trip_time_that_the_sender_is_told() {
+    let nsd = Place::nsd();
+    for (arguments, round_trips) in [
+        (&["--transport", "udp"][..], 1.0),
+        (&["--transport", "tcp", "--queries-per-connection", "1"], 2.0),
+        (&["--transport", "dot", "--queries-per-connection", "1", "--tls-insecure", "--resumption", "off"], 3.0),
+    ] {
+        nsd.rows("packets", nsd.trace("packets", &["--rtt", "40ms"]).args(arguments));
+        let latencies = latencies(&nsd);
+        assert!(latencies.len() > 100 && latencies.iter().all(|&(_, ms)| ms >= 40.0), "{arguments:?}: {latencies:?}");
+        let new = latencies.iter().filter(|&&(_, ms)| ms >= 40.0 * round_trips).count();
+        assert!(new * 10 > latencies.len() * 9, "{arguments:?}: {new} of {}", latencies.len());
+        let run = nsd.json();
+        let link = &run["summary"]["link"];
+        assert!(link["crossed"].as_u64().unwrap() >= 2 * latencies.len() as u64, "{link}");
+        assert_eq!((&link["lost"], &link["no_room"]), (&0.into(), &0.into()));
+        assert_eq!(run["config"]["changed"]["rtt"], "40ms");
+    }
+}
+
+#[test]
+fn each_client_has_the_round_trip_time_of_its_prefix_and_a_link_that_loses_all_answers_nobody() {
+    let nsd = Place::nsd();
+    let table = nsd.path("rtt.csv");
+    fs::write(&table, "prefix,ms\n0.0.0.0/1,60\n128.0.0.0/1,120\n").unwrap();
+    nsd.rows("packets", nsd.trace("packets", &["--transport", "udp", "--rtt"]).arg(&table));
+    for (client, ms) in latencies(&nsd) {
+        let least = match client {
+            IpAddr::V4(v4) if v4.octets()[0] < 128 => 60.0,
+            IpAddr::V4(_) => 120.0,
+            IpAddr::V6(_) => 0.0,
+        };
+        assert!(ms >= least, "{client}: {ms}");
+    }
+    let mut lossy = nsd.replay(&data("l-root-20161006.pcap.xz"), "packets");
+    lossy.args(["--stop", "2s", "--max-lag", "60s", "--transport", "udp", "--loss", "1", "--query-timeout", "1s"]);
+    let rows = nsd.rows_of_all("packets", &mut lossy);
+    assert!(rows.len() > 100 && rows.iter().all(|row| row.contains("\ttimeout\t")), "{rows:?}");
+    assert_eq!(nsd.json()["summary"]["link"]["lost"], rows.len());
+}
+
+/// States of TCP (include/net/tcp_states.h of Linux): LISTEN.
+const LISTENS: &str = "0A";
+
+#[test]
+fn connections_are_closed_on_both_sides_when_a_run_has_ended() {
+    let nsd = Place::nsd();
+    let sockets = nsd.path("sockets");
+    let replay = format!(
+        "{} replay {} --server {} --stop 1s --transport tcp --force -o {}; cat /proc/net/tcp /proc/net/tcp6 >{}",
+        env!("CARGO_BIN_EXE_ldplayer"),
+        data("l-root-20161006.pcap.xz").display(),
+        SERVERS.join(" --server "),
+        nsd.path("run").display(),
+        sockets.display()
+    );
+    let mut command = ldplayer();
+    command.args(["testbed", "run", "--packets", "--start-server", &nsd.command, "--wait-for", SERVERS[0]]);
+    let output = command.args(["--", "sh", "-c", &replay]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let opened = nsd.json()["summary"]["connections"]["opened"].as_u64().unwrap();
+    let text = fs::read_to_string(&sockets).unwrap();
+    let states: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(3)).collect();
+    assert!(opened > 50 && states.contains(&LISTENS), "{text}");
+    assert!(states.iter().all(|state| [LISTENS, "st"].contains(state)), "{text}");
+}
+
 #[test]
 fn a_run_by_packets_is_made_again_by_packets() {
     let nsd = Place::nsd();
@@ -259,6 +338,13 @@ fn what_cannot_be_had_without_sockets_is_one_line_with_its_remedy() {
             "--sources ports: there are no sockets with --path packets; use original",
         ),
         (started(&["--count-segments"]), 2, "--count-segments: the counters are the kernel's"),
+        (started(&["--rtt", "fast"]), 2, "--rtt: `fast` is not a round-trip time: use 20ms"),
+        (
+            started(&["--loss", "1%", "--stamp-sends"]),
+            2,
+            "--stamp-sends: the kernel stamps frames as they leave the link",
+        ),
+        (bare(&["--rtt", "1ms"]), 2, "a link of the sender's own needs --path packets"),
     ] {
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(status), "{said}");
@@ -302,7 +388,7 @@ fn an_experiment_compares_both_paths() {
     fs::write(folder.path().join("example.zone"), zone).unwrap();
     let trace = "time\tsrc\tqname\tqtype\n1\t192.0.2.1\texample.\tNS\n1.1\t2001:db8::1\tno.example.\tA\n";
     fs::write(folder.path().join("trace.tsv"), trace).unwrap();
-    let text = "trace = 'trace.tsv'\nmax_retries = 0\nmax_lag = '60s'\n[server.nsd]\nkind = 'nsd'\nzones = 'example.zone'\n\
+    let text = "trace = 'trace.tsv'\nmax_retries = 0\nmax_lag = '60s'\nrtt = '20ms'\n[server.nsd]\nkind = 'nsd'\nzones = 'example.zone'\n\
                 [matrix]\npath = ['sockets', 'packets']\ntransport = ['udp', 'tcp']\n";
     let (file, out) = (folder.path().join("paths.toml"), folder.path().join("out"));
     fs::write(&file, text).unwrap();
@@ -316,6 +402,8 @@ fn an_experiment_compares_both_paths() {
         for cell in of_path {
             let run: Value = serde_json::from_slice(&fs::read(out.join(cell).join("1/run.json")).unwrap()).unwrap();
             assert_eq!((&run["config"]["path"], &run["summary"]["queries"]["answered"]), (&path.into(), &2.into()));
+            assert!(run["summary"]["latency_ms"]["from_sent"]["p50"].as_f64().unwrap() >= 20.0, "{cell}: {run}");
+            assert_eq!(run["summary"]["link"].is_object(), path == "packets", "of the sender, or of a wire");
         }
     }
 }

@@ -236,7 +236,10 @@ impl Parts<'_> {
             }
         }
         let values = self.axes.iter().flat_map(|axis| axis.values.iter()).chain(&self.common);
-        let of_runs = values.filter(|item| run_keys.iter().any(|key| key == item.key));
+        // Those of links are read by the stage, whoever makes the link.
+        let is_of_runs =
+            |key: &str| run_keys.iter().any(|of_runs| of_runs == key) && stage::keys().all(|other| other != key);
+        let of_runs = values.filter(|item| is_of_runs(item.key));
         of_runs.filter(|item| item.key != SERVER || self.servers.is_empty()).try_for_each(matrix::check_run_key)?;
         let trace = self.axes.iter().map(|axis| axis.item).chain(self.common.iter().copied());
         match trace.into_iter().find(|item| item.key == "trace") {

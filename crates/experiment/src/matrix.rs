@@ -181,6 +181,9 @@ impl<'a> Builder<'a> {
         let at_place = |word: &str| place(self.parts.folder, word);
         stage.take(&around, &at_place)?;
         let mut spec = self.spec(&of_run)?;
+        if spec.path.is_packets() {
+            stage.lend_link(&mut spec);
+        }
         spec.expect.extend(&self.parts.expect);
         self.aim(&mut spec, &stage)?;
         let spec = embed(spec).map_err(|error| self.root.bad(error.to_string()))?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, RESOLVER};
 use ldplayer_emulate::wire::Path as WirePath;
 use ldplayer_link::{Jitter, LinkSpec, Loss, Rate, Rtt};
+use ldplayer_run::RunSpec;
 use ldplayer_workload::spec::{BadSpec, Item};
 use ldplayer_zone::sign::{Algorithm, MAX_RSA_BITS, MIN_RSA_BITS};
 use serde::{Deserialize, Serialize};
@@ -154,6 +155,18 @@ impl Stage {
     /// Whether a resolver needs an emulated Internet.
     pub fn resolves(&self) -> bool {
         self.backend.iter().chain(&self.server).any(|server| server.kind.role() == Role::Resolver)
+    }
+
+    /// Gives the properties of the clients' link to a run whose sender makes it, and keeps those of a wire.
+    pub(crate) fn lend_link(&mut self, spec: &mut RunSpec) {
+        let Some(link) = &mut self.link else { return };
+        spec.rtt = link.rtt.take();
+        spec.jitter = link.jitter.take();
+        spec.loss = link.loss.take();
+        spec.bandwidth = link.bandwidth.take();
+        if *link == Link::default() {
+            self.link = None;
+        }
     }
 
     /// Whether anything is started for it.

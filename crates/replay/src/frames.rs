@@ -1,13 +1,14 @@
 //! The packets of a worker's clients without sockets of the kernel: frames that wait to leave, and those that arrived.
 //!
 //! ```text
-//!  query, QUIC packet, segment ──► put ──► FrameSender ──► flush ──► what has left
-//!                       Received ◄── receive ◄── FrameRing
+//!  query, QUIC packet, segment ──► put ──► (DelayedFrames) ──► FrameSender ──► flush ──► what has left
+//!                       Received ◄── receive ◄── (DelayedFrames) ◄── FrameRing
 //! ```
 //!
 //! It knows no machine and no clock of its own. A port stands for the socket that a query would have had ([`ports`]), so that the
 //! machines are the same over either path.
 
+mod delayed;
 mod inward;
 mod links;
 mod neighbours;
@@ -22,12 +23,15 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use ldplayer_core::{Reason, RunTime};
+use ldplayer_link::Ends;
 use ldplayer_net::packets::{Filter, FrameRing, FrameSender, Interface, PacketError};
-use ldplayer_stack::frame::{self, QueryTemplate};
+use ldplayer_stack::frame::{self, QueryTemplate, ip};
 use ldplayer_stack::tcp::Config;
 
+pub use self::delayed::LinkCounts;
 pub use self::inward::{FrameCounts, Received, ReceivedDatagram};
 
+use self::delayed::DelayedFrames;
 use self::inward::{Inward, Scope};
 use self::links::Links;
 use self::neighbours::Answering;
@@ -75,6 +79,14 @@ pub enum Cargo {
     Quic(Outgoing, u16),
 }
 
+/// Where a frame is that was put.
+pub enum Put<T> {
+    /// In the batch: [`Frames::flush`] tells when it has left.
+    Queued,
+    /// On the link, or lost there: for its client it has left, from this port.
+    Left(T, u16),
+}
+
 /// Why a frame was not put into the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unput {
@@ -95,6 +107,8 @@ pub struct Frames {
     ring: FrameRing,
     outward: Outward,
     inward: Inward,
+    /// The link to the servers, if it is not that of the interface alone.
+    delayed: Option<Box<DelayedFrames>>,
     /// Connections over TCP.
     pub streams: Streams,
     /// Answers neighbours for as long as a worker's frames have a way.
@@ -167,6 +181,7 @@ impl Frames {
             ring: FrameRing::open(interface, &Filter::of_worker(worker, workers), RING)?,
             outward: Outward { links, nobody: packets.nobody, ports, templates: HashMap::default() },
             inward: Inward::new(ports, packets.on_link().map(Scope::new)),
+            delayed: packets.link.clone().map(|link| Box::new(DelayedFrames::new(link, settings.seed))),
             streams: Streams::new(tcp_config(interface, worker, workers, settings), packets.nobody),
             _answering: answering,
         })
@@ -195,38 +210,55 @@ impl Frames {
         self.sender.queued()
     }
 
-    /// Adds the frame of a query.
+    /// Whether no frame is on its way to a server, but for those in the batch.
+    pub fn is_idle(&self) -> bool {
+        self.delayed.as_ref().is_none_or(|delayed| delayed.is_idle())
+    }
+
+    /// When a frame has crossed the link next, so that there is something to flush or to receive.
+    pub fn poll_timeout(&self) -> Option<RunTime> {
+        self.delayed.as_ref().and_then(|delayed| delayed.poll_timeout())
+    }
+
+    /// Adds the frame of a query at `now`.
     ///
     /// # Errors
     /// The batch is full, or it cannot be sent.
-    pub fn put_query(&mut self, slot: Slot, transmit: &Transmit<'_>) -> Result<(), Unput> {
+    pub fn put_query(&mut self, now: RunTime, slot: Slot, transmit: &Transmit<'_>) -> Result<Put<Slot>, Unput> {
         let frame = self.sender.room().ok_or(Unput::Full)?;
         let outward = &mut self.outward;
         let source = outward.source(transmit.source, transmit.server)?;
         let port = outward.ports.of(transmit.socket, Carries::Dns).ok_or(Unput::Never(Reason::NoSource))?;
         let message = (transmit.id.to_be_bytes(), &transmit.wire[2..]);
         let length = outward.template(transmit.server).write(frame, source, port, message);
-        self.sender.commit(length.ok_or(Unput::Never(Reason::BadMessage))?);
+        let length = length.ok_or(Unput::Never(Reason::BadMessage))?;
+        if let Some(delayed) = &mut self.delayed {
+            delayed.handle_frame(now, &ends_of_datagram(source, port, transmit.server), &frame[..length]);
+            return Ok(Put::Left(slot, port));
+        }
+        self.sender.commit(length);
         self.cargo.push_back(Some(Cargo::Query(slot, port)));
-        Ok(())
+        Ok(Put::Queued)
     }
 
-    /// Adds the frame of a QUIC packet.
+    /// Adds the frame of a QUIC packet at `now`.
     ///
     /// # Errors
     /// The packet, with why it was not added.
-    pub fn put_quic(&mut self, outgoing: Outgoing) -> Result<(), (Outgoing, Unput)> {
-        match self.write_quic(&outgoing) {
-            Ok((length, port)) => {
+    pub fn put_quic(&mut self, now: RunTime, outgoing: Outgoing) -> Result<Put<Outgoing>, (Outgoing, Unput)> {
+        match self.write_quic(now, &outgoing) {
+            Ok((Some(length), port)) => {
                 self.sender.commit(length);
                 self.cargo.push_back(Some(Cargo::Quic(outgoing, port)));
-                Ok(())
+                Ok(Put::Queued)
             }
+            Ok((None, port)) => Ok(Put::Left(outgoing, port)),
             Err(why) => Err((outgoing, why)),
         }
     }
 
-    fn write_quic(&mut self, outgoing: &Outgoing) -> Result<(usize, u16), Unput> {
+    /// Writes a QUIC packet into the batch's room; returns its length, unless the link has taken it, and its port.
+    fn write_quic(&mut self, now: RunTime, outgoing: &Outgoing) -> Result<(Option<usize>, u16), Unput> {
         let frame = self.sender.room().ok_or(Unput::Full)?;
         let (outward, server) = (&self.outward, outgoing.server);
         let source = outward.source(outgoing.source, server)?;
@@ -234,14 +266,22 @@ impl Frames {
         let port = outward.ports.of(outgoing.socket, carries).ok_or(Unput::Never(Reason::NoSource))?;
         let (from, to) = ((source, port), (server.ip(), server.port()));
         let length = frame::udp::write(frame, outward.links.to(server.ip()), from, to, &outgoing.octets);
-        length.map(|length| (length, port)).ok_or(Unput::Never(Reason::BadMessage))
+        let length = length.ok_or(Unput::Never(Reason::BadMessage))?;
+        let Some(delayed) = &mut self.delayed else { return Ok((Some(length), port)) };
+        delayed.handle_frame(now, &ends_of_datagram(source, port, server), &frame[..length]);
+        Ok((None, port))
     }
 
-    /// Sends what was added, by one system call, and returns how many frames have left, from the front.
+    /// Sends what was added, and what has crossed the link at `now`, by one system call, and returns how many frames have left, from
+    /// the front.
     ///
     /// # Errors
     /// What the kernel said to the first frame, which is given up.
-    pub fn flush(&mut self) -> io::Result<usize> {
+    pub fn flush(&mut self, now: RunTime) -> io::Result<usize> {
+        if let Some(delayed) = &mut self.delayed {
+            let count = delayed.transmit(now, &mut self.sender);
+            self.cargo.extend((0..count).map(|_| None));
+        }
         if self.sender.queued() == 0 { Ok(0) } else { self.sender.flush() }
     }
 
@@ -278,16 +318,38 @@ impl Frames {
         });
     }
 
-    /// Reads up to `most` frames that arrived, and hands what is in them to `take`, with their time on the wall clock in nanoseconds.
-    /// Returns the number of frames.
-    pub fn receive(&mut self, most: usize, mut take: impl FnMut(&mut Streams, i64, Received<'_>)) -> usize {
-        let Self { ring, inward, streams, .. } = self;
-        ring.read(most, |frame| inward.read(&frame, |received| take(streams, frame.stamp_ns, received)))
+    /// Reads up to `most` frames that arrived, and hands what is in them to `take`, with when it arrived: `time` gives that for a stamp
+    /// of the wall clock. What has a link to cross arrives when it has, if that is not later than `now`. Returns the number of frames.
+    pub fn receive(
+        &mut self,
+        now: RunTime,
+        most: usize,
+        time: impl Fn(i64) -> RunTime,
+        mut take: impl FnMut(&mut Streams, RunTime, Received<'_>),
+    ) -> usize {
+        let Self { ring, inward, streams, delayed, .. } = self;
+        let count = ring.read(most, |frame| {
+            let at = time(frame.stamp_ns);
+            if let Some(delayed) = delayed
+                && let Some(ends) = inward.ends(&frame)
+            {
+                delayed.handle_arrival(at, &ends, &frame);
+            } else {
+                inward.read(&frame, at, |received| take(streams, at, received));
+            }
+        });
+        let Some(delayed) = delayed else { return count };
+        count + delayed.deliver(now, |at, frame| inward.read(frame, at, |received| take(streams, at, received)))
     }
 
     /// Frames that the kernel dropped because the ring was full.
     pub fn drops(&mut self) -> u64 {
         self.ring.drops()
+    }
+
+    /// What became of frames on the link, if there is one.
+    pub fn link_counts(&self) -> Option<&LinkCounts> {
+        self.delayed.as_ref().map(|delayed| delayed.counts())
     }
 
     /// Frames that were of no use.
@@ -314,6 +376,10 @@ impl Outward {
         let template = || QueryTemplate::new(links.to(server.ip()), server.ip(), server.port());
         self.templates.entry(server).or_insert_with(template)
     }
+}
+
+fn ends_of_datagram(source: IpAddr, port: u16, server: SocketAddr) -> Ends {
+    Ends { from: (source, port), to: (server.ip(), server.port()), protocol: ip::UDP }
 }
 
 /// Finds the next hops of servers, and begins to answer for clients.

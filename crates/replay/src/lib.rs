@@ -150,7 +150,7 @@ pub use connections::{TlsError, TlsSettings, TlsTrust, http2};
 pub use counts::Counts;
 pub use doh::{BadPath, DohMethod, DohSettings, HTTPS_PORT, UnknownMethod};
 pub use engine::{Drain, Ended, Feed, LinkError, Ready, ReplayError, RunStart, prepare, run};
-pub use frames::{FrameCounts, FramesError};
+pub use frames::{FrameCounts, FramesError, LinkCounts};
 pub use ldplayer_net::pace::{Precision, UnknownPrecision};
 pub use ldplayer_stack::frame::BadFrame;
 pub use monitor::{Gauge, Monitor};

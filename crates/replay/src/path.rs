@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use ldplayer_core::Cidr;
+use ldplayer_link::LinkSpec;
 use ldplayer_net::packets::SenderKind;
 use ldplayer_stack::frame::Mac;
 
 /// How the packets of clients reach the network.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Path {
     /// Through sockets of the kernel.
     #[default]
@@ -19,7 +20,7 @@ pub enum Path {
 }
 
 /// An interface, and what clients are on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Packets {
     /// Its name in the network namespace of the workers.
     pub interface: String,
@@ -31,6 +32,8 @@ pub struct Packets {
     pub nobody: [IpAddr; 2],
     /// By which kind of socket frames are sent.
     pub sender: SenderKind,
+    /// What the sender itself does to frames as a link would; `None` for nothing.
+    pub link: Option<LinkSpec>,
 }
 
 /// The neighbours on the link that frames to servers go to.

@@ -29,7 +29,7 @@ pub use self::pairs::{Reference, ReferenceCounts};
 use self::load::Load;
 use self::pairs::Pairs;
 use self::transports::{Transports, policies};
-use crate::frames::{FrameCounts, Frames};
+use crate::frames::{FrameCounts, Frames, LinkCounts};
 use crate::monitor::Monitor;
 use crate::quic::Outgoing;
 use crate::route::{Router, SocketKey, Sources};
@@ -71,6 +71,8 @@ pub struct WorkerEnd {
     pub receive_drops: u64,
     /// Frames that arrived and were of no use, where clients have no sockets.
     pub frames: FrameCounts,
+    /// What became of frames on the link in the sender, where there is one.
+    pub link: Option<LinkCounts>,
     /// Connection counters.
     pub connections: ConnectionCounts,
     /// How long it was saturated.
@@ -254,11 +256,12 @@ impl<'a> Worker<'a> {
         self.flush();
         self.end.reference = self.pairs.as_ref().map(|pairs| pairs.counts).unwrap_or_default();
         self.close_quic();
-        self.close_frames();
+        self.close_frames()?;
         self.end.saturation = self.load.saturation();
         self.end.sockets = self.sockets.len();
         self.end.receive_drops = self.sockets.drops() + self.frames.as_mut().map_or(0, Frames::drops);
         self.end.frames = self.frames.as_ref().map(|frames| frames.counts().clone()).unwrap_or_default();
+        self.end.link = self.frames.as_ref().and_then(Frames::link_counts).cloned();
         self.end.connections = self.transports.connection_counts();
         self.end.refused = self.end.refused.or(self.transports.streams.refused);
         Ok(self.end)

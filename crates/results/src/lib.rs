@@ -80,9 +80,9 @@ pub use curves::{Curves, read_curves};
 pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 pub use model::{
-    AgentShare, AnswersCompared, AskedAgain, Check, Clients, Connections, Latency, Queries, Rate, RateError, Recorded,
-    ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail, Telemetry,
-    Timing, Verdict,
+    AgentShare, AnswersCompared, AskedAgain, Check, Clients, Connections, Latency, LinkUse, Queries, Rate, RateError,
+    Recorded, ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail,
+    Telemetry, Timing, Verdict,
 };
 pub use open::{read_document, rewrite_page};
 pub use overlay::rewrite_pages;

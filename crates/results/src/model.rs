@@ -135,6 +135,9 @@ pub struct Summary {
     pub responses: Responses,
     /// Connections.
     pub connections: Connections,
+    /// What the link in the sender did; `null` where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkUse>,
     /// Clients.
     pub clients: Clients,
     /// Answers by how they compare with the expected ones; empty when nothing was compared.
@@ -338,6 +341,35 @@ pub struct Responses {
     pub receive_drops: Option<u64>,
     /// Queries in `responses.parquet`, answered or not; `null` where responses were not kept.
     pub kept: Option<u64>,
+}
+
+/// Frames on the link between clients and servers that the sender itself made, in both directions together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkUse {
+    /// Frames that crossed it.
+    pub crossed: u64,
+    /// Frames that it lost, as it was told to.
+    pub lost: u64,
+    /// Frames that found the queue of a client's limited bandwidth full.
+    pub queue_full: u64,
+    /// Frames dropped since too many were on the link.
+    pub no_room: u64,
+    /// How much later than its delay a frame left towards a server at the most, in milliseconds.
+    pub latest_ms: f64,
+}
+
+impl LinkUse {
+    /// The links of two senders together.
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            crossed: self.crossed + other.crossed,
+            lost: self.lost + other.lost,
+            queue_full: self.queue_full + other.queue_full,
+            no_room: self.no_room + other.no_room,
+            latest_ms: self.latest_ms.max(other.latest_ms),
+        }
+    }
 }
 
 /// Connections; all 0 over UDP. While a run goes on, or where it crashed, what its rows say of them.

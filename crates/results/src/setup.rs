@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::Analysis;
 use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
-use crate::model::{AgentShare, AskedAgain, Connections, Recorded, ReplayLoad, RunReport, State, Telemetry};
+use crate::model::{AgentShare, AskedAgain, Connections, LinkUse, Recorded, ReplayLoad, RunReport, State, Telemetry};
 use crate::telemetry::TelemetrySample;
 
 /// What is known before the first query.
@@ -44,6 +44,8 @@ pub struct RunEnd {
     pub last_unanswered: Option<RunTime>,
     /// Datagrams that the kernel dropped on sockets of this run, for lack of room; `None` where nobody counted.
     pub receive_drops: Option<u64>,
+    /// What the link in the sender did; `None` where there was none.
+    pub link: Option<LinkUse>,
     /// Queries in `responses.parquet`; `None` where responses were not kept.
     pub responses_kept: Option<u64>,
     /// Answers that the trace has to the queries replayed; `None` where it has none.
@@ -91,6 +93,7 @@ impl RunEnd {
         }
         report.summary.telemetry = Telemetry { replay: self.load, ..rows.telemetry(&report.summary) };
         report.summary.responses.receive_drops = self.receive_drops;
+        report.summary.link.clone_from(&self.link);
         report.summary.responses.kept = self.responses_kept;
         report.summary.recorded = self.recorded;
         if let Some(compared) = &mut report.summary.answers_compared {

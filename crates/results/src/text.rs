@@ -5,7 +5,7 @@ use std::fmt;
 
 use ldplayer_core::printable::Printable;
 
-use crate::model::{AgentShare, AnswersCompared, Check, RunReport, SideUsage, Spread, State, Tail};
+use crate::model::{AgentShare, AnswersCompared, Check, LinkUse, RunReport, SideUsage, Spread, State, Tail};
 use crate::setup::Warning;
 use crate::words;
 
@@ -37,6 +37,7 @@ impl fmt::Display for RunReport {
             grouped(summary.clients.answered_all)
         )?;
         self.write_connections(f)?;
+        summary.link.iter().try_for_each(|link| writeln!(f, "link       {}", LinkLine(link)))?;
         self.write_usage(f)?;
         for (class, tail) in &summary.latency_ms.by_class {
             let clients = summary.clients.by_class.get(class).copied();
@@ -45,6 +46,21 @@ impl fmt::Display for RunReport {
         }
         self.agents.iter().try_for_each(|agent| writeln!(f, "agent      {}", AgentLine(agent)))?;
         write!(f, "{}", self.check_lines().join("\n"))
+    }
+}
+
+/// What the link in the sender did.
+struct LinkLine<'a>(&'a LinkUse);
+
+impl fmt::Display for LinkLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let link = self.0;
+        let dropped = link.queue_full + link.no_room;
+        write!(f, "{} crossed, {} lost", counted(link.crossed, "frame", "frames"), grouped(link.lost))?;
+        if dropped > 0 {
+            write!(f, ", {} dropped by full queues", grouped(dropped))?;
+        }
+        write!(f, "; at most {:.2} ms later than asked", link.latest_ms)
     }
 }
 

@@ -115,6 +115,7 @@ fn add(end: &mut RunEnd, agent: &str, report: &RunReport, first: usize) {
     let summary = &report.summary;
     end.stalls.merge(&report.stalls);
     end.receive_drops = both(end.receive_drops, summary.responses.receive_drops);
+    end.link = either(end.link.take(), summary.link.clone(), |one, other| one.and(&other));
     end.load = either(
         end.load,
         summary.telemetry.replay.map(|load| ReplayLoad { worker: first + load.worker, ..load }),

@@ -29,7 +29,7 @@ use crate::share::{Queries, Share, Start};
 use crate::spec::{DNS_PORT, RunSpec};
 use crate::time_limit::TimeLimit;
 use crate::watch::{Observer, Sampled, Telemetry, watch, watch_on};
-use crate::{again, classes, describe, interface, metrics, permission, tls, warnings};
+use crate::{again, classes, describe, interface, link, metrics, permission, tls, warnings};
 
 /// A run ready to be executed: its server is up, its trace is open, its targets are allowed.
 pub struct Prepared {
@@ -267,6 +267,7 @@ fn finish(
         started: ended.started,
         last_unanswered: ended.workers.iter().filter_map(|worker| worker.last_unanswered).max(),
         receive_drops: Some(warnings::own_drops(&ended)),
+        link: link::used(&ended),
         recorded: feed.as_ref().and_then(PlanFeed::recorded).map(recorded_answers),
         asked_again: again.asked,
         responses_kept: responses.map(|kept| kept.written),

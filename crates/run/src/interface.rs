@@ -10,8 +10,8 @@ use ldplayer_net::packets::Interface;
 use ldplayer_replay::{NextHop, OnLink, Packets, Path, Reference, Sources, Targets};
 
 use crate::error::RunError;
-use crate::path;
 use crate::spec::RunSpec;
+use crate::{link, path};
 
 /// Octets of the longest packet that every link must carry: of IPv4, what every host must take (RFC 791 section 3.1) …
 const LEAST_MTU_V4: u16 = 576;
@@ -80,6 +80,7 @@ pub fn path(spec: &RunSpec, name: &str, targets: &Targets, reference: Option<&Re
         next_hop: NextHop::Asked(OnLink { hops, askers, claims, own }),
         nobody: NOBODY,
         sender: path::sender(spec)?,
+        link: link::of(spec)?,
     }))
 }
 

@@ -45,6 +45,7 @@ mod embed;
 mod error;
 mod execute;
 mod interface;
+mod link;
 mod live;
 mod load;
 mod metrics;

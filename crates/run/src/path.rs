@@ -7,8 +7,8 @@ use ldplayer_net::veth;
 use ldplayer_replay::{NextHop, Packets, Path, PathChoice, Reference, Sources, Targets};
 
 use crate::error::RunError;
-use crate::interface;
 use crate::spec::RunSpec;
+use crate::{interface, link};
 
 /// Maximum number of open connections per worker where they need no descriptors: what a process of some gigabytes holds.
 pub const MAX_CONNECTIONS: u32 = 32_000_000;
@@ -37,9 +37,8 @@ pub fn of(spec: &RunSpec, targets: &Targets, reference: Option<&Reference>) -> R
         return Err(RunError::Spec("--next-hop: needs --interface NAME".to_owned()));
     }
     match spec.path {
-        PathChoice::Sockets => Ok(Path::Sockets),
-        _ if veth::is_here() => in_namespace(spec),
-        PathChoice::Auto => Ok(Path::Sockets),
+        PathChoice::Auto | PathChoice::Packets | PathChoice::PacketsXdp if veth::is_here() => in_namespace(spec),
+        PathChoice::Auto | PathChoice::Sockets => link::refuse_without_frames(spec).map(|()| Path::Sockets),
         PathChoice::Packets | PathChoice::PacketsXdp => Err(RunError::environment(
             "--path packets: this namespace has no link for frames; add --start-server COMMAND, run the command in a \
             namespace made for it (ldplayer testbed run --packets -- COMMAND), or give an interface of this host: \
@@ -84,6 +83,7 @@ fn in_namespace(spec: &RunSpec) -> Result<Path, RunError> {
         next_hop: NextHop::Mac(veth::HOST_MAC),
         nobody: NOBODY,
         sender,
+        link: link::of(spec)?,
     }))
 }
 

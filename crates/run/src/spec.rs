@@ -85,6 +85,18 @@ pub struct RunSpec {
     /// Routers on the link of the interface that lead to the servers, one for a family; servers of a family without are on the link.
     #[serde(deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub next_hop: Vec<IpAddr>,
+    /// With frames: round-trip time of each client, as text ([`ldplayer_link::Rtt`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt: Option<String>,
+    /// … jitter of that ([`ldplayer_link::Jitter`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<String>,
+    /// … loss in each direction ([`ldplayer_link::Loss`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<String>,
+    /// … bandwidth of each client in each direction ([`ldplayer_link::Rate`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<String>,
     /// Query timeout.
     pub query_timeout: Span,
     /// Worker threads; `None` is one less than the number of cores.
@@ -189,6 +201,10 @@ impl Default for RunSpec {
             path: PathChoice::default(),
             interface: None,
             next_hop: Vec::new(),
+            rtt: None,
+            jitter: None,
+            loss: None,
+            bandwidth: None,
             query_timeout: Span::from_ns(5_000_000_000),
             workers: None,
             cores: Vec::new(),

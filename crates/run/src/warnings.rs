@@ -5,10 +5,10 @@ use ldplayer_core::text::{counted, times};
 use ldplayer_replay::{BadFrame, Ended, ReferenceCounts};
 use ldplayer_results::{ReplayLoad, Warning};
 
-use crate::interface;
 use crate::resolve::Plan;
 use crate::server::Server;
 use crate::watch::Telemetry;
+use crate::{interface, link};
 
 /// Share of stolen CPU time that triggers a warning.
 const STEAL: f64 = 0.01;
@@ -32,6 +32,7 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
     ]
     .into_iter()
     .flatten()
+    .chain(link::warnings(ended))
     .collect()
 }
 

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use hashbrown::HashSet;
 use ldplayer_core::{Cidr, RunTime};
+use ldplayer_link::Ends;
 use ldplayer_net::packets::{Checksum, Frame};
 use ldplayer_stack::fragments::{Limits, Reassembler};
 use ldplayer_stack::frame::{
@@ -103,8 +104,25 @@ impl Inward {
         &self.counts
     }
 
-    /// Hands over what is in a frame, if it is for a client of this worker.
-    pub fn read(&mut self, frame: &Frame<'_>, take: impl FnOnce(Received<'_>)) {
+    /// Between whom a frame is, if it can be read and is from a server to a client. That of a fragment or of an ICMP error has no ports.
+    pub fn ends(&self, frame: &Frame<'_>) -> Option<Ends> {
+        let (from, local, ports, protocol) = match contents(frame).ok()?.1 {
+            Content::Transport(from, local, Transport::Udp(it)) => {
+                (from, local, (it.source_port, it.destination_port), ip::UDP)
+            }
+            Content::Transport(from, local, Transport::Tcp(it)) => {
+                (from, local, (it.source_port, it.destination_port), ip::TCP)
+            }
+            Content::Transport(from, local, Transport::Icmp(_)) => (from, local, (0, 0), ip::ICMP),
+            Content::Fragment(packet) => (packet.source, packet.destination, (0, 0), packet.protocol),
+            Content::Transport(_, _, Transport::Discovery(_)) | Content::Arp(_) => return None,
+        };
+        let is_of_others = self.scope.as_ref().is_some_and(|scope| !scope.has(from, local));
+        (!is_of_others).then_some(Ends { from: (from, ports.0), to: (local, ports.1), protocol })
+    }
+
+    /// Hands over what is in a frame that arrived at `at`, if it is for a client of this worker.
+    pub fn read(&mut self, frame: &Frame<'_>, at: RunTime, take: impl FnOnce(Received<'_>)) {
         let Self { ports, scope, fragments, counts } = self;
         let is_of_others = |from, local| scope.as_ref().is_some_and(|scope| !scope.has(from, local));
         let received = match contents(frame).map(|(_, content)| content) {
@@ -113,7 +131,7 @@ impl Inward {
             }
             Ok(Content::Transport(from, local, transport)) => ports.received(from, local, transport),
             Ok(Content::Fragment(packet)) if is_of_others(packet.source, packet.destination) => Ok(None),
-            Ok(Content::Fragment(packet)) => whole(fragments, frame.stamp_ns, &packet, *ports),
+            Ok(Content::Fragment(packet)) => whole(fragments, at, &packet, *ports),
             Ok(Content::Arp(_)) => Ok(None),
             Err(useless) => Err(useless),
         };
@@ -141,11 +159,11 @@ pub(super) fn contents<'a>(frame: &Frame<'a>) -> Result<(Mac, Content<'a>), Usel
 /// What is in a datagram of which the last missing part has come.
 fn whole<'a>(
     fragments: &'a mut Reassembler,
-    stamp_ns: i64,
+    at: RunTime,
     packet: &Packet<'_>,
     ports: Ports,
 ) -> Result<Option<Received<'a>>, Useless> {
-    let Some(whole) = fragments.handle_fragment(RunTime(stamp_ns), packet) else { return Ok(None) };
+    let Some(whole) = fragments.handle_fragment(at, packet) else { return Ok(None) };
     let transport = Transport::read(&whole, Check::Verify).map_err(Useless::Bad)?;
     ports.received(whole.source, whole.destination, transport)
 }
@@ -209,7 +227,7 @@ mod tests {
     fn payloads(inward: &mut Inward, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut payloads = Vec::new();
         for octets in frames {
-            inward.read(&frame(octets), |received| match received {
+            inward.read(&frame(octets), RunTime(0), |received| match received {
                 Received::Datagram(datagram) => payloads.push(datagram.octets.to_vec()),
                 other => panic!("{other:?}"),
             });
@@ -265,7 +283,7 @@ mod tests {
         let mut damaged = datagram(ports().of(SOCKET, Carries::Dns).unwrap(), b"answer");
         *damaged.last_mut().unwrap() ^= 1;
         assert!(payloads(&mut inward, std::slice::from_ref(&damaged)).is_empty());
-        inward.read(&Frame { length: 9_000, ..frame(&damaged) }, |_| panic!("it is cut"));
+        inward.read(&Frame { length: 9_000, ..frame(&damaged) }, RunTime(0), |_| panic!("it is cut"));
         assert_eq!((inward.counts().bad[BadFrame::UdpChecksum.index()], inward.counts().cut), (1, 1));
     }
 

@@ -5,8 +5,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use ldplayer_core::{Reason, RunTime};
+use ldplayer_link::Ends;
 use ldplayer_stack::frame::segment::Outgoing;
-use ldplayer_stack::frame::{IcmpError, Segment};
+use ldplayer_stack::frame::{IcmpError, Segment, ip};
 use ldplayer_stack::tcp::{Config, Event, Failure, Handle, OpenError, OpenOptions, Tcp};
 
 use super::is_of_a_host;
@@ -100,11 +101,13 @@ impl Streams {
         self.report(now, machine);
     }
 
-    /// Closes all connections towards their servers, at the end of a run.
-    pub fn close_all(&mut self, now: RunTime) {
-        for handle in self.handles.iter_mut().filter_map(Option::take) {
-            self.tcp.close(handle, now);
+    /// Closes up to `most` connections towards their servers, at the end of a run; returns whether there are others.
+    pub fn close_some(&mut self, now: RunTime, most: usize) -> bool {
+        for _ in 0..most {
+            let Some(last) = self.handles.pop() else { return false };
+            last.into_iter().for_each(|handle| self.tcp.close(handle, now));
         }
+        !self.handles.is_empty()
     }
 
     /// Reports connections that came up, up to the first event of another kind, which is returned.
@@ -254,15 +257,23 @@ fn fail(at: Slot, now: RunTime, failure: Failure, machine: &mut Connections) {
     );
 }
 
+fn ends(outgoing: &Outgoing<'_>) -> Ends {
+    let [from, to] = [outgoing.from, outgoing.to].map(|end| (end.ip(), end.port()));
+    Ends { from, to, protocol: ip::TCP }
+}
+
 impl super::Frames {
     /// Adds the frames of segments that are to be sent at `now`, as many as the batch has room for; returns whether that was all.
     pub fn put_segments(&mut self, now: RunTime) -> bool {
-        let Self { sender, cargo, streams, outward, .. } = self;
+        let Self { sender, cargo, streams, outward, delayed, .. } = self;
         loop {
             let Some(frame) = sender.room() else { return false };
             let Some(outgoing) = streams.poll_transmit(now) else { return true };
             // A segment that does not fit, since the interface's MTU has become less, is lost, and sent again.
-            if let Some(length) = outgoing.write(frame, outward.links.to(outgoing.to.ip())) {
+            let Some(length) = outgoing.write(frame, outward.links.to(outgoing.to.ip())) else { continue };
+            if let Some(delayed) = delayed {
+                delayed.handle_frame(now, &ends(&outgoing), &frame[..length]);
+            } else {
                 sender.commit(length);
                 cargo.push_back(None);
             }

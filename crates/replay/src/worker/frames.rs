@@ -1,5 +1,7 @@
 //! The path without sockets: frames out of the machines, and what arrives back to them.
 
+use std::io;
+
 use ldplayer_core::{Reason, RunTime};
 use ldplayer_net::clock;
 use ldplayer_net::packets::BATCH;
@@ -8,40 +10,66 @@ use ldplayer_net::refusal::Refusal;
 use super::receive::Came;
 use super::transports::Transports;
 use super::{TIMED_BATCH, Worker};
-use crate::frames::{Cargo, Frames, Received, ReceivedDatagram, Unput};
+use crate::frames::{Cargo, Frames, Put, Received, ReceivedDatagram, Unput};
 use crate::udp::Arrival;
 
 /// Least time between two looks at the timers of connections while a worker sleeps, in nanoseconds.
 const TIMER: i64 = 1_000_000;
+/// Connections closed at once at the end: what their servers answer has room in the ring.
+const CLOSED_AT_ONCE: usize = 1_024;
+/// How long servers may take to close connections at the end, in nanoseconds.
+const LINGER: i64 = 1_000_000_000;
 /// Maximum number of frames read before the worker looks at its queries again.
 const READ_AT_ONCE: usize = 4 * BATCH;
 
 impl Worker<'_> {
     /// Sends queued queries as frames, in batches, and returns how many frames have left.
     pub(super) fn transmit_frames(&mut self) -> usize {
-        let mut left = self.flush_frames();
-        while self.put_queries() {
+        let mut left = self.flush_whole_batches();
+        loop {
+            let on_link = self.put_queries();
+            left += on_link;
+            if on_link == 0 && self.frames.as_ref().is_none_or(|frames| frames.queued() == 0) {
+                return left;
+            }
             let count = self.flush_frames();
             left += count;
-            if count == 0 {
+            if on_link == 0 && count == 0 {
                 self.end.postponed += 1;
-                break;
+                return left;
             }
         }
-        left
     }
 
-    /// Adds queued queries to the batch; returns whether there is something to send. The limit of a timed replay is that of their common
-    /// timestamp.
-    fn put_queries(&mut self) -> bool {
+    /// Sends what waits, or has crossed the link by now. Returns how many frames have left.
+    fn flush_whole_batches(&mut self) -> usize {
+        let mut left = 0;
+        loop {
+            let count = self.flush_frames();
+            left += count;
+            if count < BATCH {
+                return left;
+            }
+        }
+    }
+
+    /// Adds queued queries to the batch, or gives them to the link; returns how many have left by that. The limit of a timed replay is
+    /// that of their common timestamp.
+    fn put_queries(&mut self) -> usize {
         let most = if self.settings.fast { BATCH } else { TIMED_BATCH };
-        let Some(frames) = &mut self.frames else { return false };
+        let now = self.now();
+        let Some(frames) = &mut self.frames else { return 0 };
         let udp = &mut self.transports.udp;
-        while frames.queued() < most {
+        let mut left = 0;
+        while frames.queued() < most && left < most {
             let Some(slot) = udp.poll_transmit() else { break };
             let Some(transmit) = udp.transmit(slot) else { continue };
-            match frames.put_query(slot, &transmit) {
-                Ok(()) => {}
+            match frames.put_query(now, slot, &transmit) {
+                Ok(Put::Queued) => {}
+                Ok(Put::Left(slot, port)) => {
+                    udp.handle_sent(slot, now, port);
+                    left += 1;
+                }
                 Err(Unput::Never(reason)) => udp.handle_unsent(slot, reason),
                 Err(Unput::Full) => {
                     udp.handle_postponed(slot);
@@ -49,7 +77,7 @@ impl Worker<'_> {
                 }
             }
         }
-        frames.queued() > 0
+        left
     }
 
     /// Carries out actions of connections, and sends segments and QUIC packets as frames. Returns the number of both.
@@ -85,8 +113,9 @@ impl Worker<'_> {
             let now = self.now();
             let Some(frames) = &mut self.frames else { return left };
             let Some(outgoing) = self.transports.quic.poll_transmit(now) else { break };
-            match frames.put_quic(outgoing) {
-                Ok(()) => {}
+            match frames.put_quic(now, outgoing) {
+                Ok(Put::Queued) => {}
+                Ok(Put::Left(outgoing, port)) => self.transports.quic.handle_sent(outgoing, now, port),
                 Err((outgoing, Unput::Never(reason))) => self.transports.quic.handle_unsent(outgoing, now, reason),
                 Err((outgoing, Unput::Full)) => {
                     self.transports.quic.handle_postponed(outgoing);
@@ -101,19 +130,43 @@ impl Worker<'_> {
         left + self.flush_frames()
     }
 
-    /// When a connection without a socket has something to do next, rounded up: its timers are of tens of milliseconds.
+    /// When a frame has crossed the link, or a connection without a socket has something to do next. That is rounded up: its timers are
+    /// of tens of milliseconds.
     pub(super) fn frames_deadline(&self, now: RunTime) -> i64 {
-        let timeout = self.frames.as_ref().and_then(|frames| frames.streams.poll_timeout());
-        timeout.map_or(i64::MAX, |deadline| deadline.0.max(now.0 + TIMER))
+        let Some(frames) = &self.frames else { return i64::MAX };
+        let timer = frames.streams.poll_timeout().map_or(i64::MAX, |deadline| deadline.0.max(now.0 + TIMER));
+        frames.poll_timeout().map_or(timer, |due| due.0.min(timer))
     }
 
-    /// Closes all connections towards their servers, as the kernel does when a process ends.
-    pub(super) fn close_frames(&mut self) {
-        let now = self.now();
-        if let Some(frames) = &mut self.frames {
-            frames.streams.close_all(now);
-            self.drive_segments(now);
+    /// Closes all connections towards their servers, as the kernel does when a process ends, and waits for a moment until they have
+    /// closed, too.
+    ///
+    /// # Errors
+    /// The error of the wait itself.
+    pub(super) fn close_frames(&mut self) -> io::Result<()> {
+        let mut since = self.now();
+        loop {
+            let now = self.now();
+            let Some(frames) = &mut self.frames else { return Ok(()) };
+            let is_more = frames.streams.close_some(now, CLOSED_AT_ONCE);
+            // The last that a connection does is to acknowledge what has arrived.
+            let came = self.read_frames(usize::MAX).count;
+            self.drive_frames();
+            if is_more {
+                since = now;
+            } else if self.has_closed() || now - since >= LINGER || self.monitor.is_aborted() {
+                return Ok(());
+            } else if came == 0 {
+                self.sockets.wait(TIMER)?;
+            }
         }
+    }
+
+    /// Whether no connection waits for its server, and nothing is on its way there.
+    fn has_closed(&self) -> bool {
+        self.frames
+            .as_ref()
+            .is_none_or(|frames| !frames.streams.is_active() && frames.is_idle() && frames.queued() == 0)
     }
 
     /// One system call for the frames that wait. All get the time of the call: never later than the actual time, so that no latency is too
@@ -121,7 +174,7 @@ impl Worker<'_> {
     pub(super) fn flush_frames(&mut self) -> usize {
         let before = self.now();
         let Some(frames) = &mut self.frames else { return 0 };
-        match frames.flush() {
+        match frames.flush(before) {
             Ok(count) => {
                 for _ in 0..count {
                     let cargo = frames.take_cargo();
@@ -171,8 +224,8 @@ impl Worker<'_> {
         let now = self.now();
         let Some(frames) = &mut self.frames else { return Came::NOTHING };
         let (transports, mut oldest) = (&mut self.transports, RunTime(i64::MAX));
-        let count = frames.receive(most.min(READ_AT_ONCE), |streams, stamp_ns, received| {
-            let at = RunTime(stamp_ns - to_run_time).min(now);
+        let time = |stamp_ns: i64| RunTime(stamp_ns - to_run_time).min(now);
+        let count = frames.receive(now, most.min(READ_AT_ONCE), time, |streams, at, received| {
             oldest = oldest.min(at);
             let machine = &mut transports.streams.machine;
             match received {

@@ -34,6 +34,7 @@ fn path() -> Path {
         interface: veth::CLIENTS.to_owned(),
         mac: veth::CLIENT_MAC,
         next_hop: NextHop::Mac(veth::HOST_MAC),
+        link: None,
         nobody: ["198.18.0.1".parse().unwrap(), "2001:2::1".parse().unwrap()],
         sender: SenderKind::Packet,
     })

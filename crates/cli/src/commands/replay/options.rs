@@ -148,6 +148,21 @@ pub struct Args {
         hide_short_help = true
     )]
     pub next_hop: Vec<IpAddr>,
+    /// With --path packets: round-trip time of each client: 20ms, normal:20ms,5ms, lognormal:20ms,0.5 …
+    ///
+    /// Also uniform:10ms,30ms, pareto:10ms,2, or FILE.csv with lines `prefix,ms`. The sender itself holds frames back for half of it in each
+    /// direction, without a host between; for sockets, `ldplayer testbed up --rtt` does.
+    #[arg(long, value_name = "SPEC", help_heading = "Clients", hide_short_help = true)]
+    pub rtt: Option<String>,
+    /// … jitter of that: 2ms, or a distribution; `,reorder` lets packets overtake each other
+    #[arg(long, value_name = "SPEC", help_heading = "Clients", hide_short_help = true)]
+    pub jitter: Option<String>,
+    /// … packet loss in each direction: 1%, or ge:P,R for bursts (Gilbert-Elliott)
+    #[arg(long, value_name = "P", help_heading = "Clients", hide_short_help = true)]
+    pub loss: Option<String>,
+    /// … bandwidth of each client in each direction: 10Mbit, or with the length of its queue: 10Mbit,50ms
+    #[arg(long, value_name = "SPEC", help_heading = "Clients", hide_short_help = true)]
+    pub bandwidth: Option<String>,
     /// Rules that change the queries on their way, as `ldplayer mutate` applies them
     #[arg(long, value_name = "FILE", help_heading = "Clients", hide_short_help = true)]
     pub rules: Vec<PathBuf>,
@@ -339,7 +354,7 @@ impl Args {
         let mut spec = self.base()?;
         give_all!(self => spec; trace, server, map, next_hop, cores, allow_target, capture_port, role, expect, compare_ignore);
         give!(self => spec; timing, transport, path, query_timeout, precision, max_lag, max_outstanding, telemetry_interval, seed);
-        give_some!(self => spec; start, stop, passes, duration, clients, sources, interface, workers, start_server, metrics, compare_answers);
+        give_some!(self => spec; start, stop, passes, duration, clients, sources, interface, rtt, jitter, loss, bandwidth, workers, start_server, metrics, compare_answers);
         if !self.rules.is_empty() {
             spec.rules = self.rules.iter().cloned().map(Into::into).collect();
         }
@@ -445,13 +460,13 @@ mod tests {
     fn options_make_the_specification_that_a_file_would() {
         let typed = spec(
             "a.pcap --server 127.0.0.1:5300 --server localhost --map 192.0.2.1=::1 --rules do.toml --timing rate:100 --start 1 --stop 2s --loop 3 --for 9s --clients 4 \
-             --transport dot --sources ports --path packets --interface eth0 --next-hop 192.0.2.1,fe80::1 --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
+             --transport dot --sources ports --path packets --interface eth0 --next-hop 192.0.2.1,fe80::1 --rtt normal:20ms,5ms --jitter 2ms --loss 1% --bandwidth 10Mbit --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
              --max-outstanding 9 --stamp-sends --count-segments --allow-target 192.0.2.0/24 --seed 3 --capture-port 53,5353 --role client --watch-pid 7 --telemetry-interval 200ms \
              --compare-answers recorded --compare-ignore ad --compare-ignore additional --keep-responses \
              --tls-insecure --tls-name a.example --tls-port 8853 --doh-method get --doh-path /q --nagle on --pipeline 3",
         );
         let file = "trace = 'a.pcap'\nserver = ['127.0.0.1:5300', 'localhost']\nmap = '192.0.2.1=::1'\nrules = 'do.toml'\ntiming = 'rate:100'\n\
-            start = 1\nstop = '2s'\nloop = 3\nfor = '9s'\nclients = 4\ntransport = 'dot'\nsources = 'ports'\npath = 'packets'\ninterface = 'eth0'\nnext_hop = ['192.0.2.1', 'fe80::1']\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
+            start = 1\nstop = '2s'\nloop = 3\nfor = '9s'\nclients = 4\ntransport = 'dot'\nsources = 'ports'\npath = 'packets'\ninterface = 'eth0'\nnext_hop = ['192.0.2.1', 'fe80::1']\nrtt = 'normal:20ms,5ms'\njitter = '2ms'\nloss = '1%'\nbandwidth = '10Mbit'\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
             precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nstamp_sends = true\ncount_segments = true\nallow_target = '192.0.2.0/24'\nseed = 3\n\
             capture_port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntelemetry_interval = 0.2\n\
             compare_answers = 'recorded'\ncompare_ignore = ['ad', 'additional']\nkeep_responses = true\ntls_insecure = true\ntls_name = 'a.example'\n\
