@@ -13,12 +13,15 @@ SOURCE = "DNS Shotgun, Scaling DNS resolvers (2020), charts over time"
 SCALE = {
     "small": "Unbound over TLS with 500 clients for 15 s (idle limit 1.25 s; clients ask eight times as often as in the full form), over UDP, TCP and "
     "TLS with 300 clients for 6 s, and Knot Resolver over UDP with 300 to 5,000 clients for 6 s (20 times as often); three repeats, all on two cores.",
+    "long": "Unbound and Knot Resolver over TLS with 1,000 clients for 30 s (idle limit 2.5 s; clients ask four times as often as in the full form), three repeats; Unbound "
+    "over UDP, TCP and TLS with 600 clients for 12 s, and Knot Resolver over UDP with 600 to 10,000 clients for 12 s (ten times as often), five repeats; all on two cores.",
     "full": "Knot Resolver and Unbound, one thread each (the source: 8 cores and 140,000 clients over TLS): 20,000 clients for 120 s, and 20,000 to "
     "320,000 over UDP; three repeats.",
 }
 LENGTHS = {
-    # The clients' clock runs 8 and 20 times as fast in the small form.
+    # The clients' clock runs 8 and 20 times as fast in the small form, 4 and 10 times in the long one.
     "small": {"connections": Population(2_000, roll_call=1, duration=15, gap=3.75), "rest": Population(6_000, roll_call=1, duration=6, gap=1.5)},
+    "long": {"connections": Population(4_000, roll_call=1, duration=30, gap=7.5), "rest": Population(12_000, roll_call=1, duration=12, gap=3)},
     "full": {"connections": Population(600_000, roll_call=10, duration=120, gap=30), "rest": Population(600_000, roll_call=10, duration=120, gap=30)},
 }
 NAMES = {"udp": "UDP", "tcp": "TCP, idle 10 s", "dot": "TLS, idle 10 s", "doh2": "HTTP/2 + TLS, idle 10 s"}
