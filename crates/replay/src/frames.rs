@@ -181,7 +181,7 @@ impl Frames {
             ring: FrameRing::open(interface, &Filter::of_worker(worker, workers), RING)?,
             outward: Outward { links, nobody: packets.nobody, ports, templates: HashMap::default() },
             inward: Inward::new(ports, packets.on_link().map(Scope::new)),
-            delayed: packets.link.clone().map(|link| Box::new(DelayedFrames::new(link, settings.seed))),
+            delayed: packets.link.as_deref().cloned().map(|link| Box::new(DelayedFrames::new(link, settings.seed))),
             streams: Streams::new(tcp_config(interface, worker, workers, settings), packets.nobody),
             _answering: answering,
         })

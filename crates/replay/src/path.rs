@@ -33,7 +33,7 @@ pub struct Packets {
     /// By which kind of socket frames are sent.
     pub sender: SenderKind,
     /// What the sender itself does to frames as a link would; `None` for nothing.
-    pub link: Option<LinkSpec>,
+    pub link: Option<Box<LinkSpec>>,
 }
 
 /// The neighbours on the link that frames to servers go to.

@@ -80,7 +80,7 @@ pub fn path(spec: &RunSpec, name: &str, targets: &Targets, reference: Option<&Re
         next_hop: NextHop::Asked(OnLink { hops, askers, claims, own }),
         nobody: NOBODY,
         sender: path::sender(spec)?,
-        link: link::of(spec)?,
+        link: link::of(spec)?.map(Box::new),
     }))
 }
 

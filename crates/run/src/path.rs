@@ -83,7 +83,7 @@ fn in_namespace(spec: &RunSpec) -> Result<Path, RunError> {
         next_hop: NextHop::Mac(veth::HOST_MAC),
         nobody: NOBODY,
         sender,
-        link: link::of(spec)?,
+        link: link::of(spec)?.map(Box::new),
     }))
 }
 
