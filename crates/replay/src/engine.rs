@@ -204,7 +204,8 @@ impl<F> Ready<F> {
         let inputs = Inputs { feeds, frames: frames?, extras };
         let (workers, drain_error) = play(&settings, shards, &monitor, start, inputs, drain)?;
         let trace_queries = workers.iter().map(|worker| worker.taken).sum();
-        let link_losses = veth::lost().saturating_sub(lost_before);
+        let lost = workers.iter().map(|worker| worker.link_lost).max().unwrap_or_default();
+        let link_losses = lost.saturating_sub(lost_before);
         let ended =
             Ended { trace_queries, of_other_shards: 0, started, workers, link_losses, feed_error: None, drain_error };
         if !has_ended(&reading, &monitor) {

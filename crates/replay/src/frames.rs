@@ -44,8 +44,13 @@ use crate::slab::Slot;
 use crate::sockets::Carries;
 use crate::udp::Transmit;
 
-/// Octets of the ring, for some 20,000 frames that arrive while a worker does something else.
+/// Octets of the ring, for some 20,000 frames that arrive while a worker does something else …
 const RING: usize = 32 << 20;
+/// … and at least for 2,500, where the window of an unpaced replay bounds what arrives: the kernel writes all of a ring in turn, and what
+/// does not fit the caches of the processor costs the server's core a miss for each frame.
+const SMALL_RING: usize = 4 << 20;
+/// Octets of the ring for each query in flight: two frames, each in a slot above 1,600 octets.
+const EACH: usize = 2 * 1_664;
 
 /// Queries that may wait for their stamps.
 const UNSTAMPED: usize = 4_096;
@@ -178,7 +183,7 @@ impl Frames {
             sender: FrameSender::open(interface, packets.sender)?,
             cargo: VecDeque::new(),
             unstamped: None,
-            ring: FrameRing::open(interface, &Filter::of_worker(worker, workers), RING)?,
+            ring: FrameRing::open(interface, &Filter::of_worker(worker, workers), ring_octets(settings))?,
             outward: Outward { links, nobody: packets.nobody, ports, templates: HashMap::default() },
             inward: Inward::new(ports, packets.on_link().map(Scope::new)),
             delayed: packets.link.as_deref().cloned().map(|link| Box::new(DelayedFrames::new(link, settings.seed))),
@@ -394,6 +399,11 @@ fn meet_neighbours(interface: &Interface, packets: &Packets) -> Result<(Links, O
             Ok((Links::each(mac, &servers), answering))
         }
     }
+}
+
+/// The size of the ring of a worker.
+fn ring_octets(settings: &Settings) -> usize {
+    if settings.fast { settings.window.saturating_mul(EACH).clamp(SMALL_RING, RING) } else { RING }
 }
 
 /// The settings of TCP; those of clients are the kernel's defaults.

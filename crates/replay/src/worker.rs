@@ -19,9 +19,9 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender};
 use ldplayer_core::shard::Shards;
 use ldplayer_core::{Ignore, Outcome, Query, RunTime, Stalls, Transaction};
-use ldplayer_net::clock;
 use ldplayer_net::pace::Pace;
 use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
+use ldplayer_net::{clock, veth};
 
 pub use self::load::Saturation;
 pub use self::pairs::{Reference, ReferenceCounts};
@@ -69,6 +69,8 @@ pub struct WorkerEnd {
     pub sockets: usize,
     /// Datagrams dropped by the kernel on this worker's sockets: answers that arrived but could not be read.
     pub receive_drops: u64,
+    /// Frames that the kernel had lost on the link of the namespace by the end of the last query, since that link was made.
+    pub link_lost: u64,
     /// Frames that arrived and were of no use, where clients have no sockets.
     pub frames: FrameCounts,
     /// What became of frames on the link in the sender, where there is one.
@@ -255,11 +257,13 @@ impl<'a> Worker<'a> {
         }
         self.flush();
         self.end.reference = self.pairs.as_ref().map(|pairs| pairs.counts).unwrap_or_default();
-        self.close_quic();
-        self.close_frames()?;
         self.end.saturation = self.load.saturation();
         self.end.sockets = self.sockets.len();
+        // What is lost while connections are closed is no loss of the run's.
         self.end.receive_drops = self.sockets.drops() + self.frames.as_mut().map_or(0, Frames::drops);
+        self.end.link_lost = self.frames.as_ref().map_or(0, |_| veth::lost());
+        self.close_quic();
+        self.close_frames()?;
         self.end.frames = self.frames.as_ref().map(|frames| frames.counts().clone()).unwrap_or_default();
         self.end.link = self.frames.as_ref().and_then(Frames::link_counts).cloned();
         self.end.connections = self.transports.connection_counts();

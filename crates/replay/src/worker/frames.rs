@@ -16,9 +16,11 @@ use crate::udp::Arrival;
 /// Least time between two looks at the timers of connections while a worker sleeps, in nanoseconds.
 const TIMER: i64 = 1_000_000;
 /// Connections closed at once at the end: what their servers answer has room in the ring.
-const CLOSED_AT_ONCE: usize = 1_024;
-/// How long servers may take to close connections at the end, in nanoseconds.
+const CLOSED_AT_ONCE: usize = 256;
+/// How long servers may take to close connections at the end, behind the last that was closed here, in nanoseconds …
 const LINGER: i64 = 1_000_000_000;
+/// … and how long closing may take in all: of millions of connections, the rest is left to the servers' own timeouts.
+const CLOSING: i64 = 10_000_000_000;
 /// Maximum number of frames read before the worker looks at its queries again.
 const READ_AT_ONCE: usize = 4 * BATCH;
 
@@ -144,13 +146,17 @@ impl Worker<'_> {
     /// # Errors
     /// The error of the wait itself.
     pub(super) fn close_frames(&mut self) -> io::Result<()> {
-        let mut since = self.now();
+        let begun = self.now();
+        let mut since = begun;
         loop {
             let now = self.now();
+            if now - begun >= CLOSING {
+                return Ok(());
+            }
             let Some(frames) = &mut self.frames else { return Ok(()) };
             let is_more = frames.streams.close_some(now, CLOSED_AT_ONCE);
             // The last that a connection does is to acknowledge what has arrived.
-            let came = self.read_frames(usize::MAX).count;
+            let came = self.read_all_frames();
             self.drive_frames();
             if is_more {
                 since = now;
@@ -239,6 +245,18 @@ impl Worker<'_> {
             }
         });
         Came { count, oldest }
+    }
+
+    /// Reads until the ring is empty. Returns the number of frames.
+    fn read_all_frames(&mut self) -> usize {
+        let mut received = 0;
+        loop {
+            let came = self.read_frames(READ_AT_ONCE).count;
+            received += came;
+            if came < READ_AT_ONCE {
+                return received;
+            }
+        }
     }
 
     /// Reads all frames that had arrived by `until`; later arrivals do not prolong it. Returns their number.

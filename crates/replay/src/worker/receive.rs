@@ -104,16 +104,18 @@ impl Worker<'_> {
         // The kernel acknowledges for its sockets; segments of connections without any wait for this thread.
         let may_doze = may_look_away && !self.frames.as_ref().is_some_and(|frames| frames.streams.is_active());
         if (1..=DOZE).contains(&timeout) && may_doze {
-            clock::sleep_until(self.origin + now.0 + timeout);
-            self.load.note_sleep(self.now() - now);
+            self.sleep(now, timeout);
             self.woke(now.0 + timeout, due < other);
             return Ok(0);
+        }
+        if let Some(nap) = self.nap_between_looks().filter(|&nap| nap < timeout) {
+            self.sleep(now, nap);
+            return Ok(self.read_frames(most).count);
         }
         let nap = self.nap().filter(|&nap| nap < timeout && may_look_away && !self.napped);
         self.napped = nap.is_some();
         if let Some(nap) = nap {
-            clock::sleep_until(self.origin + now.0 + nap);
-            self.load.note_sleep(self.now() - now);
+            self.sleep(now, nap);
             return Ok(0);
         }
         let ready = self.wait(timeout)?;
@@ -122,6 +124,12 @@ impl Worker<'_> {
         }
         self.woke(now.0 + timeout, timeout > 0 && ready == 0 && due < other);
         Ok(self.read_ready(ready, most))
+    }
+
+    /// Sleeps for so long from `now` on, whatever arrives.
+    fn sleep(&mut self, now: RunTime, ns: i64) {
+        clock::sleep_until(self.origin + now.0 + ns);
+        self.load.note_sleep(self.now() - now);
     }
 
     /// Waits up to `timeout` for something to read, and returns the number of ready sockets. A ring is looked at without a system call.

@@ -11,6 +11,9 @@ const ANSWER: i64 = 1_000;
 /// Sleep while an unpaced replay's window is full, in nanoseconds: waking up for
 /// each answer slows the server's core.
 const NAP: std::ops::RangeInclusive<i64> = 20_000..=200_000;
+/// Queries in flight from which on a worker with frames sleeps between two looks at its ring, whatever it waits for, instead of being
+/// woken for each frame: a quarter of them is then answered in less time than a sleep takes.
+const MANY: usize = BATCH;
 
 impl Worker<'_> {
     /// Whether the window has room for a batch of each shared socket, or for a quarter of a small window: sending queries one by one as
@@ -37,6 +40,12 @@ impl Worker<'_> {
         let answers = outstanding.saturating_sub(self.settings.window - room) as i64;
         let nap = (answers * ANSWER).min(*NAP.end());
         (self.settings.fast && NAP.contains(&nap)).then_some(nap)
+    }
+
+    /// The same for a worker with frames, which looks at its ring after each sleep without a system call.
+    pub(super) fn nap_between_looks(&self) -> Option<i64> {
+        let is_busy = self.settings.fast && self.frames.is_some() && self.transports.outstanding() >= MANY;
+        is_busy.then(|| self.nap().unwrap_or(*NAP.start()))
     }
 }
 
