@@ -42,6 +42,14 @@ impl Targets {
         servers.next().is_none().then_some(*only)
     }
 
+    /// Whether this is a server's address, or what a recorded one is mapped to.
+    pub fn names(&self, address: IpAddr) -> bool {
+        match self {
+            Self::Fixed(servers) => servers.iter().any(|server| server.ip() == address),
+            Self::Recorded(mappings) => mappings.iter().any(|mapping| mapping.to == address),
+        }
+    }
+
     /// Whether any server is of this family.
     pub fn has_family(&self, v6: bool) -> bool {
         matches!(self, Self::Recorded(_)) || self.named().iter().any(|server| server.is_ipv6() == v6)

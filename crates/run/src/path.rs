@@ -37,7 +37,9 @@ pub fn of(spec: &RunSpec, targets: &Targets, reference: Option<&Reference>) -> R
         return Err(RunError::Spec("--next-hop: needs --interface NAME".to_owned()));
     }
     match spec.path {
-        PathChoice::Auto | PathChoice::Packets | PathChoice::PacketsXdp if veth::is_here() => in_namespace(spec),
+        PathChoice::Auto | PathChoice::Packets | PathChoice::PacketsXdp if veth::is_here() => {
+            refuse_loopback(targets, reference).and_then(|()| in_namespace(spec))
+        }
         PathChoice::Auto | PathChoice::Sockets => link::refuse_without_frames(spec).map(|()| Path::Sockets),
         PathChoice::Packets | PathChoice::PacketsXdp => Err(RunError::environment(
             "--path packets: this namespace has no link for frames; add --start-server COMMAND, run the command in a \
@@ -45,6 +47,19 @@ pub fn of(spec: &RunSpec, targets: &Targets, reference: Option<&Reference>) -> R
             --interface NAME",
         )),
     }
+}
+
+/// ::1 is refused: all queries to it would time out.
+fn refuse_loopback(targets: &Targets, reference: Option<&Reference>) -> Result<(), RunError> {
+    let mut all = std::iter::once(targets).chain(reference.map(|reference| &reference.targets));
+    if all.any(|targets| targets.names(Ipv6Addr::LOCALHOST.into())) {
+        return Err(RunError::Spec(
+            "--path packets: the kernel drops packets to ::1 that arrive by a link; let the server have another address, \
+             such as 127.0.0.1 or 2001:db8::53, or use --path sockets"
+                .to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 /// Counters of segments are refused.

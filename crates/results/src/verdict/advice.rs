@@ -19,7 +19,8 @@ const LIMITED: f64 = 0.01;
 /// Sources of strays that are named.
 const NAMED_SOURCES: usize = 3;
 /// What to do when the kernel drops what arrives.
-pub const RECEIVE_BUFFER: &str = "raise net.core.rmem_max: sysctl -w net.core.rmem_max=33554432, or lower the rate";
+pub const RECEIVE_BUFFER: &str =
+    "lower the rate or, unless with --path packets, raise net.core.rmem_max: sysctl -w net.core.rmem_max=33554432";
 
 /// What to do about a query that was not sent, by the reason in its row.
 const NOT_SENT: [(&str, &str); 9] = [
