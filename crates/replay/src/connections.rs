@@ -34,11 +34,12 @@ use ldplayer_core::{Message, Outcome, Reason, RunTime, Segments, Status, Transpo
 use self::connection::{Arrival, Connection, Own};
 pub use self::doh::Doh;
 use self::http2::{ErrorCode, STREAMS};
+use self::tls::Tls;
 pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
 use crate::pending::Pending;
 use crate::route::Route;
 use crate::slab::Slot;
-use crate::table::{self, Config, ConnectionTable, End, Key, Machine, Policy, Stage, State, Terms};
+use crate::table::{self, Config, ConnectionTable, End, Key, Machine, Policy, Stage, State};
 
 /// Limit of octets handed to the kernel at once, beyond which the next message waits for another write. Plus one message with its framing,
 /// this is the maximum that a connection buffers while the kernel's buffer is full.
@@ -116,7 +117,7 @@ impl Connections {
         let connection = self.table.connection(at).filter(|connection| connection.state() == State::Wanted)?;
         let server = self.table.server(connection);
         let Policy { nagle, fast_open, .. } = *self.table.policy(connection.class);
-        Some(Opening { source: connection.source, server, nagle, fast_open })
+        Some(Opening { source: connection.source(), server, nagle, fast_open })
     }
 
     /// Final data to write before a connection is closed, as far as the kernel accepts it.
@@ -128,6 +129,11 @@ impl Connections {
     /// The number of a connection in the run; `None` if it is gone.
     pub fn number(&self, at: Slot) -> Option<u64> {
         self.table.connection(at).map(|connection| connection.number)
+    }
+
+    /// Whether there is a connection whose opening has begun.
+    pub fn is_begun(&self, at: Slot) -> bool {
+        self.table.connection(at).is_some_and(|connection| connection.state() != State::Wanted)
     }
 
     /// Whether the kernel is still opening the connection.
@@ -164,13 +170,17 @@ impl Connections {
     /// full.
     pub fn compose(&mut self, at: Slot, now: RunTime, out: &mut Vec<u8>) {
         let Some(connection) = self.table.connection_mut(at) else { return };
-        connection.own.is_called = false;
-        if connection.own.is_blocked {
+        // An idle connection may have been called before its last query timed out.
+        if connection.active().is_none() {
+            return;
+        }
+        connection.active_mut().is_called = false;
+        if connection.is_blocked() {
             return;
         }
         let is_open = connection.is_open();
         out.append(&mut connection.take_output());
-        if connection.own.tls.is_some() {
+        if connection.tls().is_some() {
             self.compose_tls(at, now, out);
         } else if is_open {
             self.compose_queue(at, now, 0, out);
@@ -185,7 +195,7 @@ impl Connections {
     /// that count as submitted at `now`.
     pub fn handle_blocked(&mut self, at: Slot, now: RunTime, rest: &[u8]) {
         let Some(connection) = self.table.connection_mut(at) else { return };
-        connection.own.is_blocked = true;
+        connection.active_mut().is_blocked = true;
         connection.keep_output(rest);
         let mut next = connection.first_queued();
         while let Some(slot) = next {
@@ -197,7 +207,8 @@ impl Connections {
     /// The kernel has room again.
     pub fn handle_writable(&mut self, at: Slot) {
         let Some(connection) = self.table.connection_mut(at) else { return };
-        if std::mem::take(&mut connection.own.is_blocked) {
+        if connection.is_blocked() {
+            connection.active_mut().is_blocked = false;
             self.call(at);
         }
     }
@@ -212,7 +223,7 @@ impl Connections {
     /// Handles octets received on a connection.
     pub fn handle_input(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.table.connection(at) else { return };
-        if connection.own.tls.is_some() {
+        if connection.tls().is_some() {
             self.handle_records(at, now, octets);
         } else {
             self.handle_content(at, now, octets);
@@ -237,8 +248,8 @@ impl Connections {
     /// Tells the worker once that there is something to write.
     fn call(&mut self, at: Slot) {
         let Some(connection) = self.table.connection_mut(at) else { return };
-        let may_write = connection.has_output() && !connection.own.is_blocked;
-        if may_write && !std::mem::replace(&mut connection.own.is_called, true) {
+        let may_write = connection.has_output() && !connection.is_blocked();
+        if may_write && !std::mem::replace(&mut connection.active_mut().is_called, true) {
             self.actions.push_back(Action::Write(at));
         }
     }
@@ -254,7 +265,7 @@ impl Connections {
     fn handle_content(&mut self, at: Slot, now: RunTime, octets: &[u8]) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         let number = connection.number;
-        if connection.own.http2.is_some() {
+        if connection.http2().is_some() {
             return self.handle_frames(at, number, now, octets);
         }
         let (mut kept, mut arrival) = connection.take_input(now);
@@ -277,14 +288,14 @@ impl Connections {
         if out.len() >= room {
             return;
         }
-        if let Some(http2) = self.table.connection_mut(at).and_then(|connection| connection.own.http2.as_mut()) {
+        if let Some(http2) = self.table.connection_mut(at).and_then(Connection::http2_mut) {
             http2.take_output(out);
         }
         let mut beside = 0;
         while out.len() + beside < room {
             let connection = self.table.connection(at).filter(|connection| connection.takes_messages());
             let Some(slot) = connection.and_then(|connection| connection.first_queued()) else { return };
-            beside += connection.map_or(0, |connection| connection.own.octets_beside());
+            beside += connection.map_or(0, Connection::octets_beside);
             self.compose_one(at, slot, now, out);
         }
     }
@@ -295,17 +306,17 @@ impl Connections {
         self.table.submit(slot, now);
         let Some((connection, request)) = self.table.pair_mut(at, slot) else { return };
         request.row.client_port = connection.port;
-        request.row.resumed = connection.own.tls.as_ref().is_some_and(|session| session.is_resumed());
+        request.row.resumed = connection.tls().is_some_and(Tls::is_resumed);
         request.row.query_bytes = length;
     }
 
     /// Appends a message in the framing of its transport, and returns the ID or stream of its answer, and its length.
     fn compose_message(&mut self, at: Slot, slot: Slot, out: &mut Vec<u8>) -> Option<(u64, u16)> {
         let connection = self.table.connection(at)?;
-        if connection.own.http2.is_some() {
+        if connection.http2().is_some() {
             return self.compose_request(at, slot, out);
         }
-        let block = if connection.own.tls.is_some() { self.table.policy(connection.class).padding } else { 0 };
+        let block = if connection.tls().is_some() { self.table.policy(connection.class).padding } else { 0 };
         let id = self.free_id(at);
         let length = framing::append(out, &self.table.request(slot)?.wire, id, block);
         Some((u64::from(id), length))
@@ -364,7 +375,7 @@ impl Connections {
         let Some(connection) = self.table.connection(at) else { return };
         let message = Message::new(octets);
         self.table.finish(Outcome {
-            client: connection.client,
+            client: self.table.client(connection),
             client_port: connection.port,
             server: self.table.server(connection),
             transport: connection.transport,
@@ -401,7 +412,7 @@ impl Machine for Connections {
     }
 
     fn detach(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<Connection> {
-        let is_left = |it: &Connection| it.own.is_leaving() && it.load() == 0;
+        let is_left = |it: &Connection| it.is_leaving() && it.load() == 0;
         let by_client = matches!(ended, Some((_, End::Idle | End::Spent | End::Room)));
         if by_client || self.table.connection(at).is_some_and(is_left) {
             self.announce_close(at, ErrorCode::NoError);
@@ -413,7 +424,7 @@ impl Machine for Connections {
 
     fn handle_queued(&mut self, at: Slot, slot: Slot, now: RunTime) {
         let Some(connection) = self.table.connection(at) else { return };
-        let (is_open, is_blocked) = (connection.is_open(), connection.own.is_blocked);
+        let (is_open, is_blocked) = (connection.is_open(), connection.is_blocked());
         if connection.is_connecting() || is_blocked {
             self.table.submit(slot, now);
         }
@@ -430,7 +441,7 @@ impl Machine for Connections {
     }
 
     fn has_stream(&self, connection: &Connection) -> bool {
-        match (&connection.own.http2, &self.doh) {
+        match (connection.http2(), &self.doh) {
             (Some(http2), _) => http2.room() > connection.queued(),
             (None, Some(doh)) if connection.transport == Transport::Doh2 => connection.queued() < doh.streams(),
             _ => true,
@@ -444,7 +455,7 @@ impl Machine for Connections {
 
     fn give_up(&mut self, slot: Slot) {
         let Some(request) = self.release(slot) else { return };
-        let http2 = self.table.connection_of(&request).and_then(|connection| connection.own.http2.as_mut());
+        let http2 = self.table.connection_of(&request).and_then(Connection::http2_mut);
         if http2.is_some_and(|http2| request.id.is_some_and(|stream| http2.cancel(stream as u32))) {
             self.call(request.connection);
         }

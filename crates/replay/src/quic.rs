@@ -224,7 +224,7 @@ impl Quic {
             };
             octets.truncate(transmit.size);
             let (number, socket) = (connection.number, connection.own.socket);
-            let source = connection.source;
+            let source = connection.source();
             self.outgoing.push_back(Outgoing { at, number, socket, source, server, octets });
         }
     }
@@ -309,7 +309,7 @@ impl Quic {
     fn begin(&self, at: Slot) {
         let Some(connection) = self.table.connection(at) else { return };
         if let Some(tls) = tls_of(&self.doq, &self.doh3, connection.transport) {
-            tls.begin(connection.key(), self.table.policy(connection.class).resumption);
+            tls.begin(self.table.key(connection), self.table.policy(connection.class).resumption);
         }
     }
 

@@ -27,6 +27,7 @@ pub use ldplayer_core::Policy;
 use ldplayer_core::{Expected, Message, Outcome, Reason, RunTime, Status, Transport};
 
 use self::clients::Clients;
+use self::connection::Active;
 pub use self::connection::{Connection, State, Terms};
 pub use self::counts::ConnectionCounts;
 pub use self::machine::Machine;
@@ -37,6 +38,9 @@ use crate::heard::Heard;
 use crate::matching::repeats_question;
 use crate::slab::{List, Slab, Slot};
 pub use crate::stage::Stage;
+
+/// Active parts of connections that are kept to be used again: some megabytes at most.
+const SPARE: usize = 1 << 14;
 
 /// Settings of a machine.
 #[derive(Clone, Copy, Debug)]
@@ -112,13 +116,16 @@ pub struct Key {
 ///   So the result of [`Terms::server_idle_timeout`] must not change while a connection is idle.
 /// - Each client has at most one current connection per server and transport, which is in the table.
 #[derive(Debug)]
-pub struct ConnectionTable<C, R> {
+pub struct ConnectionTable<C: Terms, R> {
     /// The settings.
     config: Config,
     /// The client classes; a single one if there are none.
     classes: Vec<Class>,
     /// The connections.
     connections: Slab<Connection<C>>,
+    /// Active parts to be used again, so that a query on an idle connection allocates nothing.
+    #[allow(clippy::vec_box, reason = "they go back into connections as boxes, without allocating")]
+    spare: Vec<Box<Active<C::Active>>>,
     /// The servers, by number.
     servers: Servers,
     /// The current connection of each client to each server.
@@ -151,6 +158,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             classes: vec![Class::new(config.policy)],
             config,
             connections: Slab::default(),
+            spare: Vec::new(),
             servers: Servers::default(),
             current: Clients::default(),
             server_idle: List::default(),
@@ -206,7 +214,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     pub fn detach_queued(&mut self, at: Slot, slot: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.taken -= 1;
-        self.requests.unlink(&mut connection.queue, slot);
+        unlink_queued(&mut self.requests, connection, slot);
         if let Some(request) = self.requests.get_mut(slot) {
             request.leave_connection();
         }
@@ -218,9 +226,10 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     }
 
     fn unlink_written(&mut self, at: Slot, slot: Slot) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        self.requests.unlink(&mut connection.outstanding, slot);
-        self.crowded -= usize::from(connection.outstanding.len() == 1);
+        let connection = self.connections.get_mut(at);
+        let Some(active) = connection.and_then(|connection| connection.active.as_mut()) else { return };
+        self.requests.unlink(&mut active.outstanding, slot);
+        self.crowded -= usize::from(active.outstanding.len() == 1);
     }
 
     /// Whether a connection expects several answers, which may be read together.
@@ -231,6 +240,16 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     /// The server of a connection.
     pub fn server(&self, connection: &Connection<C>) -> SocketAddr {
         self.servers.address(connection.server)
+    }
+
+    /// The client of a connection, as recorded.
+    pub fn client(&self, connection: &Connection<C>) -> IpAddr {
+        self.current.address(connection.client)
+    }
+
+    /// Who uses a connection, and for what.
+    pub fn key(&self, connection: &Connection<C>) -> Key {
+        Key { client: self.client(connection), transport: connection.transport, server: connection.server }
     }
 
     /// The seed of the machine's random choices.
@@ -285,19 +304,19 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         let number = self.next_number();
         self.numbered += 1;
         let Key { client, transport, server } = key;
+        let mut active = self.spare.pop().unwrap_or_default();
+        active.source = source;
         let at = self.connections.insert(Connection {
             number,
             since: now,
-            client,
-            source,
+            client: self.current.acquire(client),
             port: 0,
             transport,
             server,
             class,
             state: State::Wanted,
             taken: 0,
-            queue: List::default(),
-            outstanding: List::default(),
+            active: Some(active),
             own,
         });
         self.current.set(at, &self.connections);
@@ -311,7 +330,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         connection.since = now;
         let (port, class) = (connection.port, place(connection.class));
         // Early data is already outstanding.
-        let lists = [connection.outstanding.first(), connection.queue.first()];
+        let lists = [connection.first_written(), connection.first_queued()];
         self.connections.append(&mut self.classes[class].opening, at);
         if let Some(opener) = lists.into_iter().flatten().next().and_then(|slot| self.requests.get_mut(slot)) {
             opener.is_opener = true;
@@ -330,7 +349,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     /// Updates the row of the request for which a connection was opened, while that waits.
     pub fn note_opener(&mut self, at: Slot, note: impl Fn(&mut Outcome)) {
         let Some(connection) = self.connections.get(at) else { return };
-        let first = [connection.outstanding.first(), connection.queue.first()];
+        let first = [connection.first_written(), connection.first_queued()];
         for slot in first.into_iter().flatten() {
             if let Some(request) = self.requests.get_mut(slot).filter(|request| request.is_opener) {
                 note(&mut request.row);
@@ -340,7 +359,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
 
     /// Requests outstanding on a newly established connection were accepted as early data.
     pub fn note_early_data(&mut self, at: Slot, is_resumed: bool) {
-        let mut next = self.connections.get(at).and_then(|connection| connection.outstanding.first());
+        let mut next = self.connections.get(at).and_then(Connection::first_written);
         while let Some(request) = next.and_then(|slot| self.requests.get_mut(slot)) {
             (request.row.early_data, request.row.resumed) = (true, is_resumed);
             next = next.and_then(|slot| self.requests.next::<1>(slot));
@@ -359,7 +378,8 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     fn queue(&mut self, at: Slot, slot: Slot) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.taken += 1;
-        self.requests.append(&mut connection.queue, slot);
+        let active = connection.active.get_or_insert_with(|| self.spare.pop().unwrap_or_default());
+        self.requests.append(&mut active.queue, slot);
         if let Some(request) = self.requests.get_mut(slot) {
             request.connection = at;
             request.row.connection = Some(connection.number);
@@ -390,9 +410,10 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     /// A request was written on its connection, under an ID or on a stream.
     pub fn write(&mut self, at: Slot, slot: Slot, id: u64) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        self.requests.unlink(&mut connection.queue, slot);
-        self.requests.append(&mut connection.outstanding, slot);
-        self.crowded += usize::from(connection.outstanding.len() == 2);
+        let Some(active) = &mut connection.active else { return };
+        self.requests.unlink(&mut active.queue, slot);
+        self.requests.append(&mut active.outstanding, slot);
+        self.crowded += usize::from(active.outstanding.len() == 2);
         self.by_id.insert((connection.number, id), slot);
         if let Some(request) = self.requests.get_mut(slot) {
             request.id = Some(id);
@@ -402,13 +423,14 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
 
     /// Everything written on a connection must be written again, before what is queued.
     pub fn unwrite_all(&mut self, at: Slot) {
-        let Some(connection) = self.connections.get_mut(at) else { return };
-        self.crowded -= usize::from(connection.outstanding.len() >= 2);
-        let mut lists = [std::mem::take(&mut connection.outstanding), std::mem::take(&mut connection.queue)];
+        let connection = self.connections.get_mut(at);
+        let Some(active) = connection.and_then(|connection| connection.active.as_mut()) else { return };
+        self.crowded -= usize::from(active.outstanding.len() >= 2);
+        let mut lists = [std::mem::take(&mut active.outstanding), std::mem::take(&mut active.queue)];
         for list in &mut lists {
             while let Some(slot) = list.first() {
                 self.requests.unlink(list, slot);
-                self.requests.append(&mut connection.queue, slot);
+                self.requests.append(&mut active.queue, slot);
                 if let Some(request) = self.requests.get_mut(slot) {
                     request.written().and_then(|key| self.by_id.remove(&key));
                     request.rewind();
@@ -471,7 +493,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             self.requests.unlink(&mut self.waiting, slot);
         }
         match (stage, self.connections.get_mut(at)) {
-            (Stage::Queued, Some(connection)) => self.requests.unlink(&mut connection.queue, slot),
+            (Stage::Queued, Some(connection)) => unlink_queued(&mut self.requests, connection, slot),
             (Stage::Outstanding, Some(_)) => self.unlink_written(at, slot),
             (Stage::Lingering, _) => self.requests.unlink(&mut self.lingering, slot),
             (_, None) => {}
@@ -533,9 +555,30 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.leave_idle(at);
         self.leave_connecting(at);
         self.current.forget(at, &self.connections);
-        let connection = self.connections.remove(at)?;
-        self.crowded -= usize::from(connection.outstanding.len() >= 2);
+        let mut connection = self.connections.remove(at)?;
+        self.current.release(connection.client);
+        self.crowded -= usize::from(connection.written() >= 2);
+        if connection.load() == 0 {
+            let active = connection.take_dispensable();
+            self.keep(active);
+        }
         Some(connection)
+    }
+
+    /// Keeps an active part that a connection can do without.
+    fn keep(&mut self, active: Option<Box<Active<C::Active>>>) {
+        let room = self.spare.len() < SPARE;
+        self.spare.extend(active.filter(|_| room).map(|mut active| {
+            *active = Active::default();
+            active
+        }));
+    }
+}
+
+/// Takes a request that is not written off the list of its connection.
+fn unlink_queued<C: Terms, R>(requests: &mut Slab<Request<R>, 2>, connection: &mut Connection<C>, slot: Slot) {
+    if let Some(active) = &mut connection.active {
+        requests.unlink(&mut active.queue, slot);
     }
 }
 

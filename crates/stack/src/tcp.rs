@@ -99,12 +99,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use ldplayer_core::{RunTime, Segments};
 
+pub use self::addresses::Addresses;
 pub use self::config::{Config, OpenError, OpenOptions};
 pub use self::connection::Handle;
 pub use self::counts::Counts;
 
 use self::active::Actives;
-use self::addresses::Addresses;
 use self::connection::{Connection, Connections, Key, NAGLE, State, V6};
 use self::cookies::Cookies;
 use self::index::{Index, NONE};

@@ -18,17 +18,29 @@ pub type Connection = table::Connection<Own>;
 /// Overhead of a record, in octets: the header, an explicit nonce or the content type, and the tag (RFC 5288 §3, RFC 8446 §5.2).
 const RECORD_BESIDE: usize = 5 + 8 + 16;
 
-/// The TCP-specific state of a connection.
+/// The TCP-specific state of a connection that lasts while it is idle.
 #[derive(Debug)]
 pub struct Own {
     /// The server's last idle timeout, in units of 100 ms; [`UNTOLD`] if it sent none.
     pub keepalive: u16,
+    /// The last ID used.
+    pub id: u16,
+}
+
+impl Own {
+    /// The state of a connection whose first query gets the ID after this one.
+    pub const fn new(id: u16) -> Self {
+        Self { keepalive: UNTOLD, id }
+    }
+}
+
+/// The rest of it: an idle connection without TLS has none.
+#[derive(Debug, Default)]
+pub struct Active {
     /// Whether the worker has been told to write.
     pub is_called: bool,
     /// Whether the kernel's buffer is full; the worker will signal when there is room.
     pub is_blocked: bool,
-    /// The last ID used.
-    pub id: u16,
     /// The TLS session, if any.
     pub tls: Option<Box<Tls>>,
     /// HTTP/2, if used, once the session is established.
@@ -37,31 +49,20 @@ pub struct Own {
     pub buffers: Option<Box<Buffers>>,
 }
 
-impl Own {
-    /// The state of a connection whose first query gets the ID after this one.
-    pub const fn new(id: u16) -> Self {
-        Self { keepalive: UNTOLD, is_called: false, is_blocked: false, id, tls: None, http2: None, buffers: None }
-    }
-
-    /// Whether each message travels in its own TLS record.
-    pub const fn has_records(&self) -> bool {
-        self.tls.is_some() && self.http2.is_none()
-    }
-
-    /// Framing overhead of a message, in octets.
-    pub const fn octets_beside(&self) -> usize {
-        if self.has_records() { RECORD_BESIDE } else { 0 }
-    }
-}
-
 impl Terms for Own {
+    type Active = Active;
+
+    fn is_dispensable(active: &Active) -> bool {
+        active.tls.is_none() && active.http2.is_none() && active.buffers.is_none() && !active.is_blocked
+    }
+
     fn server_idle_timeout(&self, own: i64) -> Option<i64> {
         let told = (self.keepalive != UNTOLD).then_some(i64::from(self.keepalive) * KEEPALIVE_UNIT);
         told.filter(|&told| told < own)
     }
 
-    fn is_leaving(&self) -> bool {
-        self.http2.as_ref().is_some_and(|http2| http2.is_leaving())
+    fn is_leaving(&self, active: Option<&Active>) -> bool {
+        active.and_then(|active| active.http2.as_ref()).is_some_and(|http2| http2.is_leaving())
     }
 }
 
@@ -90,35 +91,70 @@ pub struct Buffers {
 }
 
 impl Connection {
+    /// The TLS session, if any.
+    pub fn tls(&self) -> Option<&Tls> {
+        self.active()?.tls.as_deref()
+    }
+
+    /// HTTP/2, if used, once the session is established.
+    pub fn http2(&self) -> Option<&Http2> {
+        self.active()?.http2.as_deref()
+    }
+
+    /// The same, to be changed.
+    pub fn http2_mut(&mut self) -> Option<&mut Http2> {
+        self.http2()?;
+        self.active_mut().http2.as_deref_mut()
+    }
+
+    /// Whether the kernel's buffer is full.
+    pub fn is_blocked(&self) -> bool {
+        self.active().is_some_and(|active| active.is_blocked)
+    }
+
+    /// Whether each message travels in its own TLS record.
+    pub fn has_records(&self) -> bool {
+        self.tls().is_some() && self.http2().is_none()
+    }
+
+    /// Framing overhead of a message, in octets.
+    pub fn octets_beside(&self) -> usize {
+        if self.has_records() { RECORD_BESIDE } else { 0 }
+    }
+
     /// Whether the next message may be written.
     pub fn takes_messages(&self) -> bool {
-        self.own.http2.as_ref().is_none_or(|http2| http2.room() > 0)
+        self.http2().is_none_or(|http2| http2.room() > 0)
     }
 
     /// Whether there is something to write.
     pub fn has_output(&self) -> bool {
+        let Some(active) = self.active() else { return false };
         (self.queued() > 0 && self.takes_messages())
-            || self.own.http2.as_ref().is_some_and(|http2| http2.has_output())
-            || self.own.buffers.as_ref().is_some_and(|buffers| !buffers.output.is_empty())
-            || self.own.tls.as_ref().is_some_and(|tls| tls.has_output())
+            || active.http2.as_ref().is_some_and(|http2| http2.has_output())
+            || active.buffers.as_ref().is_some_and(|buffers| !buffers.output.is_empty())
+            || active.tls.as_ref().is_some_and(|tls| tls.has_output())
     }
 
     /// Takes the partial response, and how it arrived so far; as of `now` if there is none.
     pub fn take_input(&mut self, now: RunTime) -> (Vec<u8>, Arrival) {
-        let kept = self.own.buffers.as_mut().filter(|buffers| !buffers.input.is_empty());
         let none = (Vec::new(), Arrival { since: now, now, length_apart: false });
+        if self.active().is_none_or(|active| active.buffers.is_none()) {
+            return none;
+        }
+        let kept = self.active_mut().buffers.as_mut().filter(|buffers| !buffers.input.is_empty());
         let taken = kept.map_or(none, |buffers| {
             let Buffers { since, length_apart, .. } = **buffers;
             (std::mem::take(&mut buffers.input), Arrival { since, now, length_apart })
         });
-        self.tidy();
+        self.drop_empty_buffers();
         taken
     }
 
     /// Keeps a partial response, and how it arrived so far.
     pub fn keep_input(&mut self, input: Vec<u8>, arrival: Arrival) {
         if !input.is_empty() {
-            let buffers = self.own.buffers.get_or_insert_default();
+            let buffers = self.active_mut().buffers.get_or_insert_default();
             buffers.length_apart = arrival.length_apart || input.len() == framing::LENGTH;
             (buffers.input, buffers.since) = (input, arrival.since);
         }
@@ -126,17 +162,23 @@ impl Connection {
 
     /// Takes the unwritten remainder.
     pub fn take_output(&mut self) -> Vec<u8> {
-        let taken = self.own.buffers.as_mut().map(|buffers| std::mem::take(&mut buffers.output)).unwrap_or_default();
-        self.tidy();
+        if self.active().is_none_or(|active| active.buffers.is_none()) {
+            return Vec::new();
+        }
+        let buffers = self.active_mut().buffers.as_mut();
+        let taken = buffers.map(|buffers| std::mem::take(&mut buffers.output)).unwrap_or_default();
+        self.drop_empty_buffers();
         taken
     }
 
     /// Keeps the unwritten remainder.
     pub fn keep_output(&mut self, output: &[u8]) {
-        self.own.buffers.get_or_insert_default().output.extend_from_slice(output);
+        self.active_mut().buffers.get_or_insert_default().output.extend_from_slice(output);
     }
 
-    fn tidy(&mut self) {
-        self.own.buffers.take_if(|buffers| buffers.input.is_empty() && buffers.output.is_empty());
+    fn drop_empty_buffers(&mut self) {
+        let buffers = &mut self.active_mut().buffers;
+        buffers.take_if(|buffers| buffers.input.is_empty() && buffers.output.is_empty());
+        self.tidy();
     }
 }

@@ -2,6 +2,7 @@
 
 use ldplayer_core::{Reason, RunTime, Transport};
 
+use super::connection::Connection;
 use super::http2::{ErrorCode, Event, Head, Http2, STREAMS_AT_ONCE, frames};
 use super::tls::{ALPN_H2, TlsClient};
 use super::{Connections, TlsSettings};
@@ -52,9 +53,9 @@ impl Connections {
         if connection.transport != Transport::Doh2 {
             return true;
         }
-        let is_agreed = connection.own.tls.as_ref().is_some_and(|session| session.protocol() == Some(ALPN_H2));
+        let is_agreed = connection.tls().is_some_and(|session| session.protocol() == Some(ALPN_H2));
         if let (true, Some(doh)) = (is_agreed, &self.doh) {
-            connection.own.http2 = Some(Box::new(Http2::new(doh.most)));
+            connection.active_mut().http2 = Some(Box::new(Http2::new(doh.most)));
         }
         is_agreed
     }
@@ -66,7 +67,7 @@ impl Connections {
         let class = connection.class;
         let block = self.table.policy(class).padding;
         let (connection, request) = self.table.pair_mut(at, slot)?;
-        let http2 = connection.own.http2.as_mut()?;
+        let http2 = connection.http2_mut()?;
         let doh = self.doh.as_mut()?;
         let (head, message) = doh.requests.prepare(server, &request.wire, block, Head::new);
         let length = message.len() as u16;
@@ -81,7 +82,7 @@ impl Connections {
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
         loop {
-            let Some(http2) = self.table.connection_mut(at).and_then(|connection| connection.own.http2.as_mut()) else {
+            let Some(http2) = self.table.connection_mut(at).and_then(Connection::http2_mut) else {
                 return;
             };
             let event = match frames::split(&mut rest) {
@@ -149,7 +150,7 @@ impl Connections {
     /// a server that allows none may still change its mind.
     fn respread(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.table.connection_mut(at) else { return };
-        let Some(http2) = &connection.own.http2 else { return };
+        let Some(http2) = connection.http2() else { return };
         let kept = http2.room().max(1);
         if let Some(doh) = &mut self.doh {
             doh.most = http2.most().max(1);
@@ -195,8 +196,12 @@ impl Connections {
     /// Queues final data for the server before a connection is closed.
     pub(super) fn announce_close(&mut self, at: Slot, code: ErrorCode) {
         let Some(connection) = self.table.connection_mut(at) else { return };
-        let Some(session) = &mut connection.own.tls else { return };
-        if connection.own.http2.is_some() {
+        let is_http2 = connection.http2().is_some();
+        if connection.tls().is_none() {
+            return;
+        }
+        let Some(session) = &mut connection.active_mut().tls else { return };
+        if is_http2 {
             let mut goaway = Vec::new();
             frames::append_goaway(&mut goaway, code);
             // A session that accepts no more content can still send close_notify.

@@ -3,6 +3,8 @@
 use ldplayer_core::{Message, RunTime};
 
 use super::Connections;
+use super::connection::Connection;
+use super::tls::Tls;
 use crate::slab::Slot;
 
 /// Maximum overhead of framing and padding per query, in octets, without padding blocks.
@@ -13,10 +15,7 @@ const TRANSFERS: [u16; 2] = [251, 252];
 impl Connections {
     /// Octets that a connection can send now although its session is not established.
     pub(super) fn early_room(&self, at: Slot) -> usize {
-        self.table
-            .connection(at)
-            .and_then(|connection| connection.own.tls.as_ref())
-            .map_or(0, |session| session.early_room())
+        self.table.connection(at).and_then(Connection::tls).map_or(0, Tls::early_room)
     }
 
     /// Appends queued queries as early data, up to the first one that does not fit or is not allowed.

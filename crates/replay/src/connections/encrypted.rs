@@ -26,7 +26,7 @@ impl Connections {
         let Some(connection) = self.table.connection_mut(at) else { return };
         match session {
             Some(session) => {
-                connection.own.tls = Some(Box::new(session));
+                connection.active_mut().tls = Some(Box::new(session));
                 self.call(at);
             }
             None => self.handle_failed(at, Reason::Handshake),
@@ -36,7 +36,7 @@ impl Connections {
     /// The client and server of a connection, if the client remembers sessions for resumption.
     fn resuming_key(&self, at: Slot) -> Option<Key> {
         let connection = self.table.connection(at)?;
-        self.table.policy(connection.class).resumption.then(|| connection.key())
+        self.table.policy(connection.class).resumption.then(|| self.table.key(connection))
     }
 
     /// Handles TLS records: the handshake, and the content of the stream.
@@ -50,7 +50,7 @@ impl Connections {
             tls.set_key(resuming_key);
         }
         let Some(connection) = self.table.connection_mut(at) else { return };
-        let Some(session) = &mut connection.own.tls else { return };
+        let Some(session) = &mut connection.active_mut().tls else { return };
         let result = session.read(octets, &mut content);
         let (is_up, has_ended) = (session.is_up(), session.has_ended());
         if is_up && connection.state() == State::Handshaking {
@@ -72,7 +72,7 @@ impl Connections {
     }
 
     pub(super) fn finish_handshake(&mut self, at: Slot, now: RunTime) {
-        let Some(session) = self.table.connection(at).and_then(|connection| connection.own.tls.as_ref()) else {
+        let Some(session) = self.table.connection(at).and_then(Connection::tls) else {
             return;
         };
         let (took, is_resumed, is_early) = (now - session.began, session.is_resumed(), session.is_early_accepted());
@@ -94,10 +94,9 @@ impl Connections {
         } else {
             self.compose_early(at, now, &mut content);
         }
-        let own = self.table.connection_mut(at).map(|connection| &mut connection.own);
-        let written = own.and_then(|own| {
-            let has_records = own.has_records();
-            let session = own.tls.as_mut()?;
+        let written = self.table.connection_mut(at).and_then(|connection| {
+            let has_records = connection.has_records();
+            let session = connection.active_mut().tls.as_mut()?;
             let mut rest = content.as_slice();
             let mut pieces = std::iter::from_fn(|| if has_records { take_one(&mut rest) } else { take_all(&mut rest) });
             let written = pieces.try_for_each(|piece| match is_open {

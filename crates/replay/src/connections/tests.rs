@@ -5,12 +5,10 @@ use std::collections::HashMap;
 use ldplayer_core::{Outcome, Reason, RunTime, Segments, Status};
 use proptest::prelude::*;
 
-use super::connection::Connection;
 use super::simulation::{
     Accept, DELAY, Network, Reply, TIMEOUT, accounts_hold, answer, config, framed, number, policy, route, tcp_query,
 };
 use super::{Action, Connections, WRITE_AT_ONCE, framing};
-use crate::slab::Slot;
 use crate::table::{Config, ConnectionCounts, Machine, Policy};
 
 fn statuses(rows: &[Outcome]) -> Vec<(u64, Status, Option<Reason>)> {
@@ -155,7 +153,10 @@ fn answers_are_read_however_they_are_cut() {
         });
         let rows = network.replay((0..4).map(|number| tcp_query(number, 1, 0)));
         assert_eq!(statuses(&rows), answered(0..4));
-        assert!(network.machine.table.connection(0).unwrap().own.buffers.is_none(), "nothing is in flight");
+        assert!(
+            network.machine.table.connection(0).unwrap().active().is_none_or(|active| active.buffers.is_none()),
+            "nothing is in flight"
+        );
     }
 }
 
@@ -184,7 +185,7 @@ fn a_full_kernel_buffer_delays_and_loses_nothing() {
     let rows = network.replay((0..3).map(|number| tcp_query(number, 1, 10 * number as i64)));
     assert_eq!(statuses(&rows), answered(0..3));
     assert!(latencies(&rows)[0] >= 4 * DELAY + (tcp_query(0, 1, 0).wire.len() as i64 + 2) / 5 - 1);
-    assert!(network.machine.table.connection(0).unwrap().own.buffers.is_none());
+    assert!(network.machine.table.connection(0).unwrap().active().is_none_or(|active| active.buffers.is_none()));
     accounts_hold(&network, &rows, 3);
 }
 
@@ -340,14 +341,6 @@ fn an_interrupt_accounts_for_what_is_under_way() {
     let reason = Some(Reason::Interrupted);
     assert_eq!(statuses(&rows), [(0, Status::Timeout, reason), (1, Status::Timeout, reason)]);
     accounts_hold(&network, &rows, 2);
-}
-
-#[test]
-fn an_idle_connection_takes_few_octets_of_ours() {
-    // The slab's entry, the table of clients at its emptiest, and the worker's descriptor.
-    let entry = size_of::<Option<Connection>>() + 2 * size_of::<Slot>();
-    let table = 2 * (size_of::<(crate::table::Key, Slot)>() + 1);
-    assert!(entry + table + size_of::<i32>() <= 250, "{entry} + {table}");
 }
 
 /// What a server of the property test does with a message.

@@ -158,7 +158,7 @@ fn a_full_kernel_buffer_loses_nothing() {
     network.room = 7;
     let rows = network.replay(queries(3, 1, 0));
     all_answered(&rows, 3);
-    assert!(network.machine.table.connection(0).unwrap().own.buffers.is_none());
+    assert!(network.machine.table.connection(0).unwrap().active().is_none_or(|active| active.buffers.is_none()));
 }
 
 /// A page of 200 kB is longer than any window lets the server send at once.

@@ -1,13 +1,15 @@
 //! Tests of the memory used by an idle connection.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use allocation_counter::measure;
-use ldplayer_core::Query;
+use ldplayer_core::{Query, RunTime};
 
-use super::simulation::{Network, answer, config, policy, tcp_query};
+use super::connection::Connection;
+use super::simulation::{Network, answer, config, framed, policy, route, tcp_query};
 use super::tests_tls::{dot_query, server, settings};
-use super::{ALPN_DOT, Connections, TlsClient};
+use super::{ALPN_DOT, Action, Connections, TlsClient};
+use crate::slab::Slot;
 use crate::table::{Config, Machine, Policy};
 
 /// The octets that the machine of a network holds once so many clients have asked and are idle.
@@ -42,14 +44,67 @@ fn over_tls(config: Config) -> Network {
     network
 }
 
+/// So many that the table of clients has grown just before, and is as empty as it gets: 11 octets each.
+const CLIENTS: [u32; 2] = [1_024, 15 * 1_024];
+
 #[test]
-fn an_idle_connection_over_tcp_takes_at_most_150_octets() {
-    // So many that the table of clients has grown just before, and is as empty as it gets.
-    let each = octets_each([1_024, 15 * 1_024], over_tcp, |number| Query {
+fn an_idle_connection_over_tcp_takes_56_octets_and_its_place_in_the_table_of_clients() {
+    assert_eq!(size_of::<Option<Connection>>() + 2 * size_of::<Slot>(), 56);
+    let each = octets_each(CLIENTS, over_tcp, |number| Query {
         client: Ipv4Addr::from_bits(number as u32).into(),
         ..tcp_query(number, 0, number as i64 * 1_000)
     });
-    assert!(each <= 150, "{each}");
+    assert!(each <= 68, "{each}");
+}
+
+#[test]
+fn an_idle_connection_of_an_ipv6_client_takes_28_octets_more() {
+    let each = octets_each(CLIENTS, over_tcp, |number| Query {
+        client: Ipv6Addr::from_bits(number.into()).into(),
+        ..tcp_query(number, 0, number as i64 * 1_000)
+    });
+    assert!(each <= 97, "{each}");
+}
+
+/// Asks on connections of the machine, opening them where there are none, and answers.
+fn ask(machine: &mut Connections, now: RunTime, queries: Vec<Query>, written: &mut Vec<u8>, answers: &[Vec<u8>]) {
+    for (query, answer) in queries.into_iter().zip(answers) {
+        machine.handle_query(now, query, route());
+        while let Some(action) = machine.poll_action() {
+            match action {
+                Action::Open(at) => {
+                    machine.handle_opening(at, now);
+                    machine.handle_opened(at, now, 1_024);
+                }
+                Action::Write(at) => {
+                    written.clear();
+                    machine.compose(at, now, written);
+                    written.clear();
+                    // With the ID that this connection uses now.
+                    written.extend_from_slice(answer);
+                    let id = machine.table.connection(at).map_or(0, |connection| connection.own.id);
+                    written[2..4].copy_from_slice(&id.to_be_bytes());
+                    machine.handle_input(at, now, written);
+                }
+                Action::Close(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_query_on_an_idle_connection_allocates_nothing_once_buffers_are_there() {
+    let policy = Policy { idle_timeout: i64::MAX / 2, ..policy() };
+    let mut machine = Connections::new(config(policy), None);
+    let queries = || (0..9).map(|number| tcp_query(number, number as u8, 0)).collect::<Vec<_>>();
+    let answers: Vec<Vec<u8>> = queries().iter().map(|query| framed(&query.wire)).collect();
+    let mut written = Vec::with_capacity(512);
+    (0..2).for_each(|_| ask(&mut machine, RunTime(0), queries(), &mut written, &answers));
+    assert_eq!((machine.counts().answered, machine.connection_counts().open), (18, 9));
+    machine.outcomes().clear();
+    let again = queries();
+    let allocated = measure(|| ask(&mut machine, RunTime(0), again, &mut written, &answers));
+    assert_eq!((machine.counts().answered, allocated.count_total), (27, 0));
 }
 
 #[test]

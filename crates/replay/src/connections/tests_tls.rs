@@ -243,7 +243,7 @@ fn a_blocked_session_keeps_no_more_than_one_write_takes() {
     let rows = std::mem::take(network.machine.outcomes());
     assert!(rows.len() == 5_999 && rows.iter().all(|row| row.status == Status::Timeout));
     let connection = network.machine.table.connection(0).unwrap();
-    let kept = connection.own.buffers.as_ref().unwrap().output.len();
+    let kept = connection.active().unwrap().buffers.as_ref().unwrap().output.len();
     let most = super::WRITE_AT_ONCE + 1_000;
     assert!((super::WRITE_AT_ONCE / 2..most).contains(&kept), "{kept}");
 }

@@ -23,9 +23,8 @@ pub struct Streams {
     tcp: Tcp,
     /// The connection of each slot of the machine.
     handles: Vec<Option<Handle>>,
-    /// The machine's slot of each connection, by the connection's own, and the lower half of its number in the run: the machine may
-    /// have given the slot to another connection that is not open yet.
-    owners: Vec<(Slot, u32)>,
+    /// The machine's slot of each connection, by the connection's own.
+    owners: Vec<Slot>,
     nobody: [IpAddr; 2],
     input: Box<[u8]>,
     output: Vec<u8>,
@@ -149,7 +148,7 @@ impl Streams {
         let Some(opening) = machine.opening(at) else { return };
         match self.open_tcp(now, &opening) {
             Ok((handle, port)) => {
-                self.own(at, handle, machine);
+                self.own(at, handle);
                 machine.handle_opening(at, now);
                 if self.tcp.takes_early_data(handle) {
                     // Queries go with the first segment: the machine may write as if it was up.
@@ -209,32 +208,32 @@ impl Streams {
         self.tcp.close(handle, now);
     }
 
-    fn own(&mut self, at: Slot, handle: Handle, machine: &Connections) {
+    fn own(&mut self, at: Slot, handle: Handle) {
         let (at_place, owner_place) = (at as usize, handle.slot() as usize);
         if self.handles.len() <= at_place {
             self.handles.resize(at_place + 1, None);
         }
         if self.owners.len() <= owner_place {
-            self.owners.resize(owner_place + 1, (0, 0));
+            self.owners.resize(owner_place + 1, 0);
         }
         self.handles[at_place] = Some(handle);
-        self.owners[owner_place] = (at, machine.number(at).unwrap_or_default() as u32);
+        self.owners[owner_place] = at;
     }
 
     fn handle(&self, at: Slot) -> Option<Handle> {
         self.handles.get(at as usize).copied().flatten()
     }
 
-    /// The machine's slot of a connection that it has not closed.
+    /// The machine's slot of a connection that it has not closed. It may have given the slot to another, which it has not
+    /// opened yet.
     fn owner(&self, handle: Handle, machine: &Connections) -> Option<Slot> {
-        let &(at, number) = self.owners.get(handle.slot() as usize)?;
-        let is_of_it = machine.number(at).is_some_and(|it| it as u32 == number);
-        (is_of_it && self.handle(at) == Some(handle)).then_some(at)
+        let &at = self.owners.get(handle.slot() as usize)?;
+        (machine.is_begun(at) && self.handle(at) == Some(handle)).then_some(at)
     }
 
     /// The same, for a connection that is gone.
     fn forget(&mut self, handle: Handle, machine: &Connections) -> Option<Slot> {
-        let &(at, _) = self.owners.get(handle.slot() as usize)?;
+        let &at = self.owners.get(handle.slot() as usize)?;
         let owner = self.owner(handle, machine);
         if self.handle(at) == Some(handle) {
             self.handles[at as usize] = None;

@@ -42,12 +42,19 @@ pub struct Own {
 }
 
 impl Terms for Own {
+    type Active = ();
+
+    /// Its address stays with it.
+    fn is_dispensable(_: &()) -> bool {
+        false
+    }
+
     /// The library heeds what servers tell in the handshake (RFC 9000 §10.1).
     fn server_idle_timeout(&self, _: i64) -> Option<i64> {
         None
     }
 
-    fn is_leaving(&self) -> bool {
+    fn is_leaving(&self, _: Option<&()>) -> bool {
         self.is_leaving
     }
 }

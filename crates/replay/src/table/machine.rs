@@ -4,6 +4,7 @@
 use ldplayer_core::message::HEADER;
 use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status};
 
+use super::unlink_queued;
 use super::{Class, Connection, ConnectionCounts, ConnectionTable, End, Key, Policy, Request, Stage, State, Terms};
 use crate::counts::Counts;
 use crate::route::Route;
@@ -127,14 +128,14 @@ pub trait Machine: Sized {
             return;
         }
         let idle_timeout = self.table().policy(connection.class).idle_timeout;
-        let end = if connection.own.is_leaving() {
+        let end = if connection.is_leaving() {
             End::Closed
         } else if connection.taken >= self.max_queries(connection) {
             End::Spent
         } else if self.table().server_idle_timeout(connection).unwrap_or(idle_timeout) == 0 {
             End::Idle
         } else {
-            let key = connection.key();
+            let key = self.table().key(connection);
             self.table_mut().rest(at, now);
             return self.prefer(key, at);
         };
@@ -163,7 +164,7 @@ pub trait Machine: Sized {
     fn requeue_all(&mut self, at: Slot, now: RunTime, end: End, reason: Reason) {
         let Some(connection) = self.remove(at, now, end) else { return };
         let mut unanswered = Vec::new();
-        for mut list in [connection.outstanding, connection.queue] {
+        for mut list in connection.into_lists() {
             while let Some(slot) = list.first() {
                 self.table_mut().requests.unlink(&mut list, slot);
                 unanswered.push(slot);
@@ -221,7 +222,7 @@ pub trait Machine: Sized {
     fn fail(&mut self, at: Slot, reason: Reason, status: Status) {
         let Some(connection) = self.detach(at, None) else { return };
         // Something is outstanding already where it went as early data.
-        for mut list in [connection.outstanding, connection.queue] {
+        for mut list in connection.into_lists() {
             while let Some(slot) = list.first() {
                 self.table_mut().requests.unlink(&mut list, slot);
                 self.table_mut().end_unanswered(slot, status, reason);
@@ -318,7 +319,7 @@ pub trait Machine: Sized {
             table.requests.append(&mut table.lingering, slot);
         } else {
             let connection = table.connections.get_mut(at);
-            connection.into_iter().for_each(|it| table.requests.unlink(&mut it.queue, slot));
+            connection.into_iter().for_each(|it| unlink_queued(&mut table.requests, it, slot));
             table.requests.remove(slot);
         }
         table.finish_judged(row, &wire, &expected, None);

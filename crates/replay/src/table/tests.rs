@@ -82,3 +82,23 @@ fn an_interrupt_ends_queries_whose_connection_is_only_wanted() {
     assert_eq!(machine.outstanding(), 0);
     assert_eq!((machine.counts().taken, machine.counts().not_sent), (1, 1));
 }
+
+#[test]
+fn clients_of_ipv6_have_connections_of_their_own_whose_addresses_are_forgotten_with_them() {
+    let mut machine = machine();
+    let clients = ["2001:db8::1", "2001:db8::2", "2001:db8::1"].map(|client| client.parse().unwrap());
+    for (number, client) in (0..).zip(clients) {
+        let route = Route { socket: SocketKey::Own(0), source: None, server: "[2001:db8::53]:53".parse().unwrap() };
+        machine.handle_query(RunTime(0), Query { transport: Transport::Tcp, client, ..query(number, 0) }, route);
+    }
+    let opened: Vec<_> = std::iter::from_fn(|| machine.poll_action()).collect();
+    assert_eq!(opened, [Action::Open(0), Action::Open(1)]);
+    for (at, client) in [(0, clients[0]), (1, clients[1])] {
+        assert_eq!(machine.table().client(machine.table().connection(at).unwrap()), client);
+        machine.handle_opening(at, RunTime(0));
+        machine.handle_failed(at, Reason::ConnectionRefused);
+    }
+    assert!(machine.table().is_clear());
+    let rows: Vec<_> = machine.outcomes().drain(..).map(|row| (row.index, row.client)).collect();
+    assert_eq!(rows, [(0, clients[0]), (2, clients[2]), (1, clients[1])]);
+}

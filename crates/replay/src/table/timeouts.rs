@@ -38,7 +38,9 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.state = State::Idle;
         connection.since = now;
-        let list = if is_server_idle { &mut self.server_idle } else { &mut self.classes[place(connection.class)].idle };
+        let (class, active) = (connection.class, connection.take_dispensable());
+        self.keep(active);
+        let list = if is_server_idle { &mut self.server_idle } else { &mut self.classes[place(class)].idle };
         self.connections.append(list, at);
     }
 

@@ -36,7 +36,7 @@ fn hash(octets: [u8; 16]) -> u64 {
     draw((bits >> 64) as u64, bits as u64)
 }
 
-/// The addresses.
+/// IPv6 addresses by number, each as long as it has connections: 28 octets each, and four for each number of it.
 #[derive(Debug)]
 pub struct Addresses {
     table: Table,
@@ -85,6 +85,11 @@ impl Addresses {
         }
     }
 
+    /// Whether no address has a connection.
+    pub const fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
     /// The address of a number.
     pub fn address(&self, at: u32) -> Ipv6Addr {
         self.table.0[at].octets.into()
@@ -104,6 +109,8 @@ mod tests {
         addresses.release(at);
         assert_eq!(addresses.find(one), Some(at));
         addresses.release(at);
+        assert!(addresses.is_empty());
         assert_eq!((addresses.find(one), addresses.acquire(two), addresses.find(two)), (None, at, Some(at)));
+        assert!(!addresses.is_empty());
     }
 }

@@ -27,6 +27,11 @@ pub struct Index {
 }
 
 impl Index {
+    /// Whether nothing is in it.
+    pub const fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
     /// The value with this hash that `is` says is the one.
     pub fn find(&self, values: &impl Chained, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         if self.heads.len() == 0 {
