@@ -32,6 +32,12 @@ class Interval:
         return Interval(mean, *((None, None) if half is None else (mean - half, mean + half)), len(values))
 
     @staticmethod
+    def percent(values):
+        """The mean of shares in percent: what the range has below 0 and above 100 cannot be."""
+        found = Interval.of(values)
+        return found if found.low is None else Interval(found.value, max(found.low, 0), min(found.high, 100), found.repeats)
+
+    @staticmethod
     def ratio(numerators, denominators):
         """How many times the one is the other: of means of logarithms, with Welch's degrees of freedom."""
         a, b = ([math.log(v) for v in side if v is not None and v > 0] for side in (numerators, denominators))

@@ -26,6 +26,11 @@ class Intervals(unittest.TestCase):
             held = sum(interval.low <= 7 <= interval.high for interval in means)
             self.assertTrue(1860 <= held <= 1940, f"{held} of 2000 with {repeats}")
 
+    def test_the_range_of_shares_ends_at_none_and_all(self):
+        interval = Interval.percent([99.0, 40.0, 60.0])
+        self.assertEqual((interval.high, interval.low > 0), (100, False))
+        self.assertEqual(Interval.percent([1.0]), Interval.of([1.0]))
+
     def test_a_ratio_of_sides_that_do_not_differ_holds_one(self):
         draw = random.Random(2)
         sides = [[[draw.lognormvariate(0, 0.3) for _ in range(4)] for _ in "ab"] for _ in range(2000)]
