@@ -1,7 +1,7 @@
 # Clients without kernel sockets (`--path packets`) beside the same clients with sockets and beside kxdpgun: five tables. To be sourced by bench.sh.
 # Packets and sockets each have a namespace with one veth pair before the server, and take turns: a server is started for each turn.
 # TABLES chooses among them. Also to be set: PACKETS (queries of a turn), CONNECTIONS, KXDPGUN_QPS and KXDPGUN_TCP_QPS (rates offered, the best of
-# which counts), HELD (connections held at once) and HELD_ASKED.
+# which counts), HELD (connections held at once), HELD_ASKED, and KEEP (a folder for the last run of the table of held connections).
 # shellcheck shell=bash disable=SC2154 # variables and functions of bench.sh
 
 PACKETS=${PACKETS:-2000000}
@@ -94,7 +94,7 @@ contend() { # contender
     hole.bare.xdp) "${framed[@]}" "$bench" bare-frames --xdp --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
     hole.*)
       pinned=() # the sending worker has core 0; reader and recorder are left to the scheduler, since the hole needs no core
-      replay_on "${1#hole.}" "$work/udp.pcap" --server $at:5300 --timing fast --max-outstanding 200000 --query-timeout 0.1
+      replay_on "${1#hole.}" "$work/udp.pcap" --server $at:5300 --timing fast --max-outstanding 100000 --query-timeout 0.1
       pinned=(taskset -c 0)
       field qps_mean <"$work/out.json"
       ;;
@@ -231,17 +231,18 @@ bench_packets_held() {
   each=$(($(ulimit -n) - 1024))
   for connections in $HELD; do
     "$bench" make-trace --clients "$connections" --opening "$connections"us --gap 1us --seconds "$HELD_ASKED"us -o "$work/held.pcap"
-    rm -f "$work/held.rows"
+    "$ldplayer" convert "$work/held.pcap" -o "$work/held.parquet" --force >&2
+    rm -f "$work/held.rows" "$work/held.pcap"
     for _ in $(seq "$RUNS"); do
       held_up
       for _ in $(seq $(((connections + each - 1) / each))); do
-        "${framed[@]}" "$bench" echo-tcp --listen $at:5300 --core 1 >"$work/server.log" &
+        "${framed[@]}" "$bench" echo-tcp --listen $at:5300 --core 1 --nap 5ms >"$work/server.log" &
         held+=($!)
       done
       until grep -qs "^listening" "$work/server.log"; do sleep 0.1; done
       sleep 1
       held_sample 0 "${held[@]}" >"$work/samples"
-      "${framed[@]}" taskset -c 0 "$ldplayer" replay "$work/held.pcap" --path packets --server $at:5300 --transport tcp --timing fast \
+      "${framed[@]}" taskset -c 0 "$ldplayer" replay "$work/held.parquet" --path packets --server $at:5300 --transport tcp --timing fast \
         --idle-timeout 1h --max-outstanding 1000 --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" &
       while kill -0 $! 2>/dev/null; do
         held_sample $! "${held[@]}" >>"$work/samples"
@@ -251,6 +252,7 @@ bench_packets_held() {
       for pid in "${held[@]}"; do kill "$pid"; wait "$pid" 2>/dev/null || true; done
       held=()
       held_figures "$connections" >>"$work/held.rows"
+      [ -z "${KEEP:-}" ] || { rm -rf "$KEEP" && cp -r "$work/run" "$KEEP"; }
     done
     echo -n "| $connections |"
     for column in 1 2 3 4 5 6; do echo -n " $(cut -d' ' -f$column "$work/held.rows" | stats) |"; done
@@ -261,10 +263,13 @@ bench_packets_held() {
 # A namespace without the sockets of an earlier turn, which would wait for clients that are gone; it lasts a while until their memory is free.
 held_up() {
   local before=0 now=1000000
+  held_looked=-5
   packets_down
   packets_up
   "${framed[@]}" sh -c 'echo 65535 >/proc/sys/net/core/somaxconn; echo 65535 >/proc/sys/net/ipv4/tcp_max_syn_backlog
     echo reno >/proc/sys/net/ipv4/tcp_congestion_control; echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save' 2>/dev/null || true
+  # Under pressure the kernel would free these caches, and the growth of the slabs be told too small.
+  { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null || true
   while [ $((now - before)) -gt 1000 ] || [ $((before - now)) -gt 1000 ]; do # kB
     before=$now
     sleep 1
@@ -273,14 +278,28 @@ held_up() {
 }
 
 # Time, open connections, bytes of TCP's buffers and of the kernel's slabs, of ldplayer and of the responders.
-held_sample() { # ldplayer or 0, responders ...
-  echo "$(date +%s.%N) $("${framed[@]}" awk '/^TCP:/ {print $3, $NF * 4096}' /proc/net/sockstat)" \
-    "$(awk '/^Slab:/ {print $2 * 1024}' /proc/meminfo) $(anonymous "$1") $(anonymous "${@:2}")"
+# Bytes of the kernel's objects: those of /proc/slabinfo where it may be read, by their number, as slabs of earlier sockets are kept. Whoever lists the
+# descriptors of a process makes an inode and a dentry of /proc for each, which the kernel gives up when it wants the memory: these do not count.
+held_slabs() {
+  awk 'NR > 2 {share = $6 * 4096 / $5}
+    $1 == "proc_inode_cache" {listed = $2; next}
+    NR > 2 {bytes += $2 * share}
+    $1 == "dentry" || $1 == "lsm_inode_cache" {each += share}
+    END {if (!NR) exit 1; printf "%.0f", bytes - listed * each}' /proc/slabinfo 2>/dev/null || awk '/^Slab:/ {printf "%.0f", $2 * 1024}' /proc/meminfo
 }
 
-anonymous() { # processes: bytes that are theirs alone
-  local pid
-  for pid in "$@"; do cat "/proc/$pid/status" 2>/dev/null || true; done | awk '/^RssAnon:/ {sum += $2 * 1024} END {print sum + 0}'
+# One process for each sample: more would take the time of what is measured. Time, connections, bytes of their buffers and of the kernel's objects, which
+# are looked at every five seconds, and what is ldplayer's and the responders' alone.
+held_sample() { # ldplayer or 0, responders ...
+  local pid files=(/proc/"$link"/net/sockstat)
+  for pid in "$@"; do [ ! -e "/proc/$pid/status" ] || files+=("/proc/$pid/status"); done
+  if [ "$1" -eq 0 ] || [ $((SECONDS - held_looked)) -ge 5 ]; then
+    held_looked=$SECONDS held_slab=$(held_slabs)
+  fi
+  awk -v now="$EPOCHREALTIME" -v slab="$held_slab" -v ldplayer="/proc/$1/status" '
+    /^TCP:/ {sockets = $3 " " $NF * 4096}
+    /^RssAnon:/ {if (FILENAME == ldplayer) own = $2 * 1024; else responders += $2 * 1024}
+    END {print now, sockets, slab, own + 0, responders + 0}' "${files[@]}" 2>/dev/null || true
 }
 
 held_figures() { # connections; prints opened/s, queries/s, share answered in percent, bytes a connection of ldplayer, kernel, responder

@@ -4,7 +4,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use ldplayer_core::time::Span;
 use ldplayer_net::poll::{Poll, Ready};
 use ldplayer_net::{limits, tcp};
 use rustls::{ServerConfig, ServerConnection};
@@ -33,6 +35,9 @@ pub struct Args {
     /// … and its key in this one
     #[arg(long, requires = "certificate")]
     key: Option<PathBuf>,
+    /// Sleep this long between looks for queries, and be woken by none: hundreds of responders on a core then handle several at a time
+    #[arg(long)]
+    nap: Option<Span>,
 }
 
 /// One connection.
@@ -55,7 +60,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     println!("listening on {}", echo.listener.local_addr()?);
     let term = args.responder.begin()?;
     while !term.is_over() {
-        echo.turn(LOOK)?;
+        match &args.nap {
+            None => drop(echo.turn(LOOK)?),
+            Some(nap) => {
+                while echo.turn(0)? {}
+                std::thread::sleep(Duration::from_nanos(nap.ns().unsigned_abs()));
+            }
+        }
     }
     Ok(())
 }

@@ -49,8 +49,9 @@ const RING: usize = 32 << 20;
 /// … and at least for 2,500, where the window of an unpaced replay bounds what arrives: the kernel writes all of a ring in turn, and what
 /// does not fit the caches of the processor costs the server's core a miss for each frame.
 const SMALL_RING: usize = 4 << 20;
-/// Octets of the ring for each query in flight: two frames, each in a slot above 1,600 octets.
-const EACH: usize = 2 * 1_664;
+/// Octets of the ring for each query in flight: four frames, each in a slot above 1,600 octets. A server of TCP sends an acknowledgement and a
+/// response, and the response twice more to a worker that was held up for half a second.
+const EACH: usize = 4 * 1_664;
 
 /// Queries that may wait for their stamps.
 const UNSTAMPED: usize = 4_096;

@@ -170,7 +170,7 @@ fn receive_drops(summary: &Summary) -> Option<Check> {
     let limit = format!("{RECEIVE_DROPS_PERCENT} % of the responses");
     let ok = percent <= RECEIVE_DROPS_PERCENT;
     let found = check("receive_drops", ok, limit, format!("{percent:.3} % ({drops} of {came})"));
-    let note = (!ok).then(|| format!("they count as timed out; {}", advice::RECEIVE_BUFFER));
+    let note = (!ok).then(|| format!("over UDP they count as timed out; {}", advice::RECEIVE_BUFFER));
     Some(Check { note, ..found })
 }
 
