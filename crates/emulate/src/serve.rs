@@ -245,13 +245,13 @@ fn open(options: &Options, workers: usize) -> Result<(Vec<Sockets>, Vec<SocketAd
         let mut bind = address;
         for sockets in &mut all {
             let failed = |source| ServeError::Listen { address, source };
-            let udp = UdpSocket::serve(bind, BUFFER).map_err(failed)?;
+            let udp = probe::open_free(|| UdpSocket::serve(bind, BUFFER)).map_err(failed)?;
             if options.udp_size > UDP_SIZE {
                 udp.allow_fragments().map_err(failed)?;
             }
             // With port 0, the kernel chooses one for the first socket, and the others use the same.
             bind = udp.local();
-            sockets.tcp.push(net_tcp::listen(bind, BACKLOG).map_err(failed)?);
+            sockets.tcp.push(probe::open_free(|| net_tcp::listen(bind, BACKLOG)).map_err(failed)?);
             sockets.udp.push(udp);
         }
         listening.push(bind);

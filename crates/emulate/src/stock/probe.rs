@@ -107,6 +107,23 @@ pub fn ensure_free(address: SocketAddr) -> Result<(), StockError> {
     taken.map_or(Ok(()), |transport| Err(StockError::Taken { address, transport }))
 }
 
+/// Opens a socket on an address that [`ensure_free`] has found free: its own sockets may be there for a moment longer, in a process that
+/// another thread is starting.
+///
+/// # Errors
+/// What `open` says, where that is not that the address is in use, or is said again and again.
+pub fn open_free<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut opened = open();
+    for _ in 1..TRIES {
+        if !opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
+            break;
+        }
+        pause();
+        opened = open();
+    }
+    opened
+}
+
 /// The transport over which the address is in use.
 fn taken_for(address: SocketAddr) -> Option<&'static str> {
     let is_taken = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
@@ -179,6 +196,14 @@ mod tests {
     fn a_closed_port_does_not() {
         let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert!(!answers(closed).unwrap());
+    }
+
+    #[test]
+    fn a_closed_socket_of_which_a_process_being_started_has_a_copy_is_waited_for() {
+        let mut said = [io::ErrorKind::AddrInUse, io::ErrorKind::PermissionDenied].into_iter();
+        let mut again = || said.next().map_or(Ok(()), |kind| Err(kind.into()));
+        assert_eq!(open_free(&mut again).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        open_free(&mut again).unwrap();
     }
 
     #[test]
