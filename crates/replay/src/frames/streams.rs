@@ -279,3 +279,61 @@ impl super::Frames {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connections::framing;
+    use crate::connections::simulation::{config, policy, route, tcp_query};
+    use crate::table::Policy;
+    use ldplayer_stack::frame::{Flags, Options};
+
+    const NOW: RunTime = RunTime(0);
+
+    /// What the server says to the client at `to`.
+    fn hear(streams: &mut Streams, machine: &mut Connections, to: SocketAddr, said: (Flags, [u32; 2], &[u8])) {
+        let (flags, [sequence, acknowledgement], payload) = said;
+        let from = route().server;
+        let (source_port, destination_port) = (from.port(), to.port());
+        let options = Options::default();
+        let segment = Segment {
+            source_port,
+            destination_port,
+            sequence,
+            acknowledgement,
+            flags,
+            window: 60_000,
+            options,
+            payload,
+        };
+        streams.handle_segment(NOW, (from, to), &segment, machine);
+    }
+
+    /// The machine may give the slot of a connection to the next before the worker has closed the first.
+    #[test]
+    fn a_reset_of_the_connection_before_is_not_the_next_ones_in_its_slot() {
+        let mut machine = Connections::new(config(Policy { queries_per_connection: 1, ..policy() }), None);
+        let mut streams =
+            Streams::new(Config::default(), ["192.0.2.9".parse().unwrap(), "2001:db8::9".parse().unwrap()]);
+        machine.handle_query(NOW, tcp_query(0, 1, 0), route());
+        streams.drive(NOW, &mut machine);
+        let syn = streams.poll_transmit(NOW).unwrap();
+        let (client, next) = (syn.from, syn.segment.sequence.wrapping_add(1));
+        hear(&mut streams, &mut machine, client, (Flags::SYN | Flags::ACK, [7, next], &[]));
+        let mut query = Vec::new();
+        let Some(Action::Write(at)) = machine.poll_action() else { panic!("the query is to be written") };
+        machine.compose(at, NOW, &mut query);
+        let mut answer = Vec::new();
+        let response = crate::test::response(&query[2..], 0);
+        framing::append(&mut answer, &response, u16::from_be_bytes([response[0], response[1]]), 0);
+        hear(&mut streams, &mut machine, client, (Flags::ACK, [8, next], &answer));
+        assert_eq!(machine.counts().answered, 1);
+        machine.handle_query(NOW, tcp_query(1, 2, 0), route());
+        let next_number = machine.number(at);
+        assert!(next_number.is_some() && !machine.is_begun(at), "the next has its slot, and waits");
+        hear(&mut streams, &mut machine, client, (Flags::RST, [8 + answer.len() as u32, 0], &[]));
+        assert_eq!((streams.tcp.counts().resets_in, machine.number(at)), (1, next_number));
+        streams.drive(NOW, &mut machine);
+        assert!(machine.is_opening(at));
+    }
+}

@@ -4,8 +4,9 @@
 use ldplayer_core::message::HEADER;
 use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status};
 
-use super::unlink_queued;
-use super::{Class, Connection, ConnectionCounts, ConnectionTable, End, Key, Policy, Request, Stage, State, Terms};
+use super::{
+    Class, Connection, ConnectionCounts, ConnectionTable, End, Key, Policy, Request, Stage, State, Terms, unlink_queued,
+};
 use crate::counts::Counts;
 use crate::route::Route;
 use crate::slab::Slot;
