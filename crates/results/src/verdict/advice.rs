@@ -224,10 +224,7 @@ fn unsent(queries: &Queries) -> Option<Warning> {
 
 fn receive_drops(summary: &Summary) -> Option<Warning> {
     let drops = summary.responses.receive_drops.filter(|&drops| drops > 0)?;
-    let text = format!(
-        "the kernel dropped {} on sockets of this run, for lack of buffer",
-        counted(drops, "response", "responses")
-    );
+    let text = format!("the kernel dropped {} to this run, for lack of buffer", counted(drops, "packet", "packets"));
     Some(Warning::new("kernel_drops", text, RECEIVE_BUFFER))
 }
 
