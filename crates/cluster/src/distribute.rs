@@ -19,6 +19,8 @@ use crate::stream::ShardStream;
 
 /// Maximum number of batches queued for an agent's stream.
 const WAITING: usize = 64;
+/// The least size of a stream in octets that a server short of storage is asked for: over a hundred batches.
+const LEAST_ROOM: i64 = 16 << 20;
 /// How often to check, while waiting for an agent, whether its shard has been given up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The value of [`Outlook`] when no agent is waited for.
@@ -88,6 +90,18 @@ impl Turn {
     }
 }
 
+/// Creates the streams of a run, or none if there is not enough storage for all.
+fn create_streams(bus: &Bus, run: u64, agents: u32, (octets, replicas): (i64, usize)) -> Result<(), ClusterError> {
+    for shard in 0..agents {
+        let made = bus.wait(ShardStream { run, shard }.create(bus.context(), bus.id(), octets, replicas));
+        if matches!(made, Err(ClusterError::Full { .. })) {
+            (0..shard).for_each(|shard| bus.wait(ShardStream { run, shard }.remove(bus.context())));
+        }
+        made?;
+    }
+    Ok(())
+}
+
 /// Deals queries to agents and stores them in their streams, or only counts them if agents read the trace themselves.
 pub struct Distributor {
     dealer: Dealer,
@@ -107,7 +121,7 @@ struct Outlet {
 }
 
 impl Distributor {
-    /// Creates a stream for each agent, with this maximum size and number of replicas.
+    /// Creates a stream for each agent, with this maximum size and number of replicas; with a smaller size if the server has not that much storage left.
     ///
     /// # Errors
     /// A stream cannot be created, for example because one of that name exists.
@@ -118,8 +132,12 @@ impl Distributor {
         (octets, replicas): (i64, usize),
         turn: Turn,
     ) -> Result<Self, ClusterError> {
-        for shard in 0..agents.len() as u32 {
-            bus.wait(ShardStream { run, shard }.create(bus.context(), bus.id(), octets, replicas))?;
+        let mut each = octets;
+        loop {
+            match create_streams(bus, run, agents.len() as u32, (each, replicas)) {
+                Err(ClusterError::Full { .. }) if each / 2 >= LEAST_ROOM => each /= 2,
+                made => break made?,
+            }
         }
         Self::resume(bus, run, agents, turn)
     }

@@ -71,6 +71,14 @@ pub enum ClusterError {
         /// What the client says.
         reason: String,
     },
+    /// The server has not enough storage left for the streams of a run.
+    #[error(
+        "the NATS server has no {octets} bytes of storage left for each agent's queries: free space on its disk, or raise max_file_store in its configuration"
+    )]
+    Full {
+        /// The least size of a stream that was asked for.
+        octets: i64,
+    },
     /// A stream took no queries for too long.
     #[error("{who} took no queries for {seconds} s, and its queue is full")]
     Stuck {

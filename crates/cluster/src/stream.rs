@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::Context;
+use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::{Context, ErrorCode};
 
 use crate::error::ClusterError;
 
@@ -34,7 +35,8 @@ impl ShardStream {
     /// Creates the stream for this controller, with this maximum size and number of replicas.
     ///
     /// # Errors
-    /// The server refuses, for example because a stream of that name has another owner.
+    /// [`ClusterError::Full`] if the server has not that much storage left; or it refuses for another reason, for example because a stream of that
+    /// name has another owner.
     pub async fn create(
         &self,
         context: &Context,
@@ -58,7 +60,16 @@ impl ShardStream {
             ..Config::default()
         };
         let made = context.create_stream(config).await;
-        made.map(drop).map_err(|error| ClusterError::store(format!("making stream {}", self.name()), error))
+        made.map(drop).map_err(|error| self.refused(&error, octets))
+    }
+
+    fn refused(&self, error: &CreateStreamError, octets: i64) -> ClusterError {
+        match error.kind() {
+            CreateStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STORAGE_RESOURCES_EXCEEDED => {
+                ClusterError::Full { octets }
+            }
+            _ => ClusterError::store(format!("making stream {}", self.name()), error),
+        }
     }
 
     /// The number of messages stored in the stream, and of those taken by its agent.

@@ -137,17 +137,58 @@ fn who_is_not_let_in_is_told_so() {
 fn a_server_without_jetstream_is_told_so() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(programs::find("nats-server").unwrap());
-    command.args(["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir"]).arg(folder.path());
-    let server = Process::start("nats-server", &mut command, Output::Log(folder.path().join("log"))).unwrap();
-    let file = folder.path().join(format!("nats-server_{}.ports", server.id()));
-    let url = (0..500).find_map(|_| {
-        thread::sleep(Duration::from_millis(10));
-        let ports: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
-        ports["nats"][0].as_str().map(str::to_owned)
-    });
-    let without = Bus::connect(&Link { url: url.unwrap(), ..Link::default() }, "x").unwrap_err();
+    command.args(["-a", "127.0.0.1", "-p", "-1"]);
+    let (_server, address) = started(folder.path(), &mut command);
+    let without = Bus::connect(&Link { url: format!("nats://{address}"), ..Link::default() }, "x").unwrap_err();
     assert!(matches!(without, ClusterError::NoJetStream { .. }), "{without}");
     assert!(without.to_string().ends_with("start it with -js"), "{without}");
+}
+
+/// A server with this configuration in this folder, and its address.
+fn configured(folder: &std::path::Path, configuration: &str) -> (Process, String) {
+    let file = folder.join("nats.conf");
+    let store = folder.join("store");
+    let text = format!(
+        "listen: \"127.0.0.1:-1\"\nauthorization {{ user: me, password: secret }}\n{}",
+        configuration.replace("STORE", &store.display().to_string())
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(programs::find("nats-server").unwrap());
+    command.arg("-c").arg(&file);
+    started(folder, &mut command)
+}
+
+/// A server, and its address as it writes it into this folder.
+fn started(folder: &std::path::Path, command: &mut Command) -> (Process, String) {
+    command.arg("--ports_file_dir").arg(folder);
+    let server = Process::start("nats-server", command, Output::Log(folder.join("log"))).unwrap();
+    let file = folder.join(format!("nats-server_{}.ports", server.id()));
+    let address = (0..500).find_map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        let ports: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
+        ports["nats"][0].as_str()?.rsplit_once("//").map(|(_, address)| address.to_owned())
+    });
+    (server, address.unwrap())
+}
+
+#[test]
+fn streams_are_smaller_on_a_server_short_of_storage_and_one_without_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "jetstream { store_dir: \"STORE\", max_file_store: 300MB }\n";
+    let (_server, address) = configured(folder.path(), text);
+    let bus = Bus::connect(&Link { url: format!("nats://me:secret@{address}"), ..Link::default() }, "x").unwrap();
+    // Four of 64 MiB fit, and four of the default of 1 GiB do not.
+    let mut first = Distributor::open(&bus, 11, &names(4), (1 << 30, 1), Turn::ALL).unwrap();
+    let all = queries(1_000, 50);
+    first.give(&bus, &all).unwrap();
+    first.finish(&bus).unwrap();
+    let read: usize = (0..4).map(|shard| read(&bus, 11, shard).unwrap().len()).sum();
+    assert_eq!(read, all.len());
+    // What is left holds two of 16 MiB; of three, none may stay.
+    let refused = Distributor::open(&bus, 12, &names(3), (1 << 30, 1), Turn::ALL).err().unwrap();
+    assert!(matches!(refused, ClusterError::Full { .. }), "{refused}");
+    assert!(refused.to_string().contains("raise max_file_store"), "{refused}");
+    Distributor::open(&bus, 13, &names(2), (1 << 30, 1), Turn::ALL).unwrap();
 }
 
 /// A certificate of its own authority for 127.0.0.1, as openssl makes it: the paths of certificate and key.
@@ -178,24 +219,13 @@ fn a_server_with_tls_is_trusted_by_the_authority_that_is_told_and_by_no_other() 
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key) = certificate(folder.path());
     let text = format!(
-        "listen: \"127.0.0.1:-1\"\njetstream {{ store_dir: \"{}\" }}\nauthorization {{ user: me, password: secret }}\n\
-         tls {{ cert_file: \"{}\", key_file: \"{}\" }}\n",
-        folder.path().join("store").display(),
+        "jetstream {{ store_dir: \"STORE\" }}\ntls {{ cert_file: \"{}\", key_file: \"{}\" }}\n",
         certificate.display(),
         key.display()
     );
-    let configuration = folder.path().join("nats.conf");
-    std::fs::write(&configuration, text).unwrap();
-    let mut command = Command::new(programs::find("nats-server").unwrap());
-    command.arg("-c").arg(&configuration).arg("--ports_file_dir").arg(folder.path());
-    let server = Process::start("nats-server", &mut command, Output::Log(folder.path().join("log"))).unwrap();
-    let file = folder.path().join(format!("nats-server_{}.ports", server.id()));
-    let port = (0..500).find_map(|_| {
-        thread::sleep(Duration::from_millis(10));
-        let ports: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
-        ports["nats"][0].as_str()?.rsplit_once(':').map(|(_, port)| port.to_owned())
-    });
-    let link = Link { url: format!("tls://me:secret@127.0.0.1:{}", port.unwrap()), ..Link::default() };
+    let (_server, address) = configured(folder.path(), &text);
+    let port = address.rsplit_once(':').unwrap().1;
+    let link = Link { url: format!("tls://me:secret@127.0.0.1:{port}"), ..Link::default() };
     let bus = Bus::connect(&Link { ca: Some(certificate), ..link.clone() }, "x").unwrap();
     assert!(bus.url().starts_with("tls://127.0.0.1:"), "{}", bus.url());
     let stranger = Bus::connect(&link, "x").unwrap_err();
