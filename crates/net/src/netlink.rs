@@ -88,7 +88,7 @@ pub struct VethEnd<'a> {
     pub name: &'a str,
     /// Its address on the link.
     pub mac: [u8; 6],
-    /// Its transmit queues, and as many for what it receives: 1 to 4,096.
+    /// Its queues for what it sends, 1 to 4,096. The other end has as many for what it receives.
     pub queues: u32,
 }
 
@@ -148,14 +148,14 @@ impl Netlink {
     /// Without CAP_NET_ADMIN in the namespace, without veth in the kernel, or when one of the names is taken.
     pub fn add_veth(&self, [one, other]: [VethEnd<'_>; 2]) -> io::Result<()> {
         let mut peer = vec![0; IFINFO];
-        other.describe(&mut peer);
+        other.describe(one.queues, &mut peer);
         let mut data = Vec::new();
         attribute(&mut data, VETH_INFO_PEER, &peer);
         let mut info = Vec::new();
         attribute(&mut info, IFLA_INFO_KIND, b"veth");
         attribute(&mut info, IFLA_INFO_DATA, &data);
         let mut body = vec![0; IFINFO];
-        one.describe(&mut body);
+        one.describe(other.queues, &mut body);
         attribute(&mut body, IFLA_LINKINFO, &info);
         self.request(RTM_NEWLINK, REQUEST_ACK | CREATE_NEW, &body).map(drop)
     }
@@ -298,12 +298,11 @@ impl Netlink {
 }
 
 impl VethEnd<'_> {
-    fn describe(&self, body: &mut Vec<u8>) {
+    fn describe(&self, received: u32, body: &mut Vec<u8>) {
         attribute(body, IFLA_IFNAME, &[self.name.as_bytes(), &[0]].concat());
         attribute(body, IFLA_ADDRESS, &self.mac);
-        for kind in [IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES] {
-            attribute(body, kind, &self.queues.to_ne_bytes());
-        }
+        attribute(body, IFLA_NUM_TX_QUEUES, &self.queues.to_ne_bytes());
+        attribute(body, IFLA_NUM_RX_QUEUES, &received.to_ne_bytes());
     }
 }
 

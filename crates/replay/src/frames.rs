@@ -206,9 +206,12 @@ impl Frames {
         (0..settings.workers).map(open).collect()
     }
 
-    /// The ring, to be polled.
-    pub const fn ring(&self) -> &FrameRing {
-        &self.ring
+    /// Waits up to `timeout` nanoseconds for a frame, and returns whether there is one.
+    ///
+    /// # Errors
+    /// Those of [`FrameRing::wait`].
+    pub fn wait(&self, timeout: i64) -> io::Result<bool> {
+        self.ring.wait(timeout)
     }
 
     /// Frames that wait for [`Self::flush`].

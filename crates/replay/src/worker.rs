@@ -43,8 +43,6 @@ use crate::targets::{Ports, Targets};
 const GRACE: i64 = 1_000_000_000;
 /// Maximum number of queries of a timed replay sent by one call: it limits the error of their common timestamp to about 15 µs.
 const TIMED_BATCH: usize = 16;
-/// The poll token of the ring of frames, which no socket has.
-const RING: u64 = 1 << 62;
 /// What counts as soon, in nanoseconds.
 const SOON: i64 = 50_000;
 
@@ -176,9 +174,8 @@ impl<'a> Worker<'a> {
         let reference = links.extras.reference.as_ref();
         let mut sockets = Sockets::new(settings.sources.clone(), all_targets(settings, reference), stamps)?;
         let mut frames = links.frames.take();
-        match &frames {
-            Some(frames) => sockets.poll().add(frames.ring(), RING)?,
-            None => open_shared(&mut sockets, settings),
+        if frames.is_none() {
+            open_shared(&mut sockets, settings);
         }
         let router = |targets, ports| Router::new(settings.sources.clone(), targets, ports, settings.max_sockets);
         let pairs = reference.map(|other| {

@@ -46,7 +46,7 @@ const CHECKS: [Named; 8] = [
     ("accounting", "every query accounted for"),
     ("not_sent", "queries that were not sent"),
     ("completeness", "whole trace replayed"),
-    ("receive_drops", "responses dropped by this host"),
+    ("receive_drops", "packets dropped by this host"),
     ("timing_quartiles", "quartiles of the timing error"),
     ("timing_p99", "99th percentile of the timing error"),
     ("rate", "query rate by second"),

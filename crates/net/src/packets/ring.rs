@@ -10,6 +10,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use socket2::Socket;
 
@@ -150,6 +152,27 @@ impl FrameRing {
             self.dropped += u64::from(new.tp_drops);
         }
         self.dropped
+    }
+
+    /// Waits up to `timeout_ns` for a frame, and returns whether there is one; a signal ends the wait early. Nothing stays at the ring while nobody
+    /// waits: one that is in a [`crate::poll::Poll`] costs the sender of each frame a call of that.
+    ///
+    /// # Errors
+    /// Never in a correct program; what the kernel says otherwise.
+    pub fn wait(&self, timeout_ns: i64) -> io::Result<bool> {
+        let timeout = Timespec { tv_sec: timeout_ns / 1_000_000_000, tv_nsec: timeout_ns % 1_000_000_000 };
+        let mut waited = [PollFd::new(&self.socket, PollFlags::IN)];
+        match poll(&mut waited, Some(&timeout)) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        let came = waited[0].revents();
+        if came.contains(PollFlags::ERR) {
+            // Until it is taken, each wait would end at once. What it says, the next call to send says, too.
+            let _ = self.take_error();
+        }
+        Ok(came.contains(PollFlags::IN))
     }
 
     /// Takes the error that polling the ring told of, such as that its interface went down.

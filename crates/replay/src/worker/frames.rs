@@ -163,7 +163,7 @@ impl Worker<'_> {
             } else if self.has_closed() || now - since >= LINGER || self.monitor.is_aborted() {
                 return Ok(());
             } else if came == 0 {
-                self.sockets.wait(TIMER)?;
+                self.wait(TIMER)?;
             }
         }
     }

@@ -133,8 +133,12 @@ impl Worker<'_> {
     }
 
     /// Waits up to `timeout` for something to read, and returns the number of ready sockets. A ring is looked at without a system call.
-    fn wait(&mut self, timeout: i64) -> io::Result<usize> {
-        if timeout == 0 && self.frames.is_some() { Ok(0) } else { self.sockets.wait(timeout) }
+    pub(super) fn wait(&mut self, timeout: i64) -> io::Result<usize> {
+        match &self.frames {
+            Some(_) if timeout == 0 => Ok(0),
+            Some(frames) => frames.wait(timeout).map(usize::from),
+            None => self.sockets.wait(timeout),
+        }
     }
 
     /// Reads the ready sockets, up to `most` datagrams in total. Connections are always read: their readiness is signalled once.

@@ -80,8 +80,9 @@ fn a_ring_is_readable_while_a_frame_is_in_it() {
     let (mut sender, mut ring) = open(&link);
     let mut poll = Poll::new().unwrap();
     poll.add(&ring, 0).unwrap();
-    assert_eq!(poll.wait(0).unwrap().count(), 0);
+    assert_eq!((poll.wait(0).unwrap().count(), ring.wait(1_000).unwrap()), (0, false));
     send(&mut sender, &numbered(1));
+    assert!(ring.wait(10_000_000_000).unwrap());
     assert_eq!(poll.wait(10_000_000_000).unwrap().count(), 1);
     assert_eq!(ring.read(1, |frame| assert!(!frame.is_outgoing)), 1);
     assert_eq!(poll.wait(0).unwrap().count(), 0);
@@ -136,4 +137,16 @@ fn a_ring_whose_interface_goes_down_says_so_once() {
     assert!(poll.wait(10_000_000_000).unwrap().all(|ready| ready.error));
     assert_eq!(ring.take_error().unwrap().unwrap().raw_os_error(), Some(libc::ENETDOWN));
     assert_eq!(poll.wait(0).unwrap().count(), 0);
+}
+
+#[test]
+fn a_wait_that_an_interface_ends_by_going_down_is_the_only_one_that_it_ends() {
+    const TENTH: i64 = 100_000_000;
+    let link = Link::new(1_500);
+    let (_sender, ring) = open(&link);
+    link.down(1);
+    assert!(!ring.wait(i64::MAX).unwrap());
+    let begun = crate::clock::monotonic_ns();
+    assert!(!ring.wait(TENTH).unwrap());
+    assert!(crate::clock::monotonic_ns() - begun >= TENTH);
 }
