@@ -98,7 +98,7 @@ contend() { # contender
       pinned=(taskset -c 0)
       field qps_mean <"$work/out.json"
       ;;
-    udp.*) replay_on "${1#udp.}" "$work/udp.parquet" --server $at:5300 --timing fast; rate answered ;;
+    udp.* | few.*) replay_on "${1#*.}" "$work/${1%%.*}.parquet" --server $at:5300 --timing fast; rate answered ;;
     tcp.bare.sockets) "$bench" bare-connect --to $at:5300 --from 10.0.0.0 --core 0 --count "$CONNECTIONS" | field per_second ;;
     tcp.*)
       replay_on "${1#tcp.}" "$work/tcp.pcap" --server $at:5300 --timing fast --transport tcp --queries-per-connection 1 --max-outstanding 100
@@ -151,8 +151,10 @@ LIST
 bench_packets_answer() {
   local against=("udp.packets|ldplayer, packets, matched and recorded" "udp.xdp|ldplayer, packets by AF_XDP, matched and recorded" "udp.sockets|ldplayer, sockets, matched and recorded")
   nsd_conf "server-count: 1"
-  contest "Answers/s over UDP to 65,536 clients from NSD with the root zone" nsd -d -c "$work/nsd.conf" <<LIST
-kxdpgun|kxdpgun, neither matched nor timed
+  contest "Answers/s over UDP from NSD with the root zone, to 65,536 clients but for the first lines" nsd -d -c "$work/nsd.conf" <<LIST
+kxdpgun|kxdpgun, neither matched nor timed: one address for 63,536 queries, then the next
+few.packets|ldplayer, packets, 16 addresses, matched and recorded
+few.xdp|ldplayer, packets by AF_XDP, 16 addresses, matched and recorded
 $(printf '%s\n' "${against[@]}")
 dnsperf|dnsperf -c 100 -q 1000 -D
 LIST
@@ -326,14 +328,15 @@ PYTHON
 }
 
 bench_packets() {
-  local tables=${TABLES:-send answer tcp timing held} table
+  local tables=${TABLES:-send answer tcp timing held} table trace
   need ip iproute2
   need nsenter util-linux
   pinned=(taskset -c 0)
   link_up
   packets_up
   "$bench" make-trace --gap 1us --seconds "$PACKETS"us --clients 65536 -o "$work/udp.pcap"
-  "$ldplayer" convert "$work/udp.pcap" -o "$work/udp.parquet" 2>/dev/null
+  "$bench" make-trace --gap 1us --seconds "$PACKETS"us --clients 16 -o "$work/few.pcap"
+  for trace in udp few; do "$ldplayer" convert "$work/$trace.pcap" -o "$work/$trace.parquet" 2>/dev/null; done
   "$bench" make-trace --gap 1us --seconds "$CONNECTIONS"us --clients 65536 -o "$work/tcp.pcap"
   for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
   sed 's/$/ D/' "$work/names" >"$work/questions"

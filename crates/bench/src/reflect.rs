@@ -5,7 +5,6 @@
 
 use anyhow::Context;
 use ldplayer_net::packets::{BATCH, Checksum, Filter, FrameRing, FrameSender, Interface, SenderKind};
-use ldplayer_net::poll::Poll;
 
 use crate::responder::{LOOK, Stay};
 
@@ -69,7 +68,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 struct Reflector {
     port: u16,
     ring: FrameRing,
-    poll: Poll,
     sender: FrameSender,
     /// Looks in a row that found nothing.
     idle: u32,
@@ -79,10 +77,8 @@ impl Reflector {
     fn open(args: &Args) -> anyhow::Result<Self> {
         let interface = Interface::find(&args.interface)?;
         let ring = FrameRing::open(&interface, &Filter::all(), RING)?;
-        let poll = Poll::new()?;
-        poll.add(&ring, 0)?;
         let kind = if args.xdp { SenderKind::Xdp } else { SenderKind::Packet };
-        Ok(Self { port: args.port, ring, poll, sender: FrameSender::open(&interface, kind)?, idle: 0 })
+        Ok(Self { port: args.port, ring, sender: FrameSender::open(&interface, kind)?, idle: 0 })
     }
 
     /// Answers what is there, or waits for it; whether anything was.
@@ -101,9 +97,7 @@ impl Reflector {
         self.idle = if is_idle { self.idle + 1 } else { 0 };
         if self.idle > LOOKS {
             self.idle = 0;
-            if self.poll.wait(LOOK)?.any(|ready| ready.error) {
-                self.ring.take_error()?.map_or(Ok(()), Err)?;
-            }
+            self.ring.wait(LOOK)?;
             return Ok(false);
         }
         if is_idle {

@@ -206,12 +206,10 @@ impl Frames {
         (0..settings.workers).map(open).collect()
     }
 
-    /// Waits up to `timeout` nanoseconds for a frame, and returns whether there is one.
-    ///
-    /// # Errors
-    /// Those of [`FrameRing::wait`].
-    pub fn wait(&self, timeout: i64) -> io::Result<bool> {
-        self.ring.wait(timeout)
+    /// Waits up to `timeout` nanoseconds for a frame, and returns whether there is one. What the ring tells of its interface ends the wait, and the
+    /// next call to send says it, too.
+    pub fn wait(&self, timeout: i64) -> bool {
+        self.ring.wait(timeout).unwrap_or(false)
     }
 
     /// Frames that wait for [`Self::flush`].

@@ -158,7 +158,7 @@ impl FrameRing {
     /// waits: one that is in a [`crate::poll::Poll`] costs the sender of each frame a call of that.
     ///
     /// # Errors
-    /// Never in a correct program; what the kernel says otherwise.
+    /// The ring's own, once each, such as that its interface went down.
     pub fn wait(&self, timeout_ns: i64) -> io::Result<bool> {
         let timeout = Timespec { tv_sec: timeout_ns / 1_000_000_000, tv_nsec: timeout_ns % 1_000_000_000 };
         let mut waited = [PollFd::new(&self.socket, PollFlags::IN)];
@@ -169,8 +169,7 @@ impl FrameRing {
         }
         let came = waited[0].revents();
         if came.contains(PollFlags::ERR) {
-            // Until it is taken, each wait would end at once. What it says, the next call to send says, too.
-            let _ = self.take_error();
+            self.take_error()?.map_or(Ok(()), Err)?;
         }
         Ok(came.contains(PollFlags::IN))
     }

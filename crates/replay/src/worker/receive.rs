@@ -136,7 +136,7 @@ impl Worker<'_> {
     pub(super) fn wait(&mut self, timeout: i64) -> io::Result<usize> {
         match &self.frames {
             Some(_) if timeout == 0 => Ok(0),
-            Some(frames) => frames.wait(timeout).map(usize::from),
+            Some(frames) => Ok(frames.wait(timeout).into()),
             None => self.sockets.wait(timeout),
         }
     }
