@@ -46,6 +46,7 @@ mod filter;
 mod interface;
 mod memory;
 mod offloads;
+mod queues;
 mod ring;
 mod sender;
 mod socket;

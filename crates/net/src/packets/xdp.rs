@@ -10,6 +10,7 @@ use rustix::net::{SendFlags, send};
 use socket2::{Domain, Socket, Type};
 
 use super::memory::Memory;
+use super::queues::transmit_queues;
 use super::sender::{BATCH, is_full};
 use super::socket::{get_option, set_option, socket_address};
 use super::{ETHERNET, Interface, PacketError};
@@ -254,17 +255,21 @@ fn make_rings(socket: &Socket) -> io::Result<libc::xdp_mmap_offsets> {
     Ok(offsets)
 }
 
-/// Binds to the first queue that is free, now or in a moment.
+/// Binds to the first transmit queue that is free, now or in a moment. The kernel would bind to one that only receives, too, by which it sends nothing
+/// and says nothing.
 fn bind(socket: &Socket, interface: &Interface) -> Result<(), PacketError> {
-    let mut queues = 0;
+    let most = transmit_queues(&interface.name)?.unwrap_or(QUEUES).min(QUEUES);
+    let mut queues = most;
     for _ in 0..TRIES {
-        for queue in 0..QUEUES {
-            queues = queue;
+        for queue in 0..most {
             match bind_queue(socket, interface, queue) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
                 // There is no such queue.
-                Err(error) if queue > 0 && error.raw_os_error() == Some(libc::EINVAL) => break,
+                Err(error) if queue > 0 && error.raw_os_error() == Some(libc::EINVAL) => {
+                    queues = queue;
+                    break;
+                }
                 Err(error) => return Err(PacketError::of_socket("bind an AF_XDP socket")(error)),
             }
         }

@@ -5,6 +5,10 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use super::super::{Filter, FrameRing, FrameSender, Interface, PacketError, SenderKind, offloads, switch_off_offloads};
 use super::link::{receive, send};
 use super::{Link, frames};
+use crate::namespace::Namespace;
+use crate::netlink::{Netlink, VethEnd};
+
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
 fn open(interface: &Interface) -> [Result<(), PacketError>; 3] {
     [
@@ -77,6 +81,27 @@ fn each_queue_has_one_af_xdp_socket_and_is_free_again_when_that_is_closed() {
             drop(open().unwrap());
         }
     }
+}
+
+/// Frames on such a queue stay there, and the kernel says nothing.
+#[test]
+fn a_queue_that_only_receives_is_not_taken_to_send_by() {
+    let [here, there] =
+        [1, 2].map(|queues| VethEnd { name: if queues == 1 { "one" } else { "two" }, mac: MAC, queues });
+    let namespace = Namespace::create().unwrap();
+    let taken = namespace.run(|| {
+        let netlink = Netlink::open().unwrap();
+        netlink.add_veth([here, there]).unwrap();
+        [here, there].map(|end| {
+            netlink.interface_up(netlink.index(end.name).unwrap(), 1_500, 1_000).unwrap();
+            let interface = Interface::find(end.name).unwrap();
+            let opened: Vec<_> = (0..4).map_while(|_| FrameSender::open(&interface, SenderKind::Xdp).ok()).collect();
+            let next = FrameSender::open(&interface, SenderKind::Xdp).map(drop).unwrap_err();
+            assert!(matches!(next, PacketError::QueuesTaken { queues, .. } if queues == end.queues), "{next}");
+            opened.len()
+        })
+    });
+    assert_eq!(taken.unwrap(), [1, 2]);
 }
 
 #[test]
