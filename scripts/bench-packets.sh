@@ -238,14 +238,14 @@ bench_packets_held() {
     for _ in $(seq "$RUNS"); do
       held_up
       for _ in $(seq $(((connections + each - 1) / each))); do
-        "${framed[@]}" "$bench" echo-tcp --listen $at:5300 --core 1 --nap 5ms >"$work/server.log" &
+        "${framed[@]}" "$bench" echo-tcp --listen $at:5300 --core 1 --nap 10ms >"$work/server.log" &
         held+=($!)
       done
       until grep -qs "^listening" "$work/server.log"; do sleep 0.1; done
       sleep 1
       held_sample 0 "${held[@]}" >"$work/samples"
       "${framed[@]}" taskset -c 0 "$ldplayer" replay "$work/held.parquet" --path packets --server $at:5300 --transport tcp --timing fast \
-        --idle-timeout 1h --max-outstanding 1000 --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" &
+        --idle-timeout 1h --max-outstanding 2000 --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" &
       while kill -0 $! 2>/dev/null; do
         held_sample $! "${held[@]}" >>"$work/samples"
         sleep 0.25
