@@ -154,8 +154,8 @@ impl FrameRing {
         self.dropped
     }
 
-    /// Waits up to `timeout_ns` for a frame, and returns whether there is one; a signal ends the wait early. Nothing stays at the ring while nobody
-    /// waits: one that is in a [`crate::poll::Poll`] costs the sender of each frame a call of that.
+    /// Waits up to `timeout_ns` for a frame, and returns whether there is one; a signal ends the wait early. A ring in a [`crate::poll::Poll`] has a
+    /// waiter all the time, which the kernel calls for each frame on the core of whoever sends it; this way it has one during the wait alone.
     ///
     /// # Errors
     /// The ring's own, once each, such as that its interface went down.
