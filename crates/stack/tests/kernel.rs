@@ -95,6 +95,8 @@ struct Asker {
     ask: Ask,
     request: Vec<u8>,
     written: usize,
+    /// How much of the request is written so far at most: half of it until the connection has rested, where that is told.
+    allowed: usize,
     received: u32,
 }
 
@@ -106,6 +108,8 @@ struct Client {
     askers: HashMap<Handle, Asker>,
     failed: Vec<Failure>,
     done: usize,
+    tells_rest: bool,
+    parked: usize,
     /// Every so many packets, one is lost; never if 0.
     loses: u64,
     packets: u64,
@@ -116,8 +120,8 @@ impl Client {
         let server = Server::start();
         let poll = Poll::new().unwrap();
         poll.add(&server.tun, 0).unwrap();
-        let (tcp, askers) = (Tcp::new(config), HashMap::new());
-        Self { tcp, server, poll, askers, failed: Vec::new(), done: 0, loses, packets: 0 }
+        let (tcp, askers, tells_rest) = (Tcp::new(config), HashMap::new(), config.tells_rest);
+        Self { tcp, server, poll, askers, failed: Vec::new(), done: 0, tells_rest, parked: 0, loses, packets: 0 }
     }
 
     fn now() -> RunTime {
@@ -131,7 +135,8 @@ impl Client {
         let options = OpenOptions { nagle: false, fast_open, data };
         let (at, _) = self.tcp.open(Self::now(), client, SocketAddr::new(server, port), &options).unwrap();
         let written = data.len();
-        self.askers.insert(at, Asker { ask, request, written, received: 0 });
+        let allowed = if self.tells_rest { request.len() / 2 } else { request.len() };
+        self.askers.insert(at, Asker { ask, request, written, allowed, received: 0 });
     }
 
     /// Runs until all connections have come to their end.
@@ -201,7 +206,18 @@ impl Client {
 
     fn write(&mut self, at: Handle) {
         let Some(asker) = self.askers.get_mut(&at) else { return };
-        asker.written += self.tcp.write(at, Self::now(), &asker.request[asker.written..]);
+        asker.written += self.tcp.write(at, Self::now(), &asker.request[asker.written..asker.allowed]);
+    }
+
+    /// Takes a connection out of the machine and puts it back, if it still rests: it has a new handle then. The rest of the request follows.
+    fn park_for_a_moment(&mut self, at: Handle) {
+        let (Some((local, server)), Some(parked)) = (self.tcp.tuple(at), self.tcp.park(at)) else { return };
+        let mut asker = self.askers.remove(&at).unwrap();
+        asker.allowed = asker.request.len();
+        let again = self.tcp.resume(local.ip(), server, &parked).unwrap();
+        self.askers.insert(again, asker);
+        self.parked += 1;
+        self.write(again);
     }
 
     fn handle_events(&mut self) {
@@ -219,6 +235,7 @@ impl Client {
                     self.askers.remove(&at);
                     self.failed.push(failure);
                 }
+                Event::Rests(at) => self.park_for_a_moment(at),
             }
         }
     }
@@ -234,7 +251,17 @@ fn client(number: u32) -> IpAddr {
 
 #[test]
 fn a_thousand_connections_of_both_families_carry_from_one_octet_to_200_kilobytes_both_ways() {
-    let mut network = Client::new(Config::default(), 0);
+    carry_a_thousand(Config::default());
+}
+
+#[test]
+fn linux_cannot_tell_connections_that_were_parked_whenever_they_rested() {
+    assert!(carry_a_thousand(Config { tells_rest: true, ..Config::default() }) >= 1_000);
+}
+
+/// Returns how often a connection was parked.
+fn carry_a_thousand(config: Config) -> usize {
+    let mut network = Client::new(config, 0);
     let sizes = [1, 2, 100, 1_448, 1_449, 5_000];
     for number in 0..1_000_u32 {
         let [request, response] = match number % 50 {
@@ -253,11 +280,13 @@ fn a_thousand_connections_of_both_families_carry_from_one_octet_to_200_kilobytes
     assert_eq!((network.done, network.failed.len()), (1_000, 0));
     assert_eq!((counts.unknown, counts.bad_acknowledgements, counts.paws, counts.challenge_acks), (0, 0, 0, 0));
     assert_eq!((counts.data_after_close, counts.dropped_octets), (0, 0));
+    network.parked
 }
 
 #[test]
 fn streams_are_whole_where_every_eleventh_packet_is_lost() {
-    for config in [Config::default(), Config { sack: false, timestamps: false, ..Config::default() }] {
+    let plain = Config { sack: false, timestamps: false, ..Config::default() };
+    for config in [Config::default(), plain, Config { tells_rest: true, ..Config::default() }] {
         let mut network = Client::new(config, 11);
         for number in 0..40 {
             let ask =

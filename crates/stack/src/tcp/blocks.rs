@@ -35,6 +35,11 @@ impl<T> Blocks<T> {
         self.length
     }
 
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     /// The value, if there is one of this number.
     pub fn get(&self, number: u32) -> Option<&T> {
         self.blocks.get(number as usize / BLOCK)?.get(number as usize % BLOCK)

@@ -46,6 +46,8 @@ pub struct Config {
     pub timestamps: bool,
     /// Whether to offer selective acknowledgements (RFC 2018).
     pub sack: bool,
+    /// Whether [`super::Event::Rests`] is told.
+    pub tells_rest: bool,
 }
 
 /// The largest window that can be told (RFC 7323 section 2.2).
@@ -80,6 +82,7 @@ impl Default for Config {
             max_cookies: 1 << 20,
             timestamps: true,
             sack: true,
+            tells_rest: false,
         }
     }
 }

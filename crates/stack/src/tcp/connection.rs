@@ -143,6 +143,11 @@ impl Connection {
         self.state_and_scale = self.state_and_scale & 15 | scale << 4;
     }
 
+    /// The shift of the server's windows.
+    pub const fn scale(&self) -> u8 {
+        self.state_and_scale >> 4
+    }
+
     /// The server's window in octets.
     pub const fn window(&self) -> u32 {
         (self.window as u32) << (self.state_and_scale >> 4)

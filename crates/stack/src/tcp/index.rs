@@ -34,7 +34,7 @@ impl Index {
 
     /// The value with this hash that `is` says is the one.
     pub fn find(&self, values: &impl Chained, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
-        if self.heads.len() == 0 {
+        if self.heads.is_empty() {
             return None;
         }
         let mut at = self.heads[self.place(hash)];

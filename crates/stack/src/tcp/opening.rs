@@ -75,7 +75,7 @@ impl Tcp {
         let first = from + (worker + workers - from % workers) % workers;
         let count = u32::from(u16::MAX).checked_sub(first)? / workers + 1;
         let key = subkey(self.config.seed, PORTS);
-        let offset = draw(key, u64::from(client) << 32 | u64::from(server)) as u32;
+        let offset = draw(key, u64::from(self.client_draw(client, is_v6)) << 32 | u64::from(server)) as u32;
         let mut reusable = None;
         for step in 0..count {
             let place = offset.wrapping_add(self.chosen).wrapping_add(step) % count;
@@ -146,8 +146,18 @@ impl Tcp {
         self.tuple_draw(STAMPS, self.connections.key(slot))
     }
 
-    fn tuple_draw(&self, purpose: u64, key: Key) -> u32 {
+    fn tuple_draw(&self, purpose: u64, (client, server, port, is_v6): Key) -> u32 {
+        let key = (self.client_draw(client, is_v6), server, port, is_v6);
         draw(subkey(self.config.seed, purpose), super::connection::hash(key)) as u32
+    }
+
+    /// An IPv4 address, or a number that stands for an IPv6 address in draws, whatever number that has for the time being.
+    fn client_draw(&self, client: u32, is_v6: bool) -> u32 {
+        if !is_v6 {
+            return client;
+        }
+        let bits = self.addresses.address(client).to_bits();
+        draw((bits >> 64) as u64, bits as u64) as u32
     }
 
     /// A segment arrived in answer to SYN (RFC 9293 section 3.10.7.3).

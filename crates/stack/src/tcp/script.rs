@@ -264,6 +264,7 @@ impl Script {
             Event::Failed(at, Failure::Unreachable) => (at, "unreachable"),
             Event::Failed(at, Failure::TimedOut) => (at, "timed out"),
             Event::Failed(at, Failure::ZeroWindow) => (at, "zero window"),
+            Event::Rests(at) => (at, "rests"),
         };
         assert_eq!(at, self.at);
         name

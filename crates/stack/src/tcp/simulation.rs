@@ -93,6 +93,8 @@ impl Peer {
 struct Ours {
     data: Vec<u8>,
     written: usize,
+    /// How much of the data is written so far at most: half of it until the connection has rested, where that is told.
+    allowed: usize,
     got: Vec<u8>,
     closed: bool,
 }
@@ -100,6 +102,7 @@ struct Ours {
 /// The whole.
 pub struct Simulation {
     pub tcp: Tcp,
+    tells_rest: bool,
     network: Network,
     server: SocketAddr,
     now: i64,
@@ -110,12 +113,15 @@ pub struct Simulation {
     ours: HashMap<Handle, (Ours, SocketAddr)>,
     expected: usize,
     pub finished: Vec<(Vec<u8>, Vec<u8>, SocketAddr)>,
+    /// How often a connection was parked.
+    pub parked: usize,
 }
 
 impl Simulation {
     pub fn new(config: Config, network: Network) -> Self {
         Self {
             tcp: Tcp::new(config),
+            tells_rest: config.tells_rest,
             network,
             server: SocketAddr::from(([198, 51, 100, 53], 53)),
             now: 0,
@@ -125,6 +131,7 @@ impl Simulation {
             ours: HashMap::new(),
             expected: 0,
             finished: Vec::new(),
+            parked: 0,
         }
     }
 
@@ -139,7 +146,8 @@ impl Simulation {
         let client = IpAddr::from([192, 0, 2, self.ours.len() as u8]);
         let options = OpenOptions { nagle, ..OpenOptions::default() };
         let (at, port) = self.tcp.open(RunTime(self.now), client, self.server, &options).unwrap();
-        let ours = Ours { data, written: 0, got: Vec::new(), closed: false };
+        let allowed = if self.tells_rest { data.len() / 2 } else { data.len() };
+        let ours = Ours { data, written: 0, allowed, got: Vec::new(), closed: false };
         self.ours.insert(at, (ours, SocketAddr::new(client, port)));
     }
 
@@ -196,7 +204,7 @@ impl Simulation {
         match event {
             Event::Opened(at) | Event::Writable(at) => {
                 let Some((ours, _)) = self.ours.get_mut(&at) else { return };
-                ours.written += self.tcp.write(at, now, &ours.data[ours.written..]);
+                ours.written += self.tcp.write(at, now, &ours.data[ours.written..ours.allowed]);
             }
             Event::Data(at) => {
                 let mut octets = [0; 1_000];
@@ -213,9 +221,28 @@ impl Simulation {
                     ours.closed = true;
                 }
             }
+            Event::Rests(at) => self.park_for_a_moment(at),
             Event::Reset(at) | Event::Failed(at, _) => panic!("{at:?} {event:?} {:?}", self.tcp.counts()),
         }
         self.close_what_is_done();
+    }
+
+    /// Takes a connection out of the machine and puts it back, if it still rests: it has a new handle then. The rest of the data follows.
+    fn park_for_a_moment(&mut self, at: Handle) {
+        let Some(parked) = self.tcp.park(at) else { return self.write_all(at) };
+        let ours = self.ours.remove(&at).unwrap();
+        assert_eq!((self.tcp.tuple(at), self.tcp.knows(ours.1, self.server)), (None, false));
+        let again = self.tcp.resume(ours.1.ip(), self.server, &parked).unwrap();
+        assert_eq!(self.tcp.tuple(again), Some((ours.1, self.server)));
+        self.ours.insert(again, ours);
+        self.parked += 1;
+        self.write_all(again);
+    }
+
+    fn write_all(&mut self, at: Handle) {
+        let Some((ours, _)) = self.ours.get_mut(&at) else { return };
+        ours.allowed = ours.data.len();
+        ours.written += self.tcp.write(at, RunTime(self.now), &ours.data[ours.written..]);
     }
 
     fn take(&mut self, at: Handle, octets: &[u8]) {

@@ -45,11 +45,13 @@ proptest! {
     #[test]
     fn streams_arrive_exactly_whatever_the_network_does(
         network in network(), request in 0_usize..20_000, response in 0_usize..20_000, clients in 1_usize..4, nagle: bool,
-        timestamps: bool, sack: bool,
+        timestamps: bool, sack: bool, tells_rest: bool,
     ) {
         let network = Network { window: network.window.max(100), ..network };
         // No response and a client that is done at once: its FIN may be first.
-        let config = Config { timestamps, sack, retransmits: 60, syn_retries: 30, max_rto_ns: 2_000_000_000, ..Config::default() };
+        let config = Config {
+            timestamps, sack, tells_rest, retransmits: 60, syn_retries: 30, max_rto_ns: 2_000_000_000, ..Config::default()
+        };
         check(config, network, request, response.max(1), clients, nagle);
     }
 }
@@ -72,4 +74,15 @@ fn a_good_network_needs_no_retransmission() {
     let counts = simulation.tcp.counts();
     assert_eq!((counts.retransmitted, counts.duplicates, counts.out_of_order), (0, 0, 0));
     assert_eq!(simulation.finished.len(), 1);
+}
+
+#[test]
+fn connections_are_parked_on_the_way_where_that_is_asked_for() {
+    let network =
+        Network { seed: 1, loss: 0, twice: 0, delay: 50, mss: 500, window: 1_000, options: true, server_closes: false };
+    let mut simulation = Simulation::new(Config { tells_rest: true, ..Config::default() }, network);
+    (0..3).for_each(|_| simulation.open(vec![1; 3_000], 5_000, false));
+    simulation.run();
+    assert_eq!(simulation.finished.len(), 3);
+    assert!(simulation.parked >= 3, "{}", simulation.parked);
 }
