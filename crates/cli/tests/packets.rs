@@ -121,7 +121,7 @@ fn nsd(folder: &Path, addresses: &[SocketAddr]) -> String {
     let mut text = Nsd { zones: vec![Zone::new(".", file)] }.configuration(folder, addresses).unwrap();
     let (key, pem) = (certificate("server.key"), certificate("server.pem"));
     text += &format!(
-        "server:\n  tcp-count: 1000\n  tls-port: 853\n  tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\"\n"
+        "server:\n  tcp-count: 4000\n  tls-port: 853\n  tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\"\n"
     );
     let configuration = folder.join("nsd.conf");
     fs::write(&configuration, text).unwrap();
@@ -135,6 +135,28 @@ fn nsd_answers_each_client_over_udp_and_tcp_as_by_sockets() {
     let has = |text: &str| recorded.iter().any(|row| row.contains(text));
     assert!(has("\t[2001:db8::53]:53\tudp\t") && has("\t203.0.113.53:53\ttcp\t"), "{recorded:?}");
     nsd.same_by_both_paths(&["--transport", "tcp", "--queries-per-connection", "1", "--workers", "2"]);
+}
+
+/// By packets, connections that have been idle for longest are parked while there are more than a thousand.
+#[test]
+fn thousands_of_idle_connections_are_used_again_as_by_sockets_whoever_closes_them() {
+    let nsd = Place::nsd();
+    let configuration = nsd.path("nsd.conf");
+    // The server closes none, and then those that have been idle for a second.
+    let patient = fs::read_to_string(&configuration).unwrap();
+    for (timeout, closes) in [(60, false), (1, true)] {
+        fs::write(&configuration, format!("{patient}  tcp-timeout: {timeout}\n")).unwrap();
+        let [sockets, packets] = PATHS.map(|path| {
+            let mut command = nsd.replay(&data("l-root-20161006.pcap.xz"), path);
+            command.args(["--transport", "tcp", "--speed", "15", "--idle-timeout", "60s"]).args(PATIENT);
+            let rows = nsd.rows(path, &mut command);
+            let connections = &nsd.json()["summary"]["connections"];
+            assert!(connections["peak_open"].as_u64() > Some(1_100), "{connections}");
+            assert_eq!(connections["closed"]["server"].is_u64(), closes, "{connections}");
+            rows
+        });
+        assert_eq!(sockets, packets);
+    }
 }
 
 #[test]

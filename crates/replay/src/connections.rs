@@ -30,6 +30,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use ldplayer_core::{Message, Outcome, Reason, RunTime, Segments, Status, Transport};
+use ldplayer_stack::tcp;
 
 use self::connection::{Arrival, Connection, Own};
 pub use self::doh::Doh;
@@ -39,7 +40,7 @@ pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
 use crate::pending::Pending;
 use crate::route::Route;
 use crate::slab::Slot;
-use crate::table::{self, Config, ConnectionTable, End, Key, Machine, Policy, Stage, State};
+use crate::table::{self, Config, ConnectionTable, End, Key, Machine, Place, Policy, Stage, State};
 
 /// Limit of octets handed to the kernel at once, beyond which the next message waits for another write. Plus one message with its framing,
 /// this is the maximum that a connection buffers while the kernel's buffer is full.
@@ -53,6 +54,8 @@ type Request = table::Request<()>;
 pub enum Action {
     /// Open it as [`Connections::opening`] says, and call `handle_opening` or `handle_unopened`.
     Open(Slot),
+    /// It is not parked any more: take up its stream again, as the next of [`Connections::take_resumed`] says.
+    Resume(Slot),
     /// Write what [`Connections::compose`] returns.
     Write(Slot),
     /// Close its socket.
@@ -72,10 +75,23 @@ pub struct Opening {
     pub fast_open: bool,
 }
 
+/// The stream of a connection that was parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// The address of its client, as recorded, which is that of the stream.
+    pub client: IpAddr,
+    /// The server.
+    pub server: SocketAddr,
+    /// All else that is needed to go on with it.
+    pub parked: tcp::Parked,
+}
+
 /// The machine of one worker.
 pub struct Connections {
     table: ConnectionTable<Own, ()>,
     actions: VecDeque<Action>,
+    /// The streams of connections that are not parked any more, one for each [`Action::Resume`].
+    resumed: VecDeque<Stream>,
     /// Final messages to the peers of closed connections.
     close_notify: Vec<(Slot, Vec<u8>)>,
     tls: Option<TlsClient>,
@@ -92,6 +108,7 @@ impl Connections {
         Self {
             table: ConnectionTable::new(config),
             actions: VecDeque::new(),
+            resumed: VecDeque::new(),
             close_notify: Vec::new(),
             tls,
             doh: None,
@@ -134,6 +151,48 @@ impl Connections {
     /// Whether there is a connection whose opening has begun.
     pub fn is_begun(&self, at: Slot) -> bool {
         self.table.connection(at).is_some_and(|connection| connection.state() != State::Wanted)
+    }
+
+    /// Since when a connection is idle; `None` if it is not.
+    pub fn idle_since(&self, at: Slot) -> Option<RunTime> {
+        self.table.connection(at).filter(|connection| connection.state() == State::Idle).map(Connection::since)
+    }
+
+    /// The address of the client of a connection, as recorded, and that of its server.
+    pub fn ends(&self, at: Slot) -> Option<(IpAddr, SocketAddr)> {
+        self.table.connection(at).map(|connection| (self.table.client(connection), self.table.server(connection)))
+    }
+
+    /// Parks an idle connection whose stream has the address of its client, if that may be; returns whether it was. It comes back
+    /// with [`Action::Resume`].
+    pub fn park(&mut self, at: Slot, stream: tcp::Parked) -> bool {
+        let id = self.table.connection(at).map(|connection| connection.own.id);
+        id.is_some_and(|id| self.table.park(at, id, stream))
+    }
+
+    /// The stream of the connection of the next [`Action::Resume`].
+    pub fn take_resumed(&mut self) -> Option<Stream> {
+        self.resumed.pop_front()
+    }
+
+    /// Whether any connection is parked.
+    pub const fn has_parked(&self) -> bool {
+        self.table.parked() > 0
+    }
+
+    /// Whether the stream of any connection is to be taken up again.
+    pub fn has_resumed(&self) -> bool {
+        !self.resumed.is_empty()
+    }
+
+    /// Something arrives for a connection between these addresses: it is taken out of those parked, if it is one.
+    pub fn wake(&mut self, client: SocketAddr, server: SocketAddr) {
+        self.table.find_parked_tuple(client, server).and_then(|place| self.unpark(place));
+    }
+
+    /// Forgets a parked connection, and returns its stream; `None` if none is left.
+    pub fn take_parked(&mut self) -> Option<Stream> {
+        self.table.take_parked().map(|(client, server, parked)| Stream { client, server, parked })
     }
 
     /// Whether the kernel is still opening the connection.
@@ -409,6 +468,14 @@ impl Machine for Connections {
         let at = self.table.open(now, key, class, route.source, own);
         self.actions.push_back(Action::Open(at));
         Ok(at)
+    }
+
+    fn unpark(&mut self, parked: Place) -> Option<Slot> {
+        let (at, stream) = self.table.unpark(parked, Own::new);
+        let (client, server) = self.ends(at)?;
+        self.resumed.push_back(Stream { client, server, parked: stream });
+        self.actions.push_back(Action::Resume(at));
+        Some(at)
     }
 
     fn detach(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<Connection> {

@@ -14,6 +14,8 @@ mod links;
 mod neighbours;
 pub mod ports;
 pub mod streams;
+#[cfg(test)]
+mod tests_parked;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,6 +41,7 @@ use self::ports::Ports;
 use self::streams::Streams;
 use crate::path::{NextHop, Packets};
 use crate::quic::Outgoing;
+use crate::route::Sources;
 use crate::settings::Settings;
 use crate::slab::Slot;
 use crate::sockets::Carries;
@@ -179,6 +182,8 @@ impl Frames {
     ) -> Result<Self, FramesError> {
         // There are at most 256 workers, so the numbers fit.
         let [worker, workers] = [worker, settings.workers].map(|number| number as u16);
+        // Where clients share the addresses of a pool, one parked connection could not be told from another by the client alone.
+        let most_resting = (settings.sources == Sources::Original).then_some(streams::RESTING);
         let ports = Ports::of_worker(worker, workers);
         Ok(Self {
             sender: FrameSender::open(interface, packets.sender)?,
@@ -188,7 +193,7 @@ impl Frames {
             outward: Outward { links, nobody: packets.nobody, ports, templates: HashMap::default() },
             inward: Inward::new(ports, packets.on_link().map(Scope::new)),
             delayed: packets.link.as_deref().cloned().map(|link| Box::new(DelayedFrames::new(link, settings.seed))),
-            streams: Streams::new(tcp_config(interface, worker, workers, settings), packets.nobody),
+            streams: Streams::new(tcp_config(interface, worker, workers, settings), packets.nobody, most_resting),
             _answering: answering,
         })
     }

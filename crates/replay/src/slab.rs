@@ -141,6 +141,30 @@ impl<T, const LINKS: usize> Slab<T, LINKS> {
         list.length += 1;
     }
 
+    /// Puts an entry onto a list before the first that is not `earlier`, which is looked for from the front, among `most` at most.
+    pub fn insert_sorted<const LINK: usize>(
+        &mut self,
+        list: &mut List<LINK>,
+        slot: Slot,
+        most: usize,
+        earlier: impl Fn(&T) -> bool,
+    ) {
+        let mut next = list.first();
+        for _ in 0..most {
+            let Some(at) = next.filter(|&at| self.get(at).is_some_and(&earlier)) else { break };
+            next = self.next::<LINK>(at);
+        }
+        let Some(next) = next else { return self.append(list, slot) };
+        let Some(links) = self.links::<LINK>(next) else { return };
+        let previous = std::mem::replace(&mut links.previous, slot);
+        match self.links::<LINK>(previous) {
+            Some(links) => links.next = slot,
+            None => list.first = slot,
+        }
+        self.link::<LINK>(slot, Links { previous, next });
+        list.length += 1;
+    }
+
     /// Removes an entry from its list.
     pub fn unlink<const LINK: usize>(&mut self, list: &mut List<LINK>, slot: Slot) {
         let Some(&mut Links { previous, next }) = self.links::<LINK>(slot) else { return };
@@ -217,6 +241,20 @@ mod tests {
                 prop_assert_eq!((all.len(), slab.len()), (expected.len(), expected.len()));
             }
         }
+    }
+
+    #[test]
+    fn a_value_finds_its_place_on_a_sorted_list() {
+        let (mut slab, mut list) = (Slab::<u64, 2>::default(), List::<0>::default());
+        for value in [5, 3, 9, 3, 7] {
+            let slot = slab.insert(value);
+            slab.insert_sorted(&mut list, slot, 9, |&other| other <= value);
+        }
+        assert_eq!((order(&slab, &list), list.len()), (vec![3, 3, 5, 7, 9], 5));
+        let last = slab.insert(10);
+        slab.append(&mut list, last);
+        slab.unlink(&mut list, 0);
+        assert_eq!(order(&slab, &list), [3, 3, 7, 9, 10]);
     }
 
     #[test]

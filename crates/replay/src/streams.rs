@@ -52,6 +52,8 @@ impl Streams {
         while let Some(action) = self.machine.poll_action() {
             match action {
                 Action::Open(at) => self.open(at, poll),
+                // Connections with sockets are not parked.
+                Action::Resume(_) => {}
                 Action::Write(at) => self.write(at),
                 Action::Close(at) => self.close(at),
             }

@@ -7,12 +7,15 @@
 //!                └── requeue, once ─┘ when the connection ends
 //!
 //!   open ──► Wanted ──► Opening ──► Handshaking ──► Open ◄──► Idle ──► taken out
+//!                                                             ▲ └─ park ──► parked ─┐
+//!                                                             └────── unpark ◄──────┘
 //! ```
 
 mod clients;
 mod connection;
 mod counts;
 mod machine;
+mod parked;
 mod request;
 mod servers;
 #[cfg(test)]
@@ -31,6 +34,8 @@ use self::connection::Active;
 pub use self::connection::{Connection, State, Terms};
 pub use self::counts::ConnectionCounts;
 pub use self::machine::Machine;
+use self::parked::Parked;
+pub use self::parked::Place;
 pub use self::request::Request;
 use self::servers::Servers;
 use crate::counts::Counts;
@@ -114,7 +119,8 @@ pub struct Key {
 /// - A waiting request is on the timeout list, which is sorted by deadline, since all have the same timeout.
 /// - A connection that is opening, in a handshake or idle is on the list of its state, sorted by when the state began.
 ///   So the result of [`Terms::server_idle_timeout`] must not change while a connection is idle.
-/// - Each client has at most one current connection per server and transport, which is in the table.
+/// - Each client has at most one connection per server and transport that it uses next: the current one, which is in the table, or one that is
+///   parked.
 #[derive(Debug)]
 pub struct ConnectionTable<C: Terms, R> {
     /// The settings.
@@ -130,6 +136,8 @@ pub struct ConnectionTable<C: Terms, R> {
     servers: Servers,
     /// The current connection of each client to each server.
     current: Clients,
+    /// Idle connections that are in short.
+    parked: Parked,
     /// Idle connections that the client closes earlier because the server said so. Sorted as long as a server
     /// says the same to all clients.
     server_idle: List,
@@ -161,6 +169,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             spare: Vec::new(),
             servers: Servers::default(),
             current: Clients::default(),
+            parked: Parked::default(),
             server_idle: List::default(),
             requests: Slab::default(),
             by_id: HashMap::default(),
@@ -282,6 +291,11 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     #[cfg(test)]
     pub fn is_clear(&self) -> bool {
         self.by_id.is_empty() && self.current.is_empty()
+    }
+
+    /// Parked connections.
+    pub const fn parked(&self) -> usize {
+        self.parked.len()
     }
 
     /// The current connection of a client.

@@ -352,7 +352,7 @@ impl Network {
                     }
                 }
                 Action::Write(at) => self.write(at),
-                Action::Close(_) => {}
+                Action::Close(_) | Action::Resume(_) => {}
             }
         }
     }

@@ -89,7 +89,7 @@ fn each_class_opens_its_connections_in_its_own_way() {
     }
     let opened = std::iter::from_fn(|| machine.poll_action()).filter_map(|action| match action {
         Action::Open(at) => Some(at),
-        Action::Write(_) | Action::Close(_) => None,
+        Action::Write(_) | Action::Resume(_) | Action::Close(_) => None,
     });
     let ways = opened.collect::<Vec<_>>().into_iter().filter_map(|at| machine.opening(at));
     let ways: Vec<_> = ways.map(|opening| (opening.nagle, opening.fast_open)).collect();

@@ -86,7 +86,7 @@ fn ask(machine: &mut Connections, now: RunTime, queries: Vec<Query>, written: &m
                     written[2..4].copy_from_slice(&id.to_be_bytes());
                     machine.handle_input(at, now, written);
                 }
-                Action::Close(_) => {}
+                Action::Close(_) | Action::Resume(_) => {}
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! As [`crate::streams`] does with the kernel's TCP, so that the machine is the same over either path.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use ldplayer_core::{Reason, RunTime};
@@ -11,12 +12,15 @@ use ldplayer_stack::frame::{IcmpError, Segment, ip};
 use ldplayer_stack::tcp::{Config, Event, Failure, Handle, OpenError, OpenOptions, Tcp};
 
 use super::is_of_a_host;
-use crate::connections::{Action, Connections, Opening};
+use crate::connections::{Action, Connections, Opening, Stream};
 use crate::slab::Slot;
 use crate::table::{End, Machine};
 
 /// Octets read at once of what arrived out of order.
 const INPUT: usize = 64 << 10;
+
+/// Connections that came to rest last and are not parked, so that few clients with many queries never are.
+pub const RESTING: usize = 1_024;
 
 /// The connections of one worker.
 pub struct Streams {
@@ -25,16 +29,28 @@ pub struct Streams {
     handles: Vec<Option<Handle>>,
     /// The machine's slot of each connection, by the connection's own.
     owners: Vec<Slot>,
+    /// Connections that came to rest last, each with the time since when it was idle.
+    resting: VecDeque<(Handle, RunTime)>,
+    /// How many of these there may be before the first is parked; `None` where none are parked.
+    most_resting: Option<usize>,
     nobody: [IpAddr; 2],
     input: Box<[u8]>,
     output: Vec<u8>,
 }
 
 impl Streams {
-    /// No connections.
-    pub fn new(config: Config, nobody: [IpAddr; 2]) -> Self {
-        let input = vec![0; INPUT].into();
-        Self { tcp: Tcp::new(config), handles: Vec::new(), owners: Vec::new(), nobody, input, output: Vec::new() }
+    /// No connections. With `most_resting`, those beyond it that have been idle for longest are parked, if their clients have their own addresses.
+    pub fn new(config: Config, nobody: [IpAddr; 2], most_resting: Option<usize>) -> Self {
+        Self {
+            tcp: Tcp::new(Config { tells_rest: most_resting.is_some(), ..config }),
+            handles: Vec::new(),
+            owners: Vec::new(),
+            resting: VecDeque::new(),
+            most_resting,
+            nobody,
+            input: vec![0; INPUT].into(),
+            output: Vec::new(),
+        }
     }
 
     /// Executes all pending actions of the machine at `now`. Returns their number.
@@ -43,6 +59,7 @@ impl Streams {
         while let Some(action) = machine.poll_action() {
             match action {
                 Action::Open(at) => self.open(at, now, machine),
+                Action::Resume(at) => self.resume(at, now, machine),
                 Action::Write(at) => self.write(at, now, machine),
                 Action::Close(at) => self.close(at, now, machine),
             }
@@ -72,14 +89,15 @@ impl Streams {
         self.report(now, machine);
     }
 
-    /// Handles a segment that arrived at `now`.
+    /// Handles a segment that arrived at `now`; `present` is the time by now, which is that of actions.
     pub fn handle_segment(
         &mut self,
-        now: RunTime,
+        (now, present): (RunTime, RunTime),
         (from, to): (SocketAddr, SocketAddr),
         segment: &Segment<'_>,
         machine: &mut Connections,
     ) {
+        self.wake(present, (from, to), machine);
         let input = self.tcp.handle_segment(now, from, to, segment);
         // That a connection is up is told before its data.
         let end = self.report_opened(now, machine);
@@ -94,6 +112,16 @@ impl Streams {
         self.report(now, machine);
     }
 
+    /// Takes up the stream to which a segment belongs, if it was parked: TCP would not know it.
+    fn wake(&mut self, present: RunTime, (from, to): (SocketAddr, SocketAddr), machine: &mut Connections) {
+        if (machine.has_parked() || machine.has_resumed()) && !self.tcp.knows(to, from) {
+            machine.wake(to, from);
+            if machine.has_resumed() {
+                self.drive(present, machine);
+            }
+        }
+    }
+
     /// Handles an ICMP error about a segment of ours, at `now`.
     pub fn handle_icmp(&mut self, now: RunTime, error: &IcmpError<'_>, machine: &mut Connections) {
         self.tcp.handle_icmp(error);
@@ -101,19 +129,25 @@ impl Streams {
     }
 
     /// Closes up to `most` connections towards their servers, at the end of a run; returns whether there are others.
-    pub fn close_some(&mut self, now: RunTime, most: usize) -> bool {
+    pub fn close_some(&mut self, now: RunTime, most: usize, machine: &mut Connections) -> bool {
         for _ in 0..most {
-            let Some(last) = self.handles.pop() else { return false };
-            last.into_iter().for_each(|handle| self.tcp.close(handle, now));
+            if let Some(last) = self.handles.pop() {
+                last.into_iter().for_each(|handle| self.tcp.close(handle, now));
+            } else if let Some(Stream { client, server, parked }) = machine.take_parked() {
+                let handle = self.tcp.resume(client, server, &parked);
+                handle.into_iter().for_each(|handle| self.tcp.close(handle, now));
+            } else {
+                return false;
+            }
         }
-        !self.handles.is_empty()
+        !self.handles.is_empty() || machine.has_parked()
     }
 
-    /// Reports connections that came up, up to the first event of another kind, which is returned.
+    /// Reports connections that came up or rest, up to the first event of another kind, which is returned.
     fn report_opened(&mut self, now: RunTime, machine: &mut Connections) -> Option<Event> {
         loop {
             match self.tcp.poll_event()? {
-                event @ Event::Opened(_) => self.handle_event(now, event, machine),
+                event @ (Event::Opened(_) | Event::Rests(_)) => self.handle_event(now, event, machine),
                 other => return Some(other),
             }
         }
@@ -129,6 +163,7 @@ impl Streams {
         match event {
             Event::Opened(handle) => self.opened(handle, now, machine),
             Event::Data(handle) => self.read(handle, now, machine),
+            Event::Rests(handle) => self.rest(handle, machine),
             Event::Writable(handle) => {
                 self.owner(handle, machine).into_iter().for_each(|at| machine.handle_writable(at));
             }
@@ -156,6 +191,43 @@ impl Streams {
                 }
             }
             Err(reason) => machine.handle_unopened(at, reason),
+        }
+    }
+
+    /// Takes up the stream of a connection that was parked.
+    fn resume(&mut self, at: Slot, now: RunTime, machine: &mut Connections) {
+        let Some(Stream { client, server, parked }) = machine.take_resumed() else { return };
+        match self.tcp.resume(client, server, &parked) {
+            Some(handle) => self.own(at, handle),
+            // The machine may have given the slot to another connection, which it has not opened yet.
+            None if machine.is_begun(at) => machine.handle_closed(at, now, End::Reset),
+            None => {}
+        }
+    }
+
+    /// A connection has come to rest: if too many have, the first that is still idle is parked.
+    fn rest(&mut self, handle: Handle, machine: &mut Connections) {
+        let (Some(at), Some(most)) = (self.owner(handle, machine), self.most_resting) else { return };
+        let Some(since) = machine.idle_since(at) else { return };
+        self.resting.push_back((handle, since));
+        if self.resting.len() > most
+            && let Some((handle, since)) = self.resting.pop_front()
+        {
+            self.park(handle, since, machine);
+        }
+    }
+
+    /// Parks a connection that has been idle since then.
+    fn park(&mut self, handle: Handle, since: RunTime, machine: &mut Connections) {
+        let Some(at) = self.owner(handle, machine).filter(|&at| machine.idle_since(at) == Some(since)) else { return };
+        let (Some((client, server)), Some((local, _))) = (machine.ends(at), self.tcp.tuple(handle)) else { return };
+        if local.ip() != client {
+            return;
+        }
+        let Some(parked) = self.tcp.park(handle) else { return };
+        self.handles[at as usize] = None;
+        if !machine.park(at, parked) {
+            self.tcp.resume(client, server, &parked).into_iter().for_each(|handle| self.own(at, handle));
         }
     }
 
@@ -306,7 +378,7 @@ mod tests {
             options,
             payload,
         };
-        streams.handle_segment(NOW, (from, to), &segment, machine);
+        streams.handle_segment((NOW, NOW), (from, to), &segment, machine);
     }
 
     /// The machine may give the slot of a connection to the next before the worker has closed the first.
@@ -314,7 +386,7 @@ mod tests {
     fn a_reset_of_the_connection_before_is_not_the_next_ones_in_its_slot() {
         let mut machine = Connections::new(config(Policy { queries_per_connection: 1, ..policy() }), None);
         let mut streams =
-            Streams::new(Config::default(), ["192.0.2.9".parse().unwrap(), "2001:db8::9".parse().unwrap()]);
+            Streams::new(Config::default(), ["192.0.2.9".parse().unwrap(), "2001:db8::9".parse().unwrap()], None);
         machine.handle_query(NOW, tcp_query(0, 1, 0), route());
         streams.drive(NOW, &mut machine);
         let syn = streams.poll_transmit(NOW).unwrap();

@@ -56,13 +56,17 @@ impl Clients {
         }
     }
 
+    /// The short form of an address, if its client has a connection.
+    pub fn short(&self, address: IpAddr) -> Option<Client> {
+        match address {
+            IpAddr::V4(address) => Some(Client::V4(address)),
+            IpAddr::V6(address) => self.addresses.find(address).map(|number| Client::V6(number.to_ne_bytes())),
+        }
+    }
+
     /// The current connection of a client.
     pub fn get<C: Terms>(&self, key: &Key, connections: &Slab<Connection<C>>) -> Option<Slot> {
-        let client = match key.client {
-            IpAddr::V4(address) => Client::V4(address),
-            IpAddr::V6(address) => Client::V6(self.addresses.find(address)?.to_ne_bytes()),
-        };
-        let key = (client, key.transport, key.server);
+        let key = (self.short(key.client)?, key.transport, key.server);
         self.slots.find(self.hashes.hash_one(key), |&at| is_of(at, key, connections)).copied()
     }
 

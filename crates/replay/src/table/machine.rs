@@ -5,7 +5,8 @@ use ldplayer_core::message::HEADER;
 use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status};
 
 use super::{
-    Class, Connection, ConnectionCounts, ConnectionTable, End, Key, Policy, Request, Stage, State, Terms, unlink_queued,
+    Class, Connection, ConnectionCounts, ConnectionTable, End, Key, Place, Policy, Request, Stage, State, Terms,
+    unlink_queued,
 };
 use crate::counts::Counts;
 use crate::route::Route;
@@ -37,6 +38,11 @@ pub trait Machine: Sized {
     /// # Errors
     /// Why there can be none.
     fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, route: &Route) -> Result<Slot, Reason>;
+
+    /// Puts a parked connection back into the table; `None` if this machine parks none.
+    fn unpark(&mut self, _: Place) -> Option<Slot> {
+        None
+    }
 
     /// Takes a connection out of everything and sees to its closing. It `ended` then and so; `None` where it did not come up.
     fn detach(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<ConnectionOf<Self>>;
@@ -91,7 +97,8 @@ pub trait Machine: Sized {
         let (route, class) = (request.route, request.row.class);
         let server = table.servers.number(route.server);
         let key = Key { client: request.client, transport: request.row.transport, server };
-        let usable = self.table().current(&key).filter(|&at| self.has_room(at));
+        let current = self.table().current(&key).or_else(|| self.unpark_for(&key));
+        let usable = current.filter(|&at| self.has_room(at));
         let at = match usable.map_or_else(|| self.open_in_room(now, key, class, &route), Ok) {
             Ok(at) => at,
             Err(reason) => return self.table_mut().end_unanswered(slot, Status::NotSent, reason),
@@ -99,6 +106,11 @@ pub trait Machine: Sized {
         self.table_mut().leave_idle(at);
         self.table_mut().queue(at, slot);
         self.handle_queued(at, slot, now);
+    }
+
+    /// The parked connection of a client, back in the table.
+    fn unpark_for(&mut self, key: &Key) -> Option<Slot> {
+        self.table().find_parked(key).and_then(|place| self.unpark(place))
     }
 
     /// Whether a connection may have one more query.
@@ -115,11 +127,22 @@ pub trait Machine: Sized {
     /// # Errors
     /// Why there can be none.
     fn open_in_room(&mut self, now: RunTime, key: Key, class: Option<u8>, route: &Route) -> Result<Slot, Reason> {
-        if self.table().connections.len() >= self.table().config.most as usize {
-            let oldest = self.table().longest_idle().ok_or(Reason::NoSource)?;
+        if self.table().connections.len() + self.table().parked() >= self.table().config.most as usize {
+            let oldest = self.longest_idle().ok_or(Reason::NoSource)?;
             self.remove(oldest, now, End::Room);
         }
         self.open(now, key, class, route)
+    }
+
+    /// The connection that has been idle for longest; those that their server wants closed sooner come first.
+    fn longest_idle(&mut self) -> Option<Slot> {
+        let table = self.table();
+        let (idle, parked) = (table.longest_idle(), table.longest_parked());
+        match (table.server_idle.first(), parked) {
+            (Some(at), _) => Some(at),
+            (None, Some((since, place))) if idle.is_none_or(|idle| since <= idle.0) => self.unpark(place),
+            (None, _) => idle.map(|idle| idle.1),
+        }
     }
 
     /// Lets a connection on which nothing is outstanding be idle, or ends it.
@@ -146,7 +169,8 @@ pub trait Machine: Sized {
     /// A client goes on with this connection, where its current one has no room.
     fn prefer(&mut self, key: Key, at: Slot) {
         let current = self.table().current(&key);
-        if current != Some(at) && current.is_none_or(|current| !self.has_room(current)) {
+        let has_parked = || self.table().find_parked(&key).is_some();
+        if current != Some(at) && current.map_or_else(|| !has_parked(), |current| !self.has_room(current)) {
             let table = self.table_mut();
             table.current.set(at, &table.connections);
         }
@@ -277,8 +301,18 @@ pub trait Machine: Sized {
         while let Some((_, slot)) = self.table().first_lingering().filter(is_over) {
             self.give_up(slot);
         }
-        while let Some((_, at)) = self.table().first_idle().filter(is_over) {
+        while let Some(at) = self.idle_too_long(now) {
             self.remove(at, now, End::Idle);
+        }
+    }
+
+    /// The connection that has been idle for long enough first, if any has been at `now`.
+    fn idle_too_long(&mut self, now: RunTime) -> Option<Slot> {
+        let (idle, parked) = (self.table().first_idle(), self.table().first_parked());
+        let idle = idle.filter(|first| first.0 <= now);
+        match parked.filter(|first| first.0 <= idle.map_or(now, |idle| idle.0)) {
+            Some((_, place)) => self.unpark(place),
+            None => idle.map(|first| first.1),
         }
     }
 

@@ -28,6 +28,11 @@ impl Servers {
         number
     }
 
+    /// The number of a server that was asked.
+    pub fn find(&self, server: SocketAddr) -> Option<u32> {
+        self.numbers.get(&server).copied()
+    }
+
     /// The server with a number that was given out here.
     pub fn address(&self, number: u32) -> SocketAddr {
         self.addresses[number as usize]

@@ -62,11 +62,10 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         connection.own.server_idle_timeout(self.policy(connection.class).idle_timeout)
     }
 
-    /// The connection that has been idle for longest; those that their server wants closed sooner come first.
-    pub(super) fn longest_idle(&self) -> Option<Slot> {
-        let first = self.classes.iter().filter_map(|class| class.idle.first());
-        let oldest = || first.min_by_key(|&at| self.connections.get(at).map(|connection| connection.since));
-        self.server_idle.first().or_else(oldest)
+    /// The connection that has been idle for longest, and since when, of those that are not parked.
+    pub(super) fn longest_idle(&self) -> Option<(RunTime, Slot)> {
+        let first = self.classes.iter().filter_map(|class| self.first_since(&class.idle, 0));
+        first.min_by_key(|first| first.0)
     }
 
     /// The connection whose server should have been heard of first, and when it should have been.
@@ -118,7 +117,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
 
     /// When something is overdue next.
     pub fn poll_timeout(&self) -> Option<RunTime> {
-        let connections = [self.first_opening(), self.first_handshaking(), self.first_idle()];
+        let connections = [self.first_opening(), self.first_handshaking(), self.first_idle(), self.first_parked()];
         let requests = [self.first_waiting(), self.first_lingering()];
         connections.into_iter().chain(requests).flatten().map(|first| first.0).min()
     }

@@ -154,7 +154,8 @@ impl Worker<'_> {
                 return Ok(());
             }
             let Some(frames) = &mut self.frames else { return Ok(()) };
-            let is_more = frames.streams.close_some(now, CLOSED_AT_ONCE);
+            let machine = &mut self.transports.streams.machine;
+            let is_more = frames.streams.close_some(now, CLOSED_AT_ONCE, machine);
             // The last that a connection does is to acknowledge what has arrived.
             let came = self.read_all_frames();
             self.drive_frames();
@@ -236,7 +237,9 @@ impl Worker<'_> {
             let machine = &mut transports.streams.machine;
             match received {
                 Received::Datagram(datagram) => take_datagram(transports, at, &datagram),
-                Received::Segment(from, to, segment) => streams.handle_segment(at, (from, to), &segment, machine),
+                Received::Segment(from, to, segment) => {
+                    streams.handle_segment((at, now), (from, to), &segment, machine);
+                }
                 Received::Refused(ReceivedDatagram { is_quic: true, octets, .. }) => {
                     transports.quic.handle_refused(octets)
                 }
