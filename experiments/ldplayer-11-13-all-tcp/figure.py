@@ -177,7 +177,8 @@ class Found:
         """Figure 11: processor time of each second, by transport and timeout."""
         rows = [(transport, timeout, [value for run in cell.runs for _, value in processor(run)]) for transport, timeout, cell in self.cells()]
         with draw.picture(self.out, "processor", "Processor time of NSD over its idle timeout (medians, quartiles, 5th and 95th percentiles)") as axes:
-            draw.boxes(axes, [(f"{NAMES[transport]}\n{timeout:.0f} s", quantiles(values)) for transport, timeout, values in rows])
+            # The longest name has two lines.
+            draw.boxes(axes, [(f"{NAMES[transport]}\n{timeout:.0f} s".replace(" (", "\n("), quantiles(values)) for transport, timeout, values in rows])
             axes.set(ylabel="% of one core, each second", ylim=(0, None))
         draw.table(self.out, "processor", ["transport", "timeout_s", "p5", "p25", "p50", "p75", "p95"],
                    [[transport, timeout, *map(rounded, quantiles(values))] for transport, timeout, values in rows])  # fmt: skip
