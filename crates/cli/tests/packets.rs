@@ -121,7 +121,7 @@ fn nsd(folder: &Path, addresses: &[SocketAddr]) -> String {
     let mut text = Nsd { zones: vec![Zone::new(".", file)] }.configuration(folder, addresses).unwrap();
     let (key, pem) = (certificate("server.key"), certificate("server.pem"));
     text += &format!(
-        "server:\n  tcp-count: 4000\n  tls-port: 853\n  tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\"\n"
+        "server:\n  tcp-count: 8000\n  tls-port: 853\n  tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\"\n"
     );
     let configuration = folder.join("nsd.conf");
     fs::write(&configuration, text).unwrap();
@@ -139,24 +139,39 @@ fn nsd_answers_each_client_over_udp_and_tcp_as_by_sockets() {
 
 /// By packets, connections that have been idle for longest are parked while there are more than a thousand.
 #[test]
-fn thousands_of_idle_connections_are_used_again_as_by_sockets_whoever_closes_them() {
-    let nsd = Place::nsd();
-    let configuration = nsd.path("nsd.conf");
-    // The server closes none, and then those that have been idle for a second.
-    let patient = fs::read_to_string(&configuration).unwrap();
-    for (timeout, closes) in [(60, false), (1, true)] {
-        fs::write(&configuration, format!("{patient}  tcp-timeout: {timeout}\n")).unwrap();
-        let [sockets, packets] = PATHS.map(|path| {
-            let mut command = nsd.replay(&data("l-root-20161006.pcap.xz"), path);
-            command.args(["--transport", "tcp", "--speed", "15", "--idle-timeout", "60s"]).args(PATIENT);
-            let rows = nsd.rows(path, &mut command);
-            let connections = &nsd.json()["summary"]["connections"];
-            assert!(connections["peak_open"].as_u64() > Some(1_100), "{connections}");
-            assert_eq!(connections["closed"]["server"].is_u64(), closes, "{connections}");
-            rows
-        });
-        assert_eq!(sockets, packets);
+fn thousands_of_idle_connections_are_used_again_as_by_sockets() {
+    // By packets, no client has an address of "this network" (RFC 1122 §3.2.1.3).
+    let of_hosts = |row: &String| !row.split('\t').nth(1).unwrap().starts_with("0.");
+    let [sockets, packets] =
+        PATHS.map(|path| thousands_idle(60, path).into_iter().filter(of_hosts).collect::<Vec<String>>());
+    // NSD resets the connection of two queries that are none.
+    assert_eq!(sockets.iter().filter(|row| is_answered(row)).count(), sockets.len() - 2);
+    assert_eq!(sockets, packets);
+}
+
+#[test]
+fn thousands_of_idle_connections_may_be_closed_by_their_server() {
+    for (path, least) in PATHS.into_iter().zip([99, 98]) {
+        let rows = thousands_idle(1, path);
+        // A query that crosses with the end of its connection is repeated once, and may meet another that ends.
+        let answered = rows.iter().filter(|row| is_answered(row)).count();
+        assert!(answered * 100 >= rows.len() * least, "{answered} of {} by {path}", rows.len());
     }
+}
+
+/// Rows of a minute of a root server's clients in four seconds, all over TCP, where the server closes what is idle for so many seconds.
+fn thousands_idle(timeout_s: u32, path: &str) -> Vec<String> {
+    let nsd = Place::nsd();
+    let mut configuration = fs::read_to_string(nsd.path("nsd.conf")).unwrap();
+    configuration += &format!("  tcp-timeout: {timeout_s}\n");
+    fs::write(nsd.path("nsd.conf"), configuration).unwrap();
+    let mut command = nsd.replay(&data("l-root-20161006.pcap.xz"), path);
+    command.args(["--transport", "tcp", "--speed", "15", "--idle-timeout", "60s"]).args(PATIENT);
+    let rows = nsd.rows_of_all(path, &mut command);
+    let connections = &nsd.json()["summary"]["connections"];
+    assert!(connections["peak_open"].as_u64() > Some(1_030), "{connections}");
+    assert_eq!(connections["closed"]["server"].is_u64(), timeout_s == 1, "{connections}");
+    rows
 }
 
 #[test]
