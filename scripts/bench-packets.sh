@@ -265,7 +265,7 @@ bench_packets_held() {
 # A namespace without the sockets of an earlier turn, which would wait for clients that are gone; it lasts a while until their memory is free.
 held_up() {
   local before=0 now=1000000
-  held_looked=-5
+  held_looked=-5 held_whole=0
   packets_down
   packets_up
   "${framed[@]}" sh -c 'echo 65535 >/proc/sys/net/core/somaxconn; echo 65535 >/proc/sys/net/ipv4/tcp_max_syn_backlog
@@ -290,13 +290,15 @@ held_slabs() {
     END {if (!NR) exit 1; printf "%.0f", bytes - listed * each}' /proc/slabinfo 2>/dev/null || awk '/^Slab:/ {printf "%.0f", $2 * 1024}' /proc/meminfo
 }
 
-# One process for each sample: more would take the time of what is measured. Time, connections, bytes of their buffers and of the kernel's objects, which
-# are looked at every five seconds, and what is ldplayer's and the responders' alone.
+# One process for each sample: more would take the time of what is measured. Time, connections, bytes of their buffers and of the kernel's objects, and what
+# is ldplayer's and the responders' alone. The kernel takes a while to tell its objects, in which little else is done: they are looked at every five
+# seconds while connections open, and a last time when all are open, so that nothing is held up while these are asked.
 held_sample() { # ldplayer or 0, responders ...
-  local pid files=(/proc/"$link"/net/sockstat)
+  local pid open files=(/proc/"$link"/net/sockstat)
   for pid in "$@"; do [ ! -e "/proc/$pid/status" ] || files+=("/proc/$pid/status"); done
-  if [ "$1" -eq 0 ] || [ $((SECONDS - held_looked)) -ge 5 ]; then
-    held_looked=$SECONDS held_slab=$(held_slabs)
+  open=$(awk '/^TCP:/ {print $3}' "${files[0]}" 2>/dev/null) || open=0
+  if [ "$1" -eq 0 ] || { [ "$held_whole" -lt "$connections" ] && [ $((SECONDS - held_looked)) -ge 5 ]; }; then
+    held_looked=$SECONDS held_whole=${open:-0} held_slab=$(held_slabs)
   fi
   awk -v now="$EPOCHREALTIME" -v slab="$held_slab" -v ldplayer="/proc/$1/status" '
     /^TCP:/ {sockets = $3 " " $NF * 4096}
@@ -314,7 +316,8 @@ began = datetime.datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", run["star
 samples = [tuple(map(float, line.split())) for line in open(f"{work}/samples")]
 samples = [sample for sample in samples if len(sample) == 6]
 before = [sample for sample in samples if sample[1] < wanted / 100][-1]
-most = max(samples, key=lambda sample: sample[1])
+# The last of those with most connections: what the kernel has for all of them was looked at by then.
+most = max(reversed(samples), key=lambda sample: sample[1])
 # While they open: the rate between the first and the last sample, and from it the time at which all were open.
 opening = [sample for sample in samples if wanted / 100 <= sample[1] <= 0.999 * wanted and sample[0] <= most[0]] or [most]
 first = opening[0] if len(opening) > 1 else (began, 0)
