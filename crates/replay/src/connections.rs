@@ -40,7 +40,7 @@ pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
 use crate::pending::Pending;
 use crate::route::Route;
 use crate::slab::Slot;
-use crate::table::{self, Config, ConnectionTable, End, Key, Machine, Place, Policy, Stage, State};
+use crate::table::{self, Config, ConnectionTable, End, Key, Machine, ParkedSlot, Policy, Stage, State};
 
 /// Limit of octets handed to the kernel at once, beyond which the next message waits for another write. Plus one message with its framing,
 /// this is the maximum that a connection buffers while the kernel's buffer is full.
@@ -470,7 +470,7 @@ impl Machine for Connections {
         Ok(at)
     }
 
-    fn unpark(&mut self, parked: Place) -> Option<Slot> {
+    fn unpark(&mut self, parked: ParkedSlot) -> Option<Slot> {
         let (at, stream) = self.table.unpark(parked, Own::new);
         let (client, server) = self.ends(at)?;
         self.resumed.push_back(Stream { client, server, parked: stream });

@@ -35,7 +35,7 @@ pub use self::connection::{Connection, State, Terms};
 pub use self::counts::ConnectionCounts;
 pub use self::machine::Machine;
 use self::parked::Parked;
-pub use self::parked::Place;
+pub use self::parked::ParkedSlot;
 pub use self::request::Request;
 use self::servers::Servers;
 use crate::counts::Counts;

@@ -5,7 +5,7 @@ use ldplayer_core::message::HEADER;
 use ldplayer_core::{Message, Outcome, Query, Reason, RunTime, Status};
 
 use super::{
-    Class, Connection, ConnectionCounts, ConnectionTable, End, Key, Place, Policy, Request, Stage, State, Terms,
+    Class, Connection, ConnectionCounts, ConnectionTable, End, Key, ParkedSlot, Policy, Request, Stage, State, Terms,
     unlink_queued,
 };
 use crate::counts::Counts;
@@ -40,7 +40,7 @@ pub trait Machine: Sized {
     fn open(&mut self, now: RunTime, key: Key, class: Option<u8>, route: &Route) -> Result<Slot, Reason>;
 
     /// Puts a parked connection back into the table; `None` if this machine parks none.
-    fn unpark(&mut self, _: Place) -> Option<Slot> {
+    fn unpark(&mut self, _: ParkedSlot) -> Option<Slot> {
         None
     }
 

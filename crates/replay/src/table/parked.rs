@@ -14,8 +14,8 @@ use super::clients::Client;
 use super::{Connection, ConnectionTable, Key, State, Terms, place};
 use crate::slab::Slot;
 
-/// The place of a parked connection.
-pub type Place = u32;
+/// Where a parked connection is among them.
+pub type ParkedSlot = u32;
 
 /// How far a list is searched for the place of a connection: parked ones are among the last of those parked, and those put back have been idle for longer
 /// than nearly all others. One that is not is closed by its timeout as late as the last of those looked at.
@@ -28,11 +28,11 @@ const SINCE_NS: i64 = 1_000;
 #[repr(Rust, packed)]
 struct Entry {
     /// The next of the same bucket of the index, or the next free place.
-    chained: Place,
+    chained: ParkedSlot,
     /// The one before it on the list of its class …
-    earlier: Place,
+    earlier: ParkedSlot,
     /// … and the one behind it.
-    later: Place,
+    later: ParkedSlot,
     client: Client,
     server: [u8; 3],
     stream: tcp::Parked,
@@ -101,14 +101,14 @@ fn hash(client: Client, server: u32) -> u64 {
 struct Entries(Blocks<Entry>);
 
 impl Chained for Entries {
-    fn hash(&self, at: Place) -> u64 {
+    fn hash(&self, at: ParkedSlot) -> u64 {
         let entry = &self.0[at];
         hash(entry.client, entry.server())
     }
-    fn next(&self, at: Place) -> Place {
+    fn next(&self, at: ParkedSlot) -> ParkedSlot {
         self.0[at].chained
     }
-    fn set_next(&mut self, at: Place, next: Place) {
+    fn set_next(&mut self, at: ParkedSlot, next: ParkedSlot) {
         self.0[at].chained = next;
     }
 }
@@ -118,10 +118,10 @@ impl Chained for Entries {
 pub struct Parked {
     entries: Entries,
     index: Index,
-    free: Place,
+    free: ParkedSlot,
     length: usize,
     /// First and last of each class.
-    lists: Vec<(Place, Place)>,
+    lists: Vec<(ParkedSlot, ParkedSlot)>,
 }
 
 impl Default for Parked {
@@ -137,13 +137,13 @@ impl Parked {
     }
 
     /// The connection of a client to a server.
-    fn find(&self, client: Client, server: u32) -> Option<Place> {
+    fn find(&self, client: Client, server: u32) -> Option<ParkedSlot> {
         let is = |at| self.entries.0[at].is_of(client, server);
         self.index.find(&self.entries, hash(client, server), is)
     }
 
     /// The one of a class that has been idle for longest, and since when.
-    pub fn first(&self, class: usize) -> Option<(RunTime, Place)> {
+    pub fn first(&self, class: usize) -> Option<(RunTime, ParkedSlot)> {
         let &(first, _) = self.lists.get(class).filter(|list| list.0 != NONE)?;
         Some((self.entries.0[first].since(), first))
     }
@@ -163,7 +163,7 @@ impl Parked {
     }
 
     /// The last of a class that became idle no later than `since`, or none; `None` if it is not among the last ones.
-    fn place_by(&self, class: usize, since: RunTime) -> Option<Place> {
+    fn place_by(&self, class: usize, since: RunTime) -> Option<ParkedSlot> {
         let mut earlier = self.lists[class].1;
         for _ in 0..SEARCHED {
             if earlier == NONE || self.entries.0[earlier].since() <= since {
@@ -174,7 +174,7 @@ impl Parked {
         None
     }
 
-    fn store(&mut self, entry: Entry) -> Place {
+    fn store(&mut self, entry: Entry) -> ParkedSlot {
         if self.free == NONE {
             return self.entries.0.push(entry);
         }
@@ -184,7 +184,7 @@ impl Parked {
     }
 
     /// Puts a record onto the list of its class behind another.
-    fn link(&mut self, class: usize, at: Place, earlier: Place) {
+    fn link(&mut self, class: usize, at: ParkedSlot, earlier: ParkedSlot) {
         let (first, last) = &mut self.lists[class];
         let later = if earlier == NONE { *first } else { self.entries.0[earlier].later };
         self.entries.0[at].earlier = earlier;
@@ -200,7 +200,7 @@ impl Parked {
     }
 
     /// Takes a record out; there must be one.
-    fn take(&mut self, at: Place) -> Entry {
+    fn take(&mut self, at: ParkedSlot) -> Entry {
         self.index.remove(&mut self.entries, at);
         let entry = self.entries.0[at];
         let Entry { earlier, later, class, .. } = entry;
@@ -244,7 +244,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     }
 
     /// The parked connection of a client to a server.
-    pub fn find_parked(&self, key: &Key) -> Option<Place> {
+    pub fn find_parked(&self, key: &Key) -> Option<ParkedSlot> {
         if self.parked.len() == 0 || key.transport != Transport::Tcp {
             return None;
         }
@@ -252,13 +252,13 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     }
 
     /// The same of the connection between these addresses.
-    pub fn find_parked_tuple(&self, client: SocketAddr, server: SocketAddr) -> Option<Place> {
+    pub fn find_parked_tuple(&self, client: SocketAddr, server: SocketAddr) -> Option<ParkedSlot> {
         let key = Key { client: client.ip(), transport: Transport::Tcp, server: self.servers.find(server)? };
         self.find_parked(&key).filter(|&at| self.parked.entries.0[at].stream.port() == client.port())
     }
 
     /// Puts a parked connection back, with what its machine adds made from the two octets of that. Returns its slot and what its stream is.
-    pub fn unpark(&mut self, parked: Place, own: impl FnOnce(u16) -> C) -> (Slot, tcp::Parked) {
+    pub fn unpark(&mut self, parked: ParkedSlot, own: impl FnOnce(u16) -> C) -> (Slot, tcp::Parked) {
         let entry = self.parked.take(parked);
         let (stream, class) = (entry.stream, Some(entry.class));
         let at = self.connections.insert(Connection {
@@ -291,12 +291,12 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
     }
 
     /// The parked connection that has been idle for longest, and since when.
-    pub(super) fn longest_parked(&self) -> Option<(RunTime, Place)> {
+    pub(super) fn longest_parked(&self) -> Option<(RunTime, ParkedSlot)> {
         (0..self.classes.len()).filter_map(|class| self.parked.first(class)).min_by_key(|first| first.0)
     }
 
     /// The parked connection that is idle for long enough first, and when it is.
-    pub(super) fn first_parked(&self) -> Option<(RunTime, Place)> {
+    pub(super) fn first_parked(&self) -> Option<(RunTime, ParkedSlot)> {
         let classes = self.classes.iter().enumerate();
         let firsts = classes.filter_map(|(at, class)| {
             self.parked.first(at).map(|(since, place)| (since + class.policy.idle_timeout, place))
