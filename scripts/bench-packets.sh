@@ -294,11 +294,11 @@ held_slabs() {
 # is ldplayer's and the responders' alone. The kernel takes a while to tell its objects, in which little else is done: they are looked at every five
 # seconds while connections open, and a last time when all are open, so that nothing is held up while these are asked.
 held_sample() { # ldplayer or 0, responders ...
-  local pid open files=(/proc/"$link"/net/sockstat)
+  local pid name count open=0 files=(/proc/"$link"/net/sockstat)
   for pid in "$@"; do [ ! -e "/proc/$pid/status" ] || files+=("/proc/$pid/status"); done
-  open=$(awk '/^TCP:/ {print $3}' "${files[0]}" 2>/dev/null) || open=0
-  if [ "$1" -eq 0 ] || { [ "$held_whole" -lt "$connections" ] && [ $((SECONDS - held_looked)) -ge 5 ]; }; then
-    held_looked=$SECONDS held_whole=${open:-0} held_slab=$(held_slabs)
+  while read -r name _ count _; do [ "$name" != TCP: ] || open=$count; done <"${files[0]}"
+  if [ "$1" -eq 0 ] || { [ "$held_whole" -lt "$connections" ] && { [ "$open" -ge "$connections" ] || [ $((SECONDS - held_looked)) -ge 5 ]; }; }; then
+    held_looked=$SECONDS held_whole=$open held_slab=$(held_slabs)
   fi
   awk -v now="$EPOCHREALTIME" -v slab="$held_slab" -v ldplayer="/proc/$1/status" '
     /^TCP:/ {sockets = $3 " " $NF * 4096}
@@ -315,9 +315,10 @@ summary, queries = run["summary"], run["summary"]["queries"]
 began = datetime.datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", run["started"]).replace("Z", "+00:00")).timestamp()
 samples = [tuple(map(float, line.split())) for line in open(f"{work}/samples")]
 samples = [sample for sample in samples if len(sample) == 6]
-before = [sample for sample in samples if sample[1] < wanted / 100][-1]
-# The last of those with most connections: what the kernel has for all of them was looked at by then.
-most = max(reversed(samples), key=lambda sample: sample[1])
+# The last of those with most connections while ldplayer was there: what the kernel has for all of them was looked at by then.
+most = max((sample for sample in reversed(samples) if sample[4] > 0), key=lambda sample: sample[1])
+# At the end connections are closed, so that few of them says nothing by itself.
+before = [sample for sample in samples if sample[1] < wanted / 100 and sample[0] < most[0]][-1]
 # While they open: the rate between the first and the last sample, and from it the time at which all were open.
 opening = [sample for sample in samples if wanted / 100 <= sample[1] <= 0.999 * wanted and sample[0] <= most[0]] or [most]
 first = opening[0] if len(opening) > 1 else (began, 0)
