@@ -267,12 +267,13 @@ fn a_server_sees_each_client_at_its_own_address() {
     assert!(told.iter().all(|(client, address)| client == address), "{told:?}");
 }
 
-/// Each client with the milliseconds from sent to answered, of each row.
+/// Each client with the milliseconds from sent to answered, of each row. No query was sent before it was due.
 fn latencies(place: &Place) -> Vec<(IpAddr, f64)> {
-    let rows = place.shown("index,client,submitted_ns,answered_ns");
+    let rows = place.shown("index,client,intended_ns,submitted_ns,answered_ns");
     let latency = |row: &String| {
-        let [_, client, submitted, answered] = row.split('\t').collect::<Vec<_>>()[..] else { panic!("{row}") };
-        let [submitted, answered] = [submitted, answered].map(|ns| ns.parse::<f64>().unwrap());
+        let [_, client, due, submitted, answered] = row.split('\t').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        let [due, submitted, answered] = [due, submitted, answered].map(|ns| ns.parse::<f64>().unwrap());
+        assert!(due <= submitted, "{row}");
         (client.parse().unwrap(), (answered - submitted) / 1e6)
     };
     rows.iter().map(latency).collect()

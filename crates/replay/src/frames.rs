@@ -222,6 +222,11 @@ impl Frames {
         self.sender.queued()
     }
 
+    /// Whether frames cross a link to the servers that is not that of the interface alone.
+    pub const fn is_delaying(&self) -> bool {
+        self.delayed.is_some()
+    }
+
     /// Whether no frame is on its way to a server, but for those in the batch.
     pub fn is_idle(&self) -> bool {
         self.delayed.as_ref().is_none_or(|delayed| delayed.is_idle())

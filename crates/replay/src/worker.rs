@@ -147,6 +147,8 @@ pub struct Worker<'a> {
     unanswered: u64,
     /// Which of several ready sockets is read first: they take turns.
     turn: usize,
+    /// When the query is due that was taken ahead of its time, and is not sent yet.
+    ahead: Option<RunTime>,
     /// Maximum number of queries over UDP that an unpaced replay takes at once ([`window::batch`]).
     fast_batch: usize,
     sending: Vec<(SocketKey, Slot)>,
@@ -219,6 +221,7 @@ impl<'a> Worker<'a> {
             idle_since: None,
             unanswered: 0,
             turn: 0,
+            ahead: None,
             fast_batch,
             sending: Vec::with_capacity(fast_batch),
             packets: Vec::with_capacity(BATCH),

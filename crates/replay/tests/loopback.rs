@@ -25,6 +25,7 @@ use sources::all_sources;
 on_each_path! {
     the_kernel_tells_when_it_sent_each_query,
     an_honest_server_answers_all_and_each_client_keeps_its_address,
+    queries_that_are_begun_ahead_of_their_time_leave_when_they_are_due,
     a_window_bounds_what_is_outstanding_when_fast,
     a_server_that_answers_twice_leaves_duplicates,
     a_server_that_answers_garbage_is_told_as_such,
@@ -101,6 +102,24 @@ fn an_honest_server_answers_all_and_each_client_keeps_its_address() {
         assert!(of_client.iter().all(|row| row.client == of_client[0].client && row.client_port != 0));
     }
     assert!(rows.iter().all(|row| row.submitted >= Some(row.intended) && row.answered >= row.submitted));
+}
+
+/// At gaps from none to more than a spinning worker looks ahead.
+fn queries_that_are_begun_ahead_of_their_time_leave_when_they_are_due() {
+    let responder = Responder::start(|query| vec![answer(query)]);
+    for precision in [Precision::High, Precision::Normal, Precision::Low] {
+        let settings = Settings { precision, workers: 1, ..settings(responder.address) };
+        let mut trace = queries(3_000, 0);
+        let mut due = 5_000_000;
+        for query in &mut trace {
+            query.due = RunTime(due);
+            due += i64::from(query.index as u32 * 7_919 % 40) * 5_000;
+        }
+        let rows = replay(&settings, trace, &Monitor::new(1));
+        assert_eq!(tally(&rows), [(("answered".into(), None), 3_000)].into());
+        let early = rows.iter().filter(|row| row.submitted < Some(row.intended)).count();
+        assert_eq!(early, 0, "{precision:?}");
+    }
 }
 
 #[test]

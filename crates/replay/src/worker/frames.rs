@@ -31,6 +31,7 @@ impl Worker<'_> {
         loop {
             let on_link = self.put_queries();
             left += on_link;
+            self.hold();
             if on_link == 0 && self.frames.as_ref().is_none_or(|frames| frames.queued() == 0) {
                 return left;
             }

@@ -23,6 +23,7 @@ impl Worker<'_> {
         let mut sent = 0;
         loop {
             self.collect();
+            self.hold();
             let count = self.send_batches();
             sent += count;
             if count < self.sending.len() || count == 0 {
