@@ -22,7 +22,11 @@ packets_up() {
   link=$!
   framed=(nsenter --net=/proc/"$link"/ns/net)
   for _ in $(seq 100); do
-    if "${framed[@]}" ip link show clients0 up 2>/dev/null | grep -q UP; then return; fi
+    if "${framed[@]}" ip link show clients0 up 2>/dev/null | grep -q UP; then
+      # As in the namespace of the other contenders: the kernel looks longer for the source of an answer that no interface has.
+      "${framed[@]}" ip address add $at/32 dev lo
+      return
+    fi
     kill -0 "$link" 2>/dev/null || break
     sleep 0.1
   done
@@ -39,25 +43,25 @@ need() { # program, package
   command -v "$1" >/dev/null || { echo "$1 is missing: apt-get install $2" >&2; exit 3; }
 }
 
-# A server at $at:5300 on core 1 for clients on this path; as `reflect` one that answers without a socket.
+# A server at $at:5300 on core 1 for clients on this path; as `reflect` one that answers without a socket; as `nowhere` none, and the kernel drops each
+# frame as it arrives.
 serve_on() { # packets|sockets, command ...
   local path=$1 device=far prefix=("${inside[@]}"); shift
   if [ "$path" = packets ]; then prefix=("${framed[@]}") device=wire0; fi
-  if [ "$1" = reflect ]; then
-    if [ "$path" = packets ]; then
-      "${framed[@]}" ip link set wire0 address $nobody
-    else
-      ip neighbour replace $at lladdr $nobody dev near nud permanent
-    fi
-    start "${prefix[@]}" "$bench" reflect --interface $device --port 5300 --xdp --core 1
-  else
-    start "${prefix[@]}" taskset -c 1 "$@"
-  fi
+  case "$1 $path" in
+    "reflect packets" | "nowhere packets") "${framed[@]}" ip link set wire0 address $nobody ;;
+    "reflect sockets" | "nowhere sockets") ip neighbour replace $at lladdr $nobody dev near nud permanent ;;
+  esac
+  case $1 in
+    reflect) start "${prefix[@]}" "$bench" reflect --interface $device --port 5300 --xdp --core 1 ;;
+    nowhere) ;;
+    *) start "${prefix[@]}" taskset -c 1 "$@" ;;
+  esac
 }
 
 stop_on() { # packets|sockets, command ...
   stop
-  [ "$2" = reflect ] || return 0
+  case $2 in reflect | nowhere) ;; *) return 0 ;; esac
   if [ "$1" = packets ]; then
     "${framed[@]}" ip link set wire0 address $wire
     # The kernel forgets the clients' neighbours when an interface has another address.
@@ -94,7 +98,7 @@ contend() { # contender
     hole.bare.xdp) "${framed[@]}" "$bench" bare-frames --xdp --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
     hole.*)
       pinned=() # the sending worker has core 0; reader and recorder are left to the scheduler, since the hole needs no core
-      replay_on "${1#hole.}" "$work/udp.pcap" --server $at:5300 --timing fast --max-outstanding 100000 --query-timeout 0.1
+      replay_on "${1#hole.}" "$work/udp.pcap" --server $at:5300 --timing fast --max-outstanding 20000 --query-timeout 0.02
       pinned=(taskset -c 0)
       field qps_mean <"$work/out.json"
       ;;
@@ -138,7 +142,9 @@ contest() { # title, server command; contenders with their names, one a line on 
 }
 
 bench_packets_send() {
-  contest "Frames/s from 65,536 addresses to a hole, a socket that is not read, over veth" "$bench" hole --listen $at:5300 <<LIST
+  local contenders
+  contenders=$(
+    cat <<LIST
 hole.bare.sockets|bare sendmmsg + IP_PKTINFO
 hole.sockets|ldplayer, sockets, recorded
 hole.packets|ldplayer, packets by AF_PACKET, recorded
@@ -146,6 +152,9 @@ hole.xdp|ldplayer, packets by AF_XDP, recorded
 hole.bare.packets|bare AF_PACKET, frames made beforehand
 hole.bare.xdp|bare AF_XDP, frames made beforehand
 LIST
+  )
+  contest "Frames/s from 65,536 addresses to a hole, a socket that is not read, over veth" "$bench" hole --listen $at:5300 <<<"$contenders"
+  contest "Frames/s from 65,536 addresses to nobody, dropped as they arrive, over veth" nowhere <<<"$contenders"
 }
 
 bench_packets_answer() {
@@ -170,6 +179,7 @@ bench_packets_tcp() {
     cat <<LIST
 tcp.bare.sockets|bare loop of connect, write, read, close
 tcp.packets|ldplayer, packets, recorded
+tcp.xdp|ldplayer, packets by AF_XDP, recorded
 tcp.sockets|ldplayer, sockets, recorded
 kxdpgun-tcp|kxdpgun -T
 LIST
@@ -193,7 +203,7 @@ bench_packets_timing() {
       wait "$server"
       server=
       tail -n 1 "$work/server.log" >"$work/received.json"
-      quantiles error_us "$work/received.json" >>"$work/timing.$path.receiver"
+      quantiles error_us "$work/received.json" "$work/run/run.json" >>"$work/timing.$path.receiver"
       quantiles summary.timing.error_us "$work/out.json" >>"$work/timing.$path.sender"
     done
   done
@@ -202,23 +212,29 @@ bench_packets_timing() {
   echo "| path, seen by | p1 | p25 | p50 | p75 | p99 | p99.9 |"; echo "|---|---|---|---|---|---|---|"
   for path in sockets packets; do
     for side in sender receiver; do
-      echo -n "| $path, $([ $side = sender ] && echo "stamps of the sender" || echo "stamps of the receiver, median taken for 0") |"
+      echo -n "| $path, stamps of the $side |"
       for quantile in 1 2 3 4 5 6; do echo -n " $(cut -d' ' -f$quantile "$work/timing.$path.$side" | stats) |"; done
       echo
     done
   done
 }
 
-quantiles() { # path of keys, file
+# Of a receiver, whose median is zero, with the run that it received: the time from when a query was due to when it arrived.
+quantiles() { # path of keys, file, run.json of what a receiver received
   python3 - "$@" <<'PYTHON'
-import json, sys
+import datetime, json, re, sys
 value = json.load(open(sys.argv[2]))
+median = 0
+if len(sys.argv) > 3:
+    second, nanoseconds = re.match(r"(.*)\.(\d{9})Z", json.load(open(sys.argv[3]))["started"]).groups()
+    started = int(datetime.datetime.fromisoformat(second + "+00:00").timestamp()) * 10**9 + int(nanoseconds)
+    median = (value["began_ns"] - started) / 1000
 keys = sys.argv[1].split(".")
 if keys[0] not in value:
     keys = keys[1:]
 for key in keys:
     value = value[key]
-print(*(value[key] for key in ("p1", "p25", "p50", "p75", "p99", "p999")))
+print(*(round(value[key] + median, 3) for key in ("p1", "p25", "p50", "p75", "p99", "p999")))
 PYTHON
 }
 
