@@ -31,7 +31,8 @@ def write_overview(out, claims, page):
     ]
     lines += [row(f"[{figure['source']}]({path})", *told(claim)) for figure, path in linked for claim in figure["claims"]]
     forms = ", ".join(f"[{figure['name']}]({path}): {figure['form']}, {figure['date']}" for figure, path in linked)
-    lines += ["", f"Made in these forms: {forms}.", ""]
+    sizes = "*Small* takes all figures together less than an hour, *long* takes what the claims need of two cores, *full* takes hours of a large machine."
+    lines += ["", f"Made in these forms: {forms}. {sizes}", ""]
     (out / "README.md").write_text("\n".join(lines), encoding="utf-8")
 
 
