@@ -106,9 +106,15 @@ impl Signals {
     /// Never in practice.
     pub fn catch_or_end(stop: Arc<AtomicBool>) -> io::Result<Self> {
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the shutdown looks at the flag before this signal raises it.
-            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
-            flag::register(signal, Arc::clone(&stop))?;
+            let asked = Arc::clone(&stop);
+            // In one step: two threads may handle a signal each at the same time, and both must not be the first.
+            let end = move || {
+                if asked.swap(true, Ordering::Relaxed) {
+                    low_level::exit(128 + signal);
+                }
+            };
+            // SAFETY: the action is an operation on an atomic and _exit(2), both of which a signal handler may do.
+            unsafe { low_level::register(signal, end) }?;
         }
         Ok(Self::new(stop))
     }
