@@ -141,6 +141,27 @@ contest() { # title, server command; contenders with their names, one a line on 
   done
 }
 
+# Who receives at the server's end of both links: the core that sends, as usual, or a thread of the kernel's, on the other core as this one is busy. The
+# kernel gives it only frames of a device that leaves segmentation to nobody. A network namespace has a /sys of its own.
+received_by() { # sender|thread
+  # The kernel does not let go of threads that a device does not use any more.
+  if [ "$1" = sender ]; then receive_threads 0; fi
+  if [ "$1" = sender ]; then receive_offloads off on; else receive_offloads on off; fi
+  if [ "$1" = thread ]; then receive_threads 1; fi
+}
+
+receive_offloads() { # of the server's end, of the clients' end: on|off
+  ethtool -K near tso "$2"
+  "${inside[@]}" ethtool -K far gro "$1"
+  "${framed[@]}" ethtool -K clients0 tso "$2"
+  "${framed[@]}" ethtool -K wire0 gro "$1"
+}
+
+receive_threads() { # 0|1
+  "${inside[@]}" unshare --mount sh -c "mount -t sysfs none /sys && echo $1 >/sys/class/net/far/threaded"
+  "${framed[@]}" unshare --mount sh -c "mount -t sysfs none /sys && echo $1 >/sys/class/net/wire0/threaded"
+}
+
 bench_packets_send() {
   local contenders
   contenders=$(
@@ -155,6 +176,9 @@ LIST
   )
   contest "Frames/s from 65,536 addresses to a hole, a socket that is not read, over veth" "$bench" hole --listen $at:5300 <<<"$contenders"
   contest "Frames/s from 65,536 addresses to nobody, dropped as they arrive, over veth" nowhere <<<"$contenders"
+  received_by thread
+  contest "Frames/s from 65,536 addresses to a hole, received by a thread of its own, over veth" "$bench" hole --listen $at:5300 <<<"$contenders"
+  received_by sender
 }
 
 bench_packets_answer() {
@@ -361,6 +385,7 @@ bench_packets() {
   for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
   sed 's/$/ D/' "$work/names" >"$work/questions"
   case " $tables " in *" answer "* | *" tcp "*) need nsd nsd; need kxdpgun knot-dnsutils; need dnsperf dnsperf ;; esac
+  case " $tables " in *" send "*) need ethtool ethtool ;; esac
   for table in $tables; do "bench_packets_$table"; done
   packets_down
   kill "$far"
