@@ -96,6 +96,15 @@ pub enum Put<T> {
     Left(T, u16),
 }
 
+/// What became of the first frames of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Flushed {
+    /// So many have left.
+    pub left: usize,
+    /// The device had no room for so many behind them, and they are gone.
+    pub lost: usize,
+}
+
 /// Why a frame was not put into the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unput {
@@ -289,17 +298,21 @@ impl Frames {
         Ok((None, port))
     }
 
-    /// Sends what was added, and what has crossed the link at `now`, by one system call, and returns how many frames have left, from
-    /// the front.
+    /// Sends what was added, and what has crossed the link at `now`, by one system call, and returns what became of the first frames.
     ///
     /// # Errors
     /// What the kernel said to the first frame, which is given up.
-    pub fn flush(&mut self, now: RunTime) -> io::Result<usize> {
+    pub fn flush(&mut self, now: RunTime) -> io::Result<Flushed> {
         if let Some(delayed) = &mut self.delayed {
             let count = delayed.transmit(now, &mut self.sender);
             self.cargo.extend((0..count).map(|_| None));
         }
-        if self.sender.queued() == 0 { Ok(0) } else { self.sender.flush() }
+        if self.sender.queued() == 0 {
+            return Ok(Flushed::default());
+        }
+        let drops = self.sender.drops();
+        let left = self.sender.flush()?;
+        Ok(Flushed { left, lost: (self.sender.drops() - drops) as usize })
     }
 
     /// What the first frame carried that has left or was given up; once for each.

@@ -16,7 +16,12 @@ use std::time::Duration;
 use ldplayer_core::shard::Shards;
 use ldplayer_core::{Outcome, Query, Reason, RunTime, Status, Transport};
 use ldplayer_net::clock;
-use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Precision, RunStart, Settings, Sources, Targets, prepare, run};
+use ldplayer_net::interfaces::DEVICE;
+use ldplayer_net::netlink::Netlink;
+use ldplayer_net::packets::SenderKind;
+use ldplayer_replay::{
+    Drain, Feed, LinkError, Monitor, Path, Precision, RunStart, Settings, Sources, Targets, prepare, run,
+};
 
 use common::{Batches, Rows, queries, replay, settings, tally};
 use link::{any_port, on_each_path};
@@ -155,6 +160,22 @@ fn a_server_that_answers_garbage_is_told_as_such() {
     let tally = tally(&rows);
     assert_eq!(tally[&("timeout".into(), None)], 1_000);
     assert_eq!(tally[&("stray".into(), Some("garbage"))], 1_000);
+}
+
+/// The device loses them as it has no carrier: AF_XDP at once, AF_PACKET after some thousand tries each.
+#[test]
+fn queries_whose_frames_a_device_loses_are_not_sent_and_hold_nobody_up() {
+    link::in_link(|| {
+        let netlink = Netlink::open().unwrap();
+        netlink.interface_down(netlink.index(DEVICE).unwrap()).unwrap();
+        for (sender, count) in [(SenderKind::Xdp, 300), (SenderKind::Packet, 3)] {
+            let mut settings = Settings { workers: 1, ..settings("203.0.113.53:53".parse().unwrap()) };
+            let Path::Packets(packets) = &mut settings.path else { panic!("a path without frames") };
+            packets.sender = sender;
+            let rows = replay(&settings, queries(count, 100_000), &Monitor::new(settings.workers));
+            assert_eq!(tally(&rows), [(("not_sent".into(), Some("send_error")), count as usize)].into(), "{sender:?}");
+        }
+    });
 }
 
 fn a_server_that_is_down_refuses() {

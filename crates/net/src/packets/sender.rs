@@ -83,7 +83,8 @@ impl FrameSender {
     }
 
     /// Sends the batch, by one system call where the kernel takes it at once, and returns how many frames left, from the front.
-    /// The others stay, when the kernel or the device has no room for them now.
+    /// Behind those come the ones that were lost, by which [`Self::drops`] has grown. The others stay, when the kernel or the device has no
+    /// room for them now.
     ///
     /// # Errors
     /// What the kernel said to the first frame, such as that the interface is down. AF_PACKET gives that frame up, so that it does not

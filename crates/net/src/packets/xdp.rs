@@ -124,8 +124,9 @@ impl XdpSender {
             match status {
                 // The device had no room for the last of them, and it is gone: no more of them now.
                 Err(Errno::BUSY) => {
-                    sent = sent.saturating_sub(1);
-                    self.dropped += u64::from(progress > 0);
+                    let lost = progress.min(1);
+                    sent -= lost;
+                    self.dropped += lost as u64;
                     break Ok(());
                 }
                 Err(error) if !is_full(&error.into()) => break Err(error.into()),

@@ -10,7 +10,7 @@ use ldplayer_net::refusal::Refusal;
 use super::receive::Came;
 use super::transports::Transports;
 use super::{TIMED_BATCH, Worker};
-use crate::frames::{Cargo, Frames, Put, Received, ReceivedDatagram, Unput};
+use crate::frames::{Cargo, Flushed, Frames, Put, Received, ReceivedDatagram, Unput};
 use crate::udp::Arrival;
 
 /// Least time between two looks at the timers of connections while a worker sleeps, in nanoseconds.
@@ -178,13 +178,13 @@ impl Worker<'_> {
     }
 
     /// One system call for the frames that wait. All get the time of the call: never later than the actual time, so that no latency is too
-    /// short. Returns how many have left.
+    /// short. Returns how many have left or are given up.
     pub(super) fn flush_frames(&mut self) -> usize {
         let before = self.now();
         let Some(frames) = &mut self.frames else { return 0 };
         match frames.flush(before) {
-            Ok(count) => {
-                for _ in 0..count {
+            Ok(Flushed { left, lost }) => {
+                for _ in 0..left {
                     let cargo = frames.take_cargo();
                     frames.note_left(match cargo {
                         Some(Cargo::Query(slot, _)) => Some((slot, before)),
@@ -196,8 +196,9 @@ impl Worker<'_> {
                         None => {}
                     }
                 }
+                (0..lost).for_each(|_| self.give_up_frame(Reason::SendError));
                 self.read_stamps();
-                count
+                left + lost
             }
             Err(error) => {
                 self.end.refused.get_or_insert_with(|| error.to_string());
