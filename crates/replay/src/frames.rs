@@ -123,6 +123,8 @@ pub struct Frames {
     /// stamps are not asked for.
     unstamped: Option<Unstamped>,
     ring: FrameRing,
+    /// The kernel has frames that it refused to send, as the interface is down, and nothing can take them back: no more are sent.
+    is_stuck: bool,
     outward: Outward,
     inward: Inward,
     /// The link to the servers, if it is not that of the interface alone.
@@ -198,6 +200,7 @@ impl Frames {
             sender: FrameSender::open(interface, packets.sender)?,
             cargo: VecDeque::new(),
             unstamped: None,
+            is_stuck: false,
             ring: FrameRing::open(interface, &Filter::of_worker(worker, workers), ring_octets(settings))?,
             outward: Outward { links, nobody: packets.nobody, ports, templates: HashMap::default() },
             inward: Inward::new(ports, packets.on_link().map(Scope::new)),
@@ -228,7 +231,7 @@ impl Frames {
 
     /// Frames that wait for [`Self::flush`].
     pub fn queued(&self) -> usize {
-        self.sender.queued()
+        if self.is_stuck { 0 } else { self.sender.queued() }
     }
 
     /// Whether frames cross a link to the servers that is not that of the interface alone.
@@ -251,6 +254,7 @@ impl Frames {
     /// # Errors
     /// The batch is full, or it cannot be sent.
     pub fn put_query(&mut self, now: RunTime, slot: Slot, transmit: &Transmit<'_>) -> Result<Put<Slot>, Unput> {
+        self.check_sender()?;
         let frame = self.sender.room().ok_or(Unput::Full)?;
         let outward = &mut self.outward;
         let source = outward.source(transmit.source, transmit.server)?;
@@ -283,8 +287,13 @@ impl Frames {
         }
     }
 
+    const fn check_sender(&self) -> Result<(), Unput> {
+        if self.is_stuck { Err(Unput::Never(Reason::Unreachable)) } else { Ok(()) }
+    }
+
     /// Writes a QUIC packet into the batch's room; returns its length, unless the link has taken it, and its port.
     fn write_quic(&mut self, now: RunTime, outgoing: &Outgoing) -> Result<(Option<usize>, u16), Unput> {
+        self.check_sender()?;
         let frame = self.sender.room().ok_or(Unput::Full)?;
         let (outward, server) = (&self.outward, outgoing.server);
         let source = outward.source(outgoing.source, server)?;
@@ -301,18 +310,26 @@ impl Frames {
     /// Sends what was added, and what has crossed the link at `now`, by one system call, and returns what became of the first frames.
     ///
     /// # Errors
-    /// What the kernel said to the first frame, which is given up.
+    /// What the kernel said to the first frame, which is given up, and all others with it if [`Self::given_up`] says so.
     pub fn flush(&mut self, now: RunTime) -> io::Result<Flushed> {
         if let Some(delayed) = &mut self.delayed {
             let count = delayed.transmit(now, &mut self.sender);
             self.cargo.extend((0..count).map(|_| None));
         }
-        if self.sender.queued() == 0 {
+        if self.queued() == 0 {
             return Ok(Flushed::default());
         }
         let drops = self.sender.drops();
-        let left = self.sender.flush()?;
-        Ok(Flushed { left, lost: (self.sender.drops() - drops) as usize })
+        let result = self.sender.flush();
+        let lost = (self.sender.drops() - drops) as usize;
+        // AF_PACKET has given up the frame that was refused; of AF_XDP the kernel has all.
+        self.is_stuck = result.is_err() && lost == 0;
+        Ok(Flushed { left: result?, lost })
+    }
+
+    /// How many frames are given up when the kernel has refused one.
+    pub fn given_up(&self) -> usize {
+        if self.is_stuck { self.cargo.len() } else { 1 }
     }
 
     /// What the first frame carried that has left or was given up; once for each.

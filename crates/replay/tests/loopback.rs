@@ -19,6 +19,7 @@ use ldplayer_net::clock;
 use ldplayer_net::interfaces::DEVICE;
 use ldplayer_net::netlink::Netlink;
 use ldplayer_net::packets::SenderKind;
+use ldplayer_net::veth::{CLIENTS, MTU};
 use ldplayer_replay::{
     Drain, Feed, LinkError, Monitor, Path, Precision, RunStart, Settings, Sources, Targets, prepare, run,
 };
@@ -174,6 +175,30 @@ fn queries_whose_frames_a_device_loses_are_not_sent_and_hold_nobody_up() {
             packets.sender = sender;
             let rows = replay(&settings, queries(count, 100_000), &Monitor::new(settings.workers));
             assert_eq!(tally(&rows), [(("not_sent".into(), Some("send_error")), count as usize)].into(), "{sender:?}");
+        }
+    });
+}
+
+#[test]
+fn a_run_whose_interface_goes_down_comes_to_its_end() {
+    link::in_link(|| {
+        for sender in [SenderKind::Packet, SenderKind::Xdp] {
+            let netlink = Netlink::open().unwrap();
+            let clients = netlink.index(CLIENTS).unwrap();
+            netlink.interface_up(clients, MTU.into(), 1_000).unwrap();
+            let mut settings = Settings { workers: 1, ..settings("203.0.113.53:53".parse().unwrap()) };
+            let Path::Packets(packets) = &mut settings.path else { panic!("a path without frames") };
+            packets.sender = sender;
+            let mut trace = queries(300, 100_000);
+            trace.iter_mut().skip(1).for_each(|query| query.due.0 += 1_000_000_000);
+            let rows = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(100));
+                    netlink.interface_down(clients).unwrap();
+                });
+                replay(&settings, trace, &Monitor::new(1))
+            });
+            assert_eq!(tally(&rows)[&("connect_failed".into(), Some("unreachable"))], 299, "{sender:?}");
         }
     });
 }

@@ -73,6 +73,7 @@ impl Worker<'_> {
                     udp.handle_sent(slot, now, port);
                     left += 1;
                 }
+                Err(Unput::Never(Reason::Unreachable)) => udp.handle_unreachable(slot, now),
                 Err(Unput::Never(reason)) => udp.handle_unsent(slot, reason),
                 Err(Unput::Full) => {
                     udp.handle_postponed(slot);
@@ -203,8 +204,10 @@ impl Worker<'_> {
             Err(error) => {
                 self.end.refused.get_or_insert_with(|| error.to_string());
                 let is_unreachable = Refusal::of(&error) == Refusal::Unreachable;
-                self.give_up_frame(if is_unreachable { Reason::Unreachable } else { Reason::SendError });
-                1
+                let reason = if is_unreachable { Reason::Unreachable } else { Reason::SendError };
+                let count = frames.given_up();
+                (0..count).for_each(|_| self.give_up_frame(reason));
+                count
             }
         }
     }
