@@ -144,7 +144,7 @@ contest() { # title, server command; contenders with their names, one a line on 
 # Who receives at the server's end of both links: the core that sends, as usual, or a thread of the kernel's, on the other core as this one is busy. The
 # kernel gives it only frames of a device that leaves segmentation to nobody. A network namespace has a /sys of its own.
 received_by() { # sender|thread
-  # The kernel does not let go of threads that a device does not use any more.
+  # Threads are given up first: the kernel refuses that of a device that has none any more, as without GRO.
   if [ "$1" = sender ]; then receive_threads 0; fi
   if [ "$1" = sender ]; then receive_offloads off on; else receive_offloads on off; fi
   if [ "$1" = thread ]; then receive_threads 1; fi

@@ -186,14 +186,18 @@ fn a_run_whose_interface_goes_down_comes_to_its_end() {
             let netlink = Netlink::open().unwrap();
             let clients = netlink.index(CLIENTS).unwrap();
             netlink.interface_up(clients, MTU.into(), 1_000).unwrap();
-            let mut settings = Settings { workers: 1, ..settings("203.0.113.53:53".parse().unwrap()) };
+            let server = UdpSocket::bind(any_port()).unwrap();
+            let mut settings = Settings { workers: 1, ..settings(server.local_addr().unwrap()) };
             let Path::Packets(packets) = &mut settings.path else { panic!("a path without frames") };
             packets.sender = sender;
             let mut trace = queries(300, 100_000);
             trace.iter_mut().skip(1).for_each(|query| query.due.0 += 1_000_000_000);
             let rows = std::thread::scope(|scope| {
+                // Between the first query and the others, which are due a second later.
                 scope.spawn(|| {
-                    std::thread::sleep(Duration::from_millis(100));
+                    let mut query = [0; 512];
+                    let (length, client) = server.recv_from(&mut query).unwrap();
+                    server.send_to(&answer(&query[..length]), client).unwrap();
                     netlink.interface_down(clients).unwrap();
                 });
                 replay(&settings, trace, &Monitor::new(1))
