@@ -4,7 +4,7 @@
 //! have, so that it drops them at once instead of refusing them.
 
 use anyhow::Context;
-use ldplayer_net::packets::{BATCH, Checksum, Filter, FrameRing, FrameSender, Interface, SenderKind};
+use ldplayer_net::packets::{BATCH, Checksum, Filter, FrameRings, FrameSender, Interface, SenderKind};
 
 use crate::responder::{LOOK, Stay};
 
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// The responder: its interface and the answers on their way.
 struct Reflector {
     port: u16,
-    ring: FrameRing,
+    rings: FrameRings,
     sender: FrameSender,
     /// Looks in a row that found nothing.
     idle: u32,
@@ -76,15 +76,15 @@ struct Reflector {
 impl Reflector {
     fn open(args: &Args) -> anyhow::Result<Self> {
         let interface = Interface::find(&args.interface)?;
-        let ring = FrameRing::open(&interface, &Filter::all(), RING)?;
+        let rings = FrameRings::open(&interface, None, &Filter::all(), RING)?;
         let kind = if args.xdp { SenderKind::Xdp } else { SenderKind::Packet };
-        Ok(Self { port: args.port, ring, sender: FrameSender::open(&interface, kind)?, idle: 0 })
+        Ok(Self { port: args.port, rings, sender: FrameSender::open(&interface, kind)?, idle: 0 })
     }
 
     /// Answers what is there, or waits for it; whether anything was.
     fn turn(&mut self) -> anyhow::Result<bool> {
         let (port, sender) = (self.port, &mut self.sender);
-        let count = self.ring.read(BATCH - sender.queued(), |frame| {
+        let count = self.rings.read(BATCH - sender.queued(), |frame| {
             // A device that is still busy with all buffers loses the answer.
             if let Some(room) = sender.room()
                 && let Some(length) = answer(frame.octets, frame.checksum, port, room)
@@ -97,7 +97,7 @@ impl Reflector {
         self.idle = if is_idle { self.idle + 1 } else { 0 };
         if self.idle > LOOKS {
             self.idle = 0;
-            self.ring.wait(LOOK)?;
+            self.rings.wait(LOOK)?;
             return Ok(false);
         }
         if is_idle {

@@ -8,18 +8,19 @@ pub const DEVICE: &str = "wire0";
 
 /// Whether the network namespace of the calling thread has no other way out than the wire.
 pub fn is_wired() -> bool {
-    has_only(&[DEVICE])
+    has_only(&[DEVICE], &[])
 }
 
-/// Whether the network namespace of the calling thread has these interfaces, all of them, and none else but loopback.
-pub(crate) fn has_only(wanted: &[&str]) -> bool {
-    are_only(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default(), wanted)
+/// Whether the network namespace of the calling thread has the interfaces that are wanted, all of them, and none else but loopback and
+/// those that are allowed.
+pub(crate) fn has_only(wanted: &[&str], allowed: &[&str]) -> bool {
+    are_only(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default(), wanted, allowed)
 }
 
 /// Whether the interfaces are loopback and those (proc_pid_net(5): a name and a colon begin each line).
-fn are_only(text: &str, wanted: &[&str]) -> bool {
+fn are_only(text: &str, wanted: &[&str], allowed: &[&str]) -> bool {
     let names = || text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
-    names().all(|name| name == "lo" || wanted.contains(&name))
+    names().all(|name| name == "lo" || wanted.contains(&name) || allowed.contains(&name))
         && wanted.iter().all(|&name| names().any(|it| it == name))
 }
 
@@ -75,8 +76,9 @@ mod tests {
             "Inter-| Receive | Transmit\n lo: 1 2 3 4 5 6 7 8 9 10 11 12 13\n wire0: 1 2 3 4 5 6 7 8 9 10 11 77 13\n";
         assert_eq!(parse_dropped(text), 77);
         assert_eq!((parse_dropped("nonsense"), parse_dropped_at(text, "lo")), (0, 12));
-        let only_wire = |text: &str| are_only(text, &[DEVICE]);
+        let only_wire = |text: &str| are_only(text, &[DEVICE], &[]);
         assert!(only_wire(text) && !only_wire("") && !only_wire(&format!("{text} eth0: 1 2 3\n")));
-        assert!(!only_wire(&text.replace("wire0", "tun0")) && !are_only(text, &[DEVICE, "clients0"]));
+        assert!(!only_wire(&text.replace("wire0", "tun0")) && !are_only(text, &[DEVICE, "clients0"], &[]));
+        assert!(are_only(text, &[], &[DEVICE, "clients0"]) && !are_only(text, &[], &["clients0"]));
     }
 }

@@ -17,6 +17,7 @@ const RTM_GETROUTE: u16 = 26;
 const RTM_NEWNEIGH: u16 = 28;
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
+const RTM_NEWQDISC: u16 = 36;
 const NLMSG_ERROR: u16 = 2;
 /// Request with acknowledgement.
 const REQUEST_ACK: u16 = 0x0001 | 0x0004;
@@ -55,12 +56,16 @@ const RT_SCOPE_HOST: u8 = 254;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
+const RTA_PRIORITY: u16 = 6;
 /// The gateway is on the link, though no address of the interface says so.
 const RTNH_F_ONLINK: u32 = 4;
 const FRA_DST: u16 = 1;
 const FRA_IIFNAME: u16 = 3;
 const FRA_PRIORITY: u16 = 6;
 const FR_ACT_TO_TABLE: u8 = 1;
+const TCA_KIND: u16 = 1;
+/// The discipline of a whole device, under no other.
+const TC_H_ROOT: u32 = u32::MAX;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 /// Octets of a message header (`struct nlmsghdr`).
@@ -160,6 +165,34 @@ impl Netlink {
         self.request(RTM_NEWLINK, REQUEST_ACK | CREATE_NEW, &body).map(drop)
     }
 
+    /// Makes an Ethernet interface of a kind that has no settings of its own, down.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace, where the kernel knows no such kind, or when the name is taken.
+    pub fn add_interface(&self, kind: &str, name: &str, mac: [u8; 6]) -> io::Result<()> {
+        let mut info = Vec::new();
+        attribute(&mut info, IFLA_INFO_KIND, kind.as_bytes());
+        let mut body = vec![0; IFINFO];
+        attribute(&mut body, IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
+        attribute(&mut body, IFLA_ADDRESS, &mac);
+        attribute(&mut body, IFLA_LINKINFO, &info);
+        self.request(RTM_NEWLINK, REQUEST_ACK | CREATE_NEW, &body).map(drop)
+    }
+
+    /// Gives an interface a queueing discipline (tc(8)) with the settings that its kind has by default.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace, or where the kernel knows no such kind.
+    pub fn set_discipline(&self, index: u32, kind: &str) -> io::Result<()> {
+        // struct tcmsg: family, padding, index, handle, parent, info
+        let mut body = vec![0; 4];
+        for word in [index, 0, TC_H_ROOT, 0] {
+            body.extend_from_slice(&word.to_ne_bytes());
+        }
+        attribute(&mut body, TCA_KIND, &[kind.as_bytes(), &[0]].concat());
+        self.request(RTM_NEWQDISC, REQUEST_ACK | REPLACE_CREATE, &body).map(drop)
+    }
+
     /// Moves an interface into another namespace, where it is down.
     ///
     /// # Errors
@@ -201,16 +234,18 @@ impl Netlink {
         self.request(RTM_NEWNEIGH, REQUEST_ACK | REPLACE_CREATE, &body).map(drop)
     }
 
-    /// Sends all of a gateway's family to it: `ip route add default via … dev … onlink table …`.
+    /// Sends all of a gateway's family to it: `ip route add default via … dev … onlink table … metric …`. Of several such routes the
+    /// one with the lowest metric holds, but for programs that bind to an interface.
     ///
     /// # Errors
     /// Without CAP_NET_ADMIN in the namespace, or when the interface is down.
-    pub fn default_via(&self, gateway: IpAddr, index: u32, table: u8) -> io::Result<()> {
+    pub fn default_via(&self, gateway: IpAddr, index: u32, table: u8, metric: u32) -> io::Result<()> {
         let (family, _, octets) = parts(gateway);
         let mut body = vec![family, 0, 0, 0, table, RTPROT_STATIC, RT_SCOPE_UNIVERSE, RTN_UNICAST];
         body.extend_from_slice(&RTNH_F_ONLINK.to_ne_bytes());
         attribute(&mut body, RTA_GATEWAY, &octets);
         attribute(&mut body, RTA_OIF, &index.to_ne_bytes());
+        attribute(&mut body, RTA_PRIORITY, &metric.to_ne_bytes());
         self.request(RTM_NEWROUTE, REQUEST_ACK | REPLACE_CREATE, &body).map(drop)
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!  room, commit, flush ──► FrameSender ──► sendmmsg (AF_PACKET), or a ring of AF_XDP ──► interface
 //!  read_stamps         ◄── FrameSender ◄── error queue (AF_PACKET only)              ◄── interface
-//!  read                ◄── FrameRing   ◄── TPACKET_V2, memory shared with the kernel ◄── Filter ◄── interface
+//!  read, wait          ◄── FrameRings  ◄── FrameRing: TPACKET_V2, memory shared with the kernel ◄── Filter ◄── interface
 //! ```
 //!
 //! [`Interface::find`] names the interface in the network namespace of the calling thread; sockets stay in that namespace,
@@ -48,6 +48,7 @@ mod memory;
 mod offloads;
 mod queues;
 mod ring;
+mod rings;
 mod sender;
 mod socket;
 mod stamps;
@@ -61,6 +62,7 @@ pub use filter::Filter;
 pub use interface::Interface;
 pub use offloads::{Offloads, offloads, switch_off_offloads};
 pub use ring::{Checksum, Frame, FrameRing};
+pub use rings::FrameRings;
 pub use sender::{BATCH, FrameSender, SenderKind};
 
 /// Octets of an Ethernet header with one 802.1Q tag: what a frame is longer than the MTU.

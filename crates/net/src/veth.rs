@@ -1,10 +1,19 @@
 //! A namespace whose only way out is a virtual Ethernet link, with clients at its far end that are no hosts: this program
 //! makes their frames.
 //!
-//! Every address is local to what arrives by the link, and everything that is sent inside leaves by it, to one neighbour
-//! that stands for all clients: the kernel keeps neither a route nor a neighbour for each. The far end is in the same
-//! namespace. Frames to clients have a MAC address that no interface has, so the kernel takes them for another host's, and
-//! neither answers nor refuses them.
+//! ```text
+//!  frames of clients ──► clients0 ══ veth ══ wire0 ──► server
+//!  FrameRings ◄───────── answers0 ◄──────────────────── server
+//! ```
+//!
+//! Every address is local to what arrives by the link, and everything that is sent inside leaves to one neighbour that
+//! stands for all clients: the kernel keeps neither a route nor a neighbour for each. The far end is in the same namespace.
+//! Frames to clients have a MAC address that no interface has, so the kernel takes them for another host's, and neither
+//! answers nor refuses them.
+//!
+//! What the server sends leaves by an interface that drops everything ([`ANSWERS`]), and is read there as it leaves: the
+//! server's core is spared the kernel's reception of a frame that no kernel wants. A program that binds to the link's end
+//! sends by that, as do all where the kernel has no such interface; so both are read.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,17 +23,25 @@ use crate::interfaces::{self, DEVICE};
 use crate::namespace::Namespace;
 use crate::netlink::{Netlink, Rule, TABLE_LOCAL, VethEnd};
 use crate::netns::{self, Shortfall};
+use crate::packets::Interface;
 use crate::rights::NetError;
 use crate::wiring::{self, TABLE_WIRE};
 
-/// The interface on which the frames of clients are sent and received.
+/// The interface on which the frames of clients are sent, and received.
 pub const CLIENTS: &str = "clients0";
+/// The interface by which what the server sends leaves, where the kernel has one for it.
+pub const ANSWERS: &str = "answers0";
+/// Kinds of interfaces that drop all they are given, and do not tell the sender so; the first that the kernel has is taken. Any of them
+/// may be in a module that nobody can load.
+const SINKS: [&str; 2] = ["dummy", "ifb"];
 /// The MAC address of the host's end.
 pub const HOST_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 1];
 /// The MAC address of the interface of the clients' end, to which nothing is sent.
 const FAR_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 2];
 /// The MAC address that all clients have.
 pub const CLIENT_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 3];
+/// The MAC address of [`ANSWERS`].
+const ANSWERS_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 4];
 /// Octets of the longest packet on a link: that of Ethernet.
 pub const MTU: u16 = 1_500;
 /// The neighbours that stand for all clients.
@@ -38,8 +55,10 @@ const QUEUE: u32 = 1_000;
 /// Priority of the rules of [`Reach`]: before the one that leads everything else to clients.
 const REACHED: u32 = 25_000;
 
-/// Settings of the host's end: packets may come from addresses that are local, too, and go to loopback's.
-const HOST: [(&str, &str); 4] = [
+/// Settings of the host's end: packets may come from addresses that are local, too, or to which another interface leads, and go to
+/// loopback's. Of the two for the source's route, the stricter holds.
+const HOST: [(&str, &str); 5] = [
+    ("net/ipv4/conf/all/rp_filter", "0"),
     ("net/ipv4/conf/wire0/rp_filter", "0"),
     ("net/ipv4/conf/wire0/accept_local", "1"),
     ("net/ipv4/conf/wire0/route_localnet", "1"),
@@ -51,10 +70,17 @@ const FAR: [(&str, &str); 2] =
 
 /// Whether the network namespace of the calling thread has no other way out than such a link.
 pub fn is_here() -> bool {
-    interfaces::has_only(&[DEVICE, CLIENTS])
+    interfaces::has_only(&[DEVICE, CLIENTS], &[ANSWERS])
 }
 
-/// Frames that were lost on the link since it was made, in either direction: the kernel had no room for them.
+/// The name of the interface by which what the server sends leaves, if the link of the network namespace of the calling thread has one
+/// that is up.
+pub fn answers() -> Option<&'static str> {
+    Interface::find(ANSWERS).is_ok_and(|interface| interface.is_up).then_some(ANSWERS)
+}
+
+/// Frames that were lost on the link since it was made, in either direction: the kernel had no room for them. What leaves by [`ANSWERS`] can
+/// be lost only in a ring.
 pub fn lost() -> u64 {
     [DEVICE, CLIENTS].into_iter().map(interfaces::dropped_at).sum()
 }
@@ -129,21 +155,38 @@ fn link(mtu: u16) -> Result<(), (&'static str, io::Error)> {
         netlink.interface_up(*index, mtu.into(), QUEUE).map_err(|error| ("a veth interface", error))?;
     }
     let [host, _] = indexes;
+    let sink = add_sink(&netlink, mtu);
     let with_v6 = netns::has_ipv6();
     for gateway in GATEWAYS.into_iter().filter(|gateway| with_v6 || gateway.is_ipv4()) {
-        netlink.add_neighbour(host, gateway, CLIENT_MAC).map_err(|error| ("the clients' neighbour", error))?;
-        netlink.default_via(gateway, host, TABLE_WIRE).map_err(|error| ("the route to the clients", error))?;
+        for (index, metric) in sink.map(|index| (index, 1)).into_iter().chain([(host, 2)]) {
+            netlink.add_neighbour(index, gateway, CLIENT_MAC).map_err(|error| ("the clients' neighbour", error))?;
+            let routed = netlink.default_via(gateway, index, TABLE_WIRE, metric);
+            routed.map_err(|error| ("the route to the clients", error))?;
+        }
         netlink.any_ip(gateway.is_ipv6()).map_err(|error| ("local routes", error))?;
         wiring::rules(&netlink, gateway.is_ipv6(), &[]).map_err(|error| ("routing rules", error))?;
     }
     Ok(())
 }
 
+/// Makes the interface by which the server's frames leave, and returns its index; none where the kernel has nothing for it.
+fn add_sink(netlink: &Netlink, mtu: u16) -> Option<u32> {
+    SINKS.into_iter().find(|kind| netlink.add_interface(kind, ANSWERS, ANSWERS_MAC).is_ok())?;
+    let index = netlink.index(ANSWERS).ok()?;
+    // Without a queue, which only costs the sender time.
+    let _ = netlink.set_discipline(index, "noqueue");
+    netlink.interface_up(index, mtu.into(), QUEUE).ok().map(|()| index)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packets::{Filter, FrameRings, FrameSender, SenderKind};
     use std::fs;
-    use std::net::UdpSocket;
+    use std::net::{SocketAddr, UdpSocket};
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    use socket2::Socket;
 
     fn linked() -> Namespace {
         let namespace = Namespace::create().unwrap();
@@ -158,17 +201,61 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_have_any_address_and_reaches_clients_by_the_link_alone() {
-        for (server, client) in [("203.0.113.9:53", "192.0.2.7:4000"), ("[2001:db8::53]:53", "[2001:db8:1::7]:4000")] {
-            let before_and_after = linked().run(|| {
-                let sent = || frames_sent(&fs::read_to_string("/proc/thread-self/net/dev").unwrap());
-                let before = sent();
+    fn a_server_may_have_any_address_and_its_answers_leave_by_the_link_only_where_there_is_no_better_way() {
+        for (server, client) in ENDS {
+            let inside = linked().run(|| {
+                let before = frames_sent(DEVICE);
                 UdpSocket::bind(server).unwrap().send_to(b"answer", client).unwrap();
-                (before, sent())
+                (frames_sent(DEVICE) - before, answers())
             });
-            let (before, after) = before_and_after.unwrap();
-            assert_eq!(after - before, 1, "{server}");
+            let (by_link, answers) = inside.unwrap();
+            assert_eq!(by_link, u64::from(answers.is_none()), "{server}");
         }
+    }
+
+    #[test]
+    fn answers_are_read_by_whatever_way_they_leave_with_their_own_time() {
+        for (server, client) in ENDS {
+            linked()
+                .run(|| {
+                    let clients = Interface::find(CLIENTS).unwrap();
+                    let mut rings = FrameRings::open(&clients, answers(), &Filter::all(), 1 << 16).unwrap();
+                    for (bound, answer) in [(None, &b"by route"[..]), (Some(DEVICE), b"by the link")] {
+                        let socket = Socket::from(UdpSocket::bind(server).unwrap());
+                        socket.bind_device(bound.map(str::as_bytes)).unwrap();
+                        let before = wall();
+                        socket.send_to(answer, &client.parse::<SocketAddr>().unwrap().into()).unwrap();
+                        assert!(rings.wait(1_000_000_000).unwrap(), "{server} {bound:?}");
+                        let mut seen = Vec::new();
+                        rings.read(9, |frame| seen.push((frame.octets.to_vec(), frame.stamp_ns)));
+                        let [(octets, stamp_ns)] = &seen[..] else { panic!("{server} {bound:?}: {seen:?}") };
+                        assert!(octets.starts_with(&CLIENT_MAC) && octets.ends_with(answer));
+                        assert!((before..=wall()).contains(stamp_ns));
+                    }
+                    assert_eq!((rings.drops(), lost()), (0, 0));
+                })
+                .unwrap();
+        }
+    }
+
+    /// The default of many distributions, which a new namespace has from the host.
+    #[test]
+    fn a_server_is_reached_where_the_kernel_looks_for_the_way_back_to_a_source() {
+        let namespace = Namespace::create().unwrap();
+        namespace.run(|| fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "1").unwrap()).unwrap();
+        connect(&namespace, MTU).unwrap();
+        namespace
+            .run(|| {
+                let server = UdpSocket::bind("203.0.113.9:53").unwrap();
+                server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                let mut sender = FrameSender::open(&Interface::find(CLIENTS).unwrap(), SenderKind::Packet).unwrap();
+                let frame = frame_to_server();
+                sender.room().unwrap()[..frame.len()].copy_from_slice(&frame);
+                sender.commit(frame.len());
+                assert_eq!(sender.flush().unwrap(), 1);
+                assert_eq!(server.recv_from(&mut [0; 9]).unwrap(), (3, "192.0.2.1:1".parse().unwrap()));
+            })
+            .unwrap();
     }
 
     #[test]
@@ -191,9 +278,28 @@ mod tests {
             .unwrap();
     }
 
-    /// The tenth column of a line: frames that the host's end has sent.
-    fn frames_sent(interfaces: &str) -> u64 {
-        let line = interfaces.lines().find(|line| line.trim().starts_with(DEVICE)).unwrap();
+    /// A server and a client of each family.
+    const ENDS: [(&str, &str); 2] =
+        [("203.0.113.9:53", "192.0.2.7:4000"), ("[2001:db8::53]:53", "[2001:db8:1::7]:4000")];
+
+    /// From 192.0.2.1:1 to 203.0.113.9:53, three octets, without a UDP checksum.
+    fn frame_to_server() -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, 31, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 203, 0, 113, 9];
+        let sum: u32 = packet.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        packet.extend_from_slice(&[0, 1, 0, 53, 0, 11, 0, 0, b'a', b'b', b'c']);
+        [&HOST_MAC[..], &CLIENT_MAC, &[8, 0], &packet].concat()
+    }
+
+    fn wall() -> i64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
+    }
+
+    /// The tenth column of a line: frames that an interface has sent.
+    fn frames_sent(interface: &str) -> u64 {
+        let interfaces = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+        let line = interfaces.lines().find(|line| line.trim().starts_with(interface)).unwrap();
         line.split_once(':').unwrap().1.split_whitespace().nth(9).unwrap().parse().unwrap()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  query, QUIC packet, segment ──► put ──► (DelayedFrames) ──► FrameSender ──► flush ──► what has left
-//!                       Received ◄── receive ◄── (DelayedFrames) ◄── FrameRing
+//!                       Received ◄── receive ◄── (DelayedFrames) ◄── FrameRings
 //! ```
 //!
 //! It knows no machine and no clock of its own. A port stands for the socket that a query would have had ([`ports`]), so that the
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use ldplayer_core::{Reason, RunTime};
 use ldplayer_link::Ends;
-use ldplayer_net::packets::{Filter, FrameRing, FrameSender, Interface, PacketError};
+use ldplayer_net::packets::{Filter, FrameRings, FrameSender, Interface, PacketError};
 use ldplayer_stack::frame::{self, QueryTemplate, ip};
 use ldplayer_stack::tcp::Config;
 
@@ -47,7 +47,7 @@ use crate::slab::Slot;
 use crate::sockets::Carries;
 use crate::udp::Transmit;
 
-/// Octets of the ring, for some 20,000 frames that arrive while a worker does something else …
+/// Octets of a ring, for some 20,000 frames that arrive while a worker does something else …
 const RING: usize = 32 << 20;
 /// … and at least for 2,500, where the window of an unpaced replay bounds what arrives: the kernel writes all of a ring in turn, and what
 /// does not fit the caches of the processor costs the server's core a miss for each frame.
@@ -122,7 +122,7 @@ pub struct Frames {
     /// Queries that have left and wait for the kernel's stamp, each with the number of its frame and when it was submitted; `None` where
     /// stamps are not asked for.
     unstamped: Option<Unstamped>,
-    ring: FrameRing,
+    rings: FrameRings,
     /// The kernel has frames that it refused to send, as the interface is down, and nothing can take them back: no more are sent.
     is_stuck: bool,
     outward: Outward,
@@ -195,13 +195,13 @@ impl Frames {
         let [worker, workers] = [worker, settings.workers].map(|number| number as u16);
         // Where clients share the addresses of a pool, one parked connection could not be told from another by the client alone.
         let most_resting = (settings.sources == Sources::Original).then_some(streams::RESTING);
-        let ports = Ports::of_worker(worker, workers);
+        let (ports, filter) = (Ports::of_worker(worker, workers), Filter::of_worker(worker, workers));
         Ok(Self {
             sender: FrameSender::open(interface, packets.sender)?,
             cargo: VecDeque::new(),
             unstamped: None,
             is_stuck: false,
-            ring: FrameRing::open(interface, &Filter::of_worker(worker, workers), ring_octets(settings))?,
+            rings: FrameRings::open(interface, packets.answers.as_deref(), &filter, ring_octets(settings))?,
             outward: Outward { links, nobody: packets.nobody, ports, templates: HashMap::default() },
             inward: Inward::new(ports, packets.on_link().map(Scope::new)),
             delayed: packets.link.as_deref().cloned().map(|link| Box::new(DelayedFrames::new(link, settings.seed))),
@@ -226,7 +226,7 @@ impl Frames {
     /// Waits up to `timeout` nanoseconds for a frame, and returns whether there is one. What the ring tells of its interface ends the wait, and the
     /// next call to send says it, too.
     pub fn wait(&self, timeout: i64) -> bool {
-        self.ring.wait(timeout).unwrap_or(false)
+        self.rings.wait(timeout).unwrap_or(false)
     }
 
     /// Frames that wait for [`Self::flush`].
@@ -374,8 +374,8 @@ impl Frames {
         time: impl Fn(i64) -> RunTime,
         mut take: impl FnMut(&mut Streams, RunTime, Received<'_>),
     ) -> usize {
-        let Self { ring, inward, streams, delayed, .. } = self;
-        let count = ring.read(most, |frame| {
+        let Self { rings, inward, streams, delayed, .. } = self;
+        let count = rings.read(most, |frame| {
             let at = time(frame.stamp_ns);
             if let Some(delayed) = delayed
                 && let Some(ends) = inward.ends(&frame)
@@ -391,7 +391,7 @@ impl Frames {
 
     /// Frames that the kernel dropped because the ring was full.
     pub fn drops(&mut self) -> u64 {
-        self.ring.drops()
+        self.rings.drops()
     }
 
     /// What became of frames on the link, if there is one.

@@ -24,6 +24,8 @@ pub enum Path {
 pub struct Packets {
     /// Its name in the network namespace of the workers.
     pub interface: String,
+    /// The name of the interface by which the host sends to clients, if it is another.
+    pub answers: Option<String>,
     /// The MAC address that clients have.
     pub mac: Mac,
     /// Where frames to servers go.
@@ -42,7 +44,7 @@ pub enum NextHop {
     /// All frames go to this MAC address.
     Mac(Mac),
     /// Neighbours are asked for their MAC addresses when the path is opened.
-    Asked(OnLink),
+    Asked(Box<OnLink>),
 }
 
 /// What clients on a link with other hosts need to know of it.

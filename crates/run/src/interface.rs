@@ -75,9 +75,10 @@ pub fn path(spec: &RunSpec, name: &str, targets: &Targets, reference: Option<&Re
     let own = own.into_iter().map(|own| own.address).collect();
     Ok(Path::Packets(Packets {
         interface: name.to_owned(),
+        answers: None,
         // A device with a wire lets in frames to its own MAC address, and a switch may let out no others.
         mac: interface.mac,
-        next_hop: NextHop::Asked(OnLink { hops, askers, claims, own }),
+        next_hop: NextHop::Asked(Box::new(OnLink { hops, askers, claims, own })),
         nobody: NOBODY,
         sender: path::sender(spec)?,
         link: link::of(spec)?.map(Box::new),

@@ -94,6 +94,7 @@ fn in_namespace(spec: &RunSpec) -> Result<Path, RunError> {
     let sender = sender(spec)?;
     Ok(Path::Packets(Packets {
         interface: veth::CLIENTS.to_owned(),
+        answers: veth::answers().map(str::to_owned),
         mac: veth::CLIENT_MAC,
         next_hop: NextHop::Mac(veth::HOST_MAC),
         nobody: NOBODY,

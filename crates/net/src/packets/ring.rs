@@ -1,4 +1,4 @@
-//! Frames that arrived: a ring of memory that the kernel fills (packet_mmap.rst of the kernel), with its stamps.
+//! Frames that arrived at an interface, or left by it: a ring of memory that the kernel fills (packet_mmap.rst of the kernel), with its stamps.
 //!
 //! The ring is TPACKET_V2, in which a frame is visible at once. Version 3 shows frames in blocks, when a block is full or after a
 //! timeout of at least a millisecond. Stamps are equally good in both, but a client that waits for a frame before it sends the next
@@ -10,8 +10,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use socket2::Socket;
 
@@ -41,7 +39,7 @@ const NANOSECONDS: usize = 20;
 const VLAN: usize = 24;
 const KIND: usize = 32 + 10;
 
-/// Frames that arrived at an interface, in a ring that is shared with the kernel. Can be polled.
+/// Frames that arrived at an interface, or left by it, in a ring that is shared with the kernel. Can be polled.
 pub struct FrameRing {
     socket: Socket,
     memory: Memory,
@@ -71,7 +69,7 @@ pub struct Frame<'a> {
     pub vlan: Option<u16>,
     /// What the kernel knows of its transport checksum.
     pub checksum: Checksum,
-    /// Whether this host sent it. Such frames are left out, but by kernels that cannot (PACKET_IGNORE_OUTGOING).
+    /// Whether this host sent it. A ring of what arrives leaves such frames out, but on kernels that cannot (PACKET_IGNORE_OUTGOING).
     pub is_outgoing: bool,
 }
 
@@ -86,12 +84,33 @@ pub enum Checksum {
     Unknown,
 }
 
+/// Which frames of an interface get into a ring.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Arriving,
+    /// What this host sends, too.
+    Both,
+}
+
 impl FrameRing {
-    /// Opens a ring of about `octets` octets, one block of 64 KiB at least, for the frames of an interface that the filter lets in.
+    /// Opens a ring of about `octets` octets, one block of 64 KiB at least, for the frames that arrive at an interface and that the
+    /// filter lets in.
     ///
     /// # Errors
     /// The interface is gone, down or not Ethernet, the right is missing (CAP_NET_RAW), or memory is short.
     pub fn open(interface: &Interface, filter: &Filter, octets: usize) -> Result<Self, PacketError> {
+        Self::open_of(Way::Arriving, interface, filter, octets)
+    }
+
+    /// As [`Self::open`], for the frames that this host itself sends by an interface, too.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with_sent(interface: &Interface, filter: &Filter, octets: usize) -> Result<Self, PacketError> {
+        Self::open_of(Way::Both, interface, filter, octets)
+    }
+
+    fn open_of(way: Way, interface: &Interface, filter: &Filter, octets: usize) -> Result<Self, PacketError> {
         interface.check()?;
         let frame = (usize::from(interface.mtu) + ETHERNET).min(IN_SLOT);
         let slot = (BEFORE + frame).next_multiple_of(libc::TPACKET_ALIGNMENT);
@@ -100,7 +119,7 @@ impl FrameRing {
         let refused = PacketError::of_socket("set up a packet ring");
         // Before there is a ring, and before the socket is bound: nothing unwanted gets in.
         socket.attach_filter(filter.program()).map_err(&refused)?;
-        set_up(&socket).map_err(&refused)?;
+        set_up(&socket, way).map_err(&refused)?;
         let size = libc::tpacket_req {
             tp_block_size: BLOCK as u32,
             tp_block_nr: blocks as u32,
@@ -154,26 +173,6 @@ impl FrameRing {
         self.dropped
     }
 
-    /// Waits up to `timeout_ns` for a frame, and returns whether there is one; a signal ends the wait early. A ring in a [`crate::poll::Poll`] has a
-    /// waiter all the time, which the kernel calls for each frame on the core of whoever sends it; this way it has one during the wait alone.
-    ///
-    /// # Errors
-    /// The ring's own, once each, such as that its interface went down.
-    pub fn wait(&self, timeout_ns: i64) -> io::Result<bool> {
-        let timeout = Timespec { tv_sec: timeout_ns / 1_000_000_000, tv_nsec: timeout_ns % 1_000_000_000 };
-        let mut waited = [PollFd::new(&self.socket, PollFlags::IN)];
-        match poll(&mut waited, Some(&timeout)) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        }
-        let came = waited[0].revents();
-        if came.contains(PollFlags::ERR) {
-            self.take_error()?.map_or(Ok(()), Err)?;
-        }
-        Ok(came.contains(PollFlags::IN))
-    }
-
     /// Takes the error that polling the ring told of, such as that its interface went down.
     ///
     /// # Errors
@@ -211,14 +210,14 @@ impl AsFd for FrameRing {
 }
 
 /// Options of a ring's socket.
-fn set_up(socket: &Socket) -> io::Result<()> {
+fn set_up(socket: &Socket, way: Way) -> io::Result<()> {
     set_int(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
     set_int(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, 1)?;
     force_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, LONG_FRAMES)?;
     // The software's stamps, which the kernel takes on arrival only while a socket asks for them by the second option.
     set_int(socket, libc::SOL_PACKET, libc::PACKET_TIMESTAMP, 0)?;
     set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-    match set_int(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1) {
+    match set_int(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, i32::from(way == Way::Arriving)) {
         Err(error) if error.raw_os_error() != Some(libc::ENOPROTOOPT) => Err(error),
         _ => Ok(()),
     }

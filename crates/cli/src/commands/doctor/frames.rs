@@ -1,15 +1,14 @@
 //! Tries the packet path: a query in a frame of a client's leaves for a socket, and what that answers comes back in a frame.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use ldplayer_net::netns::Testbed;
-use ldplayer_net::packets::{Filter, FrameRing, FrameSender, Interface, SenderKind};
+use ldplayer_net::packets::{Filter, FrameRings, FrameSender, Interface, SenderKind};
 use ldplayer_net::veth;
 use ldplayer_stack::frame::{Ethernet, Link, udp};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::Failure;
 
@@ -28,13 +27,13 @@ pub fn try_here(kind: SenderKind) -> Result<String, Failure> {
     let testbed = Testbed::enter_with_link(veth::MTU).map_err(Failure::environment)?;
     let interface = Interface::find(veth::CLIENTS).map_err(Failure::environment)?;
     let sender = FrameSender::open(&interface, kind).map_err(Failure::environment)?;
-    let ring = FrameRing::open(&interface, &Filter::all(), RING).map_err(Failure::environment)?;
-    exchange(sender, ring).map_err(Failure::environment)?;
+    let rings = FrameRings::open(&interface, veth::answers(), &Filter::all(), RING).map_err(Failure::environment)?;
+    exchange(sender, rings).map_err(Failure::environment)?;
     let place = if testbed.is_rootless() { "in a user namespace" } else { "as root" };
     Ok(format!("a frame was sent and one received, {place}"))
 }
 
-fn exchange(mut sender: FrameSender, mut ring: FrameRing) -> anyhow::Result<()> {
+fn exchange(mut sender: FrameSender, mut rings: FrameRings) -> anyhow::Result<()> {
     let server = UdpSocket::bind((SERVER, 0)).context("no socket at a server's address")?;
     server.set_read_timeout(Some(PATIENCE))?;
     send(&mut sender, server.local_addr()?)?;
@@ -44,7 +43,7 @@ fn exchange(mut sender: FrameSender, mut ring: FrameRing) -> anyhow::Result<()> 
         return Err(anyhow!("the frame that was sent arrived as another"));
     }
     server.send_to(ANSWER, from).context("no answer could be sent")?;
-    if has_come(&mut ring)? { Ok(()) } else { Err(anyhow!("no frame was received")) }
+    if has_come(&mut rings)? { Ok(()) } else { Err(anyhow!("no frame was received")) }
 }
 
 fn send(sender: &mut FrameSender, server: SocketAddr) -> anyhow::Result<()> {
@@ -57,12 +56,11 @@ fn send(sender: &mut FrameSender, server: SocketAddr) -> anyhow::Result<()> {
 }
 
 /// Whether the answer comes to the clients' hardware address.
-fn has_come(ring: &mut FrameRing) -> io::Result<bool> {
+fn has_come(rings: &mut FrameRings) -> io::Result<bool> {
     let (begun, mut has_come) = (Instant::now(), false);
     while !has_come && begun.elapsed() < PATIENCE {
-        let left = Timespec::try_from(PATIENCE.saturating_sub(begun.elapsed())).map_err(|_| ErrorKind::InvalidInput)?;
-        poll(&mut [PollFd::new(ring, PollFlags::IN)], Some(&left))?;
-        ring.read(1, |frame| has_come = is_answer(frame.octets));
+        rings.wait(PATIENCE.saturating_sub(begun.elapsed()).as_nanos() as i64)?;
+        rings.read(1, |frame| has_come |= is_answer(frame.octets));
     }
     Ok(has_come)
 }
