@@ -104,8 +104,8 @@ contend() { # contender
       ;;
     udp.* | few.*) replay_on "${1#*.}" "$work/${1%%.*}.parquet" --server $at:5300 --timing fast; rate answered ;;
     tcp.bare.sockets) "$bench" bare-connect --to $at:5300 --from 10.0.0.0 --core 0 --count "$CONNECTIONS" | field per_second ;;
-    tcp.*)
-      replay_on "${1#tcp.}" "$work/tcp.pcap" --server $at:5300 --timing fast --transport tcp --queries-per-connection 1 --max-outstanding 100
+    tcp.* | fewtcp.*)
+      replay_on "${1#*.}" "$work/${1%%.*}.pcap" --server $at:5300 --timing fast --transport tcp --queries-per-connection 1 --max-outstanding 100
       rate answered
       ;;
     ask.bare.sockets) "$bench" bare-ask --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
@@ -205,7 +205,9 @@ tcp.bare.sockets|bare loop of connect, write, read, close
 tcp.packets|ldplayer, packets, recorded
 tcp.xdp|ldplayer, packets by AF_XDP, recorded
 tcp.sockets|ldplayer, sockets, recorded
-kxdpgun-tcp|kxdpgun -T
+fewtcp.packets|ldplayer, packets, 16 addresses, recorded
+fewtcp.xdp|ldplayer, packets by AF_XDP, 16 addresses, recorded
+kxdpgun-tcp|kxdpgun -T, few addresses
 LIST
   )
   nsd_conf "server-count: 1" "tcp-count: 20000" "tcp-timeout: 60"
@@ -382,6 +384,7 @@ bench_packets() {
   "$bench" make-trace --gap 1us --seconds "$PACKETS"us --clients 16 -o "$work/few.pcap"
   for trace in udp few; do "$ldplayer" convert "$work/$trace.pcap" -o "$work/$trace.parquet" 2>/dev/null; done
   "$bench" make-trace --gap 1us --seconds "$CONNECTIONS"us --clients 65536 -o "$work/tcp.pcap"
+  "$bench" make-trace --gap 1us --seconds "$CONNECTIONS"us --clients 16 -o "$work/fewtcp.pcap"
   for i in $(seq 0 9999); do printf 'q%08d.example A\n' "$i"; done >"$work/names"
   sed 's/$/ D/' "$work/names" >"$work/questions"
   case " $tables " in *" answer "* | *" tcp "*) need nsd nsd; need kxdpgun knot-dnsutils; need dnsperf dnsperf ;; esac

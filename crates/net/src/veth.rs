@@ -238,6 +238,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn answers_leave_by_the_link_where_the_kernel_has_nothing_better() {
+        for (server, client) in ENDS {
+            linked()
+                .run(|| {
+                    // A kernel with neither kind of interface is as one where it is down: its routes are gone.
+                    let netlink = Netlink::open().unwrap();
+                    answers().map(|name| netlink.interface_down(netlink.index(name).unwrap()).unwrap());
+                    assert_eq!(answers(), None);
+                    let clients = Interface::find(CLIENTS).unwrap();
+                    let mut rings = FrameRings::open(&clients, answers(), &Filter::all(), 1 << 16).unwrap();
+                    UdpSocket::bind(server).unwrap().send_to(b"answer", client).unwrap();
+                    assert!(rings.wait(1_000_000_000).unwrap(), "{server}");
+                    assert_eq!(rings.read(9, |frame| assert!(frame.octets.ends_with(b"answer"))), 1);
+                })
+                .unwrap();
+        }
+    }
+
     /// The default of many distributions, which a new namespace has from the host.
     #[test]
     fn a_server_is_reached_where_the_kernel_looks_for_the_way_back_to_a_source() {
