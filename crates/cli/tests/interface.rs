@@ -101,7 +101,7 @@ fn clients_with_their_own_addresses_need_a_route_back_and_nothing_is_claimed() {
         for gateway in ["192.0.2.9", "2001:db8::9"] {
             // Asked for, nobody would say that these are the host of the clients.
             netlink.add_neighbour(index, gateway.parse().unwrap(), [2, 0, 0, 0, 1, 1]).unwrap();
-            netlink.default_via(gateway.parse().unwrap(), index, 254).unwrap();
+            netlink.default_via(gateway.parse().unwrap(), index, 254, 0).unwrap();
         }
     });
     let folder = tempfile::tempdir().unwrap();

@@ -15,6 +15,7 @@
 //! server's core is spared the kernel's reception of a frame that no kernel wants. A program that binds to the link's end
 //! sends by that, as do all where the kernel has no such interface; so both are read.
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread;
@@ -31,9 +32,10 @@ use crate::wiring::{self, TABLE_WIRE};
 pub const CLIENTS: &str = "clients0";
 /// The interface by which what the server sends leaves, where the kernel has one for it.
 pub const ANSWERS: &str = "answers0";
-/// Kinds of interfaces that drop all they are given, and do not tell the sender so; the first that the kernel has is taken. Any of them
-/// may be in a module that nobody can load.
-const SINKS: [&str; 2] = ["dummy", "ifb"];
+/// The kind of interfaces that drop all they are given, and do not tell the sender so. The kernel may load a module for it.
+const SINK: &str = "dummy";
+/// Another kind that does, where there is none of the first. Its module would give the host two more interfaces when it is loaded.
+const OTHER_SINK: &str = "ifb";
 /// The MAC address of the host's end.
 pub const HOST_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 1];
 /// The MAC address of the interface of the clients' end, to which nothing is sent.
@@ -171,18 +173,24 @@ fn link(mtu: u16) -> Result<(), (&'static str, io::Error)> {
 
 /// Makes the interface by which the server's frames leave, and returns its index; none where the kernel has nothing for it.
 fn add_sink(netlink: &Netlink, mtu: u16) -> Option<u32> {
-    SINKS.into_iter().find(|kind| netlink.add_interface(kind, ANSWERS, ANSWERS_MAC).is_ok())?;
+    let add = |kind| netlink.add_interface(kind, ANSWERS, ANSWERS_MAC);
+    add(SINK).or_else(|error| if needs_no_module(OTHER_SINK) { add(OTHER_SINK) } else { Err(error) }).ok()?;
     let index = netlink.index(ANSWERS).ok()?;
     // Without a queue, which only costs the sender time.
     let _ = netlink.set_discipline(index, "noqueue");
     netlink.interface_up(index, mtu.into(), QUEUE).ok().map(|()| index)
 }
 
+/// Whether a module is loaded, or this kernel loads none.
+fn needs_no_module(name: &str) -> bool {
+    let loaded = fs::read_to_string("/proc/modules");
+    loaded.map_or(true, |modules| modules.lines().any(|line| line.split(' ').next() == Some(name)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::packets::{Filter, FrameRings, FrameSender, SenderKind};
-    use std::fs;
     use std::net::{SocketAddr, UdpSocket};
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -245,7 +253,9 @@ mod tests {
                 .run(|| {
                     // A kernel with neither kind of interface is as one where it is down: its routes are gone.
                     let netlink = Netlink::open().unwrap();
-                    answers().map(|name| netlink.interface_down(netlink.index(name).unwrap()).unwrap());
+                    if let Some(name) = answers() {
+                        netlink.interface_down(netlink.index(name).unwrap()).unwrap();
+                    }
                     assert_eq!(answers(), None);
                     let clients = Interface::find(CLIENTS).unwrap();
                     let mut rings = FrameRings::open(&clients, answers(), &Filter::all(), 1 << 16).unwrap();

@@ -69,7 +69,7 @@ impl Host {
 
     /// Sends all of the gateway's family to it.
     pub fn route_via(&self, name: &str, gateway: &str) {
-        self.on(name, |netlink, index| netlink.default_via(gateway.parse().unwrap(), index, MAIN).unwrap());
+        self.on(name, |netlink, index| netlink.default_via(gateway.parse().unwrap(), index, MAIN, 0).unwrap());
     }
 
     /// Answers DNS queries to an address of the host over UDP and TCP with themselves, and notes who asked.
