@@ -9,7 +9,7 @@
 //! [`Interface::find`] names the interface in the network namespace of the calling thread; sockets stay in that namespace,
 //! wherever they are used. They need CAP_NET_RAW there, which whoever made the namespace has (packet(7)).
 //!
-//! Each worker has a ring with a [`Filter`] of its own. Fanout groups are not used: the kernel would choose a worker by a hash,
+//! Each worker has rings with a [`Filter`] of its own. Fanout groups are not used: the kernel would choose a worker by a hash,
 //! but the worker that owns a client is known by the port that the client sends from.
 //!
 //! # Limitations

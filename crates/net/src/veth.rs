@@ -183,8 +183,12 @@ fn add_sink(netlink: &Netlink, mtu: u16) -> Option<u32> {
 
 /// Whether a module is loaded, or this kernel loads none.
 fn needs_no_module(name: &str) -> bool {
-    let loaded = fs::read_to_string("/proc/modules");
-    loaded.map_or(true, |modules| modules.lines().any(|line| line.split(' ').next() == Some(name)))
+    fs::read_to_string("/proc/modules").map_or(true, |modules| is_loaded(&modules, name))
+}
+
+/// Whether a module is in the kernel's list, where its name begins a line (proc_modules(5)).
+fn is_loaded(modules: &str, name: &str) -> bool {
+    modules.lines().any(|line| line.split(' ').next() == Some(name))
 }
 
 #[cfg(test)]
@@ -265,6 +269,13 @@ mod tests {
                 })
                 .unwrap();
         }
+    }
+
+    #[test]
+    fn a_module_is_loaded_only_if_its_own_name_is_listed() {
+        let modules = "act_mirred 20480 0 - Live 0x0\nifb 16384 0 - Live 0x0\nifbx 1 1 ifc, Live 0x0\n";
+        assert!(is_loaded(modules, "ifb") && is_loaded(modules, "ifbx"));
+        assert!(!is_loaded(modules, "if") && !is_loaded(modules, "ifc") && !is_loaded("", "ifb"));
     }
 
     /// The default of many distributions, which a new namespace has from the host.
