@@ -42,6 +42,7 @@
 //! ```
 
 mod batch;
+mod buffers;
 mod filter;
 mod interface;
 mod memory;

@@ -9,6 +9,8 @@ use crate::refusal::Refusal;
 
 /// Frames in one batch at most.
 pub const BATCH: usize = 64;
+/// How often a frame finds no room before it is given up: several milliseconds of a full queue.
+pub(super) const REFUSALS: u32 = 10_000;
 
 /// Octets of an Ethernet header without a tag.
 const HEADER: usize = 14;
@@ -55,7 +57,7 @@ impl FrameSender {
     #[inline]
     pub fn room(&mut self) -> Option<&mut [u8]> {
         match &mut self.by {
-            By::Packet(batch) => batch.room(),
+            By::Packet(batch) => batch.buffers().room(),
             By::Xdp(xdp) => xdp.room(),
         }
     }
@@ -69,7 +71,7 @@ impl FrameSender {
             return;
         }
         match &mut self.by {
-            By::Packet(batch) => batch.commit(length),
+            By::Packet(batch) => drop(batch.buffers().commit(length)),
             By::Xdp(xdp) => xdp.commit(length),
         }
     }
