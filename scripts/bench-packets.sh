@@ -46,14 +46,14 @@ need() { # program, package
 # A server at $at:5300 on core 1 for clients on this path; as `reflect` one that answers without a socket; as `nowhere` none, and the kernel drops each
 # frame as it arrives.
 serve_on() { # packets|sockets, command ...
-  local path=$1 device=far prefix=("${inside[@]}"); shift
-  if [ "$path" = packets ]; then prefix=("${framed[@]}") device=wire0; fi
+  local path=$1 device=far also=() prefix=("${inside[@]}"); shift
+  if [ "$path" = packets ]; then prefix=("${framed[@]}") device=wire0 also=(--also queries0); fi
   case "$1 $path" in
-    "reflect packets" | "nowhere packets") "${framed[@]}" ip link set wire0 address $nobody ;;
+    "reflect packets" | "nowhere packets") server_mac $nobody ;;
     "reflect sockets" | "nowhere sockets") ip neighbour replace $at lladdr $nobody dev near nud permanent ;;
   esac
   case $1 in
-    reflect) start "${prefix[@]}" "$bench" reflect --interface $device --port 5300 --xdp --core 1 ;;
+    reflect) start "${prefix[@]}" "$bench" reflect --interface $device "${also[@]}" --port 5300 --xdp --core 1 ;;
     nowhere) ;;
     *) start "${prefix[@]}" taskset -c 1 "$@" ;;
   esac
@@ -63,19 +63,31 @@ stop_on() { # packets|sockets, command ...
   stop
   case $2 in reflect | nowhere) ;; *) return 0 ;; esac
   if [ "$1" = packets ]; then
-    "${framed[@]}" ip link set wire0 address $wire
-    # The kernel forgets the clients' neighbours when an interface has another address.
-    "${framed[@]}" ip neighbour replace 169.254.53.1 lladdr $clients dev wire0 nud permanent
-    "${framed[@]}" ip neighbour replace fe80::53 lladdr $clients dev wire0 nud permanent
+    server_mac $wire
   else
     ip neighbour delete $at dev near 2>/dev/null || true
   fi
 }
 
-replay_on() { # packets|sockets|xdp, options ...: as replay, by this path
+server_mac() { # MAC address of the interfaces by which queries come
+  local device
+  for device in wire0 queries0; do
+    "${framed[@]}" ip link set $device address "$1"
+    # The kernel forgets the clients' neighbours when an interface has another address.
+    "${framed[@]}" ip neighbour replace 169.254.53.1 lladdr $clients dev $device nud permanent
+    "${framed[@]}" ip neighbour replace fe80::53 lladdr $clients dev $device nud permanent
+  done
+}
+
+replay_on() { # packets|veth|sockets|xdp, options ...: as replay, by this path
   local path=$1; shift
   case $path in
     packets) from=("${framed[@]}"); replay "$@" --path packets ;;
+    veth) # without the TAP device: AF_PACKET
+      "${framed[@]}" ip link set queries0 down
+      from=("${framed[@]}"); replay "$@" --path packets
+      "${framed[@]}" ip link set queries0 up
+      ;;
     xdp) from=("${framed[@]}"); replay "$@" --path packets:xdp ;;
     sockets) from=(); replay "$@" --path sockets --allow-target $at/32 ;;
   esac
@@ -94,6 +106,7 @@ turn() { # contender, server command ...
 contend() { # contender
   case $1 in
     hole.bare.sockets) "$bench" bare-send --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
+    hole.bare.tap) "${framed[@]}" "$bench" bare-frames --tap --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
     hole.bare.packets) "${framed[@]}" "$bench" bare-frames --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
     hole.bare.xdp) "${framed[@]}" "$bench" bare-frames --xdp --to $at:5300 --core 0 --count "$PACKETS" | field per_second ;;
     hole.*)
@@ -168,16 +181,19 @@ bench_packets_send() {
     cat <<LIST
 hole.bare.sockets|bare sendmmsg + IP_PKTINFO
 hole.sockets|ldplayer, sockets, recorded
-hole.packets|ldplayer, packets by AF_PACKET, recorded
+hole.packets|ldplayer, packets, recorded
+hole.veth|ldplayer, packets by AF_PACKET, recorded
 hole.xdp|ldplayer, packets by AF_XDP, recorded
+hole.bare.tap|bare writes into a TAP device, frames made beforehand
 hole.bare.packets|bare AF_PACKET, frames made beforehand
 hole.bare.xdp|bare AF_XDP, frames made beforehand
 LIST
   )
-  contest "Frames/s from 65,536 addresses to a hole, a socket that is not read, over veth" "$bench" hole --listen $at:5300 <<<"$contenders"
-  contest "Frames/s from 65,536 addresses to nobody, dropped as they arrive, over veth" nowhere <<<"$contenders"
+  contest "Frames/s from 65,536 addresses to a hole, a socket that is not read" "$bench" hole --listen $at:5300 <<<"$contenders"
+  contest "Frames/s from 65,536 addresses to nobody, dropped as they arrive" nowhere <<<"$contenders"
   received_by thread
-  contest "Frames/s from 65,536 addresses to a hole, received by a thread of its own, over veth" "$bench" hole --listen $at:5300 <<<"$contenders"
+  contest "Frames/s from 65,536 addresses to a hole, received by a thread of its own, over veth" "$bench" hole --listen $at:5300 \
+    < <(grep -v 'tap|\|packets,' <<<"$contenders")
   received_by sender
 }
 

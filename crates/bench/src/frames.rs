@@ -1,9 +1,11 @@
 //! The limit of sending by packet sockets: frames from many addresses, made beforehand.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use ldplayer_net::packets::{FrameSender, Interface, SenderKind};
+use ldplayer_net::tun::Tun;
 use ldplayer_net::{clock, pin, veth};
 use ldplayer_stack::frame::{Link, Mac, QueryTemplate};
 use serde_json::json;
@@ -28,6 +30,9 @@ pub struct Args {
     /// Send by AF_XDP instead of AF_PACKET
     #[arg(long)]
     xdp: bool,
+    /// Write into the TAP device of that namespace instead
+    #[arg(long, conflicts_with_all = ["xdp", "interface"])]
+    tap: bool,
     /// Number of source addresses, from 10.0.0.0
     #[arg(long, default_value = "65536", value_parser = clap::value_parser!(u32).range(1..))]
     sources: u32,
@@ -46,8 +51,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let frames = make_frames(args)?;
     let mut next = frames.iter().cycle();
-    let kind = if args.xdp { SenderKind::Xdp } else { SenderKind::Packet };
-    let mut sender = FrameSender::open(&Interface::find(&args.interface)?, kind)?;
+    let mut sender = open_sender(args)?;
     let (mut sent, begun) = (0, clock::monotonic_ns());
     while sent + sender.drops() < args.count {
         while let Some(room) = sender.room()
@@ -62,6 +66,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (dropped, per_second) = (sender.drops(), sent as f64 / seconds);
     println!("{}", json!({ "part": "bare-frames", "sent": sent, "dropped": dropped, "per_second": per_second }));
     Ok(())
+}
+
+fn open_sender(args: &Args) -> anyhow::Result<FrameSender> {
+    if args.tap {
+        let tap = Arc::new(Tun::open_tap(veth::QUERIES)?);
+        return Ok(FrameSender::open_tap(&Interface::find(veth::QUERIES)?, tap)?);
+    }
+    let kind = if args.xdp { SenderKind::Xdp } else { SenderKind::Packet };
+    Ok(FrameSender::open(&Interface::find(&args.interface)?, kind)?)
 }
 
 /// One frame for each source.

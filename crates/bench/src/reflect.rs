@@ -38,6 +38,9 @@ pub struct Args {
     /// Interface to answer on
     #[arg(long)]
     interface: String,
+    /// Another interface by which queries come; answers leave by the first
+    #[arg(long)]
+    also: Option<String>,
     /// Port to answer on, whatever the address
     #[arg(long, default_value = "5300")]
     port: u16,
@@ -76,7 +79,7 @@ struct Reflector {
 impl Reflector {
     fn open(args: &Args) -> anyhow::Result<Self> {
         let interface = Interface::find(&args.interface)?;
-        let rings = FrameRings::open(&interface, None, &Filter::all(), RING)?;
+        let rings = FrameRings::open(&interface, args.also.as_deref(), &Filter::all(), RING)?;
         let kind = if args.xdp { SenderKind::Xdp } else { SenderKind::Packet };
         Ok(Self { port: args.port, rings, sender: FrameSender::open(&interface, kind)?, idle: 0 })
     }

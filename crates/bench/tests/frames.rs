@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ldplayer_net::namespace::Namespace;
 use ldplayer_net::packets::{Filter, FrameRing, FrameSender, Interface, SenderKind};
 use ldplayer_net::poll::Poll;
+use ldplayer_net::tun::Tun;
 use ldplayer_net::veth::{self, CLIENT_MAC, CLIENTS};
 use ldplayer_stack::frame::{Check, Content, Ethernet, Link, Transport, udp};
 
@@ -41,7 +43,8 @@ struct Reflector(Child);
 
 impl Reflector {
     fn start(namespace: &Namespace, kind: &[&str]) -> Self {
-        let mut child = part(namespace, &["reflect", "--interface", "wire0"], kind).spawn().unwrap();
+        let mut child =
+            part(namespace, &["reflect", "--interface", "wire0", "--also", "queries0"], kind).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "listening on wire0\n");
@@ -58,7 +61,7 @@ impl Drop for Reflector {
 
 #[test]
 fn frames_reach_a_socket_from_every_source_in_turn() {
-    for kind in KINDS {
+    for kind in KINDS.into_iter().chain([&["--tap"][..]]) {
         let namespace = linked();
         let server = namespace.run(|| UdpSocket::bind(SERVER).unwrap()).unwrap();
         server.set_read_timeout(Some(Duration::from_nanos(LONG as u64))).unwrap();
@@ -85,13 +88,18 @@ fn frames_reach_a_socket_from_every_source_in_turn() {
 
 #[test]
 fn a_query_comes_back_as_its_answer() {
-    for kind in KINDS {
+    for (kind, is_tap) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
         let namespace = linked();
         let _reflector = Reflector::start(&namespace, kind);
         let (mut sender, mut ring) = namespace
             .run(|| {
                 let interface = Interface::find(CLIENTS).unwrap();
-                let sender = FrameSender::open(&interface, SenderKind::Packet).unwrap();
+                let sender = if is_tap {
+                    let tap = Arc::new(Tun::open_tap(veth::QUERIES).unwrap());
+                    FrameSender::open_tap(&Interface::find(veth::QUERIES).unwrap(), tap).unwrap()
+                } else {
+                    FrameSender::open(&interface, SenderKind::Packet).unwrap()
+                };
                 (sender, FrameRing::open(&interface, &Filter::all(), 1 << 20).unwrap())
             })
             .unwrap();

@@ -7,7 +7,7 @@
 //!  networks   namespace  rights  netns (AnyIP)  wiring (a TUN device as the only way out)  tun  interfaces
 //!             veth (a link to clients whose frames are made)
 //!             names (nothing of how the host resolves them)
-//!  frames     packets (AF_PACKET and AF_XDP out, a ring in)
+//!  frames     packets (AF_PACKET, AF_XDP or a TAP device out, a ring in)
 //!  memory     ahead (hints of what is read next)
 //! ```
 //!
@@ -65,6 +65,7 @@ pub mod poll;
 pub mod process;
 pub mod processes;
 pub mod programs;
+mod redirect;
 pub mod refusal;
 pub mod rights;
 pub mod signals;

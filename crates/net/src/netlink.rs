@@ -20,11 +20,11 @@ const RTM_DELRULE: u16 = 33;
 const RTM_NEWQDISC: u16 = 36;
 const NLMSG_ERROR: u16 = 2;
 /// Request with acknowledgement.
-const REQUEST_ACK: u16 = 0x0001 | 0x0004;
+pub(crate) const REQUEST_ACK: u16 = 0x0001 | 0x0004;
 /// Replace or create.
 const REPLACE_CREATE: u16 = 0x0100 | 0x0400;
 /// Create, and fail when it is there already.
-const CREATE_NEW: u16 = 0x0200 | 0x0400;
+pub(crate) const CREATE_NEW: u16 = 0x0200 | 0x0400;
 const IFF_UP: u32 = 1;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
@@ -177,6 +177,19 @@ impl Netlink {
         attribute(&mut body, IFLA_ADDRESS, &mac);
         attribute(&mut body, IFLA_LINKINFO, &info);
         self.request(RTM_NEWLINK, REQUEST_ACK | CREATE_NEW, &body).map(drop)
+    }
+
+    /// Gives an interface another Ethernet address.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace, or where the interface is up and does not change it then.
+    pub fn set_mac(&self, index: u32, mac: [u8; 6]) -> io::Result<()> {
+        let mut body = vec![0; 4];
+        for word in [index, 0, 0] {
+            body.extend_from_slice(&word.to_ne_bytes());
+        }
+        attribute(&mut body, IFLA_ADDRESS, &mac);
+        self.request(RTM_NEWLINK, REQUEST_ACK, &body).map(drop)
     }
 
     /// Gives an interface a queueing discipline (tc(8)) with the settings that its kind has by default.

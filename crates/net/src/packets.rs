@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  room, commit, flush ──► FrameSender ──► sendmmsg (AF_PACKET), or a ring of AF_XDP ──► interface
+//!                          FrameSender ──► writes by io_uring ──► TAP device, as if they had arrived
 //!  read_stamps         ◄── FrameSender ◄── error queue (AF_PACKET only)              ◄── interface
 //!  read, wait          ◄── FrameRings  ◄── FrameRing: TPACKET_V2, memory shared with the kernel ◄── Filter ◄── interface
 //! ```
@@ -53,6 +54,7 @@ mod rings;
 mod sender;
 mod socket;
 mod stamps;
+mod tap;
 #[cfg(test)]
 mod tests;
 mod xdp;

@@ -1,4 +1,4 @@
-//! TUN devices: reads and writes IP packets of a network namespace (tun.rst of the kernel).
+//! TUN and TAP devices: read and write the IP packets, or the Ethernet frames, of a network namespace (tun.rst of the kernel).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,6 +13,8 @@ const NAME: usize = libc::IFNAMSIZ - 1;
 const ONE_QUEUE: libc::c_int = libc::IFF_TUN | libc::IFF_NO_PI;
 /// Several descriptors for one device, each a queue of its own.
 const MORE_QUEUES: libc::c_int = ONE_QUEUE | libc::IFF_MULTI_QUEUE;
+/// Ethernet frames.
+const FRAMES: libc::c_int = libc::IFF_TAP | libc::IFF_NO_PI;
 
 /// What keeps a TUN device from being made. Exit status 3.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +39,7 @@ pub enum TunError {
     },
 }
 
-/// One queue of a TUN device; the device goes when its last queue is dropped.
+/// One queue of a TUN device; the device goes when its last queue is dropped. Or that of a TAP device, whose packets are Ethernet frames.
 ///
 /// It belongs to the network namespace that the thread was in when it made the device, and stays usable from any other.
 #[derive(Debug)]
@@ -60,6 +62,28 @@ impl Tun {
     /// As [`Tun::open`], and with more than 256 queues.
     pub fn open_queues(name: &str, queues: usize) -> Result<Vec<Self>, TunError> {
         (0..queues).map(|_| Self::attach(name, MORE_QUEUES)).collect()
+    }
+
+    /// Makes a TAP device that stays when this value is dropped, as long as the namespace does.
+    ///
+    /// # Errors
+    /// As [`Tun::open`].
+    pub fn make_tap(name: &str) -> Result<(), TunError> {
+        let tap = Self::attach(name, FRAMES)?;
+        // SAFETY: TUNSETPERSIST takes a number in place of a pointer.
+        let status = unsafe { libc::ioctl(tap.file.as_raw_fd(), libc::TUNSETPERSIST, 1 as libc::c_ulong) };
+        if status == 0 {
+            return Ok(());
+        }
+        Err(TunError::Create { name: name.to_owned(), source: io::Error::last_os_error() })
+    }
+
+    /// Takes the queue of a TAP device, which has one, in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// As [`Tun::open`]; also when somebody has the queue.
+    pub fn open_tap(name: &str) -> Result<Self, TunError> {
+        Self::attach(name, FRAMES)
     }
 
     fn attach(name: &str, flags: libc::c_int) -> Result<Self, TunError> {

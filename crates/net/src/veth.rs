@@ -2,8 +2,9 @@
 //! makes their frames.
 //!
 //! ```text
-//!  frames of clients ──► clients0 ══ veth ══ wire0 ──► server
-//!  FrameRings ◄───────── answers0 ◄──────────────────── server
+//!  frames of clients ──► queries0 (TAP) ─────────────► server
+//!  or, by AF_PACKET ───► clients0 ══ veth ══ wire0 ──► server
+//!  FrameRings ◄───────── answers0 ◄─────────────────── server
 //! ```
 //!
 //! Every address is local to what arrives by the link, and everything that is sent inside leaves to one neighbour that
@@ -11,9 +12,13 @@
 //! Frames to clients have a MAC address that no interface has, so the kernel takes them for another host's, and neither
 //! answers nor refuses them.
 //!
+//! A frame that is written into the TAP device ([`QUERIES`]) is received by the host at once, where a veth pair first puts it into a queue
+//! and then wakes the receiver. The pair is for AF_XDP, for stamps, and for kernels without what the device needs.
+//!
 //! What the server sends leaves by an interface that drops everything ([`ANSWERS`]), and is read there as it leaves: the
-//! server's core is spared the kernel's reception of a frame that no kernel wants. A program that binds to the link's end
-//! sends by that, as do all where the kernel has no such interface; so both are read.
+//! server's core is spared the kernel's reception of a frame that no kernel wants. A program that binds to the interface of a query
+//! sends by the pair, as do all where the kernel has no such interface; so both are read. What would leave by the TAP device is led to
+//! the pair, too.
 
 use std::fs;
 use std::io;
@@ -26,17 +31,20 @@ use crate::netlink::{Netlink, Rule, TABLE_LOCAL, VethEnd};
 use crate::netns::{self, Shortfall};
 use crate::packets::Interface;
 use crate::rights::NetError;
+use crate::tun::Tun;
 use crate::wiring::{self, TABLE_WIRE};
 
 /// The interface on which the frames of clients are sent, and received.
 pub const CLIENTS: &str = "clients0";
+/// The TAP device by which frames of clients arrive at the host without a way through the link, where the kernel has all that this needs.
+pub const QUERIES: &str = "queries0";
 /// The interface by which what the server sends leaves, where the kernel has one for it.
 pub const ANSWERS: &str = "answers0";
 /// The kind of interfaces that drop all they are given, and do not tell the sender so. The kernel may load a module for it.
 const SINK: &str = "dummy";
 /// Another kind that does, where there is none of the first. Its module would give the host two more interfaces when it is loaded.
 const OTHER_SINK: &str = "ifb";
-/// The MAC address of the host's end.
+/// The MAC address of the host, on the link and on [`QUERIES`].
 pub const HOST_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 1];
 /// The MAC address of the interface of the clients' end, to which nothing is sent.
 const FAR_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 2];
@@ -57,13 +65,16 @@ const QUEUE: u32 = 1_000;
 /// Priority of the rules of [`Reach`]: before the one that leads everything else to clients.
 const REACHED: u32 = 25_000;
 
-/// Settings of the host's end: packets may come from addresses that are local, too, or to which another interface leads, and go to
-/// loopback's. Of the two for the source's route, the stricter holds.
-const HOST: [(&str, &str); 5] = [
+/// Settings of the host's interfaces: packets may come from addresses that are local, too, or to which another interface leads, and go to
+/// loopback's. Of two for the source's route, that of all interfaces and an interface's own, the stricter holds.
+const HOST: [(&str, &str); 8] = [
     ("net/ipv4/conf/all/rp_filter", "0"),
     ("net/ipv4/conf/wire0/rp_filter", "0"),
+    ("net/ipv4/conf/queries0/rp_filter", "0"),
     ("net/ipv4/conf/wire0/accept_local", "1"),
+    ("net/ipv4/conf/queries0/accept_local", "1"),
     ("net/ipv4/conf/wire0/route_localnet", "1"),
+    ("net/ipv4/conf/queries0/route_localnet", "1"),
     ("net/ipv4/conf/all/accept_local", "1"),
 ];
 /// Settings of the clients' end: the kernel sends nothing there of its own.
@@ -72,13 +83,23 @@ const FAR: [(&str, &str); 2] =
 
 /// Whether the network namespace of the calling thread has no other way out than such a link.
 pub fn is_here() -> bool {
-    interfaces::has_only(&[DEVICE, CLIENTS], &[ANSWERS])
+    interfaces::has_only(&[DEVICE, CLIENTS], &[ANSWERS, QUERIES])
+}
+
+/// The name of the TAP device by which frames of clients may arrive, if the link of the network namespace of the calling thread has one that is
+/// up. One program at a time can have its queue ([`Tun::open_tap`]).
+pub fn queries() -> Option<&'static str> {
+    is_up(QUERIES).then_some(QUERIES)
 }
 
 /// The name of the interface by which what the server sends leaves, if the link of the network namespace of the calling thread has one
 /// that is up.
 pub fn answers() -> Option<&'static str> {
-    Interface::find(ANSWERS).is_ok_and(|interface| interface.is_up).then_some(ANSWERS)
+    is_up(ANSWERS).then_some(ANSWERS)
+}
+
+fn is_up(name: &str) -> bool {
+    Interface::find(name).is_ok_and(|interface| interface.is_up)
 }
 
 /// Frames that were lost on the link since it was made, in either direction: the kernel had no room for them. What leaves by [`ANSWERS`] can
@@ -149,6 +170,7 @@ fn link(mtu: u16) -> Result<(), (&'static str, io::Error)> {
     let queues = thread::available_parallelism().map_or(1, |cores| cores.get().min(QUEUES) as u32);
     let ends = [VethEnd { name: DEVICE, mac: HOST_MAC, queues: 1 }, VethEnd { name: CLIENTS, mac: FAR_MAC, queues }];
     netlink.add_veth(ends).map_err(|error| ("a pair of veth interfaces", error))?;
+    let tap = Tun::make_tap(QUERIES);
     wiring::apply(&HOST);
     wiring::apply(&FAR);
     let mut indexes = [0; 2];
@@ -158,17 +180,31 @@ fn link(mtu: u16) -> Result<(), (&'static str, io::Error)> {
     }
     let [host, _] = indexes;
     let sink = add_sink(&netlink, mtu);
+    let tap = tap.ok().and_then(|()| bring_up_tap(&netlink, mtu, host).ok());
     let with_v6 = netns::has_ipv6();
     for gateway in GATEWAYS.into_iter().filter(|gateway| with_v6 || gateway.is_ipv4()) {
-        for (index, metric) in sink.map(|index| (index, 1)).into_iter().chain([(host, 2)]) {
+        let ways = [sink, Some(host), tap].into_iter().zip(1..);
+        for (index, metric) in ways.filter_map(|(index, metric)| Some((index?, metric))) {
             netlink.add_neighbour(index, gateway, CLIENT_MAC).map_err(|error| ("the clients' neighbour", error))?;
             let routed = netlink.default_via(gateway, index, TABLE_WIRE, metric);
             routed.map_err(|error| ("the route to the clients", error))?;
         }
         netlink.any_ip(gateway.is_ipv6()).map_err(|error| ("local routes", error))?;
         wiring::rules(&netlink, gateway.is_ipv6(), &[]).map_err(|error| ("routing rules", error))?;
+        let arriving = Rule { from: Some(QUERIES), to: None, table: TABLE_LOCAL, priority: 9 };
+        netlink.add_rule(gateway.is_ipv6(), &arriving).map_err(|error| ("routing rules", error))?;
     }
     Ok(())
+}
+
+/// Has what would leave by the TAP device leave by the link, so that nothing waits for a reader, and returns its index. The device stays
+/// down where the kernel cannot do that.
+fn bring_up_tap(netlink: &Netlink, mtu: u16, host: u32) -> io::Result<u32> {
+    let index = netlink.index(QUERIES)?;
+    netlink.set_mac(index, HOST_MAC)?;
+    netlink.redirect(index, host)?;
+    netlink.interface_up(index, mtu.into(), QUEUE)?;
+    Ok(index)
 }
 
 /// Makes the interface by which the server's frames leave, and returns its index; none where the kernel has nothing for it.
@@ -196,6 +232,7 @@ mod tests {
     use super::*;
     use crate::packets::{Filter, FrameRings, FrameSender, SenderKind};
     use std::net::{SocketAddr, UdpSocket};
+    use std::sync::Arc;
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     use socket2::Socket;
@@ -232,7 +269,9 @@ mod tests {
                 .run(|| {
                     let clients = Interface::find(CLIENTS).unwrap();
                     let mut rings = FrameRings::open(&clients, answers(), &Filter::all(), 1 << 16).unwrap();
-                    for (bound, answer) in [(None, &b"by route"[..]), (Some(DEVICE), b"by the link")] {
+                    let by_tap = queries().map(|name| (Some(name), &b"by the TAP device"[..]));
+                    let others = [(None, &b"by route"[..]), (Some(DEVICE), b"by the link")];
+                    for (bound, answer) in others.into_iter().chain(by_tap) {
                         let socket = Socket::from(UdpSocket::bind(server).unwrap());
                         socket.bind_device(bound.map(str::as_bytes)).unwrap();
                         let before = wall();
@@ -288,12 +327,13 @@ mod tests {
             .run(|| {
                 let server = UdpSocket::bind("203.0.113.9:53").unwrap();
                 server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-                let mut sender = FrameSender::open(&Interface::find(CLIENTS).unwrap(), SenderKind::Packet).unwrap();
-                let frame = frame_to_server();
-                sender.room().unwrap()[..frame.len()].copy_from_slice(&frame);
-                sender.commit(frame.len());
-                assert_eq!(sender.flush().unwrap(), 1);
-                assert_eq!(server.recv_from(&mut [0; 9]).unwrap(), (3, "192.0.2.1:1".parse().unwrap()));
+                for mut sender in senders() {
+                    let frame = frame_to_server();
+                    sender.room().unwrap()[..frame.len()].copy_from_slice(&frame);
+                    sender.commit(frame.len());
+                    assert_eq!(sender.flush().unwrap(), 1);
+                    assert_eq!(server.recv_from(&mut [0; 9]).unwrap(), (3, "192.0.2.1:1".parse().unwrap()));
+                }
             })
             .unwrap();
     }
@@ -321,6 +361,13 @@ mod tests {
     /// A server and a client of each family.
     const ENDS: [(&str, &str); 2] =
         [("203.0.113.9:53", "192.0.2.7:4000"), ("[2001:db8::53]:53", "[2001:db8:1::7]:4000")];
+
+    /// One by the link, and one by the TAP device.
+    fn senders() -> [FrameSender; 2] {
+        let [clients, tap] = [CLIENTS, queries().unwrap()].map(|name| Interface::find(name).unwrap());
+        let queue = Arc::new(Tun::open_tap(QUERIES).unwrap());
+        [FrameSender::open(&clients, SenderKind::Packet).unwrap(), FrameSender::open_tap(&tap, queue).unwrap()]
+    }
 
     /// From 192.0.2.1:1 to 203.0.113.9:53, three octets, without a UDP checksum.
     fn frame_to_server() -> Vec<u8> {

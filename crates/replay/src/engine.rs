@@ -170,7 +170,8 @@ pub fn prepare<F: Feed + 'static>(settings: Settings, shards: Shards, feed: F, m
 impl<F> Ready<F> {
     /// Also records when the kernel handed each query over UDP to the device (`sent`), which costs a system call per
     /// batch. It is unknown over TCP and QUIC, where a segment or packet may carry several queries or a part of one,
-    /// and after a failed send on the same socket, since the kernel may have counted it.
+    /// and after a failed send on the same socket, since the kernel may have counted it. Frames have stamps if AF_PACKET sends them: of a path
+    /// with a TAP device ([`crate::Packets::queries`]) or AF_XDP, the run fails.
     pub fn with_send_stamps(self) -> Self {
         Self { extras: Extras { stamps: true, ..self.extras }, ..self }
     }

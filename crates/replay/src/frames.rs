@@ -26,7 +26,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use ldplayer_core::{Reason, RunTime};
 use ldplayer_link::Ends;
-use ldplayer_net::packets::{Filter, FrameRings, FrameSender, Interface, PacketError};
+use ldplayer_net::packets::{Filter, FrameRings, FrameSender, Interface, PacketError, SenderKind};
+use ldplayer_net::tun::Tun;
 use ldplayer_stack::frame::{self, QueryTemplate, ip};
 use ldplayer_stack::tcp::Config;
 
@@ -114,6 +115,9 @@ pub enum Unput {
     Never(Reason),
 }
 
+/// A TAP device and its queue, which all workers share.
+type Tap = (Interface, Arc<Tun>);
+
 /// The way of one worker's frames.
 pub struct Frames {
     sender: FrameSender,
@@ -186,7 +190,7 @@ impl Frames {
     /// # Errors
     /// The interface cannot be used.
     fn open(
-        (interface, packets): (&Interface, &Packets),
+        (interface, packets, tap): (&Interface, &Packets, Option<&Tap>),
         worker: usize,
         settings: &Settings,
         (links, answering): (Links, Option<Arc<Answering>>),
@@ -197,7 +201,10 @@ impl Frames {
         let most_resting = (settings.sources == Sources::Original).then_some(streams::RESTING);
         let (ports, filter) = (Ports::of_worker(worker, workers), Filter::of_worker(worker, workers));
         Ok(Self {
-            sender: FrameSender::open(interface, packets.sender)?,
+            sender: match tap {
+                Some((device, queue)) => FrameSender::open_tap(device, queue.clone())?,
+                None => FrameSender::open(interface, packets.sender)?,
+            },
             cargo: VecDeque::new(),
             unstamped: None,
             is_stuck: false,
@@ -219,7 +226,9 @@ impl Frames {
         let Some(packets) = settings.path.packets() else { return Ok(Vec::new()) };
         let interface = Interface::find(&packets.interface)?;
         let (links, answering) = meet_neighbours(&interface, packets)?;
-        let open = |worker| Self::open((&interface, packets), worker, settings, (links.clone(), answering.clone()));
+        let tap = open_tap(packets);
+        let with = (&interface, packets, tap.as_ref());
+        let open = |worker| Self::open(with, worker, settings, (links.clone(), answering.clone()));
         (0..settings.workers).map(open).collect()
     }
 
@@ -427,6 +436,12 @@ impl Outward {
 
 fn ends_of_datagram(source: IpAddr, port: u16, server: SocketAddr) -> Ends {
     Ends { from: (source, port), to: (server.ip(), server.port()), protocol: ip::UDP }
+}
+
+/// Takes the queue of the TAP device by which frames may leave; none where another program has it, or this one may not.
+fn open_tap(packets: &Packets) -> Option<Tap> {
+    let name = packets.queries.as_deref().filter(|_| packets.sender == SenderKind::Packet)?;
+    Some((Interface::find(name).ok()?, Arc::new(Tun::open_tap(name).ok()?)))
 }
 
 /// Finds the next hops of servers, and begins to answer for clients.

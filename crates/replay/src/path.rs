@@ -26,6 +26,9 @@ pub struct Packets {
     pub interface: String,
     /// The name of the interface by which the host sends to clients, if it is another.
     pub answers: Option<String>,
+    /// The name of the TAP device by which frames arrive at the host without the interface, if there is one and its queue is free. Not by
+    /// AF_XDP, nor where frames are stamped.
+    pub queries: Option<String>,
     /// The MAC address that clients have.
     pub mac: Mac,
     /// Where frames to servers go.
@@ -97,9 +100,9 @@ pub enum PathChoice {
     Auto,
     /// Sockets.
     Sockets,
-    /// Frames, sent by AF_PACKET.
+    /// Frames, written into a TAP device of a namespace, or sent by AF_PACKET.
     Packets,
-    /// Frames, sent by AF_XDP, which is faster, takes a transmit queue of the interface for each worker and has no stamps.
+    /// Frames, sent by AF_XDP, which is faster than AF_PACKET, takes a transmit queue of the interface for each worker and has no stamps.
     PacketsXdp,
 }
 

@@ -19,7 +19,8 @@ use ldplayer_net::clock;
 use ldplayer_net::interfaces::DEVICE;
 use ldplayer_net::netlink::Netlink;
 use ldplayer_net::packets::SenderKind;
-use ldplayer_net::veth::{CLIENTS, MTU};
+use ldplayer_net::tun::Tun;
+use ldplayer_net::veth::{self, CLIENTS, MTU};
 use ldplayer_replay::{
     Drain, Feed, LinkError, Monitor, Path, Precision, RunStart, Settings, Sources, Targets, prepare, run,
 };
@@ -163,7 +164,7 @@ fn a_server_that_answers_garbage_is_told_as_such() {
     assert_eq!(tally[&("stray".into(), Some("garbage"))], 1_000);
 }
 
-/// The device loses them as it has no carrier: AF_XDP at once, AF_PACKET after some thousand tries each.
+/// The device loses them as it has no carrier: AF_XDP at once, AF_PACKET after some thousand tries each. The TAP device has nothing to do with it.
 #[test]
 fn queries_whose_frames_a_device_loses_are_not_sent_and_hold_nobody_up() {
     link::in_link(|| {
@@ -172,7 +173,7 @@ fn queries_whose_frames_a_device_loses_are_not_sent_and_hold_nobody_up() {
         for (sender, count) in [(SenderKind::Xdp, 300), (SenderKind::Packet, 3)] {
             let mut settings = Settings { workers: 1, ..settings("203.0.113.53:53".parse().unwrap()) };
             let Path::Packets(packets) = &mut settings.path else { panic!("a path without frames") };
-            packets.sender = sender;
+            (packets.sender, packets.queries) = (sender, None);
             let rows = replay(&settings, queries(count, 100_000), &Monitor::new(settings.workers));
             assert_eq!(tally(&rows), [(("not_sent".into(), Some("send_error")), count as usize)].into(), "{sender:?}");
         }
@@ -180,16 +181,28 @@ fn queries_whose_frames_a_device_loses_are_not_sent_and_hold_nobody_up() {
 }
 
 #[test]
+fn clients_whose_tap_device_is_taken_leave_by_the_link() {
+    link::in_link(|| {
+        let _taken = Tun::open_tap(veth::QUERIES).unwrap();
+        let responder = Responder::start(|query| vec![answer(query)]);
+        let settings = settings(responder.address);
+        let rows = replay(&settings, queries(300, 100_000), &Monitor::new(settings.workers));
+        assert_eq!(tally(&rows), [(("answered".into(), None), 300)].into());
+    });
+}
+
+#[test]
 fn a_run_whose_interface_goes_down_comes_to_its_end() {
     link::in_link(|| {
-        for sender in [SenderKind::Packet, SenderKind::Xdp] {
+        let ways = [(SenderKind::Packet, veth::queries()), (SenderKind::Packet, None), (SenderKind::Xdp, None)];
+        for (sender, tap) in ways {
             let netlink = Netlink::open().unwrap();
-            let clients = netlink.index(CLIENTS).unwrap();
+            let clients = netlink.index(tap.unwrap_or(CLIENTS)).unwrap();
             netlink.interface_up(clients, MTU.into(), 1_000).unwrap();
             let server = UdpSocket::bind(any_port()).unwrap();
             let mut settings = Settings { workers: 1, ..settings(server.local_addr().unwrap()) };
             let Path::Packets(packets) = &mut settings.path else { panic!("a path without frames") };
-            packets.sender = sender;
+            (packets.sender, packets.queries) = (sender, tap.map(str::to_owned));
             let mut trace = queries(300, 100_000);
             trace.iter_mut().skip(1).for_each(|query| query.due.0 += 1_000_000_000);
             let rows = std::thread::scope(|scope| {
@@ -411,7 +424,10 @@ fn queries_go_to_the_servers_that_they_were_recorded_for() {
 fn the_kernel_tells_when_it_sent_each_query() {
     let responder = Responder::start(|query| vec![answer(query)]);
     for sources in all_sources() {
-        let settings = Settings { sources, ..settings(responder.address) };
+        let mut settings = Settings { sources, ..settings(responder.address) };
+        if let Path::Packets(packets) = &mut settings.path {
+            packets.queries = None;
+        }
         let (monitor, mut rows) = (Monitor::new(settings.workers), Rows::default());
         let shards = Shards::all(settings.workers);
         let ready = prepare(settings, shards, Batches(vec![queries(1_000, 20_000)]), &monitor);

@@ -76,6 +76,7 @@ pub fn path(spec: &RunSpec, name: &str, targets: &Targets, reference: Option<&Re
     Ok(Path::Packets(Packets {
         interface: name.to_owned(),
         answers: None,
+        queries: None,
         // A device with a wire lets in frames to its own MAC address, and a switch may let out no others.
         mac: interface.mac,
         next_hop: NextHop::Asked(Box::new(OnLink { hops, askers, claims, own })),

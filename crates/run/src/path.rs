@@ -95,6 +95,7 @@ fn in_namespace(spec: &RunSpec) -> Result<Path, RunError> {
     Ok(Path::Packets(Packets {
         interface: veth::CLIENTS.to_owned(),
         answers: veth::answers().map(str::to_owned),
+        queries: veth::queries().filter(|_| !spec.stamp_sends).map(str::to_owned),
         mac: veth::CLIENT_MAC,
         next_hop: NextHop::Mac(veth::HOST_MAC),
         nobody: NOBODY,

@@ -1,11 +1,14 @@
-//! Frames on their way out: one face for both kinds of sockets.
+//! Frames on their way out: one face for both kinds of sockets, and for a TAP device.
 
 use std::io;
+use std::sync::Arc;
 
 use super::batch::BatchSender;
+use super::tap::TapSender;
 use super::xdp::XdpSender;
 use super::{Interface, PacketError};
 use crate::refusal::Refusal;
+use crate::tun::Tun;
 
 /// Frames in one batch at most.
 pub const BATCH: usize = 64;
@@ -35,6 +38,7 @@ pub struct FrameSender {
 enum By {
     Packet(Box<BatchSender>),
     Xdp(Box<XdpSender>),
+    Tap(Box<TapSender>),
 }
 
 impl FrameSender {
@@ -52,6 +56,16 @@ impl FrameSender {
         Ok(Self { by })
     }
 
+    /// Sends by a TAP device, whose frames arrive at the host itself: `interface` is the device, and `tap` its queue, which several senders
+    /// may share.
+    ///
+    /// # Errors
+    /// The interface is gone or down.
+    pub fn open_tap(interface: &Interface, tap: Arc<Tun>) -> Result<Self, PacketError> {
+        interface.check()?;
+        Ok(Self { by: By::Tap(Box::new(TapSender::new(interface, tap))) })
+    }
+
     /// Room for one more frame, of the interface's MTU and [`super::ETHERNET`] octets: whatever an earlier frame left there.
     /// `None` when the batch is full, or buffers are still being sent from: then flush. The same room until [`Self::commit`].
     #[inline]
@@ -59,6 +73,7 @@ impl FrameSender {
         match &mut self.by {
             By::Packet(batch) => batch.buffers().room(),
             By::Xdp(xdp) => xdp.room(),
+            By::Tap(tap) => tap.room(),
         }
     }
 
@@ -73,6 +88,7 @@ impl FrameSender {
         match &mut self.by {
             By::Packet(batch) => drop(batch.buffers().commit(length)),
             By::Xdp(xdp) => xdp.commit(length),
+            By::Tap(tap) => tap.commit(length),
         }
     }
 
@@ -81,6 +97,7 @@ impl FrameSender {
         match &self.by {
             By::Packet(batch) => batch.queued(),
             By::Xdp(xdp) => xdp.queued(),
+            By::Tap(tap) => tap.queued(),
         }
     }
 
@@ -89,23 +106,25 @@ impl FrameSender {
     /// room for them now.
     ///
     /// # Errors
-    /// What the kernel said to the first frame, such as that the interface is down. AF_PACKET gives that frame up, so that it does not
-    /// hold up the others for ever; AF_XDP keeps it, as the kernel has it already.
+    /// What the kernel said to the first frame, such as that the interface is down. AF_PACKET and a TAP device give that frame up, so that it
+    /// does not hold up the others for ever; AF_XDP keeps it, as the kernel has it already.
     pub fn flush(&mut self) -> io::Result<usize> {
         match &mut self.by {
             By::Packet(batch) => batch.flush(),
             By::Xdp(xdp) => xdp.flush(),
+            By::Tap(tap) => tap.flush(),
         }
     }
 
     /// Has the kernel stamp frames from now on as it hands them to the device, at a cost for each. Calling it again begins anew.
     ///
     /// # Errors
-    /// AF_XDP has no stamps of its own without a driver's help ([`io::ErrorKind::Unsupported`]), or what the kernel refused.
+    /// AF_XDP has no stamps of its own without a driver's help, and a TAP device none ([`io::ErrorKind::Unsupported`]), or what the kernel
+    /// refused.
     pub fn stamp_sends(&mut self) -> io::Result<()> {
         match &mut self.by {
             By::Packet(batch) => batch.stamp_sends(),
-            By::Xdp(_) => Err(no_stamps()),
+            By::Xdp(_) | By::Tap(_) => Err(no_stamps()),
         }
     }
 
@@ -123,23 +142,24 @@ impl FrameSender {
     pub fn read_stamps(&mut self, take: impl FnMut(u32, i64)) -> io::Result<usize> {
         match &mut self.by {
             By::Packet(batch) => batch.read_stamps(take),
-            By::Xdp(_) => Err(no_stamps()),
+            By::Xdp(_) | By::Tap(_) => Err(no_stamps()),
         }
     }
 
     /// Frames that did not leave and are not tried again, since the socket was opened: AF_XDP loses a frame when the device has no room
-    /// for it, AF_PACKET one that was refused, or that has found no room in thousands of flushes (there is no carrier, or the other
+    /// for it, the others one that was refused, or that has found no room in thousands of flushes (there is no carrier, or the other
     /// end of a veth pair has a smaller MTU).
     pub fn drops(&self) -> u64 {
         match &self.by {
             By::Packet(batch) => batch.drops(),
             By::Xdp(xdp) => xdp.drops(),
+            By::Tap(tap) => tap.drops(),
         }
     }
 }
 
 fn no_stamps() -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, "AF_XDP does not stamp what it sends; send by AF_PACKET for stamps")
+    io::Error::new(io::ErrorKind::Unsupported, "only AF_PACKET stamps what it sends")
 }
 
 /// Whether the kernel may take the frame another time: its queue, or that of the device, is full.

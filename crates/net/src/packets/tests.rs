@@ -7,5 +7,6 @@ mod link;
 mod ring;
 mod send;
 mod stamps;
+mod tap;
 
 use link::{Link, frames};

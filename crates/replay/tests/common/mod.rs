@@ -33,6 +33,7 @@ fn path() -> Path {
     Path::Packets(Packets {
         interface: veth::CLIENTS.to_owned(),
         answers: veth::answers().map(str::to_owned),
+        queries: veth::queries().map(str::to_owned),
         mac: veth::CLIENT_MAC,
         next_hop: NextHop::Mac(veth::HOST_MAC),
         link: None,

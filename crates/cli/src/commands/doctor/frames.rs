@@ -2,11 +2,13 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use ldplayer_net::netns::Testbed;
 use ldplayer_net::packets::{Filter, FrameRings, FrameSender, Interface, SenderKind};
+use ldplayer_net::tun::Tun;
 use ldplayer_net::veth;
 use ldplayer_stack::frame::{Ethernet, Link, udp};
 
@@ -25,12 +27,21 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Makes a namespace with a link, and says how a frame and its answer passed it. This process must have one thread.
 pub fn try_here(kind: SenderKind) -> Result<String, Failure> {
     let testbed = Testbed::enter_with_link(veth::MTU).map_err(Failure::environment)?;
-    let interface = Interface::find(veth::CLIENTS).map_err(Failure::environment)?;
-    let sender = FrameSender::open(&interface, kind).map_err(Failure::environment)?;
-    let rings = FrameRings::open(&interface, veth::answers(), &Filter::all(), RING).map_err(Failure::environment)?;
-    exchange(sender, rings).map_err(Failure::environment)?;
+    let rings = || FrameRings::open(&Interface::find(veth::CLIENTS)?, veth::answers(), &Filter::all(), RING);
+    let (sender, by) = open_sender(kind).map_err(Failure::environment)?;
+    exchange(sender, rings().map_err(Failure::environment)?).map_err(Failure::environment)?;
     let place = if testbed.is_rootless() { "in a user namespace" } else { "as root" };
-    Ok(format!("a frame was sent and one received, {place}"))
+    Ok(format!("a frame was sent by {by} and one received, {place}"))
+}
+
+/// Opens the sender that a replay has, and says what it sends by.
+fn open_sender(kind: SenderKind) -> anyhow::Result<(FrameSender, &'static str)> {
+    if let Some(name) = veth::queries().filter(|_| kind == SenderKind::Packet) {
+        let sender = FrameSender::open_tap(&Interface::find(name)?, Arc::new(Tun::open_tap(name)?))?;
+        return Ok((sender, "a TAP device"));
+    }
+    let by = if kind == SenderKind::Packet { "AF_PACKET" } else { "AF_XDP" };
+    Ok((FrameSender::open(&Interface::find(veth::CLIENTS)?, kind)?, by))
 }
 
 fn exchange(mut sender: FrameSender, mut rings: FrameRings) -> anyhow::Result<()> {
