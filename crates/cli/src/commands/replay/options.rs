@@ -124,7 +124,7 @@ pub struct Args {
     /// sockets, packets (frames made by ldplayer), packets:xdp, or auto
     ///
     /// How packets of clients reach the network. packets needs no socket for a client: ldplayer makes the frames of all clients, each from its
-    /// own address, and opens their TCP connections itself; packets:xdp sends them by AF_XDP, which is faster. Either needs a namespace made
+    /// own address, and opens their TCP connections itself; packets:xdp sends them by AF_XDP. Either needs a namespace made
     /// for that, by --start-server or by `ldplayer testbed run --packets`, or an --interface [default: auto, which is packets in such a
     /// namespace, and sockets elsewhere].
     #[arg(long, value_name = "PATH", help_heading = "Clients", hide_short_help = true)]
