@@ -1,5 +1,5 @@
 # Clients without kernel sockets (`--path packets`) beside the same clients with sockets and beside kxdpgun: five tables. To be sourced by bench.sh.
-# Packets and sockets each have a namespace with one veth pair before the server, and take turns: a server is started for each turn.
+# Sockets have a namespace with a veth pair before the server, packets that of `ldplayer testbed run --packets`, and they take turns: a server is started for each turn.
 # TABLES chooses among them. Also to be set: PACKETS (queries of a turn), CONNECTIONS, KXDPGUN_QPS and KXDPGUN_TCP_QPS (rates offered, the best of
 # which counts), HELD (connections held at once), HELD_ASKED, and KEEP (a folder for the last run of the table of held connections).
 # shellcheck shell=bash disable=SC2154 # variables and functions of bench.sh

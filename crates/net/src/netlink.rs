@@ -17,7 +17,7 @@ const RTM_GETROUTE: u16 = 26;
 const RTM_NEWNEIGH: u16 = 28;
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
-const RTM_NEWQDISC: u16 = 36;
+pub(crate) const RTM_NEWQDISC: u16 = 36;
 const NLMSG_ERROR: u16 = 2;
 /// Request with acknowledgement.
 pub(crate) const REQUEST_ACK: u16 = 0x0001 | 0x0004;
@@ -63,7 +63,7 @@ const FRA_DST: u16 = 1;
 const FRA_IIFNAME: u16 = 3;
 const FRA_PRIORITY: u16 = 6;
 const FR_ACT_TO_TABLE: u8 = 1;
-const TCA_KIND: u16 = 1;
+pub(crate) const TCA_KIND: u16 = 1;
 /// The discipline of a whole device, under no other.
 const TC_H_ROOT: u32 = u32::MAX;
 const AF_INET: u8 = 2;

@@ -2,9 +2,8 @@
 
 use std::io;
 
-use crate::netlink::{CREATE_NEW, Netlink, REQUEST_ACK, attribute};
+use crate::netlink::{CREATE_NEW, Netlink, REQUEST_ACK, RTM_NEWQDISC, TCA_KIND, attribute};
 
-const RTM_NEWQDISC: u16 = 36;
 const RTM_NEWTFILTER: u16 = 44;
 /// Where filters are asked before a device's own queue, and of these places that of what leaves (linux/pkt_sched.h).
 const TC_H_CLSACT: u32 = 0xffff_fff1;
@@ -12,7 +11,6 @@ const CLSACT_HANDLE: u32 = 0xffff_0000;
 const EGRESS: u32 = 0xffff_fff3;
 /// The first filter, of all protocols: ETH_P_ALL in network order.
 const FIRST_OF_ALL: u32 = 1 << 16 | 3_u16.to_be() as u32;
-const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_U32_SEL: u16 = 5;
 const TCA_U32_ACT: u16 = 7;

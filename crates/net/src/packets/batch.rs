@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use socket2::Socket;
 
 use super::buffers::Buffers;
-use super::sender::{BATCH, REFUSALS, is_full};
+use super::sender::{BATCH, is_full};
 use super::stamps::Stamps;
 use super::{Interface, PacketError, socket};
 use crate::udp::{force_buffer, set_int, zeroed_box};
@@ -20,9 +20,6 @@ pub(super) struct BatchSender {
     buffers: Buffers,
     parts: Box<[libc::iovec; BATCH]>,
     headers: Box<[libc::mmsghdr; BATCH]>,
-    /// Flushes in a row in which there was no room for the first frame, and frames that were given up.
-    refusals: u32,
-    dropped: u64,
     /// Where the kernel stamps frames.
     stamps: Option<Box<Stamps>>,
 }
@@ -39,15 +36,7 @@ impl BatchSender {
         set_int(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1).map_err(&refused)?;
         force_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, IN_FLIGHT).map_err(&refused)?;
         socket::bind(&socket, interface, 0)?;
-        Ok(Self {
-            socket,
-            buffers: Buffers::new(interface),
-            parts: zeroed_box(),
-            headers: zeroed_box(),
-            refusals: 0,
-            dropped: 0,
-            stamps: None,
-        })
+        Ok(Self { socket, buffers: Buffers::new(interface), parts: zeroed_box(), headers: zeroed_box(), stamps: None })
     }
 
     pub(super) const fn buffers(&mut self) -> &mut Buffers {
@@ -59,7 +48,7 @@ impl BatchSender {
     }
 
     pub(super) const fn drops(&self) -> u64 {
-        self.dropped
+        self.buffers.drops()
     }
 
     pub(super) fn stamp_sends(&mut self) -> io::Result<()> {
@@ -79,7 +68,6 @@ impl BatchSender {
             match self.send_counted(run) {
                 Ok(sent) => {
                     self.buffers.leave(sent);
-                    self.refusals = 0;
                     if sent < run {
                         break;
                     }
@@ -87,31 +75,16 @@ impl BatchSender {
                 // Whatever it was, the next flush hears of it first.
                 Err(_) if self.queued() < before => break,
                 Err(error) if is_full(&error) => {
-                    self.count_refusal();
+                    self.buffers.count_refusal();
                     return Ok(0);
                 }
                 Err(error) => {
-                    self.give_up();
+                    self.buffers.give_up();
                     return Err(error);
                 }
             }
         }
         Ok(before - self.queued())
-    }
-
-    /// The kernel says "no room" to a frame, too, that a device will never take.
-    const fn count_refusal(&mut self) {
-        self.refusals += 1;
-        if self.refusals == REFUSALS {
-            self.give_up();
-        }
-    }
-
-    /// Leaves out the first frame.
-    const fn give_up(&mut self) {
-        self.buffers.leave(1);
-        self.refusals = 0;
-        self.dropped += 1;
     }
 
     /// As [`Self::send`], with the frames counted for their stamps.

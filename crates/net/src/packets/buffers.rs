@@ -3,6 +3,8 @@
 use super::sender::BATCH;
 use super::{ETHERNET, Interface};
 
+/// How often a frame finds no room before it is given up: several milliseconds of a full queue.
+const REFUSALS: u32 = 10_000;
 /// Octets of a line of the caches.
 const LINE: usize = 64;
 
@@ -18,6 +20,9 @@ pub(super) struct Buffers {
     queued: usize,
     /// Whether the room behind them was handed out.
     has_room: bool,
+    /// Flushes in a row in which there was no room for the first frame, and frames that were given up.
+    refusals: u32,
+    dropped: u64,
 }
 
 impl Buffers {
@@ -27,7 +32,17 @@ impl Buffers {
         // An odd number of lines, so that the first lines of frames do not share a cache set.
         let stride = (room.div_ceil(LINE) | 1) * LINE;
         let octets = vec![0; stride * BATCH].into_boxed_slice();
-        Self { octets, stride, room, lengths: [0; BATCH], first: 0, queued: 0, has_room: false }
+        Self {
+            octets,
+            stride,
+            room,
+            lengths: [0; BATCH],
+            first: 0,
+            queued: 0,
+            has_room: false,
+            refusals: 0,
+            dropped: 0,
+        }
     }
 
     /// The buffer behind the frames, unless all are taken.
@@ -68,8 +83,28 @@ impl Buffers {
 
     /// Takes frames off the front.
     pub(super) const fn leave(&mut self, count: usize) {
+        self.refusals = 0;
         self.queued -= count;
         // An empty ring begins anew, so that a batch is one run.
         self.first = if self.queued == 0 && !self.has_room { 0 } else { self.slot(count) };
+    }
+    /// There was no room for the first frame, which is given up if that goes on: the kernel says "no room" to a frame, too, that a device will
+    /// never take.
+    pub(super) const fn count_refusal(&mut self) {
+        self.refusals += 1;
+        if self.refusals == REFUSALS {
+            self.give_up();
+        }
+    }
+
+    /// Leaves out the first frame.
+    pub(super) const fn give_up(&mut self) {
+        self.leave(1);
+        self.dropped += 1;
+    }
+
+    /// Frames that were given up.
+    pub(super) const fn drops(&self) -> u64 {
+        self.dropped
     }
 }

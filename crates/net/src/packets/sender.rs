@@ -12,8 +12,6 @@ use crate::tun::Tun;
 
 /// Frames in one batch at most.
 pub const BATCH: usize = 64;
-/// How often a frame finds no room before it is given up: several milliseconds of a full queue.
-pub(super) const REFUSALS: u32 = 10_000;
 
 /// Octets of an Ethernet header without a tag.
 const HEADER: usize = 14;

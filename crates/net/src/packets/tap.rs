@@ -12,7 +12,7 @@ use io_uring::{IoUring, opcode, types};
 
 use super::Interface;
 use super::buffers::Buffers;
-use super::sender::{BATCH, REFUSALS, is_full};
+use super::sender::{BATCH, is_full};
 use crate::tun::Tun;
 
 /// What became of a frame.
@@ -33,16 +33,13 @@ pub(super) struct TapSender {
     buffers: Buffers,
     /// Of the frame in each slot.
     states: [State; BATCH],
-    /// Flushes in a row in which there was no memory for the first frame, and frames that were given up.
-    refusals: u32,
-    dropped: u64,
 }
 
 impl TapSender {
     pub(super) fn new(interface: &Interface, tap: Arc<Tun>) -> Self {
         let uring = open_uring(&tap).ok();
         let buffers = Buffers::new(interface);
-        Self { tap, uring, buffers, states: [State::Waiting; BATCH], refusals: 0, dropped: 0 }
+        Self { tap, uring, buffers, states: [State::Waiting; BATCH] }
     }
 
     /// As where there is no io_uring.
@@ -72,28 +69,24 @@ impl TapSender {
     }
 
     pub(super) const fn drops(&self) -> u64 {
-        self.dropped
+        self.buffers.drops()
     }
 
     pub(super) fn flush(&mut self) -> io::Result<usize> {
         self.write();
         let queued = self.queued();
         let left = (0..queued).take_while(|&number| self.state(number) == State::Left).count();
-        self.buffers.leave(left);
         if left > 0 || queued == 0 {
-            self.refusals = 0;
+            self.buffers.leave(left);
             return Ok(left);
         }
         match self.state(0) {
             State::Refused(number) => {
-                self.give_up();
+                self.buffers.give_up();
                 Err(io::Error::from_raw_os_error(number))
             }
             _ => {
-                self.refusals += 1;
-                if self.refusals == REFUSALS {
-                    self.give_up();
-                }
+                self.buffers.count_refusal();
                 Ok(0)
             }
         }
@@ -101,13 +94,6 @@ impl TapSender {
 
     const fn state(&self, number: usize) -> State {
         self.states[self.buffers.slot(number)]
-    }
-
-    /// Leaves out the first frame.
-    const fn give_up(&mut self) {
-        self.buffers.leave(1);
-        self.refusals = 0;
-        self.dropped += 1;
     }
 
     /// Writes the frames that wait.
