@@ -112,6 +112,21 @@ fn where_namespaces_have_links_the_packet_path_is_there_and_without_the_right_it
 }
 
 #[test]
+fn where_there_is_no_tun_device_frames_are_sent_by_af_packet() {
+    let found = |findings: &[Value]| named(findings, "packet path")["found"].as_str().unwrap().to_owned();
+    let mut findings: Vec<Value> = serde_json::from_slice(&doctor(&["--json"]).stdout).unwrap();
+    if named(&findings, "TUN")["ok"] == true {
+        assert!(found(&findings).contains("sent by a TAP device and one received"), "{}", found(&findings));
+        let without = format!("mount -t tmpfs none /dev/net && exec {} doctor --json", env!("CARGO_BIN_EXE_ldplayer"));
+        let output =
+            Command::new("unshare").args(["--map-root-user", "--mount", "sh", "-c", &without]).output().unwrap();
+        findings = serde_json::from_slice(&output.stdout).unwrap();
+    }
+    assert_eq!(named(&findings, "TUN")["ok"], false, "{findings:?}");
+    assert!(found(&findings).contains("sent by AF_PACKET and one received"), "{}", found(&findings));
+}
+
+#[test]
 fn a_low_limit_of_open_files_is_told_with_its_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let (status, findings) = with_files(folder.path(), 4_096);
