@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use ldplayer_core::message::CLASS_IN;
 use ldplayer_core::name::Presentation;
 use ldplayer_core::{Message, Transaction};
 
@@ -27,6 +28,9 @@ impl DnsperfSink {
             return self.written.leave_out("no_query");
         };
         let Some(asked) = message.question() else { return self.written.leave_out("no_question") };
+        if let Some(reason) = not_in_a_list(&message, asked.qclass) {
+            return self.written.leave_out(reason);
+        }
         self.written.transactions += 1;
         let start = self.text.len();
         // Writing to a string cannot fail.
@@ -43,6 +47,16 @@ impl DnsperfSink {
     }
 }
 
+/// Why a query cannot be written: dnsperf asks every line as one question of class IN with opcode QUERY.
+fn not_in_a_list(message: &Message<'_>, qclass: u16) -> Option<&'static str> {
+    match (message.opcode(), message.counts()[0], qclass) {
+        (0, 1, CLASS_IN) => None,
+        (0, 1, _) => Some("class_not_in"),
+        (0, ..) => Some("several_questions"),
+        _ => Some("opcode_not_query"),
+    }
+}
+
 impl Sink for DnsperfSink {
     fn write(&mut self, batch: &mut Vec<Transaction>) -> Result<(), TraceError> {
         batch.drain(..).for_each(|row| self.write_row(&row));
@@ -53,5 +67,30 @@ impl Sink for DnsperfSink {
         self.drain()?;
         self.output.finish()?;
         Ok(self.written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The reason for a query with these flags, number of questions and class.
+    fn reason(flags: u16, questions: u16, qclass: u16) -> Option<&'static str> {
+        let mut octets = vec![0; 12];
+        octets[2..4].copy_from_slice(&flags.to_be_bytes());
+        octets[4..6].copy_from_slice(&questions.to_be_bytes());
+        not_in_a_list(&Message::new(&octets).unwrap(), qclass)
+    }
+
+    #[test]
+    fn what_a_list_cannot_say_is_left_out() {
+        assert_eq!(reason(0x0100, 1, CLASS_IN), None);
+        for qclass in [3, 4, 254, 255] {
+            assert_eq!(reason(0, 1, qclass), Some("class_not_in"));
+        }
+        for opcode in [1, 2, 4, 5, 6] {
+            assert_eq!(reason(opcode << 11, 1, CLASS_IN), Some("opcode_not_query"));
+        }
+        assert_eq!(reason(0, 2, CLASS_IN), Some("several_questions"));
     }
 }
