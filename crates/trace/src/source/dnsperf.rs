@@ -15,7 +15,7 @@ const GAP: i64 = 1_000_000;
 /// The one client of such a file.
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Reads `name type` lines; `;` begins a comment, and so does `#` unless a query stands there.
+/// Reads `name type` lines; `;` begins a comment, and so does `#` unless a query stands there. Either begins one behind the type.
 #[derive(Default)]
 pub(crate) struct Queries {
     read: i64,
@@ -63,12 +63,12 @@ pub(crate) fn is_query(line: &str) -> bool {
 fn split(line: &str) -> Option<(&str, &str)> {
     let mut words = line.split_ascii_whitespace();
     let pair = (words.next()?, words.next()?);
-    words.next().is_none().then_some(pair)
+    words.next().is_none_or(|word| word.starts_with([';', '#'])).then_some(pair)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::tests::read_all;
+    use super::super::text::tests::{open, read_all};
     use super::*;
     use ldplayer_core::Message;
 
@@ -76,6 +76,30 @@ mod tests {
     fn a_name_may_begin_with_a_hash() {
         let (all, tally) = read_all(b"a.example A\n#192.168.2. A\n# b.example A\n");
         assert_eq!((all.len(), tally.damaged.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_name() {
+        let (all, tally) = read_all("\u{feff}a.example A\nx y z\nb.example A\n".as_bytes());
+        assert_eq!(
+            Message::new(all[0].query.as_ref().unwrap()).unwrap().question().unwrap().name,
+            b"\x01a\x07example\0"
+        );
+        assert_eq!((tally.damaged[0].first.packet, tally.damaged[0].first.offset), (2, 15));
+    }
+
+    #[test]
+    fn text_in_utf_16_is_refused_as_such() {
+        for text in [b"\xff\xfea\0 \0A\0\n\0".as_slice(), b"\xfe\xff\0a\0 \0A\0\n"] {
+            let refusal = open(text).err().unwrap().to_string();
+            assert!(refusal.contains("UTF-16") && refusal.contains("iconv"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_comment_may_follow_a_query() {
+        let (all, tally) = read_all(b"d.example. txt ; trailing\n#e.example A # one\nf.example A ;\ng.example A b\n");
+        assert_eq!((all.len(), tally.damaged.len(), tally.damaged[0].first.packet), (3, 1, 4));
     }
 
     #[test]

@@ -57,10 +57,13 @@ impl TextSource {
             what,
             remedy,
         })?;
-        let rest: Box<dyn BufRead + Send> = Box::new(Cursor::new(head).chain(reader));
+        let start = head.len() - without_mark(&head).len();
+        let mut head = Cursor::new(head);
+        head.set_position(start as u64);
+        let rest: Box<dyn BufRead + Send> = Box::new(head.chain(reader));
         Ok(Self {
             path: path.to_owned(),
-            lines: Lines::new(rest),
+            lines: Lines::new(rest, start as u64),
             parser,
             tally: Tally::default(),
             ending: Ending::Open,
@@ -164,6 +167,13 @@ fn recognise(head: &[u8]) -> Result<Box<dyn LineParser>, Unknown> {
             remedy: "check that it was written completely".into(),
         });
     }
+    if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
+        return Err(Unknown {
+            what: "the text is in UTF-16".into(),
+            remedy: "convert it: iconv -f UTF-16 -t UTF-8 FILE".into(),
+        });
+    }
+    let head = without_mark(head);
     let lines = first_lines(head).ok_or_else(|| not_a_trace(head))?;
     let data = || lines.iter().copied().filter(|line| !line.trim().is_empty() && !line.starts_with(['#', ';']));
     if let Some(parser) = ldplayer::recognise(&lines)? {
@@ -189,6 +199,11 @@ fn recognise(head: &[u8]) -> Result<Box<dyn LineParser>, Unknown> {
         return Ok(Box::new(dnsperf::Queries::default()));
     }
     Err(not_a_trace(head))
+}
+
+/// The text behind the byte order mark of UTF-8, which some editors write.
+fn without_mark(head: &[u8]) -> &[u8] {
+    head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head)
 }
 
 /// The first lines as text; `None` if they are not UTF-8.
@@ -242,8 +257,9 @@ enum Line<'a> {
 }
 
 impl<R: BufRead> Lines<R> {
-    fn new(reader: R) -> Self {
-        Self { reader, buffer: Vec::new(), too_long: false, number: 0, start: 0, next: 0 }
+    /// Lines from `offset` on.
+    fn new(reader: R, offset: u64) -> Self {
+        Self { reader, buffer: Vec::new(), too_long: false, number: 0, start: offset, next: offset }
     }
 
     /// Reads the next line; `false` at the end.
