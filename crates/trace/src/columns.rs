@@ -1,6 +1,7 @@
 //! The columns of text and Parquet traces: extracted from a query message, and composed into one.
 
 use std::fmt::{self, Write};
+use std::net::IpAddr;
 
 use bytes::{Bytes, BytesMut};
 use domain::base::iana::{Class, Opcode, OptRcode, Rtype};
@@ -119,6 +120,11 @@ impl fmt::Display for Named {
             None => write!(f, "{}{}", self.kind, self.number),
         }
     }
+}
+
+/// Parses an address; an IPv4-mapped one is IPv4 (RFC 4291 §2.5.5.2).
+pub fn parse_address(text: &str) -> Option<IpAddr> {
+    text.parse().ok().map(|address: IpAddr| address.to_canonical())
 }
 
 /// Parses a type: mnemonic in any case, `TYPE65` or a bare number.

@@ -165,6 +165,18 @@ fn a_stream_cut_off_anywhere_keeps_what_came_before() {
     }
 }
 
+#[test]
+fn ipv4_mapped_addresses_are_ipv4() {
+    for file in ["mapped-coredns.dnstap", "mapped-dual-stack.dnstap"] {
+        let (rows, tally) = read(&here("tests/data").join(file));
+        let mut clients: Vec<String> = rows.iter().map(|row| row.client.ip().to_string()).collect();
+        clients.sort();
+        assert_eq!(clients, ["192.0.2.17", "192.0.2.18", "2001:db8::17"], "{file}");
+        assert_eq!((tally.queries, tally.responses), (3, 3), "{file}");
+        assert!(rows.iter().all(|row| row.client.is_ipv4() == row.server.is_ipv4()), "{file}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 

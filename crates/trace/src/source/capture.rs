@@ -185,8 +185,8 @@ impl Decoder {
     fn payload(&mut self, frame: &Frame, packet: &ip::Packet<'_>, payload: &[u8]) -> Result<(), Refused> {
         let ends = |source, destination| Carrier {
             frame,
-            from: SocketAddr::new(packet.source, source),
-            to: SocketAddr::new(packet.destination, destination),
+            from: SocketAddr::new(packet.source.to_canonical(), source),
+            to: SocketAddr::new(packet.destination.to_canonical(), destination),
         };
         match packet.protocol {
             ip::UDP => {

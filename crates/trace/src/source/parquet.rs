@@ -23,11 +23,13 @@ use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
-use self::cells::{Codes, Kind, Messages, Numbers, Words, parse_address, parse_transport};
+use self::cells::{Codes, Kind, Messages, Numbers, Words, parse_transport};
 use self::guard::guarded;
 use super::tsv::{DNS_PORT, unknown_server};
 use super::{BATCH_OCTETS, note};
-use crate::columns::{Columns, Composer, opcode_flags, parse_class, parse_name, parse_opcode, parse_type};
+use crate::columns::{
+    Columns, Composer, opcode_flags, parse_address, parse_class, parse_name, parse_opcode, parse_type,
+};
 use crate::{Place, Source, Tally, TraceError};
 
 /// Rows in a batch, unless they are large.
@@ -727,7 +729,7 @@ mod tests {
             name.push(0);
             let question = asked.then_some(Question { name: &name, qtype: codes.0, qclass: codes.1 });
             let columns = Columns { question, flags: bits & 0x7ff0, edns };
-            let plain = |address: SocketAddr| SocketAddr::new(address.ip(), address.port());
+            let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
             Transaction {
                 index: 0,
                 time: TraceTime(time),

@@ -7,7 +7,9 @@ use ldplayer_core::message::{CLASS_IN, Question, flag};
 use ldplayer_core::{TraceTime, Transaction, Transport};
 
 use super::text::{LineParser, Unknown};
-use crate::columns::{Columns, Composer, NOTHING, parse_class, parse_edns, parse_flags, parse_name, parse_type};
+use crate::columns::{
+    Columns, Composer, NOTHING, parse_address, parse_class, parse_edns, parse_flags, parse_name, parse_type,
+};
 
 /// Server port where none is given.
 pub const DNS_PORT: u16 = 53;
@@ -134,9 +136,9 @@ impl Rows {
     fn parse_fields(&mut self, line: &str) -> Result<Transaction, Flaw> {
         let fields = Fields::split(line, self.separator, &self.layout)?;
         let time = TraceTime::from_seconds(fields.get(Column::Time)).map_err(|_| Flaw::BadTime)?;
-        let client: IpAddr = fields.get(Column::Src).parse().map_err(|_| Flaw::BadAddress)?;
-        let server = fields.given(Column::Dst).map_or(Ok(unknown_server(client)), str::parse);
-        let server = server.map_err(|_| Flaw::BadAddress)?;
+        let client = parse_address(fields.get(Column::Src)).ok_or(Flaw::BadAddress)?;
+        let server = fields.given(Column::Dst).map_or(Some(unknown_server(client)), parse_address);
+        let server = server.ok_or(Flaw::BadAddress)?;
         let transport = fields.given(Column::Transport).map_or(Some(Transport::Udp), parse_transport);
         let columns = fields.columns(&mut self.name)?;
         let query = self.composer.compose(&columns, self.rows as u16);
@@ -239,6 +241,12 @@ mod tests {
     use super::super::text::tests::{open, read_all};
     use super::*;
     use ldplayer_core::Message;
+
+    #[test]
+    fn ipv4_mapped_addresses_are_ipv4() {
+        let (all, _) = read_all(b"time\tsrc\tdst\tqname\tqtype\n1\t::ffff:192.0.2.1\t::ffff:198.51.100.1\ta\tA\n");
+        assert_eq!((all[0].client.ip(), all[0].server.ip()), ([192, 0, 2, 1].into(), [198, 51, 100, 1].into()));
+    }
 
     #[test]
     fn a_full_row_is_read() {

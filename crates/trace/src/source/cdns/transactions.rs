@@ -285,10 +285,16 @@ fn ends(block: &Block, stored: Stored, losses: &mut Losses) -> Result<Ends, Flaw
         }
     };
     let (client, server) = (end(client, Lost::ClientAddress)?, end(server, Lost::ServerAddress)?);
+    let (client, server) = (of_family(client, server), of_family(server, client));
     let client_port = losses.or(stored.client_port, Lost::ClientPort, 0);
     let server_port = losses.or(stored.server_port, Lost::ServerPort, DNS_PORT);
     let transport = transport(losses.or(flags, Lost::Transport, 0), losses).ok_or(Flaw::BadTransport)?;
     Ok(Ends { client: SocketAddr::new(client, client_port), server: SocketAddr::new(server, server_port), transport })
+}
+
+/// `address`, or the unspecified IPv4 address where it is unknown and the other end is IPv4 (stored as an IPv4-mapped address).
+fn of_family(address: IpAddr, other: IpAddr) -> IpAddr {
+    if address.is_unspecified() && other.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { address }
 }
 
 /// An address of which only a prefix may be stored; the rest is zeros.
@@ -300,7 +306,7 @@ fn address(octets: &[u8], is_ipv6: bool, losses: &mut Losses) -> Option<IpAddr> 
         losses.note(Lost::AddressSuffix);
     }
     let [a, b, c, d, ..] = whole;
-    Some(if is_ipv6 { Ipv6Addr::from(whole).into() } else { Ipv4Addr::from([a, b, c, d]).into() })
+    Some(if is_ipv6 { Ipv6Addr::from(whole).to_canonical() } else { Ipv4Addr::from([a, b, c, d]).into() })
 }
 
 /// The transport among the flags (`qr-transport-flags`). DTLS is taken as DNS over TLS, which is replayed over TCP.

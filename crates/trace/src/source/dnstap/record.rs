@@ -142,7 +142,7 @@ impl<'a> Record<'a> {
     /// Client and server. A missing address is the unspecified one of the family.
     fn ends(&self) -> Option<(SocketAddr, SocketAddr)> {
         let is_ipv6 = match self.client.or(self.server) {
-            Some(octets) => octets.len() == 16,
+            Some(octets) => address(octets)?.is_ipv6(),
             None => self.is_ipv6,
         };
         let end = |octets: Option<&[u8]>, port: u64| {
@@ -176,7 +176,8 @@ fn unspecified(is_ipv6: bool) -> IpAddr {
     if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
+/// Dual-stack servers log IPv4 clients as IPv4-mapped addresses (RFC 4291 §2.5.5.2).
 fn address(octets: &[u8]) -> Option<IpAddr> {
     let v4 = || <[u8; 4]>::try_from(octets).ok().map(IpAddr::from);
-    v4().or_else(|| <[u8; 16]>::try_from(octets).ok().map(IpAddr::from))
+    v4().or_else(|| <[u8; 16]>::try_from(octets).ok().map(|v6| IpAddr::from(v6).to_canonical()))
 }

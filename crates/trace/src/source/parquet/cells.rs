@@ -1,7 +1,5 @@
 //! Converts the columns of a Parquet trace from the types that other programs may use.
 
-use std::net::IpAddr;
-
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
@@ -284,11 +282,6 @@ impl Messages {
         let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
         (start < end).then(|| shared.slice(start..end))
     }
-}
-
-/// Reads an address in text form.
-pub(crate) fn parse_address(text: &str) -> Option<IpAddr> {
-    text.parse().ok()
 }
 
 /// Reads a transport's word.
