@@ -1,11 +1,13 @@
-//! What is wrong with the arguments, in one line as for every other error, with the nearest word that there is.
+//! What is wrong with the arguments, in one line as for every other error, with what was meant where that is certain.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Error};
+use ldplayer_core::nearest;
 
+use crate::Cli;
 use crate::failure::BAD_INPUT;
 use crate::printing;
 
@@ -48,15 +50,47 @@ fn one_line(error: &Error) -> String {
     }
 }
 
-/// The nearest argument, value or command.
+/// The option, value or command that was meant: a synonym's or that without the typing error. clap's own suggestions are by
+/// likeness, and name what has nothing to do with the word.
 fn meant(error: &Error) -> Option<String> {
-    let nearest = |kind| match error.get(kind)? {
-        ContextValue::String(word) => Some(word.clone()),
-        ContextValue::Strings(words) => words.first().cloned(),
-        _ => None,
+    let (kind, known) = match error.kind() {
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, options(&called(error))),
+        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, commands(&called(error))),
+        ErrorKind::InvalidValue => (ContextKind::InvalidValue, words(error, ContextKind::ValidValue)),
+        _ => return None,
     };
-    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
-    kinds.into_iter().find_map(nearest).map(|word| format!("`{word}`"))
+    let word = words(error, kind).into_iter().next()?;
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    nearest::meant(&word, &known).map(|(meant, value)| match value {
+        Some(value) => format!("`{meant} {value}`"),
+        None => format!("`{meant}`"),
+    })
+}
+
+/// What the error has of a kind.
+fn words(error: &Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::String(word)) => vec![word.clone()],
+        Some(ContextValue::Strings(words)) => words.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// The command whose arguments are wrong.
+fn called(error: &Error) -> Command {
+    let name = command(error);
+    name.split(' ')
+        .skip(1)
+        .fold(Cli::command(), |command, name| command.find_subcommand(name).cloned().unwrap_or(command))
+}
+
+fn options(command: &Command) -> Vec<String> {
+    let shown = command.get_arguments().filter(|option| !option.is_hide_set());
+    shown.filter_map(|option| option.get_long()).map(|long| format!("--{long}")).collect()
+}
+
+fn commands(command: &Command) -> Vec<String> {
+    command.get_subcommands().map(|command| command.get_name().to_owned()).collect()
 }
 
 /// The command as it was called, out of its usage: `ldplayer zones build`.

@@ -140,6 +140,9 @@ fn rows_are_printed_as_a_condition_and_a_format_say() {
     let wrong = ldplayer(&["rows", &run, "--where", "latncy > 1s"]);
     assert_eq!((wrong.status.code(), out(&wrong).as_str()), (Some(2), ""));
     assert_eq!(err(&wrong), "ldplayer: --where: column 1: unknown field `latncy`: did you mean `latency`?\n");
+    let no_unit = ldplayer(&["rows", &run, "--where", "latency > 10"]);
+    assert_eq!(err(&no_unit), "ldplayer: --where: column 11: `10` has no unit: write 10ms or 10s\n");
+    assert_eq!(rows(&["--where", "latency > 10 s"]), rows(&["--where", "latency > 10s"]));
 }
 
 #[test]
@@ -148,6 +151,28 @@ fn mistakes_in_arguments_are_told_in_one_line_with_the_nearest_word() {
         (
             &["replay", "x", "--tranport", "tcp"][..],
             "ldplayer: unexpected argument '--tranport' found: did you mean `--transport`?",
+        ),
+        (
+            &["replay", "x", "--port", "53"],
+            "ldplayer: unexpected argument '--port' found: did you mean `--server ADDR:PORT`?",
+        ),
+        (
+            &["replay", "x", "--duration", "10"],
+            "ldplayer: unexpected argument '--duration' found: did you mean `--for`?",
+        ),
+        (&["replay", "x", "-Q", "10"], "ldplayer: unexpected argument '-Q' found: did you mean `--rate`?"),
+        (&["replay", "x", "--tls"], "ldplayer: unexpected argument '--tls' found: did you mean `--transport dot`?"),
+        (
+            &["replay", "x", "--verbose"],
+            "ldplayer: unexpected argument '--verbose' found; see `ldplayer replay --help`",
+        ),
+        (
+            &["testbed", "up", "--rtt", "50"],
+            "ldplayer: invalid value '50' for '--rtt <SPEC>': `50` has no unit: write 50ms or 50s",
+        ),
+        (
+            &["replay", "x", "--expect", "answered > 99"],
+            "ldplayer: invalid value 'answered > 99' for '--expect <EXPR>': column 12: `answered` is held against a share or a count: write 99 % or 99 queries",
         ),
         (&["repaly"], "ldplayer: unrecognized subcommand 'repaly': did you mean `replay`?"),
         (&["zones", "bild"], "ldplayer: unrecognized subcommand 'bild': did you mean `build`?"),

@@ -312,10 +312,23 @@ mod tests {
     }
 
     #[test]
+    fn a_number_and_its_unit_are_one_value() {
+        let words = |text: &str| {
+            lex::split(text).unwrap().into_iter().map(|token| (token.kind, token.column)).collect::<Vec<_>>()
+        };
+        let word = |text: &str, column| (Kind::Word(text.to_owned()), column);
+        assert_eq!(
+            words("10  ms and 5 or"),
+            [word("10ms", 1), word("and", 8), word("5", 12), word("or", 14), (Kind::End, 16)]
+        );
+        assert_eq!(words("a ms"), [word("a", 1), word("ms", 3), (Kind::End, 5)]);
+    }
+
+    #[test]
     fn errors_name_their_place() {
         for (text, column, said) in [
             ("", 1, "expected a condition such as `yes`, found the end"),
-            ("yse", 1, "did you mean `yes`?"),
+            ("yse", 1, "expected one of yes, no"),
             ("yes no", 5, "expected `and`, `or` or the end, found `no`"),
             ("(yes", 5, "expected `)`"),
             ("yes == 5", 8, "`yes` is a boolean"),

@@ -25,6 +25,9 @@ pub enum BadTime {
     /// Not a duration with unit.
     #[error("`{0}` is not a duration such as 500ms, 20s, 1.5 (seconds), 2m or 1h")]
     Duration(String),
+    /// A number that could be milliseconds or seconds.
+    #[error("`{0}` has no unit: write {0}ms or {0}s")]
+    Unit(String),
 }
 
 impl TraceTime {
@@ -95,6 +98,18 @@ impl Span {
         Self(Duration::from_nanos(ns.max(0) as u64))
     }
 
+    /// Reads a duration where a bare number could be taken for milliseconds or for seconds: only 0 goes without a unit.
+    ///
+    /// # Errors
+    /// The text is no duration, or a number without a unit.
+    pub fn with_unit(text: &str) -> Result<Self, BadTime> {
+        let span: Self = text.parse()?;
+        match text.trim() {
+            number if span.0.is_zero() || number.parse::<f64>().is_err() => Ok(span),
+            number => Err(BadTime::Unit(number.to_owned())),
+        }
+    }
+
     /// The span in nanoseconds.
     pub fn ns(self) -> i64 {
         i64::try_from(self.0.as_nanos()).unwrap_or(i64::MAX)
@@ -106,7 +121,8 @@ impl FromStr for Span {
 
     fn from_str(text: &str) -> Result<Self, BadTime> {
         let bad = || BadTime::Duration(text.to_owned());
-        let unit_at = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ').unwrap_or(text.len());
+        let text = text.trim();
+        let unit_at = text.find(|c: char| c.is_alphabetic() || c == 'µ').unwrap_or(text.len());
         let (number, unit) = text.split_at(unit_at);
         let seconds: f64 = number.trim().parse().map_err(|_| bad())?;
         let scale = unit_seconds(unit).ok_or_else(bad)?;
@@ -118,6 +134,11 @@ impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0)
     }
+}
+
+/// Whether the word is a unit of durations.
+pub fn is_unit(word: &str) -> bool {
+    !word.is_empty() && unit_seconds(word).is_some()
 }
 
 fn unit_seconds(unit: &str) -> Option<f64> {
@@ -192,5 +213,24 @@ mod tests {
         assert_eq!(ns("-1s"), None);
         assert_eq!(ns("5 parsecs"), None);
         assert_eq!(ns("ms"), None);
+    }
+
+    #[test]
+    fn a_blank_before_the_unit_changes_nothing() {
+        for (tight, apart) in [("10ms", "10 ms"), ("1.5s", " 1.5  s "), ("2m", "2 min"), ("3", " 3 ")] {
+            assert_eq!(tight.parse::<Span>(), apart.parse::<Span>(), "{tight}");
+        }
+    }
+
+    /// 50 was taken for 50 seconds of round-trip time.
+    #[test]
+    fn a_number_without_a_unit_is_asked_for_one() {
+        let read = |text: &str| Span::with_unit(text).map(Span::ns).map_err(|error| error.to_string());
+        assert_eq!(read("50ms"), Ok(50_000_000));
+        assert_eq!(read("50 ms"), Ok(50_000_000));
+        assert_eq!(read("0"), Ok(0));
+        assert_eq!(read("50"), Err("`50` has no unit: write 50ms or 50s".to_owned()));
+        assert_eq!(read("0.5"), Err("`0.5` has no unit: write 0.5ms or 0.5s".to_owned()));
+        assert!(read("soon").unwrap_err().contains("not a duration"));
     }
 }

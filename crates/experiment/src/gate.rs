@@ -117,7 +117,7 @@ mod tests {
     fn what_is_wrong_is_told_with_its_line() {
         assert!(gate("[gate]\nbaseline = 'server=old'").unwrap_err().contains("no conditions"));
         assert!(gate("[gate]\nbaseline = 'old'\nkeep = 'p99 <= 1.1 x'").unwrap_err().starts_with("line 2: `baseline`"));
-        assert!(gate("[gate]\nbaseline = 'a=b'\nkep = 1").unwrap_err().contains("did you mean `keep`?"));
+        assert!(gate("[gate]\nbaseline = 'a=b'\nkeeep = 1").unwrap_err().contains("did you mean `keep`?"));
     }
 
     #[test]

@@ -277,9 +277,13 @@ mod tests {
 
     #[test]
     fn loss_comes_as_often_as_asked_for() {
-        for (loss, expected) in
-            [("10%", 0.10), ("ge:1%,9%", 0.10), ("ge:10%,40%,50%,5%", 0.2 * 0.5 + 0.8 * 0.05), ("0", 0.0), ("1", 1.0)]
-        {
+        for (loss, expected) in [
+            ("10%", 0.10),
+            ("ge:1%,9%", 0.10),
+            ("ge:10%,40%,50%,5%", 0.2 * 0.5 + 0.8 * 0.05),
+            ("0", 0.0),
+            ("100%", 1.0),
+        ] {
             let mut link = link("0", None, Some(loss), None);
             let lost =
                 (0..200_000).filter(|&n| link.cross(&packet((n % 100) as u32, n / 100)) == Passage::Lost).count();

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use ldplayer_core::time::Span;
+use ldplayer_core::time::{BadTime, Span};
 
 use crate::prefixes::{BadPrefixes, LONGEST, Prefixes};
 
@@ -20,6 +20,9 @@ pub enum SpecError {
         "`{0}` is not a round-trip time: use 20ms, normal:20ms,5ms, uniform:10ms,30ms, lognormal:20ms,0.5 (median, sigma), pareto:10ms,2 (minimum, shape) or FILE.csv (lines prefix,ms), at most 60s"
     )]
     Rtt(String),
+    /// A number that could be milliseconds or seconds.
+    #[error(transparent)]
+    Unit(BadTime),
     /// Not a jitter.
     #[error(
         "`{0}` is not a jitter: use 2ms (uniform from -2ms to 2ms), normal:0ms,2ms, uniform:0ms,5ms, lognormal:1ms,0.5 or pareto:1ms,2; append ,reorder to let packets overtake each other"
@@ -27,7 +30,7 @@ pub enum SpecError {
     Jitter(String),
     /// Not a loss.
     #[error(
-        "`{0}` is not a loss: use 1%, 0.01 or ge:P,R[,LOSS-IN-BAD[,LOSS-IN-GOOD]] (Gilbert-Elliott: P from good to bad, R from bad to good), each from 0 to 1 or 0% to 100%"
+        "`{0}` is not a loss: use 1%, 0.01 or ge:P,R[,LOSS-IN-BAD[,LOSS-IN-GOOD]] (Gilbert-Elliott: P from good to bad, R from bad to good), each from 0% to 100%, or a number such as 0.01"
     )]
     Loss(String),
     /// Not a rate.
@@ -138,7 +141,7 @@ impl Rtt {
         }
         match text.split_once(':') {
             Some((kind, rest)) => distribution(kind, rest).map(Self::Drawn).ok_or_else(bad),
-            None => time(text).map(|ns| Self::Constant(ns as i64)).ok_or_else(bad),
+            None => time(text).map(|ns| Self::Constant(ns as i64)).ok_or_else(|| of_unit(text).unwrap_or_else(bad)),
         }
     }
 
@@ -160,7 +163,8 @@ impl FromStr for Jitter {
             Some((kind, rest)) => distribution(kind, rest),
             None => time(spec).map(|most| Distribution::Uniform(-most, most)),
         };
-        spread.map(|spread| Self { spread, reorder }).ok_or_else(|| SpecError::Jitter(text.to_owned()))
+        let bad = || of_unit(spec).unwrap_or_else(|| SpecError::Jitter(text.to_owned()));
+        spread.map(|spread| Self { spread, reorder }).ok_or_else(bad)
     }
 }
 
@@ -218,9 +222,14 @@ fn bursts(chances: &[f64]) -> Option<Loss> {
     Some(Loss::Bursts { to_bad, to_good, in_bad: at(0, 1.0), in_good: at(1, 0.0) })
 }
 
+/// The error of a text that is a time but for its unit.
+fn of_unit(text: &str) -> Option<SpecError> {
+    Span::with_unit(text).err().filter(|error| matches!(error, BadTime::Unit(_))).map(SpecError::Unit)
+}
+
 /// A time of at most [`LONGEST`], in nanoseconds.
 fn time(text: &str) -> Option<f64> {
-    let ns = text.trim().parse::<Span>().ok()?.ns();
+    let ns = Span::with_unit(text).ok()?.ns();
     (ns <= LONGEST).then_some(ns as f64)
 }
 
@@ -228,6 +237,8 @@ fn time(text: &str) -> Option<f64> {
 fn chance(text: &str) -> Option<f64> {
     let chance = match text.trim().strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,
+        // 1 could be all or one percent.
+        None if text.trim() == "1" => return None,
         None => number(text)?,
     };
     (chance <= 1.0).then_some(chance)
@@ -267,7 +278,8 @@ mod tests {
     #[test]
     fn round_trip_times() {
         assert_eq!(rtt("20ms").unwrap(), Rtt::Constant(20_000_000));
-        assert_eq!(rtt("0.5").unwrap(), Rtt::Constant(500_000_000));
+        assert_eq!(rtt("0.5 s").unwrap(), Rtt::Constant(500_000_000));
+        assert_eq!(rtt("0").unwrap(), Rtt::Constant(0));
         assert_eq!(rtt("normal:20ms,5ms").unwrap(), Rtt::Drawn(Distribution::Normal(20.0 * MS, 5.0 * MS)));
         assert_eq!(rtt("uniform:10ms,30ms").unwrap(), Rtt::Drawn(Distribution::Uniform(10.0 * MS, 30.0 * MS)));
         assert_eq!(rtt("lognormal:20ms,0.5").unwrap(), Rtt::Drawn(Distribution::LogNormal(20.0 * MS, 0.5)));
@@ -287,6 +299,20 @@ mod tests {
         ] {
             assert!(matches!(rtt(bad), Err(SpecError::Rtt(_))), "{bad}");
         }
+    }
+
+    /// `--rtt 50` delayed by 50 seconds what was meant to be delayed by 50 ms; `--loss 1` lost everything.
+    #[test]
+    fn numbers_without_units_are_asked_for_them() {
+        let asked = "`50` has no unit: write 50ms or 50s";
+        assert_eq!(rtt("50").unwrap_err().to_string(), asked);
+        assert_eq!("50".parse::<Jitter>().unwrap_err().to_string(), asked);
+        assert_eq!("50,reorder".parse::<Jitter>().unwrap_err().to_string(), asked);
+        assert!(rtt("normal:20,5").unwrap_err().to_string().contains("normal:20ms,5ms"));
+        assert_eq!(rtt("50 ms").unwrap(), Rtt::Constant(50_000_000));
+        assert!("1".parse::<Loss>().unwrap_err().to_string().contains("use 1%"));
+        assert_eq!("1 %".parse::<Loss>().unwrap(), Loss::Each(0.01));
+        assert!("10Mbit,50".parse::<Rate>().is_err());
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! One expectation is a quantity, a relation and a bound:
 //!
 //! ```text
-//! answered timed_out failed not_sent truncated        %, or a count
-//! any RCODE: noerror servfail refused nxdomain …      % of the answers, or a count
-//! match better worse changed                          % of the compared answers, or a count
+//! answered timed_out failed not_sent truncated        %, or so many `queries`; 0 needs no unit
+//! any RCODE: noerror servfail refused nxdomain …      % of the answers, or so many `answers`
+//! match better worse changed                          % of the compared answers, or so many `answers`
 //! p50 p90 p99 p999 max                                ns us ms s m h, from sent; p99(intended): from due
 //! drift                                               % by which the median latency changed over the run
 //! cpu                                                 processor time of the server for each query sent
@@ -139,7 +139,9 @@ pub enum Bound {
     Time(u64),
     /// So many octets.
     Octets(u64),
-    /// A count, or a rate.
+    /// So many queries or answers.
+    Count(f64),
+    /// A rate, a number of cores, or 0.
     Number(f64),
     /// A multiple of what another run has, give or take so many percent of it.
     Times {
@@ -232,6 +234,7 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Percent(percent) => write!(f, "{percent} %"),
+            Self::Count(count) => write!(f, "{count} queries"),
             Self::Number(number) => write!(f, "{number}"),
             Self::Times { factor, tolerance: 0.0 } => write!(f, "{factor} x"),
             Self::Times { factor, tolerance } => write!(f, "{factor} x +- {tolerance} %"),

@@ -80,7 +80,7 @@ mod tests {
         let [a, b] = policies(&classes, all)[..] else { panic!("two classes") };
         assert_eq!((a.idle_timeout, a.pipeline, a.queries_per_connection), (0, MAX_PIPELINE, 9));
         assert_eq!((b.idle_timeout, b.pipeline, b.queries_per_connection), (20_000_000_000, 3, 9));
-        let text = "[[class]]\nname = 'a'\nshare = 1\nconnect-timeout = 1\nhandshake-timeout = 2\nnagle = true\n\
+        let text = "[[class]]\nname = 'a'\nshare = '100 %'\nconnect-timeout = 1\nhandshake-timeout = 2\nnagle = true\n\
             fast-open = true\ntls-version = '1.2'\npadding = 0\ntc-fallback = true";
         let expected = Policy {
             connect_timeout: 1_000_000_000,

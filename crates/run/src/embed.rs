@@ -46,7 +46,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (rules, shares) = (folder.path().join("rules.toml"), folder.path().join("classes.toml"));
         std::fs::write(&rules, "[[rule]]\nset = { do = true }\n").unwrap();
-        std::fs::write(&shares, "[[class]]\nname = 'a'\nshare = 1\npipeline = 2\n").unwrap();
+        std::fs::write(&shares, "[[class]]\nname = 'a'\nshare = '100 %'\npipeline = 2\n").unwrap();
         let spec = RunSpec {
             trace: vec!["a.pcap".into(), "-".into()],
             rules: vec![RulesFile::from(rules.clone())],

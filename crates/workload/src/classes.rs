@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_class_may_say_all_of_it() {
-        let text = "[[class]]\nname = 'a'\nshare = 1\nidle-timeout = '0.5s'\nqueries-per-connection = 2\npipeline = 3\n\
+        let text = "[[class]]\nname = 'a'\nshare = '100 %'\nidle-timeout = '0.5s'\nqueries-per-connection = 2\npipeline = 3\n\
             connect-timeout = '1s'\nhandshake-timeout = 2\nnagle = true\nfast-open = false\ntls-version = '1.2'\n\
             resumption = true\nearly-data = false\npadding = 468\ntc-fallback = true";
         let policy = PolicyOverrides {
@@ -247,7 +247,7 @@ mod tests {
         assert!(refusal(&class("padding = 4097")).contains("from 0 to 4096"));
         assert!(refusal(&class("tls-version = '1.1'")).contains("use 1.2 or 1.3"));
         assert!(refusal("[[class]]\nshare = '100 %'").contains("needs a `name`"));
-        assert!(refusal("[[class]]\nname = 'a b'\nshare = 1").contains("letters"));
+        assert!(refusal("[[class]]\nname = 'a b'\nshare = '100 %'").contains("letters"));
         assert!(refusal("").contains("[[class]]"));
     }
 

@@ -119,7 +119,7 @@ fn parse_rate(word: &str) -> Option<f64> {
     let scaled = scales.iter().find_map(|(suffix, scale)| Some((word.strip_suffix(*suffix)?, *scale)));
     let (number, scale) = scaled.unwrap_or((word, 1.0));
     let is_plain = number.starts_with(|first: char| first.is_ascii_digit() || first == '.');
-    number.parse::<f64>().ok().filter(|number| is_plain && number.is_finite()).map(|number| number * scale)
+    number.trim_end().parse::<f64>().ok().filter(|number| is_plain && number.is_finite()).map(|number| number * scale)
 }
 
 /// Parses `FROM-TO/DURATION`.

@@ -191,7 +191,7 @@ fn what_is_no_rule_is_answered_with_what_would_be() {
     let refused = |text: &str| text.parse::<IgnoreRule>().unwrap_err().to_string();
     for (text, hint) in [
         ("aditional", "did you mean `additional`?"),
-        ("typ == A", "did you mean `type`?"),
+        ("tpye == A", "did you mean `type`?"),
         ("type == AAAAA", "unknown record type `AAAAA`"),
         ("type in [A, ]", "missing comma"),
         ("type < A", "unknown operator `<`"),

@@ -1,6 +1,7 @@
 //! Splits an expression into tokens with their columns.
 
 use super::BadExpr;
+use crate::time::is_unit;
 
 /// Characters of bare words besides letters and digits: those of names, addresses, blocks, durations and shares.
 const WORD_MARKS: &str = "._-:/*";
@@ -57,9 +58,11 @@ fn next(rest: &[char]) -> Result<(Kind, usize), String> {
         None => Ok((Kind::End, 0)),
         Some(&quote @ ('"' | '\'')) => quoted(rest, quote),
         Some(&first) if is_word(first) => {
-            let word: String = rest.iter().take_while(|&&character| is_word(character)).collect();
+            let word = word_of(rest);
             let length = word.chars().count();
-            Ok((Kind::Word(word), length))
+            let (unit, length) = unit_behind(&word, &rest[length..])
+                .map_or((String::new(), length), |(unit, more)| (unit, length + more));
+            Ok((Kind::Word(word + &unit), length))
         }
         Some('=') if rest.get(1) != Some(&'=') => Err("`=` is not an operator: use `==`".into()),
         Some(first) => {
@@ -68,6 +71,18 @@ fn next(rest: &[char]) -> Result<(Kind, usize), String> {
             sign.map(|sign| (Kind::Sign(sign), sign.len())).ok_or_else(|| format!("unexpected `{first}`"))
         }
     }
+}
+
+fn word_of(rest: &[char]) -> String {
+    rest.iter().take_while(|&&character| is_word(character)).collect()
+}
+
+/// The unit of time that follows a number after blanks, as in `10 ms`, and the characters up to its end.
+fn unit_behind(number: &str, rest: &[char]) -> Option<(String, usize)> {
+    number.parse::<f64>().ok()?;
+    let blanks = rest.iter().take_while(|character| character.is_whitespace()).count();
+    let unit = word_of(&rest[blanks..]);
+    is_unit(&unit).then(|| (unit.clone(), blanks + unit.chars().count()))
 }
 
 fn is_word(character: char) -> bool {

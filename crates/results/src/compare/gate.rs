@@ -145,7 +145,7 @@ impl<'a> Gate<'a> {
 
     /// A bound as a figure of the quantity; counts are made shares of what they are counts of.
     fn absolute(&self, bound: Bound) -> Option<f64> {
-        let is_count = matches!((bound, self.b.scale), (Bound::Number(_), Scale::Points { .. }));
+        let is_count = matches!((bound, self.b.scale), (Bound::Count(_) | Bound::Number(_), Scale::Points { .. }));
         let figure = bound.figure(self.keep.quantity)?;
         let (_, run) = self.pair.b.runs.first()?;
         let whole = match self.keep.quantity {

@@ -45,7 +45,7 @@ impl Bound {
     /// As a figure of the quantity that it is fit for; `None` of a multiple.
     pub(crate) fn figure(self, quantity: Quantity) -> Option<f64> {
         match self {
-            Self::Percent(figure) | Self::Number(figure) => Some(figure),
+            Self::Percent(figure) | Self::Count(figure) | Self::Number(figure) => Some(figure),
             Self::Time(ns) if quantity == Quantity::Cpu => Some(ns as f64 / 1e3),
             Self::Time(ns) => Some(ns as f64 / 1e6),
             Self::Octets(octets) => Some(octets as f64),
@@ -67,7 +67,7 @@ impl Expectation {
 
     fn holds(&self, found: &Found) -> Result<bool, &'static str> {
         let (value, bound) = match (*found, self.bound) {
-            (Found::Part { part, .. }, Bound::Number(count)) => (part as f64, count),
+            (Found::Part { part, .. }, Bound::Count(count) | Bound::Number(count)) => (part as f64, count),
             (_, Bound::Times { .. }) => return Err("it is relative to another run, and there is none"),
             (found, bound) => match bound.figure(self.quantity) {
                 Some(figure) => (found.figure(), figure),

@@ -1,12 +1,12 @@
 //! Reading an expectation; any text ends in a value or in an error with its column.
 
+use ldplayer_core::nearest;
+
 use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 use crate::analysis::rcode;
 
 /// Most nanoseconds or octets that can be expected: up to here every whole number is one of `f64`.
 const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
-/// Letters by which a word may differ from one that is meant.
-const NEAR: usize = 2;
 /// Longest text that is looked at.
 const LONGEST: usize = 256;
 
@@ -62,14 +62,19 @@ fn quantity(text: &mut Cursor<'_>) -> Result<Quantity, ExpectError> {
         let counted = inside(text, &Resident::NAMED, Resident::Rss, "expected rss) or pss)")?;
         return Ok(Quantity::Memory(counted));
     }
-    rcode::code(word).map(Quantity::Rcode).ok_or_else(|| ExpectError {
-        column: text.column(begin),
-        what: match nearest(word) {
-            _ if word.is_empty() => "expected a quantity, as in `answered >= 99 %`".to_owned(),
-            Some(near) => format!("`{word}` is no quantity; did you mean `{near}`?"),
-            None => format!("`{word}` is no quantity; there are {}, memory, p50 to max, and RCODEs", listed()),
-        },
-    })
+    rcode::code(word)
+        .map(Quantity::Rcode)
+        .ok_or_else(|| ExpectError { column: text.column(begin), what: unknown(word) })
+}
+
+fn unknown(word: &str) -> String {
+    let known: Vec<String> = words().collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    match nearest::meant(word, &known) {
+        _ if word.is_empty() => "expected a quantity, as in `answered >= 99 %`".to_owned(),
+        Some((near, _)) => format!("`{word}` is no quantity; did you mean `{near}`?"),
+        None => format!("`{word}` is no quantity; there are {}, memory, p50 to max, and RCODEs", listed()),
+    }
 }
 
 /// What stands in parentheses behind a quantity, or `usual` where nothing does.
@@ -103,6 +108,7 @@ fn bound(text: &mut Cursor<'_>) -> Result<Bound, ExpectError> {
     let unit_at = text.at;
     match text.word() {
         "" => Ok(Bound::Number(number)),
+        "queries" | "answers" => Ok(Bound::Count(number)),
         "x" => Ok(Bound::Times { factor: number, tolerance: tolerance(text)? }),
         unit => match (nanoseconds(unit), octets(unit)) {
             (Some(length), _) => match (number * length).round() {
@@ -114,7 +120,7 @@ fn bound(text: &mut Cursor<'_>) -> Result<Bound, ExpectError> {
                 _ => Err(text.at(begin, "more than 9 PB".to_owned())),
             },
             (None, None) => {
-                let what = format!("`{unit}` is no unit; use %, ns, us, ms, s, m, h, B, kB, MB, GB or x");
+                let what = format!("`{unit}` is no unit; use %, queries, ns, us, ms, s, m, h, B, kB, MB, GB or x");
                 Err(text.at(unit_at, what))
             }
         },
@@ -173,15 +179,12 @@ fn unfit(quantity: Quantity, bound: Bound) -> Option<&'static str> {
         (Quantity::Qps, _) => Some("queries per second, such as 1000"),
         (Quantity::Cores, _) => Some("a number of cores, such as 1.5"),
         (_, Bound::Percent(percent)) if percent > 100.0 => Some("at most 100 %"),
-        (_, Bound::Percent(_) | Bound::Number(_)) => None,
-        (_, Bound::Time(_) | Bound::Octets(_)) => Some("a share, such as 99 %, or a count"),
+        // None is none of whatever.
+        (_, Bound::Percent(_) | Bound::Count(_) | Bound::Number(0.0)) => None,
+        (_, Bound::Number(_) | Bound::Time(_) | Bound::Octets(_)) => {
+            Some("a share or a count: write 99 % or 99 queries")
+        }
     }
-}
-
-/// The known word that differs least, if it is near.
-fn nearest(word: &str) -> Option<String> {
-    let named = words().map(|known| (distance(word, &known), known));
-    named.filter(|&(distance, _)| distance <= NEAR).min().map(|(_, known)| known)
 }
 
 fn words() -> impl Iterator<Item = String> {
@@ -192,21 +195,6 @@ fn words() -> impl Iterator<Item = String> {
 
 fn listed() -> String {
     Quantity::NAMED.map(|(name, _)| name).join(", ")
-}
-
-/// How many letters must be put in, left out or replaced (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, letter) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (other, &wanted) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != wanted);
-            diagonal = row[other + 1];
-            row[other + 1] = replaced.min(diagonal + 1).min(row[other] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A place in the text; always on the border of a character.

@@ -45,12 +45,12 @@ fn what_a_run_has_is_held_against_the_bound() {
     let cases = [
         ("answered >= 98.99 %", true),
         ("answered >= 99 %", false),
-        ("answered >= 9899", true),
-        ("timed_out < 101", false),
+        ("answered >= 9899 queries", true),
+        ("timed_out < 101 queries", false),
         ("timed_out <= 1.01 %", true),
         ("failed = 0", true),
         ("not_sent <= 0 %", false),
-        ("truncated <= 7", true),
+        ("truncated <= 7 answers", true),
         ("servfail <= 1 %", false),
         ("servfail <= 1.02 %", true),
         ("NXDOMAIN = 0 %", true),
@@ -129,6 +129,8 @@ fn an_error_has_its_column_and_the_nearest_word() {
         ("answered >= many", 13, "expected a number"),
         ("answered >= 101 %", 13, "at most 100 %"),
         ("answered >= 20ms", 13, "a share"),
+        ("answered > 99", 12, "write 99 % or 99 queries"),
+        ("servfail <= 0.01", 13, "write 99 % or 99 queries"),
         ("answered >= 99 % of all", 18, "`of all` is too much"),
         ("p99 <= 20", 8, "such as 20ms"),
         ("p99 <= 20 parsec", 11, "no unit"),
@@ -167,8 +169,7 @@ fn expectations() -> impl Strategy<Value = Expectation> {
     let named = Quantity::NAMED.iter().map(|&(_, quantity)| quantity);
     let named: Vec<Quantity> = named.filter(|quantity| !others.contains(quantity)).collect();
     let share = prop_oneof![prop::sample::select(named), any::<u16>().prop_map(Quantity::Rcode)];
-    let share =
-        (share, prop_oneof![figure().prop_map(Bound::Percent), figure().prop_map(Bound::Number), times.clone()]);
+    let share = (share, prop_oneof![figure().prop_map(Bound::Percent), figure().prop_map(Bound::Count), times.clone()]);
     let quantile = prop::sample::select(Quantile::NAMED.map(|(_, quantile)| quantile).to_vec());
     let from = prop::sample::select(vec![Origin::Sent, Origin::Intended]);
     let latency = (quantile, from).prop_map(|(quantile, from)| Quantity::Latency { quantile, from });

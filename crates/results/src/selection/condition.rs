@@ -2,7 +2,7 @@
 
 use ldplayer_core::Cidr;
 use ldplayer_core::expr::{BadExpr, Expr, Relation, Token, Tokens};
-use ldplayer_core::time::Span;
+use ldplayer_core::time::{BadTime, Span};
 
 use super::view::{Cell, Views};
 use crate::analysis::rcode;
@@ -159,14 +159,22 @@ fn value(name: &str, field: Field, token: &Token) -> Result<i64, BadExpr> {
         Field::Rcode => rcode::code(text).map(i64::from),
         // Queries may be sent early, by less than a microsecond.
         Field::Duration => match text.strip_prefix('-') {
-            Some(early) => early.parse().ok().map(|span: Span| -span.ns()),
-            None => text.parse().ok().map(Span::ns),
+            Some(early) => with_unit(early, token)?.map(|ns| -ns),
+            None => with_unit(text, token)?,
         },
         _ => text.parse().ok(),
     };
     found.ok_or_else(|| {
         token.wrong(format!("`{text}` is not a valid value of `{name}`, which is {wanted} such as {example}"))
     })
+}
+
+/// A duration in nanoseconds; `None` of what is no number at all.
+fn with_unit(text: &str, token: &Token) -> Result<Option<i64>, BadExpr> {
+    match Span::with_unit(text) {
+        Err(unit @ BadTime::Unit(_)) => Err(token.wrong(unit.to_string())),
+        read => Ok(read.ok().map(Span::ns)),
+    }
 }
 
 fn block(name: &str, token: &Token) -> Result<Cidr, BadExpr> {

@@ -20,9 +20,12 @@ pub struct Share(u64);
 /// An invalid share.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadShare {
-    /// Not a number, or a number whose unit is unclear.
+    /// Not a number.
     #[error("`{0}` is not a share such as \"70 %\" or 0.7")]
     Form(String),
+    /// A number that could be a percentage or all.
+    #[error("`{0}` could be 1 % or all: write \"1 %\" or \"100 %\"")]
+    Unit(String),
     /// Below 0 or above 1.
     #[error("the share {0} is not between 0 % and 100 %")]
     Range(String),
@@ -72,6 +75,7 @@ impl FromStr for Share {
         let bad = || BadShare::Form(text.to_owned());
         let (number, scale) = match text.trim().strip_suffix('%') {
             Some(number) => (number.trim_end(), 100.0),
+            None if text.trim() == "1" => return Err(BadShare::Unit(text.trim().to_owned())),
             None => (text.trim(), 1.0),
         };
         let number: f64 = number.parse().map_err(|_| bad())?;
@@ -208,6 +212,8 @@ mod tests {
         assert!(matches!("-1 %".parse::<Share>(), Err(BadShare::Range(_))));
         assert!(matches!("70".parse::<Share>(), Err(BadShare::Range(_))));
         assert!(matches!("nan".parse::<Share>(), Err(BadShare::Range(_))));
+        assert!(matches!("1".parse::<Share>(), Err(BadShare::Unit(_))), "it could be 1 %");
+        assert_eq!(("1.0".parse(), "1 %".parse::<Share>().unwrap().part()), (Ok(Share::ALL), 0.01));
         assert!(matches!("most".parse::<Share>(), Err(BadShare::Form(_))));
     }
 

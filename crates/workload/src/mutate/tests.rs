@@ -256,7 +256,7 @@ fn settings_make_one_more_rule() {
     assert_eq!((all.seed, all.time_scale, all.rules.len()), (Some(3), Some(2.0), 2));
     assert_eq!(all.rules[1].name, "rule 2");
     assert!(Rules::parse_settings(&["do".into()]).unwrap_err().to_string().contains("is not KEY=VALUE"));
-    assert!(Rules::parse_settings(&["dp=true".into()]).unwrap_err().to_string().contains("did you mean `do`?"));
+    assert!(Rules::parse_settings(&["wehre=true".into()]).unwrap_err().to_string().contains("did you mean `where`?"));
 }
 
 proptest! {

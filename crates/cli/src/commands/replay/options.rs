@@ -290,7 +290,7 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", help_heading = "Advanced", hide_short_help = true)]
     pub telemetry_interval: Option<Span>,
     /// Port that carries DNS in captures; several times for several ports [default: 53]
-    #[arg(long, alias = "port", value_name = "PORT", value_delimiter = ',', help_heading = "Advanced")]
+    #[arg(long, value_name = "PORT", value_delimiter = ',', help_heading = "Advanced")]
     #[arg(hide_short_help = true)]
     pub capture_port: Vec<u16>,
     /// Roles to take from dnstap and C-DNS: auth, resolver, client, forwarder, stub, tool, update
@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(typed, RunSpec::parse(file).unwrap());
         assert_eq!(spec("a.pcap --speed 2").timing(), Timing::Scaled(2.0));
         assert_eq!(spec("a.pcap --rate 20k").timing(), Timing::Rate(20_000.0));
-        assert_eq!(spec("a.pcap --max-lag 1s --transport doh --port 5353"), {
+        assert_eq!(spec("a.pcap --max-lag 1s --transport doh --capture-port 5353"), {
             RunSpec::parse("trace = 'a.pcap'\nmax_lag = 1000\ntransport = 'doh2'\nport = 5353").unwrap()
         });
     }
