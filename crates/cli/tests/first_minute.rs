@@ -258,6 +258,41 @@ fn progress_is_a_line_now_and_then_where_there_is_no_terminal_and_nothing_with_q
 }
 
 #[test]
+fn quiet_prints_one_line_where_a_verdict_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (list, run) = (names(folder.path()), folder.path().join("run"));
+    let options = ["-q", "--expect", "servfail = 100 %", "--precision", "low", "-o", run.to_str().unwrap()];
+    let failed = ldplayer(&[&["replay", &list, "--server", &responder()][..], &options].concat());
+    assert_eq!((failed.status.code(), out(&failed).as_str()), (Some(1), ""));
+    let said = err(&failed);
+    assert!(said.starts_with("ldplayer: replay ") && said.contains("server FAILED (answers SERVFAIL 0.00 %"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn an_output_that_exists_is_refused_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (list, started) = (names(folder.path()), folder.path().join("started"));
+    let command = format!("touch {}", started.display());
+    let refused = ldplayer(&["replay", &list, "--start-server", &command, "-o", folder.path().to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        err(&refused).ends_with("exists; choose another directory with -o, or replace the run in it with --force\n")
+    );
+    assert!(!started.exists());
+}
+
+#[test]
+fn options_without_effect_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (list, run) = (names(folder.path()), folder.path().join("run"));
+    let options = ["--transport", "udp", "--idle-timeout", "3s", "--precision", "low", "-o", run.to_str().unwrap()];
+    let made = ldplayer(&[&["replay", &list, "--server", &responder()][..], &options].concat());
+    let said = err(&made);
+    assert!(said.starts_with("ldplayer: --idle-timeout has no effect: no query goes over a connection\n"), "{said}");
+}
+
+#[test]
 fn the_short_help_fits_a_screen_and_the_long_one_has_every_group() {
     let short = out(&ldplayer(&["replay", "-h"]));
     assert!(short.lines().count() <= 50, "{} lines:\n{short}", short.lines().count());

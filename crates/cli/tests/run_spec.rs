@@ -116,7 +116,14 @@ fn a_server_may_be_a_name_that_is_resolved_once_and_told() {
     let output = ldplayer(&["replay", text(&trace), "--server", &format!("localhost:{port}"), "-o", text(&run)]);
     assert!(stderr(&output).contains(&format!("localhost is 127.0.0.1:{port}")), "{}", stderr(&output));
     assert_eq!(run_json(&run)["summary"]["rcodes"]["REFUSED"], 1);
-    let output = ldplayer(&["replay", text(&trace), "--server", "no-such-host.invalid", "-o", text(&run)]);
+    let output = ldplayer(&[
+        "replay",
+        text(&trace),
+        "--server",
+        "no-such-host.invalid",
+        "-o",
+        text(&folder.path().join("none")),
+    ]);
     assert!(output.status.code() == Some(2) && stderr(&output).contains("--server no-such-host.invalid: "));
 }
 

@@ -6,6 +6,9 @@
 mod overrides;
 mod value;
 
+use std::fmt;
+
+use crate::transport::Transport;
 pub use value::{BadValue, Kind, TlsVersion, Value};
 
 /// Upper limit of in-flight queries per connection: half of all query IDs.
@@ -22,11 +25,59 @@ pub struct Key {
     pub name: &'static str,
     /// The values that the key allows.
     pub kind: Kind,
+    /// The transports that it concerns.
+    pub scope: Scope,
     /// The help text.
     pub help: &'static str,
     read: fn(&Policy) -> Value,
     read_override: fn(&PolicyOverrides) -> Option<Value>,
     write_override: fn(&mut PolicyOverrides, Value),
+}
+
+/// Some of the transports, as what concerns only them says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Plain UDP.
+    Udp,
+    /// All but plain UDP.
+    Connections,
+    /// What runs over TCP.
+    Tcp,
+    /// All with certificates.
+    Encrypted,
+    /// Those of [`Self::Encrypted`] that run over TCP.
+    TlsOverTcp,
+    /// DNS over HTTPS.
+    Https,
+}
+
+impl Scope {
+    /// Whether the transport is one of them.
+    pub const fn includes(self, transport: Transport) -> bool {
+        let is_quic = matches!(transport, Transport::Doh3 | Transport::Doq);
+        match self {
+            Self::Udp => matches!(transport, Transport::Udp),
+            Self::Connections => !matches!(transport, Transport::Udp),
+            Self::Tcp => !matches!(transport, Transport::Udp) && !is_quic,
+            Self::Encrypted => transport.is_encrypted(),
+            Self::TlsOverTcp => transport.is_encrypted() && !is_quic,
+            Self::Https => transport.is_https(),
+        }
+    }
+}
+
+/// As the end of "a query goes over …".
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "UDP",
+            Self::Connections => "a connection",
+            Self::Tcp => "TCP",
+            Self::Encrypted => "an encrypted transport",
+            Self::TlsOverTcp => "TLS over TCP",
+            Self::Https => "DNS over HTTPS",
+        })
+    }
 }
 
 impl Key {
@@ -72,7 +123,7 @@ impl Policy {
 
 /// Declares the fields of [`Policy`] and [`PolicyOverrides`] and the list of keys from one table.
 macro_rules! policy {
-    ($($name:ident: $type:ty = $default:expr, $kind:expr, $help:literal, $doc:literal;)*) => {
+    ($($name:ident: $type:ty = $default:expr, $kind:expr, $scope:ident, $help:literal, $doc:literal;)*) => {
         /// The connection policy of all clients, or of a class of them. Clients do not share connections. A client reuses its
         /// connection as long as it may; a query that finds none with room opens another at once, so that it never waits for
         /// the answer to an earlier one.
@@ -89,6 +140,7 @@ macro_rules! policy {
         pub static KEYS: &[Key] = &[$(Key {
             name: stringify!($name),
             kind: $kind,
+            scope: Scope::$scope,
             help: $help,
             read: |policy| policy.$name.into(),
             read_override: |overrides| overrides.$name.map(Value::from),
@@ -115,40 +167,40 @@ macro_rules! policy {
 }
 
 policy! {
-    idle_timeout: i64 = 20_000_000_000, Kind::Span { least: 0 },
+    idle_timeout: i64 = 20_000_000_000, Kind::Span { least: 0 }, Connections,
         "Idle timeout: clients close a connection with no query in flight for this long; 0 closes it after its last answer",
         "Idle timeout of the client in nanoseconds (RFC 7766 §6.2.3). At the default, the paper finds most of the gain of reuse (§5.2).";
-    queries_per_connection: u32 = u32::MAX, Kind::Count { least: 1, most: u32::MAX },
+    queries_per_connection: u32 = u32::MAX, Kind::Count { least: 1, most: u32::MAX }, Connections,
         "Maximum queries per connection; the client then closes it",
         "Maximum queries per connection, after which the client closes it; `u32::MAX` is no limit.";
-    pipeline: u32 = MAX_PIPELINE, Kind::Count { least: 1, most: MAX_PIPELINE },
+    pipeline: u32 = MAX_PIPELINE, Kind::Count { least: 1, most: MAX_PIPELINE }, Connections,
         "Maximum in-flight queries per connection; further queries open another connection",
         "Maximum in-flight queries per connection, from 1 to [`MAX_PIPELINE`] (RFC 7766 §6.2.1.1).";
-    connect_timeout: i64 = 5_000_000_000, Kind::Span { least: 1 },
+    connect_timeout: i64 = 5_000_000_000, Kind::Span { least: 1 }, Connections,
         "Connect timeout",
         "Connect timeout in nanoseconds: the time until the server's first packet.";
-    handshake_timeout: i64 = 5_000_000_000, Kind::Span { least: 1 },
+    handshake_timeout: i64 = 5_000_000_000, Kind::Span { least: 1 }, Encrypted,
         "TLS and QUIC handshake timeout, counted from the server's first packet",
         "TLS and QUIC handshake timeout in nanoseconds, counted from the server's first packet.";
-    tc_fallback: bool = false, Kind::Switch,
+    tc_fallback: bool = false, Kind::Switch, Udp,
         "Retry truncated answers over TCP, as a stub resolver does; both attempts count as one query",
         "Whether truncated answers over UDP are retried over TCP (RFC 1035 §4.2.1, RFC 2181 §9).";
-    nagle: bool = false, Kind::Switch,
+    nagle: bool = false, Kind::Switch, Tcp,
         "Use Nagle's algorithm: delay small segments until earlier ones are acknowledged",
         "Whether Nagle's algorithm delays small segments until earlier ones are acknowledged (RFC 896).";
-    fast_open: bool = false, Kind::Switch,
+    fast_open: bool = false, Kind::Switch, Tcp,
         "Use TCP Fast Open: send the first query in the SYN, where the server allows it",
         "Whether the first query travels in the SYN, where the server has given a cookie (RFC 7413).";
-    tls_version: TlsVersion = TlsVersion::Tls13, Kind::TlsVersion,
+    tls_version: TlsVersion = TlsVersion::Tls13, Kind::TlsVersion, TlsOverTcp,
         "TLS version of connections over TCP",
         "TLS version of connections over TCP.";
-    resumption: bool = true, Kind::Switch,
+    resumption: bool = true, Kind::Switch, Encrypted,
         "Resume TLS sessions; each client resumes only its own",
         "Whether clients resume their own TLS sessions (RFC 8446 §2.2, RFC 5077).";
-    early_data: bool = false, Kind::Switch,
+    early_data: bool = false, Kind::Switch, Encrypted,
         "Send queries as early data (0-RTT) of resumed sessions, where the server allows it; never updates or zone transfers",
         "Whether queries that are safe to replay are sent as early data of resumed sessions (RFC 8446 §2.3), where the server allows it.";
-    padding: u16 = QUERY_BLOCK, Kind::Padding,
+    padding: u16 = QUERY_BLOCK, Kind::Padding, Encrypted,
         "Pad queries over encrypted transports to a multiple of this many bytes; on means 128 (RFC 8467). Queries without EDNS are not padded",
         "Block size in octets to which queries on encrypted connections are padded, up to [`MAX_PADDING`]; 0 is no padding.";
 }

@@ -89,6 +89,6 @@ pub use overlay::rewrite_pages;
 pub use recorder::Recorder;
 pub use selection::{BadSelection, Cell, Selection};
 pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
-pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES};
+pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES, check_output};
 pub use telemetry::{Figure, Kind, Scope, Side, TelemetrySample, sum as sum_telemetry};
 pub use unite::{Part, Place, unite};

@@ -130,7 +130,7 @@ pub struct Warning {
     pub code: String,
     /// What was seen.
     pub text: String,
-    /// What to do.
+    /// What to do; empty where nothing need be done.
     pub remedy: String,
     /// What it is about.
     #[serde(default)]

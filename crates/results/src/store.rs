@@ -63,6 +63,14 @@ impl<S> Document<S> {
     }
 }
 
+/// Refuses a directory in which no run can be made: one that exists, unless `force` allows to replace the run in it.
+///
+/// # Errors
+/// It exists, or what is in it is no run.
+pub fn check_output(root: &Path, force: bool) -> Result<(), ResultsError> {
+    RunDir::new(root).check(force)
+}
+
 impl RunDir {
     /// The run directory at `root`, which need not exist yet.
     pub fn new(root: &Path) -> Self {
@@ -92,10 +100,20 @@ impl RunDir {
         self.root.join(".reserve")
     }
 
+    /// Refuses what [`Self::make`] would refuse.
+    pub fn check(&self, force: bool) -> Result<(), ResultsError> {
+        match self.root.exists() {
+            true if !force => Err(ResultsError::Exists(self.root.clone())),
+            true if !self.is_run() && !self.is_empty()? => Err(ResultsError::Foreign(self.root.clone())),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes the directory, or empties that of an older run when `force` is given.
     pub fn make(&self, force: bool) -> Result<(), ResultsError> {
+        self.check(force)?;
         if self.root.exists() {
-            self.clear(force)?;
+            self.clear()?;
         }
         fs::create_dir_all(self.queries()).map_err(ResultsError::file(&self.root))?;
         fs::write(self.reserve(), vec![0x2e; RESERVE]).map_err(ResultsError::file(&self.root))
@@ -108,13 +126,7 @@ impl RunDir {
     }
 
     /// Removes what a run has written, and nothing else.
-    fn clear(&self, force: bool) -> Result<(), ResultsError> {
-        if !force {
-            return Err(ResultsError::Exists(self.root.clone()));
-        }
-        if !self.is_run() && !self.is_empty()? {
-            return Err(ResultsError::Foreign(self.root.clone()));
-        }
+    fn clear(&self) -> Result<(), ResultsError> {
         let (whole, parts) = self.row_files()?;
         let fixed = [self.json(), self.page(), self.telemetry(), self.reserve()];
         let traces = [RESPONSES, DISAGREEMENTS, DISAGREEMENTS_NOW].map(|name| self.root.join(name));

@@ -161,7 +161,10 @@ impl RunReport {
             Some(true) => writeln!(f, "server     ok: as expected")?,
             Some(false) => writeln!(f, "server     FAILED: {}", failed(&self.verdict.server.checks, words::quantity))?,
         }
-        let line = |warning: &Warning| format!("{}; {} [{}]", warning.text, warning.remedy, warning.code);
+        let line = |warning: &Warning| match warning.remedy.as_str() {
+            "" => format!("{} [{}]", warning.text, warning.code),
+            remedy => format!("{}; {remedy} [{}]", warning.text, warning.code),
+        };
         self.warnings.iter().try_for_each(|warning| writeln!(f, "warning    {}", line(warning)))
     }
 

@@ -44,6 +44,7 @@ mod describe;
 mod embed;
 mod error;
 mod execute;
+mod ineffective;
 mod interface;
 mod link;
 mod live;
@@ -69,12 +70,21 @@ use ldplayer_results::{ResultsError, read_document};
 pub use embed::embed;
 pub use error::RunError;
 pub use execute::{Prepared, RunReport, prepare, prepare_share};
+pub use ineffective::{Ineffective, ineffective};
 pub use live::Live;
 pub use load::{Load, is_repeatable, load};
 pub use share::{Share, Start, read_whole};
 pub use spec::{BadServer, BadSpec, Lag, RunSpec, Server, TransportChoice, VERSION};
 pub use watch::{LastSecond, Observer, Progress, ServerWatch, Wish};
 pub use whole::{Whole, prepare_whole, shared};
+
+/// Refuses a directory in which no run can be made: one that exists, unless an earlier run in it may be replaced.
+///
+/// # Errors
+/// There is something that must not be replaced.
+pub fn check_output(output: &Path, replace: bool) -> Result<(), ResultsError> {
+    ldplayer_results::check_output(output, replace)
+}
 
 /// The specification of an earlier run.
 ///

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use ldplayer_core::text::counted;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_results::{AgentShare, Document, State};
-use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, prepare};
+use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, check_output, ineffective, prepare};
 
 use crate::failure::{Failure, VERDICT_FAILED};
 use crate::printing::{coloured, file_url, has_colours};
@@ -30,11 +30,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         put!("{}", spec.to_toml())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let output = args.output();
+    check_output(&output, args.force).map_err(RunError::from).map_err(failure)?;
+    if !args.quiet {
+        ineffective(&spec).iter().for_each(|option| tell!("ldplayer: {option}"));
+    }
     if args.cluster.nats.is_some() {
-        let output = args.output();
         return on_agents(&output, print, |progress| args.cluster.execute(&spec, (&output, args.force), progress));
     }
-    execute(spec, &args.output(), args.force, print)
+    execute(spec, &output, args.force, print)
 }
 
 /// Makes the run on agents and prints its report.
@@ -70,7 +74,7 @@ pub enum Printed {
     Report,
     /// run.json.
     Json,
-    /// Nothing.
+    /// Nothing, or one line where a verdict failed.
     Nothing,
 }
 
@@ -103,6 +107,7 @@ fn show(document: &Document<RunSpec>, output: &Path, printed: Printed) -> Result
     match printed {
         Printed::Report => put!("{}", report(&document.report, &output.join("report.html")))?,
         Printed::Json => put!("{}\n", serde_json::to_string_pretty(&document)?)?,
+        Printed::Nothing if !document.report.verdict.passes() => tell!("ldplayer: {}", document.report.outcome()),
         Printed::Nothing => {}
     }
     let is_lost =

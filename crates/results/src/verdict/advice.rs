@@ -29,7 +29,8 @@ const NOT_SENT: [(&str, &str); 9] = [
         "transport_not_available",
         "give --transport udp or tcp, or say whom to trust over TLS: --tls-ca FILE or --tls-insecure",
     ),
-    ("interrupted", "let the run come to its end"),
+    // Whoever ends a run knows why.
+    ("interrupted", ""),
     ("send_error", "see the warning send_refused for what the kernel said"),
     ("out_of_ids", "lower the rate or --query-timeout, or let clients have more addresses: --sources pool:CIDR"),
     (
@@ -109,16 +110,16 @@ pub fn doubts(summary: &Summary, analysis: &Analysis) -> Vec<Warning> {
     .collect()
 }
 
-/// The remedies of what occurred, each with its reason and how often.
+/// The remedies of what occurred, each with its reason and how often; none for what was the user's will.
 fn remedies(occurred: &BTreeMap<String, u64>, table: &[(&str, &str)]) -> String {
     let mut order: Vec<(&String, &u64)> = occurred.iter().collect();
     order.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     let known = |reason: &str| table.iter().find(|(known, _)| *known == reason).map(|&(_, remedy)| remedy);
     let line = |(reason, count): (&String, &u64)| {
         let remedy = known(reason).unwrap_or("see docs/run-directory.md");
-        format!("{reason} ({}): {remedy}", grouped(*count))
+        (!remedy.is_empty()).then(|| format!("{reason} ({}): {remedy}", grouped(*count)))
     };
-    order.into_iter().map(line).collect::<Vec<_>>().join("; ")
+    order.into_iter().filter_map(line).collect::<Vec<_>>().join("; ")
 }
 
 fn behind(summary: &Summary) -> Option<Warning> {
@@ -261,7 +262,7 @@ mod tests {
     #[test]
     fn each_reason_has_its_own_remedy_and_number() {
         let words = |table: &[(&'static str, &'static str)]| table.iter().map(|&(word, _)| word).collect::<Vec<_>>();
-        for reason in words(&NOT_SENT) {
+        for reason in words(&NOT_SENT).into_iter().filter(|reason| *reason != "interrupted") {
             let queries = Queries { not_sent: 1_234, not_sent_by_reason: one(reason, 1_234), ..Queries::default() };
             let remedy = unsent(&queries).unwrap().remedy;
             let (_, wanted) = NOT_SENT.iter().find(|(word, _)| *word == reason).unwrap();
@@ -317,6 +318,14 @@ mod tests {
         assert!(is_told(250, 250) && is_told(10, 10));
         assert!(!is_told(250, 0) && !is_told(0, 250) && !is_told(9, 500));
         assert!(rate_limit(&UdpAnswers::default()).is_none());
+    }
+
+    #[test]
+    fn an_interrupted_run_is_not_advised_against() {
+        let mut queries = Queries { not_sent: 5, not_sent_by_reason: one("interrupted", 5), ..Queries::default() };
+        assert_eq!(unsent(&queries).unwrap().remedy, "");
+        queries.not_sent_by_reason.insert("lag".to_owned(), 3);
+        assert!(unsent(&queries).unwrap().remedy.starts_with("lag (3): "));
     }
 
     #[test]

@@ -1,0 +1,153 @@
+//! The keys of a specification that change nothing in its run, as far as the specification alone tells.
+
+use ldplayer_core::policy::Scope;
+use ldplayer_core::{PolicyOverrides, Transport};
+use ldplayer_workload::Timing;
+
+use crate::spec::{RunSpec, TransportChoice};
+
+/// A key that is given and changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ineffective {
+    /// The key, as an option; of a class, with its name.
+    pub option: String,
+    /// Why, as the end of a sentence.
+    pub why: String,
+}
+
+impl std::fmt::Display for Ineffective {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} has no effect: {}", self.option, self.why)
+    }
+}
+
+/// A key with whether it is given.
+type Given = (&'static str, fn(&RunSpec, &RunSpec) -> bool);
+
+/// The keys that concern some transports only, besides those of the connection policy. The functions compare with the defaults.
+const OF_TRANSPORTS: [(Scope, Given); 9] = [
+    (Scope::Encrypted, ("--tls-ca", |given, _| given.tls_ca.is_some())),
+    (Scope::Encrypted, ("--tls-insecure", |given, _| given.tls_insecure)),
+    (Scope::Encrypted, ("--tls-name", |given, _| given.tls_name.is_some())),
+    (Scope::Encrypted, ("--tls-port", |given, _| given.tls_port.is_some())),
+    (Scope::Https, ("--doh-port", |given, _| given.doh_port.is_some())),
+    (Scope::Https, ("--doh-method", |given, default| given.doh_method != default.doh_method)),
+    (Scope::Https, ("--doh-path", |given, default| given.doh_path != default.doh_path)),
+    (Scope::Udp, ("--stamp-sends", |given, _| given.stamp_sends)),
+    (Scope::Tcp, ("--count-segments", |given, _| given.count_segments)),
+];
+
+/// The given keys that change nothing. Where transports are the recorded ones, any may occur.
+pub fn ineffective(spec: &RunSpec) -> Vec<Ineffective> {
+    let found = match used(spec) {
+        Some(used) => of_transports(spec, &used),
+        None => Vec::new(),
+    };
+    found.into_iter().chain(of_timing(spec)).chain(of_comparison(spec)).collect()
+}
+
+/// The transports of the run with the policies that it has besides, and the names of their classes; `None` where they are recorded ones.
+fn used(spec: &RunSpec) -> Option<Vec<(Transport, String, PolicyOverrides)>> {
+    let all = |transport| vec![(transport, String::new(), PolicyOverrides::default())];
+    match &spec.transport {
+        _ if spec.transport_shares.is_some() => None,
+        TransportChoice::All(transport) => Some(all(*transport)),
+        TransportChoice::Shares(classes) if spec.class.is_empty() => of_classes(classes),
+        _ if !spec.class.is_empty() => of_classes(&spec.class),
+        TransportChoice::AsRecorded | TransportChoice::Shares(_) => None,
+    }
+}
+
+fn of_classes(classes: &[ldplayer_workload::ClientClass]) -> Option<Vec<(Transport, String, PolicyOverrides)>> {
+    classes.iter().map(|class| Some((class.transport?, class.name.clone(), class.policy))).collect()
+}
+
+fn of_transports(spec: &RunSpec, used: &[(Transport, String, PolicyOverrides)]) -> Vec<Ineffective> {
+    let is_used = |scope: Scope| {
+        let falls_back = scope.includes(Transport::Tcp)
+            && used.iter().any(|(_, _, policy)| policy.tc_fallback.or(spec.policy.tc_fallback) == Some(true));
+        falls_back || used.iter().any(|(transport, _, _)| scope.includes(*transport))
+    };
+    let unused = |option: String, scope: Scope| Ineffective { option, why: format!("no query goes over {scope}") };
+    let default = RunSpec::default();
+    let keys = OF_TRANSPORTS.iter().filter(|(_, (_, is_given))| is_given(spec, &default));
+    let keys = keys.map(|&(scope, (option, _))| (option.to_owned(), scope));
+    let policy = spec.policy.given().map(|(key, _)| (format!("--{}", key.option()), key.scope));
+    let of_all = keys.chain(policy).filter(|&(_, scope)| !is_used(scope)).map(|(option, scope)| unused(option, scope));
+    let of_classes = used.iter().flat_map(|(transport, name, policy)| {
+        let beside = policy.given().filter(|(key, _)| !key.scope.includes(*transport));
+        beside.map(move |(key, _)| unused(format!("{} of the class {name}", key.option()), key.scope))
+    });
+    of_all.chain(of_classes).collect()
+}
+
+fn of_timing(spec: &RunSpec) -> Option<Ineffective> {
+    let default = RunSpec::default();
+    let told = |option: &str, why: &str| Some(Ineffective { option: option.to_owned(), why: why.to_owned() });
+    match spec.timing() {
+        Timing::Fast if spec.max_lag != default.max_lag => {
+            told("--max-lag", "queries have no times with --timing fast, and are never late")
+        }
+        Timing::Fast => None,
+        _ if spec.max_outstanding != default.max_outstanding => {
+            told("--max-outstanding", "queries are sent at their times; only --timing fast waits for answers")
+        }
+        _ => None,
+    }
+}
+
+fn of_comparison(spec: &RunSpec) -> Option<Ineffective> {
+    (!spec.compare_ignore.is_empty() && spec.compare_answers.is_none()).then(|| Ineffective {
+        option: "--compare-ignore".to_owned(),
+        why: "no answers are compared without --compare-answers".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Vec<String> {
+        let spec = RunSpec::parse(&format!("trace = 'a'\nserver = '127.0.0.1'\n{text}")).unwrap();
+        ineffective(&spec).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn options_of_transports_that_the_run_has_not_are_told() {
+        assert_eq!(
+            told("transport = 'udp'\nidle_timeout = 3\ntls_insecure = true\ndoh_path = '/x'"),
+            [
+                "--tls-insecure has no effect: no query goes over an encrypted transport",
+                "--doh-path has no effect: no query goes over DNS over HTTPS",
+                "--idle-timeout has no effect: no query goes over a connection",
+            ]
+        );
+        assert_eq!(told("transport = 'doq'\nnagle = true\nstamp_sends = true").len(), 2);
+        assert_eq!(told("transport = 'udp=50,dot=50'\ndoh_method = 'get'").len(), 1);
+        let classes = "[[class]]\nname = 'a'\nshare = '50 %'\ntransport = 'udp'\npipeline = 3\n[[class]]\nname = 'b'\nshare = '50 %'\ntransport = 'tcp'";
+        assert_eq!(told(classes), ["pipeline of the class a has no effect: no query goes over a connection"]);
+    }
+
+    #[test]
+    fn options_that_may_have_an_effect_are_not() {
+        for text in [
+            "idle_timeout = 3\ntls_insecure = true\ndoh_path = '/x'",
+            "transport = 'dot'\nidle_timeout = 3\nnagle = true\ntls_version = '1.2'\npadding = 'off'",
+            "transport = 'doh3'\ntls_insecure = true\ndoh_path = '/x'",
+            "transport = 'udp'\ntc_fallback = true\nidle_timeout = 3\nnagle = true\ncount_segments = true",
+            "transport = 'udp=50,tcp=50'\nstamp_sends = true\npipeline = 2",
+            "timing = 'fast'\nmax_outstanding = 10",
+            "rate = 5\nmax_lag = 10",
+            "compare_answers = 'recorded'\ncompare_ignore = 'ra'",
+        ] {
+            assert_eq!(told(text), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_of_another_timing_and_of_comparisons_are_told() {
+        assert!(told("timing = 'fast'\nmax_lag = 10")[0].starts_with("--max-lag has no effect"));
+        assert!(told("max_outstanding = 10")[0].starts_with("--max-outstanding has no effect"));
+        assert!(told("compare_ignore = 'ra'")[0].starts_with("--compare-ignore has no effect"));
+    }
+}
