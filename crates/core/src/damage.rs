@@ -265,6 +265,8 @@ pub struct Tally {
     pub queries: u64,
     /// Messages with QR=1.
     pub responses: u64,
+    /// Headers around the IP packets of captures that were taken off, by name, such as `vlan` or `vxlan`.
+    pub encapsulations: Counts,
     /// Foreign or unusable packets by reason, such as `not_dns_port` or `icmp`.
     pub skipped: Counts,
     /// Messages by the kinds that the format distinguishes, such as `CLIENT_QUERY` of dnstap.
@@ -279,8 +281,8 @@ pub struct Tally {
 
 impl Tally {
     /// Counts a packet that is valid but not used.
-    pub fn skip(&mut self, reason: &'static str) {
-        *self.skipped.entry(Cow::Borrowed(reason)).or_default() += 1;
+    pub fn skip(&mut self, reason: impl Into<Cow<'static, str>>) {
+        *self.skipped.entry(reason.into()).or_default() += 1;
     }
 
     /// Counts a transaction for which the format did not keep a field.
@@ -341,8 +343,12 @@ impl Tally {
         self.dns_messages += other.dns_messages;
         self.queries += other.queries;
         self.responses += other.responses;
-        let words =
-            [(&mut self.skipped, &other.skipped), (&mut self.kinds, &other.kinds), (&mut self.lost, &other.lost)];
+        let words = [
+            (&mut self.encapsulations, &other.encapsulations),
+            (&mut self.skipped, &other.skipped),
+            (&mut self.kinds, &other.kinds),
+            (&mut self.lost, &other.lost),
+        ];
         for (mine, theirs) in words {
             for (reason, count) in theirs {
                 *mine.entry(reason.clone()).or_default() += count;

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::columns::{opcode_name, rcode_name, type_name};
 use crate::distinct::Distinct;
+use crate::hint::hidden;
 use crate::{Damage, Tally};
 
 /// Number of seconds with open counters; later rows are added to the oldest one.
@@ -94,6 +95,8 @@ pub struct Summary {
     pub unique_qnames: u64,
     /// The distinct counts that are estimates (within 2.5 %) because they exceed a million.
     pub estimated: Vec<&'static str>,
+    /// Headers around the IP packets of captures that were taken off, by name.
+    pub encapsulations: Counts,
     /// Foreign or unusable packets by reason.
     pub skipped: Counts,
     /// Messages by kind, in formats that distinguish kinds.
@@ -191,6 +194,7 @@ impl Inspector {
             tc: self.tc,
             unique_qnames: self.qnames.count(),
             estimated: self.estimated(),
+            encapsulations: tally.encapsulations.clone(),
             skipped: tally.skipped.clone(),
             kinds: tally.kinds.clone(),
             lost: tally.lost.clone(),
@@ -248,8 +252,12 @@ impl fmt::Display for Summary {
         table(f, "types", &self.qtypes)?;
         table(f, "rcodes", &self.rcodes)?;
         table(f, "opcodes", &self.opcodes)?;
-        for (label, words) in [("kinds", &self.kinds), ("skipped", &self.skipped)] {
+        let words = [("kinds", &self.kinds), ("encapsulated", &self.encapsulations), ("skipped", &self.skipped)];
+        for (label, words) in words {
             table(f, label, &words.iter().map(|(word, count)| (word.to_string(), *count)).collect())?;
+        }
+        for (reason, hint) in hidden(&self.skipped) {
+            line(f, "hint", format_args!("{reason}: {hint}"))?;
         }
         let lost: Vec<String> = self.lost.iter().map(|(what, count)| format!("{what} {count}")).collect();
         if !lost.is_empty() {
@@ -354,7 +362,7 @@ mod tests {
         let json = serde_json::to_value(three().summary(&Tally::default())).unwrap();
         let mut keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
         let mut wanted = "packets dns_messages queries responses transactions unanswered unasked clients servers first last \
-            span_s qps_mean qps_peak transports families qtypes rcodes opcodes edns do tc unique_qnames estimated skipped \
+            span_s qps_mean qps_peak transports families qtypes rcodes opcodes edns do tc unique_qnames estimated encapsulations skipped \
             kinds lost damaged"
             .split_whitespace()
             .collect::<Vec<_>>();
@@ -374,7 +382,15 @@ mod tests {
         });
         tally.lose("client_port");
         let text = three().summary(&tally).to_string();
-        assert!(text.contains("not kept      client_port 1\n"), "{text}");
+        assert!(text.contains("not kept      client_port 1\n") && !text.contains("hint"), "{text}");
+        tally.encapsulations = [("vxlan".into(), 3)].into();
+        tally.skipped = [("esp".into(), 2), ("not_dns_port".into(), 5)].into();
+        let text = three().summary(&tally).to_string();
+        assert!(text.contains("encapsulated  vxlan 3 (100.0 %)\n"), "{text}");
+        assert!(
+            text.contains("\nhint          esp: the packets are encrypted") && !text.contains("--capture"),
+            "{text}"
+        );
         assert!(text.contains("damaged       bad_type 1, first in t.tsv, packet or line 7, offset 90"), "{text}");
         assert!(text.contains("types         AAAA 3 (100.0 %)"), "{text}");
     }

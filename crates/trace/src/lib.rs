@@ -2,7 +2,7 @@
 //! receives dnstap.
 //!
 //! ```text
-//!   file, pipe, socket ─► decompression ─► pcap, pcapng ─► link, IP, fragments, UDP, TCP ─┐
+//!   file, pipe, socket ─► decompression ─► pcap, pcapng ─► link, tunnels, IP, UDP, TCP ────┐
 //!                        (own thread)   ├► dnstap, C-DNS ────────────────────────────────┼► pairing ─► order ─► Source
 //!                                       └► Parquet, TSV, LDplayer text, dnsperf ──────────┘
 //! ```
@@ -44,6 +44,7 @@ mod arena;
 pub mod columns;
 mod distinct;
 mod error;
+mod hint;
 mod inspect;
 mod packet;
 mod pair;
@@ -54,6 +55,7 @@ mod source;
 
 pub use distinct::EXACT_LIMIT;
 pub use error::TraceError;
+pub use hint::why_nothing;
 pub use inspect::{Families, Inspector, Summary};
 pub use ldplayer_core::damage::{Damage, Place, Tally};
 pub use record::Recording;

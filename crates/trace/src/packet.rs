@@ -1,9 +1,11 @@
-//! From captured packets to DNS messages: link, IP, fragments, UDP and TCP.
+//! From captured packets to DNS messages: link, encapsulations, IP, fragments, UDP and TCP.
 
 pub(crate) mod defrag;
 pub(crate) mod ip;
 pub(crate) mod link;
 pub(crate) mod tcp;
+pub(crate) mod tunnel;
+pub(crate) mod unwrap;
 
 /// The metadata of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

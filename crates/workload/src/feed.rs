@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ldplayer_core::{Expected, Message, Query, TraceTime, Transaction};
-use ldplayer_trace::{Input, OpenOptions, Source, Tally, TraceError};
+use ldplayer_trace::{Input, OpenOptions, Source, Tally, TraceError, why_nothing};
 
 use crate::mutate::RuleAccount;
 use crate::open::{RulesFile, WorkloadError, names};
@@ -194,10 +194,9 @@ impl PlanFeed {
         if tally.queries > 0 {
             return format!("{names}: no query between --start and --stop; queries in the trace: {}", tally.queries);
         }
-        format!(
-            "{names}: no DNS queries found; packets or lines read: {packets}, ports: {:?}; see `ldplayer inspect`, or give --capture-port",
-            options.open.ports
-        )
+        let why = why_nothing(&tally.skipped, &tally.damaged);
+        let ports = &options.open.ports;
+        format!("{names}: no DNS queries found; packets or lines read: {packets}, ports: {ports:?}{why}")
     }
 }
 

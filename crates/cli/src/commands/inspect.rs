@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use ldplayer_core::text::counted;
-use ldplayer_trace::{Inspector, Summary, open};
+use ldplayer_trace::{Inspector, Summary, open, why_nothing};
 
 use super::reading::Reading;
 use crate::failure::Failure;
@@ -60,12 +60,9 @@ fn print(summary: &Summary, json: bool) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// The error for a trace in which there is nothing to use, with the reasons that say why.
+/// The error for a trace in which there is nothing to use, with the reasons that say why and what helps.
 pub(super) fn no_transaction(traces: &[String], summary: &Summary) -> anyhow::Error {
-    let skipped = summary.skipped.iter().map(|(reason, count)| format!("{reason} {count}"));
-    let damaged = summary.damaged.iter().map(|damage| format!("{} {}", damage.reason, damage.count));
-    let reasons: Vec<String> = skipped.chain(damaged).collect();
-    let found = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    let why = why_nothing(&summary.skipped, &summary.damaged);
     let (names, packets) = (traces.join(", "), counted(summary.packets, "packet or line", "packets or lines"));
-    anyhow!("{names}: no DNS transaction in {packets}{found}; give --capture-port if DNS is on another port")
+    anyhow!("{names}: no DNS transaction in {packets}{why}")
 }

@@ -28,6 +28,8 @@ struct Key {
     destination: IpAddr,
     protocol: u8,
     id: u32,
+    /// The tag or tunnel that carries the datagram: within each, identifications are given anew.
+    outer: u64,
 }
 
 #[derive(Debug, Default)]
@@ -52,8 +54,8 @@ pub(crate) struct Defrag {
 }
 
 impl Defrag {
-    /// Adds a fragment carried by `frame`; returns the payload of the datagram if that completes it.
-    pub fn add(&mut self, packet: &Packet<'_>, fragment: Fragment, frame: &Frame) -> Option<Vec<u8>> {
+    /// Adds a fragment carried by `frame` in a tag or tunnel of the identity `outer`; returns the payload of the datagram if that completes it.
+    pub fn add(&mut self, packet: &Packet<'_>, fragment: Fragment, frame: &Frame, outer: u64) -> Option<Vec<u8>> {
         let end = fragment.offset + packet.payload.len();
         if packet.cut || end > MAX_LENGTH {
             self.abandoned.push((*frame, Flaw::FragmentsLack));
@@ -61,7 +63,7 @@ impl Defrag {
         }
         self.make_room(packet.payload.len(), frame.time_ns);
         let (source, destination, protocol) = (packet.source, packet.destination, packet.protocol);
-        let key = Key { source, destination, protocol, id: fragment.id };
+        let key = Key { source, destination, protocol, id: fragment.id, outer };
         // Fragments of an older datagram with the same identification are not mixed with new ones.
         if self.table.get(&key).is_some_and(|parts| parts.first.time_ns.abs_diff(frame.time_ns) > TIMEOUT) {
             self.abandon(&key);
@@ -199,7 +201,7 @@ mod tests {
             let mut made = Vec::new();
             for at in order {
                 let (from, to) = (at * 8, (at * 8 + 8).min(60));
-                made.extend(defrag.add(&part(&whole[from..to]), place(1, from, to < 60), &at_time(0)));
+                made.extend(defrag.add(&part(&whole[from..to]), place(1, from, to < 60), &at_time(0), 0));
             }
             prop_assert_eq!(&made[0], &whole);
         }
@@ -208,8 +210,8 @@ mod tests {
     #[test]
     fn a_datagram_with_a_hole_is_never_made() {
         let mut defrag = Defrag::default();
-        assert_eq!(defrag.add(&part(&[0; 8]), place(1, 0, true), &at_time(0)), None);
-        assert_eq!(defrag.add(&part(&[0; 8]), place(1, 16, false), &at_time(0)), None);
+        assert_eq!(defrag.add(&part(&[0; 8]), place(1, 0, true), &at_time(0), 0), None);
+        assert_eq!(defrag.add(&part(&[0; 8]), place(1, 16, false), &at_time(0), 0), None);
         defrag.finish();
         assert_eq!(defrag.abandoned.len(), 1);
     }
@@ -217,10 +219,10 @@ mod tests {
     #[test]
     fn of_overlapping_parts_of_ipv4_the_octets_seen_first_count() {
         let mut defrag = Defrag::default();
-        assert_eq!(defrag.add(&part(&[2; 16]), place(1, 8, true), &at_time(0)), None);
+        assert_eq!(defrag.add(&part(&[2; 16]), place(1, 8, true), &at_time(0), 0), None);
         // It begins earlier, but arrived later.
-        assert_eq!(defrag.add(&part(&[1; 16]), place(1, 0, true), &at_time(0)), None);
-        let whole = defrag.add(&part(&[3; 24]), place(1, 16, false), &at_time(0));
+        assert_eq!(defrag.add(&part(&[1; 16]), place(1, 0, true), &at_time(0), 0), None);
+        let whole = defrag.add(&part(&[3; 24]), place(1, 16, false), &at_time(0), 0);
         assert_eq!(whole, Some([[1; 8], [2; 8], [2; 8], [3; 8], [3; 8]].concat()));
         assert_eq!(defrag.octets, 0);
     }
@@ -230,26 +232,38 @@ mod tests {
         let (source, destination) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
         let part = |payload| Packet { source, destination, ..part(payload) };
         let mut defrag = Defrag::default();
-        assert_eq!(defrag.add(&part(&[1; 16]), place(1, 0, true), &at_time(0)), None);
-        assert_eq!(defrag.add(&part(&[2; 16]), place(1, 8, true), &at_time(0)), None);
+        assert_eq!(defrag.add(&part(&[1; 16]), place(1, 0, true), &at_time(0), 0), None);
+        assert_eq!(defrag.add(&part(&[2; 16]), place(1, 8, true), &at_time(0), 0), None);
         assert_eq!(defrag.abandoned, [(at_time(0), Flaw::FragmentsOverlap)]);
         for (offset, more) in [(0, true), (16, false), (8, true)] {
-            assert_eq!(defrag.add(&part(&[1; 16]), place(1, offset, more), &at_time(5)), None);
+            assert_eq!(defrag.add(&part(&[1; 16]), place(1, offset, more), &at_time(5), 0), None);
         }
         defrag.finish();
         assert_eq!((defrag.abandoned.len(), defrag.octets), (1, 0));
         // An exact duplicate is no overlap.
         for _ in 0..2 {
-            assert_eq!(defrag.add(&part(&[1; 16]), place(2, 0, true), &at_time(0)), None);
+            assert_eq!(defrag.add(&part(&[1; 16]), place(2, 0, true), &at_time(0), 0), None);
         }
-        assert_eq!(defrag.add(&part(&[2; 8]), place(2, 16, false), &at_time(0)).map(|whole| whole.len()), Some(24));
+        assert_eq!(defrag.add(&part(&[2; 8]), place(2, 16, false), &at_time(0), 0).map(|whole| whole.len()), Some(24));
+    }
+
+    #[test]
+    fn parts_of_two_tags_or_tunnels_are_not_mixed() {
+        let mut defrag = Defrag::default();
+        for (outer, octet) in [(0, 1), (7, 2), (8, 3)] {
+            assert_eq!(defrag.add(&part(&[octet; 8]), place(1, 0, true), &at_time(0), outer), None);
+        }
+        for (outer, octet) in [(8, 3), (7, 2), (0, 1)] {
+            let whole = defrag.add(&part(&[octet; 8]), place(1, 8, false), &at_time(0), outer);
+            assert_eq!(whole, Some(vec![octet; 16]));
+        }
     }
 
     #[test]
     fn parts_half_a_minute_apart_are_not_mixed() {
         let mut defrag = Defrag::default();
-        assert_eq!(defrag.add(&part(&[1; 8]), place(1, 0, true), &at_time(0)), None);
-        assert_eq!(defrag.add(&part(&[2; 8]), place(1, 8, false), &at_time(TIMEOUT as i64 + 1)), None);
+        assert_eq!(defrag.add(&part(&[1; 8]), place(1, 0, true), &at_time(0), 0), None);
+        assert_eq!(defrag.add(&part(&[2; 8]), place(1, 8, false), &at_time(TIMEOUT as i64 + 1), 0), None);
         assert_eq!(defrag.abandoned.len(), 1);
     }
 
@@ -257,7 +271,7 @@ mod tests {
     fn the_table_stays_bounded() {
         let mut defrag = Defrag::default();
         for id in 0..100_000 {
-            defrag.add(&part(&[0; 1_400]), place(id, 0, true), &at_time(i64::from(id)));
+            defrag.add(&part(&[0; 1_400]), place(id, 0, true), &at_time(i64::from(id)), 0);
             assert!(defrag.table.len() <= MAX_DATAGRAMS && defrag.octets <= MAX_OCTETS);
         }
         assert!(defrag.abandoned.len() > 90_000);
@@ -266,7 +280,7 @@ mod tests {
     #[test]
     fn the_largest_ping_of_death_is_refused() {
         let mut defrag = Defrag::default();
-        assert_eq!(defrag.add(&part(&[0; 100]), place(1, 65_528, false), &at_time(0)), None);
+        assert_eq!(defrag.add(&part(&[0; 100]), place(1, 65_528, false), &at_time(0), 0), None);
         assert_eq!(defrag.abandoned.len(), 1);
     }
 }

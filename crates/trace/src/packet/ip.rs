@@ -42,6 +42,30 @@ pub(crate) struct Fragment {
     pub more: bool,
 }
 
+/// Whether octets begin with an IP header that is right: with the checksum of IPv4, if it was filled in (it may be left to the
+/// network card), or a protocol that follows a header of IPv6. What follows may be cut.
+pub(crate) fn is_sound(octets: &[u8]) -> bool {
+    let Ok(packet) = parse(octets) else { return false };
+    if packet.source.is_ipv6() {
+        return matches!(
+            octets[6],
+            0 | 4 | 6 | 17 | 41 | 43 | 44 | 47 | 50 | 51 | 58..=60 | 89 | 103 | 132 | 135 | 136
+        );
+    }
+    let header = usize::from(octets[0] & 0xf) * 4;
+    word(octets, 10) == Some(0) || octets.get(..header).is_some_and(|header| sum(header) == 0xffff)
+}
+
+/// The sum of RFC 1071 over an even number of octets.
+fn sum(octets: &[u8]) -> u32 {
+    let words = octets.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let mut sum = words.sum::<u32>();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    sum
+}
+
 /// Reads the IP header at the start of `octets`.
 pub(crate) fn parse(octets: &[u8]) -> Result<Packet<'_>, Refused> {
     match octets.first().map(|first| first >> 4) {

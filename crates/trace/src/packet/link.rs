@@ -1,78 +1,78 @@
-//! Link layers: the header before the IP header, by the link type of the capture (LINKTYPE_ registry).
+//! Link layers: what a frame begins with, by the link type of the capture (LINKTYPE_ registry).
 
-use ldplayer_core::damage::Flaw;
-
+use super::unwrap::{Inner, rest};
 use super::word;
-use crate::refused::Refused;
+use crate::refused::{Refused, Unknown};
 
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// EtherTypes of VLAN tags: 802.1Q, 802.1ad and older forms.
-const VLAN: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
-/// Maximum number of tags skipped.
-const MAX_TAGS: usize = 4;
-/// PPP protocol numbers (RFC 1661 §2).
-const PPP_IPV4: u16 = 0x0021;
-const PPP_IPV6: u16 = 0x0057;
+/// The protocol of Linux cooked captures for 802.2.
+const COOKED_LLC: u16 = 4;
+/// The attribute of NFLOG that holds the packet.
+const NFLOG_PAYLOAD: u16 = 9;
 
-/// The IP packet inside a frame of the given link type.
-pub(crate) fn network(link: u32, frame: &[u8]) -> Result<&[u8], Refused> {
-    match link {
-        0 | 108 => null(frame),
-        1 => ethernet_type(frame, 12),
-        9 | 50 => ppp(frame),
-        12 | 14 | 101 | 228 | 229 => rest(frame, 0),
-        113 => ethernet_type(frame, 14),
-        276 => sll2(frame),
-        _ => Err(Refused::Foreign("link_type")),
-    }
+/// What is inside a frame of the given link type.
+pub(crate) fn inner(link: u32, frame: &[u8]) -> Result<Inner<'_>, Refused> {
+    Ok(match link {
+        1 => Inner::Ethernet(rest(frame, 0)?),
+        // BSD loopback: four octets of address family, in the byte order of the capturing host.
+        0 | 108 => Inner::Ip(rest(frame, 4)?),
+        9 | 50 => Inner::Ppp(rest(frame, 0)?),
+        12 | 14 | 101 | 228 | 229 => Inner::Ip(rest(frame, 0)?),
+        // PPPoE without Ethernet.
+        51 => Inner::EtherType(0x8864, rest(frame, 0)?),
+        // LLC over ATM (RFC 2684).
+        100 => Inner::Llc(rest(frame, 0)?),
+        // Cisco HDLC: address, control, EtherType.
+        104 => Inner::EtherType(type_at(frame, 2)?, rest(frame, 4)?),
+        // IPsec as OpenBSD captures it: family, index, flags.
+        109 => Inner::Ip(rest(frame, 12)?),
+        113 => cooked(type_at(frame, 14)?, rest(frame, 16)?),
+        // PF's log: the first octet is the length of the header, without its padding.
+        117 => Inner::Ip(rest(frame, usize::from(rest(frame, 0)?[0]).next_multiple_of(4))?),
+        // PPP behind an octet of direction.
+        204 => Inner::Ppp(rest(frame, 1)?),
+        219 => Inner::Mpls(rest(frame, 0)?),
+        239 => Inner::Ip(nflog(frame)?),
+        // The protocol comes first, the payload after 20 octets.
+        276 => cooked(type_at(frame, 0)?, rest(frame, 20)?),
+        link => return Err(Refused::Unknown(Unknown::LinkType(link))),
+    })
 }
 
-/// BSD loopback: four octets of address family, in the byte order of the capturing host.
-fn null(frame: &[u8]) -> Result<&[u8], Refused> {
-    rest(frame, 4)
+/// What the protocol of a Linux cooked capture says.
+fn cooked(protocol: u16, octets: &[u8]) -> Inner<'_> {
+    if protocol == COOKED_LLC { Inner::Llc(octets) } else { Inner::EtherType(protocol, octets) }
 }
 
-/// An EtherType at `at`, after any VLAN tags.
-fn ethernet_type(frame: &[u8], mut at: usize) -> Result<&[u8], Refused> {
-    for _ in 0..=MAX_TAGS {
-        match word(frame, at).ok_or(Refused::Damaged(Flaw::ShortFrame))? {
-            ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => return rest(frame, at + 2),
-            tag if VLAN.contains(&tag) => at += 4,
-            _ => return Err(Refused::Foreign("not_ip")),
+/// The packet of a record of Linux' NFLOG: four octets, then attributes of length, type and value in the byte order of the
+/// capturing host, of which the length tells: it is small.
+fn nflog(frame: &[u8]) -> Result<&[u8], Refused> {
+    let mut at = 4;
+    loop {
+        let (length, kind) = (type_at(frame, at)?, type_at(frame, at + 2)?);
+        let little = kind & 0xff == 0;
+        let swap = |word: u16| if little { word.swap_bytes() } else { word };
+        let (length, kind) = (usize::from(swap(length)).max(4), swap(kind));
+        if kind == NFLOG_PAYLOAD {
+            let packet = rest(frame, at + 4)?;
+            return Ok(packet.get(..length - 4).unwrap_or(packet));
         }
-    }
-    Err(Refused::Foreign("not_ip"))
-}
-
-/// PPP, with or without HDLC address and control, protocol of one or two octets.
-fn ppp(frame: &[u8]) -> Result<&[u8], Refused> {
-    let at = if frame.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
-    let protocol = word(frame, at).ok_or(Refused::Damaged(Flaw::ShortFrame))?;
-    match (protocol, protocol >> 8) {
-        (PPP_IPV4 | PPP_IPV6, _) => rest(frame, at + 2),
-        (_, PPP_IPV4 | PPP_IPV6) => rest(frame, at + 1),
-        _ => Err(Refused::Foreign("not_ip")),
+        at += length.next_multiple_of(4);
     }
 }
 
-/// Linux cooked capture v2: the protocol comes first, the payload after 20 octets.
-fn sll2(frame: &[u8]) -> Result<&[u8], Refused> {
-    match word(frame, 0).ok_or(Refused::Damaged(Flaw::ShortFrame))? {
-        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => rest(frame, 20),
-        // The tag control follows the header.
-        tag if VLAN.contains(&tag) => ethernet_type(frame, 22),
-        _ => Err(Refused::Foreign("not_ip")),
-    }
-}
-
-fn rest(frame: &[u8], at: usize) -> Result<&[u8], Refused> {
-    frame.get(at..).filter(|packet| !packet.is_empty()).ok_or(Refused::Damaged(Flaw::ShortFrame))
+fn type_at(frame: &[u8], at: usize) -> Result<u16, Refused> {
+    word(frame, at).ok_or(super::unwrap::SHORT)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::unwrap::Outer;
     use super::*;
+    use ldplayer_core::damage::Flaw;
+
+    fn network(link: u32, frame: &[u8]) -> Result<&[u8], Refused> {
+        Outer::default().network(inner(link, frame)?)
+    }
 
     fn frame(header: &[u8]) -> Vec<u8> {
         [header, &[0x45]].concat()
@@ -85,13 +85,19 @@ mod tests {
         let vlan = frame(&[&mac[..], &[0x81, 0, 0, 7, 8, 0]].concat());
         let qinq = frame(&[&mac[..], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 7, 0x86, 0xdd]].concat());
         let sll = frame(&[&[0; 14][..], &[8, 0]].concat());
+        let sll_llc = frame(&[&[0; 14][..], &[0, 4, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0]].concat());
         let sll2 = frame(&[&[8, 0][..], &[0; 18]].concat());
-        let cases: [(u32, &[u8]); 12] = [
+        let sll2_vlan = frame(&[&[0x81, 0][..], &[0; 18], &[0, 7, 8, 0]].concat());
+        let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
+        let nflog = [2, 0, 0, 1, 8, 0, 1, 0, 8, 0, 1, 1, 5, 0, 10, 0, b'x', 0, 0, 0, 5, 0, 9, 0];
+        let cases: [(u32, &[u8]); 22] = [
             (1, &ethernet),
             (1, &vlan),
             (1, &qinq),
             (113, &sll),
+            (113, &sll_llc),
             (276, &sll2),
+            (276, &sll2_vlan),
             (0, &frame(&[2, 0, 0, 0])),
             (108, &frame(&[0, 0, 0, 2])),
             (101, &frame(&[])),
@@ -99,17 +105,26 @@ mod tests {
             (9, &frame(&[0xff, 3, 0, 0x21])),
             (9, &frame(&[0, 0x57])),
             (50, &frame(&[0x21])),
+            (51, &frame(&[0x11, 0, 0, 1, 0, 3, 0, 0x21])),
+            (100, &frame(&snap)),
+            (104, &frame(&[0x0f, 0, 8, 0])),
+            (109, &frame(&[0; 12])),
+            (117, &frame(&[&[61][..], &[0; 63]].concat())),
+            (204, &frame(&[1, 0xff, 3, 0, 0x21])),
+            (219, &frame(&[0, 1, 1, 64])),
+            (239, &frame(&nflog)),
         ];
         for (link, frame) in cases {
-            assert_eq!(network(link, frame), Ok(&[0x45][..]), "link type {link}");
+            assert_eq!(network(link, frame), Ok(&[0x45][..]), "link type {link}, {frame:x?}");
         }
     }
 
     #[test]
     fn other_frames_are_foreign_and_short_ones_damaged() {
-        assert_eq!(network(1, &frame(&[&[0; 12][..], &[8, 6]].concat())), Err(Refused::Foreign("not_ip")));
-        assert_eq!(network(147, &[0; 60]), Err(Refused::Foreign("link_type")));
-        for link in [0, 1, 9, 101, 113, 276] {
+        assert_eq!(network(1, &frame(&[&[0; 12][..], &[8, 6]].concat())), Err(Refused::Foreign("arp")));
+        assert_eq!(network(147, &[0; 60]), Err(Refused::Unknown(Unknown::LinkType(147))));
+        assert_eq!(Unknown::LinkType(147).to_string(), "link_type_147");
+        for link in [0, 1, 9, 51, 100, 101, 104, 109, 113, 117, 204, 219, 239, 276] {
             assert_eq!(network(link, &[]), Err(Refused::Damaged(Flaw::ShortFrame)), "link type {link}");
         }
     }

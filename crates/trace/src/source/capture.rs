@@ -1,5 +1,6 @@
 //! Capture files as a source: frames become messages, messages become transactions.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,8 @@ use super::pcapng::{self, PcapNg};
 use super::{BATCH_OCTETS, OpenOptions, Source, note};
 use crate::packet::defrag::Defrag;
 use crate::packet::tcp::{Flow, Reassembly, Segment, Sink, Trouble};
-use crate::packet::{Frame, ip, link, word};
+use crate::packet::unwrap::{Encapsulation, Inner, Outer};
+use crate::packet::{Frame, ip, link, tunnel, word};
 use crate::pair::{Pairing, Room, Seen};
 use crate::refused::{Refused, count_message};
 use crate::{Place, Tally, TraceError};
@@ -70,6 +72,7 @@ impl<P: Packets> Capture<P> {
             defrag: Defrag::default(),
             tcp: Reassembly::default(),
             pairing: Pairing::one_of(inputs),
+            taken: [0; Encapsulation::NAMES.len()],
             tally: Tally::default(),
         };
         Self { path: path.to_owned(), packets, decoder, ended: false }
@@ -113,6 +116,7 @@ impl<P: Packets> Source for Capture<P> {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         let more = self.read_batch(batch);
         note(&mut self.decoder.tally, self.packets.buffer().progress());
+        self.decoder.note_taken();
         more
     }
 
@@ -128,6 +132,8 @@ struct Decoder {
     defrag: Defrag,
     tcp: Reassembly,
     pairing: Pairing,
+    /// How often each header was taken off, by the number of its name.
+    taken: [u64; Encapsulation::NAMES.len()],
     tally: Tally,
 }
 
@@ -152,27 +158,39 @@ impl Decoder {
     }
 
     fn refuse(&mut self, frame: &Frame, refused: Refused) {
-        match refused {
-            Refused::Foreign(reason) => self.tally.skip(reason),
-            Refused::Damaged(reason) => {
-                let reason = if frame.cut { as_cut(reason) } else { reason };
-                let name = &self.name;
-                let place = || Place { file: name.clone(), packet: frame.number, offset: frame.offset };
-                self.tally.damage(reason, 0, place);
-            }
-        }
+        let refused = match refused {
+            Refused::Damaged(reason) if frame.cut => Refused::Damaged(as_cut(reason)),
+            refused => refused,
+        };
+        let name = &self.name;
+        let place = || Place { file: name.clone(), packet: frame.number, offset: frame.offset };
+        refused.count(&mut self.tally, 0, place);
     }
 
     fn decode(&mut self, frame: &Frame, octets: &[u8]) -> Result<(), Refused> {
-        let packet = ip::parse(link::network(frame.link, octets)?)?;
+        let mut outer = Outer::default();
+        let decoded = link::inner(frame.link, octets).and_then(|inner| self.inner(frame, &mut outer, inner));
+        outer.taken().for_each(|name| self.taken[name as usize] += 1);
+        decoded
+    }
+
+    /// Goes on with what a header carried. Each calls the next one at most [`unwrap::MAX_DEPTH`](crate::packet::unwrap) times.
+    fn inner(&mut self, frame: &Frame, outer: &mut Outer, inner: Inner<'_>) -> Result<(), Refused> {
+        let packet = ip::parse(outer.network(inner)?)?;
         let Some(fragment) = packet.fragment else {
-            return self.payload(frame, &packet, packet.payload);
+            return self.payload(frame, outer, &packet, packet.payload);
         };
-        let whole = self.defrag.add(&packet, fragment, frame);
+        let whole = self.defrag.add(&packet, fragment, frame, outer.identity());
         self.refuse_abandoned();
         let whole = whole.ok_or(Refused::Foreign("fragment"))?;
         let (protocol, payload) = ip::whole(&packet, &whole).ok_or(Refused::Damaged(Flaw::BadIpHeader))?;
-        self.payload(frame, &ip::Packet { cut: false, protocol, ..packet }, payload)
+        self.payload(frame, outer, &ip::Packet { cut: false, protocol, ..packet }, payload)
+    }
+
+    /// Notes in the tally which headers were taken off.
+    fn note_taken(&mut self) {
+        let taken = Encapsulation::NAMES.iter().copied().map(Cow::Borrowed).zip(self.taken);
+        self.tally.encapsulations.extend(taken.filter(|(_, count)| *count > 0));
     }
 
     /// Counts the datagrams that could not be reassembled, each at its first fragment.
@@ -182,7 +200,13 @@ impl Decoder {
         }
     }
 
-    fn payload(&mut self, frame: &Frame, packet: &ip::Packet<'_>, payload: &[u8]) -> Result<(), Refused> {
+    fn payload(
+        &mut self,
+        frame: &Frame,
+        outer: &mut Outer,
+        packet: &ip::Packet<'_>,
+        payload: &[u8],
+    ) -> Result<(), Refused> {
         let ends = |source, destination| Carrier {
             frame,
             from: SocketAddr::new(packet.source.to_canonical(), source),
@@ -191,7 +215,11 @@ impl Decoder {
         match packet.protocol {
             ip::UDP => {
                 let ports = word(payload, 0).zip(word(payload, 2)).ok_or(Refused::Damaged(Flaw::ShortPacket))?;
-                self.wanted(ports.0, ports.1)?;
+                let wanted = self.wanted(ports.0, ports.1);
+                if let Some(inner) = tunnel::datagram(outer, packet, payload, wanted.is_ok())? {
+                    return self.inner(frame, outer, inner);
+                }
+                wanted?;
                 let message = udp_payload(payload, packet.cut)?;
                 self.message(&ends(ports.0, ports.1), Transport::Udp, None, message)
             }
@@ -200,8 +228,10 @@ impl Decoder {
                 self.wanted(segment.source, segment.destination)?;
                 self.segment(&ends(segment.source, segment.destination), &segment)
             }
-            1 | 58 => Err(Refused::Foreign("icmp")),
-            _ => Err(Refused::Foreign("not_udp_or_tcp")),
+            _ => {
+                let inner = tunnel::protocol(outer, packet, payload)?;
+                self.inner(frame, outer, inner)
+            }
         }
     }
 

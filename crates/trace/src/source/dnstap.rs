@@ -136,10 +136,8 @@ impl Decoder {
 
     fn frame(&mut self, place: LazyPlace, octets: &[u8]) {
         self.tally.packets += 1;
-        match self.decode(octets) {
-            Ok(()) => {}
-            Err(Refused::Foreign(reason)) => self.tally.skip(reason),
-            Err(Refused::Damaged(reason)) => self.tally.damage(reason, octets.len() as u64, || place.named(&self.name)),
+        if let Err(refused) = self.decode(octets) {
+            refused.count(&mut self.tally, octets.len() as u64, || place.named(&self.name));
         }
     }
 

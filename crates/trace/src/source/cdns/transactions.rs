@@ -115,10 +115,8 @@ impl Transactions {
         let Some(done) = done else { return false };
         self.tally.packets += 1;
         let (number, block) = (self.tally.packets, self.at);
-        match done.and_then(|row| self.count(row, batch, room)) {
-            Ok(()) => {}
-            Err(Refused::Foreign(reason)) => self.tally.skip(reason),
-            Err(Refused::Damaged(reason)) => self.tally.damage(reason, octets, || place(name, number, block)),
+        if let Err(refused) = done.and_then(|row| self.count(row, batch, room)) {
+            refused.count(&mut self.tally, octets, || place(name, number, block));
         }
         true
     }
