@@ -92,6 +92,7 @@ fn part(seat: u32, shards: u32) -> Part {
         trace: Vec::new(),
         ahead_ns: 10_000_000_000,
         from_ns: None,
+        tls_ca: None,
     }
 }
 

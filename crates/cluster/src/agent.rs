@@ -18,6 +18,7 @@ use crate::bus::{Bus, encode};
 use crate::error::ClusterError;
 use crate::feeder::Feeder;
 use crate::host;
+use crate::limits::{self, Limits};
 use crate::message::{Ask, FeedPart, Hello, Part, Say};
 use crate::player::Player;
 use crate::subjects;
@@ -25,6 +26,8 @@ use crate::subjects;
 /// How long a run continues without requests from a controller. Longer than a controller waits for the NATS server, which both may have
 /// lost.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(180);
+/// How long a run that was told to stop may take to do so.
+const LEFT_AFTER: Duration = Duration::from_secs(60);
 /// How often to check whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -41,6 +44,7 @@ pub struct Agent {
 struct Desk {
     bus: Arc<Bus>,
     scratch: PathBuf,
+    limits: Limits,
     /// The parts of the run: more than one if the agent took over from a lost one.
     players: Vec<Player>,
     /// The parts that it feeds.
@@ -50,11 +54,17 @@ struct Desk {
 }
 
 impl Agent {
-    /// Registers an agent of this name with these source addresses and a scratch directory.
+    /// Registers an agent of this name with these source addresses, a scratch directory, and the limits that its user gives.
     ///
     /// # Errors
     /// The server does not accept the subscriptions.
-    pub fn register(bus: Bus, name: &str, sources: &[IpAddr], scratch: PathBuf) -> Result<Self, ClusterError> {
+    pub fn register(
+        bus: Bus,
+        name: &str,
+        sources: &[IpAddr],
+        scratch: PathBuf,
+        limits: Limits,
+    ) -> Result<Self, ClusterError> {
         let hello = host::hello(name, &host::new_id(), sources);
         let listen = async {
             let everybody = bus.client().subscribe(subjects::AGENTS).await?;
@@ -67,8 +77,14 @@ impl Agent {
         let bus = Arc::new(bus);
         // Agents on the same host need separate directories.
         let scratch = scratch.join(format!("ldplayer-agent-{}", hello.id));
-        let desk =
-            Desk { bus: Arc::clone(&bus), scratch, players: Vec::new(), feeders: Vec::new(), asked: Instant::now() };
+        let desk = Desk {
+            bus: Arc::clone(&bus),
+            scratch,
+            limits,
+            players: Vec::new(),
+            feeders: Vec::new(),
+            asked: Instant::now(),
+        };
         Ok(Self { bus, hello, everybody, own, desk })
     }
 
@@ -84,9 +100,9 @@ impl Agent {
         bus.wait(async {
             let mut look = interval(LOOK_EVERY);
             while !stop.load(Ordering::Relaxed) {
-                let message = tokio::select! {
-                    message = everybody.next() => message,
-                    message = own.next() => message,
+                let (message, is_own) = tokio::select! {
+                    message = everybody.next() => (message, false),
+                    message = own.next() => (message, true),
                     _ = look.tick() => {
                         desk.look();
                         continue;
@@ -99,6 +115,7 @@ impl Agent {
                     Ok(Ask::Who) => Say::Hello(Hello { run: desk.run_name(), ..hello.clone() }),
                     Ok(Ask::Clock) => Say::Clock { received_ns, answered_ns: clock::monotonic_ns() },
                     Ok(Ask::Wall) => Say::Wall(host::wall()),
+                    Ok(_) if !is_own => Say::No { reason: "a request about a run is for one agent".to_owned() },
                     Ok(ask) => desk.answer(ask),
                     Err(error) => {
                         let (name, release) = (&hello.name, &hello.release);
@@ -144,7 +161,12 @@ impl Desk {
 
     /// Handles a request about a run. Requests are idempotent.
     fn answer(&mut self, ask: Ask) -> Say {
-        self.asked = Instant::now();
+        if let Err(refused) = limits::check(&ask, clock::monotonic_ns()) {
+            return Say::No { reason: refused.to_string() };
+        }
+        if self.concerns(&ask) {
+            self.asked = Instant::now();
+        }
         let done = match ask {
             Ask::Prepare(part) => return self.prepare(*part),
             Ask::Feed(part) => return self.feed(*part),
@@ -171,6 +193,16 @@ impl Desk {
         done.map_or_else(unknown, |()| Say::Done)
     }
 
+    /// Whether a request is about the run that this agent has: whoever asks about others does not keep it busy.
+    fn concerns(&self, ask: &Ask) -> bool {
+        match *ask {
+            Ask::Progress { run, seat, .. } | Ask::Start { run, seat, .. } | Ask::GiveUp { run, seat, .. } => {
+                self.player(run, seat).is_some() || self.feeder(run, seat).is_some()
+            }
+            _ => false,
+        }
+    }
+
     fn prepare(&mut self, part: Part) -> Say {
         if self.player(part.run, part.seat).is_some() {
             return Say::Done;
@@ -178,8 +210,9 @@ impl Desk {
         if let Some(no) = self.has_another(part.run) {
             return no;
         }
-        match Player::begin(&self.bus, part, &self.scratch) {
+        match Player::begin(&self.bus, part, &self.scratch, &self.limits) {
             Ok(player) => {
+                self.asked = Instant::now();
                 self.players.retain(|before| before.run() == player.run());
                 self.players.push(player);
                 Say::Done
@@ -195,8 +228,9 @@ impl Desk {
         if let Some(no) = self.has_another(part.run) {
             return no;
         }
-        match Feeder::begin(&self.bus, part) {
+        match Feeder::begin(&self.bus, part, &self.scratch, &self.limits) {
             Ok(feeder) => {
+                self.asked = Instant::now();
                 self.feeders.retain(|before| before.run() == feeder.run());
                 self.feeders.push(feeder);
                 Say::Done
@@ -205,11 +239,17 @@ impl Desk {
         }
     }
 
-    /// Ends a run that no controller has asked about for too long.
+    /// Ends a run that no controller has asked about for too long. What does not end then, because it waits for a transfer, is left to
+    /// itself, so that the agent is free.
     fn look(&mut self) {
-        if self.asked.elapsed() > FORGOTTEN_AFTER {
+        let silence = self.asked.elapsed();
+        if silence > FORGOTTEN_AFTER {
             self.players.iter().filter(|player| !player.has_ended()).for_each(|player| player.stop(true));
             self.feeders.iter().for_each(Feeder::stop);
+        }
+        if silence > FORGOTTEN_AFTER + LEFT_AFTER {
+            self.players.retain(Player::has_ended);
+            self.feeders.retain(Feeder::has_ended);
         }
     }
 

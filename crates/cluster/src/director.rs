@@ -3,6 +3,7 @@
 mod asking;
 mod lookout;
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -299,7 +300,13 @@ impl<'a> Directing<'a> {
             trace: if self.order.upload { files::trace_names(&self.spec.trace) } else { Vec::new() },
             ahead_ns: self.order.ahead_ns,
             from_ns,
+            tls_ca: self.tls_ca(),
         }
+    }
+
+    /// The trusted certificates of the run, which was prepared with them here.
+    pub fn tls_ca(&self) -> Option<String> {
+        self.spec.tls_ca.as_deref().and_then(|file| fs::read_to_string(file).ok())
     }
 
     /// Gives lost agents a last chance to return their results: they may only have been frozen or cut off.

@@ -38,7 +38,8 @@ pub struct Outlook {
 impl Outlook {
     /// Stops storing queries of a shard.
     pub fn give_up(&self, shard: usize) {
-        self.gone[shard].store(true, Ordering::Relaxed);
+        // A shard that there is not has nothing to be given up.
+        self.gone.get(shard).into_iter().for_each(|gone| gone.store(true, Ordering::Relaxed));
     }
 
     /// Stops storing queries of all shards.

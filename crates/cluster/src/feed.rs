@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use ldplayer_core::Query;
+use ldplayer_core::wire::WireError;
 use ldplayer_replay::{Feed, LinkError};
 
 use crate::bus::Bus;
@@ -65,6 +66,8 @@ pub struct ShardFeed {
     ahead: Arc<Ahead>,
     reached: Arc<Reached>,
     from_ns: Option<i64>,
+    /// The classes of clients that the run has.
+    classes: usize,
 }
 
 impl ShardFeed {
@@ -92,7 +95,13 @@ impl ShardFeed {
                 let _ = tokio::task::spawn_blocking(move || sender.send(Err(error))).await;
             }
         });
-        Self { batches, ahead, reached, from_ns: taken_over_ns }
+        Self { batches, ahead, reached, from_ns: taken_over_ns, classes: usize::MAX }
+    }
+
+    /// Refuses queries of classes that the run has not, which has this many.
+    #[must_use]
+    pub fn of_classes(self, classes: usize) -> Self {
+        Self { classes, ..self }
     }
 
     /// The progress.
@@ -112,6 +121,9 @@ impl Feed for ShardFeed {
             match self.batches.recv_timeout(LOOK_EVERY) {
                 Ok(queries) => {
                     let mut queries = queries?;
+                    if queries.iter().any(|query| query.class.is_some_and(|class| usize::from(class) >= self.classes)) {
+                        return Err(Box::new(ClusterError::Batch(WireError::Value("class"))));
+                    }
                     self.reached.skip(&mut queries, self.from_ns);
                     if !queries.is_empty() {
                         batch.append(&mut queries);

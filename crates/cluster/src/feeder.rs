@@ -1,6 +1,8 @@
 //! A host that feeds: it reads the trace, which it has, too, and deals the shards that fall to it, as the controller does with the others (the paper's
 //! split input).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -9,7 +11,9 @@ use ldplayer_run::{RunSpec, prepare_whole};
 
 use crate::bus::Bus;
 use crate::distribute::{Distributor, Outlook, Turn, deal};
+use crate::limits::Limits;
 use crate::message::{FeedPart, Progress, Stage};
+use crate::player::{PANICKED, trusted};
 
 /// A feeding in progress.
 #[derive(Debug)]
@@ -27,10 +31,9 @@ impl Feeder {
     /// Begins to read and deal, continuing after what the streams already hold.
     ///
     /// # Errors
-    /// The specification is invalid in this release.
-    pub fn begin(bus: &Arc<Bus>, part: FeedPart) -> Result<Self, String> {
-        let spec: RunSpec =
-            serde_json::from_value(part.spec.clone()).map_err(|error| format!("run specification: {error}"))?;
+    /// The part is beyond the limits of this agent.
+    pub fn begin(bus: &Arc<Bus>, part: FeedPart, scratch: &Path, limits: &Limits) -> Result<Self, String> {
+        let spec = limits.of_feed(&part).map_err(|refused| refused.to_string())?;
         let (stage, ended) = (Arc::new(Mutex::new(Stage::Running)), Arc::<AtomicBool>::default());
         let outlook = Arc::<OnceLock<Arc<Outlook>>>::default();
         let feeder = Self {
@@ -41,9 +44,13 @@ impl Feeder {
             ended: Arc::clone(&ended),
             outlook: Arc::clone(&outlook),
         };
-        let bus = Arc::clone(bus);
+        let (bus, scratch) = (Arc::clone(bus), scratch.to_owned());
         let feed = move || {
-            let fed = feed(&bus, &part, spec, &ended, &outlook);
+            let feeding = AssertUnwindSafe(|| {
+                let (_certificates, spec) = trusted(spec, part.tls_ca.as_deref(), &scratch.join("feed"))?;
+                feed(&bus, &part, spec, &ended, &outlook)
+            });
+            let fed = catch_unwind(feeding).unwrap_or_else(|_| Err(PANICKED.to_owned()));
             let end = match fed {
                 Ok(()) => Stage::Returned { files: Vec::new(), ended_early: None },
                 Err(reason) => Stage::Failed { reason },

@@ -148,6 +148,7 @@ impl Directing<'_> {
             feeders: self.order.feeders as u32 + 1,
             agents: self.names(),
             spec,
+            tls_ca: self.tls_ca(),
         };
         self.tell(feeder, &Ask::Feed(Box::new(part)), "feed request")
     }

@@ -129,6 +129,9 @@ pub struct Part {
     pub ahead_ns: i64,
     /// Queries due before this run time, in nanoseconds, are skipped: they could not be sent in time.
     pub from_ns: Option<i64>,
+    /// The trusted certificates (PEM), if the run gives some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_ca: Option<String>,
 }
 
 /// A feeder's part of a run, which reads the trace as the controller does.
@@ -148,6 +151,9 @@ pub struct FeedPart {
     pub agents: Vec<String>,
     /// The specification of the run.
     pub spec: serde_json::Value,
+    /// The trusted certificates (PEM), if the run gives some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_ca: Option<String>,
 }
 
 /// Where an agent's queries come from.
@@ -278,6 +284,7 @@ mod tests {
                 trace: vec!["trace/0/a.pcap".into()],
                 ahead_ns: 5,
                 from_ns: Some(8),
+                tls_ca: None,
             })),
             Ask::Stop { run: 3, seat: 0, at_once: true },
         ];

@@ -1,6 +1,7 @@
 //! An agent's replay of its share, on a separate thread, and the return of its files.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,11 +17,15 @@ use tempfile::TempDir;
 use crate::bus::Bus;
 use crate::feed::{OwnFeed, Reached, ShardFeed};
 use crate::files;
+use crate::limits::Limits;
 use crate::message::{Part, Progress, Source, Stage};
 use crate::receive::Ahead;
 
 /// How long to wait for the start: longer than the slowest agent may take to be ready.
 const START_WITHIN: Duration = Duration::from_secs(600);
+
+/// Why a part ended that should not have: the agent is free for others all the same.
+pub const PANICKED: &str = "a thread of the agent panicked; please report this";
 
 /// A part being played.
 #[derive(Debug)]
@@ -48,10 +53,9 @@ impl Player {
     /// Begins to read the part's queries; the replay waits for its start.
     ///
     /// # Errors
-    /// The specification is invalid in this release.
-    pub fn begin(bus: &Arc<Bus>, part: Part, scratch: &Path) -> Result<Self, String> {
-        let spec: RunSpec =
-            serde_json::from_value(part.spec.clone()).map_err(|error| format!("run specification: {error}"))?;
+    /// The part is beyond the limits of this agent.
+    pub fn begin(bus: &Arc<Bus>, part: Part, scratch: &Path, limits: &Limits) -> Result<Self, String> {
+        let spec = limits.of_part(&part).map_err(|refused| refused.to_string())?;
         let (start, started) = bounded(1);
         let shared = Arc::new(Shared::default());
         let directory = scratch.join(format!("run-{:016x}-{}", part.run, part.seat));
@@ -65,7 +69,8 @@ impl Player {
         };
         let bus = Arc::clone(bus);
         let play = move || {
-            let stage = play(&bus, &part, spec, &directory, started, &shared);
+            let playing = AssertUnwindSafe(|| play(&bus, &part, spec, &directory, started, &shared));
+            let stage = catch_unwind(playing).unwrap_or_else(|_| Err(PANICKED.to_owned()));
             shared.set(stage.unwrap_or_else(|reason| Stage::Failed { reason }));
         };
         thread::Builder::new().name("player".to_owned()).spawn(play).map_err(|error| error.to_string())?;
@@ -145,6 +150,7 @@ fn play(
     started: Receiver<RunStart>,
     shared: &Arc<Shared>,
 ) -> Result<Stage, String> {
+    let (_certificates, spec) = trusted(spec, part.tls_ca.as_deref(), output)?;
     let fetched = fetch(bus, part, output, shared)?;
     let spec = match &fetched {
         Some((_, trace)) => RunSpec { trace: trace.clone(), ..spec },
@@ -181,15 +187,29 @@ fn play(
     Ok(Stage::Returned { files, ended_early })
 }
 
+/// The specification with the certificates that came with it, in a temporary directory beside the output.
+pub fn trusted(spec: RunSpec, tls_ca: Option<&str>, output: &Path) -> Result<(Option<TempDir>, RunSpec), String> {
+    let Some(certificates) = tls_ca else { return Ok((None, spec)) };
+    let directory = beside(output, "trusted-")?;
+    let file = directory.path().join("ca.pem");
+    fs::write(&file, certificates).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok((Some(directory), RunSpec { tls_ca: Some(file), ..spec }))
+}
+
+/// A temporary directory beside the output.
+fn beside(output: &Path, prefix: &str) -> Result<TempDir, String> {
+    let place = output.parent().unwrap_or(output);
+    let made = fs::create_dir_all(place).and_then(|()| tempfile::Builder::new().prefix(prefix).tempdir_in(place));
+    made.map_err(|error| format!("{}: {error}", place.display()))
+}
+
 /// The files of the trace, if the part says to fetch them, in a temporary directory.
 fn fetch(bus: &Bus, part: &Part, output: &Path, shared: &Shared) -> Result<Option<(TempDir, Vec<String>)>, String> {
     if part.trace.is_empty() {
         return Ok(None);
     }
     shared.set(Stage::Fetching);
-    let beside = output.parent().unwrap_or(output);
-    let made = fs::create_dir_all(beside).and_then(|()| tempfile::Builder::new().prefix("trace-").tempdir_in(beside));
-    let directory = made.map_err(|error| format!("{}: {error}", beside.display()))?;
+    let directory = beside(output, "trace-")?;
     let trace = files::fetch_trace(bus, part.run, &part.trace, directory.path()).map_err(|error| error.to_string())?;
     shared.set(Stage::Preparing);
     Ok(Some((directory, trace)))
@@ -206,8 +226,11 @@ struct Opened {
 fn open(bus: &Bus, part: &Part, spec: &RunSpec) -> Result<Opened, String> {
     let Part { run, shard, shards, ahead_ns, from_ns, .. } = *part;
     let stream = match part.source {
-        Source::Stream => ShardFeed::open(bus, run, shard, ahead_ns),
-        Source::TakenOver => ShardFeed::take_over(bus, run, shard, ahead_ns, from_ns.unwrap_or(0)),
+        Source::Stream => ShardFeed::open(bus, run, shard, ahead_ns).of_classes(spec.classes().len()),
+        Source::TakenOver => {
+            let rest = ShardFeed::take_over(bus, run, shard, ahead_ns, from_ns.unwrap_or(0));
+            rest.of_classes(spec.classes().len())
+        }
         Source::OwnTrace => {
             let whole = read_whole(spec).map_err(|error| error.to_string())?;
             let own = OwnFeed::new(whole, (shard as usize, shards as usize), from_ns);

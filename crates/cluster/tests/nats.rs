@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ldplayer_cluster::{Agent, Bus, ClusterError, Distributor, Embedded, Link, ShardFeed, Turn, agents, offset};
+use ldplayer_cluster::{
+    Agent, Bus, ClusterError, Distributor, Embedded, Limits, Link, ShardFeed, Turn, agents, offset,
+};
 use ldplayer_core::{Expected, Query, RunTime, Transport};
 use ldplayer_emulate::stock::{Output, Process};
 use ldplayer_net::programs;
@@ -50,7 +52,7 @@ fn agents_are_found_and_their_clocks_compared() {
     thread::scope(|scope| {
         for name in ["b", "a", "c"] {
             let bus = Bus::connect(server.link(), name).unwrap();
-            let agent = Agent::register(bus, name, &[], std::env::temp_dir()).unwrap();
+            let agent = Agent::register(bus, name, &[], std::env::temp_dir(), Limits::default()).unwrap();
             scope.spawn(|| agent.run(&stop));
         }
         let bus = Bus::connect(server.link(), "controller").unwrap();

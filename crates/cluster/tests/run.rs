@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use ldplayer_cluster::message::{Hello, PROTOCOL, Say};
-use ldplayer_cluster::{Agent, Bus, ClusterError, Embedded, OnLoss, Order, direct, subjects};
+use ldplayer_cluster::{Agent, Bus, ClusterError, Embedded, Limits, OnLoss, Order, direct, subjects};
 use ldplayer_core::TraceTime;
 use ldplayer_results::{Document, RunReport, State, read_document};
 use ldplayer_run::{RunSpec, prepare};
@@ -62,7 +62,9 @@ fn with_agents<T>(server: &Embedded, count: usize, scratch: &Path, act: impl FnO
         for agent in 0..count {
             let (name, place): (String, PathBuf) = (format!("a{agent}"), scratch.join(agent.to_string()));
             std::fs::create_dir_all(&place).unwrap();
-            let agent = Agent::register(Bus::connect(server.link(), &name).unwrap(), &name, &[], place).unwrap();
+            let limits = Limits::new(Vec::new(), Some(Path::new("/"))).unwrap();
+            let agent =
+                Agent::register(Bus::connect(server.link(), &name).unwrap(), &name, &[], place, limits).unwrap();
             scope.spawn(|| agent.run(&stop));
         }
         let done = act(&Bus::connect(server.link(), "controller").unwrap());

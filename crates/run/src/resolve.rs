@@ -57,7 +57,7 @@ impl Plan {
         }
         let (given, mut resolved) = addresses("--server", &spec.server)?;
         let targets = targets(spec, &given)?;
-        let classes = client_classes(spec);
+        let classes = spec.classes();
         let reference = reference(spec, &mut resolved)?;
         let settings = settings(spec, targets, reference.as_ref(), classes)?;
         let ignore = Ignore::of(&spec.compare_ignore);
@@ -107,13 +107,6 @@ impl Plan {
     }
 }
 
-fn client_classes(spec: &RunSpec) -> &[ClientClass] {
-    match &spec.transport {
-        TransportChoice::Shares(classes) if spec.class.is_empty() => classes,
-        _ => &spec.class,
-    }
-}
-
 /// The transport common to all queries, if there is one.
 fn transport_of_all(spec: &RunSpec) -> Option<Transport> {
     match spec.transport {
@@ -124,7 +117,7 @@ fn transport_of_all(spec: &RunSpec) -> Option<Transport> {
 
 /// The feed of a specification with embedded files, regardless of its targets.
 pub fn feed_of(spec: &RunSpec) -> FeedOptions {
-    feed(spec, client_classes(spec))
+    feed(spec, spec.classes())
 }
 
 fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {

@@ -240,6 +240,14 @@ impl Default for RunSpec {
 }
 
 impl RunSpec {
+    /// The client classes, once files are embedded; empty if all clients are alike.
+    pub fn classes(&self) -> &[ClientClass] {
+        match &self.transport {
+            TransportChoice::Shares(classes) if self.class.is_empty() => classes,
+            _ => &self.class,
+        }
+    }
+
     /// Timing with the speed or the rate in it.
     pub fn timing(&self) -> Timing {
         let rate = self.rate.map(|Qps(qps)| Timing::Rate(qps));

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use ldplayer_cluster::{Agent, Bus, host_name};
+use ldplayer_cluster::{Agent, Bus, Limits, host_name};
+use ldplayer_core::Cidr;
 use ldplayer_core::text::counted;
 use ldplayer_net::limits;
 use ldplayer_net::signals::Signals;
@@ -18,11 +19,13 @@ use crate::failure::Failure;
 #[derive(clap::Args)]
 #[command(after_help = "\
 An agent sends the queries that a controller assigns to it, from this host, and keeps its rows
-until the controller has them. Anybody who may use the NATS server can make agents send queries:
-protect it with users and passwords. A server without them on a public address is refused.
+until the controller has them. Anybody who may use the NATS server can make agents send queries
+to what --allow-target names: protect it with users and passwords. A server without them on a
+public address is refused.
 
 Example: an agent on each host, and a run on four of them
-  ldplayer agent --nats nats://ldplayer:PASSWORD@10.0.0.1
+  ldplayer agent --nats nats://ldplayer:PASSWORD@10.0.0.1 \\
+    --allow-target 10.0.0.9
   ldplayer replay trace.parquet --server 10.0.0.9 --agents 4 \\
     --nats nats://ldplayer:PASSWORD@10.0.0.1")]
 pub struct Args {
@@ -40,6 +43,15 @@ pub struct Args {
     /// Directory for rows until the controller has them [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
+    /// Address blocks outside this host that the agent may send load to
+    ///
+    /// Runs bring no permission of their own: whoever has the password of the NATS server could
+    /// send load anywhere.
+    #[arg(long, value_name = "CIDR,...", value_delimiter = ',')]
+    allow_target: Vec<Cidr>,
+    /// Directory of the traces that the agent may read, for --local and --feeders [default: none]
+    #[arg(long, value_name = "DIR")]
+    trace_dir: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -50,8 +62,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let name = args.name.unwrap_or_else(host_name);
     let bus = Bus::connect(&args.credentials.link(&args.nats), &name).map_err(Failure::environment)?;
     let scratch = args.scratch.unwrap_or_else(std::env::temp_dir);
-    let (url, agent) =
-        (bus.url().to_owned(), Agent::register(bus, &name, &args.source, scratch).map_err(Failure::environment)?);
+    let limits = Limits::new(args.allow_target, args.trace_dir.as_deref())?;
+    let url = bus.url().to_owned();
+    let agent = Agent::register(bus, &name, &args.source, scratch, limits).map_err(Failure::environment)?;
     tell!("ldplayer: agent {name} ({}) waits for runs at {url}", counted(agent.hello().cores as u64, "core", "cores"));
     agent.run(signals.stop());
     Ok(ExitCode::SUCCESS)

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use ldplayer_core::Cidr;
 use ldplayer_core::text::counted;
 use ldplayer_experiment::find::Ended;
 use ldplayer_experiment::{
@@ -93,7 +94,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let workspace = Workspace::open(&directory).map_err(failure)?;
     let plan = Plan::make(experiment, &directory, &directory.join("traces")).map_err(failure)?;
     let ldplayer = std::env::current_exe().context("experiment: this program's own file")?;
-    let replayer = args.replayer()?;
+    let replayer = args.replayer(&plan)?;
     let options = Options { ldplayer, command_line: std::env::args().collect(), replayer };
     let record = execute(&plan, workspace, &options, &mut screen).map_err(failure)?;
     if plan.experiment.find.is_some() {
@@ -120,11 +121,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 impl Args {
     /// Who makes the replays: this process, or agents.
-    fn replayer(&self) -> Result<Option<Arc<dyn Replayer>>, Failure> {
+    fn replayer(&self, plan: &Plan) -> Result<Option<Arc<dyn Replayer>>, Failure> {
         if self.cluster.nats.is_none() {
             return Ok(None);
         }
-        Ok(Some(Arc::new(self.cluster.replayer(self.cluster.hosts()?)?)))
+        let targets: Vec<Cidr> =
+            plan.experiment.cells.iter().flat_map(|cell| &cell.spec.allow_target).copied().collect();
+        Ok(Some(Arc::new(self.cluster.replayer(self.cluster.hosts(&targets)?)?)))
     }
 }
 

@@ -20,6 +20,8 @@ use serde_json::Value;
 const SERVER: usize = 0;
 const CONTROLLER: usize = 1;
 const FIRST_NATS: usize = 2;
+/// What agents may do: send load to the hosts of the LAN, and read traces.
+const MAY: [&str; 4] = ["--allow-target", "10.77.0.0/24", "--trace-dir", "/"];
 /// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -132,6 +134,7 @@ impl Lan {
         fs::create_dir_all(&scratch).unwrap();
         let mut command = self.command(FIRST_NATS + self.nats + number, env!("CARGO_BIN_EXE_ldplayer"));
         command.args(["agent", "--name", &format!("a{number}"), "--nats", &self.url(), "--scratch"]).arg(scratch);
+        command.args(MAY);
         Process::start(format!("a{number}"), &mut command, Output::Log(self.file(&format!("a{number}.log")))).unwrap()
     }
 
@@ -139,10 +142,11 @@ impl Lan {
     pub fn agent_with_disk(&self, number: usize, size: &str) -> Process {
         let scratch = self.file(&format!("scratch-{number}"));
         fs::create_dir_all(&scratch).unwrap();
-        let script = "mount -t tmpfs -o size=$SIZE disk \"$OUT\" && exec \"$LDPLAYER\" agent --name \"$NAME\" --scratch \"$OUT\"";
+        let script = "mount -t tmpfs -o size=$SIZE disk \"$OUT\" && exec \"$LDPLAYER\" agent --name \"$NAME\" --scratch \"$OUT\" \"$@\"";
         let mut command = self.command(FIRST_NATS + self.nats + number, programs::find("unshare").unwrap());
         command
-            .args(["--mount", "sh", "-c", script])
+            .args(["--mount", "sh", "-c", script, "sh"])
+            .args(MAY)
             .env("SIZE", size)
             .env("OUT", scratch)
             .env("NAME", format!("a{number}"));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use ldplayer_cluster::{Bus, ClusterError, Embedded, OnLoss, Order, direct, resume, run_name};
+use ldplayer_core::Cidr;
 use ldplayer_core::time::Span;
 use ldplayer_emulate::stock::{Output, Process};
 use ldplayer_results::Document;
@@ -91,7 +92,7 @@ impl ClusterArgs {
         output: (&Path, bool),
         observer: &mut dyn Observer,
     ) -> Result<Document<RunSpec>, Failure> {
-        let (hosts, order) = (self.hosts()?, self.order(self.count()?));
+        let (hosts, order) = (self.hosts(&spec.allow_target)?, self.order(self.count()?));
         direct(&hosts.bus, spec.clone(), &order, output, observer).map_err(failure)
     }
 
@@ -103,17 +104,17 @@ impl ClusterArgs {
             )
             .into());
         }
-        resume(&self.hosts()?.bus, run, observer).map_err(failure)
+        resume(&self.hosts(&[])?.bus, run, observer).map_err(failure)
     }
 
-    /// Connects to the NATS server that is told, or starts one here with its agents.
-    pub fn hosts(&self) -> Result<Hosts, Failure> {
+    /// Connects to the NATS server that is told, or starts one here with its agents, which may send load to these blocks.
+    pub fn hosts(&self, targets: &[Cidr]) -> Result<Hosts, Failure> {
         let url = self.nats.as_deref().unwrap_or(EMBEDDED);
         let connect = |url: &str| Bus::connect(&self.credentials.link(url), "ldplayer controller");
         if url != EMBEDDED {
             return Ok(Hosts { bus: connect(url).map_err(Failure::environment)?, _lab: None });
         }
-        let lab = lab(self.count()? + self.feeders.unwrap_or(0))?;
+        let lab = lab(self.count()? + self.feeders.unwrap_or(0), targets)?;
         let bus = connect(&lab.server.link().url).map_err(Failure::environment)?;
         Ok(Hosts { bus, _lab: Some(lab) })
     }
@@ -165,14 +166,19 @@ struct Lab {
     server: Embedded,
 }
 
-fn lab(agents: u16) -> Result<Lab, Failure> {
+fn lab(agents: u16, targets: &[Cidr]) -> Result<Lab, Failure> {
     let server = Embedded::start().map_err(Failure::environment)?;
     let program = std::env::current_exe()?;
     let agent = |number: u16| {
         let name = format!("agent-{number}");
         let mut command = Command::new(&program);
         // The URL has a password, which would be seen among the arguments.
-        command.args(["agent", "--name", &name]).env("NATS_URL", &server.link().url);
+        // They act for the user of this command, who may read what this command may.
+        command.args(["agent", "--name", &name, "--trace-dir", "/"]);
+        targets.iter().for_each(|block| {
+            command.args(["--allow-target", &block.to_string()]);
+        });
+        command.env("NATS_URL", &server.link().url);
         Process::start(name, &mut command, Output::Stderr)
     };
     let agents = (1..=agents).map(agent).collect::<Result<Vec<_>, _>>().map_err(Failure::environment)?;
