@@ -168,8 +168,7 @@ fn open_rows(mut opened: Opened, options: &OpenOptions, inputs: usize) -> Result
     let path = &opened.path;
     let head = opened.reader.fill_buf().map_err(|source| TraceError::File { path: path.clone(), source })?;
     if capture::is_capture(head) {
-        let head = head.to_vec();
-        return Ok((capture::open(path, opened.reader, &head, options, inputs)?, false));
+        return Ok((capture::open(path, opened.reader, options, inputs)?, false));
     }
     if framestream::is_framestream(head) {
         return Ok((dnstap::open(path, opened.reader, options, inputs)?, false));

@@ -38,6 +38,20 @@ impl Buffer {
         }
     }
 
+    /// A window over nothing.
+    pub fn empty() -> Self {
+        Self {
+            reader: Box::new(io::empty()),
+            octets: Vec::new(),
+            from: 0,
+            to: 0,
+            passed: 0,
+            ended: true,
+            error: None,
+            ending: Ending::Open,
+        }
+    }
+
     /// The next `count` octets, or as many as there are.
     #[inline]
     pub fn peek(&mut self, count: usize) -> &[u8] {

@@ -9,10 +9,9 @@ use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 
 use super::buffer::Buffer;
 use super::compressed::Content;
-use super::packets::Packets;
-use super::pcap::{self, Pcap};
-use super::pcapng::{self, PcapNg};
+use super::packets::Files;
 use super::{BATCH_OCTETS, OpenOptions, Source, note};
+use super::{pcap, pcapng};
 use crate::packet::defrag::Defrag;
 use crate::packet::tcp::{Flow, Reassembly, Segment, Sink, Trouble};
 use crate::packet::unwrap::{Encapsulation, Inner, Outer};
@@ -38,34 +37,30 @@ pub(crate) fn is_capture(head: &[u8]) -> bool {
 pub(crate) fn open(
     path: &Path,
     reader: Content,
-    head: &[u8],
     options: &OpenOptions,
     inputs: usize,
 ) -> Result<Box<dyn Source>, TraceError> {
-    let buffer = Buffer::new(Box::new(reader));
-    if pcapng::is_pcapng(head) {
-        return Ok(Box::new(Capture::new(path, PcapNg::new(buffer), options, inputs)));
-    }
-    let opened = Pcap::open(buffer).map_err(|source| TraceError::File { path: path.to_owned(), source })?;
-    let pcap = opened.ok_or_else(|| TraceError::Format {
+    let opened = Files::open(Buffer::new(Box::new(reader)));
+    let opened = opened.map_err(|source| TraceError::File { path: path.to_owned(), source })?;
+    let files = opened.ok_or_else(|| TraceError::Format {
         path: path.to_owned(),
         what: "the pcap file ends within its 24-byte file header".into(),
         remedy: "capture again, or copy the whole file".into(),
     })?;
-    Ok(Box::new(Capture::new(path, pcap, options, inputs)))
+    Ok(Box::new(Capture::new(path, files, options, inputs)))
 }
 
 /// A capture being read.
-struct Capture<P> {
+struct Capture {
     path: PathBuf,
-    packets: P,
+    packets: Files,
     decoder: Decoder,
     /// Whether the file has ended, and only incomplete transactions are left.
     ended: bool,
 }
 
-impl<P: Packets> Capture<P> {
-    fn new(path: &Path, packets: P, options: &OpenOptions, inputs: usize) -> Self {
+impl Capture {
+    fn new(path: &Path, packets: Files, options: &OpenOptions, inputs: usize) -> Self {
         let decoder = Decoder {
             name: path.display().to_string(),
             ports: options.ports.clone(),
@@ -91,7 +86,7 @@ impl<P: Packets> Capture<P> {
     }
 }
 
-impl<P: Packets> Capture<P> {
+impl Capture {
     fn read_batch(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         let mut room = Room { rows: BATCH, octets: BATCH_OCTETS };
         for _ in 0..PACKETS {
@@ -112,7 +107,7 @@ impl<P: Packets> Capture<P> {
     }
 }
 
-impl<P: Packets> Source for Capture<P> {
+impl Source for Capture {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
         let more = self.read_batch(batch);
         note(&mut self.decoder.tally, self.packets.buffer().progress());

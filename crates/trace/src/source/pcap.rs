@@ -5,22 +5,29 @@ use std::io;
 use ldplayer_core::damage::Flaw;
 
 use super::buffer::{Buffer, LazyPlace};
-use super::packets::{Captured, Packets, SANE_LENGTH, without_fcs};
+use super::packets::{MAX_LENGTH, Next, SANE_LENGTH, without_fcs};
+use super::pcapng;
 use crate::Tally;
 use crate::packet::Frame;
 
 /// Octets of the file header.
-const FILE_HEADER: usize = 24;
+pub(crate) const FILE_HEADER: usize = 24;
 /// Octets of a record header.
 const RECORD_HEADER: usize = 16;
 /// Octets scanned at a time for a plausible record after damage.
 const SEARCH: usize = 64 * 1024;
-/// Maximum plausible time between neighbouring records in seconds.
+/// Maximum plausible time between neighbouring records in seconds, and maximum plausible distance of a time zone.
 const PLAUSIBLE_S: i64 = 86_400;
 
 /// Whether a file begins as a classic pcap.
 pub(crate) fn is_pcap(head: &[u8]) -> bool {
     Format::of(head).is_some()
+}
+
+/// Whether the header of a file stands here, complete and with nothing in it that no writer writes: octets within a file are looked at,
+/// too.
+pub(crate) fn begins_file(octets: &[u8]) -> bool {
+    FileHeader::of(octets).is_some_and(|header| header.is_plausible)
 }
 
 /// Byte order, unit of the fractions, and octets of a record header.
@@ -60,6 +67,40 @@ fn link_type(field: u32) -> (u32, usize) {
     (field & 0xffff, 2 * pairs as usize)
 }
 
+/// What a file header says of the records behind it.
+#[derive(Clone, Copy, Debug)]
+struct FileHeader {
+    format: Format,
+    link: u32,
+    /// Octets of the frame check sequence at the end of each frame.
+    fcs: usize,
+    /// The snapshot length declared by the file.
+    snap: usize,
+    /// Whether all fields have values that writers give them.
+    is_plausible: bool,
+}
+
+impl FileHeader {
+    /// Reads it; `None` if it is incomplete or none.
+    fn of(head: &[u8]) -> Option<Self> {
+        let format = Format::of(head).filter(|_| head.len() >= FILE_HEADER)?;
+        let [version, zone, accuracy, snap, field] = [4, 8, 12, 16, 20].map(|at| format.long(head, at));
+        // The version is two numbers of two octets.
+        let version = if format.big_endian { version.rotate_right(16) } else { version };
+        let (link, fcs) = link_type(field);
+        let is_plausible = (version & 0xffff == 2 && version >> 16 <= 4)
+            && i64::from(zone as i32).abs() <= PLAUSIBLE_S
+            && accuracy <= 9
+            && (field & 0x03ff_ffff) < 0x1_0000;
+        Some(Self { format, link, fcs, snap: snap as usize, is_plausible })
+    }
+
+    /// Maximum accepted length of a packet in octets.
+    fn longest(&self) -> usize {
+        self.snap.clamp(SANE_LENGTH, MAX_LENGTH)
+    }
+}
+
 /// A record header.
 #[derive(Clone, Copy, Debug)]
 struct Record {
@@ -79,46 +120,56 @@ impl Record {
         }
     }
 
+    /// Whether it may well be the neighbour of another. Most are; of the others, more than this is looked at.
+    fn is_like(&self, other: &Self) -> bool {
+        let is_near = (self.seconds - other.seconds).abs() <= PLAUSIBLE_S;
+        is_near && self.captured > 0 && self.captured <= self.original
+    }
+
     fn time_ns(&self, format: Format) -> i64 {
         let unit = if format.nanoseconds { 1 } else { 1_000 };
         self.seconds * 1_000_000_000 + i64::from(self.fraction) * unit
     }
 }
 
-/// A classic pcap being read.
+/// A classic pcap being read, and those of this format that were put behind it.
 pub(crate) struct Pcap {
     buffer: Buffer,
-    format: Format,
-    link: u32,
-    /// Octets of the frame check sequence at the end of each frame.
-    fcs: usize,
-    /// The snapshot length declared by the file.
-    snap: usize,
+    file: FileHeader,
     /// Maximum accepted length of a packet in octets.
     longest: usize,
     number: u64,
-    /// Seconds of the last two records; one of them may be damaged.
+    /// Seconds of the last two records of this file; one of them may be damaged.
     last_seconds: [Option<i64>; 2],
+    /// Whether another file has begun whose header is damaged: what its records are is unknown.
+    is_lost: bool,
 }
 
 impl Pcap {
-    /// Parses the file header; `None` if the file ends within it.
-    pub fn open(mut buffer: Buffer) -> io::Result<Option<Self>> {
+    /// Parses the file header, behind other files with this `number` of packets; `None` if the file ends within it.
+    pub fn open(mut buffer: Buffer, number: u64) -> io::Result<Option<Self>> {
         if let (true, Some(error)) = (buffer.peek(FILE_HEADER).len() < FILE_HEADER, buffer.error()) {
             return Err(error);
         }
-        let head = buffer.peek(FILE_HEADER);
-        let Some(format) = Format::of(head).filter(|_| head.len() >= FILE_HEADER) else { return Ok(None) };
-        let snap = format.long(head, 16) as usize;
-        let longest = snap.clamp(SANE_LENGTH, super::packets::MAX_LENGTH);
-        let (link, fcs) = link_type(format.long(head, 20));
+        let Some(file) = FileHeader::of(buffer.peek(FILE_HEADER)) else { return Ok(None) };
         buffer.consume(FILE_HEADER);
-        Ok(Some(Self { buffer, format, link, fcs, snap, longest, number: 0, last_seconds: [None; 2] }))
+        let longest = file.longest();
+        Ok(Some(Self { buffer, file, longest, number, last_seconds: [None; 2], is_lost: false }))
+    }
+
+    /// The window over the file.
+    pub fn buffer(&mut self) -> &mut Buffer {
+        &mut self.buffer
+    }
+
+    /// Packets so far.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Whether a header can be that of a record. Zeros, as from a lost disk block, cannot.
     fn is_sane(&self, record: &Record) -> bool {
-        let fractions = if self.format.nanoseconds { 1_000_000_000 } else { 1_000_000 };
+        let fractions = if self.file.format.nanoseconds { 1_000_000_000 } else { 1_000_000 };
         let all_zero = record.seconds == 0 && record.fraction == 0 && record.captured | record.original == 0;
         record.captured <= self.longest && record.fraction < fractions && !all_zero
     }
@@ -134,40 +185,52 @@ impl Pcap {
     /// Whether to read the current record: one with unusual lengths must be followed by a plausible one.
     #[inline]
     fn is_credible(&mut self, record: &Record) -> bool {
-        let usual = record.captured == record.original || (record.captured == self.snap && self.snap < record.original);
+        let usual = record.captured == record.original
+            || (record.captured == self.file.snap && self.file.snap < record.original);
         self.is_sane(record) && (usual || self.is_followed(record))
     }
 
-    /// Whether a plausible record or the end of the file follows the current one.
+    /// Whether a plausible record, another file or the end follows the current record.
     fn is_followed(&mut self, record: &Record) -> bool {
-        let header = self.format.record_header;
-        let next = header + record.captured;
-        let seen = self.buffer.peek(next + header);
-        if seen.len() < next + header {
+        let header = self.file.format.record_header;
+        let (format, next) = (self.file.format, header + record.captured);
+        let seen = self.buffer.peek(next + FILE_HEADER);
+        let behind = seen.get(next..).unwrap_or_default();
+        if behind.len() < header {
             return seen.len() == next;
         }
-        let followed = Record::read(self.format, &seen[next..]);
-        self.is_plausible(&followed)
+        let (is_file, followed) = (begins_any(behind), Record::read(format, behind));
+        is_file || self.is_plausible(&followed)
     }
 
-    /// Skips to the next plausible record that is followed by another; `false` if there is none. Scans each octet once.
+    /// Skips to the next plausible record that is followed by another, or to the next file; `false` if there is none. Scans each octet
+    /// once.
     #[cold]
     fn resynchronise(&mut self) -> bool {
-        let header = self.format.record_header;
+        let header = self.file.format.record_header;
         self.buffer.consume(1);
         loop {
-            self.buffer.peek(SEARCH + header);
+            self.buffer.peek(SEARCH + FILE_HEADER);
+            let shortest = if self.buffer.is_at_end() { header } else { FILE_HEADER };
             let seen = self.buffer.seen();
-            let Some(last) = seen.len().checked_sub(header) else {
+            let Some(last) = seen.len().checked_sub(shortest) else {
                 self.buffer.consume_rest();
                 return false;
             };
-            let mut records = (0..=last).map(|at| (at, Record::read(self.format, &seen[at..])));
-            match records.find(|(_, record)| self.is_plausible(record)) {
+            let fits = |octets: &[u8]| !self.is_lost && self.is_plausible(&Record::read(self.file.format, octets));
+            match (0..=last).find(|&at| begins_any(&seen[at..]) || fits(&seen[at..])) {
                 None => self.buffer.consume(last + 1),
-                Some((at, record)) => {
+                Some(at) => {
                     self.buffer.consume(at);
+                    let head = self.buffer.peek(FILE_HEADER);
+                    if begins_any(head) {
+                        return true;
+                    }
+                    let record = Record::read(self.file.format, head);
                     if self.is_followed(&record) {
+                        // Rather another file than a record with its header inside.
+                        let file = self.file_within(header + record.captured);
+                        self.buffer.consume(file.unwrap_or(0));
                         return true;
                     }
                     self.buffer.consume(1);
@@ -176,11 +239,38 @@ impl Pcap {
         }
     }
 
-    /// The current record; `None` at the end of the readable data.
+    /// Begins a file that was put behind this one, if its header is the next.
+    ///
+    /// A record may have a time that looks like the first octets of a header. What is neither that nor a plausible record is a
+    /// damaged header: of the records behind it, the byte order and the unit of times are unknown.
+    #[cold]
+    fn begins_file(&mut self) -> bool {
+        let head = self.buffer.peek(FILE_HEADER);
+        if let Some(file) = FileHeader::of(head).filter(|file| file.is_plausible) {
+            self.buffer.consume(FILE_HEADER);
+            (self.file, self.longest) = (file, file.longest());
+            (self.last_seconds, self.is_lost) = ([None; 2], false);
+            return true;
+        }
+        let record = (head.len() >= RECORD_HEADER).then(|| Record::read(self.file.format, head));
+        let is_section = pcapng::begins_section(head);
+        self.is_lost |= !is_section && !record.is_some_and(|record| self.is_plausible(&record));
+        false
+    }
+
+    /// Where in the current record, of this length with its header, another file begins, if what follows is no record: then the end of
+    /// this file is missing.
+    #[cold]
+    fn file_within(&mut self, length: usize) -> Option<usize> {
+        let seen = self.buffer.peek(length + FILE_HEADER);
+        (1..length.min(seen.len())).find(|&at| begins_any(&seen[at..]))
+    }
+
+    /// The current record; `None` at the end of the readable data, and where a file of the other format begins.
     #[inline]
     fn record(&mut self, tally: &mut Tally, name: &str) -> Option<(Record, LazyPlace)> {
-        let header = self.format.record_header;
         loop {
+            let header = self.file.format.record_header;
             let place = self.buffer.place(self.number + 1);
             let head = self.buffer.peek(header);
             let there = head.len();
@@ -192,21 +282,56 @@ impl Pcap {
                 }
                 return None;
             }
-            let record = Record::read(self.format, head);
-            if self.is_credible(&record) && self.buffer.peek(header + record.captured).len() == header + record.captured
-            {
-                return Some((record, place));
+            let record = Record::read(self.file.format, head);
+            if may_begin(head) {
+                if self.begins_file() {
+                    continue;
+                }
+                if pcapng::begins_section(self.buffer.peek(FILE_HEADER)) {
+                    return None;
+                }
             }
-            if !self.recover(&record, place, tally, name) {
-                return None;
+            match self.extent(&record) {
+                Some(length) if length == header + record.captured => return Some((record, place)),
+                Some(length) => {
+                    // The end of this file is missing, and another was put behind what there is.
+                    self.buffer.consume(length);
+                    tally.damage(Flaw::BadRecord, length as u64, || place.named(name));
+                }
+                None if self.recover(&record, place, tally, name) => {}
+                None => return None,
             }
         }
+    }
+
+    /// Octets of the current record, up to another file in the middle of it; `None` if it is no record or not complete.
+    #[inline]
+    fn extent(&mut self, record: &Record) -> Option<usize> {
+        if self.is_lost || !self.is_credible(record) {
+            return None;
+        }
+        let (format, header) = (self.file.format, self.file.format.record_header);
+        let length = header + record.captured;
+        let seen = self.buffer.peek(length + header);
+        let (there, behind) = (seen.len(), seen.get(length..).unwrap_or_default());
+        let next = (behind.len() >= header).then(|| (may_begin(behind), Record::read(format, behind)));
+        // The header of another file may just fill what is missing of this record.
+        let is_filled = length.checked_sub(FILE_HEADER).is_some_and(|at| may_begin(seen.get(at..).unwrap_or_default()));
+        let is_followed = match next {
+            Some((may_begin, next)) => may_begin || self.is_sane(&next) && next.is_like(record),
+            None => there == length,
+        };
+        if is_followed && !is_filled {
+            return Some(length);
+        }
+        self.file_within(length).or((there >= length).then_some(length))
     }
 
     /// Counts the damage of the current record and goes to the next readable one; `false` if there is none.
     #[cold]
     fn recover(&mut self, record: &Record, place: LazyPlace, tally: &mut Tally, name: &str) -> bool {
-        let cut = self.is_sane(record) && self.buffer.is_at_end();
+        let is_short = self.is_sane(record) && !self.is_lost || self.buffer.seen().len() < FILE_HEADER;
+        let cut = is_short && self.buffer.is_at_end();
         let found = self.resynchronise();
         let reason = if cut && !found { self.buffer.end_within_record() } else { Flaw::BadRecord };
         tally.damage(reason, self.buffer.passed() - place.offset, || place.named(name));
@@ -214,28 +339,41 @@ impl Pcap {
     }
 }
 
-impl Packets for Pcap {
+impl Pcap {
+    /// What comes next. Damage of the file itself goes to `tally`, its place in the input `name`.
     #[inline]
-    fn next(&mut self, tally: &mut Tally, name: &str) -> Option<Captured<'_>> {
-        let (record, place) = self.record(tally, name)?;
+    pub fn next(&mut self, tally: &mut Tally, name: &str) -> Next {
+        let Some((record, place)) = self.record(tally, name) else {
+            let other = pcapng::begins_section(self.buffer.peek(FILE_HEADER));
+            return if other { Next::Other } else { Next::End };
+        };
         self.number += 1;
         self.last_seconds = [Some(record.seconds), self.last_seconds[0]];
-        let time_ns = record.time_ns(self.format);
+        let time_ns = record.time_ns(self.file.format);
         let cut = record.captured < record.original;
-        let frame = Frame { number: self.number, offset: place.offset, time_ns, link: self.link, cut };
-        let header = self.format.record_header;
-        let length = without_fcs(record.captured, record.original, self.fcs);
-        let octets = &self.buffer.take(header + record.captured)[header..header + length];
-        Some(Captured { frame, octets })
+        let frame = Frame { number: self.number, offset: place.offset, time_ns, link: self.file.link, cut };
+        let header = self.file.format.record_header;
+        let length = without_fcs(record.captured, record.original, self.file.fcs);
+        self.buffer.consume(header + record.captured);
+        Next::Packet { frame, record: header + record.captured, place: header..header + length }
     }
+}
 
-    fn buffer(&mut self) -> &mut Buffer {
-        &mut self.buffer
-    }
+/// Whether the first four octets are those of a capture file of any format.
+#[inline]
+fn may_begin(octets: &[u8]) -> bool {
+    const FIRST: [u32; 7] = [0xa1b2_c3d4, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1, 0xa1b2_cd34, 0x34cd_b2a1, 0x0a0d_0d0a];
+    octets.first_chunk().is_some_and(|first| FIRST.contains(&u32::from_le_bytes(*first)))
+}
+
+/// Whether a capture file of any format begins here.
+pub(crate) fn begins_any(octets: &[u8]) -> bool {
+    begins_file(octets) || pcapng::begins_section(octets)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::packets::Files;
     use super::*;
 
     /// The frames of a file with this field of the link type, each as it was captured and as long as it was on the link.
@@ -248,7 +386,7 @@ mod tests {
             }
             file.extend_from_slice(octets);
         }
-        let mut pcap = Pcap::open(Buffer::new(Box::new(io::Cursor::new(file)))).unwrap().unwrap();
+        let mut pcap = Files::open(Buffer::new(Box::new(io::Cursor::new(file)))).unwrap().unwrap();
         let (mut tally, mut read) = (Tally::default(), Vec::new());
         while let Some(captured) = pcap.next(&mut tally, "test") {
             read.push((captured.frame.link, captured.frame.cut, captured.octets.to_vec()));

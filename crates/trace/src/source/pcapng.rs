@@ -3,7 +3,8 @@
 use ldplayer_core::damage::Flaw;
 
 use super::buffer::{Buffer, LazyPlace};
-use super::packets::{Captured, MAX_LENGTH, Packets, without_fcs};
+use super::packets::{MAX_LENGTH, Next, without_fcs};
+use super::pcap;
 use crate::Tally;
 use crate::packet::Frame;
 
@@ -27,6 +28,11 @@ const SEARCH: usize = 64 * 1024;
 /// Whether a file begins as a pcapng.
 pub(crate) fn is_pcapng(head: &[u8]) -> bool {
     head.starts_with(&SECTION.to_be_bytes())
+}
+
+/// Whether a section begins here, with its byte order.
+pub(crate) fn begins_section(head: &[u8]) -> bool {
+    is_pcapng(head) && head.get(8..12).is_some_and(|magic| byte_order(magic).is_some())
 }
 
 /// An interface of the current section.
@@ -76,15 +82,28 @@ struct Body {
 }
 
 impl PcapNg {
-    /// A reader at the start of the file.
-    pub fn new(buffer: Buffer) -> Self {
-        Self { buffer, section: Section::default(), number: 0, last_time: 0 }
+    /// A reader at the start of a file, which is behind others with this `number` of packets.
+    pub fn new(buffer: Buffer, number: u64) -> Self {
+        Self { buffer, section: Section::default(), number, last_time: 0 }
     }
 
-    /// Type and length of the current block; `None` at the end of the readable data.
+    /// The window over the file.
+    pub fn buffer(&mut self) -> &mut Buffer {
+        &mut self.buffer
+    }
+
+    /// Packets so far.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Type and length of the current block; `None` at the end of the readable data, and where a pcap file begins.
     fn block(&mut self, tally: &mut Tally, name: &str) -> Option<(u32, usize)> {
         loop {
             let place = self.buffer.place(self.number + 1);
+            if pcap::begins_file(self.buffer.peek(pcap::FILE_HEADER)) {
+                return None;
+            }
             self.buffer.peek(FRAMING);
             let head = self.buffer.seen();
             let there = head.len();
@@ -97,6 +116,12 @@ impl PcapNg {
                 return None;
             }
             if let Some(block) = self.header(head).filter(|block| self.is_whole(block.length)) {
+                if let Some(cut) = self.file_within(&block) {
+                    // The end of this file is missing, and another was put behind what there is.
+                    self.buffer.consume(cut);
+                    tally.damage(Flaw::BadBlock, cut as u64, || place.named(name));
+                    continue;
+                }
                 if block.kind == SECTION {
                     self.section = Section { big_endian: block.big_endian, interfaces: Vec::new() };
                 }
@@ -112,15 +137,26 @@ impl PcapNg {
     fn header(&self, head: &[u8]) -> Option<Header> {
         let big_endian = if is_pcapng(head) { byte_order(&head[8..12])? } else { self.section.big_endian };
         let order = Section { big_endian, interfaces: Vec::new() };
-        let (kind, length) = (order.long_at(head, 0)?, order.long_at(head, 4)? as usize);
-        let sane = length >= FRAMING && length.is_multiple_of(4) && length <= MAX_LENGTH;
-        sane.then_some(Header { kind, length, big_endian })
+        let (kind, length) = (order.long_at(head, 0)?, order.length(head)?);
+        Some(Header { kind, length, big_endian })
     }
 
     /// Whether the current block is complete, with its length repeated at the end.
     fn is_whole(&mut self, length: usize) -> bool {
         let block = self.buffer.peek(length);
         block.len() == length && block[4..8] == block[length - 4..]
+    }
+
+    /// Where in the current block another file begins, if what follows is no block.
+    fn file_within(&mut self, block: &Header) -> Option<usize> {
+        let section = Section { big_endian: block.big_endian, interfaces: Vec::new() };
+        let seen = self.buffer.peek(block.length + pcap::FILE_HEADER);
+        let behind = seen.get(block.length..).filter(|behind| behind.len() >= FRAMING)?;
+        let is_known = section.long_at(behind, 0).is_some_and(is_known) && section.length(behind).is_some();
+        if is_known || pcap::begins_any(behind) {
+            return None;
+        }
+        (1..block.length).find(|&at| pcap::begins_any(&seen[at..]))
     }
 
     /// Counts the damage of the current block and goes to the next readable one; `false` if there is none.
@@ -134,22 +170,27 @@ impl PcapNg {
         found
     }
 
-    /// Skips to the next complete block of a known type; `false` if there is none. Scans each octet once.
+    /// Skips to the next complete block of a known type, or file; `false` if there is none. Scans each octet once.
     fn resynchronise(&mut self) -> bool {
         self.buffer.consume(1);
         loop {
-            self.buffer.peek(SEARCH + FRAMING);
+            self.buffer.peek(SEARCH + pcap::FILE_HEADER);
+            let shortest = if self.buffer.is_at_end() { FRAMING } else { pcap::FILE_HEADER };
             let seen = self.buffer.seen();
-            let Some(last) = seen.len().checked_sub(FRAMING) else {
+            let Some(last) = seen.len().checked_sub(shortest) else {
                 self.buffer.consume_rest();
                 return false;
             };
-            let known = |block: &Header| matches!(block.kind, SECTION | INTERFACE..=ENHANCED_PACKET);
-            match (0..=last).find_map(|at| Some((at, self.header(&seen[at..]).filter(known)?))) {
+            let known = |block: &Header| is_known(block.kind);
+            let found = |octets: &[u8]| match pcap::begins_file(octets) {
+                true => Some(0),
+                false => self.header(octets).filter(known).map(|block| block.length),
+            };
+            match (0..=last).find_map(|at| Some((at, found(&seen[at..])?))) {
                 None => self.buffer.consume(last + 1),
-                Some((at, block)) => {
+                Some((at, length)) => {
                     self.buffer.consume(at);
-                    if self.is_whole(block.length) {
+                    if length == 0 || self.is_whole(length) {
                         return true;
                     }
                     self.buffer.consume(1);
@@ -172,6 +213,12 @@ impl Section {
     fn word_at(&self, octets: &[u8], at: usize) -> Option<u16> {
         let octets = [*octets.get(at)?, *octets.get(at + 1)?];
         Some(if self.big_endian { u16::from_be_bytes(octets) } else { u16::from_le_bytes(octets) })
+    }
+
+    /// Length of the block that begins here; `None` if implausible.
+    fn length(&self, head: &[u8]) -> Option<usize> {
+        let length = self.long_at(head, 4)? as usize;
+        (length >= FRAMING && length.is_multiple_of(4) && length <= MAX_LENGTH).then_some(length)
     }
 
     fn long_at(&self, octets: &[u8], at: usize) -> Option<u32> {
@@ -255,6 +302,11 @@ fn units(resolution: u8) -> Option<u64> {
     if resolution & 0x80 == 0 { 10_u64.checked_pow(exponent) } else { 1_u64.checked_shl(exponent) }
 }
 
+/// Whether this is the type of a block that nearly all files are made of.
+fn is_known(kind: u32) -> bool {
+    matches!(kind, SECTION | INTERFACE..=ENHANCED_PACKET)
+}
+
 fn byte_order(magic: &[u8]) -> Option<bool> {
     match magic {
         [0x1a, 0x2b, 0x3c, 0x4d] => Some(true),
@@ -263,8 +315,9 @@ fn byte_order(magic: &[u8]) -> Option<bool> {
     }
 }
 
-impl Packets for PcapNg {
-    fn next(&mut self, tally: &mut Tally, name: &str) -> Option<Captured<'_>> {
+impl PcapNg {
+    /// What comes next. Damage of the file itself goes to `tally`, its place in the input `name`.
+    pub fn next(&mut self, tally: &mut Tally, name: &str) -> Next {
         while let Some((kind, length)) = self.block(tally, name) {
             let place = self.buffer.place(self.number + 1);
             if !matches!(kind, PACKET | SIMPLE_PACKET | ENHANCED_PACKET) {
@@ -282,20 +335,17 @@ impl Packets for PcapNg {
             };
             // A simple packet block has no time: that of the previous packet is used.
             self.last_time = body.time_ns.unwrap_or(self.last_time);
-            let Body { link, cut, .. } = body;
+            let Body { link, cut, from, to, .. } = body;
             let frame = Frame { number: self.number, offset: place.offset, time_ns: self.last_time, link, cut };
-            return Some(Captured { frame, octets: &self.buffer.taken(length)[body.from..body.to] });
+            return Next::Packet { frame, record: length, place: from..to };
         }
-        None
-    }
-
-    fn buffer(&mut self) -> &mut Buffer {
-        &mut self.buffer
+        if pcap::begins_file(self.buffer.peek(pcap::FILE_HEADER)) { Next::Other } else { Next::End }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::packets::Files;
     use super::*;
 
     /// A block in big-endian order.
@@ -326,7 +376,7 @@ mod tests {
 
     /// The frames, and the reasons of damage.
     fn read(content: Vec<u8>) -> (Vec<Seen>, Vec<&'static str>) {
-        let mut packets = PcapNg::new(Buffer::new(Box::new(std::io::Cursor::new(content))));
+        let mut packets = Files::open(Buffer::new(Box::new(std::io::Cursor::new(content)))).unwrap().unwrap();
         let (mut tally, mut frames) = (Tally::default(), Vec::new());
         while let Some(captured) = packets.next(&mut tally, "test") {
             frames.push((captured.frame.time_ns, captured.frame.link, captured.octets.to_vec()));

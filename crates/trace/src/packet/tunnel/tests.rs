@@ -1,3 +1,5 @@
+//! Tests of tunnels: every header with its fields, what is no tunnel, and octets at random.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Tests of tags, labels and sessions: what is taken off, what is named, and octets at random.
+
 use super::*;
 use proptest::prelude::*;
 
