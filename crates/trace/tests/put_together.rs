@@ -226,3 +226,71 @@ fn a_packet_of_the_second_that_looks_like_a_header_is_one() {
     assert_eq!((found.len(), flaws(&tally)), (2, vec![]));
     assert_eq!(found[0], (i64::from(0x4d3c_b2a1_u32) - i64::from(START)) * 1_000_000_000 + 1_000);
 }
+
+fn bundled(name: &str) -> Vec<u8> {
+    std::fs::read(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect("a bundled file")
+}
+
+#[test]
+fn streams_of_dnstap_follow_one_another() {
+    let one = bundled("tests/data/mapped-dual-stack.dnstap");
+    let (found, tally) = read(&one);
+    let (twice, together) = read(&[&one[..], &one].concat());
+    assert_eq!((twice.len(), together.queries, flaws(&together)), (2 * found.len(), 2 * tally.queries, vec![]));
+}
+
+#[test]
+fn files_of_cdns_follow_one_another() {
+    let mut one = Vec::new();
+    let compressed = bundled("../../data/clients-20160629.cdns.xz");
+    liblzma::read::XzDecoder::new(&compressed[..]).read_to_end(&mut one).unwrap();
+    let (found, _) = read(&one);
+    let (twice, together) = read(&[&one[..], &one].concat());
+    assert_eq!((twice.len(), flaws(&together)), (2 * found.len(), vec![]));
+    assert_eq!(together.inputs[0].content, 2 * one.len() as u64);
+    let (twice, together) = read(&[&compressed[..], &compressed].concat());
+    assert_eq!((twice.len(), flaws(&together)), (2 * found.len(), vec![]));
+    // Something else behind a file is not read, and is not passed over in silence.
+    let (once, together) = read(&[&one[..], b"and more"].concat());
+    assert_eq!((once.len(), flaws(&together)), (found.len(), vec!["bad_block"]));
+    assert!(!together.is_whole());
+}
+
+#[test]
+fn text_traces_follow_one_another_whatever_their_columns() {
+    let head = i64::from(START);
+    let rows = |columns: &str, row: &str| format!("{columns}\n{row}\n");
+    let first = rows("time\tsrc\tqname\tqtype", &format!("{head}\t192.0.2.1\ta.\tA"));
+    let second = rows("qname\tqtype\ttime\tsrc", &format!("b.\tNS\t{}\t192.0.2.2", head + 1));
+    let third = rows("#fsdb -F t time srcip qname qtype", &format!("{}\t192.0.2.3\tc.\tA", head + 2));
+    let (found, tally) = read(&[first.as_bytes(), second.as_bytes(), third.as_bytes(), first.as_bytes()].concat());
+    assert_eq!((found, flaws(&tally)), (vec![0, 0, 1_000_000_000, 2_000_000_000], vec![]));
+    // The first ends without a line feed, and the second has a byte order mark.
+    let third = format!("time\tqname\tqtype\tsrc\n{}\td.\tA\t192.0.2.4\n", head + 3);
+    let (found, tally) = read(format!("{}{third}\u{feff}{second}", first.trim_end()).as_bytes());
+    assert_eq!((found, flaws(&tally)), (vec![0, 1_000_000_000, 3_000_000_000], vec![]));
+    let (found, tally) = read(b"a. A\n\xef\xbb\xbfb. A\n");
+    assert_eq!((found.len(), flaws(&tally)), (2, vec![]));
+}
+
+/// The offsets of the second file are those from its own beginning, where now the first one lies.
+#[test]
+fn parquet_files_put_together_are_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.parquet");
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&FORMS[0].file(0..3)).unwrap();
+    let mut source = open(&[Input::File(file.path().to_owned())], &OpenOptions::default()).unwrap();
+    let mut sink = ldplayer_trace::create(&path, ldplayer_trace::Format::of_path(&path).unwrap(), true).unwrap();
+    let mut rows = Vec::new();
+    while source.read(&mut rows).unwrap() {}
+    sink.write(&mut rows).unwrap();
+    sink.finish().unwrap();
+    let one = std::fs::read(&path).unwrap();
+    assert_eq!(read(&one).0, times(0..3));
+    let error = try_read(&[&one[..], &one].concat()).err().unwrap().to_string();
+    assert!(
+        error.ends_with("several Parquet files put behind each other; give them apart: they are merged"),
+        "{error}"
+    );
+}

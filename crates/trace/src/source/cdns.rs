@@ -17,7 +17,7 @@ use minicbor::Decoder;
 use self::cbor::NoItem;
 use self::preamble::Preamble;
 use self::transactions::Transactions;
-use super::buffer::Buffer;
+use super::buffer::{Buffer, LazyPlace};
 use super::compressed::Content;
 use super::{BATCH_OCTETS, OpenOptions, Source, note};
 use crate::pair::Room;
@@ -33,6 +33,8 @@ const MAX_PREAMBLE: usize = 1 << 20;
 const FIRST_LOOK: usize = 64 * 1024;
 /// How a file begins: an array of three (or of no stated length), and the text `C-DNS`.
 const MAGIC: &[u8] = b"\x65C-DNS";
+/// The end of an array without a stated length.
+const BREAK: u8 = 0xff;
 /// The major version that is read.
 const VERSION: u64 = 1;
 
@@ -47,29 +49,48 @@ pub(crate) fn is_cdns(head: &[u8]) -> bool {
 /// When the system refuses the input, its preamble is damaged, or its version is not read here.
 pub(crate) fn open(path: &Path, reader: Content, options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
     let mut buffer = Buffer::new(Box::new(reader));
-    // The head of the outer array and the text, which were looked at before.
-    buffer.peek(1 + MAGIC.len());
-    buffer.consume(1 + MAGIC.len());
-    let refuse = |what: String, remedy: &str| TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() };
-    let damaged = || refuse("the preamble of this C-DNS file is damaged".into(), "write the file again");
-    let length = whole(&mut buffer, MAX_PREAMBLE).map_err(|_| damaged())?;
-    let preamble = Preamble::parse(buffer.take(length)).map_err(|_| damaged())?;
-    let (major, minor) = preamble.version;
-    if major != VERSION {
-        return Err(refuse(
-            format!("unsupported C-DNS version {major}.{minor}"),
-            "write it in the format of RFC 8618, which is version 1",
-        ));
-    }
-    let head = buffer.peek(9);
-    let mut decoder = Decoder::new(head);
-    let left = decoder.array().map_err(|_| damaged())?;
-    let length = decoder.position();
-    buffer.consume(length);
+    let (preamble, left) = begin(&mut buffer).map_err(|unread| unread.error(path))?;
     let name = path.display().to_string();
     let transactions = Transactions::new(preamble, &options.roles);
     let cdns = Cdns { path: path.to_owned(), name, buffer, left, blocks: 0, transactions, ended: false };
     Ok(Box::new(cdns))
+}
+
+/// Why the beginning of a file cannot be read.
+enum Unread {
+    Damaged,
+    Version(u64, u64),
+}
+
+impl Unread {
+    fn error(&self, path: &Path) -> TraceError {
+        let (what, remedy) = match self {
+            Self::Damaged => ("the preamble of this C-DNS file is damaged".into(), "write the file again"),
+            Self::Version(major, minor) => (
+                format!("unsupported C-DNS version {major}.{minor}"),
+                "write it in the format of RFC 8618, which is version 1",
+            ),
+        };
+        TraceError::Format { path: path.to_owned(), what, remedy: remedy.into() }
+    }
+}
+
+/// Reads up to the first block of a file: its preamble, and the number of its blocks, if the file says it.
+fn begin(buffer: &mut Buffer) -> Result<(Preamble, Option<u64>), Unread> {
+    // The head of the outer array and the text, which were looked at before.
+    buffer.peek(1 + MAGIC.len());
+    buffer.consume(1 + MAGIC.len());
+    let length = whole(buffer, MAX_PREAMBLE).map_err(|_| Unread::Damaged)?;
+    let preamble = Preamble::parse(buffer.take(length)).map_err(|_| Unread::Damaged)?;
+    let (major, minor) = preamble.version;
+    if major != VERSION {
+        return Err(Unread::Version(major, minor));
+    }
+    let mut decoder = Decoder::new(buffer.peek(9));
+    let left = decoder.array().map_err(|_| Unread::Damaged)?;
+    let length = decoder.position();
+    buffer.consume(length);
+    Ok((preamble, left))
 }
 
 /// Octets of the item that comes next, once all of it is at hand.
@@ -105,12 +126,49 @@ impl Cdns {
         note(&mut self.transactions.tally, self.buffer.progress());
     }
 
+    /// Goes on with a file that was put behind this one; anything else there is damage.
+    fn next_file(&mut self) {
+        if self.buffer.peek(1).is_empty() && !self.buffer.has_failed() {
+            self.ended = true;
+            return;
+        }
+        let place = self.buffer.place(self.blocks + 1);
+        let begun = is_cdns(self.buffer.peek(1 + MAGIC.len())).then(|| begin(&mut self.buffer));
+        if let Some(Ok((preamble, left))) = begun {
+            self.transactions.begin(preamble);
+            self.left = left;
+            return;
+        }
+        self.ended = true;
+        let reason = if self.buffer.has_failed() { self.buffer.end_within_record() } else { Flaw::BadBlock };
+        self.buffer.consume_rest();
+        let (name, octets) = (&self.name, self.buffer.passed() - place.offset);
+        self.transactions.tally.damage(reason, octets, || place.named(name));
+    }
+
+    /// Whether all blocks of the file were read. There may be fewer than it says if its writer did not end it, and another behind it.
+    fn is_at_end(&mut self, place: LazyPlace) -> bool {
+        if self.left == Some(0) {
+            return true;
+        }
+        let head = self.buffer.peek(1 + MAGIC.len());
+        if self.left.is_none() && head.first() == Some(&BREAK) {
+            self.buffer.consume(1);
+            return true;
+        }
+        let is_open = is_cdns(head);
+        if is_open {
+            let name = &self.name;
+            self.transactions.tally.damage(Flaw::TruncatedCapture, 0, || place.named(name));
+        }
+        is_open
+    }
+
     /// Takes up the next block. One whose end is known costs only itself; behind one that is no CBOR nothing is found.
     fn next_block(&mut self) -> Result<(), TraceError> {
         let place = self.buffer.place(self.blocks + 1);
-        let is_end = self.left == Some(0) || (self.left.is_none() && self.buffer.peek(1) == [0xff]);
-        if is_end {
-            self.ended = true;
+        if self.is_at_end(place) {
+            self.next_file();
             return Ok(());
         }
         let found = whole(&mut self.buffer, MAX_BLOCK);
@@ -153,7 +211,7 @@ impl Source for Cdns {
 }
 
 /// The place of a transaction: its number, and where its block begins.
-fn place(name: &str, number: u64, block: super::buffer::LazyPlace) -> Place {
+fn place(name: &str, number: u64, block: LazyPlace) -> Place {
     Place { file: name.to_owned(), packet: number, offset: block.offset }
 }
 

@@ -11,9 +11,23 @@ use crate::columns::{parse_class, parse_type};
 /// The columns of a file without header.
 const PLAIN: [Column; 6] = [Column::Time, Column::Src, Column::Qname, Column::Qclass, Column::Qtype, Column::Transport];
 
+/// How the header of Fsdb begins.
+const HEADER: &str = "#fsdb";
+
 /// The parser, if one of the first lines is an Fsdb header.
 pub(crate) fn recognise(lines: &[&str]) -> Result<Option<Box<dyn LineParser>>, Unknown> {
-    let Some(header) = lines.iter().find_map(|line| line.strip_prefix("#fsdb")) else { return Ok(None) };
+    let Some(line) = lines.iter().find(|line| is_header(line)) else { return Ok(None) };
+    Ok(header(line)?.map(|(layout, separator)| Box::new(Rows::new(layout, separator)) as Box<dyn LineParser>))
+}
+
+/// Whether a line is an Fsdb header.
+pub(crate) fn is_header(line: &str) -> bool {
+    line.starts_with(HEADER)
+}
+
+/// What an Fsdb header says of the rows behind it; `None` if the line is none.
+pub(crate) fn header(line: &str) -> Result<Option<(Layout, Separator)>, Unknown> {
+    let Some(header) = line.strip_prefix(HEADER) else { return Ok(None) };
     let mut words = header.split_ascii_whitespace();
     let mut separator = Separator::Blanks;
     let mut columns = Vec::new();
@@ -25,7 +39,7 @@ pub(crate) fn recognise(lines: &[&str]) -> Result<Option<Box<dyn LineParser>>, U
             None => columns.push(column(word)),
         }
     }
-    Ok(Some(Box::new(Rows::new(Layout::new(columns)?, separator, None))))
+    Ok(Some((Layout::new(columns)?, separator)))
 }
 
 fn field_separator(code: &str) -> Separator {
@@ -61,7 +75,7 @@ pub(crate) fn is_row(line: &str) -> bool {
 pub(crate) fn without_header() -> Box<dyn LineParser> {
     // The six columns are distinct and hold the required ones, which is all that can be wrong with a layout.
     let layout = Layout::new(PLAIN.map(Some)).expect("constant layout");
-    Box::new(Rows::new(layout, Separator::Blanks, None))
+    Box::new(Rows::new(layout, Separator::Blanks))
 }
 
 #[cfg(test)]

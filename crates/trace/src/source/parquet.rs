@@ -2,6 +2,7 @@
 
 mod cells;
 mod guard;
+mod whole;
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
@@ -104,6 +105,12 @@ impl ParquetSource {
         let found = guarded(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))
             .unwrap_or_else(|| Err(undecodable()))
             .map_err(damaged)?;
+        if whole::has_another_before(&file, found.metadata()) {
+            return Err(format(
+                "several Parquet files put behind each other".into(),
+                "give them apart: they are merged",
+            ));
+        }
         if let Some(codec) = foreign_codec(&found) {
             return Err(format(
                 format!("unsupported compression {codec}"),

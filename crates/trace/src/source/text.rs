@@ -140,7 +140,8 @@ fn parse_line(line: Line<'_>, parser: &mut dyn LineParser) -> Option<Result<Tran
     let text = match line {
         Line::TooLong => return Some(Err(Flaw::LineTooLong)),
         Line::Octets(octets) => match std::str::from_utf8(octets) {
-            Ok(text) => text,
+            // Also where a file with a mark was put behind another.
+            Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
             Err(_) => return Some(Err(Flaw::NotUtf8)),
         },
     };

@@ -6,6 +6,7 @@ use ldplayer_core::damage::Flaw;
 use ldplayer_core::message::{CLASS_IN, Question, flag};
 use ldplayer_core::{TraceTime, Transaction, Transport};
 
+use super::ldplayer;
 use super::text::{LineParser, Unknown};
 use crate::columns::{
     Columns, Composer, NOTHING, parse_address, parse_class, parse_edns, parse_flags, parse_name, parse_type,
@@ -92,11 +93,8 @@ fn bad_header(what: String) -> Unknown {
 
 /// The parser, if `first` is the header line of a TSV trace.
 pub(crate) fn recognise(first: &str) -> Result<Option<Box<dyn LineParser>>, Unknown> {
-    let names: Vec<&str> = first.split('\t').map(str::trim).collect();
-    let has = |column: Column| names.iter().any(|name| name.eq_ignore_ascii_case(column.name()));
-    if has(Column::Time) && (has(Column::Src) || has(Column::Qname)) {
-        let layout = Layout::new(names.iter().map(|name| Column::named(name)))?;
-        return Ok(Some(Box::new(Rows::new(layout, Separator::Tab, Some(first.to_owned())))));
+    if let Some(layout) = header(first)? {
+        return Ok(Some(Box::new(Rows::new(layout, Separator::Tab))));
     }
     let separated_otherwise = ["time,", "time;", "time "].iter().any(|start| first.starts_with(start));
     if separated_otherwise && first.contains("qname") {
@@ -106,6 +104,14 @@ pub(crate) fn recognise(first: &str) -> Result<Option<Box<dyn LineParser>>, Unkn
         });
     }
     Ok(None)
+}
+
+/// The layout, if `line` is the header of a TSV trace.
+fn header(line: &str) -> Result<Option<Layout>, Unknown> {
+    let names: Vec<&str> = line.split('\t').map(str::trim).collect();
+    let has = |column: Column| names.iter().any(|name| name.eq_ignore_ascii_case(column.name()));
+    let is_header = has(Column::Time) && (has(Column::Src) || has(Column::Qname));
+    is_header.then(|| Layout::new(names.iter().map(|name| Column::named(name)))).transpose()
 }
 
 /// The separator between columns.
@@ -121,16 +127,33 @@ pub(crate) enum Separator {
 pub(crate) struct Rows {
     layout: Layout,
     separator: Separator,
-    /// The header line, which is skipped.
-    header: Option<String>,
     name: Vec<u8>,
     composer: Composer,
     rows: u64,
 }
 
 impl Rows {
-    pub fn new(layout: Layout, separator: Separator, header: Option<String>) -> Self {
-        Self { layout, separator, header, name: Vec::new(), composer: Composer::default(), rows: 0 }
+    pub fn new(layout: Layout, separator: Separator) -> Self {
+        Self { layout, separator, name: Vec::new(), composer: Composer::default(), rows: 0 }
+    }
+
+    /// Takes the columns of a header, the first or that of a file put behind another. If the other ended without a line feed, its last
+    /// row is before the header.
+    ///
+    /// # Errors
+    /// The `flaw` of the line, if it is no header.
+    #[cold]
+    fn begin_file(&mut self, line: &str, flaw: Flaw) -> Result<Option<Transaction>, Flaw> {
+        let begun = |at: usize| match ldplayer::header(&line[at..]) {
+            Ok(Some(header)) => Some((at, header)),
+            _ => Some((at, (header(&line[at..]).ok()??, Separator::Tab))),
+        };
+        let starts = ["time\t", "#fsdb "].into_iter().flat_map(|start| line.match_indices(start));
+        let places = std::iter::once(0).chain(starts.map(|(at, _)| at));
+        let (at, (layout, separator)) = places.filter_map(begun).next().ok_or(flaw)?;
+        let before = (at > 0).then(|| self.parse_fields(&line[..at])).transpose();
+        (self.layout, self.separator) = (layout, separator);
+        before
     }
 
     fn parse_fields(&mut self, line: &str) -> Result<Transaction, Flaw> {
@@ -159,11 +182,15 @@ impl Rows {
 
 impl LineParser for Rows {
     fn parse(&mut self, line: &str) -> Result<Option<Transaction>, Flaw> {
-        if self.header.as_deref().is_some_and(|header| header == line) {
-            self.header = None;
-            return Ok(None);
+        match self.parse_fields(line) {
+            Ok(transaction) => Ok(Some(transaction)),
+            Err(flaw) => self.begin_file(line, flaw),
         }
-        self.parse_fields(line).map(Some)
+    }
+
+    /// The header of Fsdb looks like a comment.
+    fn is_comment(&self, line: &str) -> bool {
+        line.starts_with('#') && !ldplayer::is_header(line)
     }
 }
 

@@ -77,6 +77,11 @@ impl Transactions {
         }
     }
 
+    /// Goes on with another file.
+    pub fn begin(&mut self, preamble: Preamble) {
+        self.preamble = preamble;
+    }
+
     /// Takes up a block that begins at `at`.
     pub fn take_block(&mut self, octets: Vec<u8>, at: LazyPlace) -> Result<(), Flaw> {
         let block = Block::parse(octets).map_err(|_| Flaw::BadBlock)?;
