@@ -50,6 +50,7 @@ docs:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	scripts/fuzz.sh --check
 	scripts/deny.sh
 
 fmt:

@@ -230,7 +230,7 @@ impl World {
     fn handle_events(&mut self) {
         while let Some(event) = self.tcp.poll_event() {
             match event {
-                Event::Opened(_) | Event::Writable(_) => {}
+                Event::Opened(_) | Event::Writable(_) | Event::Rests(_) => {}
                 Event::Data(at) => {
                     let mut octets = [0; 700];
                     loop {

@@ -1,6 +1,6 @@
-//! What the fuzz targets have in common: a trace read to its end, and what must hold of it and of errors whatever was in it.
+//! What the fuzz targets have in common: a trace read to its end, and a directory of a run or a set, and what must hold of them and of errors whatever was in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use ldplayer_trace::{Input, OpenOptions, open};
@@ -8,6 +8,21 @@ use ldplayer_trace::{Input, OpenOptions, open};
 /// The file that inputs are read from, since Parquet is read by its end.
 static SCRATCH: LazyLock<PathBuf> =
     LazyLock::new(|| std::env::temp_dir().join(format!("ldplayer-fuzz-{}", std::process::id())));
+
+/// A directory with this file of it, and nothing else.
+///
+/// # Panics
+/// Where no temporary files can be written.
+pub fn directory(name: &str, data: &[u8]) -> &'static Path {
+    static DIRECTORY: LazyLock<PathBuf> = LazyLock::new(|| SCRATCH.with_extension("directory"));
+    // It is not there the first time.
+    let _ = std::fs::remove_dir_all(&*DIRECTORY);
+    let file = DIRECTORY.join(name);
+    let made = std::fs::create_dir_all(file.parent().unwrap_or(&DIRECTORY)).and_then(|()| std::fs::write(file, data));
+    // Without a place to write there is nothing to fuzz.
+    made.expect("a folder for temporary files that can be written");
+    &DIRECTORY
+}
 
 /// Reads `head` with `data` behind it as a trace. Any input ends in transactions whose accounts add up, or in an error
 /// of one line.

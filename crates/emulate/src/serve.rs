@@ -12,7 +12,7 @@ pub mod index;
 pub mod lame;
 mod marks;
 mod responder;
-mod room;
+pub mod room;
 pub mod set;
 mod shared;
 mod signatures;
