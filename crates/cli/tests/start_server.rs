@@ -71,3 +71,30 @@ fn one_that_cannot_start_is_told_on_one_line() {
     let line = said.lines().last().unwrap();
     assert!(line.starts_with("ldplayer: --start-server `no-such-server-at-all` ended (exit status: 127)"), "{said}");
 }
+
+/// Servers with dual-stack sockets log IPv4 clients so: they ask from their IPv4 addresses, and ask the IPv4 server.
+#[test]
+fn clients_logged_by_ipv4_mapped_addresses_ask_from_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, binary) = (folder.path().join("run"), env!("CARGO_BIN_EXE_ldplayer"));
+    std::fs::create_dir(folder.path().join("zones")).unwrap();
+    std::fs::write(folder.path().join("zones/root.zone"), ". 60 IN SOA a. b. 1 2 3 4 5\n. 60 IN NS a.\n").unwrap();
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/data/mapped-dual-stack.dnstap");
+    let both = "127.0.0.1:5300,[::1]:5300";
+    let serve = format!("{binary} serve {} --listen {both}", folder.path().join("zones").display());
+    // The address of the one server is written as such a log would, too.
+    let servers = ["--server", "[::ffff:127.0.0.1]:5300", "--server", "[::1]:5300", "--sources", "original"];
+    let mut command = Command::new(binary);
+    command.arg("replay").arg(trace).args(servers).args(["--start-server", &serve, "-o"]).arg(&run);
+    let output = command.output().unwrap();
+    let rows = Command::new(binary).arg("rows").arg(&run).args(["--columns", "client,server,status"]).output().unwrap();
+    let rows = String::from_utf8_lossy(&rows.stdout).into_owned();
+    let mut rows: Vec<&str> = rows.lines().skip(1).collect();
+    rows.sort_unstable();
+    let wanted = [
+        "192.0.2.17\t127.0.0.1:5300\tanswered",
+        "192.0.2.18\t127.0.0.1:5300\tanswered",
+        "2001:db8::17\t[::1]:5300\tanswered",
+    ];
+    assert_eq!(rows, wanted, "{}", stderr(&output));
+}

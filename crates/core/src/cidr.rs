@@ -1,7 +1,9 @@
 //! Blocks of addresses in prefix notation (RFC 4632 §3.1, RFC 4291 §2.3).
+//!
+//! IPv4-mapped addresses (`::ffff:192.0.2.17`) are IPv4 (RFC 4291 §2.5.5.2), and so are blocks of them.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// A block of addresses, such as `192.0.2.0/24`; a bare address is a block of one.
@@ -16,9 +18,26 @@ pub struct Cidr {
 #[error("`{0}` is not an address block such as 192.0.2.0/24 or 2001:db8::/32")]
 pub struct BadCidr(String);
 
+/// Bits that all IPv4-mapped addresses have in common.
+const MAPPED: u8 = 96;
+
+/// An address with its port, IPv4 if it is IPv4-mapped.
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(v4) => SocketAddr::new(v4.into(), address.port()),
+        // With its scope.
+        IpAddr::V6(_) => address,
+    }
+}
+
 impl Cidr {
-    /// The block that `address` lies in; `prefix` counts for the whole width where it is longer.
+    /// The block that `address` lies in; `prefix` counts for the whole width where it is longer. A block of IPv4-mapped addresses
+    /// is one of IPv4.
     pub const fn new(address: IpAddr, prefix: u8) -> Self {
+        let (address, prefix) = match address.to_canonical() {
+            v4 @ IpAddr::V4(_) if address.is_ipv6() && prefix >= MAPPED => (v4, prefix - MAPPED),
+            _ => (address, prefix),
+        };
         let width = if address.is_ipv4() { 32 } else { 128 };
         let prefix = if prefix < width { prefix } else { width };
         let block = Self { first: address, prefix };
@@ -31,7 +50,7 @@ impl Cidr {
 
     /// Whether `address` lies in the block.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.first, address) {
+        match (self.first, address.to_canonical()) {
             (IpAddr::V4(first), IpAddr::V4(address)) => (first.to_bits() ^ address.to_bits()) & self.mask_v4() == 0,
             (IpAddr::V6(first), IpAddr::V6(address)) => (first.to_bits() ^ address.to_bits()) & self.mask_v6() == 0,
             _ => false,
@@ -130,6 +149,31 @@ mod tests {
         assert!(block("0.0.0.0/0").contains(ip("255.1.2.3")) && !block("0.0.0.0/0").contains(ip("::1")));
         assert!(block("2001:db8::/32").contains(ip("2001:db8:ffff::1")));
         assert!(block("::1").contains(ip("::1")) && !block("::1").contains(ip("::2")));
+    }
+
+    #[test]
+    fn blocks_of_ipv4_mapped_addresses_are_ipv4() {
+        for (mapped, plain) in [
+            ("::ffff:192.0.2.0/120", "192.0.2.0/24"),
+            ("::ffff:192.0.2.77/120", "192.0.2.0/24"),
+            ("::ffff:c000:211", "192.0.2.17/32"),
+            ("::FFFF:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+        ] {
+            assert_eq!(block(mapped), block(plain), "{mapped}");
+            assert_eq!(block(mapped).to_string(), plain);
+        }
+        // A shorter prefix has other addresses, too.
+        assert!(!block("::ffff:0:0/95").is_ipv4() && !block("::/0").is_ipv4());
+        assert!(
+            block("192.0.2.0/24").contains(ip("::ffff:192.0.2.7")) && !block("192.0.2.0/24").contains(ip("::c000:207"))
+        );
+        for bad in ["::ffff:192.0.2.0/129", "::ffff:192.0.2.0/"] {
+            assert!(bad.parse::<Cidr>().is_err(), "{bad}");
+        }
+        let canonical = |text: &str| canonical(text.parse().unwrap()).to_string();
+        assert_eq!(canonical("[::ffff:192.0.2.17]:53"), "192.0.2.17:53");
+        assert_eq!(canonical("[fe80::1%3]:53"), "[fe80::1%3]:53");
     }
 
     #[test]

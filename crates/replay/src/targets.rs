@@ -106,10 +106,10 @@ impl FromStr for Mapping {
 /// An address with or without a port.
 fn side(text: &str) -> Option<(IpAddr, Option<u16>)> {
     if let Ok(address) = text.parse::<SocketAddr>() {
-        return Some((address.ip(), Some(address.port())));
+        return Some((address.ip().to_canonical(), Some(address.port())));
     }
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    Some((bare.parse().ok()?, None))
+    Some((bare.parse::<IpAddr>().ok()?.to_canonical(), None))
 }
 
 /// The default ports of servers for encrypted DNS.
@@ -263,6 +263,8 @@ mod tests {
     fn mappings_are_read_with_and_without_ports() {
         let map: Mapping = "[2001:db8::1]:53=::1".parse().unwrap();
         assert_eq!((map.from_port, map.to, map.to_port), (Some(53), "::1".parse().unwrap(), None));
+        let map: Mapping = "::ffff:192.0.2.1=[::ffff:127.0.0.1]:5300".parse().unwrap();
+        assert_eq!(map.to_string(), "192.0.2.1=127.0.0.1:5300");
         let map: Mapping = "2001:db8::1=[::1]:5300".parse().unwrap();
         assert_eq!((map.from_port, map.to_port), (None, Some(5_300)));
         for bad in ["198.41.0.4", "a.root=127.0.0.1", "198.41.0.4=", "198.41.0.4:x=127.0.0.1", "=127.0.0.1"] {

@@ -14,7 +14,7 @@ const PARTS: &str =
     "only parts of datagrams were captured: a filter such as `port 53` leaves out all fragments but the first";
 
 /// What to do about a reason; those that end in `_` begin the names of kinds that are known by their number.
-const HINTS: [(&str, &str); 23] = [
+const HINTS: [(&str, &str); 24] = [
     ("not_dns_port", PORT),
     ("link_type_", "this link type is not read: capture on an interface of Ethernet or IP, or on `any`"),
     ("ethertype_", ENCAPSULATION),
@@ -27,6 +27,7 @@ const HINTS: [(&str, &str); 23] = [
     ("erspan_version", ENCAPSULATION),
     ("l2tp_v3", ENCAPSULATION),
     ("ppp_multilink", ENCAPSULATION),
+    ("tzsp_wireless", ENCAPSULATION),
     ("nested_too_deep", "there are more headers around the IP packets than are taken off: capture behind some of them"),
     ("esp", HIDDEN),
     ("macsec", HIDDEN),

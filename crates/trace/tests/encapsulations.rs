@@ -165,6 +165,24 @@ fn a_response_in_a_tunnel_answers_the_query_in_another() {
     assert_eq!(rows[0].client.to_string(), "192.0.2.1:40000");
 }
 
+/// Translators and broken stacks put such addresses on the wire.
+#[test]
+fn packets_between_ipv4_mapped_addresses_are_ipv4() {
+    let mut packet = dns6("mapped");
+    for (at, last) in [(8, 17), (24, 53)] {
+        packet[at..at + 16].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, last]);
+    }
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    file.write_all(&pcap(1, &frames([ethernet(0x86dd, &packet)]))).expect("space");
+    let mut source = open(&[Input::File(file.path().to_owned())], &OpenOptions::default()).expect("a capture");
+    let mut rows = Vec::new();
+    while source.read(&mut rows).expect("readable") {}
+    assert_eq!(
+        (rows[0].client.to_string(), rows[0].server.to_string()),
+        ("192.0.2.17:40000".into(), "192.0.2.53:53".into())
+    );
+}
+
 /// A message to the port of a tunnel, whose first octets are those of the tunnel's header.
 fn like_a_tunnel(first: [u8; 4], name: &str) -> Vec<u8> {
     let mut message = query(7, name);

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use ldplayer_core::cidr::canonical;
 use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
 use ldplayer_emulate::serve::coverage::Coverage;
@@ -168,7 +169,9 @@ pub fn finish(coverage: Coverage, file: Option<&Path>) -> anyhow::Result<()> {
 /// An address to listen on.
 pub fn parse_listen(word: &str) -> Result<SocketAddr, String> {
     let address = word.parse().or_else(|_| word.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT)));
-    address.map_err(|_| "expected an address, with or without a port: 127.0.0.1, 127.0.0.1:5300, [::1]:5300".to_owned())
+    address
+        .map(canonical)
+        .map_err(|_| "expected an address, with or without a port: 127.0.0.1, 127.0.0.1:5300, [::1]:5300".to_owned())
 }
 
 #[cfg(test)]
@@ -182,6 +185,7 @@ mod tests {
             ("::1", "[::1]:53"),
             ("[::1]:5300", "[::1]:5300"),
             ("0.0.0.0:0", "0.0.0.0:0"),
+            ("[::ffff:127.0.0.1]:5300", "127.0.0.1:5300"),
         ] {
             assert_eq!(parse_listen(word).unwrap().to_string(), address);
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use ldplayer_core::cidr::canonical;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Transport, serde_as_text};
 use ldplayer_workload::ClientClass;
@@ -47,11 +48,11 @@ impl FromStr for Server {
             return Ok(Self::Recorded);
         }
         if let Ok(address) = word.parse() {
-            return Ok(Self::Address(address));
+            return Ok(Self::Address(canonical(address)));
         }
         let bare = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(word);
         if let Ok(address) = bare.parse::<IpAddr>() {
-            return Ok(Self::Address(SocketAddr::new(address, DNS_PORT)));
+            return Ok(Self::Address(canonical(SocketAddr::new(address, DNS_PORT))));
         }
         let (host, port) = match word.rsplit_once(':') {
             Some((host, port)) => (host, port.parse().map_err(|_| BadServer(word.to_owned()))?),
@@ -222,6 +223,8 @@ mod tests {
             ("[::1]", "[::1]:53"),
             ("[::1]:5300", "[::1]:5300"),
             ("localhost", "localhost:53"),
+            ("::ffff:192.0.2.1", "192.0.2.1:53"),
+            ("[::ffff:192.0.2.1]:5300", "192.0.2.1:5300"),
             ("recorded", "recorded"),
             ("ns1.example:5300", "ns1.example:5300"),
         ] {

@@ -144,7 +144,7 @@ const TUNNELS: [Tunnel; 8] = [
 /// if an IP packet is inside.
 ///
 /// # Errors
-/// When there were too many headers before it.
+/// When it is one that carries no packet, or there were too many headers before it.
 pub(crate) fn datagram<'a>(
     outer: &mut Outer,
     packet: &ip::Packet<'_>,
@@ -153,7 +153,11 @@ pub(crate) fn datagram<'a>(
 ) -> Result<Option<Inner<'a>>, Refused> {
     let port = word(datagram, 2);
     let Some(tunnel) = TUNNELS.iter().find(|tunnel| Some(tunnel.port) == port) else { return Ok(None) };
-    let Some((inner, number)) = payload(datagram, packet.cut).and_then(tunnel.open) else { return Ok(None) };
+    let Some(payload) = payload(datagram, packet.cut) else { return Ok(None) };
+    let Some((inner, number)) = (tunnel.open)(payload) else {
+        let control = control(tunnel.name, payload).filter(|_| !wanted);
+        return control.map_or(Ok(None), |word| Err(Refused::Foreign(word)));
+    };
     match outer.lead(inner) {
         Lead::Ip => {}
         // Labels have no header that could be right.
@@ -167,6 +171,21 @@ pub(crate) fn datagram<'a>(
     }
     outer.identify(&number);
     Ok(Some(inner))
+}
+
+/// What a datagram of a tunnel is that carries no packet, or none that is read, by its first octets.
+fn control(tunnel: Encapsulation, octets: &[u8]) -> Option<&'static str> {
+    let length = |at, more| word(octets, at).is_some_and(|length| usize::from(length) + more == octets.len());
+    match (tunnel, octets) {
+        // Echo requests and responses, error indications, extension headers, end markers.
+        (Encapsulation::Gtpu, [0x30..=0x37, 1 | 2 | 26 | 31 | 254, ..]) if length(2, 8) => Some("gtpu_control"),
+        // Control messages have a length and sequence numbers.
+        (Encapsulation::L2tp, [0xc8, 2, ..]) if length(2, 0) => Some("l2tp_control"),
+        (Encapsulation::Tzsp, [1, 4, 0, 0, ..]) => Some("tzsp_keepalive"),
+        // Frames of wireless networks.
+        (Encapsulation::Tzsp, [1, 0 | 1, 0, 18 | 119 | 127, ..]) => Some("tzsp_wireless"),
+        _ => None,
+    }
 }
 
 /// The payload of a datagram, as far as it was captured.
@@ -229,7 +248,10 @@ fn gtpu(octets: &[u8]) -> Opened<'_> {
         at += 4 * units;
         next = *whole.get(at - 1)?;
     }
-    Some((Inner::Ip(whole.get(at..)?), tunnel))
+    let packet = whole.get(at..)?;
+    // A session may be one of Ethernet.
+    let is_ip = matches!(packet.first()? >> 4, 4 | 6);
+    Some((if is_ip { Inner::Ip(packet) } else { Inner::Ethernet(packet) }, tunnel))
 }
 
 /// TZSP: version 1, a type (0 and 1 have a frame), what the frame is (1 is Ethernet), and tagged fields up to tag 1.

@@ -151,7 +151,7 @@ pub(crate) enum Lead {
 impl Outer {
     /// The headers taken off, the outermost first.
     pub fn taken(&self) -> impl Iterator<Item = Encapsulation> {
-        self.taken.iter().flatten().copied()
+        self.taken[..self.depth].iter().flatten().copied()
     }
 
     /// The same for all packets of one tag or tunnel, and different for those of another.

@@ -111,6 +111,7 @@ fn tunnels() -> Vec<(u16, Vec<u8>, &'static str)> {
         (2_152, join(&[0x30, 0xff, 0, length, 0, 0, 0, 77], &IP), "gtpu"),
         (2_152, join(&[0x32, 0xff, 0, length + 4, 0, 0, 0, 77, 0, 9, 0, 0], &IP), "gtpu"),
         (2_152, join(&[0x34, 0xff, 0, length + 8, 0, 0, 0, 77, 0, 0, 0, 0x85, 1, 0, 9, 0], &IP), "gtpu"),
+        (2_152, join(&[0x30, 0xff, 0, 34, 0, 0, 0, 77], &frame), "gtpu"),
         (37_008, join(&[1, 0, 0, 1, 1], &frame), "tzsp"),
         (37_008, join(&[1, 0, 0, 1, 10, 1, 0x55, 0, 1], &frame), "tzsp"),
         (1_701, join(&[0x00, 0x02, 0, 1, 0, 2, 0xff, 3, 0, 0x21], &IP), "l2tp"),
@@ -143,6 +144,22 @@ fn a_dns_message_to_the_port_of_a_tunnel_is_no_tunnel() {
                 assert_eq!(opened(tunnel.port, &query, false), None, "{} {query:x?}", tunnel.port);
             }
         }
+    }
+}
+
+#[test]
+fn a_tunnels_own_messages_are_told_by_their_name() {
+    let cases: [(u16, &[u8], &str); 4] = [
+        (2_152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 0], "gtpu_control"),
+        (1_701, &[0xc8, 2, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0], "l2tp_control"),
+        (37_008, &[1, 4, 0, 0, 1], "tzsp_keepalive"),
+        (37_008, &[1, 0, 0, 18, 1, 8, 0], "tzsp_wireless"),
+    ];
+    for (port, octets, name) in cases {
+        let octets = udp(49_152, port, octets);
+        let read = |wanted| datagram(&mut Outer::default(), &between(17), &octets, wanted);
+        assert_eq!(read(false), Err(Refused::Foreign(name)));
+        assert_eq!(read(true), Ok(None));
     }
 }
 

@@ -292,6 +292,35 @@ fn addresses_may_be_prefixes_and_transports_others() {
 }
 
 #[test]
+fn ipv4_mapped_addresses_are_ipv4_whatever_end_is_known() {
+    const MAPPED: [&[u8]; 2] = [
+        &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 17],
+        &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 53],
+    ];
+    let ends = |flags, item: Item| {
+        let tables = Tables { signatures: vec![signature(&[(2, flags)])], addresses: MAPPED.to_vec() };
+        let (row, _) = one(tables, item);
+        (row.client.to_string(), row.server.to_string())
+    };
+    let both = ("192.0.2.17:1024".to_owned(), "192.0.2.53:5353".to_owned());
+    // The flags say IPv6, or IPv4.
+    assert_eq!(ends(1, item(&[])), both);
+    assert_eq!(ends(0, item(&[])), both);
+    let without = |keys: &[i64]| {
+        let Open(mut fields) = item(&[]) else { unreachable!() };
+        fields.retain(|(key, _)| !keys.contains(key));
+        Open(fields)
+    };
+    assert_eq!(ends(1, without(&[1])), ("0.0.0.0:1024".into(), both.1));
+    let Map(mut unnamed) = signature(&[(2, 1)]) else { unreachable!() };
+    unnamed.retain(|(key, _)| *key != 0);
+    let tables = Tables { signatures: vec![Map(unnamed)], addresses: MAPPED.to_vec() };
+    let (row, tally) = one(tables, item(&[]));
+    assert_eq!((row.client.to_string(), row.server.to_string()), (both.0, "0.0.0.0:5353".into()));
+    assert_eq!(tally.lost, [("server_address".into(), 1)].into());
+}
+
+#[test]
 fn roles_are_told_apart() {
     let tables = || Tables { signatures: vec![signature(&[(3, 1)]), signature(&[(3, 2)])], ..Tables::default() };
     let octets = file(everything(), &[tables().block(vec![item(&[]), item(&[(4, Number(1))])])]);

@@ -300,8 +300,11 @@ fn of_family(address: IpAddr, other: IpAddr) -> IpAddr {
     if address.is_unspecified() && other.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { address }
 }
 
-/// An address of which only a prefix may be stored; the rest is zeros.
+/// An address of which only a prefix may be stored; the rest is zeros. Some writers store that of an IPv4 client as IPv4-mapped,
+/// whatever family they say.
 fn address(octets: &[u8], is_ipv6: bool, losses: &mut Losses) -> Option<IpAddr> {
+    let is_mapped = |octets: [u8; 16]| Ipv6Addr::from(octets).to_ipv4_mapped().is_some();
+    let is_ipv6 = is_ipv6 || octets.try_into().is_ok_and(is_mapped);
     let mut whole = [0; 16];
     let length = if is_ipv6 { 16 } else { 4 };
     whole.get_mut(..octets.len()).filter(|_| octets.len() <= length)?.copy_from_slice(octets);
