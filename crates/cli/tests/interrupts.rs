@@ -169,6 +169,7 @@ fn an_interrupt_ends_a_replay_whose_trace_is_still_being_opened() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.lines().count() <= 1, "{said}");
+    let told = said.lines().filter(|line| !line.contains("no effect in this run"));
+    assert!(told.count() <= 1, "{said}");
     drop(writer);
 }

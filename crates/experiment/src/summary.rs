@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ldplayer_results::{Summary, read_document};
+use ldplayer_results::compare::warned;
+use ldplayer_results::{RunReport, Summary, read_document};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -46,6 +47,12 @@ pub struct CellSummary {
     pub not_counted: BTreeMap<&'static str, usize>,
     /// Answered share of the sent queries, in percent.
     pub answered_percent: Option<Figure>,
+    /// Queries sent per second.
+    pub sent_qps: Option<Figure>,
+    /// Those of them per second that were answered.
+    pub answered_qps: Option<Figure>,
+    /// Shares of the response codes among the answers, in percent.
+    pub rcodes_percent: BTreeMap<String, Figure>,
     /// Median latency, in milliseconds.
     pub p50_ms: Option<Figure>,
     /// 99th percentile of the latency.
@@ -54,6 +61,8 @@ pub struct CellSummary {
     pub replay: Passed,
     /// Runs that met the expectations, of those with expectations.
     pub server: Passed,
+    /// What was told of the runs that count: a warning is a line, with the number of runs that have it.
+    pub warnings: Vec<String>,
     /// Why other runs do not count, each reason once.
     pub reasons: Vec<String>,
 }
@@ -75,7 +84,8 @@ pub fn summary(plan: &Plan, record: &Record) -> Result<Vec<CellSummary>, Experim
         let attempts = slots.iter().flat_map(|slot| record.attempts(plan, *slot));
         let attempts: Vec<&RunRecord> =
             attempts.filter(|run| done.iter().all(|counted| !std::ptr::eq(**counted, *run))).collect();
-        let of = |figure: fn(&Summary) -> f64| figures(runs.iter().map(figure));
+        let of = |figure: fn(&Summary) -> f64| figures(runs.iter().map(|run| figure(&run.summary)));
+        let known = |figure: fn(&Summary) -> Option<f64>| figures(runs.iter().filter_map(|run| figure(&run.summary)));
         Ok(CellSummary {
             cell: plan.experiment.cells[cell].name.clone(),
             keys: plan.experiment.cells[cell].keys.iter().cloned().collect(),
@@ -83,27 +93,44 @@ pub fn summary(plan: &Plan, record: &Record) -> Result<Vec<CellSummary>, Experim
             repeats: slots.len(),
             not_counted: not_counted(&attempts),
             answered_percent: of(answered),
+            sent_qps: known(|run| run.rate.sent_qps),
+            answered_qps: known(|run| run.rate.answered_qps),
+            rcodes_percent: rcodes(&runs),
             p50_ms: of(|run| run.latency_ms.from_sent.p50.unwrap_or(f64::INFINITY)),
             p99_ms: of(|run| run.latency_ms.from_sent.p99.unwrap_or(f64::INFINITY)),
             replay: Passed { passed: verdicts().filter(|verdict| verdict.replay).count(), of: runs.len() },
             server: Passed { passed: judged.iter().filter(|ok| **ok).count(), of: judged.len() },
+            warnings: warned(&runs.iter().collect::<Vec<_>>()),
             reasons: reasons(&attempts),
         })
     });
     cells.collect()
 }
 
-fn read(directory: &Path, run: &RunRecord) -> Result<Summary, ExperimentError> {
+fn read(directory: &Path, run: &RunRecord) -> Result<RunReport, ExperimentError> {
     let path = directory.join(run.directory.as_deref().unwrap_or(Path::new("")));
     let failed = |error: ldplayer_results::ResultsError| ExperimentError::Record {
         file: path.clone(),
         what: format!("cannot read a run of the experiment: {error}"),
     };
-    Ok(read_document::<Value>(&path).map_err(failed)?.report.summary)
+    Ok(read_document::<Value>(&path).map_err(failed)?.report)
 }
 
 fn answered(run: &Summary) -> f64 {
     run.queries.answered as f64 * 100.0 / run.queries.sent.max(1) as f64
+}
+
+/// The share of each response code that a run has, over all runs.
+fn rcodes(runs: &[RunReport]) -> BTreeMap<String, Figure> {
+    let names = runs.iter().flat_map(|run| run.summary.rcodes.keys());
+    let of = |name: &String| {
+        let share = |run: &RunReport| {
+            let count = run.summary.rcodes.get(name).copied().unwrap_or(0);
+            count as f64 * 100.0 / run.summary.queries.answered.max(1) as f64
+        };
+        Some((name.clone(), figures(runs.iter().map(share))?))
+    };
+    names.filter_map(of).collect()
 }
 
 fn figures(values: impl Iterator<Item = f64>) -> Option<Figure> {

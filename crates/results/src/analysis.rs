@@ -83,7 +83,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
         let mut timeline = Timeline::new(first, last, &accounts);
         let classes = ordered::scan(&files, &accounts.due_by_second, &activity, |rows| timeline.add(rows))?;
         summary.timing = timing(&mut timeline);
-        summary.rate = rate(&timeline);
+        summary.rate = rate(&timeline, summary.queries.answered);
         summary.latency_ms = latency(&mut timeline);
         summary.latency_ms.by_phase = accounts.phases();
         let classes: Vec<&str> = classes.0.iter().map(String::as_str).collect();
@@ -124,14 +124,17 @@ fn timing(timeline: &mut Timeline) -> Timing {
     }
 }
 
-fn rate(timeline: &Timeline) -> Rate {
+fn rate(timeline: &Timeline, answered: u64) -> Rate {
+    let sent_qps = timeline.qps_mean();
     let windows = timeline.seconds.whole(timeline.scheduled()).map(|(_, counts)| counts);
     let windows: Vec<(u64, u64)> = windows.filter(|&(due, sent)| due + sent > 0).collect();
     let close = windows.iter().filter(|&&(due, sent)| is_close(due, sent)).count();
     let mut due: Vec<u64> = windows.iter().map(|&(due, _)| due).collect();
     due.sort_unstable();
     Rate {
-        qps_mean: timeline.qps_mean(),
+        sent_qps,
+        answered_qps: sent_qps.map(|sent| sent * answered as f64 / timeline.errors.len().max(1) as f64),
+        qps_mean: sent_qps,
         window_s: timeline.seconds.length_s(),
         windows: windows.len() as u64,
         window_queries_p50: due.get(due.len().saturating_sub(1) / 2).copied().unwrap_or_default(),

@@ -23,12 +23,14 @@ mod gate;
 mod row;
 mod sample;
 mod student;
+mod warned;
 mod words;
 
 pub use contrast::median;
 pub use gate::{Kept, Outcome, keep};
 pub use row::{Change, Estimate, Family, Row, Verdict};
 pub use sample::Scale;
+pub use warned::of_runs as warned;
 pub use words::{figure, shown, unit};
 
 use std::path::PathBuf;
@@ -81,7 +83,7 @@ pub struct Comparison {
     pub a: SideSummary,
     /// What is compared.
     pub b: SideSummary,
-    /// What makes the two unlike beyond what was chosen.
+    /// What makes the two unlike beyond what was chosen, and what was told of their runs.
     pub warnings: Vec<String>,
     /// A row a figure.
     pub rows: Vec<Row>,
@@ -148,7 +150,7 @@ pub fn compare(pair: &Pair) -> Comparison {
     Comparison {
         a: (&pair.a).into(),
         b: (&pair.b).into(),
-        warnings: alike::warnings(pair),
+        warnings: warnings(pair),
         rows: samples.iter().map(row).collect(),
         unknown,
         answers: None,
@@ -174,6 +176,15 @@ pub fn estimate_of(quantity: Quantity, side: &Side) -> Option<(Estimate, Vec<(u3
     let sample = Sample::of(quantity, side);
     let values: Vec<(u32, f64)> = sample.numbers.iter().copied().zip(sample.values.iter().copied()).collect();
     (!values.is_empty()).then(|| (row::estimate(&sample), values))
+}
+
+/// What makes two sides unlike beyond what was chosen, and what was told of their runs.
+fn warnings(pair: &Pair) -> Vec<String> {
+    let of = |name: &str, side: &Side| -> Vec<String> {
+        let runs: Vec<&RunReport> = side.runs.iter().map(|(_, run)| run).collect();
+        warned::of_runs(&runs).into_iter().map(|line| format!("{name} has {line}")).collect()
+    };
+    [alike::warnings(pair), of("A", &pair.a), of("B", &pair.b)].concat()
 }
 
 /// What is compared: the fixed figures, and the response codes and answers that there are.

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::compare::{Comparison, Estimate, Kept, Side, estimate_of, quantities_of, unit};
+use crate::compare::{Comparison, Estimate, Kept, Side, estimate_of, quantities_of, unit, warned};
 use crate::curves::Curves;
 use crate::error::ResultsError;
 use crate::words;
@@ -62,6 +62,8 @@ pub struct Cell {
     pub runs: usize,
     /// Runs that do not, and why.
     pub left_out: Vec<String>,
+    /// What was told of those that count.
+    pub warnings: Vec<String>,
     /// Runs in which the server did what was expected, and runs with expectations.
     pub as_expected: (usize, usize),
 }
@@ -161,6 +163,7 @@ impl Overview {
                 keys: runs.keys.clone(),
                 runs: runs.side.runs.len(),
                 left_out: runs.side.left_out.clone(),
+                warnings: warned(&runs.side.runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
                 as_expected: (judged.iter().filter(|ok| **ok).count(), judged.len()),
             }
         };

@@ -247,6 +247,10 @@ pub struct Spread {
 #[serde(default)]
 pub struct Rate {
     /// Queries sent per second, from the first to the last one sent; `null` for queries of one moment.
+    pub sent_qps: Option<f64>,
+    /// Those of them per second that were answered in time.
+    pub answered_qps: Option<f64>,
+    /// The same as `sent_qps`, by an older name.
     pub qps_mean: Option<f64>,
     /// Length of a window in seconds.
     pub window_s: f64,

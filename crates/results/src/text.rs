@@ -243,9 +243,12 @@ impl RunReport {
 
     fn write_rate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = &self.summary.rate;
-        let qps = rate.qps_mean.map_or("no rate, for queries of one moment".to_owned(), |qps| {
-            format!("{}/s", queries(qps.round() as u64))
-        });
+        let per_second = |(sent, answered): (f64, f64)| {
+            let [sent, answered] = [sent, answered].map(|qps| qps.round() as u64);
+            format!("{}/s sent, {} answered", queries(sent), grouped(answered))
+        };
+        let qps =
+            rate.sent_qps.zip(rate.answered_qps).map_or("no rate, for queries of one moment".to_owned(), per_second);
         write!(f, "rate       {qps}")?;
         match rate.within_0_1_percent.filter(|_| self.limits.timing.is_some()) {
             Some(within) => {

@@ -29,7 +29,12 @@ pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     checks.iter_mut().filter(|check| !check.ok && TIMED.contains(&&*check.name)).for_each(|check| {
         check.note = check.note.take().or_else(|| blame(&report.stalls));
     });
-    let server = server_verdict(report.expect.iter().map(|expectation| expectation.judge(summary)).collect());
+    let mut expected: Vec<Check> = report.expect.iter().map(|expectation| expectation.judge(summary)).collect();
+    // Whoever has expectations has said what is a failure.
+    if expected.is_empty() && report.state != State::Interrupted {
+        expected.extend(server::nothing_answered(summary));
+    }
+    let server = server_verdict(expected);
     report.verdict = Verdict { ok: checks.iter().all(|check| check.ok), checks, server };
     let mut warnings = server::doubts(&report.summary);
     warnings.extend(bottleneck::warning(&report.summary, report.limits.timing.is_some()));

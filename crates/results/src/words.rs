@@ -53,8 +53,9 @@ const CHECKS: [Named; 8] = [
     ("clock_skew", "clocks of the agents"),
 ];
 
-const QUANTITIES: [Named; 19] = [
+const QUANTITIES: [Named; 20] = [
     ("answered", "answered"),
+    ("nothing_answered", "nothing was answered"),
     ("timed_out", "timed out"),
     ("failed", "failed"),
     ("not_sent", "not sent"),

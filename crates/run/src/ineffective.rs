@@ -15,10 +15,17 @@ pub struct Ineffective {
     pub why: String,
 }
 
-impl std::fmt::Display for Ineffective {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} has no effect: {}", self.option, self.why)
-    }
+/// All of them in one line, by what they have no effect for; `None` if there are none.
+pub fn in_words(found: &[Ineffective]) -> Option<String> {
+    let mut reasons: Vec<&str> = found.iter().map(|option| option.why.as_str()).collect();
+    reasons.dedup();
+    let of = |why: &&str| {
+        let options: Vec<&str> =
+            found.iter().filter(|option| option.why == *why).map(|option| option.option.as_str()).collect();
+        format!("{} ({why})", options.join(", "))
+    };
+    (!found.is_empty())
+        .then(|| format!("no effect in this run: {}", reasons.iter().map(of).collect::<Vec<_>>().join("; ")))
 }
 
 /// A key with whether it is given.
@@ -43,7 +50,10 @@ pub fn ineffective(spec: &RunSpec) -> Vec<Ineffective> {
         Some(used) => of_transports(spec, &used),
         None => Vec::new(),
     };
-    found.into_iter().chain(of_timing(spec)).chain(of_comparison(spec)).collect()
+    let mut all: Vec<Ineffective> = found.into_iter().chain(of_timing(spec)).chain(of_comparison(spec)).collect();
+    // By reason, and otherwise as they came.
+    all.sort_by(|one, other| one.why.cmp(&other.why));
+    all
 }
 
 /// The transports of the run with the policies that it has besides, and the names of their classes; `None` where they are recorded ones.
@@ -109,7 +119,7 @@ mod tests {
 
     fn told(text: &str) -> Vec<String> {
         let spec = RunSpec::parse(&format!("trace = 'a'\nserver = '127.0.0.1'\n{text}")).unwrap();
-        ineffective(&spec).iter().map(ToString::to_string).collect()
+        ineffective(&spec).into_iter().map(|found| format!("{}: {}", found.option, found.why)).collect()
     }
 
     #[test]
@@ -117,15 +127,23 @@ mod tests {
         assert_eq!(
             told("transport = 'udp'\nidle_timeout = 3\ntls_insecure = true\ndoh_path = '/x'"),
             [
-                "--tls-insecure has no effect: no query goes over an encrypted transport",
-                "--doh-path has no effect: no query goes over DNS over HTTPS",
-                "--idle-timeout has no effect: no query goes over a connection",
+                "--doh-path: no query goes over DNS over HTTPS",
+                "--idle-timeout: no query goes over a connection",
+                "--tls-insecure: no query goes over an encrypted transport",
             ]
         );
         assert_eq!(told("transport = 'doq'\nnagle = true\nstamp_sends = true").len(), 2);
         assert_eq!(told("transport = 'udp=50,dot=50'\ndoh_method = 'get'").len(), 1);
         let classes = "[[class]]\nname = 'a'\nshare = '50 %'\ntransport = 'udp'\npipeline = 3\n[[class]]\nname = 'b'\nshare = '50 %'\ntransport = 'tcp'";
-        assert_eq!(told(classes), ["pipeline of the class a has no effect: no query goes over a connection"]);
+        assert_eq!(told(classes), ["pipeline of the class a: no query goes over a connection"]);
+    }
+
+    #[test]
+    fn they_are_one_line_by_reason() {
+        let found = |text: &str| in_words(&ineffective(&RunSpec::parse(&format!("trace = 'a'\n{text}")).unwrap()));
+        let said = "no effect in this run: --tls-insecure, --tls-port (no query goes over an encrypted transport)";
+        assert_eq!(found("transport = 'udp'\ntls_insecure = true\ntls_port = 5"), Some(said.to_owned()));
+        assert_eq!(found(""), None);
     }
 
     #[test]
@@ -146,8 +164,8 @@ mod tests {
 
     #[test]
     fn options_of_another_timing_and_of_comparisons_are_told() {
-        assert!(told("timing = 'fast'\nmax_lag = 10")[0].starts_with("--max-lag has no effect"));
-        assert!(told("max_outstanding = 10")[0].starts_with("--max-outstanding has no effect"));
-        assert!(told("compare_ignore = 'ra'")[0].starts_with("--compare-ignore has no effect"));
+        assert!(told("timing = 'fast'\nmax_lag = 10")[0].starts_with("--max-lag: "));
+        assert!(told("max_outstanding = 10")[0].starts_with("--max-outstanding: "));
+        assert!(told("compare_ignore = 'ra'")[0].starts_with("--compare-ignore: "));
     }
 }

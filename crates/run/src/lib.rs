@@ -70,7 +70,7 @@ use ldplayer_results::{ResultsError, read_document};
 pub use embed::embed;
 pub use error::RunError;
 pub use execute::{Prepared, RunReport, prepare, prepare_share};
-pub use ineffective::{Ineffective, ineffective};
+pub use ineffective::{Ineffective, in_words as ineffective_in_words, ineffective};
 pub use live::Live;
 pub use load::{Load, is_repeatable, load};
 pub use share::{Share, Start, read_whole};

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use ldplayer_core::text::counted;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_results::{AgentShare, Document, State};
-use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, check_output, ineffective, prepare};
+use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, check_output, ineffective, ineffective_in_words, prepare};
 
 use crate::failure::{Failure, VERDICT_FAILED};
 use crate::printing::{coloured, file_url, has_colours};
@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let output = args.output();
     check_output(&output, args.force).map_err(RunError::from).map_err(failure)?;
     if !args.quiet {
-        ineffective(&spec).iter().for_each(|option| tell!("ldplayer: {option}"));
+        ineffective_in_words(&ineffective(&spec)).iter().for_each(|line| tell!("ldplayer: {line}"));
     }
     if args.cluster.nats.is_some() {
         return on_agents(&output, print, |progress| args.cluster.execute(&spec, (&output, args.force), progress));

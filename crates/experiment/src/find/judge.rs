@@ -39,7 +39,7 @@ impl Find {
             Load::Qps => {
                 let (due, sent) = (summary.queries.trace.unwrap_or(0), summary.queries.sent);
                 // With random gaps, the number of due queries varies around the load. A single query has no rate.
-                let rate = summary.rate.qps_mean.unwrap_or(f64::INFINITY).min(sent as f64 / duration_s);
+                let rate = summary.rate.sent_qps.unwrap_or(f64::INFINITY).min(sent as f64 / duration_s);
                 let is_made = sent > 0 && rate >= due as f64 / duration_s * MADE;
                 let missed = || Unfit::Client(format!("sent {rate:.0} of {load} q/s"));
                 (!is_made).then(|| self.unfaithful(report).unwrap_or_else(missed))
@@ -118,7 +118,7 @@ mod tests {
     fn report(answered: u64, open: u64) -> RunReport {
         let summary = Summary {
             queries: Queries { trace: Some(1_000), sent: 1_000, answered, ..Queries::default() },
-            rate: Rate { qps_mean: Some(998.0), ..Rate::default() },
+            rate: Rate { sent_qps: Some(998.0), ..Rate::default() },
             clients: Clients { total: 10, ..Clients::default() },
             connections: Connections { opened: open, ..Connections::default() },
             ..Summary::default()
@@ -178,7 +178,7 @@ mod tests {
         let find = find(TWO);
         // What is due within a second took longer, or was not sent at all.
         let mut slow = report(1_000, 0);
-        slow.summary.rate.qps_mean = Some(900.0);
+        slow.summary.rate.sent_qps = Some(900.0);
         assert_eq!(find.judge(second(1_000), &slow), Took::Unfit(Unfit::Client("sent 900 of 1000 q/s".to_owned())));
         let mut part = report(900, 0);
         part.summary.queries.sent = 900;
@@ -192,7 +192,7 @@ mod tests {
     fn a_load_of_one_query_or_of_random_gaps_is_made_when_all_that_was_due_was_sent() {
         let find = find(TWO);
         let mut one = report(1, 0);
-        (one.summary.queries.trace, one.summary.queries.sent, one.summary.rate.qps_mean) = (Some(1), 1, None);
+        (one.summary.queries.trace, one.summary.queries.sent, one.summary.rate.sent_qps) = (Some(1), 1, None);
         assert_eq!(find.judge(second(1), &one), measured(0.0, &[false, false]));
         assert_eq!(find.judge(second(1_050), &report(1_000, 0)), measured(0.0, &[false, false]));
         (one.summary.queries.trace, one.summary.queries.sent) = (Some(0), 0);

@@ -119,7 +119,12 @@ impl Quantity {
             Self::Cores => of_server(summary, NO_CPU, |side| side.cores_mean.map(Found::Cores)),
             Self::Memory(Resident::Rss) => of_server(summary, NO_RSS, |side| side.rss_peak_bytes.map(Found::Octets)),
             Self::Memory(Resident::Pss) => of_server(summary, NO_PSS, |side| side.pss_peak_bytes.map(Found::Octets)),
-            Self::Qps => summary.rate.qps_mean.map(Found::Rate).ok_or("queries of one moment have no rate"),
+            Self::Qps => summary
+                .rate
+                .sent_qps
+                .or(summary.rate.qps_mean)
+                .map(Found::Rate)
+                .ok_or("queries of one moment have no rate"),
         }
     }
 }

@@ -53,6 +53,11 @@ fn has(overview: &Overview, quantity: &str) -> bool {
     overview.quantities.iter().any(|figures| figures.quantity == quantity)
 }
 
+/// Whether a quantity is the share of a response code.
+fn is_rcode(quantity: &str) -> bool {
+    crate::analysis::rcode::code(quantity).is_some()
+}
+
 /// What became of the gate, in a word.
 fn gate(overview: &Overview) -> &'static str {
     let is = |outcome| overview.gates.iter().any(|kept| kept.outcome == outcome);
@@ -72,7 +77,10 @@ struct Row {
     expected: String,
     /// Medians, and the ranges that hold them.
     cells: Vec<(String, String)>,
+    /// Shares of response codes.
+    rcodes: String,
     left_out: Vec<String>,
+    warnings: Vec<String>,
 }
 
 fn rows(overview: &Overview, columns: &[&str]) -> Vec<Row> {
@@ -84,9 +92,20 @@ fn rows(overview: &Overview, columns: &[&str]) -> Vec<Row> {
             (fine, of) => format!("{fine} of {of}"),
         },
         cells: columns.iter().map(|column| figure(overview, column, at)).collect(),
+        rcodes: rcodes(overview, at),
         left_out: cell.left_out.clone(),
+        warnings: cell.warnings.clone(),
     };
     overview.cells.iter().enumerate().map(row).collect()
+}
+
+/// The shares of the response codes that a cell has.
+fn rcodes(overview: &Overview, cell: usize) -> String {
+    let shares = overview.quantities.iter().filter(|figures| is_rcode(&figures.quantity)).filter_map(|figures| {
+        let of = figures.cells.iter().find(|of| of.cell == cell)?;
+        Some(format!("{} {}", figures.quantity.to_ascii_uppercase(), shown(figures.unit, of.estimate.median)))
+    });
+    shares.collect::<Vec<_>>().join(", ")
 }
 
 /// A figure of a cell, and the range that holds it.

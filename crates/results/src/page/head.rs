@@ -149,7 +149,7 @@ pub fn facts(report: &RunReport) -> Vec<(&'static str, String)> {
     let summary = &report.summary;
     let tail = &summary.latency_ms.from_sent;
     let ms = |value: Option<f64>| value.map_or("—".to_owned(), |ms| format!("{} ms", fixed(ms, 3)));
-    let rate = summary.rate.qps_mean.map_or("—".to_owned(), |qps| format!("{} q/s", grouped(qps.round() as u64)));
+    let rate = |qps: Option<f64>| qps.map_or("—".to_owned(), |qps| format!("{} q/s", grouped(qps.round() as u64)));
     let answered = share(summary.queries.answered, Some(summary.queries.sent));
     let slow = match tail.queries >= needed(0.99) {
         true => ("99th percentile of latency", ms(tail.p99)),
@@ -158,7 +158,8 @@ pub fn facts(report: &RunReport) -> Vec<(&'static str, String)> {
     vec![
         ("queries sent", grouped(summary.queries.sent)),
         ("answered", if answered.is_empty() { "—".to_owned() } else { answered }),
-        ("mean rate", rate),
+        ("sent per second", rate(summary.rate.sent_qps)),
+        ("answered per second", rate(summary.rate.answered_qps)),
         ("clients", grouped(summary.clients.total)),
         ("median latency", ms(tail.p50)),
         slow,

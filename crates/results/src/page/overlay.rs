@@ -143,12 +143,13 @@ struct Row {
 /// How a figure is read from a run.
 type Figure = (&'static str, fn(&RunReport) -> String);
 
-const FIGURES_OF_RUNS: [Figure; 16] = [
+const FIGURES_OF_RUNS: [Figure; 17] = [
     ("queries sent", |run| grouped(run.summary.queries.sent)),
     ("answered", |run| percent(run, run.summary.queries.answered)),
     ("timed out", |run| percent(run, run.summary.queries.timed_out)),
     ("failed", |run| percent(run, run.summary.queries.failed)),
-    ("mean rate (q/s)", |run| known(run.summary.rate.qps_mean, |qps| grouped(qps.round() as u64))),
+    ("sent per second", |run| known(run.summary.rate.sent_qps, |qps| grouped(qps.round() as u64))),
+    ("answered per second", |run| known(run.summary.rate.answered_qps, |qps| grouped(qps.round() as u64))),
     ("median latency (ms)", |run| latency(run, 0.5)),
     ("90th percentile (ms)", |run| latency(run, 0.9)),
     ("99th percentile (ms)", |run| latency(run, 0.99)),

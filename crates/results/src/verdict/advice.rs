@@ -75,6 +75,11 @@ const FAILED: [(&str, &str); 19] = [
     ("out_of_ids", "lower the rate or --query-timeout"),
 ];
 
+/// What to do about queries that failed for a reason.
+pub fn of_failure(reason: &str) -> &'static str {
+    FAILED.iter().find(|(known, _)| *known == reason).map_or("see docs/run-directory.md", |&(_, remedy)| remedy)
+}
+
 /// What to do about failures that have no reason in their row, by status.
 const FAILED_WITHOUT_REASON: [(&str, &str); 4] = [
     ("refused", "start the server, or give the port that it listens on"),

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Recorded, Summary};
+use crate::model::{Check, Queries, Recorded, Summary};
 use crate::setup::Warning;
-use crate::text::{counts, grouped};
+use crate::text::{counts, grouped, queries as told};
 
 /// Share of unanswered queries from which on it is told.
 const MANY_UNANSWERED: f64 = 0.1;
 /// Share of the answers that are errors from which on it is told.
 const MANY_ERRORS: f64 = 0.5;
+/// Share of the queries of which fewer are answered where nothing is: strays of a network, or of a server that ends.
+const HARDLY_ANY: f64 = 0.01;
 /// Response codes that say what became of the name asked for, and not of the server.
 const ABOUT_NAMES: [&str; 2] = ["NOERROR", "NXDOMAIN"];
 /// Least difference of two shares that is told.
@@ -20,6 +22,33 @@ const STANDARD_ERRORS: f64 = 2.58;
 /// The doubts about the server.
 pub fn doubts(summary: &Summary) -> Vec<Warning> {
     [unanswered(summary), errors(summary), other_rcodes(summary)].into_iter().flatten().collect()
+}
+
+/// The check that fails where nothing, or hardly anything, was answered: such a run is no success, whatever was expected.
+pub fn nothing_answered(summary: &Summary) -> Option<Check> {
+    let queries = &summary.queries;
+    let is_so = queries.sent > 0 && (queries.answered as f64) < queries.sent as f64 * HARDLY_ANY;
+    is_so.then(|| Check {
+        name: "nothing_answered".to_owned(),
+        limit: format!("{} %", HARDLY_ANY * 100.0),
+        value: format!("{} of {}", grouped(queries.answered), told(queries.sent)),
+        ok: false,
+        note: Some(likely_cause(queries).to_owned()),
+    })
+}
+
+/// Why nothing was answered, by what became of most queries.
+fn likely_cause(queries: &Queries) -> &'static str {
+    let most = queries.failed_by_reason.iter().max_by_key(|&(_, count)| count);
+    let refused = queries.failed_by_status.get("refused").copied().unwrap_or(0);
+    match most {
+        _ if queries.timed_out > queries.failed => {
+            "nothing came back: the server does not run there, listens on another port or for another transport, or a filter drops packets"
+        }
+        _ if refused * 2 > queries.failed => "no server listens on this address and port for this transport",
+        Some((reason, _)) => super::advice::of_failure(reason),
+        None => "see what became of the queries",
+    }
 }
 
 fn unanswered(summary: &Summary) -> Option<Warning> {
@@ -107,7 +136,6 @@ fn share(part: u64, whole: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Queries;
     use crate::setup::About;
 
     fn answered(rcodes: &[(&str, u64)], timed_out: u64) -> Summary {
@@ -133,6 +161,28 @@ mod tests {
     fn a_server_that_is_well_is_not_doubted() {
         assert_eq!(codes(&answered(&[("NOERROR", 600), ("NXDOMAIN", 350), ("SERVFAIL", 50)], 99)), [""; 0]);
         assert_eq!(codes(&Summary::default()), [""; 0]);
+    }
+
+    /// A run against an address where nothing listened ended with status 0.
+    #[test]
+    fn nothing_answered_fails_with_its_likely_cause() {
+        let cause = |queries: Queries| {
+            let check = nothing_answered(&Summary { queries, ..Summary::default() });
+            check.map(|check| (check.value, check.note.unwrap()))
+        };
+        let sent =
+            |answered, timed_out| Queries { sent: answered + timed_out, answered, timed_out, ..Queries::default() };
+        let (value, note) = cause(sent(9, 991)).unwrap();
+        assert!(value == "9 of 1,000 queries" && note.starts_with("nothing came back"), "{value}: {note}");
+        assert_eq!((cause(sent(10, 990)), cause(sent(0, 0))), (None, None));
+        let failed = |status: &str, reason: &str| {
+            let by = |word: &str| [(word.to_owned(), 5)].into_iter().filter(|_| !word.is_empty()).collect();
+            let queries = Queries { sent: 5, failed: 5, failed_by_status: by(status), ..Queries::default() };
+            cause(Queries { failed_by_reason: by(reason), ..queries }).unwrap().1
+        };
+        assert!(failed("refused", "").starts_with("no server listens"));
+        assert!(failed("connect_failed", "connection_refused").contains("start the server"));
+        assert!(failed("tls_failed", "certificate_untrusted").contains("--tls-ca"));
     }
 
     #[test]

@@ -103,12 +103,20 @@ pub fn summary(plan: &Plan, record: &Record, cells: &[CellSummary], kept: &[Kept
     let mut out = crate::printing::stdout();
     let width = cells.iter().map(|cell| cell.cell.chars().count()).max().unwrap_or(4).max(4);
     let (p50, p99) = ("p50 ms", "p99 ms");
-    write_line!(out, "{:width$}  runs  {:24}  {p50:24}  {p99:24}  replay  server", "cell", "answered %")?;
+    let head = ["answered %", "sent/s", "answered/s", p50, p99].map(|name| format!("{name:24}")).join("  ");
+    write_line!(out, "{:width$}  runs  {head}  replay  server  RCODEs %", "cell")?;
     for cell in cells {
-        let [answered, p50, p99] = [cell.answered_percent, cell.p50_ms, cell.p99_ms].map(figure);
+        let figures = [cell.answered_percent, cell.sent_qps, cell.answered_qps, cell.p50_ms, cell.p99_ms];
+        let figures = figures.map(|of| format!("{:24}", figure(of))).join("  ");
+        let rcodes: Vec<String> =
+            cell.rcodes_percent.iter().map(|(name, share)| format!("{name} {:.1}", share.median)).collect();
+        let rcodes = rcodes.join(", ");
         let (runs, replay, server) =
             (format!("{}/{}", cell.runs, cell.repeats), passed(cell.replay), passed(cell.server));
-        write_line!(out, "{:width$}  {runs:4}  {answered:24}  {p50:24}  {p99:24}  {replay:6}  {server}", cell.cell)?;
+        write_line!(out, "{:width$}  {runs:4}  {figures}  {replay:6}  {server:6}  {rcodes}", cell.cell)?;
+    }
+    for cell in cells {
+        cell.warnings.iter().try_for_each(|warning| write_line!(out, "{}: warning: {warning}", cell.cell))?;
     }
     for cell in cells.iter().filter(|cell| !cell.not_counted.is_empty()) {
         let counts: Vec<String> = cell.not_counted.iter().map(|(word, count)| format!("{count} {word}")).collect();
