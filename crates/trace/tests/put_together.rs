@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 
 use ldplayer_trace::{Input, OpenOptions, Tally, TraceError, open};
+use proptest::prelude::*;
 
 /// Ethernet, IPv4, UDP and the query `a. IN A` with this ID.
 fn frame(id: u8) -> Vec<u8> {
@@ -293,4 +294,26 @@ fn parquet_files_put_together_are_refused_in_one_line() {
         error.ends_with("several Parquet files put behind each other; give them apart: they are merged"),
         "{error}"
     );
+}
+
+proptest! {
+    #[test]
+    fn octets_changed_anywhere_never_panic_and_what_was_read_is_accounted_for(
+        forms in prop::collection::vec(0..FORMS.len(), 2..4),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut all: Vec<u8> = forms.iter().flat_map(|&form| FORMS[form].file(0..3)).collect();
+        for (place, octet) in changes {
+            let at = place.index(all.len());
+            all[at] = octet;
+        }
+        all.truncate(cut.index(all.len()) + 1);
+        if let Ok((found, tally)) = try_read(&all) {
+            prop_assert!(found.len() as u64 <= tally.packets);
+            prop_assert!(tally.inputs[0].content <= all.len() as u64);
+            let skipped: u64 = tally.unread().map(|damage| damage.octets).sum();
+            prop_assert!(skipped <= all.len() as u64, "{:?}", tally.damaged);
+        }
+    }
 }

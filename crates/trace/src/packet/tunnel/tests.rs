@@ -28,10 +28,10 @@ fn udp(from: u16, to: u16, payload: &[u8]) -> Vec<u8> {
     [&from.to_be_bytes()[..], &to.to_be_bytes(), &length.to_be_bytes(), &[0, 0], payload].concat()
 }
 
-/// The packet inside of a datagram, if it is a tunnel's.
+/// The packet inside of a datagram, if it is a tunnel's that carries one.
 fn opened(to: u16, payload: &[u8], wanted: bool) -> Option<(Vec<u8>, Vec<&'static str>)> {
     let (mut outer, octets) = (Outer::default(), udp(49_152, to, payload));
-    let inner = datagram(&mut outer, &between(17), &octets, wanted).unwrap()?;
+    let inner = datagram(&mut outer, &between(17), &octets, wanted).ok()??;
     let packet = outer.network(inner).unwrap_or_default().to_vec();
     Some((packet, names(&outer)))
 }
