@@ -37,6 +37,8 @@ pub use self::doh::Doh;
 use self::http2::{ErrorCode, STREAMS};
 use self::tls::Tls;
 pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
+use crate::answered::Answered;
+use crate::ids::Ids;
 use crate::pending::Pending;
 use crate::route::Route;
 use crate::slab::Slot;
@@ -100,6 +102,9 @@ pub struct Connections {
     content: Vec<u8>,
     /// The kernel's counters of the connection being read.
     segments: Option<Segments>,
+    ids: Ids,
+    /// Answered queries, by connection and ID.
+    answered: Answered,
 }
 
 impl Connections {
@@ -114,7 +119,15 @@ impl Connections {
             doh: None,
             content: Vec::new(),
             segments: None,
+            ids: Ids::new(),
+            answered: Answered::default(),
         }
+    }
+
+    /// Has the IDs of another machine, so that both send the same.
+    #[cfg(test)]
+    pub(crate) fn set_ids(&mut self, ids: Ids) {
+        self.ids = ids;
     }
 
     /// Takes a query whose answer over UDP was truncated. The UDP accounts count it as sent; its outcome is counted here.
@@ -377,7 +390,7 @@ impl Connections {
         }
         let block = if connection.tls().is_some() { self.table.policy(connection.class).padding } else { 0 };
         let id = self.free_id(at);
-        let length = framing::append(out, &self.table.request(slot)?.wire, id, block);
+        let length = framing::append(out, &self.table.request(slot)?.wire, self.ids.hide(id), block);
         Some((u64::from(id), length))
     }
 
@@ -408,14 +421,18 @@ impl Connections {
         let Some(message) = Message::new(octets).filter(Message::is_response) else {
             return self.stray(at, now, octets, Reason::Garbage);
         };
-        let Some(slot) = self.table.find(number, u64::from(message.id())) else {
-            return self.stray(at, now, octets, Reason::UnknownId);
+        let id = u64::from(self.ids.reveal(message.id()));
+        let key = number << 16 | id;
+        let Some(slot) = self.table.find(number, id) else {
+            let reason = if self.answered.has(key) { Reason::Duplicate } else { Reason::UnknownId };
+            return self.stray(at, now, octets, reason);
         };
         if !self.table.is_of(slot, &message) {
             return self.stray(at, now, octets, Reason::QuestionMismatch);
         }
         self.table.note_octets(slot, arrival.since);
         self.note_delivery(slot, arrival.length_apart);
+        self.answered.note(key);
         self.answer(slot, now, &message);
     }
 

@@ -118,12 +118,14 @@
 
 #![forbid(unsafe_code)]
 
+mod answered;
 mod connections;
 mod counts;
 mod doh;
 mod engine;
 mod frames;
 mod heard;
+mod ids;
 #[doc(hidden)]
 pub mod internals;
 mod matching;

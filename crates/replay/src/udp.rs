@@ -11,8 +11,10 @@ use hashbrown::HashMap;
 use ldplayer_core::message::{HEADER, flag};
 use ldplayer_core::{Expected, Message, Outcome, Query, Reason, RunTime, Status};
 
+use crate::answered::Answered;
 use crate::counts::Counts;
 use crate::heard::Heard;
+use crate::ids::Ids;
 use crate::matching::repeats_question;
 use crate::pending::Pending;
 use crate::route::{Route, SHARED_SOCKETS, SocketKey};
@@ -23,7 +25,6 @@ use crate::stamps::Stamps;
 /// IDs tried on a socket before it counts as full.
 const ID_TRIES: u32 = 64;
 /// Number of answered queries remembered to recognise duplicate answers. A power of two.
-const REMEMBERED: usize = 1 << 14;
 
 /// Settings of the machine.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,8 @@ pub struct UdpConfig {
     pub linger: i64,
     /// The first ID.
     pub seed: u64,
+    /// Whether a query for which no ID is free waits for one, instead of not being sent: in replays without times.
+    pub waits_for_ids: bool,
     /// Bitmask of classes that retry truncated answers over TCP; the lowest bit also stands for clients without a class. Their truncated
     /// answers do not end the query, but are handed out.
     pub tc_fallback: u64,
@@ -76,9 +79,12 @@ pub struct Udp {
     by_id: HashMap<u64, Slot, NeighbourState>,
     next_id: Vec<u16>,
     queued: VecDeque<Slot>,
+    /// A query for which no ID was free, in a replay that waits for one.
+    waiting: Option<(Query, Route)>,
     outstanding: List,
     lingering: List,
-    answered: Box<[u64]>,
+    answered: Answered,
+    ids: Ids,
     truncated: Vec<Pending>,
     outcomes: Vec<Outcome>,
     counts: Counts,
@@ -97,9 +103,11 @@ impl Udp {
             by_id: HashMap::default(),
             next_id: Vec::new(),
             queued: VecDeque::new(),
+            waiting: None,
             outstanding: List::default(),
             lingering: List::default(),
-            answered: vec![u64::MAX; REMEMBERED].into_boxed_slice(),
+            answered: Answered::default(),
+            ids: Ids::new(),
             truncated: Vec::new(),
             outcomes: Vec::new(),
             counts: Counts::default(),
@@ -122,12 +130,27 @@ impl Udp {
         if !(HEADER..=usize::from(u16::MAX) - 8 - 40).contains(&query.wire.len()) {
             return refuse(self, Reason::BadMessage);
         }
-        let Some((socket, id)) = self.free_id(route.socket) else {
-            return refuse(self, Reason::OutOfIds);
-        };
-        let slot = self.slab.insert(Pending::new(query, &route, socket, id));
+        match self.free_id(route.socket) {
+            Some(free) => self.place(query, &route, free),
+            None if self.config.waits_for_ids => self.waiting = Some((query, route)),
+            None => refuse(self, Reason::OutOfIds),
+        }
+    }
+
+    fn place(&mut self, query: Query, route: &Route, (socket, id): (SocketKey, u16)) {
+        let slot = self.slab.insert(Pending::new(query, route, socket, id));
         self.by_id.insert(key(socket, id), slot);
         self.queued.push_back(slot);
+    }
+
+    /// Whether no query waits for an ID: one that does gets it now, if there is one. The caller gives no other query before.
+    pub fn has_ids(&mut self) -> bool {
+        let Some((query, route)) = self.waiting.take() else { return true };
+        match self.free_id(route.socket) {
+            Some(free) => self.place(query, &route, free),
+            None => self.waiting = Some((query, route)),
+        }
+        self.waiting.is_none()
     }
 
     /// Records a query that cannot be sent.
@@ -149,7 +172,7 @@ impl Udp {
             socket: pending.socket,
             source: pending.source,
             server: pending.server,
-            id: pending.id,
+            id: self.ids.hide(pending.id),
             wire: &pending.wire,
         })
     }
@@ -219,9 +242,9 @@ impl Udp {
         let Some(message) = Message::new(arrival.octets).filter(Message::is_response) else {
             return self.stray(arrival, Reason::Garbage);
         };
-        let key = key(arrival.socket, message.id());
+        let key = key(arrival.socket, self.ids.reveal(message.id()));
         let Some(&slot) = self.by_id.get(&key) else {
-            let seen = self.answered[remembered_at(key)] == key;
+            let seen = self.answered.has(key);
             return self.stray(arrival, if seen { Reason::Duplicate } else { Reason::UnknownId });
         };
         match self.slab.get(slot).and_then(|pending| mismatch(pending, arrival, &message)) {
@@ -251,7 +274,7 @@ impl Udp {
     /// Handles a query returned by the error queue: its destination refused it.
     pub fn handle_refused(&mut self, socket: SocketKey, octets: &[u8]) {
         let Some(message) = Message::new(octets) else { return };
-        let Some(&slot) = self.by_id.get(&key(socket, message.id())) else { return };
+        let Some(&slot) = self.by_id.get(&key(socket, self.ids.reveal(message.id()))) else { return };
         if self.slab.get(slot).is_none_or(|pending| pending.stage != Stage::Outstanding) {
             return;
         }
@@ -272,6 +295,10 @@ impl Udp {
 
     /// Ends all outstanding queries, for an interrupted run.
     pub fn handle_interrupt(&mut self) {
+        if let Some((query, _)) = self.waiting.take() {
+            let row = Outcome::not_sent(&query, Reason::Interrupted);
+            self.finish_judged(row, &query.wire, &query.expected, None);
+        }
         while let Some(slot) = self.outstanding.first() {
             self.expire(slot, Some(Reason::Interrupted));
         }
@@ -301,9 +328,9 @@ impl Udp {
         self.outstanding.len() + self.truncated.len()
     }
 
-    /// Queries waiting for [`Self::poll_transmit`].
+    /// Queries waiting for [`Self::poll_transmit`], and that which waits for an ID.
     pub fn queued(&self) -> usize {
-        self.queued.len()
+        self.queued.len() + usize::from(self.waiting.is_some())
     }
 
     /// The accounts.
@@ -313,7 +340,7 @@ impl Udp {
 
     fn answer(&mut self, slot: Slot, key: u64, arrival: &Arrival<'_>, message: &Message<'_>) {
         let Some(pending) = self.release(slot) else { return };
-        self.answered[remembered_at(key)] = key;
+        self.answered.note(key);
         if message.has(flag::TC) && pending.stage == Stage::Outstanding && self.falls_back(pending.class) {
             return self.truncated.push(pending);
         }
@@ -414,27 +441,29 @@ impl Udp {
         })
     }
 
-    /// IDs count up, so that the next one is nearly always free and close to the last one in the table. An ID that
-    /// only waits for a late answer is reused.
+    /// Takes a free ID on a socket. One that only waits for a late answer is reused.
     fn free_id_on(&mut self, socket: SocketKey) -> Option<u16> {
         let number = socket.index() as usize;
         while self.next_id.len() <= number {
             self.next_id.push((self.config.seed ^ self.next_id.len() as u64) as u16);
         }
-        let mut id = self.next_id[number];
-        for _ in 0..ID_TRIES {
-            id = id.wrapping_add(1);
-            let taken = self.by_id.get(&key(socket, id)).copied();
-            if let Some(slot) = taken {
-                if self.slab.get(slot).is_some_and(|pending| pending.stage != Stage::Lingering) {
-                    continue;
-                }
-                self.release(slot);
-            }
-            self.next_id[number] = id;
-            return Some(id);
+        let id = self.next_free(socket)?;
+        if let Some(slot) = self.by_id.get(&key(socket, id)).copied() {
+            self.release(slot);
         }
-        None
+        self.next_id[number] = id;
+        Some(id)
+    }
+
+    /// The next free ID on a socket. IDs count up, so that it is nearly always the next one, and close to the last one in the table.
+    fn next_free(&self, socket: SocketKey) -> Option<u16> {
+        let last = self.next_id.get(socket.index() as usize).copied().unwrap_or(0);
+        let is_free = |id: &u16| {
+            let slot = self.by_id.get(&key(socket, *id));
+            let pending = slot.and_then(|&slot| self.slab.get(slot));
+            pending.is_none_or(|pending| pending.stage == Stage::Lingering)
+        };
+        (1..=ID_TRIES).map(|further| last.wrapping_add(further as u16)).find(is_free)
     }
 }
 
@@ -475,10 +504,6 @@ impl Hasher for Neighbour {
     }
 }
 
-fn remembered_at(key: u64) -> usize {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize & (REMEMBERED - 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -488,7 +513,7 @@ mod tests {
     const SHARED: SocketKey = SocketKey::Shared { v6: false, number: 0 };
 
     fn machine() -> Udp {
-        Udp::new(UdpConfig { query_timeout: 1_000, linger: 500, seed: 1, tc_fallback: 1 })
+        Udp::new(UdpConfig { query_timeout: 1_000, linger: 500, seed: 1, tc_fallback: 1, waits_for_ids: false })
     }
 
     fn route() -> Route {
@@ -663,6 +688,27 @@ mod tests {
         assert_eq!((row.status, row.reason), (Status::ConnectFailed, Some(Reason::Unreachable)));
         assert_eq!((row.submitted, udp.outstanding(), udp.queued()), (Some(RunTime(5)), 0, 0));
         assert_eq!((udp.counts().sent, udp.counts().failed), (1, 1));
+    }
+
+    /// A fast replay from one address with 100,000 queries in flight discarded what had no ID.
+    #[test]
+    fn a_query_without_an_id_waits_for_one_where_times_do_not_count() {
+        let mut udp = Udp::new(UdpConfig { waits_for_ids: true, ..machine().config });
+        let own = Route { socket: SocketKey::Own(0), source: None, ..route() };
+        let mut taken = 0;
+        while udp.has_ids() {
+            udp.handle_query(query(taken, 0), own);
+            taken += 1;
+        }
+        while let Some(slot) = udp.poll_transmit() {
+            udp.handle_sent(slot, RunTime(0), 1);
+        }
+        assert!(taken == 65_537 && udp.queued() == 1 && !udp.has_ids(), "{taken}");
+        udp.handle_timeout(RunTime(1_000));
+        assert!(udp.has_ids() && udp.queued() == 1, "what only waits for a late answer makes room");
+        assert!(udp.outcomes().iter().all(|row| row.status == Status::Timeout));
+        let slot = udp.poll_transmit().unwrap();
+        assert_eq!(udp.slab.get(slot).unwrap().index, taken - 1);
     }
 
     #[test]

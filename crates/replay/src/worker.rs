@@ -138,8 +138,10 @@ pub struct Worker<'a> {
     shares: bool,
     /// Whether the last query was for such a connection …
     on_streams: bool,
-    /// … and whether the window is being filled.
+    /// … and whether the window is being filled …
     filling: bool,
+    /// … or when it was last full.
+    filled: RunTime,
     /// Whether it slept last, and must look at new arrivals first.
     napped: bool,
     idle_since: Option<RunTime>,
@@ -217,6 +219,7 @@ impl<'a> Worker<'a> {
             shares: policies(settings).iter().any(|policy| policy.pipeline.min(policy.queries_per_connection) > 1),
             on_streams: false,
             filling: true,
+            filled: RunTime(0),
             napped: false,
             idle_since: None,
             unanswered: 0,

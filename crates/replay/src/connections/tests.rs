@@ -308,6 +308,16 @@ fn wrong_ids_wrong_questions_and_garbage_are_strays() {
     assert_eq!(strays, [Reason::UnknownId, Reason::QuestionMismatch, Reason::Garbage, Reason::Garbage].map(stray));
 }
 
+/// A second answer was told as one that nobody had waited for.
+#[test]
+fn a_second_answer_over_a_connection_is_a_duplicate() {
+    let mut network = Network::new(config(policy()), |_, message| vec![answer(message), answer(message)]);
+    let rows = network.replay([tcp_query(0, 1, 0)]);
+    let strays: Vec<_> = rows.iter().filter(|row| row.status == Status::Stray).map(|row| row.reason).collect();
+    assert_eq!(strays, [Some(Reason::Duplicate)]);
+    assert_eq!(rows.iter().filter(|row| row.status == Status::Answered).count(), 1);
+}
+
 #[test]
 fn a_kernel_without_ports_or_descriptors_leaves_queries_unsent() {
     let mut network = Network::honest(policy());

@@ -83,7 +83,7 @@ fn ask(machine: &mut Connections, now: RunTime, queries: Vec<Query>, written: &m
                     // With the ID that this connection uses now.
                     written.extend_from_slice(answer);
                     let id = machine.table.connection(at).map_or(0, |connection| connection.own.id);
-                    written[2..4].copy_from_slice(&id.to_be_bytes());
+                    written[2..4].copy_from_slice(&machine.ids.hide(id).to_be_bytes());
                     machine.handle_input(at, now, written);
                 }
                 Action::Close(_) | Action::Resume(_) => {}

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use super::streams::Streams;
 use crate::connections::Connections;
 use crate::connections::simulation::{config, framed, policy, tcp_query};
+use crate::ids::Ids;
 use crate::route::{Route, SocketKey};
 use crate::table::{self, ConnectionCounts, Machine, Policy};
 
@@ -230,8 +231,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn play(steps: &[Step], most: u32, most_resting: Option<usize>) -> World {
+fn play(steps: &[Step], most: u32, most_resting: Option<usize>, ids: &Ids) -> World {
     let mut world = World::new(settings(most), most_resting);
+    world.machine.set_ids(ids.clone());
     for step in steps {
         match *step {
             Step::Ask(number) => world.ask(client(number), number % 2),
@@ -252,8 +254,9 @@ proptest! {
     fn servers_and_rows_cannot_tell_that_connections_are_parked(
         steps in prop::collection::vec(step(), 1..120), most in 2_u32..9, most_resting in 0_usize..4,
     ) {
-        let plain = play(&steps, most, None);
-        let parked = play(&steps, most, Some(most_resting));
+        let ids = Ids::new();
+        let plain = play(&steps, most, None, &ids);
+        let parked = play(&steps, most, Some(most_resting), &ids);
         prop_assert!(plain.parked() == 0 && parked.parked() == 0, "all are closed in the end");
         prop_assert!(parked.machine.table().is_clear());
         let [plain, parked] = [plain, parked].map(World::into_known);

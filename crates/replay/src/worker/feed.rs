@@ -18,6 +18,8 @@ const AHEAD: i64 = if cfg!(debug_assertions) { 20_000 } else { 2_000 };
 impl Worker<'_> {
     /// Hands due queries to their machines, at most one batch, and returns their number.
     pub(super) fn take_due(&mut self, now: RunTime) -> usize {
+        // One that waits for an ID may have it now.
+        self.transports.udp.has_ids();
         let batch = if self.settings.fast { self.fast_batch } else { BATCH };
         let room = batch.saturating_sub(self.transports.udp.queued());
         let most = if self.settings.fast { STREAM_BATCH } else { TIMED_BATCH };

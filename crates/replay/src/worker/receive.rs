@@ -163,13 +163,13 @@ impl Worker<'_> {
         }
     }
 
-    /// The next event other than sending: a timeout, a hand-over, a check of the feed, the end of the grace time.
+    /// The next event other than sending: a timeout, a hand-over, a check of the feed, the end of the grace time, filling the window.
     fn other_deadline(&self, now: RunTime) -> i64 {
         let timeout = self.transports.poll_timeout().map_or(i64::MAX, |deadline| deadline.0);
         let overdue = now - self.flushed >= FLUSH_EVERY;
         let flush = self.flushed.0 + if overdue { FLUSH_AT_LEAST } else { FLUSH_EVERY };
         let feed = if self.fed && self.next.is_none() { now.0 + FEED_EVERY } else { i64::MAX };
-        timeout.min(flush).min(feed).min(self.frames_deadline(now))
+        timeout.min(flush).min(feed).min(self.fill_deadline()).min(self.frames_deadline(now))
     }
 
     /// Reads a ready socket: up to `limit` datagrams, or everything from a connection.

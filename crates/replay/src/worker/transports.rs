@@ -126,6 +126,7 @@ fn udp_config(settings: &Settings) -> UdpConfig {
         linger: settings.query_timeout,
         seed: settings.seed,
         tc_fallback: falling_back(settings),
+        waits_for_ids: settings.fast,
     }
 }
 

@@ -11,6 +11,8 @@ const ANSWER: i64 = 1_000;
 /// Sleep while an unpaced replay's window is full, in nanoseconds: waking up for
 /// each answer slows the server's core.
 const NAP: std::ops::RangeInclusive<i64> = 20_000..=200_000;
+/// How long a window over connections stays partly empty, in nanoseconds.
+const FILL_EVERY: i64 = 1_000_000;
 /// Queries in flight from which on a worker with frames sleeps between two looks at its ring, whatever it waits for, instead of being
 /// woken for each frame: a quarter of them is then answered in less time than a sleep takes.
 const MANY: usize = BATCH;
@@ -19,15 +21,29 @@ impl Worker<'_> {
     /// Whether the window has room for a batch of each shared socket, or for a quarter of a small window: sending queries one by one as
     /// answers arrive would cost a wake-up of the server for each. If connections are shared, it is filled once half of it is
     /// free, so that several queries share a segment; otherwise so many at once would only flood the server's accept
-    /// queue.
+    /// queue. It is filled every [`FILL_EVERY`] besides: the kernel acknowledges with the next query, or after 40 ms, and a server with
+    /// Nagle's algorithm holds further answers until then.
     pub(super) fn has_window(&mut self) -> bool {
+        if !self.transports.udp.has_ids() {
+            return false;
+        }
         let taken = self.transports.outstanding() + self.transports.udp.queued();
         let room = self.settings.window.saturating_sub(taken);
         if self.on_streams {
-            self.filling = room > 0 && (self.filling || room >= self.settings.window / 2);
+            if room == 0 {
+                self.filled = self.now();
+            }
+            let is_silent = || self.now() - self.filled >= FILL_EVERY;
+            self.filling = room > 0 && (self.filling || room >= self.settings.window / 2 || is_silent());
             return self.filling;
         }
         room >= least_room(self.fast_batch, self.settings.window) || (room > 0 && self.transports.udp.queued() > 0)
+    }
+
+    /// When the window is filled again at the latest, in nanoseconds of run time.
+    pub(super) fn fill_deadline(&self) -> i64 {
+        let waits = self.settings.fast && self.on_streams && !self.filling && self.next.is_some();
+        if waits { self.filled.0 + FILL_EVERY } else { i64::MAX }
     }
 
     /// Minimum time for which an unpaced replay has nothing to send, in nanoseconds: until the window is to be filled again.
