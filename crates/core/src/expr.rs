@@ -6,6 +6,7 @@
 mod lex;
 
 use crate::nearest::suggest;
+use crate::printable::Printable;
 pub use lex::{Kind, Token};
 
 /// Parentheses and `not`s within each other at most, so that no expression exhausts the stack.
@@ -74,7 +75,7 @@ impl Relation {
 
 /// What is wrong with an expression, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("column {column}: {what}")]
+#[error("column {column}: {}", Printable(what))]
 pub struct BadExpr {
     /// The character at which it stands, from 1.
     pub column: usize,
@@ -322,6 +323,13 @@ mod tests {
             [word("10ms", 1), word("and", 8), word("5", 12), word("or", 14), (Kind::End, 16)]
         );
         assert_eq!(words("a ms"), [word("a", 1), word("ms", 3), (Kind::End, 5)]);
+    }
+
+    /// Found by fuzzing.
+    #[test]
+    fn an_error_is_one_line_whatever_is_in_the_text() {
+        let said = read("'\n'\n").unwrap_err().to_string();
+        assert!(said.starts_with("column 1: ") && !said.contains('\n'), "{said}");
     }
 
     #[test]

@@ -24,8 +24,6 @@ use crate::stamps::Stamps;
 
 /// IDs tried on a socket before it counts as full.
 const ID_TRIES: u32 = 64;
-/// Number of answered queries remembered to recognise duplicate answers. A power of two.
-
 /// Settings of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpConfig {
