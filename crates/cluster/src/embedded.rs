@@ -53,7 +53,7 @@ impl Embedded {
         let scratch = tempfile::Builder::new().prefix("ldplayer-nats-").tempdir()?;
         let password = host::new_id();
         let configuration = scratch.path().join("configuration");
-        fs::write(&configuration, text(scratch.path(), &password))?;
+        ldplayer_net::output::write(&configuration, text(scratch.path(), &password))?;
         let mut command = Command::new(program);
         command.arg("-c").arg(&configuration).arg("--ports_file_dir").arg(scratch.path());
         let mut process = Process::start(PROGRAM, &mut command, Output::Log(scratch.path().join("log")))?;

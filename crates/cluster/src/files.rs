@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::jetstream::object_store::{Config, ObjectStore};
 use async_nats::jetstream::stream::StorageType;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use ldplayer_net::output;
 use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, BufReader, copy_buf};
 use tokio::time::{Instant, sleep, timeout};
@@ -153,7 +154,9 @@ async fn patiently<T>(act: impl AsyncFn() -> Result<T, ClusterError>) -> Result<
 /// Streams the file, since it may be larger than memory. The client verifies the digest.
 async fn fetch(store: &ObjectStore, name: &str, file: &Path) -> Result<(), ClusterError> {
     let object = store.get(name).await.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
-    let mut into = File::create(file).await.map_err(failed(file))?;
+    // A try before this one may have left a part.
+    let _ = fs::remove_file(file);
+    let mut into = File::from_std(output::create(file).map_err(failed(file))?);
     let copied = copy_buf(&mut BufReader::with_capacity(AT_ONCE, object), &mut into).await;
     copied.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
     into.flush().await.map_err(failed(file))

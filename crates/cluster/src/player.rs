@@ -192,7 +192,7 @@ pub fn trusted(spec: RunSpec, tls_ca: Option<&str>, output: &Path) -> Result<(Op
     let Some(certificates) = tls_ca else { return Ok((None, spec)) };
     let directory = beside(output, "trusted-")?;
     let file = directory.path().join("ca.pem");
-    fs::write(&file, certificates).map_err(|error| format!("{}: {error}", file.display()))?;
+    ldplayer_net::output::write(&file, certificates).map_err(|error| format!("{}: {error}", file.display()))?;
     Ok((Some(directory), RunSpec { tls_ca: Some(file), ..spec }))
 }
 

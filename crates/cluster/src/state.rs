@@ -71,10 +71,10 @@ impl State {
     /// # Errors
     /// The file cannot be written.
     pub fn keep(&self, output: &Path) -> Result<(), ClusterError> {
-        let (file, new) = (output.join(FILE), output.join("controller.json.new"));
+        let file = output.join(FILE);
         let failed = |error: &dyn ToString| ClusterError::File { file: file.clone(), reason: error.to_string() };
         let text = serde_json::to_vec_pretty(self).map_err(|error| failed(&error))?;
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &file)).map_err(|error| failed(&error))
+        ldplayer_net::output::replace(&file, text).map_err(|error| failed(&error))
     }
 
     /// Reads the state of an unfinished run.

@@ -156,7 +156,7 @@ pub trait Stock {
             }
         };
         let mut own = std::iter::once((name, self.configuration(&work, listen)?)).chain(self.more_files()?);
-        own.try_for_each(|(name, text)| fs::write(work.join(name), text)).map_err(failed)?;
+        own.try_for_each(|(name, text)| ldplayer_net::output::write(&work.join(name), text)).map_err(failed)?;
         let mut process = Process::start(program.name, &mut command, Output::Log(work.join(LOG)))?;
         for &address in listen {
             process.wait_for(address)?;

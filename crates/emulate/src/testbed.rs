@@ -5,7 +5,6 @@ mod inside;
 mod process;
 mod state;
 
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -204,7 +203,8 @@ impl Plan {
 
     fn tap(&self) -> Result<Option<Tap>, TestbedError> {
         let Some(path) = &self.capture else { return Ok(None) };
-        let file = File::create(path).map_err(|source| TestbedError::Capture { path: path.clone(), source })?;
+        let file = ldplayer_net::output::truncate(path)
+            .map_err(|source| TestbedError::Capture { path: path.clone(), source })?;
         Ok(Some(Tap::new(BufWriter::with_capacity(CAPTURE_BUFFER, file), clock::realtime_offset_ns())))
     }
 

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
+use ldplayer_core::Cidr;
 use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
 use ldplayer_emulate::stock::find;
@@ -77,6 +78,8 @@ pub struct Options {
     pub ldplayer: PathBuf,
     /// The command line, for the records of runs.
     pub command_line: Vec<String>,
+    /// Address blocks outside this host that may be sent load. Those of the file do not count: it may be somebody else's.
+    pub allow_target: Vec<Cidr>,
     /// Makes the replays; `None` for this process.
     pub replayer: Option<Arc<dyn Replayer>>,
 }
@@ -420,6 +423,7 @@ fn replay(mut spec: RunSpec, warm_up: Option<Span>, directory: &Path, options: &
 
 /// Makes a replay, here or on agents.
 fn play(spec: RunSpec, directory: &Path, options: &Options, look: &mut Look<'_>) -> Ran {
+    let spec = RunSpec { allow_target: options.allow_target.clone(), ..spec };
     if let Some(replayer) = &options.replayer {
         // Processes can be watched on one host only, but agents send from others.
         let spec = RunSpec { watch_pid: None, ..spec };

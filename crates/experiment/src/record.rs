@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::TraceTime;
 use ldplayer_net::clock;
+use ldplayer_net::output;
 use ldplayer_run::RunSpec;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -345,15 +346,12 @@ pub(crate) fn reserve(directory: &Path) -> Result<(), ExperimentError> {
     if path.exists() {
         return Ok(());
     }
-    fs::write(&path, vec![0x2e; RESERVED]).map_err(|source| ExperimentError::Output { path, source })
+    output::write(&path, vec![0x2e; RESERVED]).map_err(|source| ExperimentError::Output { path, source })
 }
 
 /// Replaces the record atomically.
 fn replace(directory: &Path, text: &[u8]) -> io::Result<()> {
-    let new = directory.join("experiment.json.new");
-    let mut file = File::create(&new)?;
-    file.write_all(text).and_then(|()| file.sync_all())?;
-    fs::rename(new, directory.join(NAME))
+    output::replace(&directory.join(NAME), text)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,7 @@ use ldplayer_emulate::serve::set::{self, ZoneSet};
 use ldplayer_emulate::sources::{self, Source, on_all_cores, threads};
 use ldplayer_emulate::stock::Zone;
 use ldplayer_net::clock;
+use ldplayer_net::output::Pending;
 use ldplayer_zone::load::Includes;
 use ldplayer_zone::sign::{self, Denial, Key, KeySpec, Member, Policy, Seed, Validity};
 use ldplayer_zone::write;
@@ -117,9 +118,9 @@ fn unpack(file: &Path, folder: &Path) -> io::Result<()> {
     if !is_packed(file) {
         return fs::copy(file, to).map(drop);
     }
-    let mut out = BufWriter::new(File::create(to)?);
+    let mut out = BufWriter::new(Pending::new(&to)?);
     io::copy(&mut liblzma::read::XzDecoder::new(File::open(file)?), &mut out)?;
-    out.flush()
+    out.into_inner()?.finish()
 }
 
 fn read(directory: &Path) -> Result<Ready, ExperimentError> {
@@ -160,9 +161,9 @@ fn sign_set(from: &Path, signing: &Signing, seed: u64, to: &Path) -> Result<(), 
 }
 
 fn save(source: &Source, records: &ldplayer_zone::Records, folder: &Path) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(folder.join(source.file.file_name().unwrap_or_default()))?);
+    let mut out = BufWriter::new(Pending::new(&folder.join(source.file.file_name().unwrap_or_default()))?);
     write::zone(&source.apex, records, &mut out)?;
-    out.flush()
+    out.into_inner()?.finish()
 }
 
 #[cfg(test)]
@@ -177,6 +178,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (from, root) = (folder.path().join("zones"), folder.path().join("prepared"));
         fs::create_dir(&from).unwrap();
+        use std::io::Write;
         let mut packed = liblzma::write::XzEncoder::new(File::create(from.join("example.zone.xz")).unwrap(), 1);
         packed.write_all(ZONE.as_bytes()).unwrap();
         packed.finish().unwrap();

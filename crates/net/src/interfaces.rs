@@ -11,6 +11,16 @@ pub fn is_wired() -> bool {
     has_only(&[DEVICE], &[])
 }
 
+/// Interfaces that the kernel itself puts into every namespace once a module is there (`net.core.fb_tunnels_only_for_init_net`); they lead
+/// nowhere.
+const OF_MODULES: [&str; 10] =
+    ["tunl0", "gre0", "gretap0", "erspan0", "sit0", "ip_vti0", "ip6_vti0", "ip6tnl0", "ip6gre0", "teql0"];
+
+/// Whether the network namespace of the calling thread has no way out: nothing but loopback.
+pub fn is_alone() -> bool {
+    has_only(&[], &OF_MODULES)
+}
+
 /// Whether the network namespace of the calling thread has the interfaces that are wanted, all of them, and none else but loopback and
 /// those that are allowed.
 pub(crate) fn has_only(wanted: &[&str], allowed: &[&str]) -> bool {

@@ -58,6 +58,7 @@ pub mod names;
 pub mod namespace;
 pub mod netlink;
 pub mod netns;
+pub mod output;
 pub mod pace;
 pub mod packets;
 pub mod pin;

@@ -147,6 +147,10 @@ pub fn has_any_ip() -> bool {
         // Routes lead to the wire there, but the kernel binds to no IPv4 address that is not local.
         return StdSocket::bind((PAIRS[0][0], 0)).is_ok();
     }
+    // Beside another way out, that route would make local only what no other one leads to.
+    if !interfaces::is_alone() {
+        return false;
+    }
     let Ok(netlink) = Netlink::open() else { return false };
     let is_local = |address| netlink.is_local(address).unwrap_or(false);
     PAIRS.iter().all(|[probe, _]| is_local(*probe) || (probe.is_ipv6() && !has_ipv6()))

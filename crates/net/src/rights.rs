@@ -95,3 +95,8 @@ pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: none of the flags used here unshares file descriptors or the file system, which other code relies on being shared.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
+
+/// The number of the user that this process acts for.
+pub fn user() -> u32 {
+    getuid().as_raw()
+}

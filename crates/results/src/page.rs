@@ -8,6 +8,7 @@ mod settings;
 mod tables;
 mod usage;
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
 use minijinja::value::{Serde, Value};
@@ -42,8 +43,24 @@ pub fn write(path: &Path, report: &RunReport, analysis: &Analysis) -> Result<(),
     store::replace(path, html.as_bytes())
 }
 
-fn render(report: &RunReport, figures: &str, about: &str) -> Result<String, minijinja::Error> {
+/// What templates of pages have in common: who may do what in a page, and the word by which its own scripts show that they are.
+///
+/// Nothing is loaded from anywhere, and a script that came in by a name or a text of somebody else does not run.
+pub fn environment() -> Environment<'static> {
+    let word = || RandomState::new().hash_one(0);
+    let nonce = format!("{:016x}{:016x}", word(), word());
+    let policy = format!(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'nonce-{nonce}'; \
+         style-src 'unsafe-inline'; img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'\">"
+    );
     let mut environment = Environment::new();
+    environment.add_global("policy", Value::from_safe_string(policy));
+    environment.add_global("nonce", Value::from_safe_string(nonce));
+    environment
+}
+
+fn render(report: &RunReport, figures: &str, about: &str) -> Result<String, minijinja::Error> {
+    let mut environment = environment();
     // The name ends in .html, so everything that is not marked as safe is escaped.
     environment.add_template("report.html", TEMPLATE)?;
     let summary = &report.summary;

@@ -13,6 +13,8 @@ use ldplayer_core::{Outcome, RunTime};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaDataReader;
 
+use ldplayer_net::output;
+
 use crate::columns::Columns;
 use crate::error::ResultsError;
 use crate::keeper::{Finished, Keeper};
@@ -142,7 +144,7 @@ impl RowWriter {
             Some(open) => open,
             None => {
                 let full = self.last.as_ref().map(|last| (last, self.full_groups));
-                self.open.insert(OpenFile::create(path, full)?)
+                self.open.insert(OpenFile::begin(path, full)?)
             }
         };
         let written = open.writer.write_group(self.columns.rows(), &self.columns.all());
@@ -156,9 +158,8 @@ impl RowWriter {
 
 impl OpenFile {
     /// A new file that begins with the first row groups of another one.
-    fn create(path: PathBuf, full: Option<(&File, usize)>) -> Result<Self, ResultsError> {
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
-        let file = file.map_err(ResultsError::file(&path))?;
+    fn begin(path: PathBuf, full: Option<(&File, usize)>) -> Result<Self, ResultsError> {
+        let file = output::create(&path).map_err(ResultsError::file(&path))?;
         let begin = || -> Result<_, ParquetError> {
             let options = FileOptions { compression: Compression::None, sorted_by: None };
             let mut writer = FileWriter::new(file, &schema::schema(), options)?;

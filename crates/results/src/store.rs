@@ -1,9 +1,9 @@
 //! The files of a run directory: making it, replacing it, reading and writing `run.json`.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use ldplayer_net::output;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -115,8 +115,9 @@ impl RunDir {
         if self.root.exists() {
             self.clear()?;
         }
+        output::refuse_link(&self.queries()).map_err(ResultsError::file(&self.queries()))?;
         fs::create_dir_all(self.queries()).map_err(ResultsError::file(&self.root))?;
-        fs::write(self.reserve(), vec![0x2e; RESERVE]).map_err(ResultsError::file(&self.root))
+        output::write(&self.reserve(), vec![0x2e; RESERVE]).map_err(ResultsError::file(&self.root))
     }
 
     /// Gives back the space kept aside.
@@ -127,6 +128,8 @@ impl RunDir {
 
     /// Removes what a run has written, and nothing else.
     fn clear(&self) -> Result<(), ResultsError> {
+        // Behind a link are files of somebody else.
+        output::refuse_link(&self.queries()).map_err(ResultsError::file(&self.queries()))?;
         let (whole, parts) = self.row_files()?;
         let fixed = [self.json(), self.page(), self.telemetry(), self.reserve()];
         let traces = [RESPONSES, DISAGREEMENTS, DISAGREEMENTS_NOW].map(|name| self.root.join(name));
@@ -192,19 +195,7 @@ impl RunDir {
 
 /// Writes a file beside its place, then moves it there.
 pub fn replace(path: &Path, content: &[u8]) -> Result<(), ResultsError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    let beside = PathBuf::from(name);
-    let write = || {
-        let mut file = File::create(&beside)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    write().map_err(|error| {
-        fs::remove_file(&beside).ok();
-        ResultsError::file(path)(error)
-    })
+    output::replace(path, content).map_err(ResultsError::file(path))
 }
 
 fn is_row_file(path: &Path) -> bool {

@@ -13,6 +13,7 @@ use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use ldplayer_core::RunTime;
+use ldplayer_net::output::Pending;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::{Deserialize, Serialize};
@@ -73,14 +74,15 @@ pub fn write(path: &Path, samples: &[TelemetrySample]) -> Result<(), ResultsErro
         Arc::new(StringArray::from_iter_values(samples.iter().map(|sample| sample.figure.as_str()))),
         Arc::new(samples.iter().map(|sample| sample.value).collect::<Float64Array>()),
     ];
-    let file = File::create(path).map_err(ResultsError::file(path))?;
+    let mut file = Pending::new(path).map_err(ResultsError::file(path))?;
     let write = || {
         let batch = RecordBatch::try_new(schema.clone(), columns)?;
-        let mut writer = ArrowWriter::try_new(file, schema, Some(schema::small_file_properties()))?;
+        let mut writer = ArrowWriter::try_new(&mut file, schema, Some(schema::small_file_properties()))?;
         writer.write(&batch)?;
         writer.close().map(drop)
     };
-    write().map_err(ResultsError::parquet(path))
+    write().map_err(ResultsError::parquet(path))?;
+    file.finish().map_err(ResultsError::file(path))
 }
 
 /// Reads the samples back that have a value; none where a run never came to write them. Names that this release does not know are

@@ -478,6 +478,9 @@ fn with_script(page: &Path, script: &str) -> PathBuf {
     let copy = page.with_extension("with-script.html");
     let html = std::fs::read_to_string(page).unwrap();
     let (before, after) = html.rsplit_once("</body>").expect("a body");
+    // Others do not run.
+    let nonce = html.split_once("script-src 'nonce-").and_then(|(_, rest)| rest.split('\'').next()).expect("a policy");
+    let script = script.replace("<script>", &format!("<script nonce=\"{nonce}\">"));
     std::fs::write(&copy, format!("{before}{script}</body>{after}")).unwrap();
     copy
 }

@@ -1,6 +1,6 @@
 //! Checks that load may be sent to the targets: this host and own namespaces are always allowed, all else must be.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ldplayer_core::Cidr;
 use ldplayer_net::{interfaces, netns, veth};
@@ -32,7 +32,7 @@ fn check(option: &str, targets: &Targets, allowed: &[Cidr]) -> Result<Vec<Socket
     };
     let mut public = Vec::new();
     for &server in servers.iter().filter(|server| !server.ip().is_loopback()) {
-        if !allowed.iter().any(|block| block.contains(server.ip())) {
+        if !allowed.iter().any(|block| is_allowed(block, server.ip())) {
             return Err(RunError::Spec(format!(
                 "{option} {server}: not an address of this host; if you may send load to it, add --allow-target {}",
                 server.ip()
@@ -43,6 +43,15 @@ fn check(option: &str, targets: &Targets, allowed: &[Cidr]) -> Result<Vec<Socket
         }
     }
     Ok(public)
+}
+
+/// Whether a block allows load to an address. Many hosts get what is sent to a group: only a block of groups means it.
+fn is_allowed(block: &Cidr, address: IpAddr) -> bool {
+    block.contains(address) && (!is_group(address) || is_group(block.first()))
+}
+
+fn is_group(address: IpAddr) -> bool {
+    address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
 /// Not private, shared, link-local, loopback, documentation or another special-purpose address (RFC 6890).
@@ -74,6 +83,16 @@ fn is_public(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn everything_does_not_mean_groups() {
+        let is = |block: &str, address: &str| is_allowed(&block.parse().unwrap(), address.parse().unwrap());
+        assert!(is("0.0.0.0/0", "192.0.2.1") && is("::/0", "2001:db8::1"));
+        assert!(!is("0.0.0.0/0", "255.255.255.255") && !is("0.0.0.0/0", "224.0.0.251") && !is("::/0", "ff02::1"));
+        assert!(
+            is("224.0.0.251", "224.0.0.251") && is("255.255.255.255", "255.255.255.255") && is("ff00::/8", "ff02::1")
+        );
+    }
 
     #[test]
     fn special_addresses_are_not_public() {

@@ -59,6 +59,7 @@ impl<'a> Source<'a> {
         found.extend(self.unsafe_code());
         if !is_test && !is_in_test_folder(self.file) {
             found.extend(self.unexplained_panics());
+            found.extend(self.files_through_links());
         }
         found
     }
@@ -110,6 +111,22 @@ impl<'a> Source<'a> {
         }
         let lines = self.lines.iter().enumerate().filter(|(_, line)| words(&line.code).any(|word| word == "unsafe"));
         lines.map(|(number, _)| self.finding(number, "`unsafe` belongs in crates/net")).collect()
+    }
+
+    /// `File::create` and `fs::write` follow links, which may lead to files of the user. Benches write where nobody else does, and net
+    /// the files of the kernel.
+    fn files_through_links(&self) -> Vec<Finding> {
+        if ["crates/net/", "crates/bench/", "crates/testkit/", "fuzz/"].iter().any(|free| self.file.starts_with(free)) {
+            return Vec::new();
+        }
+        let writes = |code: &str| code.contains("File::create(") || code.contains("fs::write(");
+        let lines = self.lines.iter().enumerate().zip(&self.tests);
+        let found = lines.filter(|((_, line), is_test)| !**is_test && writes(&line.code));
+        found
+            .map(|((number, _), _)| {
+                self.finding(number, "files are written by `ldplayer_net::output`, never through links")
+            })
+            .collect()
     }
 
     fn unexplained_panics(&self) -> Vec<Finding> {

@@ -8,6 +8,7 @@ mod tsv;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -150,6 +151,10 @@ impl Output {
             output.is_live = true;
             return Ok(output);
         }
+        let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_symlink());
+        if is_link && !fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            return Err(cannot_write(path, "is a link", "give the name of the file itself, or remove the link"));
+        }
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         match fs::metadata(&path) {
             Ok(found) if found.is_dir() => {
@@ -166,7 +171,7 @@ impl Output {
             _ => {}
         }
         let temporary = temporary_name(&path);
-        let file = File::create(&temporary).map_err(|error| write_error(&path, error))?;
+        let file = File::create_new(&temporary).map_err(|error| write_error(&path, error))?;
         Ok(Self::over(path, Some(temporary), Box::new(file)))
     }
 
@@ -237,7 +242,8 @@ fn cannot_write(path: &Path, what: &str, remedy: &str) -> TraceError {
 /// A hidden name beside `path`, so that renaming stays within one file system.
 fn temporary_name(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+    // Nobody foresees it, and could have a link there.
+    path.with_file_name(format!(".{name}.{:016x}.part", RandomState::new().hash_one(&*name)))
 }
 
 #[cfg(test)]

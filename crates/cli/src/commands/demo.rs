@@ -14,6 +14,7 @@ use clap::ValueEnum;
 use ldplayer_core::Transport;
 use ldplayer_emulate::stock::{Nsd, Output, Process, ResolverKind, Stock, Zone};
 use ldplayer_net::netns::{Testbed, has_ipv6};
+use ldplayer_net::output;
 use ldplayer_replay::Sources;
 use ldplayer_run::{RunSpec, Server, TransportChoice};
 use tempfile::TempDir;
@@ -180,7 +181,7 @@ fn zone(scratch: &TempDir) -> anyhow::Result<PathBuf> {
 
 fn write(scratch: &TempDir, name: &str, octets: &[u8]) -> anyhow::Result<PathBuf> {
     let file = scratch.path().join(name);
-    fs::write(&file, octets).with_context(|| format!("cannot write {}; is the disk full?", file.display()))?;
+    output::write(&file, octets).with_context(|| format!("cannot write {}; is the disk full?", file.display()))?;
     Ok(file)
 }
 

@@ -14,8 +14,8 @@ use ldplayer_core::Cidr;
 use ldplayer_core::text::counted;
 use ldplayer_experiment::find::Ended;
 use ldplayer_experiment::{
-    CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, Replayer, RunState, Workspace, execute,
-    overview, summary,
+    CellSummary, Experiment, ExperimentError, Kind, MANY_RUNS, Options, Plan, Record, Replayer, RunState, ServerTable,
+    Workspace, execute, overview, summary,
 };
 use ldplayer_net::signals::INTERRUPTED;
 use screen::{Screen, Shown};
@@ -62,6 +62,9 @@ pub struct Args {
     /// Directory for the record and the runs [default: runs/ and the experiment's name]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Allow sending to these addresses of other hosts; permission in the file does not count
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    allow_target: Vec<Cidr>,
     /// Print the plan and how long it will take, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -93,9 +96,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut screen = Screen::new(shown).map_err(Failure::environment)?;
     let workspace = Workspace::open(&directory).map_err(failure)?;
     let plan = Plan::make(experiment, &directory, &directory.join("traces")).map_err(failure)?;
+    tell_what_starts(&plan);
     let ldplayer = std::env::current_exe().context("experiment: this program's own file")?;
-    let replayer = args.replayer(&plan)?;
-    let options = Options { ldplayer, command_line: std::env::args().collect(), replayer };
+    let replayer = args.replayer()?;
+    let options = Options {
+        ldplayer,
+        command_line: std::env::args().collect(),
+        allow_target: args.allow_target.clone(),
+        replayer,
+    };
     let record = execute(&plan, workspace, &options, &mut screen).map_err(failure)?;
     if plan.experiment.find.is_some() {
         return searched(&plan, &record, args);
@@ -121,13 +130,30 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 impl Args {
     /// Who makes the replays: this process, or agents.
-    fn replayer(&self, plan: &Plan) -> Result<Option<Arc<dyn Replayer>>, Failure> {
+    fn replayer(&self) -> Result<Option<Arc<dyn Replayer>>, Failure> {
         if self.cluster.nats.is_none() {
             return Ok(None);
         }
-        let targets: Vec<Cidr> =
-            plan.experiment.cells.iter().flat_map(|cell| &cell.spec.allow_target).copied().collect();
-        Ok(Some(Arc::new(self.cluster.replayer(self.cluster.hosts(&targets)?)?)))
+        Ok(Some(Arc::new(self.cluster.replayer(self.cluster.hosts(&self.allow_target)?)?)))
+    }
+}
+
+/// Says which programs and commands the file starts, before any of them is started.
+fn tell_what_starts(plan: &Plan) {
+    let mut all: Vec<String> = Vec::new();
+    for cell in &plan.experiment.cells {
+        let servers = cell.stage.server.iter().chain(&cell.stage.backend).filter(|server| server.kind != Kind::Address);
+        let program = |server: &ServerTable| match &server.program {
+            Some(program) => format!("{} ({})", server.kind.name(), program.display()),
+            None => server.kind.name().to_owned(),
+        };
+        all.extend(servers.map(program));
+        all.extend(cell.spec.start_server.iter().map(|command| format!("`{command}`")));
+    }
+    all.sort_unstable();
+    all.dedup();
+    if !all.is_empty() {
+        tell!("ldplayer: {} starts {}", plan.experiment.name, all.join(", "));
     }
 }
 

@@ -69,5 +69,5 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| path.display().to_string())
+    ldplayer_net::output::write(path, text).with_context(|| path.display().to_string())
 }

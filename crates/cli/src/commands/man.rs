@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use ldplayer_net::output;
 
 use crate::failure::Failure;
 
@@ -46,7 +47,7 @@ fn write(command: Command, parent: Option<&str>, directory: &Path) -> io::Result
     for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
         write(subcommand.clone(), Some(&name), directory)?;
     }
-    fs::write(directory.join(format!("{name}.1")), page(command, parent)?)
+    output::write(&directory.join(format!("{name}.1")), page(command, parent)?)
 }
 
 fn page(command: Command, parent: Option<&str>) -> io::Result<Vec<u8>> {

@@ -5,6 +5,7 @@ mod options;
 mod policy;
 pub mod progress;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return on_agents(run, print, |progress| args.cluster.resume(run, progress));
     }
     let spec = args.spec()?;
+    heed_command(args, &spec)?;
     if args.print_spec {
         put!("{}", spec.to_toml())?;
         return Ok(ExitCode::SUCCESS);
@@ -39,6 +41,29 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return on_agents(&output, print, |progress| args.cluster.execute(&spec, (&output, args.force), progress));
     }
     execute(spec, &output, args.force, print)
+}
+
+/// Says which command a file or an earlier run starts, and refuses that of a run that somebody else may have made.
+fn heed_command(args: &Args, spec: &RunSpec) -> Result<(), Failure> {
+    let Some(command) = spec.start_server.as_ref().filter(|_| args.start_server.is_none() && !args.print_spec) else {
+        return Ok(());
+    };
+    let source = args.again.as_ref().or(args.spec.as_ref()).map_or_else(String::new, |path| path.display().to_string());
+    if let Some(run) = args.again.as_ref().filter(|run| !args.allow_command && !is_own(run)) {
+        let what = "this user did not make it on this host; if that is what you want to run, add --allow-command";
+        return Err(anyhow::anyhow!("--again {}: it starts `{command}`, and {what}", run.display()).into());
+    }
+    tell!("ldplayer: {source}: starts `{command}`");
+    Ok(())
+}
+
+/// Whether this user has made a run on this host: its file is theirs, and says so.
+fn is_own(run: &Path) -> bool {
+    let is_theirs =
+        std::fs::metadata(run.join("run.json")).is_ok_and(|file| file.uid() == ldplayer_net::rights::user());
+    let host = ldplayer_net::machine::facts().host;
+    let made = ldplayer_results::read_document::<serde_json::Value>(run);
+    is_theirs && made.is_ok_and(|made| made.report.environment.machine.host == host)
 }
 
 /// Makes the run on agents and prints its report.

@@ -1,6 +1,5 @@
 //! `ldplayer serve`: the meta-DNS-server, every zone of a set chosen by the address that is asked.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,6 +15,7 @@ use ldplayer_core::time::Span;
 use ldplayer_emulate::serve::coverage::Coverage;
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, PORT, Server, UDP_SIZE, everything};
+use ldplayer_net::output::Pending;
 use ldplayer_net::signals::Signals;
 use ldplayer_zone::load::Includes;
 
@@ -162,8 +162,9 @@ pub fn finish(coverage: Coverage, file: Option<&Path>) -> anyhow::Result<()> {
     to_stderr(format_args!("ldplayer: {coverage}\n"));
     let Some(file) = file else { return Ok(()) };
     let failed = || format!("--coverage {}", file.display());
-    let mut out = BufWriter::new(File::create(file).with_context(failed)?);
-    coverage.write(&mut out).and_then(|()| out.flush()).with_context(failed)
+    let mut out = BufWriter::new(Pending::new(file).with_context(failed)?);
+    coverage.write(&mut out).with_context(failed)?;
+    out.into_inner().map_err(std::io::IntoInnerError::into_error).and_then(Pending::finish).with_context(failed)
 }
 
 /// An address to listen on.

@@ -1,7 +1,7 @@
 //! A server as a child process: found, started with a log, awaited, and ended with its descendants.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -268,7 +268,7 @@ fn streams(output: &Output) -> Result<(Stdio, Stdio), StockError> {
         let directory = file.parent().unwrap_or(Path::new("")).to_owned();
         StockError::Scratch { directory, source }
     };
-    let out = File::create(file).map_err(failed)?;
+    let out = ldplayer_net::output::truncate(file).map_err(failed)?;
     let err = out.try_clone().map_err(failed)?;
     Ok((out.into(), err.into()))
 }

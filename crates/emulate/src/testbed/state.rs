@@ -439,10 +439,10 @@ impl Files {
 
     /// Writes the state atomically.
     fn write(&self, state: &State) -> Result<(), StateError> {
-        let (path, new) = (self.with("json"), self.with("new"));
+        let path = self.with("json");
         let failed = |source: io::Error| StateError::File { path: path.clone(), source };
         let text = serde_json::to_vec_pretty(state).map_err(|error| failed(error.into()))?;
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed)
+        ldplayer_net::output::replace(&path, text).map_err(failed)
     }
 
     /// Removes the files except the lock, on which others may wait.

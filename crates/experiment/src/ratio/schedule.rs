@@ -1,12 +1,12 @@
 //! The schedule of a ratio study, drawn from the seed and written as a trace.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use ldplayer_core::Transport;
 use ldplayer_core::random::{draw, subkey};
+use ldplayer_net::output::Pending;
 
 use super::RatioPlan;
 
@@ -61,13 +61,13 @@ fn shuffle(items: &mut [Transport], key: u64) {
 
 /// Writes the queries to a server as a TSV trace.
 pub fn write(plan: &RatioPlan, server: SocketAddr, path: &Path) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
+    let mut out = BufWriter::new(Pending::new(path)?);
     writeln!(out, "time\tsrc\ttransport\tqname\tqtype\tflags\tedns")?;
     for Due { at, client, transport } in schedule(plan) {
         let (seconds, ns, client) = (at / 1_000_000_000, at % 1_000_000_000, address(client, server));
         writeln!(out, "{seconds}.{ns:09}\t{client}\t{transport}\t{}\tSOA\t-\t{UDP_SIZE}", plan.zone)?;
     }
-    out.flush()
+    out.into_inner()?.finish()
 }
 
 /// The address of a client, of the server's family.

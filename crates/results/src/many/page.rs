@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use minijinja::context;
 use minijinja::value::{Serde, Value};
-use minijinja::{Environment, context};
 use serde::Serialize;
 
 use super::{Cell, Overview};
 use crate::compare::{Comparison, Estimate, Outcome, SideSummary, Verdict, shown};
 use crate::error::ResultsError;
+use crate::page::environment;
 use crate::page::{D3, FIGURES, PLOT, STYLE, inside_script};
 use crate::store;
 use crate::text::counted;
@@ -27,7 +28,7 @@ pub fn write(overview: &Overview, path: &Path) -> Result<(), ResultsError> {
 }
 
 fn render(overview: &Overview, data: &str) -> Result<String, minijinja::Error> {
-    let mut environment = Environment::new();
+    let mut environment = environment();
     // The name ends in .html, so everything that is not marked as safe is escaped.
     environment.add_template("many.html", TEMPLATE)?;
     let safe = |text: &str| Value::from_safe_string(text.to_owned());

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use minijinja::context;
 use minijinja::value::{Serde, Value};
-use minijinja::{Environment, context};
 use serde::Serialize;
 
 use super::{D3, FIGURES, PLOT, STYLE, head, inside_script, safe, settings, share};
@@ -11,6 +11,7 @@ use crate::analysis::figures::{Figures, LatencyPoint, Point};
 use crate::analysis::needed;
 use crate::error::ResultsError;
 use crate::model::{RunReport, SideUsage, State};
+use crate::page::environment;
 use crate::store;
 use crate::text::{counted, fixed, grouped, in_bytes};
 use crate::words;
@@ -76,7 +77,7 @@ pub fn write(path: &Path, runs: &[Laid]) -> Result<(), ResultsError> {
 }
 
 fn render(runs: &[Laid], data: &str) -> Result<String, minijinja::Error> {
-    let mut environment = Environment::new();
+    let mut environment = environment();
     // The name ends in .html, so everything that is not marked as safe is escaped.
     environment.add_template("overlay.html", TEMPLATE)?;
     let has_connections = |run: &Laid| run.report.summary.connections.opened > 0;

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use minijinja::context;
 use minijinja::value::{Serde, Value};
-use minijinja::{Environment, context};
 use serde::Serialize;
 
 use super::text::{between, cells, counted, named};
 use super::{Line, Quantiles, Study, draw};
 use crate::error::ResultsError;
+use crate::page::environment;
 use crate::store;
 use crate::text::grouped;
 
@@ -22,7 +23,7 @@ pub fn write(study: &Study, path: &Path) -> Result<(), ResultsError> {
 }
 
 fn render(study: &Study) -> Result<String, minijinja::Error> {
-    let mut environment = Environment::new();
+    let mut environment = environment();
     // The name ends in .html, so everything that is not marked as safe is escaped.
     environment.add_template("ratio.html", TEMPLATE)?;
     let safe = |text: String| Value::from_safe_string(text);

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use anyhow::Context;
 use ldplayer_core::message::Message;
 use ldplayer_core::name::{Presentation, labels};
+use ldplayer_net::output;
 use ldplayer_trace::{Input, OpenOptions, open};
 use ldplayer_zone::{Zone, load, rtype};
 
@@ -76,7 +76,7 @@ pub fn write(root_zone: &Path, capture: &Path) -> anyhow::Result<Made> {
 
 fn save(directory: &Path, name: &str, text: &str) -> anyhow::Result<()> {
     let file = directory.join(name);
-    fs::write(&file, text).with_context(|| format!("cannot write {}; is the disk full?", file.display()))
+    output::write(&file, text).with_context(|| format!("cannot write {}; is the disk full?", file.display()))
 }
 
 /// The questions of a capture, in lower case.

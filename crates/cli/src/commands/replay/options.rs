@@ -79,7 +79,8 @@ pub struct Args {
     pub map: Vec<Mapping>,
     /// Allow sending to these addresses of other hosts
     ///
-    /// Loopback addresses and namespaces of ldplayer's own need no permission.
+    /// Loopback addresses and namespaces of ldplayer's own need no permission. Permission is of this call
+    /// only: that of a file (--spec) or an earlier run (--again) does not count.
     #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = "Target")]
     pub allow_target: Vec<Cidr>,
     /// Start this server first, where every address is local
@@ -265,6 +266,9 @@ pub struct Args {
     /// Repeat the run of this run directory; options override it
     #[arg(long, value_name = "RUN", help_heading = "Advanced", hide_short_help = true)]
     pub again: Option<PathBuf>,
+    /// Start the command of the run that --again repeats, though it is not this user's of this host
+    #[arg(long, requires = "again", help_heading = "Advanced", hide_short_help = true)]
+    pub allow_command: bool,
     /// Print the run as a file for --spec, and send nothing
     #[arg(long, help_heading = "Advanced", hide_short_help = true)]
     pub print_spec: bool,
@@ -352,7 +356,9 @@ impl Args {
     /// The specification that the options make, over that of a file or of an earlier run where one is given.
     pub fn spec(&self) -> Result<RunSpec, Failure> {
         let mut spec = self.base()?;
-        give_all!(self => spec; trace, server, map, next_hop, cores, allow_target, capture_port, role, expect, compare_ignore);
+        // Permission is this call's: a file or a run may be of somebody else.
+        spec.allow_target.clone_from(&self.allow_target);
+        give_all!(self => spec; trace, server, map, next_hop, cores, capture_port, role, expect, compare_ignore);
         give!(self => spec; timing, transport, path, query_timeout, precision, max_lag, max_outstanding, telemetry_interval, seed);
         give_some!(self => spec; start, stop, passes, duration, clients, sources, interface, rtt, jitter, loss, bandwidth, workers, start_server, metrics, compare_answers);
         if !self.rules.is_empty() {

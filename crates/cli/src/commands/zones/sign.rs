@@ -17,6 +17,7 @@ use ldplayer_emulate::serve::lame::Lame;
 use ldplayer_emulate::serve::set;
 use ldplayer_emulate::sources::{self, Source, on_all_cores, threads};
 use ldplayer_net::clock;
+use ldplayer_net::output::Pending;
 use ldplayer_zone::sign::{self, Algorithm, Denial, Key, KeySpec, Links, Member, Policy, Seed, Validity};
 use ldplayer_zone::{Oddity, Records, finding, write};
 use serde_json::{Value, json};
@@ -245,9 +246,10 @@ fn sign_all(args: &Args, sources: &[Source], keys: &[Vec<Key>], links: &Links) -
 /// Writes a zone under the name of the file that it came from.
 fn save(args: &Args, source: &Source, records: &Records) -> anyhow::Result<()> {
     let file = args.output.join(source.file.file_name().unwrap_or_default());
-    let written = File::create(&file).and_then(|out| {
+    let written = Pending::new(&file).and_then(|out| {
         let mut out = BufWriter::new(out);
-        write::zone(&source.apex, records, &mut out).and_then(|()| out.flush())
+        write::zone(&source.apex, records, &mut out)?;
+        out.into_inner()?.finish()
     });
     written.with_context(|| format!("{}: cannot be written", file.display()))
 }

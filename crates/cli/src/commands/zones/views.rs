@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use ldplayer_core::text::counted;
 use ldplayer_emulate::views;
+use ldplayer_net::output;
 
 use crate::commands::including::Including;
 use crate::commands::serve::{load, parse_listen};
@@ -53,7 +54,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let text = views::configuration(&set, &args.listen)?;
     let file = args.output.join(CONFIGURATION);
     fs::create_dir_all(&args.output)
-        .and_then(|()| fs::write(&file, text))
+        .and_then(|()| output::write(&file, text))
         .with_context(|| format!("{}: cannot be written; choose another directory with -o", file.display()))?;
     let views = set.index().views().iter().filter(|(_, zones)| !zones.is_empty()).count();
     let zones = set.zones().len();

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use ldplayer_core::name::labels;
 use ldplayer_core::text::counted;
 use ldplayer_emulate::serve::lame;
+use ldplayer_net::output;
 use ldplayer_zone::construct::{Built, BuiltZone, Conflict, Lame, MadeKind, Version};
 use ldplayer_zone::write;
 use serde::Serialize;
@@ -90,10 +91,10 @@ pub(super) fn write(directory: &Path, built: &Built) -> anyhow::Result<Summary> 
     let summary = summary(built);
     let file = directory.join(REPORT);
     let text = serde_json::to_vec_pretty(&summary)?;
-    fs::write(&file, text).with_context(|| failed(&file))?;
+    output::write(&file, text).with_context(|| failed(&file))?;
     if !summary.lame.is_empty() {
         let file = directory.join(lame::FILE);
-        fs::write(&file, serde_json::to_vec_pretty(&summary.lame)?).with_context(|| failed(&file))?;
+        output::write(&file, serde_json::to_vec_pretty(&summary.lame)?).with_context(|| failed(&file))?;
     }
     for (zone, entry) in built.zones.iter().zip(&summary.zones) {
         let file = directory.join(&entry.file);

@@ -1,11 +1,11 @@
 //! Trust anchors as resolvers read them.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
 use ldplayer_core::name::Presentation;
+use ldplayer_net::output;
 use ldplayer_zone::write::Line;
 use ldplayer_zone::{Records, rtype};
 
@@ -23,7 +23,7 @@ pub type Anchors = [(Vec<u8>, Vec<Vec<u8>>)];
 pub fn write(directory: &Path, anchors: &Anchors) -> anyhow::Result<()> {
     for (name, text) in [(RECORDS, records(anchors)?), (CLAUSE, clause(anchors))] {
         let file = directory.join(name);
-        fs::write(&file, text).with_context(|| file.display().to_string())?;
+        output::write(&file, text).with_context(|| file.display().to_string())?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use ldplayer_core::name;
+use ldplayer_net::output;
 use ldplayer_zone::sign::{self, Key, KeyError, Role};
 use ldplayer_zone::write::Line;
 use ldplayer_zone::{Records, load, rtype};
@@ -81,6 +82,6 @@ fn write_key(directory: &Path, zone: &[u8], key: &Key) -> anyhow::Result<()> {
     private.write_all(sign::private_text(key).as_bytes())?;
     let mut records = Records::default();
     records.push(zone, rtype::DNSKEY, TTL, key.data())?;
-    fs::write(directory.join(format!("{stem}.key")), Line::default().of(&records.get(0)))?;
+    output::write(&directory.join(format!("{stem}.key")), Line::default().of(&records.get(0)))?;
     Ok(())
 }
