@@ -340,7 +340,7 @@ fn server_sees(user: &User) -> String {
     fs::write(&queries, "example. A\n").unwrap();
     let server = format!("sh -c 'cat /etc/hosts >{0}.new && mv {0}.new {0}'", seen.display());
     let mut replay = Command::new(user.folder.join("ldplayer"));
-    let arguments = ["--server", "127.0.0.1:5300", "--start-server", &server, "-o", "run"];
+    let arguments = ["--server", "127.0.0.1:5300", "--start-server", &server, "-o", "seen-run"];
     replay.current_dir(&user.folder).arg("replay").arg(&queries).args(arguments);
     if user.changes() {
         replay.uid(NOBODY).gid(NOBODY);

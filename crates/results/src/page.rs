@@ -8,7 +8,7 @@ mod settings;
 mod tables;
 mod usage;
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use minijinja::value::{Serde, Value};
@@ -45,10 +45,16 @@ pub fn write(path: &Path, report: &RunReport, analysis: &Analysis) -> Result<(),
 
 /// What templates of pages have in common: who may do what in a page, and the word by which its own scripts show that they are.
 ///
-/// Nothing is loaded from anywhere, and a script that came in by a name or a text of somebody else does not run.
-pub fn environment() -> Environment<'static> {
-    let word = || RandomState::new().hash_one(0);
-    let nonce = format!("{:016x}{:016x}", word(), word());
+/// Nothing is loaded from anywhere, and a script that came in by a name or a text of somebody else does not run. The word is made of all
+/// that the page shows, so that the same run has the same page, and what is in it cannot have its own word.
+pub fn environment(shown: &impl Serialize) -> Environment<'static> {
+    let text = serde_json::to_vec(shown).unwrap_or_default();
+    let word = |number: u8| {
+        let mut hasher = DefaultHasher::new();
+        (number, &text).hash(&mut hasher);
+        hasher.finish()
+    };
+    let nonce = format!("{:016x}{:016x}", word(0), word(1));
     let policy = format!(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'nonce-{nonce}'; \
          style-src 'unsafe-inline'; img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'\">"
@@ -60,7 +66,7 @@ pub fn environment() -> Environment<'static> {
 }
 
 fn render(report: &RunReport, figures: &str, about: &str) -> Result<String, minijinja::Error> {
-    let mut environment = environment();
+    let mut environment = environment(&(report, figures, about));
     // The name ends in .html, so everything that is not marked as safe is escaped.
     environment.add_template("report.html", TEMPLATE)?;
     let summary = &report.summary;

@@ -28,7 +28,7 @@ pub fn write(overview: &Overview, path: &Path) -> Result<(), ResultsError> {
 }
 
 fn render(overview: &Overview, data: &str) -> Result<String, minijinja::Error> {
-    let mut environment = environment();
+    let mut environment = environment(&(overview, data));
     // The name ends in .html, so everything that is not marked as safe is escaped.
     environment.add_template("many.html", TEMPLATE)?;
     let safe = |text: &str| Value::from_safe_string(text.to_owned());

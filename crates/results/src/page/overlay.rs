@@ -77,7 +77,7 @@ pub fn write(path: &Path, runs: &[Laid]) -> Result<(), ResultsError> {
 }
 
 fn render(runs: &[Laid], data: &str) -> Result<String, minijinja::Error> {
-    let mut environment = environment();
+    let mut environment = environment(&data);
     // The name ends in .html, so everything that is not marked as safe is escaped.
     environment.add_template("overlay.html", TEMPLATE)?;
     let has_connections = |run: &Laid| run.report.summary.connections.opened > 0;

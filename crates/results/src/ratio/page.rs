@@ -23,7 +23,7 @@ pub fn write(study: &Study, path: &Path) -> Result<(), ResultsError> {
 }
 
 fn render(study: &Study) -> Result<String, minijinja::Error> {
-    let mut environment = environment();
+    let mut environment = environment(study);
     // The name ends in .html, so everything that is not marked as safe is escaped.
     environment.add_template("ratio.html", TEMPLATE)?;
     let safe = |text: String| Value::from_safe_string(text);
