@@ -103,7 +103,7 @@ impl Worker<'_> {
         let may_look_away = !self.transports.is_attentive();
         // The kernel acknowledges for its sockets; segments of connections without any wait for this thread.
         let may_doze = may_look_away && !self.frames.as_ref().is_some_and(|frames| frames.streams.is_active());
-        if (1..=DOZE).contains(&timeout) && may_doze {
+        if (1..=DOZE).contains(&timeout) && may_doze && !self.waits_to_fill() {
             self.sleep(now, timeout);
             self.woke(now.0 + timeout, due < other);
             return Ok(0);

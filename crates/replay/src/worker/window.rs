@@ -33,17 +33,28 @@ impl Worker<'_> {
             if room == 0 {
                 self.filled = self.now();
             }
-            let is_silent = || self.now() - self.filled >= FILL_EVERY;
+            let is_silent = || room >= least_refill(self.settings.window) && self.now() - self.filled >= FILL_EVERY;
             self.filling = room > 0 && (self.filling || room >= self.settings.window / 2 || is_silent());
             return self.filling;
         }
         room >= least_room(self.fast_batch, self.settings.window) || (room > 0 && self.transports.udp.queued() > 0)
     }
 
+    /// Whether a window over connections has room for a refill and is not filled yet. Answers are then read as they come: sleeping for the rest of
+    /// [`FILL_EVERY`] would add to their times. A full window waits for answers and for nothing else.
+    pub(super) fn waits_to_fill(&self) -> bool {
+        let taken = self.transports.outstanding() + self.transports.udp.queued();
+        let room = self.settings.window.saturating_sub(taken);
+        self.settings.fast
+            && self.on_streams
+            && !self.filling
+            && self.next.is_some()
+            && room >= least_refill(self.settings.window)
+    }
+
     /// When the window is filled again at the latest, in nanoseconds of run time.
     pub(super) fn fill_deadline(&self) -> i64 {
-        let waits = self.settings.fast && self.on_streams && !self.filling && self.next.is_some();
-        if waits { self.filled.0 + FILL_EVERY } else { i64::MAX }
+        if self.waits_to_fill() { self.filled.0 + FILL_EVERY } else { i64::MAX }
     }
 
     /// Minimum time for which an unpaced replay has nothing to send, in nanoseconds: until the window is to be filled again.
@@ -75,6 +86,11 @@ pub(super) fn batch(sources: &Sources, targets: &Targets) -> usize {
 /// Room in the window required to send queries over UDP.
 fn least_room(batch: usize, window: usize) -> usize {
     batch.min(window.div_ceil(4))
+}
+
+/// Room in the window required to fill it before half of it is free: with less, queries would leave one by one as answers arrive.
+fn least_refill(window: usize) -> usize {
+    window.div_ceil(8)
 }
 
 #[cfg(test)]
