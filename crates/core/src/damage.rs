@@ -267,6 +267,8 @@ pub struct Tally {
     pub responses: u64,
     /// Headers around the IP packets of captures that were taken off, by name, such as `vlan` or `vxlan`.
     pub encapsulations: Counts,
+    /// Messages over UDP that a capture has twice: copies of one that came within a millisecond before.
+    pub duplicates: u64,
     /// Foreign or unusable packets by reason, such as `not_dns_port` or `icmp`.
     pub skipped: Counts,
     /// Messages by the kinds that the format distinguishes, such as `CLIENT_QUERY` of dnstap.
@@ -343,6 +345,7 @@ impl Tally {
         self.dns_messages += other.dns_messages;
         self.queries += other.queries;
         self.responses += other.responses;
+        self.duplicates += other.duplicates;
         let words = [
             (&mut self.encapsulations, &other.encapsulations),
             (&mut self.skipped, &other.skipped),

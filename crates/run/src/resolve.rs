@@ -123,7 +123,12 @@ pub fn feed_of(spec: &RunSpec) -> FeedOptions {
 fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
     FeedOptions {
         inputs: spec.trace.iter().map(|word| Input::from(word.as_str())).collect(),
-        open: OpenOptions { ports: spec.capture_port.clone(), roles: spec.role.clone(), ..OpenOptions::default() },
+        open: OpenOptions {
+            ports: spec.capture_port.clone(),
+            roles: spec.role.clone(),
+            drop_duplicates: spec.drop_duplicates,
+            ..OpenOptions::default()
+        },
         rules: spec.rules.clone(),
         plan: PlanOptions {
             timing: spec.timing(),

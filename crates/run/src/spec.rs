@@ -127,6 +127,8 @@ pub struct RunSpec {
     /// Roles whose messages are taken from dnstap and C-DNS; all if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty", with = "text::list")]
     pub role: Vec<Role>,
+    /// Whether to leave out datagrams that a capture has twice.
+    pub drop_duplicates: bool,
     /// Command of a server to start in a namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_server: Option<String>,
@@ -217,6 +219,7 @@ impl Default for RunSpec {
             seed: 1,
             capture_port: vec![53],
             role: Vec::new(),
+            drop_duplicates: false,
             start_server: None,
             watch_pid: None,
             watch_unit: None,

@@ -97,6 +97,8 @@ pub struct Summary {
     pub estimated: Vec<&'static str>,
     /// Headers around the IP packets of captures that were taken off, by name.
     pub encapsulations: Counts,
+    /// Messages that a capture has twice.
+    pub duplicates: Duplicates,
     /// Foreign or unusable packets by reason.
     pub skipped: Counts,
     /// Messages by kind, in formats that distinguish kinds.
@@ -105,6 +107,24 @@ pub struct Summary {
     pub lost: Counts,
     /// Damage by reason, with the first place.
     pub damaged: Vec<Damage>,
+}
+
+/// Messages over UDP that a capture has twice: copies of one that came within a millisecond before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Duplicates {
+    /// How many there are, whether they were left out or not.
+    pub n: u64,
+    /// Their share of all messages that the capture has, from 0 to 1.
+    pub share: f64,
+}
+
+impl Duplicates {
+    fn of(tally: &Tally) -> Self {
+        let left_out = tally.skipped.get("duplicate").copied().unwrap_or(0);
+        let all = tally.dns_messages + left_out;
+        let share = if all == 0 { 0.0 } else { tally.duplicates as f64 / all as f64 };
+        Self { n: tally.duplicates, share }
+    }
 }
 
 /// Transactions by address family.
@@ -195,6 +215,7 @@ impl Inspector {
             unique_qnames: self.qnames.count(),
             estimated: self.estimated(),
             encapsulations: tally.encapsulations.clone(),
+            duplicates: Duplicates::of(tally),
             skipped: tally.skipped.clone(),
             kinds: tally.kinds.clone(),
             lost: tally.lost.clone(),
@@ -255,6 +276,13 @@ impl fmt::Display for Summary {
         let words = [("kinds", &self.kinds), ("encapsulated", &self.encapsulations), ("skipped", &self.skipped)];
         for (label, words) in words {
             table(f, label, &words.iter().map(|(word, count)| (word.to_string(), *count)).collect())?;
+        }
+        let Duplicates { n, share } = self.duplicates;
+        if n > 0 {
+            let percent = share * 100.0;
+            let left_out =
+                if self.skipped.contains_key("duplicate") { "left out" } else { "--drop-duplicates leaves them out" };
+            line(f, "duplicates", format_args!("{n} messages ({percent:.1} %) are copies of others; {left_out}"))?;
         }
         for (reason, hint) in hidden(&self.skipped) {
             line(f, "hint", format_args!("{reason}: {hint}"))?;
@@ -362,7 +390,7 @@ mod tests {
         let json = serde_json::to_value(three().summary(&Tally::default())).unwrap();
         let mut keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
         let mut wanted = "packets dns_messages queries responses transactions unanswered unasked clients servers first last \
-            span_s qps_mean qps_peak transports families qtypes rcodes opcodes edns do tc unique_qnames estimated encapsulations skipped \
+            span_s qps_mean qps_peak transports families qtypes rcodes opcodes edns do tc unique_qnames estimated encapsulations duplicates skipped \
             kinds lost damaged"
             .split_whitespace()
             .collect::<Vec<_>>();

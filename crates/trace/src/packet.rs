@@ -5,6 +5,7 @@ pub(crate) mod ip;
 pub(crate) mod link;
 pub(crate) mod tcp;
 pub(crate) mod tunnel;
+pub(crate) mod twice;
 pub(crate) mod unwrap;
 
 /// The metadata of a frame.
@@ -20,6 +21,8 @@ pub(crate) struct Frame {
     pub link: u32,
     /// Whether its end is missing from the capture.
     pub cut: bool,
+    /// The interface, where the capture has several.
+    pub interface: u32,
 }
 
 /// A 16-bit big-endian word, if it is there.

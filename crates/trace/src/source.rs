@@ -107,13 +107,15 @@ pub struct OpenOptions {
     pub ports: Vec<u16>,
     /// Roles whose messages are read from formats that record roles, dnstap and C-DNS; empty for all.
     pub roles: Vec<Role>,
+    /// Whether to leave out datagrams that a capture has twice.
+    pub drop_duplicates: bool,
     /// Ends reading from sockets once set: they have no end of their own.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { ports: vec![53], roles: Vec::new(), stop: Arc::default() }
+        Self { ports: vec![53], roles: Vec::new(), drop_duplicates: false, stop: Arc::default() }
     }
 }
 

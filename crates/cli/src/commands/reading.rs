@@ -14,20 +14,27 @@ pub struct Reading {
     /// Roles to take from dnstap and C-DNS: auth, resolver, client, forwarder, stub, tool, update
     #[arg(long, value_name = "ROLE", value_delimiter = ',')]
     pub role: Vec<Role>,
+    /// Leave out datagrams that a capture has twice: of two interfaces, VLANs, or directions of a mirror
+    #[arg(long)]
+    pub drop_duplicates: bool,
 }
 
 impl Reading {
     /// What a resolver was recorded to ask.
     pub fn of_resolver() -> Self {
-        Self { capture_port: vec![53], role: vec![Role::Resolver] }
+        Self { capture_port: vec![53], role: vec![Role::Resolver], drop_duplicates: false }
     }
 
     /// The inputs and how they are read. Where one is a socket, the first Ctrl-C ends what comes through it, and what came
     /// is kept; the second ends the process.
     pub fn of(&self, traces: &[String]) -> (Vec<Input>, OpenOptions) {
         let inputs: Vec<Input> = traces.iter().map(|word| word.as_str().into()).collect();
-        let options =
-            OpenOptions { ports: self.capture_port.clone(), roles: self.role.clone(), ..OpenOptions::default() };
+        let options = OpenOptions {
+            ports: self.capture_port.clone(),
+            roles: self.role.clone(),
+            drop_duplicates: self.drop_duplicates,
+            ..OpenOptions::default()
+        };
         if is_live(&inputs) {
             // Where they cannot be caught, signals end the process as they would without us.
             let _ = Signals::catch_or_end(Arc::clone(&options.stop));

@@ -14,6 +14,7 @@ use super::{BATCH_OCTETS, OpenOptions, Source, note};
 use super::{pcap, pcapng};
 use crate::packet::defrag::Defrag;
 use crate::packet::tcp::{Flow, Reassembly, Segment, Sink, Trouble};
+use crate::packet::twice::{self, Sight, Twice};
 use crate::packet::unwrap::{Encapsulation, Inner, Outer};
 use crate::packet::{Frame, ip, link, tunnel, word};
 use crate::pair::{Pairing, Room, Seen};
@@ -67,6 +68,9 @@ impl Capture {
             defrag: Defrag::default(),
             tcp: Reassembly::default(),
             pairing: Pairing::one_of(inputs),
+            twice: Twice::default(),
+            sight: Sight::default(),
+            drop_duplicates: options.drop_duplicates,
             taken: [0; Encapsulation::NAMES.len()],
             tally: Tally::default(),
         };
@@ -127,6 +131,10 @@ struct Decoder {
     defrag: Defrag,
     tcp: Reassembly,
     pairing: Pairing,
+    /// Recognises what the capture has twice, by where the packet at hand was seen.
+    twice: Twice,
+    sight: Sight,
+    drop_duplicates: bool,
     /// How often each header was taken off, by the number of its name.
     taken: [u64; Encapsulation::NAMES.len()],
     tally: Tally,
@@ -164,6 +172,7 @@ impl Decoder {
 
     fn decode(&mut self, frame: &Frame, octets: &[u8]) -> Result<(), Refused> {
         let mut outer = Outer::default();
+        self.sight.place = twice::place(frame, octets);
         let decoded = link::inner(frame.link, octets).and_then(|inner| self.inner(frame, &mut outer, inner));
         outer.taken().for_each(|name| self.taken[name as usize] += 1);
         decoded
@@ -171,7 +180,9 @@ impl Decoder {
 
     /// Goes on with what a header carried. Each calls the next one at most [`unwrap::MAX_DEPTH`](crate::packet::unwrap) times.
     fn inner(&mut self, frame: &Frame, outer: &mut Outer, inner: Inner<'_>) -> Result<(), Refused> {
-        let packet = ip::parse(outer.network(inner)?)?;
+        let network = outer.network(inner)?;
+        let packet = ip::parse(network)?;
+        self.sight = Sight::of(self.sight.place, outer.identity(), network);
         let Some(fragment) = packet.fragment else {
             return self.payload(frame, outer, &packet, packet.payload);
         };
@@ -216,7 +227,7 @@ impl Decoder {
                 }
                 wanted?;
                 let message = udp_payload(payload, packet.cut)?;
-                self.message(&ends(ports.0, ports.1), Transport::Udp, None, message)
+                self.datagram(&ends(ports.0, ports.1), message)
             }
             ip::TCP => {
                 let segment = Segment::parse(payload).ok_or(Refused::Damaged(Flaw::ShortPacket))?;
@@ -228,6 +239,17 @@ impl Decoder {
                 self.inner(frame, outer, inner)
             }
         }
+    }
+
+    /// A message over UDP, which the capture may have twice.
+    fn datagram(&mut self, carrier: &Carrier<'_>, message: &[u8]) -> Result<(), Refused> {
+        if self.twice.is_copy(carrier.frame.time_ns, (carrier.from, carrier.to), message, self.sight) {
+            self.tally.duplicates += 1;
+            if self.drop_duplicates {
+                return Err(Refused::Foreign("duplicate"));
+            }
+        }
+        self.message(carrier, Transport::Udp, None, message)
     }
 
     fn wanted(&self, source: u16, destination: u16) -> Result<(), Refused> {

@@ -351,7 +351,8 @@ impl Pcap {
         self.last_seconds = [Some(record.seconds), self.last_seconds[0]];
         let time_ns = record.time_ns(self.file.format);
         let cut = record.captured < record.original;
-        let frame = Frame { number: self.number, offset: place.offset, time_ns, link: self.file.link, cut };
+        let frame =
+            Frame { number: self.number, offset: place.offset, time_ns, link: self.file.link, cut, interface: 0 };
         let header = self.file.format.record_header;
         let length = without_fcs(record.captured, record.original, self.file.fcs);
         self.buffer.consume(header + record.captured);

@@ -79,6 +79,7 @@ struct Body {
     from: usize,
     to: usize,
     cut: bool,
+    interface: u32,
 }
 
 impl PcapNg {
@@ -272,13 +273,21 @@ impl Section {
             let original = self.long_at(block, 8)? as usize;
             let captured = original.min(snap).min(block.len().checked_sub(16)?);
             let to = 12 + without_fcs(captured, original, interface.fcs);
-            return Some(Body { time_ns: None, link: interface.link, from: 12, to, cut: captured < original });
+            return Some(Body {
+                time_ns: None,
+                link: interface.link,
+                from: 12,
+                to,
+                cut: captured < original,
+                interface: 0,
+            });
         }
         let stamp = u64::from(self.long_at(block, 12)?) << 32 | u64::from(self.long_at(block, 16)?);
         let (captured, original) = (self.long_at(block, 20)? as usize, self.long_at(block, 24)? as usize);
         let time_ns = Some(interface.time_ns(stamp)?);
         let to = 28 + without_fcs(captured, original, interface.fcs);
-        let body = Body { time_ns, link: interface.link, from: 28, to, cut: captured < original };
+        let body =
+            Body { time_ns, link: interface.link, from: 28, to, cut: captured < original, interface: number as u32 };
         (28 + captured + 4 <= block.len()).then_some(body)
     }
 }
@@ -335,8 +344,9 @@ impl PcapNg {
             };
             // A simple packet block has no time: that of the previous packet is used.
             self.last_time = body.time_ns.unwrap_or(self.last_time);
-            let Body { link, cut, from, to, .. } = body;
-            let frame = Frame { number: self.number, offset: place.offset, time_ns: self.last_time, link, cut };
+            let Body { link, cut, from, to, interface, .. } = body;
+            let frame =
+                Frame { number: self.number, offset: place.offset, time_ns: self.last_time, link, cut, interface };
             return Next::Packet { frame, record: length, place: from..to };
         }
         if pcap::begins_file(self.buffer.peek(pcap::FILE_HEADER)) { Next::Other } else { Next::End }
