@@ -103,6 +103,11 @@ fn what_a_server_loses_is_counted_as_its() {
     let server = &over_udp["summary"]["telemetry"]["server"];
     assert!(server["udp_drops"].as_u64() >= Some(50) && server["udp_drops"].as_u64() < Some(80), "{server}");
     assert!(server["udp_receive_buffer_errors"].as_u64() >= Some(50), "{server}");
+    // Whose they are is said, and they are none of the replay's.
+    assert_eq!(over_udp["summary"]["responses"]["receive_drops"], 0);
+    let warnings = over_udp["warnings"].as_array().unwrap();
+    let told = warnings.iter().find(|warning| warning["code"] == "host_drops").expect("a warning");
+    assert!(told["text"].as_str().unwrap().starts_with("the server's sockets dropped "), "{told}");
     let one_each = ["--transport", "tcp", "--queries-per-connection", "1"];
     let over_tcp = replay(folder.path(), 40, &[&watched[..], &one_each].concat());
     let server = &over_tcp["summary"]["telemetry"]["server"];

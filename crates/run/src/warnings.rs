@@ -24,7 +24,7 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
         refused(ended),
         reference_unanswered(ended),
         shared_ports(ended, plan),
-        dropped(telemetry.udp_drops.unwrap_or(0), own_socket_drops(ended, plan)),
+        dropped(telemetry.udp_drops.unwrap_or(0), own_socket_drops(ended, plan), telemetry.server_drops),
         link_losses(ended.link_losses),
         useless_frames(ended),
         stolen(ended, telemetry),
@@ -210,19 +210,28 @@ fn useless_frames(ended: &Ended) -> Option<Warning> {
     })
 }
 
-/// Drops in the network namespace on other sockets, including those of a server on this host.
-fn dropped(all: u64, own: u64) -> Option<Warning> {
+/// Drops in the network namespace on other sockets than those of this run: the server's, as far as it is watched, and those of another process.
+fn dropped(all: u64, own: u64, server: u64) -> Option<Warning> {
     let drops = all.saturating_sub(own);
-    (drops > 0).then(|| {
-        Warning::new(
-            "host_drops",
+    // The samples begin and end a little apart from the counters of the namespace.
+    let of_server = server.min(drops);
+    let told = |count: u64| counted(count, "UDP datagram", "UDP datagrams");
+    let text = match (of_server, drops - of_server) {
+        (0, 0) => return None,
+        (server, 0) => format!("the server's sockets dropped {}, since their receive buffers were full", told(server)),
+        (0, others) => {
             format!(
-                "the kernel dropped {} because receive buffers of other processes on this host were full",
-                counted(drops, "UDP datagram", "UDP datagrams")
-            ),
-            "see `ss -uamp` for the sockets; give a server on this host larger receive buffers, or lower the rate",
-        )
-    })
+                "sockets of other processes on this host dropped {}, since their receive buffers were full",
+                told(others)
+            )
+        }
+        (server, others) => format!(
+            "the server's sockets dropped {}, and those of other processes on this host {others}, since their receive buffers were full",
+            told(server)
+        ),
+    };
+    let remedy = "see `ss -uamp` for the sockets; give a server on this host larger receive buffers, or lower the rate";
+    Some(Warning::new("host_drops", text, remedy))
 }
 
 fn stolen(ended: &Ended, telemetry: &Telemetry) -> Option<Warning> {
@@ -272,8 +281,12 @@ mod tests {
     /// What others on this host dropped is not told as the run's, nor the other way round.
     #[test]
     fn drops_of_others_are_told_without_those_of_the_run() {
-        assert!(dropped(0, 0).is_none() && dropped(7, 7).is_none() && dropped(6, 7).is_none());
-        assert!(dropped(10, 7).unwrap().text.contains(" 3 UDP datagrams"));
+        assert!(dropped(0, 0, 0).is_none() && dropped(7, 7, 9).is_none() && dropped(6, 7, 0).is_none());
+        let told = |all, own, server| dropped(all, own, server).unwrap().text;
+        assert!(told(10, 7, 0).starts_with("sockets of other processes on this host dropped 3 UDP datagrams"));
+        assert!(told(10, 7, 3).starts_with("the server's sockets dropped 3 UDP datagrams,"));
+        assert!(told(10, 7, 9).starts_with("the server's sockets dropped 3 UDP datagrams,"));
+        assert!(told(10, 7, 1).contains("dropped 1 UDP datagram, and those of other processes on this host 2,"));
     }
 
     #[test]

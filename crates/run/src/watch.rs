@@ -81,6 +81,8 @@ pub struct Telemetry {
     pub samples: Vec<TelemetrySample>,
     /// Datagrams dropped by the kernel in this namespace during the run because receive buffers were full; `None` if unknown.
     pub udp_drops: Option<u64>,
+    /// Those of them that the sockets of the watched server dropped; 0 where it is in another namespace.
+    pub server_drops: u64,
     /// Share of CPU time stolen by the host, from 0 to 1.
     pub steal: f64,
 }
@@ -98,7 +100,7 @@ pub fn watch<T>(
 ) -> (T, Telemetry) {
     let done = AtomicBool::new(false);
     let (udp_drops, steal) = (udp_drops(), machine::cpu_times());
-    let (result, samples) = thread::scope(|scope| {
+    let (result, (samples, server_drops)) = thread::scope(|scope| {
         let (end, until) = mpsc::channel();
         let sampler = Sampler::new(monitor, sampled, origin);
         let sampler = scope.spawn(move || sampler.run(&until));
@@ -112,6 +114,7 @@ pub fn watch<T>(
     });
     let telemetry = Telemetry {
         samples,
+        server_drops,
         udp_drops: self::udp_drops().zip(udp_drops).map(|(after, before)| after.saturating_sub(before)),
         steal: machine::cpu_times().steal_share_since(&steal),
     };

@@ -28,9 +28,9 @@ const LOSSES: [Curve; 8] = [
     (Side::Server, Figure::UdpSocketDrops, "server: datagrams dropped by its sockets"),
     (Side::Server, Figure::AcceptQueueOverflows, "server: connections lost, accept queue full"),
     (Side::Server, Figure::ListenDrops, "server: connections lost while listening"),
-    (Side::Server, Figure::UdpReceiveBufferErrors, "server's namespace: datagrams dropped"),
+    (Side::Server, Figure::UdpReceiveBufferErrors, "server's namespace: datagrams dropped by anybody"),
     (Side::Server, Figure::TcpRetransmitted, "server's namespace: segments sent again"),
-    (Side::Client, Figure::UdpReceiveBufferErrors, "client's namespace: datagrams dropped"),
+    (Side::Client, Figure::UdpReceiveBufferErrors, "client's namespace: datagrams dropped by anybody"),
     (Side::Client, Figure::UdpSendBufferErrors, "client's namespace: datagrams not sent"),
     (Side::Client, Figure::TcpRetransmitted, "client's namespace: segments sent again"),
 ];

@@ -26,7 +26,7 @@ const ROWS: [Row; 28] = [
     ("bytes in (namespace)", |side| size(side.in_bytes)),
     ("bytes out (namespace)", |side| size(side.out_bytes)),
     ("datagrams dropped by its sockets", |side| count(side.udp_drops)),
-    ("datagrams dropped (namespace)", |side| count(side.udp_receive_buffer_errors)),
+    ("datagrams dropped (by anybody in the namespace)", |side| count(side.udp_receive_buffer_errors)),
     ("datagrams not sent, buffer full (namespace)", |side| count(side.udp_send_buffer_errors)),
     ("connections lost, accept queue full (namespace)", |side| count(side.accept_queue_overflows)),
     ("connections lost while listening (namespace)", |side| count(side.listen_drops)),

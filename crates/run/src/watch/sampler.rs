@@ -44,6 +44,8 @@ pub struct Sampler<'a> {
     server: Option<End>,
     slabs: Costly,
     samples: Samples,
+    /// What the server's sockets had dropped when they were first and last seen in this thread's namespace.
+    dropped_here: Option<(u64, u64)>,
 }
 
 /// One end: its processes, and the sockets of its namespace.
@@ -84,18 +86,21 @@ impl<'a> Sampler<'a> {
             server: plan.server.clone().map(|watched| end(Side::Server, watched)),
             slabs: Costly::resting(SLABS_REST),
             samples: Samples::default(),
+            dropped_here: None,
         }
     }
 
-    /// Samples until the other end of `until` is dropped, and then once more: the last state belongs to what is kept, too.
-    pub fn run(mut self, until: &Receiver<()>) -> Vec<TelemetrySample> {
+    /// Samples until the other end of `until` is dropped, and then once more: the last state belongs to what is kept, too. With it comes what
+    /// the server's sockets dropped, where they are in this thread's namespace.
+    pub fn run(mut self, until: &Receiver<()>) -> (Vec<TelemetrySample>, u64) {
         loop {
             self.sample(false);
             let now = self.now();
             let wait = next(now, self.interval) - now;
             if until.recv_timeout(Duration::from_nanos(wait.unsigned_abs())) != Err(RecvTimeoutError::Timeout) {
                 self.sample(true);
-                return self.samples.into_vec();
+                let dropped = self.dropped_here.map_or(0, |(first, last)| last.saturating_sub(first));
+                return (self.samples.into_vec(), dropped);
             }
         }
     }
@@ -157,7 +162,12 @@ impl<'a> Sampler<'a> {
         let found = match server.processes.network() {
             None => Some((now(), None)),
             Some(network) if network.is_foreign => server.look(ports, now),
-            Some(_) => shared,
+            Some(_) => {
+                if let Some((_, Some((_, udp)))) = &shared {
+                    self.dropped_here = Some((self.dropped_here.map_or(udp.drops, |(first, _)| first), udp.drops));
+                }
+                shared
+            }
         };
         if let Some((at, found)) = found {
             add_tcp(samples, at, Side::Server, found.as_ref().map(|(tcp, _)| &tcp.local));

@@ -15,7 +15,7 @@ pub enum ServerWatch {
     /// What is to be sampled of it.
     Planned(Plan),
     /// Samples are taken until the sender is gone.
-    Running(Sender<()>, JoinHandle<Vec<TelemetrySample>>),
+    Running(Sender<()>, JoinHandle<(Vec<TelemetrySample>, u64)>),
     /// The run has ended.
     Ended,
 }
@@ -38,7 +38,7 @@ impl ServerWatch {
         let Self::Running(end, sampler) = mem::replace(self, Self::Ended) else { return None };
         drop(end);
         // A sampler that panicked has nothing to tell. The client that it sees is whoever watches, which replays nothing.
-        let samples = sampler.join().unwrap_or_default();
+        let (samples, _) = sampler.join().unwrap_or_default();
         Some(samples.into_iter().filter(|sample| sample.side == Side::Server).collect())
     }
 }
