@@ -163,10 +163,32 @@ fn what_the_trace_cannot_ask_is_not_the_servers_limit() {
     }
     // By transport, and what nobody knows is not made up.
     let ratio = &found["by_transport"][0];
-    assert_eq!((&ratio["transport"], &ratio["ratio"], &ratio["most"]), (&"tcp".into(), &1.0.into(), &Value::Null));
+    assert_eq!((&ratio["transport"], &ratio["ratio"], &ratio["most"]), (&"tcp".into(), &Value::Null, &Value::Null));
     // Trials of both were made in turn.
     let cells: Vec<&str> = found["runs"].as_array().unwrap().iter().map(|run| run["cell"].as_str().unwrap()).collect();
     assert!(cells[0].ends_with("udp") && cells[1].ends_with("tcp") && cells[2].ends_with("udp"), "{cells:?}");
+}
+
+/// It made its trials, and said only at the end that the trace has no more clients.
+#[test]
+fn a_search_that_begins_with_more_clients_than_the_trace_has_is_refused_by_the_dry_run() {
+    let place = Place::new(3);
+    for (what, more) in [("clients", ""), ("connections", "transport = 'tcp'\n"), ("clients", "speed = 2\n")] {
+        place.write(&format!(
+            "{more}{META}[find]\nwhat = '{what}'\nwhile = 'answered >= 50 %'\nstart = 4\nfinal_trial_duration = '1s'\n\
+             initial_trial_duration = '1s'\nduration_sum = '1s'\n"
+        ));
+        for more in [&["--dry-run"][..], &[]] {
+            let output = place.run(more);
+            let said = stderr(&output);
+            assert!(!output.status.success() && said.lines().count() == 1, "{said}");
+            assert!(said.contains("3 clients with queries within a trial, fewer than the 4"), "{said}");
+            assert!(said.contains("set `start` to 3 or less"), "{said}");
+        }
+    }
+    // Rates have no such bound.
+    place.write(&format!("{META}[find]\nwhat = 'qps'\nwhile = 'answered >= 50 %'\n"));
+    assert!(place.run(&["--dry-run"]).status.success());
 }
 
 #[test]

@@ -49,6 +49,19 @@ pub enum ExperimentError {
         /// What is wrong with its run.
         source: RunError,
     },
+    /// A search would begin with more clients than the trace has.
+    #[error(
+        "cell {cell}: {} with queries within a trial, fewer than the {start} that the search begins with: set `start` to {clients} or less, lengthen `final_trial_duration`, or use a larger trace",
+        ldplayer_core::text::counted(*clients, "client", "clients")
+    )]
+    TooFewClients {
+        /// The cell's name.
+        cell: String,
+        /// Clients that ask within a trial.
+        clients: u64,
+        /// The first load.
+        start: u64,
+    },
     /// The warm-up takes the whole trace.
     #[error("cell {cell}: after the warm-up of {warm_up}: {source}")]
     WarmUp {

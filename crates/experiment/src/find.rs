@@ -26,7 +26,7 @@ pub use outcome::{Ended, GoalResult};
 pub use penalty::{Ratio, by_transport};
 pub use search::{Intended, MOST, Search, Settings, Took, Unfit};
 pub(crate) use trials::search_all;
-pub use trials::{SearchRecord, TrialRecord};
+pub use trials::{Discarded, SearchRecord, TrialRecord};
 
 /// Default seconds of a final and of an initial trial.
 const FINAL_S: f64 = 5.0;

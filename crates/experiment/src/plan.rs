@@ -82,6 +82,9 @@ impl Plan {
             // The trials of a search repeat the trace as needed, whatever the warm-up.
             let warm_up = experiment.warm_up.filter(|_| experiment.find.is_none());
             let read = known.get(&key).copied().map_or_else(|| read_load(cell, warm_up), Ok)?;
+            if let Some(find) = experiment.find.as_ref().filter(|_| !known.contains_key(&key)) {
+                can_begin(find, cell)?;
+            }
             let of_search =
                 experiment.find.as_ref().map(|find| estimate_search(find, cell, &read[0], experiment.warm_up));
             estimates.push(of_search.unwrap_or_else(|| estimate(cell, &read, &experiment)));
@@ -134,6 +137,20 @@ fn read_load(cell: &Cell, warm_up: Option<Span>) -> Result<[Load; 2], Experiment
     let rest = load(RunSpec { start: Some(start), ..cell.spec.clone() });
     let failed = |error| ExperimentError::WarmUp { cell: cell.name.clone(), warm_up, source: Box::new(error) };
     Ok([all, rest.map_err(failed)?.unwrap_or_default()])
+}
+
+/// Refuses a search whose first load the trace cannot make.
+fn can_begin(find: &Find, cell: &Cell) -> Result<(), ExperimentError> {
+    if find.what == crate::find::Load::Qps {
+        return Ok(());
+    }
+    let failed = |source| ExperimentError::Cell { cell: cell.name.clone(), source };
+    // What can be read only once, or has no end but by the clock, is known only when it is tried.
+    let Some(trace) = load(find.longest(&cell.spec)).map_err(failed)? else { return Ok(()) };
+    if trace.clients >= find.start {
+        return Ok(());
+    }
+    Err(ExperimentError::TooFewClients { cell: cell.name.clone(), clients: trace.clients, start: find.start })
 }
 
 /// The order of the runs: each cell once, then each once more, so that drift of the machine does not look like a difference of servers.

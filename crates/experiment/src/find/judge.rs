@@ -22,14 +22,25 @@ impl Find {
         if let Some(why) = self.not_made(intended, report) {
             return Took::Unfit(why);
         }
-        let lost = if self.what == Load::Connections { lost_connections(load, summary) } else { 0.0 };
-        let unanswered = 1.0 - summary.queries.answered as f64 / summary.queries.sent.max(1) as f64;
-        let is_high_loss: Vec<bool> = self.goals.iter().map(|goal| misses(goal, unanswered, lost, summary)).collect();
+        let (unanswered, lost, is_high_loss) = self.losses(load, summary);
         // Lateness does not make a server close connections.
         let is_excused =
             is_high_loss.contains(&true) && (self.what != Load::Connections || closed_by_server(summary) == 0);
         let why = is_excused.then(|| self.unfaithful(report)).flatten();
         why.map_or(Took::Measured { loss_ratio: unanswered.max(lost), is_high_loss }, Took::Unfit)
+    }
+
+    /// Whether a run with this load misses a goal, be it the server's doing or not.
+    pub(crate) fn is_missed(&self, intended: Intended, report: &RunReport) -> bool {
+        self.losses(intended.load, &report.summary).2.contains(&true)
+    }
+
+    /// Shares of unanswered queries and of lost connections, and whether each goal is missed.
+    fn losses(&self, load: u64, summary: &Summary) -> (f64, f64, Vec<bool>) {
+        let lost = if self.what == Load::Connections { lost_connections(load, summary) } else { 0.0 };
+        let unanswered = 1.0 - summary.queries.answered as f64 / summary.queries.sent.max(1) as f64;
+        let missed = self.goals.iter().map(|goal| misses(goal, unanswered, lost, summary)).collect();
+        (unanswered, lost, missed)
     }
 
     /// Why the intended load was not made.

@@ -20,8 +20,9 @@ pub struct Ratio {
     pub goal: String,
     /// The transport.
     pub transport: String,
-    /// Ratio of the relevant lower bounds.
-    pub ratio: f64,
+    /// Ratio of the relevant lower bounds; `null` where one of the capacities has no upper bound, since two loads of which is only known that
+    /// more may be held have no ratio.
+    pub ratio: Option<f64>,
     /// Lower bound of the ratio; `null` if the capacity over UDP has no upper bound.
     pub least: Option<f64>,
     /// Upper bound of the ratio; `null` if the capacity over this transport has no upper bound.
@@ -44,11 +45,12 @@ pub fn by_transport(searches: &[SearchRecord]) -> Vec<Ratio> {
         };
         let udp = searches.iter().find(is_its_udp)?;
         let of = |part: Option<u64>, whole: Option<u64>| Some(part? as f64 / whole.filter(|whole| *whole > 0)? as f64);
+        let between = of(search.result.lower, udp.result.lower)?;
         Some(Ratio {
             keys: without(search),
             goal: search.result.goal.clone(),
             transport,
-            ratio: of(search.result.lower, udp.result.lower)?,
+            ratio: search.result.upper.and(udp.result.upper).map(|_| between),
             least: of(search.result.lower, udp.result.upper),
             most: of(search.result.upper, udp.result.lower),
         })
@@ -79,6 +81,7 @@ mod tests {
             keys: keys.into(),
             unit: "q/s".to_owned(),
             took_s: 1.0,
+            discarded: Vec::new(),
             result,
         }
     }
@@ -95,6 +98,17 @@ mod tests {
         ];
         let ratios = by_transport(&searches);
         let told: Vec<_> = ratios.iter().map(|one| (&*one.keys["server"], one.ratio, one.least, one.most)).collect();
-        assert_eq!(told, [("nsd", 0.5, Some(0.4), Some(0.6)), ("knot", 0.25, None, None)]);
+        assert_eq!(told, [("nsd", Some(0.5), Some(0.4), Some(0.6)), ("knot", None, None, None)]);
+    }
+
+    /// "at least 500" of "1000 to 1250" was told as 0.5 times.
+    #[test]
+    fn a_capacity_that_is_only_known_to_be_as_large_has_no_ratio() {
+        let udp = || search("nsd", "udp", Some(1_000), Some(1_250));
+        let told = |other| by_transport(&[udp(), other]).pop().map(|one| (one.ratio, one.least, one.most));
+        assert_eq!(told(search("nsd", "tcp", Some(500), None)), Some((None, Some(0.4), None)));
+        let open = [search("nsd", "udp", Some(1_000), None), search("nsd", "tcp", Some(500), Some(600))];
+        let ratios = by_transport(&open);
+        assert_eq!((ratios[0].ratio, ratios[0].least, ratios[0].most), (None, None, Some(0.6)));
     }
 }

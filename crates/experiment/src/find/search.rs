@@ -51,6 +51,15 @@ pub enum Unfit {
     Never(String),
 }
 
+impl Unfit {
+    /// In words.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Disturbed(why) | Self::Client(why) | Self::Never(why) => why,
+        }
+    }
+}
+
 /// The result of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Took {

@@ -26,6 +26,19 @@ pub struct TrialRecord {
     pub duration_s: f64,
 }
 
+/// Trials at a load that did not count, for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Discarded {
+    /// The intended load.
+    pub load: u64,
+    /// How many there were.
+    pub trials: u64,
+    /// Whether a goal was missed in them: a failure that is not held against the server.
+    pub missed: bool,
+    /// Why they do not count.
+    pub reason: String,
+}
+
 /// What a search found for one goal in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchRecord {
@@ -37,6 +50,9 @@ pub struct SearchRecord {
     pub unit: String,
     /// Seconds that all trials of the cell took, with all around them.
     pub took_s: f64,
+    /// Trials of the cell that did not count.
+    #[serde(default)]
+    pub discarded: Vec<Discarded>,
     /// What was found.
     #[serde(flatten)]
     pub result: GoalResult,
@@ -47,7 +63,8 @@ pub(crate) fn search_all(maker: &mut Maker<'_>, find: &Find, record: &mut Record
     let experiment = &maker.plan.experiment;
     let searches = experiment.cells.iter().map(|_| find.search(experiment.max_retries)).collect();
     let cells = experiment.cells.len();
-    let mut all = All { find, searches, used: BTreeSet::new(), took_s: vec![0.0; cells], failures: vec![0; cells] };
+    let (took_s, failures, discarded) = (vec![0.0; cells], vec![0; cells], vec![Vec::new(); cells]);
+    let mut all = All { find, searches, used: BTreeSet::new(), took_s, failures, discarded };
     let ended = all.turns(maker, record);
     record.searches = all.results(maker);
     record.save(maker.plan, maker.directory)?;
@@ -64,6 +81,8 @@ struct All<'a> {
     took_s: Vec<f64>,
     /// By cell: trials in succession that could not be made.
     failures: Vec<u32>,
+    /// By cell.
+    discarded: Vec<Vec<Discarded>>,
 }
 
 impl All<'_> {
@@ -170,7 +189,15 @@ impl All<'_> {
         self.took_s[cell] += run.took_s;
         let search = &mut self.searches[cell];
         let took = match run.state {
-            RunState::Done | RunState::Disturbed => self.find.judge(intended, &read(maker, run)?),
+            RunState::Done | RunState::Disturbed => {
+                let report = read(maker, run)?;
+                let took = self.find.judge(intended, &report);
+                if let Took::Unfit(why) = &took {
+                    let missed = self.find.is_missed(intended, &report);
+                    discard(&mut self.discarded[cell], intended.load, missed, why.reason());
+                }
+                took
+            }
             RunState::ServerDied => {
                 // Under this load: nothing speaks more against a server.
                 Took::Measured { loss_ratio: 1.0, is_high_loss: vec![true; self.find.goals.len()] }
@@ -181,6 +208,7 @@ impl All<'_> {
             }
             RunState::Failed => {
                 // A server may fail to start once; one that does again and again does not start.
+                discard(&mut self.discarded[cell], intended.load, false, run.reason.as_deref().unwrap_or("it failed"));
                 self.failures[cell] += 1;
                 if self.failures[cell] > maker.plan.experiment.max_retries {
                     search.stop(Ended::Failed(run.reason.clone().unwrap_or_default()));
@@ -194,17 +222,27 @@ impl All<'_> {
     }
 
     fn results(&self, maker: &Maker<'_>) -> Vec<SearchRecord> {
-        let cells = maker.plan.experiment.cells.iter().zip(&self.searches).zip(&self.took_s);
-        let of = cells.flat_map(|((cell, search), took_s)| {
+        let cells = maker.plan.experiment.cells.iter().zip(&self.searches).zip(self.took_s.iter().zip(&self.discarded));
+        let of = cells.flat_map(|((cell, search), (took_s, discarded))| {
             search.results().into_iter().map(|result| SearchRecord {
                 cell: cell.name.clone(),
                 keys: cell.keys.iter().cloned().collect(),
                 unit: self.find.what.unit().to_owned(),
                 took_s: *took_s,
+                discarded: discarded.clone(),
                 result,
             })
         });
         of.collect()
+    }
+}
+
+/// Counts a trial that does not count.
+fn discard(discarded: &mut Vec<Discarded>, load: u64, missed: bool, reason: &str) {
+    let is_alike = |of: &&mut Discarded| of.load == load && of.missed == missed && of.reason == reason;
+    match discarded.iter_mut().find(is_alike) {
+        Some(known) => known.trials += 1,
+        None => discarded.push(Discarded { load, trials: 1, missed, reason: reason.to_owned() }),
     }
 }
 

@@ -88,18 +88,18 @@ impl Contrast {
         (self.low(outside / 2.0), self.high(outside / 2.0))
     }
 
-    /// What the truth is below with this probability only.
+    /// What the truth is below with this probability only; never above the estimate, which resamples of few different values could give.
     pub fn low(&self, outside: f64) -> f64 {
-        self.centre - self.error * self.law.exceeded(outside)
+        self.centre - self.error * self.law.exceeded(outside).max(0.0)
     }
 
-    /// What the truth is above with this probability only.
+    /// What the truth is above with this probability only; never below the estimate.
     pub fn high(&self, outside: f64) -> f64 {
         let exceeded = match &self.law {
             Law::Student(_) => self.law.exceeded(outside),
             Law::Resampled(found) => -found[at(found.len(), outside)],
         };
-        self.centre + self.error * exceeded
+        self.centre + self.error * exceeded.max(0.0)
     }
 
     /// How many more repeats of each side would do, by the spread that was seen: `is_enough` is told how many there would be and

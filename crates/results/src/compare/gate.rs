@@ -70,7 +70,7 @@ impl<'a> Gate<'a> {
         let is_relative = self.keep.is_relative();
         let fewest = if is_relative { self.a.values.len().min(self.b.values.len()) } else { self.b.values.len() };
         let found = self.excesses();
-        if let Some(why) = self.unknown() {
+        if let Some(why) = self.unknown().or_else(|| self.unanswered()) {
             return self.told(Outcome::Undecided, None, format!("{} cannot be judged: {why}", self.keep));
         }
         if fewest < FEWEST || found.is_empty() {
@@ -111,6 +111,13 @@ impl<'a> Gate<'a> {
         let reason =
             sample.reason.unwrap_or(if of.left_out.is_empty() { "it has no run" } else { "it has no run that counts" });
         Some(format!("{} is not known of {} ({side}): {reason}", self.keep.quantity, of.name))
+    }
+
+    /// Why a figure that falls among unanswered queries in all runs of both has no ratio: it is only known to be above what was waited for.
+    fn unanswered(&self) -> Option<String> {
+        let is_so = |sample: &Sample| sample.unanswered > 0 && sample.unanswered == sample.values.len();
+        (self.keep.is_relative() && is_so(&self.a) && is_so(&self.b))
+            .then(|| format!("{} falls among unanswered queries in all runs of both", self.keep.quantity))
     }
 
     /// How far B is beyond each bound, on the scale of the quantity: what is above 0 breaks it.
@@ -207,7 +214,7 @@ impl<'a> Gate<'a> {
             a: self.pair.a.name.clone(),
             b: self.pair.b.name.clone(),
             outcome,
-            change: self.change(outside).filter(|_| self.keep.is_relative()),
+            change: self.change(outside).filter(|_| self.keep.is_relative() && self.unanswered().is_none()),
             more_repeats,
             words,
         }

@@ -89,7 +89,7 @@ pub struct Row {
     pub a: Estimate,
     /// Of what is compared.
     pub b: Estimate,
-    /// By how much it differs; `null` of fewer than two runs on a side.
+    /// By how much it differs; `null` of fewer than two runs on a side, and where it falls among unanswered queries in all runs of both.
     pub change: Option<Change>,
     /// What A differs by from itself: a ratio above 1, or a difference.
     pub noise_floor: Option<f64>,
@@ -157,14 +157,10 @@ pub fn estimate(sample: &Sample) -> Estimate {
     // A share is not below none nor above all.
     let ends = if matches!(sample.scale, Scale::Points { .. }) { (0.0, 100.0) } else { (f64::MIN, f64::MAX) };
     let back = |value: f64| sample.scale.back(value).clamp(ends.0, ends.1);
-    let interval = interval.map(|(low, high)| (back(low), back(high)));
-    Estimate {
-        runs: sample.values.len(),
-        median: median(sample.values.clone()),
-        interval,
-        unanswered: sample.unanswered,
-        missing: sample.missing,
-    }
+    let median = median(sample.values.clone());
+    // That of a mean need not hold the median of repeats one of which is far from the others.
+    let interval = interval.map(|(low, high)| (back(low).min(median), back(high).max(median)));
+    Estimate { runs: sample.values.len(), median, interval, unanswered: sample.unanswered, missing: sample.missing }
 }
 
 /// Compares a figure of two sides, with the probability that its interval misses the truth.
@@ -181,7 +177,9 @@ pub fn row(family: Family, quantity: Quantity, a: &Sample, b: &Sample, interleav
         }
         _ => (Verdict::Undecided, Some((FEWEST - fewest.min(FEWEST)) as u32)),
     };
-    let change = contrast.map(|found| Change::of(a.scale, found.centre, found.interval(outside)));
+    // Of figures of which is known only that they are above what was waited for there is no ratio.
+    let change =
+        contrast.filter(|_| !are_unanswered).map(|found| Change::of(a.scale, found.centre, found.interval(outside)));
     let noise_floor = floor.map(|floor| a.scale.back(floor));
     let mut row = Row {
         family,

@@ -251,6 +251,34 @@ fn a_percentile_among_unanswered_queries_is_as_long_as_they_were_waited_for() {
     assert_eq!((both.verdict, both.more_repeats), (Verdict::Undecided, None));
 }
 
+/// Both were known only to be above what was waited for, and that one is 1.00 times the other was told, and kept a gate.
+#[test]
+fn two_lower_bounds_have_no_ratio() {
+    let noise = Noise::new(11);
+    let mut pair = pair(&noise, 5, 0.02, 1.0);
+    let runs = pair.a.runs.iter_mut().chain(&mut pair.b.runs);
+    runs.for_each(|(_, run)| run.summary.latency_ms.from_sent.p99 = None);
+    let row = row(&compare(&pair), "p99");
+    assert_eq!((row.change, row.verdict, row.more_repeats), (None, Verdict::Undecided, None), "{}", row.words);
+    let kept = keep(std::slice::from_ref(&pair), &expected(&["p99 <= 1.10 x"]));
+    assert_eq!((kept[0].outcome, kept[0].change), (Outcome::Undecided, None), "{}", kept[0].words);
+    assert!(kept[0].words.contains("falls among unanswered queries in all runs of both"), "{}", kept[0].words);
+}
+
+/// Of nine repeats of which four are alike and far from the others, the interval of the mean does not hold the median.
+#[test]
+fn the_interval_of_a_median_holds_it() {
+    let noise = Noise::new(12);
+    let runs = (0..9).map(|at| {
+        let mut run = run(&noise, 0.0, 1.0);
+        run.summary.latency_ms.from_sent.p50 = Some(if at < 5 { 1.0 } else { 2.0 });
+        run
+    });
+    let (estimate, _) = estimate_of("p50 <= 1ms".parse::<Expectation>().unwrap().quantity, &side("a", runs)).unwrap();
+    let (low, high) = estimate.interval.unwrap();
+    assert!(low <= estimate.median && estimate.median <= high, "{estimate:?}");
+}
+
 #[test]
 fn what_is_not_known_is_told_and_no_gate_on_it_holds() {
     let noise = Noise::new(12);

@@ -6,8 +6,13 @@ use crate::text::{fixed, in_bytes};
 
 /// A ratio from which on it is told as one.
 const TOLD_AS_RATIO: f64 = 2.0;
-/// A ratio from which on the end of an interval is no longer told in figures, and so is its reciprocal.
+/// A ratio from which on the end of an interval is no longer told in figures, and so is its reciprocal; of an estimate that is beyond it,
+/// the next power of ten is.
 const TOO_WIDE: f64 = 10.0;
+/// How much an estimate may be rounded at most, so that a bound that is told in words is beyond it as it is told.
+const ROUNDED: f64 = 1.01;
+/// Decimals of a small ratio at most.
+const MOST_DECIMALS: usize = 12;
 /// Half-widths in percent from which on both ends of an interval are told.
 const WIDE: f64 = 50.0;
 
@@ -128,9 +133,29 @@ impl std::fmt::Display for Change {
 /// `3.20 times (2.50 to 4.10)`; ends that say nothing are not told in figures.
 fn times(change: &Change) -> String {
     let Change { estimate, low, high, .. } = *change;
-    let high = if high > TOO_WIDE { format!("more than {TOO_WIDE}") } else { digits(high) };
-    let low = if low < 1.0 / TOO_WIDE { format!("less than {}", 1.0 / TOO_WIDE) } else { digits(low) };
-    format!("{} times ({low} to {high})", digits(estimate))
+    let (most, least) = (beyond(estimate), 1.0 / beyond(1.0 / estimate));
+    let high = if high > most { format!("more than {most}") } else { ratio(high) };
+    let low = if low < least { format!("less than {least}") } else { ratio(low) };
+    format!("{} times ({low} to {high})", ratio(estimate))
+}
+
+/// The power of ten, from [`TOO_WIDE`] on, that is above an estimate: what says nothing more of it is not told in figures.
+fn beyond(estimate: f64) -> f64 {
+    let mut bound = TOO_WIDE;
+    while estimate.is_finite() && estimate * ROUNDED >= bound {
+        bound *= TOO_WIDE;
+    }
+    bound
+}
+
+/// A ratio; a small one with three digits that say something.
+fn ratio(value: f64) -> String {
+    if !(value > 0.0 && value < 0.1) {
+        return digits(value);
+    }
+    let zeros = (-value.log10()).floor().max(0.0) as usize;
+    let told = fixed(value, (zeros + 3).min(MOST_DECIMALS));
+    told.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn sized(change: &Change) -> String {
@@ -163,5 +188,18 @@ mod tests {
         assert_eq!(told(1.02, 1.0, 1.04), "+2.0 % ± 2.0 %");
         assert_eq!(told(3.2, 2.5, 4.1), "3.20 times (2.50 to 4.10)");
         assert_eq!(told(0.96, 0.0, 972_147.0), "0.960 times (less than 0.1 to more than 10)");
+    }
+
+    /// It was told as "14.6 times (11.4 to more than 10)".
+    #[test]
+    fn an_interval_contains_its_estimate() {
+        assert_eq!(told(14.6, 11.4, 18.7), "14.6 times (11.4 to 18.7)");
+        assert_eq!(told(14.6, 11.4, 972_147.0), "14.6 times (11.4 to more than 100)");
+        assert_eq!(told(9.999, 9.0, 12.0), "10.00 times (9.00 to 12.0)");
+        assert_eq!(told(150.0, 2.0, 1e9), "150 times (2.00 to more than 1000)");
+        assert_eq!(told(0.05, 0.02, 0.2), "0.05 times (0.02 to 0.200)");
+        assert_eq!(told(0.000_4, 0.0, 0.2), "0.0004 times (less than 0.0001 to 0.200)");
+        let down = Change { estimate: 0.05, low: 0.02, high: 0.2, is_ratio: true };
+        assert_eq!(moved(&down), "fell to 0.05 times (0.02 to 0.200)");
     }
 }

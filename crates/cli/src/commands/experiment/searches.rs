@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use ldplayer_core::text::counted;
 use ldplayer_experiment::find::{Ratio, SearchRecord, by_transport};
 use ldplayer_experiment::{Plan, Record};
 use serde_json::{Value, json};
@@ -30,10 +31,29 @@ pub fn print(plan: &Plan, record: &Record) -> io::Result<()> {
             "{cell}: holds again above its upper bound, at {loads}: the server or the machine was not steady"
         )?;
     }
+    discarded(&mut out, searches)?;
     let versions = record.versions.iter();
     { versions }.try_for_each(|(name, version)| write_line!(out, "{name} is {version}"))?;
     record.notes.iter().try_for_each(|note| write_line!(out, "note: {note}"))?;
     write_line!(out, "experiment: {}", plan.directory.display())
+}
+
+/// Prints which trials did not count, once for each cell: a failure among them is not held against the server, and not hidden.
+fn discarded(out: &mut impl Write, searches: &[SearchRecord]) -> io::Result<()> {
+    let mut told: Vec<&str> = Vec::new();
+    for search in searches {
+        if told.contains(&&*search.cell) {
+            continue;
+        }
+        told.push(&search.cell);
+        for one in &search.discarded {
+            let trials = counted(one.trials, "trial", "trials");
+            let failed = if one.missed { " that missed a goal" } else { "" };
+            let (cell, load, unit, reason) = (&search.cell, one.load, &search.unit, &one.reason);
+            write_line!(out, "{cell}: not counted: {trials} at {load} {unit}{failed}: {reason}")?;
+        }
+    }
+    Ok(())
 }
 
 fn row(search: &SearchRecord) -> [String; 8] {
@@ -61,7 +81,8 @@ fn ratio_row(ratio: &Ratio) -> [String; 5] {
         (None, None) => "not known".to_owned(),
     };
     let keys = if keys.is_empty() { "all".to_owned() } else { keys.join(",") };
-    [keys, ratio.goal.clone(), ratio.transport.clone(), format!("{:.3}", ratio.ratio), interval]
+    let known = ratio.ratio.map_or_else(|| "-".to_owned(), |known| format!("{known:.3}"));
+    [keys, ratio.goal.clone(), ratio.transport.clone(), known, interval]
 }
 
 /// Rows below a header, in columns as wide as they have to be; the last one ends where it ends.
@@ -91,6 +112,26 @@ pub fn json(plan: &Plan, record: &Record) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A search whose trials failed and did not count looked as if there had been none.
+    #[test]
+    fn trials_that_do_not_count_are_told_once_for_a_cell() {
+        let search = |goal: &str| -> SearchRecord {
+            serde_json::from_value(json!({
+                "cell": "server=nsd", "keys": {}, "unit": "q/s", "took_s": 9.0, "goal": goal, "lower": 100, "upper": null,
+                "confidence_percent": null, "conditional_throughput": null, "inversions": [], "trials": 1, "trials_s": 1.0,
+                "ended": "disturbed", "reason": "late",
+                "discarded": [{ "load": 200, "trials": 2, "missed": true, "reason": "queries were late" },
+                              { "load": 150, "trials": 1, "missed": false, "reason": "sent 140 of 150 q/s" }],
+            }))
+            .unwrap()
+        };
+        let mut out = Vec::new();
+        discarded(&mut out, &[search("1"), search("2")]).unwrap();
+        let expected = "server=nsd: not counted: 2 trials at 200 q/s that missed a goal: queries were late\n\
+                        server=nsd: not counted: 1 trial at 150 q/s: sent 140 of 150 q/s\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
 
     #[test]
     fn columns_are_as_wide_as_they_have_to_be() {
