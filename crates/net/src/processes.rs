@@ -28,6 +28,8 @@ pub struct Processes {
     started: Option<u64>,
     seen: HashMap<u32, Seen>,
     gone: Gone,
+    /// The most processor time that was told: what a child used is cut to ticks once its parent has waited for it.
+    told_s: f64,
     too_many_threads: bool,
 }
 
@@ -80,7 +82,7 @@ impl Processes {
             Watched::Alone(pid) | Watched::Pid(pid) => usage::stat(pid).map(|stat| stat.started),
             Watched::Unit(_) => None,
         };
-        Self { watched, started, seen: HashMap::new(), gone: Gone::default(), too_many_threads: false }
+        Self { watched, started, seen: HashMap::new(), gone: Gone::default(), told_s: 0.0, too_many_threads: false }
     }
 
     /// What they use now; `None` when none of them is left.
@@ -96,8 +98,11 @@ impl Processes {
         let alive = self.seen.values().filter(|seen| !seen.stat.is_zombie);
         let processes = alive.clone().count() as u64;
         let cost = |seen: &Seen| if has_children { seen.stat.own + seen.stat.children } else { seen.stat.own };
+        let mut cost = self.seen.values().map(cost).fold(self.gone.cost, Cost::add);
+        cost.rest_s += (self.told_s - cost.cpu_s()).max(0.0);
+        self.told_s = cost.cpu_s();
         (processes > 0).then(|| Usage {
-            cost: self.seen.values().map(cost).fold(self.gone.cost, Cost::add),
+            cost,
             rss_bytes: alive.clone().map(|seen| seen.stat.rss_bytes).sum(),
             processes,
             threads: alive.map(|seen| seen.stat.threads).sum(),

@@ -3,6 +3,8 @@
 use std::fs;
 use std::ops::Add;
 
+use crate::clock;
+
 /// A process at one moment, from its `stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessStat {
@@ -29,6 +31,8 @@ pub struct Cost {
     pub user_s: f64,
     /// Seconds in the kernel.
     pub system_s: f64,
+    /// Seconds of either kind that these two lack, since each is cut to ticks.
+    pub rest_s: f64,
     /// Page faults without input.
     pub minor_faults: u64,
     /// Page faults that had to wait for input.
@@ -38,7 +42,7 @@ pub struct Cost {
 impl Cost {
     /// Seconds of either kind.
     pub fn cpu_s(&self) -> f64 {
-        self.user_s + self.system_s
+        self.user_s + self.system_s + self.rest_s
     }
 }
 
@@ -49,6 +53,7 @@ impl Add for Cost {
         Self {
             user_s: self.user_s + other.user_s,
             system_s: self.system_s + other.system_s,
+            rest_s: self.rest_s + other.rest_s,
             minor_faults: self.minor_faults.saturating_add(other.minor_faults),
             major_faults: self.major_faults.saturating_add(other.major_faults),
         }
@@ -73,9 +78,12 @@ pub struct Storage {
     pub write_bytes: u64,
 }
 
-/// Reads the `stat` of a process; `None` if it does not exist (any more).
+/// Reads the `stat` of a process, and the clock of its processor time; `None` if it does not exist (any more).
 pub fn stat(pid: u32) -> Option<ProcessStat> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    let mut stat = parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    let fine_s = clock::process_cpu_ns(pid).map_or(0.0, |ns| ns as f64 / 1e9);
+    stat.own.rest_s = (fine_s - stat.own.cpu_s()).max(0.0);
+    Some(stat)
 }
 
 /// The threads of a process; none when it is gone.
@@ -107,7 +115,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
     let seconds = |field| Some(at(field)? as f64 / rustix::param::clock_ticks_per_second() as f64);
     let cost = |user, minor, major| {
         let (user_s, system_s) = (seconds(user)?, seconds(user + 1)?);
-        Some(Cost { user_s, system_s, minor_faults: at(minor)?, major_faults: at(major)? })
+        Some(Cost { user_s, system_s, rest_s: 0.0, minor_faults: at(minor)?, major_faults: at(major)? })
     };
     Some(ProcessStat {
         parent: at(4)?.try_into().ok()?,
@@ -161,6 +169,7 @@ mod tests {
         let cost = |user: f64, minor_faults, major_faults| Cost {
             user_s: user * tick,
             system_s: (user + 1.0) * tick,
+            rest_s: 0.0,
             minor_faults,
             major_faults,
         };
@@ -182,6 +191,23 @@ mod tests {
             Some(12_288)
         );
         assert_eq!((parse_io(""), parse_rollup("Rss: 1 kB")), (None, None));
+    }
+
+    /// It was told in ticks of 10 ms, so that a server that took 3 ms in a second took nothing.
+    #[test]
+    fn processor_time_is_finer_than_a_tick() {
+        let pid = std::process::id();
+        let cpu_s = || stat(pid).unwrap().own.cpu_s();
+        let steps = std::iter::repeat_with(|| {
+            let before = cpu_s();
+            let begun = clock::thread_cpu_ns();
+            while clock::thread_cpu_ns() - begun < 2_000_000 {}
+            cpu_s() - before
+        });
+        let steps: Vec<f64> = steps.take(5).collect();
+        assert!(steps.iter().all(|step| *step >= 0.002), "{steps:?}");
+        assert!(steps.iter().any(|step| *step < 0.009), "{steps:?}");
+        assert_eq!((clock::process_cpu_ns(u32::MAX), clock::process_cpu_ns(0)), (None, None));
     }
 
     #[test]

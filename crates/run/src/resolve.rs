@@ -19,7 +19,7 @@ use crate::{classes, path, tls};
 /// Descriptors reserved for files, if each client has a socket.
 const SPARE_DESCRIPTORS: u64 = 256;
 
-/// The allowed telemetry intervals in nanoseconds: processor time is counted in ticks of 10 ms.
+/// The allowed telemetry intervals in nanoseconds: parts of processor time are counted in ticks of 10 ms.
 const INTERVALS: RangeInclusive<i64> = 100_000_000..=1_000_000_000;
 
 /// A server name with one of its addresses.
