@@ -63,7 +63,7 @@ stop() {
   rm -f "$work/server.pid"
 }
 replay() { # options ...: replays with its worker on core 0 and leaves the report in $work/out.json
-  "${pinned[@]}" "${from[@]}" "$ldplayer" replay "$@" --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" || [ $? -eq 1 ] || { cat "$work/err" >&2; exit 1; }
+  "${pinned[@]}" "${from[@]}" "$ldplayer" replay "$@" --no-probe --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" || [ $? -eq 1 ] || { cat "$work/err" >&2; exit 1; }
 }
 rate() { # answered queries per second of the last replay, from the first due to the last outcome
   awk -v n="$(field "$1" <"$work/out.json")" -v s="$(field elapsed_s <"$work/out.json")" 'BEGIN {printf "%.0f\n", n/s}'

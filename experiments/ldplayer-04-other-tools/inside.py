@@ -72,7 +72,7 @@ def command(plan, tool, capture, out):
 
 def replay(plan, file, out, transport):
     return [Path(plan["binaries"]) / "ldplayer", "replay", file, "--server", V4, "--server", V6, "--transport", transport,
-            "--precision", "high", "--query-timeout", "1s", "-o", out, "--force", "--quiet"]  # fmt: skip
+            "--precision", "high", "--query-timeout", "1s", "-o", out, "--force", "--quiet", "--no-probe"]  # fmt: skip
 
 
 def over_tcp(plan, repeat):

@@ -59,7 +59,7 @@ impl Silent {
 /// A replay over a transport to a server: nothing but an interrupt ends it within a minute.
 fn replay(transport: &str, server: SocketAddr, run: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
-    command.args(["replay", "--force", "--tls-insecure", "--transport", transport, "--sources", "ports"]);
+    command.args(["replay", "--force", "--tls-insecure", "--transport", transport, "--sources", "ports", "--no-probe"]);
     command.args(["--query-timeout", "60s", "--connect-timeout", "60s", "--handshake-timeout", "60s"]);
     let server = server.to_string();
     let port = server.rsplit(':').next().unwrap();

@@ -192,7 +192,7 @@ fn a_replay_applies_rules_in_flight() {
     .unwrap();
     let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap().to_string();
-    let common = ["--server", &address, "--query-timeout", "0.1", "-o", "run"];
+    let common = ["--server", &address, "--query-timeout", "0.1", "--no-probe", "-o", "run"];
     let output = ldplayer(path, &[&["replay", "queries", "--rules", "rules.toml"], &common[..]].concat());
     assert_eq!(output.status.code(), Some(1), "nobody answers: {}", stderr(&output));
     assert!(stderr(&output).contains("warning: `rule 2` matched none of 2"), "{}", stderr(&output));

@@ -83,6 +83,7 @@ fn several_servers_of_a_family_share_the_clients() {
     let servers = [Responder::start(), Responder::start()];
     let mut command = replay(&run);
     command.arg(data("l-root-20161006.pcap.xz")).args(["--stop", "2s", "--transport", "udp", "--sources", "ports"]);
+    command.arg("--no-probe");
     for server in &servers {
         command.arg("--server").arg(server.address.to_string());
     }

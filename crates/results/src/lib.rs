@@ -92,3 +92,4 @@ pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
 pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES, check_output};
 pub use telemetry::{Figure, Kind, Scope, Side, TelemetrySample, sum as sum_telemetry};
 pub use unite::{Part, Place, unite};
+pub use verdict::remedy_of_failure;

@@ -4,6 +4,7 @@ mod advice;
 mod bottleneck;
 mod server;
 
+pub use advice::of_failure as remedy_of_failure;
 use ldplayer_core::Stalls;
 use ldplayer_core::damage::Tally;
 use ldplayer_core::text::times;

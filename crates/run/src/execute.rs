@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ldplayer_core::damage::Flaw;
 use ldplayer_core::shard::Shards;
-use ldplayer_core::{Outcome, RunTime, TraceTime};
+use ldplayer_core::{Outcome, Query, RunTime, TraceTime};
 use ldplayer_net::awake::Awake;
 use ldplayer_net::clock;
 use ldplayer_net::pace::Precision;
@@ -29,7 +29,7 @@ use crate::share::{Queries, Share, Start};
 use crate::spec::{DNS_PORT, RunSpec};
 use crate::time_limit::TimeLimit;
 use crate::watch::{Observer, Sampled, Telemetry, watch, watch_on};
-use crate::{again, classes, describe, interface, link, metrics, permission, tls, warnings};
+use crate::{again, classes, describe, interface, link, metrics, permission, probe, tls, warnings};
 
 /// A run ready to be executed: its server is up, its trace is open, its targets are allowed.
 pub struct Prepared {
@@ -42,6 +42,8 @@ pub struct Prepared {
     listener: Option<Listener>,
     queries: Queries,
     first: TraceTime,
+    /// The first query, where the trace is read on this host.
+    first_query: Option<Query>,
     shards: Shards,
     start: Start,
     live: Option<Arc<Live>>,
@@ -75,10 +77,26 @@ pub fn prepare(spec: RunSpec) -> Result<Prepared, RunError> {
     }
     let sampled = sampled(&spec, &plan, server.as_ref())?;
     let warnings = warnings::of_environment(&plan, server.as_ref());
+    let first_query = feed.first_query().cloned();
     let (first, shards, queries) = (feed.first(), Shards::all(plan.settings.workers), Queries::Read(Box::new(feed)));
     let start: Start = Box::new(|| Some(RunStart::soon()));
     let live = None;
-    Ok(Prepared { spec, trace, plan, server, sampled, listener, queries, first, shards, start, live, public, warnings })
+    Ok(Prepared {
+        spec,
+        trace,
+        plan,
+        server,
+        sampled,
+        listener,
+        queries,
+        first,
+        first_query,
+        shards,
+        start,
+        live,
+        public,
+        warnings,
+    })
 }
 
 /// Prepares a share of a run, whose files are embedded in the specification: resolves names, and checks that its targets are allowed.
@@ -100,8 +118,23 @@ pub fn prepare_share(spec: RunSpec, share: Share) -> Result<Prepared, RunError> 
     let shards = share.shards(plan.settings.workers);
     let Share { queries, first, start, live, .. } = share;
     let (trace, queries, live) = (spec.trace.clone(), Queries::Dealt(queries), Some(live));
-    let (server, listener) = (None, None);
-    Ok(Prepared { spec, trace, plan, server, sampled, listener, queries, first, shards, start, live, public, warnings })
+    let (server, listener, first_query) = (None, None, None);
+    Ok(Prepared {
+        spec,
+        trace,
+        plan,
+        server,
+        sampled,
+        listener,
+        queries,
+        first,
+        first_query,
+        shards,
+        start,
+        live,
+        public,
+        warnings,
+    })
 }
 
 impl Prepared {
@@ -127,6 +160,12 @@ impl Prepared {
     /// How long the queries will take, in nanoseconds, where that is known without reading much of the trace.
     pub fn expected_ns(&self) -> Option<i64> {
         load::expected_ns(&self.plan.feed)
+    }
+
+    /// Asks each server one question over each transport, the first query of the run, and says in a line what is wrong with it. It is no query of
+    /// the run; nothing is asked, and said, on hosts that are dealt their queries, and where frames carry them.
+    pub fn probe(&self, observer: &mut dyn Observer) -> Vec<String> {
+        self.first_query.as_ref().map(|first| probe::of(&self.plan, first, observer)).unwrap_or_default()
     }
 
     /// Makes the run in the directory `output`, which may replace an earlier run there where `replace` says so.

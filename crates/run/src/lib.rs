@@ -52,6 +52,7 @@ mod load;
 mod metrics;
 mod path;
 mod permission;
+mod probe;
 mod resolve;
 mod responses;
 mod server;

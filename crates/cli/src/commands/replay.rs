@@ -22,7 +22,8 @@ use progress::{Progress, Show};
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let print = Print { what: args.printed(), progress: if args.quiet { Show::Off } else { args.progress } };
+    let progress = if args.quiet { Show::Off } else { args.progress };
+    let print = Print { what: args.printed(), progress, probe: !args.no_probe && !args.quiet };
     if let Some(run) = &args.resume {
         return on_agents(run, print, |progress| args.cluster.resume(run, progress));
     }
@@ -85,11 +86,13 @@ pub struct Print {
     pub what: Printed,
     /// While it lasts, on standard error.
     pub progress: Show,
+    /// Before it, on standard error: what one question to each server shows to be wrong.
+    pub probe: bool,
 }
 
 impl Print {
     /// The report, and progress as it suits.
-    pub const SHOWN: Self = Self { what: Printed::Report, progress: Show::Auto };
+    pub const SHOWN: Self = Self { what: Printed::Report, progress: Show::Auto, probe: false };
 }
 
 /// What is printed when a run has ended.
@@ -108,6 +111,9 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
     let prepared = prepare(spec).map_err(failure)?;
     announce(&prepared)?;
     let mut progress = Progress::new(print.progress).map_err(Failure::environment)?;
+    if print.probe {
+        prepared.probe(&mut progress).iter().for_each(|line| tell!("ldplayer: {line}"));
+    }
     if progress.is_shown() {
         progress.set_total(prepared.expected_ns());
     }

@@ -75,9 +75,17 @@ const FAILED: [(&str, &str); 19] = [
     ("out_of_ids", "lower the rate or --query-timeout"),
 ];
 
-/// What to do about queries that failed for a reason.
-pub fn of_failure(reason: &str) -> &'static str {
-    FAILED.iter().find(|(known, _)| *known == reason).map_or("see docs/run-directory.md", |&(_, remedy)| remedy)
+/// What to do about a handshake that was not through in time, or whose connection ended, where none ever was: such a server is not busy.
+const NO_HANDSHAKE: &str = "no handshake was ever completed: see that the server speaks this transport on this port (--tls-port, --doh-port), and \
+     that nothing filters it";
+
+/// What to do about queries that failed for a reason. `came_up` says whether any connection did, with its handshake.
+pub fn of_failure(reason: &str, came_up: bool) -> &'static str {
+    match FAILED.iter().find(|(known, _)| *known == reason) {
+        Some(("handshake_timeout" | "closed_by_server" | "reset_by_server", _)) if !came_up => NO_HANDSHAKE,
+        Some((_, remedy)) => remedy,
+        None => "see docs/run-directory.md",
+    }
 }
 
 /// What to do about failures that have no reason in their row, by status.
@@ -103,7 +111,7 @@ pub fn doubts(summary: &Summary, analysis: &Analysis) -> Vec<Warning> {
         behind(summary),
         timeouts(queries),
         rate_limit(&analysis.udp),
-        failures(queries),
+        failures(summary),
         strays(queries, &analysis.stray_sources),
         late(queries),
         unsent(queries),
@@ -165,11 +173,13 @@ fn rate_limit(udp: &UdpAnswers) -> Option<Warning> {
     })
 }
 
-fn failures(queries: &Queries) -> Option<Warning> {
+fn failures(summary: &Summary) -> Option<Warning> {
+    let queries = &summary.queries;
+    let table = FAILED.map(|(reason, _)| (reason, of_failure(reason, summary.connections.opened > 0)));
     (queries.failed > 0).then(|| {
         let with_reason: u64 = queries.failed_by_reason.values().sum();
         let by_status = remedies(&queries.failed_by_status, &FAILED_WITHOUT_REASON);
-        let mut remedy = vec![remedies(&queries.failed_by_reason, &FAILED)];
+        let mut remedy = vec![remedies(&queries.failed_by_reason, &table)];
         if with_reason < queries.failed {
             remedy.push(by_status);
         }
@@ -247,13 +257,19 @@ fn unreadable(analysis: &Analysis) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Connections;
     use ldplayer_core::{Reason, Status};
 
     fn one(reason: &str, count: u64) -> BTreeMap<String, u64> {
         [(reason.to_owned(), count)].into()
     }
 
-    /// The remedy of a run in which `reason` is all that occurred.
+    fn of_run(queries: Queries, opened: u64) -> String {
+        let connections = Connections { opened, ..Connections::default() };
+        failures(&Summary { queries, connections, ..Summary::default() }).unwrap().remedy
+    }
+
+    /// The remedy of a run with connections in which `reason` is all that occurred.
     fn of_failure(status: &str, reason: &str) -> String {
         let queries = Queries {
             failed: 7,
@@ -261,7 +277,21 @@ mod tests {
             failed_by_reason: one(reason, 7),
             ..Queries::default()
         };
-        failures(&queries).unwrap().remedy
+        of_run(queries, 1)
+    }
+
+    /// A port where nothing speaks TLS was told as a busy server.
+    #[test]
+    fn a_server_that_never_completed_a_handshake_is_not_busy() {
+        let of = |reason, opened| {
+            of_run(Queries { failed: 7, failed_by_reason: one(reason, 7), ..Queries::default() }, opened)
+        };
+        let failed = |opened| of("handshake_timeout", opened);
+        for reason in ["reset_by_server", "closed_by_server"] {
+            assert!(of(reason, 0).contains("no handshake was ever completed"), "{reason}");
+        }
+        assert!(failed(1).contains("busy with handshakes"), "{}", failed(1));
+        assert!(!failed(0).contains("busy") && failed(0).contains("no handshake was ever completed"), "{}", failed(0));
     }
 
     #[test]
@@ -305,7 +335,7 @@ mod tests {
     #[test]
     fn a_refusal_has_no_reason_and_a_remedy_all_the_same() {
         let queries = Queries { failed: 3, failed_by_status: one("refused", 3), ..Queries::default() };
-        assert_eq!(failures(&queries).unwrap().remedy, format!("refused (3): {}", FAILED_WITHOUT_REASON[0].1));
+        assert_eq!(of_run(queries, 0), format!("refused (3): {}", FAILED_WITHOUT_REASON[0].1));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Check, Queries, Recorded, Summary};
+use crate::model::{Check, Recorded, Summary};
 use crate::setup::Warning;
 use crate::text::{counts, grouped, queries as told};
 
@@ -33,12 +33,13 @@ pub fn nothing_answered(summary: &Summary) -> Option<Check> {
         limit: format!("{} %", HARDLY_ANY * 100.0),
         value: format!("{} of {}", grouped(queries.answered), told(queries.sent)),
         ok: false,
-        note: Some(likely_cause(queries).to_owned()),
+        note: Some(likely_cause(summary).to_owned()),
     })
 }
 
 /// Why nothing was answered, by what became of most queries.
-fn likely_cause(queries: &Queries) -> &'static str {
+fn likely_cause(summary: &Summary) -> &'static str {
+    let queries = &summary.queries;
     let most = queries.failed_by_reason.iter().max_by_key(|&(_, count)| count);
     let refused = queries.failed_by_status.get("refused").copied().unwrap_or(0);
     match most {
@@ -46,7 +47,7 @@ fn likely_cause(queries: &Queries) -> &'static str {
             "nothing came back: the server does not run there, listens on another port or for another transport, or a filter drops packets"
         }
         _ if refused * 2 > queries.failed => "no server listens on this address and port for this transport",
-        Some((reason, _)) => super::advice::of_failure(reason),
+        Some((reason, _)) => super::advice::of_failure(reason, summary.connections.opened > 0),
         None => "see what became of the queries",
     }
 }
@@ -136,6 +137,7 @@ fn share(part: u64, whole: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Queries;
     use crate::setup::About;
 
     fn answered(rcodes: &[(&str, u64)], timed_out: u64) -> Summary {

@@ -269,6 +269,12 @@ pub struct Args {
     /// Start the command of the run that --again repeats, though it is not this user's of this host
     #[arg(long, requires = "again", help_heading = "Advanced", hide_short_help = true)]
     pub allow_command: bool,
+    /// Do not ask each server one question before the run
+    ///
+    /// Without it, each server is asked the first query of the run over each transport, and what is wrong there is said in one line: nothing
+    /// listens, REFUSED, no TLS, a certificate that is not trusted. It is no query of the run. Nothing is asked with --path packets, --nats or --quiet.
+    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+    pub no_probe: bool,
     /// Print the run as a file for --spec, and send nothing
     #[arg(long, help_heading = "Advanced", hide_short_help = true)]
     pub print_spec: bool,
