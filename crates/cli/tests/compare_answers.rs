@@ -208,7 +208,7 @@ fn a_trace_without_responses_is_no_match_of_nothing() {
 
 #[test]
 fn rules_that_say_nothing_are_bad_input() {
-    let output = ldplayer(&["replay", "t.tsv", "--server", "127.0.0.1", "--compare-ignore", "typ == A"]);
+    let output = ldplayer(&["replay", "t.tsv", "--server", "127.0.0.1", "--compare-ignore", "tpye == A"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && said.contains("did you mean `type`?"), "{said}");
 }

@@ -315,7 +315,7 @@ fn each_client_has_the_round_trip_time_of_its_prefix_and_a_link_that_loses_all_a
         assert!(ms >= least, "{client}: {ms}");
     }
     let mut lossy = nsd.replay(&data("l-root-20161006.pcap.xz"), "packets");
-    lossy.args(["--stop", "2s", "--max-lag", "60s", "--transport", "udp", "--loss", "1", "--query-timeout", "1s"]);
+    lossy.args(["--stop", "2s", "--max-lag", "60s", "--transport", "udp", "--loss", "100%", "--query-timeout", "1s"]);
     let rows = nsd.rows_of_all("packets", &mut lossy);
     assert!(rows.len() > 100 && rows.iter().all(|row| row.contains("\ttimeout\t")), "{rows:?}");
     assert_eq!(nsd.json()["summary"]["link"]["lost"], rows.len());
