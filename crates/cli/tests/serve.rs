@@ -95,8 +95,13 @@ struct Serving {
 
 impl Serving {
     fn start(directory: &Path, coverage: &Path) -> Self {
+        Self::start_with(directory, coverage, &[])
+    }
+
+    fn start_with(directory: &Path, coverage: &Path, options: &[&str]) -> Self {
         let mut command = ldplayer();
         command.arg("serve").arg(directory).args(["--all-zones-everywhere", "--listen", "127.0.0.1:0"]);
+        command.args(options);
         command.arg("--coverage").arg(coverage).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
@@ -125,6 +130,40 @@ fn ask(server: SocketAddr) -> (u8, Option<[u8; 4]>) {
     // Header, question, and the first record's owner (a pointer), type, class, TTL and length.
     let data = (answer[7] > 0 && length >= 29 + 16).then(|| answer[29 + 12..29 + 16].try_into().unwrap());
     (answer[3] & 0x0f, data)
+}
+
+/// Two CNAME records at a name, and two DNAME records.
+const ALIASES: &str = "$TTL 60\nx.example. SOA ns.x.example. r.x.example. 1 2 3 4 5\nx.example. NS ns.x.example.\n\
+    ns.x.example. A 192.0.2.1\nw.x.example. CNAME a.x.example.\nw.x.example. CNAME b.x.example.\n\
+    d.x.example. DNAME y.example.\nd.x.example. DNAME z.example.\n";
+
+#[test]
+fn two_aliases_at_a_name_are_refused_unless_one_is_to_be_served() {
+    let directory = set(&[("x.example.zone", ALIASES)]);
+    let path = directory.path().to_str().unwrap();
+    let (status, said) = refusal(&[path]);
+    assert!(status == Some(2) && said.contains("x.example.zone:6: a second, different CNAME record at"), "{said}");
+    let output = ldplayer().args(["zones", "check", path, "--without", "nsd,bind"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!output.status.success() && said.contains("x.example.zone:6: "), "{said}");
+    let scratch = tempfile::tempdir().unwrap();
+    let mut server = Serving::start_with(directory.path(), &scratch.path().join("coverage.json"), &["--keep-going"]);
+    // ANCOUNT: the CNAME alone, with nothing at its target; the DNAME with the CNAME made of it.
+    for (name, answers) in [(&b"\x01w\x01x\x07example\0"[..], 1), (b"\x01q\x01d\x01x\x07example\0", 2)] {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let query = [b"\0\x01\0\0\0\x01\0\0\0\0\0\0", name, b"\0\x01\0\x01"].concat();
+        socket.send_to(&query, server.address).unwrap();
+        let mut answer = [0; 512];
+        socket.recv(&mut answer).unwrap();
+        assert_eq!(answer[6..8], [0, answers], "{name:?}");
+    }
+    server.signal(Signal::TERM);
+    assert!(server.child.wait().unwrap().success());
+    let said: Vec<String> = BufReader::new(server.child.stderr.take().unwrap()).lines().map(Result::unwrap).collect();
+    for line in ["6: `w.x.example.` has more than one CNAME", "8: `d.x.example.` has more than one DNAME"] {
+        assert!(said.iter().any(|said| said.contains(line)), "{said:?}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use ldplayer_core::name::{self, Presentation};
 use ldplayer_zone::Zone;
 use ldplayer_zone::error::{LoadError, Problem};
-use ldplayer_zone::load::Includes;
+use ldplayer_zone::load::Reading;
 
 use crate::serve::lame::Lame;
 use crate::serve::set::{self, SetError, ZoneSet};
@@ -59,12 +59,12 @@ pub enum CheckError {
 pub fn check(
     directory: &Path,
     checkers: &[Program],
-    includes: Includes,
+    reading: Reading,
     now: u32,
 ) -> Result<(ZoneSet, Report), CheckError> {
     let files = set::files(directory)?;
     let mut report = Report::new(files.len());
-    let sources = load(&files, includes, &mut report);
+    let sources = load(&files, reading, &mut report);
     stock::check(checkers, directory, &sources, &mut report)?;
     let (zones, sources) = build(sources, &mut report);
     let set = ZoneSet::with_lame(zones, Vec::new(), &Lame::read(directory)?)?;
@@ -74,9 +74,9 @@ pub fn check(
 }
 
 /// Reads all zones, parents before children; those that cannot be read are reported and skipped.
-fn load(files: &[PathBuf], includes: Includes, report: &mut Report) -> Vec<Source> {
+fn load(files: &[PathBuf], reading: Reading, report: &mut Report) -> Vec<Source> {
     let mut sources: BTreeMap<Vec<u8>, Source> = BTreeMap::new();
-    for (file, read) in files.iter().zip(on_all_cores(files, |file| sources::read_one(file, includes))) {
+    for (file, read) in files.iter().zip(on_all_cores(files, |file| sources::read_one(file, reading))) {
         match read {
             Err(error) => report.add(of_error(file.clone(), &error)),
             Ok(source) => match sources.get(&source.apex) {

@@ -7,7 +7,7 @@ use std::thread;
 
 use ldplayer_zone::Records;
 use ldplayer_zone::error::LoadError;
-use ldplayer_zone::load::Includes;
+use ldplayer_zone::load::Reading;
 
 use crate::serve::set::{self, SetError};
 
@@ -25,10 +25,10 @@ pub struct Source {
 ///
 /// # Errors
 /// A file cannot be read or is not a zone, or two files hold the same zone.
-pub fn read(directory: &Path, includes: Includes) -> Result<Vec<Source>, SetError> {
+pub fn read(directory: &Path, reading: Reading) -> Result<Vec<Source>, SetError> {
     let files = set::files(directory)?;
     let sources: Vec<Source> =
-        on_all_cores(&files, |file| read_one(file, includes)).into_iter().collect::<Result<_, _>>()?;
+        on_all_cores(&files, |file| read_one(file, reading)).into_iter().collect::<Result<_, _>>()?;
     ensure_distinct(&sources)?;
     Ok(sources)
 }
@@ -37,8 +37,8 @@ pub fn read(directory: &Path, includes: Includes) -> Result<Vec<Source>, SetErro
 ///
 /// # Errors
 /// The file cannot be read, has an error, no SOA record, or several.
-pub fn read_one(file: &Path, includes: Includes) -> Result<Source, SetError> {
-    let records = set::records(file, includes)?;
+pub fn read_one(file: &Path, reading: Reading) -> Result<Source, SetError> {
+    let records = set::records(file, reading)?;
     let no_zone = |problem| LoadError::Zone { file: file.to_owned(), problem };
     let apex = records.apex().map_err(no_zone)?.to_vec();
     Ok(Source { file: file.to_owned(), records, apex })

@@ -13,7 +13,7 @@ use ldplayer_emulate::sources::{self, Source, on_all_cores, threads};
 use ldplayer_emulate::stock::Zone;
 use ldplayer_net::clock;
 use ldplayer_net::output::Pending;
-use ldplayer_zone::load::Includes;
+use ldplayer_zone::load::Reading;
 use ldplayer_zone::sign::{self, Denial, Key, KeySpec, Member, Policy, Seed, Validity};
 use ldplayer_zone::write;
 use sha2::{Digest, Sha256};
@@ -124,7 +124,7 @@ fn unpack(file: &Path, folder: &Path) -> io::Result<()> {
 }
 
 fn read(directory: &Path) -> Result<Ready, ExperimentError> {
-    let sources = sources::read(directory, Includes::default())?;
+    let sources = sources::read(directory, Reading::default())?;
     let zones = sources.iter().map(|source| Zone::new(Presentation(&source.apex).to_string(), &source.file)).collect();
     drop(sources);
     let addresses = ZoneSet::load(directory)?.addresses();
@@ -134,7 +134,7 @@ fn read(directory: &Path) -> Result<Ready, ExperimentError> {
 /// Signs all zones of a set, with DS records for child zones within the set.
 fn sign_set(from: &Path, signing: &Signing, seed: u64, to: &Path) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
-    let sources = sources::read(from, Includes::default()).map_err(|error| told(&error))?;
+    let sources = sources::read(from, Reading::default()).map_err(|error| told(&error))?;
     let algorithm = signing.algorithm.parse().map_err(|error| told(&error))?;
     let spec = KeySpec { algorithm, ksk_bits: signing.ksk_bits, zsk_bits: signing.zsk_bits, ksks: 1, zsks: 1 };
     let mut secret = Seed::default();

@@ -137,6 +137,11 @@ pub enum Problem {
     /// Two different SOA records at one name (RFC 1035 §5.2).
     #[error("two SOA records at `{0}`: a zone must have exactly one (RFC 1035 5.2)")]
     TwoSoas(String),
+    /// A second alias at a name (RFC 2181 §10.1, RFC 6672 §2.4): owner and type.
+    #[error(
+        "a second, different {1} record at `{0}`: a name has one at most (RFC 2181 10.1, RFC 6672 2.4); with --keep-going, serve and testbed up serve the first"
+    )]
+    SecondAlias(String, String),
     /// A zone above the limit of the store.
     #[error("the zone is larger than 4 GiB")]
     TooLarge,

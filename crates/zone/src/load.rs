@@ -1,5 +1,6 @@
 //! Reads zone files: directives, owners, TTLs, classes, included files (RFC 1035 §5, RFC 2308 §4, RFC 3597 §5).
 
+mod aliases;
 mod generate;
 mod include;
 
@@ -18,6 +19,21 @@ use generate::{Generate, MAX_GENERATED};
 use include::{Included, Refusal};
 pub use include::{Includes, MAX_INCLUDED_FILES, MAX_INCLUDED_OCTETS};
 
+/// How zone files are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The files that may be included.
+    pub includes: Includes,
+    /// Whether records that no zone may have are findings instead of errors: of several aliases at a name the first is served.
+    pub keep_going: bool,
+}
+
+impl From<Includes> for Reading {
+    fn from(includes: Includes) -> Self {
+        Self { includes, keep_going: false }
+    }
+}
+
 /// Most files that may be open within one another through `$INCLUDE`.
 pub const MAX_INCLUDE_DEPTH: usize = 16;
 
@@ -29,17 +45,20 @@ pub const MAX_INCLUDE_DEPTH: usize = 16;
 /// # Errors
 /// The first thing that is wrong, with its file and line.
 pub fn file(path: &Path, origin: Option<&[u8]>) -> Result<Records, LoadError> {
-    file_with(path, origin, Includes::Below)
+    file_with(path, origin, Reading::default())
 }
 
-/// The same with the files that may be included.
+/// The same, read in a way of its own.
 ///
 /// # Errors
 /// As [`file`].
-pub fn file_with(path: &Path, origin: Option<&[u8]>, includes: Includes) -> Result<Records, LoadError> {
+pub fn file_with(path: &Path, origin: Option<&[u8]>, reading: impl Into<Reading>) -> Result<Records, LoadError> {
+    let reading = reading.into();
     let text = fs::read(path).map_err(|source| LoadError::Read { file: path.to_owned(), source })?;
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    read(&text, path, origin, &mut |path, shown, room| include::open(folder, path, shown, includes, room))
+    read(&text, path, origin, reading.keep_going, &mut |path, shown, room| {
+        include::open(folder, path, shown, reading.includes, room)
+    })
 }
 
 /// Reads the text of a zone file. `path` names it in errors; `open` gives the text of included files.
@@ -52,13 +71,19 @@ pub fn text_of(
     origin: Option<&[u8]>,
     open: &mut dyn FnMut(&Path) -> io::Result<Vec<u8>>,
 ) -> Result<Records, LoadError> {
-    read(text, path, origin, &mut |path, _, _| Ok(Included { text: open(path)?, is_outside: false }))
+    read(text, path, origin, false, &mut |path, _, _| Ok(Included { text: open(path)?, is_outside: false }))
 }
 
 /// Opens an included file: its path, how errors name it, and how many octets it may have.
 type Open<'a> = dyn FnMut(&Path, &str, u64) -> Result<Included, Refusal> + 'a;
 
-fn read(text: &[u8], path: &Path, origin: Option<&[u8]>, open: &mut Open<'_>) -> Result<Records, LoadError> {
+fn read(
+    text: &[u8],
+    path: &Path,
+    origin: Option<&[u8]>,
+    keep_going: bool,
+    open: &mut Open<'_>,
+) -> Result<Records, LoadError> {
     let origin = origin.map(<[u8]>::to_ascii_lowercase);
     let mut loader = Loader {
         records: Records::with_capacity(text.len()),
@@ -67,12 +92,16 @@ fn read(text: &[u8], path: &Path, origin: Option<&[u8]>, open: &mut Open<'_>) ->
         generated: 0,
         included: 0,
         room: MAX_INCLUDED_OCTETS,
+        outside: Vec::new(),
         open,
     };
     loader.read(
         text,
         &mut File { path: path.to_owned(), outer: Vec::new(), origin, owner: None, last_ttl: None, is_outside: false },
     )?;
+    if !keep_going {
+        aliases::check(&loader.records, &loader.outside)?;
+    }
     Ok(loader.records)
 }
 
@@ -86,6 +115,8 @@ struct Loader<'a> {
     /// Files included so far, and octets that others may have.
     included: usize,
     room: u64,
+    /// The numbers of files of which nothing is shown in errors.
+    outside: Vec<u16>,
     open: &'a mut Open<'a>,
 }
 
@@ -119,6 +150,9 @@ impl Loader<'_> {
     fn read(&mut self, text: &[u8], file: &mut File) -> Result<(), LoadError> {
         let mut scanner = Scanner::new(text);
         let number = self.records.add_file(&file.path);
+        if file.is_outside {
+            self.outside.push(number);
+        }
         while let Some(indented) = scanner.next_entry() {
             let entry = self.entry(&mut scanner, indented, file, number);
             match entry.map_err(|problem| file.error(&scanner, problem))? {

@@ -51,6 +51,11 @@ pub const AXFR: u16 = 252;
 /// All records (RFC 1035 §3.2.3, RFC 8482).
 pub const ANY: u16 = 255;
 
+/// Whether a name has one record of the type at most because it is an alias (RFC 2181 §10.1, RFC 6672 §2.4).
+pub(crate) const fn is_alias(rtype: u16) -> bool {
+    matches!(rtype, CNAME | DNAME)
+}
+
 /// What stands for a type in zone files: `A`, `TYPE65534`.
 pub fn name_of(rtype: u16) -> String {
     Rtype::from_int(rtype).to_string()

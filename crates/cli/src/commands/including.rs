@@ -1,8 +1,8 @@
-//! Which files zone files may include: an option of commands that read zone sets.
+//! How zone sets are read: options of commands that read them.
 
-use ldplayer_zone::load::Includes;
+use ldplayer_zone::load::{Includes, Reading};
 
-/// The option.
+/// The option of all.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Including {
     /// Let $INCLUDE name files anywhere; otherwise it names those in the zone file's folder and below it
@@ -12,7 +12,24 @@ pub struct Including {
 
 impl Including {
     /// What it says.
-    pub const fn includes(self) -> Includes {
-        if self.include_anywhere { Includes::Anywhere } else { Includes::Below }
+    pub fn reading(self) -> Reading {
+        if self.include_anywhere { Includes::Anywhere } else { Includes::Below }.into()
+    }
+}
+
+/// The options of commands that serve them.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Serving {
+    #[command(flatten)]
+    including: Including,
+    /// Serve zones with records that no zone may have, too: of several CNAME or DNAME records at a name, the first
+    #[arg(long, hide_short_help = true)]
+    keep_going: bool,
+}
+
+impl Serving {
+    /// What they say.
+    pub fn reading(self) -> Reading {
+        Reading { keep_going: self.keep_going, ..self.including.reading() }
     }
 }

@@ -17,9 +17,9 @@ use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, PORT, Server, UDP_SIZE, everything};
 use ldplayer_net::output::Pending;
 use ldplayer_net::signals::Signals;
-use ldplayer_zone::load::Includes;
+use ldplayer_zone::load::Reading;
 
-use super::including::Including;
+use super::including::Serving;
 use crate::failure::Failure;
 use crate::printing::to_stderr;
 
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     #[command(flatten)]
-    including: Including,
+    reading: Serving,
     /// Address to listen on [default: all addresses of this host, port 53]
     #[arg(long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen)]
     listen: Vec<SocketAddr>,
@@ -77,13 +77,13 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch_or_end(Arc::default()).and_then(Signals::and_reload).context("serve: signals")?;
-    let set = load(&args.directory, args.including.includes())?;
+    let set = load(&args.directory, args.reading.reading())?;
     let told = counted(set.zones().len() as u64, "zone", "zones");
     let server = Server::start(set, &args.options()).map_err(Failure::environment)?;
     let mut stdout = crate::printing::stdout();
     let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
     write_line!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
-    watch(Some(&server), &args.directory, args.including.includes(), &signals, |set| {
+    watch(Some(&server), &args.directory, args.reading.reading(), &signals, |set| {
         server.replace(set);
         Ok(())
     })?;
@@ -107,8 +107,8 @@ impl Args {
 }
 
 /// Reads a zone set and says what is odd about it.
-pub fn load(directory: &Path, includes: Includes) -> Result<ZoneSet, Failure> {
-    let set = ZoneSet::load_with(directory, includes)?;
+pub fn load(directory: &Path, reading: Reading) -> Result<ZoneSet, Failure> {
+    let set = ZoneSet::load_with(directory, reading)?;
     let warnings = set.warnings();
     warnings.iter().take(WARNINGS).for_each(|warning| tell!("ldplayer: {warning}"));
     if let Some(more @ 1..) = warnings.len().checked_sub(WARNINGS) {
@@ -122,13 +122,13 @@ pub fn load(directory: &Path, includes: Includes) -> Result<ZoneSet, Failure> {
 pub fn watch(
     server: Option<&Server>,
     directory: &Path,
-    includes: Includes,
+    reading: Reading,
     signals: &Signals,
     replace: impl Fn(ZoneSet) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     while !signals.is_stopped() {
         if signals.take_reload() {
-            reload(directory, includes, &replace)?;
+            reload(directory, reading, &replace)?;
         }
         if let Some(failure) = server.and_then(Server::failure) {
             return Err(Failure::environment(anyhow::anyhow!("a worker has stopped: {failure}")));
@@ -138,12 +138,8 @@ pub fn watch(
     Ok(())
 }
 
-fn reload(
-    directory: &Path,
-    includes: Includes,
-    replace: impl Fn(ZoneSet) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    match load(directory, includes) {
+fn reload(directory: &Path, reading: Reading, replace: impl Fn(ZoneSet) -> Result<(), Failure>) -> Result<(), Failure> {
+    match load(directory, reading) {
         Ok(set) => {
             let zones = set.zones().len();
             replace(set)?;

@@ -12,7 +12,7 @@ use ldplayer_core::time::NS_PER_S;
 use ldplayer_net::clock;
 use ldplayer_zone::error::{LoadError, Problem};
 use ldplayer_zone::finding::Finding;
-use ldplayer_zone::load::{self, Includes};
+use ldplayer_zone::load::{self, Reading};
 use ldplayer_zone::{Records, Zone};
 
 use super::index::{Index, Unreachable};
@@ -86,14 +86,14 @@ impl ZoneSet {
     /// # Errors
     /// The first file (by name) has an error, or two files hold the same zone.
     pub fn load(directory: &Path) -> Result<Self, SetError> {
-        Self::load_with(directory, Includes::Below)
+        Self::load_with(directory, Reading::default())
     }
 
     /// Like [`Self::load`], with the files that zone files may include.
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn load_with(directory: &Path, includes: Includes) -> Result<Self, SetError> {
+    pub fn load_with(directory: &Path, reading: Reading) -> Result<Self, SetError> {
         let files = files(directory)?;
         let workers = thread::available_parallelism().map_or(1, usize::from).min(files.len());
         let now = clock::realtime_ns() / NS_PER_S;
@@ -101,7 +101,7 @@ impl ZoneSet {
         let loaded: Vec<Result<(Zone, Vec<Finding>), SetError>> = thread::scope(|scope| {
             let parts: Vec<_> = files
                 .chunks(each)
-                .map(|part| scope.spawn(|| part.iter().map(|file| read(file, includes, now)).collect()))
+                .map(|part| scope.spawn(|| part.iter().map(|file| read(file, reading, now)).collect()))
                 .collect();
             let joined = parts.into_iter().map(|part: thread::ScopedJoinHandle<'_, Vec<_>>| part.join());
             joined.flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
@@ -207,10 +207,10 @@ fn is_zone_file(path: &Path) -> bool {
 ///
 /// # Errors
 /// The first error in the file, or a class other than IN.
-pub fn records(file: &Path, includes: Includes) -> Result<Records, SetError> {
-    let records = match load::file_with(file, None, includes) {
+pub fn records(file: &Path, reading: Reading) -> Result<Records, SetError> {
+    let records = match load::file_with(file, None, reading) {
         Err(LoadError::Entry { problem: Problem::NoOrigin(_) | Problem::NoOwner, .. }) => {
-            load::file_with(file, origin_of(file).as_deref(), includes)?
+            load::file_with(file, origin_of(file).as_deref(), reading)?
         }
         other => other?,
     };
@@ -221,8 +221,8 @@ pub fn records(file: &Path, includes: Includes) -> Result<Records, SetError> {
 }
 
 /// Reads a zone, and checks whether its signatures are valid now.
-fn read(file: &Path, includes: Includes, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
-    let records = records(file, includes)?;
+fn read(file: &Path, reading: Reading, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
+    let records = records(file, reading)?;
     let (zone, mut findings) = Zone::from_records(&records)?;
     findings.extend(signatures::finding(&records, now));
     Ok((zone, findings))

@@ -29,10 +29,7 @@ const TC: u16 = 0x8200;
 /// Composes a response: a question as `name type`, and records of the three sections as lines of a zone file.
 fn message(flags: u16, question: &str, sections: [&str; 3]) -> Vec<u8> {
     let (owner, qtype) = question.split_once(' ').unwrap();
-    let sections: Vec<Records> = sections
-        .iter()
-        .map(|lines| load::text_of(lines.as_bytes(), Path::new("z"), None, &mut |_| unreachable!()).unwrap())
-        .collect();
+    let sections = sections.map(section);
     let mut wire = Vec::new();
     let counts = [1, sections[0].len() as u16, sections[1].len() as u16, sections[2].len() as u16];
     [7, flags].into_iter().chain(counts).for_each(|word| wire.extend(word.to_be_bytes()));
@@ -46,6 +43,16 @@ fn message(flags: u16, question: &str, sections: [&str; 3]) -> Vec<u8> {
         wire.extend_from_slice(record.data);
     }
     wire
+}
+
+/// The records of lines of a zone file, which need not belong into one zone.
+fn section(lines: &str) -> Records {
+    let mut all = Records::default();
+    for line in lines.lines() {
+        let read = load::text_of(line.as_bytes(), Path::new("z"), None, &mut |_| unreachable!()).unwrap();
+        read.iter().for_each(|one| all.push(one.owner, one.rtype, one.ttl, one.data).unwrap());
+    }
+    all
 }
 
 /// A resolver's upstream, one response after another.

@@ -216,8 +216,17 @@ impl<'a> Builder<'a> {
 
     /// Adds the records of a set, signatures last, each once (RFC 2181 §5).
     fn add_set(&mut self, members: &[u32]) -> Result<(), Problem> {
-        let is_signature = |&at: &u32| self.records.get(at as usize).rtype == rtype::RRSIG;
+        let all = self.records;
+        let is_signature = |&at: &u32| all.get(at as usize).rtype == rtype::RRSIG;
         let (records, signatures) = members.split_at(members.partition_point(|at| !is_signature(at)));
+        let alias: Vec<u32>;
+        let records = match records.first() {
+            Some(&first) if rtype::is_alias(all.get(first as usize).rtype) => {
+                alias = self.first_alias(records);
+                &alias
+            }
+            _ => records,
+        };
         let at = |octets: &Vec<u8>| u32::try_from(octets.len()).map_err(|_| Problem::TooLarge);
         let start = at(&self.octets)?;
         let count = self.add_records(records);
@@ -230,6 +239,16 @@ impl<'a> Builder<'a> {
         self.sets.push(Set { rtype, count, signatures, start, signed_from, end, targets: NONE });
         self.origins.push(members[0]);
         Ok(())
+    }
+
+    /// The first of the aliases at a name, as often as it is there: a name has one (RFC 2181 §10.1).
+    fn first_alias(&mut self, members: &[u32]) -> Vec<u32> {
+        let data = |at: u32| self.records.get(at as usize).data;
+        let (first, others): (Vec<u32>, Vec<u32>) = members.iter().partition(|&&at| data(at) == data(members[0]));
+        if let Some(&second) = others.first() {
+            self.oddities.second_alias(second);
+        }
+        first
     }
 
     fn add_records(&mut self, members: &[u32]) -> usize {

@@ -15,7 +15,7 @@ use ldplayer_net::signals::Signals;
 
 use super::options::Options;
 use super::{Name, failure, print};
-use crate::commands::including::Including;
+use crate::commands::including::Serving;
 use crate::commands::serve;
 use crate::failure::Failure;
 
@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     zones: Option<PathBuf>,
     #[command(flatten)]
-    including: Including,
+    reading: Serving,
     /// Maximum size of that server's UDP responses in bytes; those above 1232 may be fragmented
     #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..), hide_short_help = true)]
     udp_size: u16,
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let with_hang_up = if args.zones.is_some() { Signals::and_reload } else { Signals::and_hang_up };
     let signals = Signals::catch().and_then(with_hang_up).context("testbed up: signals")?;
     let claim = Claim::new(&folder, &args.name.name).map_err(failure)?;
-    let set = args.zones.as_deref().map(|zones| serve::load(zones, args.including.includes())).transpose()?;
+    let set = args.zones.as_deref().map(|zones| serve::load(zones, args.reading.reading())).transpose()?;
     let addresses = set.as_ref().map(ZoneSet::addresses);
     let testbed = Testbed::up(&args.options.plan(addresses.as_deref())).map_err(Failure::environment)?;
     let set = set.filter(|_| !args.options.has_proxies());
@@ -135,10 +135,9 @@ impl Held<'_> {
         thread::scope(|scope| {
             if let Some(directory) = &self.args.zones {
                 scope.spawn(move || {
-                    let watched =
-                        serve::watch(self.server, directory, self.args.including.includes(), signals, |set| {
-                            self.replace(set)
-                        });
+                    let watched = serve::watch(self.server, directory, self.args.reading.reading(), signals, |set| {
+                        self.replace(set)
+                    });
                     if let Err(failure) = watched {
                         failure.report();
                         stop.store(true, Ordering::Relaxed);

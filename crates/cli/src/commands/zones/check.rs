@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let wanted = Checker::ALL.into_iter().filter(|checker| !args.without.iter().any(|name| name == checker.name()));
     let checkers = wanted.map(Program::find).collect::<Result<Vec<_>, _>>().map_err(failure)?;
     let now = args.now.unwrap_or(When::FromNow(0)).seconds(clock::realtime_ns() / NS_PER_S);
-    let (set, mut report) = check(&args.directory, &checkers, args.including.includes(), now).map_err(failure)?;
+    let (set, mut report) = check(&args.directory, &checkers, args.including.reading(), now).map_err(failure)?;
     if !args.traces.is_empty() {
         report.coverage = Some(coverage(args, &set)?);
     }

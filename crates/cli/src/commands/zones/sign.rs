@@ -123,7 +123,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.iterations > finding::MAX_ITERATIONS {
         tell!("ldplayer: {}", Oddity::Iterations(args.iterations));
     }
-    let sources = sources::read(&args.directory, args.including.includes())?;
+    let sources = sources::read(&args.directory, args.including.reading())?;
     let is_chosen = chosen(args, &sources)?;
     ensure_separate(args, &sources)?;
     let keys = all_keys(args, &sources, &is_chosen)?;

@@ -50,7 +50,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let set = load(&args.directory, args.including.includes())?;
+    let set = load(&args.directory, args.including.reading())?;
     let text = views::configuration(&set, &args.listen)?;
     let file = args.output.join(CONFIGURATION);
     fs::create_dir_all(&args.output)

@@ -46,12 +46,13 @@ impl<'a> Oddities<'a> {
         self.add(Some(first), || Oddity::TtlsDiffer(shown(record.owner), rtype::name_of(record.rtype)));
     }
 
-    /// A CNAME beside other data, or several aliases. NSEC and signatures belong there (RFC 4035 §2.5).
+    pub fn second_alias(&mut self, second: u32) {
+        let record = self.records.get(second as usize);
+        self.add(Some(second), || Oddity::SecondAlias(shown(record.owner), rtype::name_of(record.rtype)));
+    }
+
+    /// A CNAME beside other data. NSEC and signatures belong there (RFC 4035 §2.5).
     pub fn of_name(&mut self, owner: &[u8], sets: &[Set], origins: &[u32]) {
-        let is_alias = |rtype| matches!(rtype, rtype::CNAME | rtype::DNAME);
-        for (set, &origin) in sets.iter().zip(origins).filter(|(set, _)| is_alias(set.rtype) && set.count > 1) {
-            self.add(Some(origin), || Oddity::SecondAlias(shown(owner), rtype::name_of(set.rtype)));
-        }
         let Some(cname) = sets.iter().position(|set| set.rtype == rtype::CNAME && set.count > 0) else { return };
         // KEY (25) may stand beside a CNAME as well (RFC 3007 §3.1).
         let is_other = |set: &&Set| !matches!(set.rtype, rtype::CNAME | rtype::NSEC | 25) && set.count > 0;
