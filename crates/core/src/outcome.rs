@@ -135,11 +135,13 @@ pub enum Reason {
     Protocol,
     /// The handshake was not through within its timeout.
     HandshakeTimeout,
+    /// The server sent too much that is of no use, so that the client closed the connection.
+    Flooded,
 }
 
 impl Reason {
     /// Every reason, in the order of their discriminants.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::NoServer,
         Self::Transport,
         Self::Interrupted,
@@ -167,6 +169,7 @@ impl Reason {
         Self::StreamReset,
         Self::Protocol,
         Self::HandshakeTimeout,
+        Self::Flooded,
     ];
 
     /// The word used in the run directory.
@@ -199,6 +202,7 @@ impl Reason {
             Self::StreamReset => "stream_reset",
             Self::Protocol => "protocol_error",
             Self::HandshakeTimeout => "handshake_timeout",
+            Self::Flooded => "flooded",
         }
     }
 }

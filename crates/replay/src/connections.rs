@@ -21,6 +21,8 @@ mod tests_doh;
 #[cfg(test)]
 mod tests_early;
 #[cfg(test)]
+mod tests_hostile;
+#[cfg(test)]
 mod tests_memory;
 #[cfg(test)]
 mod tests_tls;
@@ -38,6 +40,7 @@ use self::http2::{ErrorCode, STREAMS};
 use self::tls::Tls;
 pub use self::tls::{ALPN_DOT, TlsClient, TlsError, TlsSettings, TlsTrust};
 use crate::answered::Answered;
+use crate::budget::ITEM;
 use crate::ids::Ids;
 use crate::pending::Pending;
 use crate::route::Route;
@@ -317,6 +320,21 @@ impl Connections {
         }
     }
 
+    /// The server of a connection spends this much on what is of no use. Returns whether the connection ends by that.
+    fn charge(&mut self, at: Slot, now: RunTime, cost: u32) -> bool {
+        if cost == 0 {
+            return false;
+        }
+        let Some(connection) = self.table.connection_mut(at) else { return true };
+        let queries = (connection.taken(), connection.allowed_each());
+        let is_flooded = connection.active_mut().budget.spend(cost, queries, now);
+        if is_flooded {
+            self.announce_close(at, ErrorCode::EnhanceYourCalm);
+            self.break_down(at, now, End::Flooded, Reason::Flooded);
+        }
+        is_flooded
+    }
+
     /// Tells the worker once that there is something to write.
     fn call(&mut self, at: Slot) {
         let Some(connection) = self.table.connection_mut(at) else { return };
@@ -344,7 +362,9 @@ impl Connections {
         kept.extend_from_slice(if kept.is_empty() { &[] } else { octets });
         let mut rest = if kept.is_empty() { octets } else { kept.as_slice() };
         while let Some(message) = framing::split(&mut rest) {
-            self.handle_message(at, number, arrival, message);
+            if !self.handle_message(at, number, arrival, message) {
+                return;
+            }
             arrival = Arrival { since: now, now, length_apart: false };
         }
         let Some(connection) = self.table.connection_mut(at) else { return };
@@ -415,8 +435,8 @@ impl Connections {
         id
     }
 
-    /// Handles a message.
-    fn handle_message(&mut self, at: Slot, number: u64, arrival: Arrival, octets: &[u8]) {
+    /// Handles a message. Returns whether the connection goes on.
+    fn handle_message(&mut self, at: Slot, number: u64, arrival: Arrival, octets: &[u8]) -> bool {
         let now = arrival.now;
         let Some(message) = Message::new(octets).filter(Message::is_response) else {
             return self.stray(at, now, octets, Reason::Garbage);
@@ -433,7 +453,13 @@ impl Connections {
         self.table.note_octets(slot, arrival.since);
         self.note_delivery(slot, arrival.length_apart);
         self.answered.note(key);
+        if message.question().is_some_and(|question| framing::TRANSFERS.contains(&question.qtype))
+            && let Some(connection) = self.table.connection_mut(at)
+        {
+            connection.active_mut().budget.allow_transfer();
+        }
         self.answer(slot, now, &message);
+        true
     }
 
     /// Notes the pieces in which a response arrived; for the first query of a connection also the kernel's counters, since later queries
@@ -447,10 +473,11 @@ impl Connections {
         }
     }
 
-    fn stray(&mut self, at: Slot, now: RunTime, octets: &[u8], reason: Reason) {
-        let Some(connection) = self.table.connection(at) else { return };
+    /// A message belongs to no query. Returns whether its connection goes on.
+    fn stray(&mut self, at: Slot, now: RunTime, octets: &[u8], reason: Reason) -> bool {
+        let Some(connection) = self.table.connection(at) else { return false };
         let message = Message::new(octets);
-        self.table.finish(Outcome {
+        let row = Outcome {
             client: self.table.client(connection),
             client_port: connection.port,
             server: self.table.server(connection),
@@ -458,12 +485,12 @@ impl Connections {
             connection: Some(connection.number),
             intended: now,
             answered: Some(now),
-            status: Status::Stray,
-            reason: Some(reason),
             rcode: message.map(|message| message.rcode()),
             response_bytes: octets.len() as u16,
             ..Outcome::EMPTY
-        });
+        };
+        self.table.finish_stray(reason, row);
+        !self.charge(at, now, ITEM + octets.len() as u32)
     }
 }
 
@@ -518,9 +545,14 @@ impl Machine for Connections {
     }
 
     fn handle_finished(&mut self, at: Slot, _: RunTime, answer: Option<&Message<'_>>) {
-        let connection = self.table.connection_mut(at).filter(|it| it.state() == State::Open);
-        if let (Some(connection), Some(keepalive)) = (connection, answer.and_then(Message::keepalive)) {
+        let Some(connection) = self.table.connection_mut(at).filter(|it| it.state() == State::Open) else { return };
+        let Some(answer) = answer else { return };
+        if let Some(keepalive) = answer.keepalive() {
             connection.own.keepalive = keepalive;
+        }
+        if connection.active().is_some() {
+            let each = connection.allowed_each();
+            connection.active_mut().budget.answer(answer.octets().len(), each);
         }
     }
 

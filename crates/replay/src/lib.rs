@@ -119,6 +119,7 @@
 #![forbid(unsafe_code)]
 
 mod answered;
+mod budget;
 mod connections;
 mod counts;
 mod doh;
@@ -140,6 +141,7 @@ mod slab;
 mod sockets;
 mod stage;
 mod stamps;
+mod strays;
 mod streams;
 mod table;
 mod targets;
@@ -159,6 +161,7 @@ pub use monitor::{Gauge, Monitor};
 pub use path::{NextHop, OnLink, Packets, Path, PathChoice, UnknownPath};
 pub use route::{BadSources, Route, Router, SHARED_SOCKETS, SocketKey, Sources};
 pub use settings::Settings;
+pub use strays::Strays;
 pub use table::ConnectionCounts;
 pub use targets::{BadMapping, Mapping, Ports, Targets};
 pub use udp::{Arrival, Transmit, Udp, UdpConfig};

@@ -19,6 +19,8 @@ mod tests;
 #[cfg(test)]
 mod tests_classes;
 #[cfg(test)]
+mod tests_hostile;
+#[cfg(test)]
 mod tests_http3;
 mod tls;
 
@@ -38,6 +40,7 @@ pub use self::doh3::Doh3;
 pub use self::doq::ALPN as ALPN_DOQ;
 use self::request::{Octets, Request};
 pub use self::tls::QuicTls;
+use crate::budget::{Budget, ITEM, PER_STREAM};
 use crate::route::{Route, SocketKey};
 use crate::slab::Slot;
 use crate::table::{Config, ConnectionTable, End, Key, Machine, Policy, State};
@@ -161,6 +164,7 @@ impl Quic {
         self.begin(at);
         let Some(connection) = self.table.connection_mut(at) else { return };
         let (initial, is_first) = (connection.own.initial, connection.state() == State::Opening);
+        let number = connection.number;
         connection.own.session.handle_event(event);
         self.by_initial.remove(&initial);
         if is_first {
@@ -168,6 +172,9 @@ impl Quic {
         }
         self.note_check(at);
         self.advance(at, arrival.at);
+        if self.table.connection(at).is_some_and(|connection| connection.number == number) {
+            self.charge(at, arrival.at, ITEM + arrival.octets.len() as u32);
+        }
         self.call(at);
     }
 
@@ -390,6 +397,7 @@ impl Machine for Quic {
             initial,
             handle,
             session: Box::new(session),
+            budget: Budget::default(),
             http3: (key.transport == Transport::Doh3).then(Box::default),
         };
         let at = self.table.open(now, key, class, route.source, own);
@@ -430,7 +438,10 @@ impl Machine for Quic {
         self.call(at);
     }
 
-    fn handle_finished(&mut self, at: Slot, now: RunTime, _: Option<&Message<'_>>) {
+    fn handle_finished(&mut self, at: Slot, now: RunTime, answer: Option<&Message<'_>>) {
+        if let (Some(answer), Some(connection)) = (answer, self.table.connection_mut(at)) {
+            connection.own.budget.answer(answer.octets().len(), PER_STREAM);
+        }
         self.settle(at, now);
     }
 

@@ -1,5 +1,6 @@
 //! The sockets of a worker's connections: carries out the actions of their machine, and reports events to it.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
 use std::net::TcpStream;
 
@@ -15,15 +16,26 @@ use crate::table::{End, Machine};
 
 /// Marks poll tokens of connections.
 const MARK: u64 = 1 << 63;
-/// Read size in octets.
+/// Octets read of a connection in a round, so that none keeps the worker from the others and from its queries.
 const INPUT: usize = 64 << 10;
+
+/// The socket of a connection.
+struct Socket {
+    stream: TcpStream,
+    /// Whether it is on the list of those with more to read, …
+    is_unread: bool,
+    /// … and whether the end of what there is to read is known to have come.
+    has_ended: bool,
+}
 
 /// The sockets of the connections.
 pub struct Streams {
     /// The machine.
     pub machine: Connections,
     origin: i64,
-    sockets: Vec<Option<TcpStream>>,
+    sockets: Vec<Option<Socket>>,
+    /// Connections with more to read, which is not signalled again, by their poll tokens.
+    unread: VecDeque<u64>,
     input: Box<[u8]>,
     output: Vec<u8>,
     /// Whether to read the kernel's segment counters on each read.
@@ -38,7 +50,16 @@ impl Streams {
     /// on each read.
     pub fn new(machine: Connections, origin: i64, counts_segments: bool) -> Self {
         let input = vec![0; INPUT].into();
-        Self { machine, origin, sockets: Vec::new(), input, output: Vec::new(), counts_segments, refused: None }
+        Self {
+            machine,
+            origin,
+            sockets: Vec::new(),
+            unread: VecDeque::new(),
+            input,
+            output: Vec::new(),
+            counts_segments,
+            refused: None,
+        }
     }
 
     /// Whether a poll token belongs to a connection.
@@ -62,12 +83,9 @@ impl Streams {
         done
     }
 
-    /// Handles the readiness of a connection.
-    pub fn handle_ready(&mut self, ready: &Ready) {
-        let at = ready.token as Slot;
-        if self.machine.number(at).is_none_or(|number| token(at, number) != ready.token) {
-            return;
-        }
+    /// Handles the readiness of a connection, which is read now or put on the list of those to be read.
+    pub fn handle_ready(&mut self, ready: &Ready, may_read: bool) {
+        let Some(at) = self.slot(ready.token) else { return };
         if self.machine.is_opening(at) && !self.came_up(at) {
             return;
         }
@@ -75,7 +93,56 @@ impl Streams {
             self.machine.handle_writable(at);
         }
         if ready.readable || ready.error {
-            self.read(at, ready.hung_up || ready.error);
+            self.note_readable(at, ready.hung_up || ready.error);
+            if may_read && self.socket(at).is_some_and(|socket| !socket.is_unread) {
+                self.read(at);
+            } else {
+                self.postpone(at);
+            }
+        }
+    }
+
+    /// The slot of the connection of a poll token; `None` if it is gone.
+    fn slot(&self, token_of: u64) -> Option<Slot> {
+        let at = token_of as Slot;
+        self.machine.number(at).is_some_and(|number| token(at, number) == token_of).then_some(at)
+    }
+
+    /// Whether any connection has more to read.
+    pub fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Reads the connections with more to read, each once, up to the first before which `is_time_up`. Returns their number.
+    pub fn read_more(&mut self, is_time_up: impl Fn() -> bool) -> usize {
+        let waiting = self.unread.len();
+        for done in 0..waiting {
+            if is_time_up() {
+                return done;
+            }
+            let at = self.unread.pop_front().and_then(|token| self.slot(token));
+            if let Some(at) = at
+                && let Some(socket) = self.socket_mut(at)
+            {
+                socket.is_unread = false;
+                self.read(at);
+            }
+        }
+        waiting
+    }
+
+    fn note_readable(&mut self, at: Slot, has_ended: bool) {
+        if let Some(socket) = self.socket_mut(at) {
+            socket.has_ended |= has_ended;
+        }
+    }
+
+    /// Puts a connection on the list of those with more to read.
+    fn postpone(&mut self, at: Slot) {
+        let Some(number) = self.machine.number(at) else { return };
+        let Some(socket) = self.socket_mut(at) else { return };
+        if !std::mem::replace(&mut socket.is_unread, true) {
+            self.unread.push_back(token(at, number));
         }
     }
 
@@ -114,7 +181,7 @@ impl Streams {
         let socket = self.sockets.get_mut(at as usize).and_then(Option::take);
         if let (Some(words), Some(mut socket)) = (words, socket) {
             // If the shutdown fails, the peer still sees the connection end.
-            let _ = socket.write(&words);
+            let _ = socket.stream.write(&words);
         }
     }
 
@@ -123,17 +190,21 @@ impl Streams {
         if self.sockets.len() <= place {
             self.sockets.resize_with(place + 1, || None);
         }
-        self.sockets[place] = Some(stream);
+        self.sockets[place] = Some(Socket { stream, is_unread: false, has_ended: false });
     }
 
-    fn socket(&self, at: Slot) -> Option<&TcpStream> {
+    fn socket(&self, at: Slot) -> Option<&Socket> {
         self.sockets.get(at as usize)?.as_ref()
+    }
+
+    fn socket_mut(&mut self, at: Slot) -> Option<&mut Socket> {
+        self.sockets.get_mut(at as usize)?.as_mut()
     }
 
     /// Handles the result of opening a connection; returns whether it is established.
     fn came_up(&mut self, at: Slot) -> bool {
         let now = self.now();
-        let Some(stream) = self.socket(at) else { return false };
+        let Some(Socket { stream, .. }) = self.socket(at) else { return false };
         let error = stream.take_error().unwrap_or_else(Some);
         match error {
             Some(error) => self.machine.handle_failed(at, Unopened::of(&error).reason()),
@@ -153,9 +224,9 @@ impl Streams {
         let now = self.now();
         self.machine.compose(at, now, &mut output);
         if !output.is_empty()
-            && let Some(stream) = self.socket(at)
+            && let Some(socket) = self.socket(at)
         {
-            let mut stream: &TcpStream = stream;
+            let mut stream: &TcpStream = &socket.stream;
             match stream.write(&output) {
                 Ok(count) if count == output.len() => {}
                 Ok(count) => self.machine.handle_blocked(at, now, &output[count..]),
@@ -169,39 +240,54 @@ impl Streams {
     /// A connection cannot be written any more: reads the remaining answers, and ends it.
     fn read_the_last(&mut self, at: Slot) {
         let Some(number) = self.machine.number(at) else { return };
-        self.read(at, true);
+        self.note_readable(at, true);
+        while self.read_once(at) {}
         if self.machine.number(at) == Some(number) {
             self.machine.handle_closed(at, self.now(), End::Reset);
         }
     }
 
-    /// Reads everything that has arrived on a connection, and its end if that is known to have come. A short read has
-    /// read everything; later data is signalled again. A connection that the machine has given up, possibly during its last write, is
-    /// not read: its socket is only to be closed.
-    fn read(&mut self, at: Slot, has_ended: bool) {
-        let Some(number) = self.machine.number(at) else { return };
-        let mut input = std::mem::take(&mut self.input);
-        let mut has_more = true;
-        while has_more && self.machine.number(at) == Some(number) {
-            let Some(stream) = self.socket(at) else { break };
-            match tcp::receive(stream, &mut input) {
-                Ok((0, _)) => self.machine.handle_closed(at, self.now(), End::Closed),
-                Ok((count, stamp)) => {
-                    let (arrived, segments) = (self.arrived(stamp), self.segments(stream));
-                    self.machine.handle_counted(at, arrived, &input[..count], segments);
-                    has_more = has_ended || count == input.len();
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if is_passing(&error) => break,
-                Err(_) => self.machine.handle_closed(at, self.now(), End::Reset),
-            }
+    /// Reads what has arrived on a connection, up to [`INPUT`] octets; if there may be more, which later data would not signal, it is read
+    /// in the next round. A connection that the machine has given up, possibly during its last write, is not read: its socket is only
+    /// to be closed.
+    fn read(&mut self, at: Slot) {
+        if self.read_once(at) {
+            self.postpone(at);
         }
+    }
+
+    /// The same; returns whether there may be more. A short read has read everything, unless the end is known to have come.
+    fn read_once(&mut self, at: Slot) -> bool {
+        let Some(number) = self.machine.number(at) else { return false };
+        let Some(socket) = self.socket(at) else { return false };
+        let (has_ended, mut input) = (socket.has_ended, std::mem::take(&mut self.input));
+        let received = self.socket(at).map(|socket| tcp::receive(&socket.stream, &mut input));
+        let may_be_more = match received {
+            Some(Ok((0, _))) => {
+                self.machine.handle_closed(at, self.now(), End::Closed);
+                false
+            }
+            Some(Ok((count, stamp))) => {
+                let (arrived, segments) = (self.arrived(stamp), self.segments(at));
+                self.machine.handle_counted(at, arrived, &input[..count], segments);
+                has_ended || count == input.len()
+            }
+            Some(Err(error)) if error.kind() == ErrorKind::Interrupted => true,
+            Some(Err(error)) if is_passing(&error) => false,
+            Some(Err(_)) => {
+                self.machine.handle_closed(at, self.now(), End::Reset);
+                false
+            }
+            None => false,
+        };
         self.input = input;
+        may_be_more && self.machine.number(at) == Some(number)
     }
 
     /// The kernel's counters of a connection, if requested and available.
-    fn segments(&self, stream: &TcpStream) -> Option<Segments> {
-        let counts = self.counts_segments.then(|| tcp::counts(stream).ok()).flatten()?;
+    fn segments(&self, at: Slot) -> Option<Segments> {
+        let socket = self.socket(at).filter(|_| self.counts_segments)?;
+        let counts = tcp::counts(&socket.stream).ok()?;
         let [arrived, resent] =
             [counts.data_segments_in, counts.retransmits].map(|count| count.min(u16::MAX.into()) as u16);
         Some(Segments { arrived, resent })
@@ -272,7 +358,7 @@ mod tests {
         let mut streams = Streams::new(machine, clock::monotonic_ns(), false);
         streams.put(0, stream);
         streams.read_the_last(0);
-        streams.read(0, true);
+        streams.read(0);
         assert!(streams.socket(0).is_some(), "it is closed when the machine says so");
     }
 }

@@ -43,6 +43,7 @@ use crate::heard::Heard;
 use crate::matching::repeats_question;
 use crate::slab::{List, Slab, Slot};
 pub use crate::stage::Stage;
+use crate::strays::Strays;
 
 /// Active parts of connections that are kept to be used again: some megabytes at most.
 const SPARE: usize = 1 << 14;
@@ -79,6 +80,8 @@ pub enum End {
     Closed,
     /// Ended by the server or the network, with a reset or an error.
     Reset,
+    /// Closed by the client since the server sent too much that is of no use.
+    Flooded,
 }
 
 /// A client class: its policy, and its connections with deadlines.
@@ -152,6 +155,7 @@ pub struct ConnectionTable<C: Terms, R> {
     numbered: u64,
     outcomes: Vec<Outcome>,
     counts: Counts,
+    strays: Strays,
     /// How responses are handled.
     pub heard: Heard,
     /// Connection counters.
@@ -179,6 +183,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             numbered: 0,
             outcomes: Vec::new(),
             counts: Counts::default(),
+            strays: Strays::default(),
             heard: Heard::default(),
             connection_counts: ConnectionCounts::default(),
         }
@@ -558,10 +563,17 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.outcomes.extend(judged);
     }
 
-    /// Records a row.
-    pub fn finish(&mut self, outcome: Outcome) {
-        self.counts.add(outcome.status);
-        self.outcomes.push(outcome);
+    /// Records a response that belongs to no query, for this reason.
+    pub fn finish_stray(&mut self, reason: Reason, outcome: Outcome) {
+        self.counts.add(Status::Stray);
+        if self.strays.add(reason, self.counts.sent) {
+            self.outcomes.push(Outcome { status: Status::Stray, reason: Some(reason), ..outcome });
+        }
+    }
+
+    /// Responses that belong to no query.
+    pub const fn strays(&self) -> &Strays {
+        &self.strays
     }
 
     /// Removes a connection from its lists and frees its slot.

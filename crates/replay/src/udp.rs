@@ -21,6 +21,7 @@ use crate::route::{Route, SHARED_SOCKETS, SocketKey};
 use crate::slab::{List, Slab, Slot};
 use crate::stage::Stage;
 use crate::stamps::Stamps;
+use crate::strays::Strays;
 
 /// IDs tried on a socket before it counts as full.
 const ID_TRIES: u32 = 64;
@@ -86,6 +87,7 @@ pub struct Udp {
     truncated: Vec<Pending>,
     outcomes: Vec<Outcome>,
     counts: Counts,
+    strays: Strays,
     /// How responses are handled.
     pub heard: Heard,
     /// Kernel send timestamps, if requested.
@@ -109,6 +111,7 @@ impl Udp {
             truncated: Vec::new(),
             outcomes: Vec::new(),
             counts: Counts::default(),
+            strays: Strays::default(),
             heard: Heard::default(),
             stamps: None,
         }
@@ -331,6 +334,11 @@ impl Udp {
         self.queued.len() + usize::from(self.waiting.is_some())
     }
 
+    /// Responses that belong to no query.
+    pub const fn strays(&self) -> &Strays {
+        &self.strays
+    }
+
     /// The accounts.
     pub const fn counts(&self) -> &Counts {
         &self.counts
@@ -362,8 +370,12 @@ impl Udp {
     }
 
     fn stray(&mut self, arrival: &Arrival<'_>, reason: Reason) {
+        self.counts.add(Status::Stray);
+        if !self.strays.add(reason, self.counts.sent) {
+            return;
+        }
         let message = Message::new(arrival.octets);
-        self.finish(Outcome {
+        self.outcomes.push(Outcome {
             client: arrival.local.unwrap_or(Outcome::EMPTY.client),
             server: arrival.peer,
             intended: arrival.at,

@@ -36,6 +36,7 @@ use crate::route::{Router, SocketKey, Sources};
 use crate::settings::Settings;
 use crate::slab::Slot;
 use crate::sockets::{Carries, Sockets};
+use crate::strays::Strays;
 use crate::table::ConnectionCounts;
 use crate::targets::{Ports, Targets};
 
@@ -75,6 +76,8 @@ pub struct WorkerEnd {
     pub link: Option<LinkCounts>,
     /// Connection counters.
     pub connections: ConnectionCounts,
+    /// Responses that belong to no query.
+    pub strays: Strays,
     /// How long it was saturated.
     pub saturation: Saturation,
     /// Counters of queries to the reference server.
@@ -149,6 +152,8 @@ pub struct Worker<'a> {
     unanswered: u64,
     /// Which of several ready sockets is read first: they take turns.
     turn: usize,
+    /// Since when timeouts wait for what had arrived before to be read.
+    overdue_since: Option<RunTime>,
     /// When the query is due that was taken ahead of its time, and is not sent yet.
     ahead: Option<RunTime>,
     /// Maximum number of queries over UDP that an unpaced replay takes at once ([`window::batch`]).
@@ -224,6 +229,7 @@ impl<'a> Worker<'a> {
             idle_since: None,
             unanswered: 0,
             turn: 0,
+            overdue_since: None,
             ahead: None,
             fast_batch,
             sending: Vec::with_capacity(fast_batch),
@@ -269,6 +275,7 @@ impl<'a> Worker<'a> {
         self.close_frames()?;
         self.end.frames = self.frames.as_ref().map(|frames| frames.counts().clone()).unwrap_or_default();
         self.end.link = self.frames.as_ref().and_then(Frames::link_counts).cloned();
+        self.end.strays = self.transports.strays();
         self.end.connections = self.transports.connection_counts();
         self.end.refused = self.end.refused.or(self.transports.streams.refused);
         Ok(self.end)

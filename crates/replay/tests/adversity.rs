@@ -195,7 +195,7 @@ fn run_against(
         assert!(row.status != Status::Answered || times > 0, "answered and never seen: {row:?}");
     }
     let counts = monitor.connections();
-    let closed = counts.closed_idle + counts.closed_spent + counts.closed_for_room + counts.closed_by_server;
+    let closed = counts.closed_by_client() + counts.closed_by_server;
     assert_eq!(counts.opened, counts.open + closed + counts.reset);
     assert_eq!(counts.resent, rows.iter().filter(|row| row.resent).count() as u64);
     (rows, counts)

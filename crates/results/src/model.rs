@@ -199,8 +199,22 @@ pub struct Queries {
     pub stray: u64,
     /// The strays by reason.
     pub stray_by_reason: BTreeMap<String, u64>,
+    /// Those of them that have no row since there were too many, by reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub stray_unlisted: BTreeMap<String, u64>,
     /// The sent ones by transport.
     pub sent_by_transport: BTreeMap<String, u64>,
+}
+
+impl Queries {
+    /// Adds responses that belong to no query and have no row.
+    pub(crate) fn add_unlisted(&mut self, by_reason: BTreeMap<String, u64>) {
+        for (reason, &count) in &by_reason {
+            *self.stray_by_reason.entry(reason.clone()).or_default() += count;
+            self.stray += count;
+        }
+        self.stray_unlisted = by_reason;
+    }
 }
 
 /// Runs of one host lose no agents, and say nothing of them.

@@ -44,6 +44,8 @@ pub struct RunEnd {
     pub last_unanswered: Option<RunTime>,
     /// Datagrams that the kernel dropped on sockets of this run, for lack of room; `None` where nobody counted.
     pub receive_drops: Option<u64>,
+    /// Responses that belong to no query and have no row, by reason.
+    pub strays_unlisted: BTreeMap<String, u64>,
     /// What the link in the sender did; `None` where there was none.
     pub link: Option<LinkUse>,
     /// Queries in `responses.parquet`; `None` where responses were not kept.
@@ -93,6 +95,7 @@ impl RunEnd {
         }
         report.summary.telemetry = Telemetry { replay: self.load, ..rows.telemetry(&report.summary) };
         report.summary.responses.receive_drops = self.receive_drops;
+        report.summary.queries.add_unlisted(self.strays_unlisted);
         report.summary.link.clone_from(&self.link);
         report.summary.responses.kept = self.responses_kept;
         report.summary.recorded = self.recorded;

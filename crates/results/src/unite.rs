@@ -115,6 +115,9 @@ fn add(end: &mut RunEnd, agent: &str, report: &RunReport, first: usize) {
     let summary = &report.summary;
     end.stalls.merge(&report.stalls);
     end.receive_drops = both(end.receive_drops, summary.responses.receive_drops);
+    for (reason, count) in &summary.queries.stray_unlisted {
+        *end.strays_unlisted.entry(reason.clone()).or_default() += count;
+    }
     end.link = either(end.link.take(), summary.link.clone(), |one, other| one.and(&other));
     end.load = either(
         end.load,

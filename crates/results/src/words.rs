@@ -77,7 +77,8 @@ const QUANTITIES: [Named; 20] = [
 ];
 
 /// Why a query failed, was not sent or was lost, and why a response belongs to none.
-const REASONS: [Named; 21] = [
+const REASONS: [Named; 22] = [
+    ("flooded", "flooded by the server"),
     ("interrupted", "run interrupted"),
     ("no_reference", "no expected answer"),
     ("send_error", "send error"),
@@ -102,12 +103,13 @@ const REASONS: [Named; 21] = [
 ];
 
 /// Who closed connections, and why.
-pub const CLOSES: [Named; 5] = [
+pub const CLOSES: [Named; 6] = [
     ("client_idle", "client: idle"),
     ("client_last_query", "client: last query"),
     ("client_for_room", "client: for room"),
     ("server", "server: in order"),
     ("reset", "reset or error"),
+    ("flooded", "client: flooded by the server"),
 ];
 
 fn find<'a>(named: &[Named], key: &'a str) -> Option<&'a str> {

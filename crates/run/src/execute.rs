@@ -306,6 +306,7 @@ fn finish(
         started: ended.started,
         last_unanswered: ended.workers.iter().filter_map(|worker| worker.last_unanswered).max(),
         receive_drops: Some(warnings::own_drops(&ended)),
+        strays_unlisted: warnings::strays_unlisted(&ended),
         link: link::used(&ended),
         recorded: feed.as_ref().and_then(PlanFeed::recorded).map(recorded_answers),
         asked_again: again.asked,

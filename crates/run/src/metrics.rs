@@ -44,7 +44,7 @@ pub fn snapshot(monitor: &Monitor, run_s: f64) -> Snapshot {
             opened: counts.opened,
             failed: counts.failed,
             resumed: counts.resumed,
-            closed_by_client: counts.closed_idle + counts.closed_spent + counts.closed_for_room,
+            closed_by_client: counts.closed_by_client(),
             closed_by_server: counts.closed_by_server + counts.reset,
             resent: counts.resent,
         },

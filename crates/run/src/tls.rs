@@ -70,6 +70,7 @@ pub fn summary(counts: &ConnectionCounts) -> Connections {
         ("client_for_room", counts.closed_for_room),
         ("server", counts.closed_by_server),
         ("reset", counts.reset),
+        ("flooded", counts.flooded),
     ];
     let closed = closed.into_iter().filter(|&(_, count)| count > 0);
     Connections {

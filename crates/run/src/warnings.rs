@@ -1,8 +1,10 @@
 //! Warnings of the engine and the kernel, each with a remedy.
 
+use std::collections::BTreeMap;
+
 use ldplayer_core::Stalls;
 use ldplayer_core::text::{counted, times};
-use ldplayer_replay::{BadFrame, Ended, ReferenceCounts};
+use ldplayer_replay::{BadFrame, Ended, ReferenceCounts, Strays};
 use ldplayer_results::{ReplayLoad, Warning};
 
 use crate::resolve::Plan;
@@ -169,6 +171,12 @@ fn shared_ports(ended: &Ended, plan: &Plan) -> Option<Warning> {
             "raise the limit of open files (ulimit -n), or use --sources original in a testbed",
         )
     })
+}
+
+/// Responses that belong to no query and have no row, by reason.
+pub fn strays_unlisted(ended: &Ended) -> BTreeMap<String, u64> {
+    let strays = ended.workers.iter().fold(Strays::default(), |sum, worker| sum.plus(&worker.strays));
+    strays.unlisted().map(|(reason, count)| (reason.as_str().to_owned(), count)).collect()
 }
 
 /// Datagrams dropped by the kernel on sockets of this run because their receive buffers were full.

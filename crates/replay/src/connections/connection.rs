@@ -5,6 +5,7 @@ use ldplayer_core::RunTime;
 use super::framing;
 use super::http2::Http2;
 use super::tls::Tls;
+use crate::budget::{self, Budget};
 use crate::table::{self, Terms};
 
 /// No keepalive from the server.
@@ -47,13 +48,16 @@ pub struct Active {
     pub http2: Option<Box<Http2>>,
     /// Partial messages; `None` if there are none.
     pub buffers: Option<Box<Buffers>>,
+    /// What the server may send that is of no use.
+    pub budget: Budget,
 }
 
 impl Terms for Own {
     type Active = Active;
 
     fn is_dispensable(active: &Active) -> bool {
-        active.tls.is_none() && active.http2.is_none() && active.buffers.is_none() && !active.is_blocked
+        let is_empty = active.tls.is_none() && active.http2.is_none() && active.buffers.is_none();
+        is_empty && !active.is_blocked && active.budget.is_whole()
     }
 
     fn server_idle_timeout(&self, own: i64) -> Option<i64> {
@@ -125,6 +129,11 @@ impl Connection {
     /// Whether the next message may be written.
     pub fn takes_messages(&self) -> bool {
         self.http2().is_none_or(|http2| http2.room() > 0)
+    }
+
+    /// What the server may send for each query that is of no use.
+    pub fn allowed_each(&self) -> u64 {
+        if self.http2().is_some() { budget::PER_STREAM } else { budget::PER_MESSAGE }
     }
 
     /// Whether there is something to write.

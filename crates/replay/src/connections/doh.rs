@@ -102,6 +102,11 @@ impl Connections {
                 Ok(event) => self.handle_event(at, number, now, event),
                 Err(code) => return self.break_off(at, now, code),
             }
+            let http2 = self.table.connection_mut(at).and_then(Connection::http2_mut);
+            let cost = http2.map_or(0, Http2::take_cost);
+            if self.charge(at, now, cost) {
+                return;
+            }
         }
         let done = kept.len() - if kept.is_empty() { 0 } else { rest.len() };
         let kept = if kept.is_empty() { rest.to_vec() } else { kept.split_off(done) };
@@ -190,7 +195,10 @@ impl Connections {
     /// Closes a connection whose server violated the protocol, with an error.
     fn break_off(&mut self, at: Slot, now: RunTime, code: ErrorCode) {
         self.announce_close(at, code);
-        self.break_down(at, now, End::Reset, Reason::Protocol);
+        match code {
+            ErrorCode::EnhanceYourCalm => self.break_down(at, now, End::Flooded, Reason::Flooded),
+            _ => self.break_down(at, now, End::Reset, Reason::Protocol),
+        }
     }
 
     /// Queues final data for the server before a connection is closed.

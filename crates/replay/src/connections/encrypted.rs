@@ -52,6 +52,7 @@ impl Connections {
         let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(session) = &mut connection.active_mut().tls else { return };
         let result = session.read(octets, &mut content);
+        let cost = session.take_cost();
         let (is_up, has_ended) = (session.is_up(), session.has_ended());
         if is_up && connection.state() == State::Handshaking {
             self.finish_handshake(at, now);
@@ -60,6 +61,9 @@ impl Connections {
         self.content = content;
         // The content may have ended the connection, and its slot may have been reused.
         if self.number(at) != Some(number) {
+            return;
+        }
+        if result.is_ok() && self.charge(at, now, cost) {
             return;
         }
         self.call(at);

@@ -5,6 +5,9 @@ use crate::padding;
 /// Length of the prefix.
 pub const LENGTH: usize = 2;
 
+/// Types of queries whose answers may be several messages: IXFR and AXFR.
+pub const TRANSFERS: [u16; 2] = [251, 252];
+
 /// Takes the first complete message off `octets`; `None` if it is incomplete.
 pub fn split<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, rest) = octets.split_first_chunk::<LENGTH>()?;

@@ -19,6 +19,7 @@ use ldplayer_core::Reason;
 pub use self::frames::ErrorCode;
 use self::frames::{Frame, append_header, append_reset, append_words, flag, kind};
 pub use self::request::Head;
+use crate::budget::ITEM;
 use crate::doh::{Block, BlockReader, ResponseHead};
 
 /// The client's connection preface (RFC 9113 §3.4).
@@ -137,6 +138,8 @@ pub struct Http2 {
     /// Received octets not yet returned to the server's window.
     taken: u32,
     owed: u16,
+    /// What came that is of no use, for [`crate::budget`].
+    cost: u32,
     is_greeted: bool,
     /// The last stream that the server may answer, once it accepts no new ones.
     last: Option<u32>,
@@ -169,6 +172,7 @@ impl Http2 {
             most,
             taken: 0,
             owed: 0,
+            cost: 0,
             is_greeted: false,
             last: None,
         }
@@ -267,6 +271,11 @@ impl Http2 {
         }
     }
 
+    /// What has come that is of no use, since the last call.
+    pub const fn take_cost(&mut self) -> u32 {
+        std::mem::replace(&mut self.cost, 0)
+    }
+
     /// Cancels a stream, unless it has ended. Returns whether there is something to write.
     pub fn cancel(&mut self, stream: u32) -> bool {
         let was_open = self.remove(stream).is_some();
@@ -289,6 +298,7 @@ impl Http2 {
         if !is_expected || !(self.is_greeted || is_greeting) {
             return Err(ErrorCode::Protocol);
         }
+        self.cost += ITEM + (frames::HEADER + frame.payload.len()) as u32;
         match frame.kind {
             kind::DATA => self.receive_data(frame),
             kind::HEADERS => self.receive_headers(frame),
@@ -332,6 +342,10 @@ impl Http2 {
         stream.received += frame.payload.len() as u32;
         if stream.received > STREAM_WINDOW {
             return Err(ErrorCode::FlowControl);
+        }
+        if !content.is_empty() {
+            // The body is bounded, and so is what it costs to take it in pieces; padding is not part of it.
+            self.cost -= ITEM + (frames::HEADER + content.len()) as u32;
         }
         let (length, is_last) = (stream.body.len() + content.len(), frame.has(flag::END_STREAM));
         if stream.head.status == 0 || !stream.head.allows(length, is_last) {

@@ -142,7 +142,7 @@ pub fn accounts_hold(network: &Network, rows: &[Outcome], queries: u64) {
     assert_eq!((counts.taken, counts.sent + counts.not_sent), (queries, queries));
     assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed);
     let of = network.machine.connection_counts();
-    let closed = of.closed_idle + of.closed_spent + of.closed_for_room + of.closed_by_server + of.reset;
+    let closed = of.closed_by_client() + of.closed_by_server + of.reset;
     assert_eq!(of.opened, of.open + closed);
 }
 
@@ -283,6 +283,11 @@ impl Network {
             self.schedule(DELAY, Event::Ends(self.slots[&number], number, End::Closed));
         }
         self.serve(number, &content);
+    }
+
+    /// The server's side of a session, which it ends.
+    pub fn take_session(&mut self, number: u64) -> ServerConnection {
+        self.sessions.remove(&number).unwrap()
     }
 
     fn flush(&mut self, number: u64, session: &mut ServerConnection) {

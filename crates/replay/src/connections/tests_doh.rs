@@ -1,7 +1,7 @@
 //! Tests of the machine over HTTPS, against another HTTP/2 implementation and hand-made frames.
 
 mod oracle;
-mod scripted;
+pub mod scripted;
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ use crate::doh::{DohMethod, DohSettings};
 use crate::table::{Config, Machine, Policy};
 use crate::test::response;
 
-fn doh_query(number: u64, client: u8, due: i64) -> Query {
+pub fn doh_query(number: u64, client: u8, due: i64) -> Query {
     Query { transport: Transport::Doh2, ..tcp_query(number, client, due) }
 }
 
@@ -31,7 +31,7 @@ fn honest(_: u64, message: &[u8]) -> Option<(u16, Vec<u8>)> {
     Some((200, response(message, 0)))
 }
 
-fn of(config: Config, method: DohMethod) -> Https<'static> {
+pub fn of(config: Config, method: DohMethod) -> Https<'static> {
     let settings = Box::leak(Box::new(settings()));
     let doh = DohSettings::new(method, "/dns-query").unwrap();
     Https { config, settings, doh, tls: server_of("server.pem", &[b"h2"]) }

@@ -20,6 +20,8 @@ pub use self::trust::TlsTrust;
 
 /// Maximum overhead of a record, in octets (RFC 8446 §5.2).
 const RECORD_OVERHEAD: usize = 5 + 256;
+/// More than a record of TLS 1.2 with one octet of content has octets (RFC 5246 §6.2.3).
+const SMALL_RECORD: usize = 40;
 /// Maximum content of a record, in octets (RFC 8446 §5.1).
 const RECORD: usize = 1 << 14;
 /// The header of the record with EndOfEarlyData: encrypted, 21 octets: four of the message (RFC 8446 §4.5), one of
@@ -46,6 +48,8 @@ pub struct Tls {
     /// The protocol chosen by the peer (ALPN).
     protocol: Option<&'static [u8]>,
     early: Early,
+    /// What came that is of no use, for [`crate::budget`].
+    cost: u32,
 }
 
 /// The state of early data.
@@ -86,6 +90,7 @@ impl Tls {
             is_resumed: false,
             protocol: None,
             early: Early::default(),
+            cost: 0,
         };
         tls.advance(&[], &mut Vec::new())?;
         Ok(tls)
@@ -97,6 +102,8 @@ impl Tls {
     /// Why the session has ended. [`Self::take_output`] then returns the alert for the peer.
     pub fn read(&mut self, octets: &[u8], content: &mut Vec<u8>) -> Result<(), Error> {
         self.input.extend_from_slice(octets);
+        let before = content.len();
+        let is_counted = self.records.is_some();
         let result = match &mut self.records {
             Some(records) => {
                 let result = records.read(&mut self.input, content, &mut self.output);
@@ -107,11 +114,20 @@ impl Tls {
         if self.input.is_empty() {
             self.input = Vec::new();
         }
+        self.cost += match &mut self.records {
+            Some(records) if is_counted => records.take_cost(),
+            _ => octets.len().saturating_sub((content.len() - before) * SMALL_RECORD) as u32,
+        };
         if result.is_err() && self.records.is_none() {
             // The alert is queued behind the error; if it cannot be encoded, nothing changes.
             let _ = self.advance(&[], &mut Vec::new());
         }
         result
+    }
+
+    /// What has come that is of no use, since the last call.
+    pub const fn take_cost(&mut self) -> u32 {
+        std::mem::replace(&mut self.cost, 0)
     }
 
     /// Encrypts `content` for [`Self::take_output`].

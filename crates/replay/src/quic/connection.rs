@@ -5,6 +5,7 @@ use quinn_proto::ConnectionHandle;
 
 use super::http3::Http3;
 use super::{doq, http3};
+use crate::budget::Budget;
 use crate::route::SocketKey;
 use crate::table::{self, Terms};
 
@@ -37,6 +38,8 @@ pub struct Own {
     pub handle: ConnectionHandle,
     /// The protocol.
     pub session: Box<quinn_proto::Connection>,
+    /// What the server may send that is of no use.
+    pub budget: Budget,
     /// What is spoken on it beside requests, where it is HTTP/3.
     pub http3: Option<Box<Http3>>,
 }
@@ -63,6 +66,11 @@ impl Connection {
     /// The code with which it is ended in order.
     pub const fn no_error(&self) -> u32 {
         if self.own.http3.is_some() { http3::code::NO_ERROR } else { doq::NO_ERROR }
+    }
+
+    /// The code with which it is ended where the server sends too much that is of no use.
+    pub const fn excessive_load(&self) -> u32 {
+        if self.own.http3.is_some() { http3::code::EXCESSIVE_LOAD } else { doq::EXCESSIVE_LOAD }
     }
 
     /// The code that stops an answer that is not wanted any more.

@@ -15,9 +15,9 @@ pub const NO_ERROR: u32 = 0x0;
 pub const PROTOCOL_ERROR: u32 = 0x2;
 /// … since the answer is not wanted any more.
 pub const REQUEST_CANCELLED: u32 = 0x3;
+/// … since the other side makes too much work.
+pub const EXCESSIVE_LOAD: u32 = 0x4;
 
-/// Types of queries whose answers may be several messages: IXFR and AXFR.
-const TRANSFERS: [u16; 2] = [251, 252];
 /// Operations that may go as early data, since they do no harm when they are replayed: queries and notifications (RFC 9250
 /// §4.5).
 const REPLAYABLE: [u8; 2] = [0, 4];
@@ -93,10 +93,11 @@ pub fn is_replayable(wire: &[u8]) -> bool {
     wire.get(2).is_some_and(|flags| REPLAYABLE.contains(&(flags >> 3 & 0xf)))
 }
 
-fn is_transfer(asked: &[u8]) -> bool {
+/// Whether a query asks for a zone.
+pub fn is_transfer(asked: &[u8]) -> bool {
     Message::new(asked)
         .and_then(|message| message.question())
-        .is_some_and(|question| TRANSFERS.contains(&question.qtype))
+        .is_some_and(|question| framing::TRANSFERS.contains(&question.qtype))
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 use ldplayer_core::{Reason, RunTime, Transport};
 use quinn_proto::{Dir, ReadError, StreamId, VarInt};
 
+use super::connection::Connection;
 use super::http3::{self, Fault};
 use super::request::Request;
 use super::{Quic, doq};
+use crate::budget::PER_STREAM;
 use crate::slab::Slot;
 use crate::table::{End, Machine, Stage};
 
@@ -131,6 +133,7 @@ impl Quic {
         let is_http3 = connection.own.http3.is_some();
         let mut stream = connection.own.session.recv_stream(id);
         let mut chunks = stream.read(true).ok()?;
+        let before = request.own.input.len();
         content.append(&mut request.own.input);
         let mut has_octets = false;
         let came = loop {
@@ -148,6 +151,7 @@ impl Quic {
         };
         // The connection is looked after in any case.
         let _ = chunks.finalize();
+        connection.own.budget.earn(2 * content.len().saturating_sub(before) as u64);
         Some((came, has_octets))
     }
 
@@ -239,10 +243,48 @@ impl Quic {
 
     /// Ends a connection whose server broke the protocol.
     pub(super) fn abort(&mut self, at: Slot, now: RunTime, code: u32) {
-        let instant = self.instant(now);
-        let Some(connection) = self.table.connection_mut(at) else { return };
-        connection.own.session.close(instant, VarInt::from_u32(code), bytes::Bytes::new());
+        self.close_with(at, now, code);
         self.requeue_all(at, now, End::Reset, Reason::Protocol);
+    }
+
+    fn close_with(&mut self, at: Slot, now: RunTime, code: u32) {
+        let instant = self.instant(now);
+        if let Some(connection) = self.table.connection_mut(at) {
+            connection.own.session.close(instant, VarInt::from_u32(code), bytes::Bytes::new());
+        }
+    }
+
+    /// The server of a connection spends this much on a datagram, of which answers have made up for their part. If that is too much, the
+    /// connection ends.
+    pub(super) fn charge(&mut self, at: Slot, now: RunTime, cost: u32) {
+        let Some(connection) = self.table.connection_mut(at) else { return };
+        let queries = (connection.taken(), PER_STREAM);
+        if !connection.own.budget.spend(cost, queries, now) {
+            return;
+        }
+        let (code, is_open) = (connection.excessive_load(), connection.is_open());
+        if self.has_transfer(at) {
+            self.table.connection_mut(at).into_iter().for_each(|it| it.own.budget.allow_transfer());
+            return;
+        }
+        self.close_with(at, now, code);
+        if is_open {
+            self.requeue_all(at, now, End::Flooded, Reason::Flooded);
+        } else {
+            self.handle_failed(at, Reason::Flooded);
+        }
+    }
+
+    /// Whether a zone was asked for on a connection, and has not come.
+    fn has_transfer(&self, at: Slot) -> bool {
+        let mut next = self.table.connection(at).and_then(Connection::first_written);
+        while let Some(slot) = next {
+            if self.table.request(slot).is_some_and(|request| doq::is_transfer(&request.wire)) {
+                return true;
+            }
+            next = self.table.next(slot);
+        }
+        false
     }
 }
 

@@ -34,6 +34,8 @@ pub mod code {
     pub const FRAME_UNEXPECTED: u32 = 0x105;
     /// A frame of the wrong form.
     pub const FRAME_ERROR: u32 = 0x106;
+    /// The other side makes too much work.
+    pub const EXCESSIVE_LOAD: u32 = 0x107;
     /// An identifier that nobody gave.
     pub const ID_ERROR: u32 = 0x108;
     /// Control does not begin with settings.

@@ -47,6 +47,7 @@ pub enum Accept {
 }
 
 /// What the server does upon a message.
+#[derive(Clone)]
 pub enum Reply {
     /// These octets, and the end of the stream.
     Whole(Vec<u8>),
@@ -265,6 +266,11 @@ impl Network {
         self.endpoint.set_server_config(Some(Arc::new(config)));
     }
 
+    /// Lets a query come now.
+    pub fn ask(&mut self, query: Query) {
+        self.schedule(0, Happening::Query(query));
+    }
+
     /// Octets that come to the client from somewhere.
     pub fn inject(&mut self, octets: Vec<u8>) {
         self.schedule(0, Happening::ToClient(octets));
@@ -299,7 +305,7 @@ impl Network {
         assert_eq!(counts.sent, counts.answered + counts.timed_out + counts.failed + outstanding, "{counts:?}");
         assert_eq!(counts.taken, counts.sent + counts.not_sent);
         let it = self.machine.connection_counts();
-        let closed = it.closed_idle + it.closed_spent + it.closed_for_room + it.closed_by_server + it.reset;
+        let closed = it.closed_by_client() + it.closed_by_server + it.reset;
         assert_eq!(it.opened, it.open + closed, "{it:?}");
         assert!(self.machine.outcomes().iter().all(|row| row.status == Status::NotSent || row.submitted.is_some()));
     }

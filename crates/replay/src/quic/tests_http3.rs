@@ -20,11 +20,11 @@ const UNKNOWN: u8 = 0x21;
 const OK: u8 = 25;
 const NOT_FOUND: u8 = 27;
 
-fn doh_query(number: u64, client: u8, due: i64) -> Query {
+pub fn doh_query(number: u64, client: u8, due: i64) -> Query {
     Query { transport: Transport::Doh3, ..doq_query(number, client, due) }
 }
 
-fn usual() -> ServerConfig {
+pub fn usual() -> ServerConfig {
     server("server.pem", http3::ALPN, 100, false)
 }
 

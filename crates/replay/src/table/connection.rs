@@ -147,6 +147,11 @@ impl<C: Terms> Connection<C> {
         self.active.as_ref().map_or(0, |active| active.outstanding.len())
     }
 
+    /// Queries assigned so far.
+    pub const fn taken(&self) -> u32 {
+        self.taken
+    }
+
     /// Queries on it that are not answered.
     pub fn load(&self) -> usize {
         self.queued() + self.written()

@@ -25,6 +25,8 @@ pub struct ConnectionCounts {
     pub closed_by_server: u64,
     /// Ended by a reset or an error.
     pub reset: u64,
+    /// Closed by the client since the server sent too much that is of no use.
+    pub flooded: u64,
     /// Queries sent again since their connection ended.
     pub resent: u64,
 }
@@ -46,8 +48,14 @@ impl ConnectionCounts {
             End::Room => &mut self.closed_for_room,
             End::Closed => &mut self.closed_by_server,
             End::Reset => &mut self.reset,
+            End::Flooded => &mut self.flooded,
         };
         *account += 1;
+    }
+
+    /// Those that the client closed, whatever for.
+    pub const fn closed_by_client(&self) -> u64 {
+        self.closed_idle + self.closed_spent + self.closed_for_room + self.flooded
     }
 
     /// The accounts of two workers together; of their peaks the sum, which they may not have reached at once.
@@ -63,6 +71,7 @@ impl ConnectionCounts {
             closed_for_room: self.closed_for_room + other.closed_for_room,
             closed_by_server: self.closed_by_server + other.closed_by_server,
             reset: self.reset + other.reset,
+            flooded: self.flooded + other.flooded,
             resent: self.resent + other.resent,
         }
     }

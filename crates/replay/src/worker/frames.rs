@@ -23,6 +23,8 @@ const LINGER: i64 = 1_000_000_000;
 const CLOSING: i64 = 10_000_000_000;
 /// Maximum number of frames read before the worker looks at its queries again.
 const READ_AT_ONCE: usize = 4 * BATCH;
+/// Frames that a ring has room for, about.
+const RING: usize = 32 << 10;
 
 impl Worker<'_> {
     /// Sends queued queries as frames, in batches, and returns how many frames have left.
@@ -159,7 +161,7 @@ impl Worker<'_> {
             let machine = &mut self.transports.streams.machine;
             let is_more = frames.streams.close_some(now, CLOSED_AT_ONCE, machine);
             // The last that a connection does is to acknowledge what has arrived.
-            let came = self.read_all_frames();
+            let came = self.read_whole_ring();
             self.drive_frames();
             if is_more {
                 since = now;
@@ -255,26 +257,31 @@ impl Worker<'_> {
         Came { count, oldest }
     }
 
-    /// Reads until the ring is empty. Returns the number of frames.
-    fn read_all_frames(&mut self) -> usize {
+    /// Reads what is in the ring, as far as it has room at once: servers may send on. Returns the number of frames.
+    fn read_whole_ring(&mut self) -> usize {
         let mut received = 0;
-        loop {
+        while received < RING {
             let came = self.read_frames(READ_AT_ONCE).count;
             received += came;
             if came < READ_AT_ONCE {
-                return received;
+                break;
             }
         }
+        received
     }
 
-    /// Reads all frames that had arrived by `until`; later arrivals do not prolong it. Returns their number.
-    pub(super) fn read_frames_until(&mut self, until: RunTime) -> usize {
+    /// Reads all frames that had arrived by `until`, or until time is up; later arrivals do not prolong it. Returns their number, and
+    /// whether these were all.
+    pub(super) fn read_frames_until(&mut self, until: RunTime, is_time_up: impl Fn(RunTime) -> bool) -> (usize, bool) {
         let mut received = 0;
         loop {
             let came = self.read_frames(BATCH);
             received += came.count;
             if came.count < BATCH || came.oldest > until {
-                return received;
+                return (received, true);
+            }
+            if is_time_up(self.now()) {
+                return (received, false);
             }
         }
     }

@@ -22,6 +22,12 @@ const SMALL_RECEIVE: usize = 8;
 /// Sleeps up to this long, in nanoseconds, are not interrupted by answers: these wait with the kernel's timestamp until the next
 /// query is sent, and cost no wake-up.
 const DOZE: i64 = 1_000_000;
+/// How long a round reads on while a query is due, in nanoseconds: what arrives must not hold the schedule back, and what is due
+/// must not keep answers unread.
+const READING: i64 = 1_000_000;
+/// How long timeouts wait at most for what had arrived before to be read, in nanoseconds: a server that sends faster than it can be read
+/// has its queries time out all the same.
+const PATIENCE: i64 = 50_000_000;
 
 /// The result of a read.
 pub(super) struct Came {
@@ -37,20 +43,28 @@ impl Came {
 
 impl Worker<'_> {
     /// Ends what is overdue at `now`, after reading everything that had arrived by then: this thread may not have run for a while, or
-    /// may have had more to send than to read. Returns how much was read.
+    /// may have had more to send than to read. Where that takes longer, rounds of sending are between. Returns how much was read.
     pub(super) fn end_overdue(&mut self, now: RunTime) -> io::Result<usize> {
         if self.transports.poll_timeout().is_none_or(|deadline| deadline > now) {
+            self.overdue_since = None;
             return Ok(0);
         }
-        let received = self.read_until(now)?;
-        self.transports.handle_timeout(now);
+        let until = *self.overdue_since.get_or_insert(now);
+        let (received, is_all) = self.read_until(until)?;
+        if is_all || now - until >= PATIENCE {
+            self.overdue_since = None;
+            self.transports.handle_timeout(until);
+        }
         Ok(received)
     }
 
-    /// Reads everything that had arrived by `until`; later arrivals do not prolong it.
-    fn read_until(&mut self, until: RunTime) -> io::Result<usize> {
+    /// Reads everything that had arrived by `until`; later arrivals do not prolong it. Returns how much that was, and whether it was all:
+    /// what is due next waits for [`READING`] at most.
+    fn read_until(&mut self, until: RunTime) -> io::Result<(usize, bool)> {
+        let began = self.now();
+        let due = self.peek(began).map_or(i64::MAX, |due| due.0);
         if self.frames.is_some() {
-            return Ok(self.read_frames_until(until));
+            return Ok(self.read_frames_until(until, |now| is_time_up(now, began, due)));
         }
         let mut received = 0;
         loop {
@@ -58,15 +72,27 @@ impl Worker<'_> {
             let mut may_be_more = ready == EVENTS;
             let mut oldest = RunTime(i64::MAX);
             for number in 0..ready {
-                let came = self.read(number, BATCH);
+                let came = self.read(number, BATCH, true);
                 received += came.count;
                 may_be_more |= came.count == BATCH;
                 oldest = oldest.min(came.oldest);
             }
-            if !may_be_more || oldest > until {
-                return Ok(received);
+            received += self.read_more(began, due);
+            let is_unread = self.transports.streams.has_unread();
+            if !is_unread && (!may_be_more || oldest > until) {
+                return Ok((received, true));
+            }
+            if is_time_up(self.now(), began, due) {
+                return Ok((received, false));
             }
         }
+    }
+
+    /// Reads on where the round before left connections unread.
+    fn read_more(&mut self, began: RunTime, due: i64) -> usize {
+        let origin = self.origin;
+        let now = move || RunTime(clock::monotonic_ns() - origin);
+        self.transports.streams.read_more(|| is_time_up(now(), began, due))
     }
 
     /// The number of datagrams to read before the next query, which is due in `left` nanoseconds: at least as many
@@ -97,7 +123,7 @@ impl Worker<'_> {
         let most = self.most_at_once(due.saturating_sub(now.0), sent);
         let timeout = match self.pace.wait(now.0, due.min(other)) {
             Wait::Spin => 0,
-            Wait::Sleep(_) if busy || due <= now.0 => 0,
+            Wait::Sleep(_) if busy || due <= now.0 || self.transports.streams.has_unread() => 0,
             Wait::Sleep(ns) => ns,
         };
         let may_look_away = !self.transports.is_attentive();
@@ -123,7 +149,7 @@ impl Worker<'_> {
             self.load.note_sleep(self.now() - now);
         }
         self.woke(now.0 + timeout, timeout > 0 && ready == 0 && due < other);
-        Ok(self.read_ready(ready, most))
+        Ok(self.read_ready(ready, most, due))
     }
 
     /// Sleeps for so long from `now` on, whatever arrives.
@@ -141,16 +167,20 @@ impl Worker<'_> {
         }
     }
 
-    /// Reads the ready sockets, up to `most` datagrams in total. Connections are always read: their readiness is signalled once.
-    fn read_ready(&mut self, ready: usize, most: usize) -> usize {
+    /// Reads the ready sockets, up to `most` datagrams in total, and connections, of which those are noted that are not read in time for
+    /// what is `due`: their readiness is signalled once.
+    fn read_ready(&mut self, ready: usize, most: usize, due: i64) -> usize {
         if self.frames.is_some() {
             return self.read_frames(most).count;
         }
         self.turn = self.turn.wrapping_add(1);
-        let mut received = 0;
+        let began = self.now();
+        let mut received = self.read_more(began, due);
         for number in 0..ready {
             let number = (number + self.turn) % ready;
-            received += self.read(number, most.saturating_sub(received).min(BATCH)).count;
+            let has_time = !is_time_up(self.now(), began, due);
+            let limit = if has_time { most.saturating_sub(received).min(BATCH) } else { 0 };
+            received += self.read(number, limit, has_time).count;
         }
         received
     }
@@ -172,11 +202,11 @@ impl Worker<'_> {
         timeout.min(flush).min(feed).min(self.fill_deadline()).min(self.frames_deadline(now))
     }
 
-    /// Reads a ready socket: up to `limit` datagrams, or everything from a connection.
-    fn read(&mut self, number: usize, limit: usize) -> Came {
+    /// Reads a ready socket: up to `limit` datagrams; or a connection, if there `is_time` for it.
+    fn read(&mut self, number: usize, limit: usize, is_time: bool) -> Came {
         let ready = self.sockets.ready(number);
         if Streams::is_ours(ready.token) {
-            self.transports.streams.handle_ready(&ready);
+            self.transports.streams.handle_ready(&ready, is_time);
             return Came { count: 1, ..Came::NOTHING };
         }
         let (key, carries, socket) = self.sockets.at(ready.token);
@@ -222,4 +252,9 @@ impl Worker<'_> {
             }
         }
     }
+}
+
+/// Whether a round that `began` then to read has read for long enough, with the next query `due` then.
+const fn is_time_up(now: RunTime, began: RunTime, due: i64) -> bool {
+    now.0 >= due && now.0 - began.0 >= READING
 }

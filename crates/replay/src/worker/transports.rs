@@ -12,6 +12,7 @@ use crate::heard::{Heard, Kept};
 use crate::quic::{ALPN_DOQ, Doh3, Quic, QuicTls};
 use crate::route::{Route, Sources};
 use crate::settings::Settings;
+use crate::strays::Strays;
 use crate::streams::Streams;
 use crate::table::{Config, ConnectionCounts, Machine, Policy};
 use crate::udp::{Udp, UdpConfig};
@@ -95,6 +96,11 @@ impl Transports {
     /// The accounts of queries.
     pub fn counts(&self) -> Counts {
         self.udp.counts().plus(self.streams.machine.counts()).plus(self.quic.counts())
+    }
+
+    /// Responses that belong to no query.
+    pub fn strays(&self) -> Strays {
+        self.udp.strays().plus(self.streams.machine.table().strays()).plus(self.quic.table().strays())
     }
 
     /// The accounts of connections.

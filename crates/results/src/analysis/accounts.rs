@@ -312,6 +312,7 @@ impl Accounts {
             late: self.count(Status::Late),
             stray: self.count(Status::Stray),
             stray_by_reason: named(Reason::ALL.map(Reason::as_str).into_iter().zip(self.strays)),
+            stray_unlisted: BTreeMap::new(),
             sent_by_transport: named(Transport::ALL.map(Transport::as_str).into_iter().zip(self.transports)),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::{Analysis, UdpAnswers};
-use crate::model::{Queries, Summary};
+use crate::model::{Connections, Queries, Summary};
 use crate::setup::Warning;
 use crate::text::{counted, counts_in_words, grouped, queries as told};
 use crate::words;
@@ -43,7 +43,7 @@ const NOT_SENT: [(&str, &str); 9] = [
 ];
 
 /// What to do about a query that failed, by the reason in its row.
-const FAILED: [(&str, &str); 19] = [
+const FAILED: [(&str, &str); 20] = [
     (
         "connect_timeout",
         "see that nothing filters the port and the server's backlog is not full, or raise --connect-timeout",
@@ -68,6 +68,7 @@ const FAILED: [(&str, &str); 19] = [
     ("http_status", "see the path that the server answers on, and give it with --doh-path"),
     ("stream_reset", "see the server's log and its limit of streams"),
     ("protocol_error", "see the server's log; it broke the protocol of the connection"),
+    ("flooded", "see what listens there: it sends without end what answers no query"),
     ("garbage", "see what listens there: what it sends is no DNS message"),
     ("question_mismatch", "see what listens there: it answers another question"),
     ("send_error", "see the warning send_refused for what the kernel said"),
@@ -113,6 +114,7 @@ pub fn doubts(summary: &Summary, analysis: &Analysis) -> Vec<Warning> {
         rate_limit(&analysis.udp),
         failures(summary),
         strays(queries, &analysis.stray_sources),
+        flooded(&summary.connections),
         late(queries),
         unsent(queries),
         receive_drops(summary),
@@ -203,9 +205,13 @@ fn strays(queries: &Queries, sources: &[(String, u64)]) -> Option<Warning> {
         let stray = counted(queries.stray, "response belongs", "responses belong");
         let (they, reasons) =
             (if queries.stray == 1 { "it" } else { "they" }, counts_in_words(&queries.stray_by_reason, words::reason));
+        let unlisted = match queries.stray_unlisted.values().sum::<u64>() {
+            0 => String::new(),
+            many => format!("; {} of them are counted and have no row", grouped(many)),
+        };
         Warning::new(
             "stray_responses",
-            format!("{stray} to no outstanding query: {reasons}; {they} came from {named}{more}"),
+            format!("{stray} to no outstanding query: {reasons}; {they} came from {named}{more}{unlisted}"),
             remedies(&queries.stray_by_reason, &STRAY),
         )
     })
@@ -236,6 +242,18 @@ fn unsent(queries: &Queries) -> Option<Warning> {
             remedies(&queries.not_sent_by_reason, &NOT_SENT),
         )
     })
+}
+
+fn flooded(connections: &Connections) -> Option<Warning> {
+    let &count = connections.closed.get("flooded")?;
+    Some(Warning::new(
+        "flooded",
+        format!(
+            "{} closed since the server sent too much that answers no query",
+            counted(count, "connection was", "connections were")
+        ),
+        of_failure("flooded", true),
+    ))
 }
 
 fn receive_drops(summary: &Summary) -> Option<Warning> {
@@ -344,6 +362,18 @@ mod tests {
         let queries = Queries { stray: 5_000, stray_by_reason: one("unknown_id", 5_000), ..Queries::default() };
         let text = strays(&queries, &sources).unwrap().text;
         assert!(text.ends_with("they came from a:53 1,000, b:53 1,000, c:53 1,000 and 2 more"), "{text}");
+        let many = Queries { stray: 9_000, stray_unlisted: one("unknown_id", 4_000), ..queries };
+        let text = strays(&many, &sources).unwrap().text;
+        assert!(text.ends_with(" and 2 more; 4,000 of them are counted and have no row"), "{text}");
+    }
+
+    #[test]
+    fn connections_closed_for_a_flood_are_told() {
+        let connections = Connections { closed: one("flooded", 1), ..Connections::default() };
+        let warning = flooded(&connections).unwrap();
+        let text = "1 connection was closed since the server sent too much that answers no query";
+        assert_eq!((warning.code.as_str(), warning.text.as_str()), ("flooded", text));
+        assert!(flooded(&Connections::default()).is_none());
     }
 
     #[test]

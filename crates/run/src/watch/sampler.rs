@@ -141,7 +141,7 @@ impl<'a> Sampler<'a> {
             (Figure::ConnectionsOpened, counts.opened),
             (Figure::ConnectionsFailed, counts.failed),
             (Figure::ConnectionsResumed, counts.resumed),
-            (Figure::ConnectionsClosedByClient, counts.closed_idle + counts.closed_spent + counts.closed_for_room),
+            (Figure::ConnectionsClosedByClient, counts.closed_by_client()),
             (Figure::ConnectionsClosedByServer, counts.closed_by_server + counts.reset),
             (Figure::QueriesResent, counts.resent),
         ] {

@@ -61,7 +61,7 @@ fn greeting(streams: u32) -> Vec<u8> {
 }
 
 /// A network whose server greets and then does with each query what `script` says.
-fn scripted(script: impl FnMut(Asked) -> Vec<Reply> + 'static) -> Network {
+pub fn scripted(script: impl FnMut(Asked) -> Vec<Reply> + 'static) -> Network {
     scripted_with(greeting(100), script)
 }
 

@@ -11,9 +11,12 @@ use rustls::{
 };
 
 use super::RECORD;
+use crate::budget::{ITEM, KEYS};
 
 /// Octets before the content of a record (RFC 8446 §5.1).
 const HEAD: usize = 5;
+/// Octets of a record beside its content and padding: the header, the type of the content, and the tag (RFC 8446 §5.2).
+const BESIDE: usize = HEAD + 1 + 16;
 /// Octets of the content of an encrypted record at most (RFC 8446 §5.2).
 const ENCRYPTED: usize = RECORD + 256;
 /// Octets before the body of a handshake message (RFC 8446 §4).
@@ -44,6 +47,8 @@ pub struct Records {
     owes_key: bool,
     /// The end of our side has been told, or an error; nothing more may be sent.
     is_closed: bool,
+    /// What came that is of no use, for [`crate::budget`].
+    cost: u32,
 }
 
 impl Records {
@@ -55,7 +60,17 @@ impl Records {
         let suite = suite(&kernel)?;
         let ((sealed, write), (opened, read)) = (secrets.tx, secrets.rx);
         let (sealer, opener) = (sealer(suite, write)?, opener(suite, read)?);
-        Ok(Self { kernel, sealer, sealed, opener, opened, message: Vec::new(), owes_key: false, is_closed: false })
+        Ok(Self {
+            kernel,
+            sealer,
+            sealed,
+            opener,
+            opened,
+            message: Vec::new(),
+            owes_key: false,
+            is_closed: false,
+            cost: 0,
+        })
     }
 
     /// Takes the whole records off `input`; appends their content to `content` and what is to be sent to `output`. Whether the
@@ -85,6 +100,11 @@ impl Records {
         result
     }
 
+    /// What has come that is of no use, since the last call.
+    pub const fn take_cost(&mut self) -> u32 {
+        std::mem::replace(&mut self.cost, 0)
+    }
+
     /// Appends `content` in records to `output`.
     ///
     /// # Errors
@@ -112,13 +132,17 @@ impl Records {
     }
 
     fn open(&mut self, record: &mut [u8], content: &mut Vec<u8>) -> Result<bool, Error> {
-        let kind = ContentType::from(record[0]);
+        let (length, kind) = (record.len(), ContentType::from(record[0]));
         if kind != ContentType::ApplicationData {
             return Err(unexpected(kind));
         }
         let message = InboundOpaqueMessage::new(kind, ProtocolVersion::TLSv1_2, &mut record[HEAD..]);
         let plain = self.opener.decrypt(message, self.opened)?;
         self.opened += 1;
+        self.cost += (length.saturating_sub(BESIDE + plain.payload.len())) as u32;
+        if plain.typ != ContentType::ApplicationData || plain.payload.is_empty() {
+            self.cost += ITEM + plain.payload.len() as u32;
+        }
         match plain.typ {
             // RFC 8446 §5.4.
             ContentType::Alert | ContentType::Handshake if plain.payload.is_empty() => {
@@ -151,6 +175,7 @@ impl Records {
                 HandshakeType::KeyUpdate => return Err(PeerMisbehaved::KeyEpochWithPendingFragment.into()),
                 _ => return Err(unexpected(ContentType::Handshake)),
             }
+            self.cost += KEYS;
             messages.drain(..end);
         }
         if !messages.is_empty() {
