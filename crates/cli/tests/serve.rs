@@ -87,6 +87,37 @@ fn a_taken_port_is_the_environments() {
     assert!(status == Some(3) && said.contains(&address), "{said}");
 }
 
+/// A zone with a server on loopback.
+const HERE: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 60\n@ NS ns\nns A 127.0.0.1\nwww A 192.0.2.80\n";
+
+/// What `serve` says on stdout and on stderr when it has begun, in a network namespace of its own, where port 53 is free.
+fn beginning(zone: &str, options: &[&str]) -> (String, String) {
+    let directory = set(&[("example.zone", zone)]);
+    let scratch = tempfile::tempdir().unwrap();
+    let script = "\"$0\" serve \"$@\" >out & server=$!; for _ in $(seq 1000); do [ -s out ] && break; sleep 0.02; done; \
+        grep -l ' 00000000:0035 ' /proc/net/tcp; kill $server; wait; cat out";
+    let mut command = ldplayer();
+    let run = ["testbed", "run", "--", "sh", "-c", script, env!("CARGO_BIN_EXE_ldplayer")];
+    command.args(run).arg(directory.path()).args(options).current_dir(scratch.path());
+    let output = command.output().unwrap();
+    (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn without_an_address_loopback_is_listened_on_and_that_is_said() {
+    let (told, said) = beginning(HERE, &[]);
+    assert!(told.starts_with("serving 1 zone on 127.0.0.1:53"), "no wildcard socket: {told} {said}");
+    assert!(said.contains("listening on loopback only; --listen 0.0.0.0,:: listens on all addresses"), "{said}");
+    assert!(!said.contains("REFUSED"), "{said}");
+    let (_, said) = beginning(EXAMPLE, &[]);
+    assert!(said.contains("no zone has a name server at these addresses: every answer is REFUSED"), "{said}");
+    let (_, said) = beginning(EXAMPLE, &["--all-zones-everywhere"]);
+    assert!(!said.contains("REFUSED"), "{said}");
+    let (told, said) = beginning(EXAMPLE, &["--listen", "0.0.0.0"]);
+    assert_eq!(told, "/proc/net/tcp\nserving 1 zone on 0.0.0.0:53\n", "{said}");
+    assert!(!said.contains("loopback") && !said.contains("REFUSED"), "{said}");
+}
+
 /// A server that a test has started.
 struct Serving {
     child: Child,

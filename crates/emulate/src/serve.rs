@@ -89,6 +89,12 @@ pub fn everything(port: u16) -> Vec<SocketAddr> {
     std::iter::once((Ipv4Addr::UNSPECIFIED, port).into()).chain(v6).collect()
 }
 
+/// The addresses of this host that no other reaches: 127.0.0.1, and ::1 where the host has it (`disable_ipv6` takes it away).
+pub fn loopback(port: u16) -> Vec<SocketAddr> {
+    let v6 = std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok().then_some((Ipv6Addr::LOCALHOST, port).into());
+    std::iter::once((Ipv4Addr::LOCALHOST, port).into()).chain(v6).collect()
+}
+
 /// Why a server cannot start. Exit status 3.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {

@@ -14,7 +14,7 @@ use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
 use ldplayer_emulate::serve::coverage::Coverage;
 use ldplayer_emulate::serve::set::ZoneSet;
-use ldplayer_emulate::serve::{Options, PORT, Server, UDP_SIZE, everything};
+use ldplayer_emulate::serve::{Options, PORT, Server, UDP_SIZE, loopback};
 use ldplayer_net::output::Pending;
 use ldplayer_net::signals::Signals;
 use ldplayer_zone::load::Reading;
@@ -36,6 +36,8 @@ deepest one that encloses the name, or with REFUSED if there is none. This needs
 all these addresses: `ldplayer testbed up --zones DIR` makes one and serves there. With
 --all-zones-everywhere, every address serves all zones, as an ordinary server does.
 
+Without --listen, programs of this host alone can ask: the server listens on loopback.
+
 SIGHUP reloads the zones. Ctrl-C or SIGTERM ends the server with a summary and exit status 0; a
 second one ends it at once.
 
@@ -44,14 +46,14 @@ Example: an ordinary authoritative server on a port of its own
 
 Example: the hierarchy, on a host of a testbed
   ldplayer testbed exec internet -- \\
-    ldplayer serve zones/ --coverage coverage.json")]
+    ldplayer serve zones/ --listen 0.0.0.0,:: --coverage coverage.json")]
 pub struct Args {
     /// The zone set: a directory in which every plain file is a zone file
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     #[command(flatten)]
     reading: Serving,
-    /// Address to listen on [default: all addresses of this host, port 53]
+    /// Address to listen on; 0.0.0.0,:: for all of this host [default: 127.0.0.1,::1, port 53]
     #[arg(long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen)]
     listen: Vec<SocketAddr>,
     /// Serve all zones on every address
@@ -79,10 +81,19 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch_or_end(Arc::default()).and_then(Signals::and_reload).context("serve: signals")?;
     let set = load(&args.directory, args.reading.reading())?;
     let told = counted(set.zones().len() as u64, "zone", "zones");
+    let is_asked = args.all_zones_everywhere || args.is_any_served(&set.addresses());
     let server = Server::start(set, &args.options()).map_err(Failure::environment)?;
     let mut stdout = crate::printing::stdout();
     let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
     write_line!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
+    if args.listen.is_empty() {
+        tell!("ldplayer: listening on loopback only; --listen 0.0.0.0,:: listens on all addresses of this host");
+    }
+    if !is_asked {
+        tell!(
+            "ldplayer: no zone has a name server at these addresses: every answer is REFUSED (see --all-zones-everywhere, --listen)"
+        );
+    }
     watch(Some(&server), &args.directory, args.reading.reading(), &signals, |set| {
         server.replace(set);
         Ok(())
@@ -92,10 +103,20 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
+    fn listening(&self) -> Vec<SocketAddr> {
+        if self.listen.is_empty() { loopback(PORT) } else { self.listen.clone() }
+    }
+
+    /// Whether a server of the set may be asked at an address that is listened on.
+    fn is_any_served(&self, servers: &[IpAddr]) -> bool {
+        let is_served = |address: IpAddr| address.is_unspecified() || servers.contains(&address);
+        self.listening().iter().any(|address| is_served(address.ip()))
+    }
+
     fn options(&self) -> Options {
         let default = Options::default();
         Options {
-            listen: if self.listen.is_empty() { everything(PORT) } else { self.listen.clone() },
+            listen: self.listening(),
             everywhere: self.all_zones_everywhere,
             workers: self.workers.map_or(default.workers, usize::from),
             connections: self.connections as usize,
