@@ -26,7 +26,7 @@ const REFUSED: u16 = 5;
 const ZONES: [(&str, &str); 3] = [
     (
         "example",
-        "@ NS ns\nns A 127.0.0.2\nsub NS ns\nsub NS ns.sub\nns.sub A 127.0.0.3\nns.sub AAAA ::1\nsub DS 1 13 2 00",
+        "@ NS ns\nns A 127.0.0.2\nsub NS ns\nsub NS ns.sub\nns.sub A 127.0.0.3\nns.sub AAAA ::1\nsub DS 1 13 2 0000000000000000000000000000000000000000000000000000000000000000",
     ),
     ("sub.example", "@ NS ns.example.\n@ NS ns\nns A 127.0.0.3\nns AAAA ::1\nwww A 192.0.2.1\nnever A 192.0.2.2"),
     ("other.test", "@ NS ns\nns A 127.0.0.4\n*.wild A 192.0.2.3"),

@@ -198,7 +198,9 @@ impl Builder {
         let message = Message::new(response.message).ok_or(Reason::Malformed)?;
         classify::check_header(&message)?;
         debug_assert!(response.message.len() >= HEADER);
-        self.parsed.read(&message, &mut self.facts.names)
+        self.parsed.read(&message, &mut self.facts.names)?;
+        (0..self.parsed.invalid).for_each(|_| self.report.ignore(Reason::InvalidRecord));
+        Ok(())
     }
 
     fn take(&mut self, outcome: &Outcome, server: Server, time: i64) -> Result<(), TooMuch> {

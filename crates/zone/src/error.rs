@@ -33,6 +33,43 @@ pub enum LoadError {
     },
 }
 
+/// What is wrong with the content of a record's data; references are to RFCs and their sections.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// A field whose length follows from another one.
+    #[error("the length of the {what} is {found} instead of {wanted} bytes ({reference})")]
+    Length {
+        /// The field.
+        what: &'static str,
+        /// Its octets, as the other field says.
+        wanted: usize,
+        /// Its octets.
+        found: usize,
+        /// Where this is written.
+        reference: &'static str,
+    },
+    /// A field that is too short.
+    #[error("the length of the {what} is {found} bytes, the minimum is {least} ({reference})")]
+    Short {
+        /// The field.
+        what: &'static str,
+        /// Octets that it has at least.
+        least: usize,
+        /// Its octets.
+        found: usize,
+        /// Where this is written.
+        reference: &'static str,
+    },
+    /// Anything else.
+    #[error("{what} ({reference})")]
+    Rule {
+        /// What is wrong.
+        what: &'static str,
+        /// Where this is written.
+        reference: &'static str,
+    },
+}
+
 /// What is wrong with an entry or with a zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
@@ -87,6 +124,9 @@ pub enum Problem {
     /// Data that is invalid for the type.
     #[error("invalid data for type {0}")]
     Data(String),
+    /// Data of the right form whose content RFCs rule out: the type, and what is wrong.
+    #[error("invalid {0} record: {1}")]
+    Content(String, Wrong),
     /// Data longer than a record can hold.
     #[error("the data has {0} bytes, the maximum is 65535")]
     Long(usize),

@@ -1,11 +1,12 @@
 //! Oddities of a zone that do not keep it from being served.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use ldplayer_core::name::Presentation;
 
+use crate::error::Wrong;
 use crate::records::{Record, Records};
 use crate::rtype;
 
@@ -29,6 +30,32 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Most findings that are listed for a zone.
+const LISTED: usize = 100;
+
+/// Findings up to a bound, and how many more there are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings {
+    found: Vec<Finding>,
+    more: usize,
+}
+
+impl Findings {
+    /// Adds one, which is made if it is listed.
+    pub(crate) fn add(&mut self, make: impl FnOnce() -> Finding) {
+        if self.found.len() < LISTED { self.found.push(make()) } else { self.more += 1 }
+    }
+
+    /// All that are listed; the last tells of those that are not, in `file`.
+    pub(crate) fn list(self, file: &Path) -> Vec<Finding> {
+        let mut found = self.found;
+        if self.more > 0 {
+            found.push(Finding { file: file.to_owned(), line: 0, oddity: Oddity::More(self.more) });
+        }
+        found
+    }
+}
+
 /// NSEC3 iteration count above which a zone is reported: resolvers accept at most 50 to 150 (RFC 9276 §3.2).
 pub const MAX_ITERATIONS: u16 = 100;
 
@@ -38,6 +65,12 @@ pub enum Oddity {
     /// A record whose owner is not in the zone (RFC 1035 §5.2).
     #[error("`{0}` is out of zone: the record is ignored")]
     OutOfZone(String),
+    /// A record whose content an RFC rules out and stock servers take: its type, and what is wrong.
+    #[error("odd {0} record, which is served as it is: {1}")]
+    Content(String, Wrong),
+    /// A record that no zone may have, where reading goes on without it: its type, and what is wrong.
+    #[error("invalid {0} record, which is left out: {1}")]
+    LeftOut(String, Wrong),
     /// An NSEC3 record whose owner's first label is no hash (RFC 5155 §3).
     #[error("`{0}` does not begin with a hash: its NSEC3 record is ignored (RFC 5155 3)")]
     NoHash(String),

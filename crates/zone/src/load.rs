@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use domain::base::iana::Class;
 
 use crate::error::{LoadError, Problem};
+use crate::finding::Oddity;
 use crate::rdata;
 use crate::records::Records;
 use crate::rtype;
@@ -24,7 +25,8 @@ pub use include::{Includes, MAX_INCLUDED_FILES, MAX_INCLUDED_OCTETS};
 pub struct Reading {
     /// The files that may be included.
     pub includes: Includes,
-    /// Whether records that no zone may have are findings instead of errors: of several aliases at a name the first is served.
+    /// Whether records that no zone may have are findings instead of errors, and are left out: of several aliases at a name all but the first, and
+    /// those whose data have a length or content that RFCs rule out.
     pub keep_going: bool,
 }
 
@@ -88,6 +90,7 @@ fn read(
     let mut loader = Loader {
         records: Records::with_capacity(text.len()),
         class: None,
+        keep_going,
         default_ttl: None,
         generated: 0,
         included: 0,
@@ -109,6 +112,7 @@ fn read(
 struct Loader<'a> {
     records: Records,
     class: Option<u16>,
+    keep_going: bool,
     default_ttl: Option<u32>,
     /// Records of `$GENERATE` so far.
     generated: u64,
@@ -279,6 +283,18 @@ impl Loader<'_> {
             .or_else(|| soa_minimum(head.rtype, &self.records.octets()[start..]));
         let ttl = ttl.ok_or(Problem::NoTtl)?;
         file.last_ttl = Some(ttl);
+        if let Err(fault) = rdata::judge(head.rtype, &self.records.octets()[start..]) {
+            let name = rtype::name_of(head.rtype);
+            match (fault.is_refused, self.keep_going) {
+                (false, _) => self.records.note((number, line), Oddity::Content(name, fault.wrong)),
+                (true, false) => return Err(Problem::Content(name, fault.wrong)),
+                (true, true) => {
+                    self.records.drop_data(start);
+                    self.records.note((number, line), Oddity::LeftOut(name, fault.wrong));
+                    return Ok(());
+                }
+            }
+        }
         // RFC 2181 §8: a TTL with the top bit set is zero.
         let ttl = if ttl > i32::MAX as u32 { 0 } else { ttl };
         self.records.finish(owner, head.rtype, ttl, start, (number, line))

@@ -1,5 +1,6 @@
 //! Record data in zone files: the fields of each type.
 
+mod content;
 mod fields;
 mod historic;
 mod special;
@@ -10,6 +11,7 @@ use crate::error::Problem;
 use crate::rtype;
 use crate::scan::Scanner;
 
+pub(crate) use content::{Fault, judge};
 pub(crate) use fields::{base32, bitmap, name, ttl};
 
 /// Most octets of record data (RFC 1035 §3.2.1).

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use ldplayer_core::name::Presentation;
 
 use crate::error::Problem;
-use crate::rdata;
+use crate::finding::{Finding, Findings, Oddity};
+use crate::rdata::{self, Fault};
 use crate::rtype;
 
 /// Records of one zone, with the places they come from.
@@ -16,6 +17,8 @@ pub struct Records {
     records: Vec<Stored>,
     files: Vec<PathBuf>,
     class: Option<u16>,
+    /// What is odd about single records, and what was left out.
+    findings: Findings,
     /// Where the last owner name is, for records that have the same.
     owner: Option<u32>,
 }
@@ -70,6 +73,9 @@ impl Records {
     /// The data is invalid for the type, or the limit of the store is reached.
     pub fn push(&mut self, owner: &[u8], rtype: u16, ttl: u32, data: &[u8]) -> Result<(), Problem> {
         rdata::check(rtype, data)?;
+        if let Err(Fault { is_refused: true, wrong }) = rdata::judge(rtype, data) {
+            return Err(Problem::Content(rtype::name_of(rtype), wrong));
+        }
         let start = self.begin_data();
         self.octets.extend_from_slice(data);
         self.finish(&owner.to_ascii_lowercase(), rtype, ttl.min(i32::MAX as u32), start, (0, 0))
@@ -99,6 +105,17 @@ impl Records {
             Some(other) => Err(Problem::TwoApexes(shown(first.owner), shown(other.owner))),
             None => Ok(first.owner),
         }
+    }
+
+    /// Notes what was found at a place.
+    pub(crate) fn note(&mut self, (file, line): (u16, u32), oddity: Oddity) {
+        let path = self.files.get(usize::from(file)).cloned().unwrap_or_default();
+        self.findings.add(|| Finding { file: path, line, oddity });
+    }
+
+    /// What was found in reading.
+    pub(crate) const fn findings(&self) -> &Findings {
+        &self.findings
     }
 
     /// How many there are.
@@ -148,6 +165,11 @@ impl Records {
     /// Where data begins that is appended to [`Self::octets`].
     pub(crate) fn begin_data(&self) -> usize {
         self.octets.len()
+    }
+
+    /// Drops the data behind `start`.
+    pub(crate) fn drop_data(&mut self, start: usize) {
+        self.octets.truncate(start);
     }
 
     pub(crate) fn octets(&mut self) -> &mut Vec<u8> {

@@ -22,7 +22,7 @@ impl Including {
 pub struct Serving {
     #[command(flatten)]
     including: Including,
-    /// Serve zones with records that no zone may have, too: of several CNAME or DNAME records at a name, the first
+    /// Serve zones with records that no zone may have, without them; of several CNAME or DNAME records at a name, the first
     #[arg(long, hide_short_help = true)]
     keep_going: bool,
 }

@@ -379,7 +379,10 @@ mod tests {
             ".",
             "@ NS a.root\na.root A 192.0.2.1\ncom NS ns.com\nns.com A 192.0.2.2\nnet NS lost.net\norg NS ns.org\nns.org A 192.0.2.9\n",
         ),
-        ("com", "@ NS ns\nns A 192.0.2.2\nexample NS ns\nexample NS ns.other.test.\nexample DS 1 8 2 00\n"),
+        (
+            "com",
+            "@ NS ns\nns A 192.0.2.2\nexample NS ns\nexample NS ns.other.test.\nexample DS 1 8 2 0000000000000000000000000000000000000000000000000000000000000000\n",
+        ),
         ("example.com", "@ NS ns.com.\n@ NS NS6\nns6 AAAA 2001:db8::6\n"),
         ("other.test", "@ NS ns\nns A 192.0.2.7\n"),
     ];

@@ -38,6 +38,8 @@ pub(super) struct Parsed {
     pub qname: Name,
     pub qtype: u16,
     pub records: Vec<Record>,
+    /// Records that no zone may have, which are left out.
+    pub invalid: u64,
     data: Vec<u8>,
     /// Owners by offset: most owners are compression pointers to an earlier one.
     owners: Vec<(u16, Name)>,
@@ -50,6 +52,7 @@ impl Parsed {
     /// Why the response is unusable.
     pub fn read(&mut self, message: &Message<'_>, names: &mut Names) -> Result<(), Reason> {
         self.records.clear();
+        self.invalid = 0;
         self.data.clear();
         self.owners.clear();
         let [questions, answers, authorities, additionals] = message.counts();
@@ -105,6 +108,11 @@ impl Parsed {
         }
         let start = self.data.len();
         rdata::expand(rtype, raw, from, &mut self.data)?;
+        if rdata::judge(rtype, &self.data[start..]).is_err_and(|fault| fault.is_refused) {
+            self.data.truncate(start);
+            self.invalid += 1;
+            return Some(end);
+        }
         let is_signature = rtype == rtype::RRSIG;
         let rtype = if is_signature { word(&self.data, start)? } else { rtype };
         // RFC 2181 §8: a TTL with the top bit set is zero.

@@ -17,6 +17,8 @@ pub enum Reason {
     OddQuestion,
     /// Malformed records.
     Malformed,
+    /// A record that servers refuse: of a length or content that RFCs rule out.
+    InvalidRecord,
     /// Truncated; the answer over TCP counts (RFC 2181 §9).
     Truncated,
     /// A response code that is not about the name: SERVFAIL, REFUSED and the like.
@@ -37,12 +39,13 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::NotAResponse,
         Self::Opcode,
         Self::NoQuestion,
         Self::OddQuestion,
         Self::Malformed,
+        Self::InvalidRecord,
         Self::Truncated,
         Self::Failed,
         Self::NotAuthoritative,
@@ -61,6 +64,7 @@ impl Reason {
             Self::NoQuestion => "no_question",
             Self::OddQuestion => "odd_question",
             Self::Malformed => "malformed",
+            Self::InvalidRecord => "invalid_record",
             Self::Truncated => "truncated",
             Self::Failed => "failed",
             Self::NotAuthoritative => "not_authoritative",

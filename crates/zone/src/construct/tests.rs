@@ -194,6 +194,21 @@ fn of_alias_and_other_data_one_is_taken() {
 }
 
 #[test]
+fn records_that_servers_refuse_are_left_out_and_counted() {
+    let mut upstream = Upstream::new();
+    let with = format!("example.com. 60 DS 1 8 2 {}\n", "00".repeat(32));
+    let mut answer = message(AA, "example.com. DS", [&with, "", ""]);
+    // The digest without its last byte.
+    answer.pop();
+    let length_at = answer.len() - 35 - 2;
+    answer[length_at..][..2].copy_from_slice(&35_u16.to_be_bytes());
+    upstream.gives(COM_SERVER, &answer);
+    let built = upstream.first();
+    assert_eq!(ignored(&built, Reason::InvalidRecord), 1);
+    assert!(!data(&built, "com.").iter().any(|line| line.contains(" DS ")), "{:?}", data(&built, "com."));
+}
+
+#[test]
 fn of_several_aliases_one_is_taken() {
     let mut upstream = Upstream::new();
     let aliases = "x.example.com. 60 CNAME y.example.com.\nx.example.com. 60 CNAME z.example.com.\n";
@@ -345,8 +360,7 @@ fn records_that_a_dname_makes_are_left_out() {
 #[test]
 fn ds_records_are_the_parents_and_keys_the_childs() {
     let mut upstream = Upstream::new();
-    let ds =
-        "example.com. 60 DS 1 13 2 00\nexample.com. 60 RRSIG DS 13 2 60 20300101000000 20200101000000 1 com. AAAA\n";
+    let ds = "example.com. 60 DS 1 13 2 0000000000000000000000000000000000000000000000000000000000000000\nexample.com. 60 RRSIG DS 13 2 60 20300101000000 20200101000000 1 com. AAAA\n";
     let referral = format!("example.com. 60 NS ns1.example.com.\n{ds}");
     upstream.says(COM_SERVER, QR, "x.example.com A", ["", &referral, "ns1.example.com. 60 A 192.0.2.11\n"]);
     upstream.answers("example.com DNSKEY", "example.com. 60 DNSKEY 256 3 13 AAAA\n");

@@ -107,6 +107,9 @@ pub(super) fn host(scanner: &mut Scanner<'_>, origin: Option<&[u8]>, data: &mut 
     Ok(())
 }
 
+/// The largest size and precision of LOC, in centimetres (RFC 1876 §2).
+const MAX_SIZE: u64 = 9_000_000_000;
+
 /// LOC: latitude, longitude, altitude, size and precisions (RFC 1876 §3).
 pub(super) fn location(scanner: &mut Scanner<'_>, data: &mut Vec<u8>) -> Result<(), Problem> {
     let latitude = angle(scanner, 90, [b'N', b'S'])?;
@@ -118,7 +121,8 @@ pub(super) fn location(scanner: &mut Scanner<'_>, data: &mut Vec<u8>) -> Result<
     let mut sizes = [0x12, 0x16, 0x13];
     for size in &mut sizes {
         let Some(field) = scanner.field()? else { break };
-        *size = exponent(u64::try_from(centimetres(field)?).map_err(|_| expected("a size in metres", field))?);
+        let value = u64::try_from(centimetres(field)?).ok().filter(|&value| value <= MAX_SIZE);
+        *size = exponent(value.ok_or_else(|| expected("a size of up to 90000000 metres", field))?);
     }
     data.push(0);
     data.extend(sizes);
@@ -143,7 +147,14 @@ fn angle(scanner: &mut Scanner<'_>, most: u32, letters: [u8; 2]) -> Result<u32, 
             let value = value.filter(|_| sum <= u64::from(most) * 3_600_000).map(|value| value as u32);
             return value.ok_or_else(|| expected(WHAT, field));
         }
-        sum += thousandths(field.raw).ok_or_else(|| expected(WHAT, field))? * factor / 1_000;
+        // Degrees and minutes are whole; minutes and seconds are less than 60.
+        let is_part = |&value: &u64| match factor {
+            3_600_000 => value.is_multiple_of(1_000),
+            60_000 => value.is_multiple_of(1_000) && value < 60_000,
+            _ => value < 60_000,
+        };
+        let value = thousandths(field.raw).filter(is_part).ok_or_else(|| expected(WHAT, field))?;
+        sum += value * factor / 1_000;
     }
     Err(Problem::Ends(WHAT))
 }
@@ -210,6 +221,12 @@ fn parameter(scanner: &mut Scanner<'_>, field: Field<'_>) -> Result<(u16, Vec<u8
         value = scanner.need(WHAT)?;
     }
     let key = service_key(name).ok_or_else(|| expected(WHAT, field))?;
+    // The value of `keyN` is that on the wire, even where the key has a name (RFC 9460 §2.1).
+    if name.starts_with(b"key") {
+        let mut octets = Vec::new();
+        unescape(value, &mut octets)?;
+        return Ok((key, octets));
+    }
     let value = service_value(key, value)?.ok_or_else(|| expected(WHAT, field))?;
     Ok((key, value))
 }
@@ -218,7 +235,9 @@ fn service_key(name: &[u8]) -> Option<u16> {
     const KEYS: [&str; 9] =
         ["mandatory", "alpn", "no-default-alpn", "port", "ipv4hint", "ech", "ipv6hint", "dohpath", "ohttp"];
     let known = KEYS.iter().position(|key| key.as_bytes() == name).and_then(|at| u16::try_from(at).ok());
-    known.or_else(|| decimal(name.strip_prefix(b"key")?).and_then(|value| u16::try_from(value).ok()))
+    // Numbers have no leading zeros (RFC 9460 §2.1).
+    let digits = || name.strip_prefix(b"key").filter(|digits| digits.first() != Some(&b'0') || digits.len() == 1);
+    known.or_else(|| decimal(digits()?).and_then(|value| u16::try_from(value).ok()))
 }
 
 /// The value of a parameter on the wire (RFC 9460 §7, §8); `None` for one that does not fit its key.

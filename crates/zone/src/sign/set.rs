@@ -186,7 +186,7 @@ mod tests {
         links.anchors.iter().map(|(apex, _)| apex.as_slice()).collect()
     }
 
-    const ROOT: &str = "a NS x.\nb NS x.\nb DS 1 8 2 00\nc NS x.\nc DS 1 8 2 00\n";
+    const ROOT: &str = "a NS x.\nb NS x.\nb DS 1 8 9 00\nc NS x.\nc DS 1 8 9 00\n";
 
     #[test]
     fn a_signed_parent_gets_the_ds_of_its_children_and_loses_those_of_unsigned_ones() {

@@ -2,33 +2,28 @@
 
 use ldplayer_core::name::Presentation;
 
-use crate::finding::{Finding, MAX_ITERATIONS, Oddity};
+use crate::finding::{Finding, Findings, MAX_ITERATIONS, Oddity};
 use crate::records::Records;
 use crate::rtype;
 use crate::store::Set;
 
-/// Most findings that are listed for a zone.
-const LISTED: usize = 100;
-
-/// Findings up to a bound, and how many more there are.
+/// What was found, in reading and in building.
 pub(super) struct Oddities<'a> {
     records: &'a Records,
-    found: Vec<Finding>,
-    more: usize,
+    found: Findings,
 }
 
 impl<'a> Oddities<'a> {
-    pub const fn new(records: &'a Records) -> Self {
-        Self { records, found: Vec::new(), more: 0 }
+    pub fn new(records: &'a Records) -> Self {
+        Self { records, found: records.findings().clone() }
     }
 
     fn add(&mut self, record: Option<u32>, oddity: impl FnOnce() -> Oddity) {
-        if self.found.len() >= LISTED {
-            self.more += 1;
-            return;
-        }
-        let (file, line) = record.map_or((0, 0), |record| self.records.get(record as usize).place);
-        self.found.push(Finding { file: self.records.file(file).to_owned(), line, oddity: oddity() });
+        let records = self.records;
+        self.found.add(|| {
+            let (file, line) = record.map_or((0, 0), |record| records.get(record as usize).place);
+            Finding { file: records.file(file).to_owned(), line, oddity: oddity() }
+        });
     }
 
     pub fn out_of_zone(&mut self, record: usize) {
@@ -98,12 +93,7 @@ impl<'a> Oddities<'a> {
 
     /// All that was found.
     pub fn into_findings(self) -> Vec<Finding> {
-        let mut found = self.found;
-        if self.more > 0 {
-            let file = self.records.file(0).to_owned();
-            found.push(Finding { file, line: 0, oddity: Oddity::More(self.more) });
-        }
-        found
+        self.found.list(self.records.file(0))
     }
 }
 
