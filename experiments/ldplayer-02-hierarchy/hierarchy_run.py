@@ -216,7 +216,7 @@ def bring_up(bed, hierarchy, how, zones, folder):
     bed.up(*capture)
     if how == PLAIN:
         addresses = first
-        pid = bed.start("internet", bed.ldplayer, "serve", zones / "signed", "--all-zones-everywhere", "--listen", "0.0.0.0,::")
+        pid = bed.start("internet", bed.ldplayer, "serve", zones / "signed", "--all-zones-everywhere")
     else:
         addresses = [str(address) for server in hierarchy.servers if server.zones for each in server.addresses.values() for address in each]
         pid = bed.start("internet", "sh", start_script(hierarchy, zones, folder))

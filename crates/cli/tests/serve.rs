@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use ldplayer_net::namespace::Namespace;
+use ldplayer_net::netlink::Netlink;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -90,31 +92,47 @@ fn a_taken_port_is_the_environments() {
 /// A zone with a server on loopback.
 const HERE: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 60\n@ NS ns\nns A 127.0.0.1\nwww A 192.0.2.80\n";
 
-/// What `serve` says on stdout and on stderr when it has begun, in a network namespace of its own, where port 53 is free.
-fn beginning(zone: &str, options: &[&str]) -> (String, String) {
+/// What `serve` says on stdout and on stderr when it has begun, in a network namespace of its own, where port 53 is free: one of a
+/// testbed, or one that is like another host.
+fn beginning(zone: &str, options: &[&str], in_testbed: bool) -> (String, String) {
     let directory = set(&[("example.zone", zone)]);
     let scratch = tempfile::tempdir().unwrap();
     let script = "\"$0\" serve \"$@\" >out & server=$!; for _ in $(seq 1000); do [ -s out ] && break; sleep 0.02; done; \
         grep -l ' 00000000:0035 ' /proc/net/tcp; kill $server; wait; cat out";
-    let mut command = ldplayer();
-    let run = ["testbed", "run", "--", "sh", "-c", script, env!("CARGO_BIN_EXE_ldplayer")];
-    command.args(run).arg(directory.path()).args(options).current_dir(scratch.path());
+    let namespace = Namespace::create().unwrap();
+    let mut command = if in_testbed { ldplayer() } else { Command::new("sh") };
+    if in_testbed {
+        command.args(["testbed", "run", "--", "sh"]);
+    } else {
+        namespace.run(|| Netlink::open().unwrap().loopback_up().unwrap()).unwrap();
+        namespace.start_in(&mut command).unwrap();
+    }
+    command.args(["-c", script, env!("CARGO_BIN_EXE_ldplayer")]).arg(directory.path());
+    command.args(options).current_dir(scratch.path());
     let output = command.output().unwrap();
     (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
 #[test]
 fn without_an_address_loopback_is_listened_on_and_that_is_said() {
-    let (told, said) = beginning(HERE, &[]);
+    let (told, said) = beginning(HERE, &[], false);
     assert!(told.starts_with("serving 1 zone on 127.0.0.1:53"), "no wildcard socket: {told} {said}");
     assert!(said.contains("listening on loopback only; --listen 0.0.0.0,:: listens on all addresses"), "{said}");
     assert!(!said.contains("REFUSED"), "{said}");
-    let (_, said) = beginning(EXAMPLE, &[]);
+    let (_, said) = beginning(EXAMPLE, &[], false);
     assert!(said.contains("no zone has a name server at these addresses: every answer is REFUSED"), "{said}");
-    let (_, said) = beginning(EXAMPLE, &["--all-zones-everywhere"]);
+    let (_, said) = beginning(EXAMPLE, &["--all-zones-everywhere"], false);
     assert!(!said.contains("REFUSED"), "{said}");
-    let (told, said) = beginning(EXAMPLE, &["--listen", "0.0.0.0"]);
+    let (told, said) = beginning(EXAMPLE, &["--listen", "0.0.0.0"], false);
     assert_eq!(told, "/proc/net/tcp\nserving 1 zone on 0.0.0.0:53\n", "{said}");
+    assert!(!said.contains("loopback") && !said.contains("REFUSED"), "{said}");
+}
+
+/// Nobody else can reach the network of a testbed, where every address of the hierarchy is one of the host.
+#[test]
+fn without_an_address_all_are_listened_on_in_a_testbed() {
+    let (told, said) = beginning(EXAMPLE, &[], true);
+    assert!(told.contains("serving 1 zone on 0.0.0.0:53"), "{told} {said}");
     assert!(!said.contains("loopback") && !said.contains("REFUSED"), "{said}");
 }
 

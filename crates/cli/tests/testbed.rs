@@ -153,7 +153,7 @@ fn a_command_waits_for_the_server_that_it_needs() {
     // Enough to be read for a while.
     let hosts: String = (0..50_000).map(|number| format!("host-{number} A 192.0.2.1\n")).collect();
     fs::write(copies.0.join("zones/example.zone"), format!("$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n{hosts}")).unwrap();
-    let server = "./ldplayer serve zones --all-zones-everywhere --listen 0.0.0.0 >/dev/null";
+    let server = "./ldplayer serve zones --all-zones-everywhere >/dev/null";
     let wait = ["--start-server", server, "--wait-for", "198.51.100.53", "--"];
     let probe = ["./probe", "--exact", "asks_once", "--ignored"];
     let output = copies.command(true, &[&wait[..], &probe].concat()).output().unwrap();

@@ -81,7 +81,7 @@ impl Started {
         let scratch = tempfile::Builder::new().prefix("ldplayer-").tempdir();
         let scratch = scratch.map_err(|source| StockError::Scratch { directory: std::env::temp_dir(), source })?;
         let mut command = Command::new(&needs.ldplayer);
-        command.arg("serve").arg(&needs.zones.directory).args(["--listen", "0.0.0.0,::"]);
+        command.arg("serve").arg(&needs.zones.directory);
         let log = Output::Log(scratch.path().join("internet.log"));
         let mut process = Process::start("the Internet (ldplayer serve)", &mut command, log)?;
         process.wait_for(SocketAddr::new(ip, DNS))?;

@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, s
 pub const LOOPBACK: u32 = 1;
 
 const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_GETROUTE: u16 = 26;
@@ -31,6 +32,7 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
+const IFLA_IFALIAS: u16 = 20;
 const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
@@ -68,6 +70,8 @@ pub(crate) const TCA_KIND: u16 = 1;
 const TC_H_ROOT: u32 = u32::MAX;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
+/// What the loopback interface of a namespace is called that this program made (`ip link show lo` prints it as `alias`).
+const MARK: &[u8] = b"ldplayer testbed";
 /// Octets of a message header (`struct nlmsghdr`).
 const HEADER: usize = 16;
 /// Octets of `struct ifinfomsg`.
@@ -116,12 +120,35 @@ impl Netlink {
     /// # Errors
     /// Without CAP_NET_ADMIN in the namespace.
     pub fn loopback_up(&self) -> io::Result<()> {
-        // struct ifinfomsg: family, pad, type, index, flags, change
-        let mut body = vec![0; 4];
-        for word in [LOOPBACK, IFF_UP, IFF_UP] {
-            body.extend_from_slice(&word.to_ne_bytes());
-        }
+        let mut body = loopback();
+        body[8..].copy_from_slice(&[IFF_UP.to_ne_bytes(), IFF_UP.to_ne_bytes()].concat());
         self.request(RTM_NEWLINK, REQUEST_ACK, &body).map(drop)
+    }
+
+    /// Marks the namespace as one that this program made, and brings its loopback interface up.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN in the namespace.
+    pub fn claim(&self) -> io::Result<()> {
+        let mut body = loopback();
+        attribute(&mut body, IFLA_IFALIAS, MARK);
+        self.request(RTM_NEWLINK, REQUEST_ACK, &body)?;
+        self.loopback_up()
+    }
+
+    /// Whether this program made the namespace ([`Self::claim`]).
+    ///
+    /// # Errors
+    /// When the kernel does not say what the loopback interface is like.
+    pub fn is_claimed(&self) -> io::Result<bool> {
+        let answer = self.request(RTM_GETLINK, 0x0001, &loopback())?;
+        let mut rest = answer.get(HEADER + IFINFO..).unwrap_or_default();
+        while let Some((kind, value)) = next_attribute(&mut rest) {
+            if kind == IFLA_IFALIAS {
+                return Ok(value.strip_suffix(&[0]).unwrap_or(value) == MARK);
+            }
+        }
+        Ok(false)
     }
 
     /// The index of an interface.
@@ -382,6 +409,20 @@ fn parts(address: IpAddr) -> (u8, u8, Vec<u8>) {
         IpAddr::V4(v4) => (AF_INET, 32, v4.octets().to_vec()),
         IpAddr::V6(v6) => (AF_INET6, 128, v6.octets().to_vec()),
     }
+}
+
+/// `struct ifinfomsg` of the loopback interface: family, pad, type, index, flags, change.
+fn loopback() -> Vec<u8> {
+    [[0; 4], LOOPBACK.to_ne_bytes(), [0; 4], [0; 4]].concat()
+}
+
+/// Takes the next attribute off a message: its type and value.
+fn next_attribute<'a>(rest: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
+    let length = usize::from(u16::from_ne_bytes(rest.get(..2)?.try_into().ok()?));
+    let kind = u16::from_ne_bytes(rest.get(2..4)?.try_into().ok()?);
+    let value = rest.get(4..length)?;
+    *rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    Some((kind, value))
 }
 
 /// The error code of an acknowledgement, 0 for success and for other messages.

@@ -72,7 +72,7 @@ impl Testbed {
         let shortfalls = apply_settings();
         let netlink = Netlink::open().map_err(|source| NetError::Routing { what: "netlink", source })?;
         let routing = |what| move |source| NetError::Routing { what, source };
-        netlink.loopback_up().map_err(routing("loopback"))?;
+        netlink.claim().map_err(routing("loopback"))?;
         netlink.any_ip(false).map_err(routing("local IPv4 routes"))?;
         if with_v6 {
             netlink.any_ip(true).map_err(routing("local IPv6 routes"))?;
@@ -140,9 +140,23 @@ pub fn has_ipv6() -> bool {
     !matches!(socket(AddressFamily::INET6, SocketType::DGRAM, None), Err(Errno::AFNOSUPPORT))
 }
 
-/// Whether every address of the families that this kernel has is local in the current namespace: a program may send from
-/// it and gets what is sent to it.
+/// Whether this program made the current namespace, and nothing but the emulated network is reached from it: load may go to every
+/// address.
+pub fn is_emulated() -> bool {
+    is_claimed() && (interfaces::is_wired() || veth::is_here() || has_any_ip())
+}
+
+/// Whether this program made the current namespace. That addresses are local proves nothing: a proxy makes them so, too.
+fn is_claimed() -> bool {
+    Netlink::open().and_then(|netlink| netlink.is_claimed()).unwrap_or(false)
+}
+
+/// Whether this program made the current namespace such that every address of the families that this kernel has is local: a program
+/// may send from it and gets what is sent to it.
 pub fn has_any_ip() -> bool {
+    if !is_claimed() {
+        return false;
+    }
     if interfaces::is_wired() {
         // Routes lead to the wire there, but the kernel binds to no IPv4 address that is not local.
         return StdSocket::bind((PAIRS[0][0], 0)).is_ok();
@@ -163,4 +177,26 @@ fn separate() -> Result<bool, NetError> {
     }
     enter_user_namespace(UnshareFlags::NEWNET)?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::Namespace;
+
+    #[test]
+    fn addresses_that_are_local_in_a_namespace_of_others_permit_nothing() {
+        let namespace = Namespace::create().unwrap();
+        let all_local = || {
+            let netlink = Netlink::open().unwrap();
+            netlink.loopback_up().unwrap();
+            netlink.any_ip(false).unwrap();
+            assert!(!has_ipv6() || netlink.any_ip(true).is_ok());
+            let before = (netlink.is_local(PAIRS[0][0]).unwrap(), has_any_ip(), is_emulated());
+            netlink.claim().unwrap();
+            (before, has_any_ip(), is_emulated())
+        };
+        assert_eq!(namespace.run(all_local).unwrap(), ((true, false, false), true, true));
+        assert!(!is_emulated(), "the host's own");
+    }
 }

@@ -165,7 +165,7 @@ pub(crate) fn connect_here(mtu: u16) -> Result<Vec<Shortfall>, NetError> {
 
 fn link(mtu: u16) -> Result<(), (&'static str, io::Error)> {
     let netlink = Netlink::open().map_err(|error| ("netlink", error))?;
-    netlink.loopback_up().map_err(|error| ("loopback", error))?;
+    netlink.claim().map_err(|error| ("loopback", error))?;
     // AF_XDP has a queue for each worker. The server's answers have one, or the kernel would hash the addresses of each to choose.
     let queues = thread::available_parallelism().map_or(1, |cores| cores.get().min(QUEUES) as u32);
     let ends = [VethEnd { name: DEVICE, mac: HOST_MAC, queues: 1 }, VethEnd { name: CLIENTS, mac: FAR_MAC, queues }];

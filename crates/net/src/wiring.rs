@@ -84,7 +84,7 @@ impl Wiring {
 
     fn route(&self) -> Result<(), (&'static str, io::Error)> {
         let netlink = Netlink::open().map_err(|error| ("netlink", error))?;
-        netlink.loopback_up().map_err(|error| ("loopback", error))?;
+        netlink.claim().map_err(|error| ("loopback", error))?;
         let index = netlink.index(DEVICE).map_err(|error| ("the TUN device", error))?;
         netlink.interface_up(index, self.mtu.into(), QUEUE).map_err(|error| ("the TUN device", error))?;
         let with_v6 = netns::has_ipv6();

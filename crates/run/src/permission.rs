@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ldplayer_core::Cidr;
-use ldplayer_net::{interfaces, netns, veth};
+use ldplayer_net::netns;
 use ldplayer_replay::Targets;
 
 use crate::error::RunError;
@@ -21,7 +21,7 @@ pub fn of_all(spec: &RunSpec, plan: &Plan) -> Result<Vec<SocketAddr>, RunError> 
 
 /// Refuses targets of an option that are outside this host and not allowed. Returns the public ones.
 fn check(option: &str, targets: &Targets, allowed: &[Cidr]) -> Result<Vec<SocketAddr>, RunError> {
-    if netns::has_any_ip() || interfaces::is_wired() || veth::is_here() {
+    if netns::is_emulated() {
         return Ok(Vec::new());
     }
     let Targets::Fixed(servers) = targets else {

@@ -14,7 +14,8 @@ use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
 use ldplayer_emulate::serve::coverage::Coverage;
 use ldplayer_emulate::serve::set::ZoneSet;
-use ldplayer_emulate::serve::{Options, PORT, Server, UDP_SIZE, loopback};
+use ldplayer_emulate::serve::{Options, PORT, Server, UDP_SIZE, everything, loopback};
+use ldplayer_net::netns;
 use ldplayer_net::output::Pending;
 use ldplayer_net::signals::Signals;
 use ldplayer_zone::load::Reading;
@@ -36,7 +37,8 @@ deepest one that encloses the name, or with REFUSED if there is none. This needs
 all these addresses: `ldplayer testbed up --zones DIR` makes one and serves there. With
 --all-zones-everywhere, every address serves all zones, as an ordinary server does.
 
-Without --listen, programs of this host alone can ask: the server listens on loopback.
+Without --listen, programs of this host alone can ask: the server listens on loopback. In the network of
+a testbed, which nothing leaves, it listens on all addresses.
 
 SIGHUP reloads the zones. Ctrl-C or SIGTERM ends the server with a summary and exit status 0; a
 second one ends it at once.
@@ -46,14 +48,15 @@ Example: an ordinary authoritative server on a port of its own
 
 Example: the hierarchy, on a host of a testbed
   ldplayer testbed exec internet -- \\
-    ldplayer serve zones/ --listen 0.0.0.0,:: --coverage coverage.json")]
+    ldplayer serve zones/ --coverage coverage.json")]
 pub struct Args {
     /// The zone set: a directory in which every plain file is a zone file
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     #[command(flatten)]
     reading: Serving,
-    /// Address to listen on; 0.0.0.0,:: for all of this host [default: 127.0.0.1,::1, port 53]
+    /// Address to listen on; 0.0.0.0,:: for all of this host [default: 127.0.0.1,::1, port 53; in
+    /// a testbed all]
     #[arg(long, value_name = "ADDR[:PORT],...", value_delimiter = ',', value_parser = parse_listen)]
     listen: Vec<SocketAddr>,
     /// Serve all zones on every address
@@ -86,7 +89,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut stdout = crate::printing::stdout();
     let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
     write_line!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
-    if args.listen.is_empty() {
+    if args.listen.is_empty() && !netns::is_emulated() {
         tell!("ldplayer: listening on loopback only; --listen 0.0.0.0,:: listens on all addresses of this host");
     }
     if !is_asked {
@@ -104,7 +107,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 impl Args {
     fn listening(&self) -> Vec<SocketAddr> {
-        if self.listen.is_empty() { loopback(PORT) } else { self.listen.clone() }
+        match &self.listen[..] {
+            [] if netns::is_emulated() => everything(PORT),
+            [] => loopback(PORT),
+            given => given.to_vec(),
+        }
     }
 
     /// Whether a server of the set may be asked at an address that is listened on.

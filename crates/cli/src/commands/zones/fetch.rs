@@ -13,8 +13,8 @@ use anyhow::{Context, anyhow};
 use ldplayer_core::Cidr;
 use ldplayer_core::time::{NS_PER_S, Span};
 use ldplayer_emulate::harvest::{Asked, HarvestError, ask};
+use ldplayer_net::netns;
 use ldplayer_net::signals::{INTERRUPTED, Signals};
-use ldplayer_net::{interfaces, netns};
 use ldplayer_trace::{Source, TraceError, open};
 use ldplayer_zone::construct::{Built, Policy};
 use ldplayer_zone::harvest::{Journal, Outcome, Question, Questions, Settings, lacking};
@@ -147,7 +147,7 @@ fn suffixed(path: &Path, suffix: &str) -> PathBuf {
 
 /// Refuses to ask outside of this host what the user has not allowed.
 fn check_target(args: &Args) -> Result<(), Failure> {
-    if netns::has_any_ip() || interfaces::is_wired() {
+    if netns::is_emulated() {
         return Ok(());
     }
     let (target, what) = match args.resolver {
