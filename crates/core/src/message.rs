@@ -62,6 +62,15 @@ impl Question<'_> {
     }
 }
 
+/// Why a message cannot be followed to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Broken {
+    /// It ends before.
+    Short,
+    /// A label of a type that there is none of (RFC 1035 §4.1.4).
+    Label,
+}
+
 /// What the OPT record says (RFC 6891 §6.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
@@ -200,6 +209,26 @@ impl<'a> Message<'a> {
         None
     }
 
+    /// Whether the message ends before the sections that its header counts: the rest was not captured, or never sent.
+    pub fn is_cut(&self) -> bool {
+        self.end().is_err_and(|broken| broken == Broken::Short)
+    }
+
+    /// The offset behind the last record.
+    fn end(&self) -> Result<usize, Broken> {
+        let [questions, records @ ..] = self.counts();
+        let mut at = HEADER;
+        for _ in 0..questions {
+            at = self.past_name(at)? + 4;
+        }
+        for _ in 0..records.map(u32::from).iter().sum() {
+            let fixed = self.past_name(at)?;
+            let length = self.octets.get(fixed..).and_then(|fixed| word_at(fixed, 8)).ok_or(Broken::Short)?;
+            at = fixed + 10 + usize::from(length);
+        }
+        if at > self.octets.len() { Err(Broken::Short) } else { Ok(at) }
+    }
+
     /// Offset behind the question section; `None` when a name in it is damaged. What it points to may lie behind the message.
     pub fn behind_questions(&self) -> Option<usize> {
         let [questions, ..] = self.counts();
@@ -221,14 +250,18 @@ impl<'a> Message<'a> {
     }
 
     /// The offset behind the name at `at`; a compression pointer ends it (RFC 1035 §4.1.4).
-    fn skip_name(&self, mut at: usize) -> Option<usize> {
+    fn skip_name(&self, at: usize) -> Option<usize> {
+        self.past_name(at).ok()
+    }
+
+    fn past_name(&self, mut at: usize) -> Result<usize, Broken> {
         loop {
-            let length = *self.octets.get(at)?;
+            let length = *self.octets.get(at).ok_or(Broken::Short)?;
             match length {
-                0 => return Some(at + 1),
+                0 => return Ok(at + 1),
                 1..=63 => at += 1 + usize::from(length),
-                0xc0..=0xff => return Some(at + 2),
-                _ => return None,
+                0xc0..=0xff => return Ok(at + 2),
+                _ => return Err(Broken::Label),
             }
         }
     }
@@ -356,6 +389,18 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_cut_wherever_it_ends_too_early() {
+        let whole = query(Some((1232, true)));
+        assert!(!Message::new(&whole).unwrap().is_cut());
+        for end in HEADER..whole.len() {
+            assert!(Message::new(&whole[..end]).unwrap().is_cut(), "{end}");
+        }
+        let mut wrong = whole.clone();
+        wrong[HEADER] = 0x80;
+        assert!(!Message::new(&wrong).unwrap().is_cut(), "a label of no type");
+    }
+
+    #[test]
     fn domain_reads_the_same() {
         let wire = query(Some((4096, true)));
         let theirs = domain::base::Message::from_octets(&wire[..]).unwrap();
@@ -386,7 +431,7 @@ mod tests {
         #[test]
         fn no_octets_make_it_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Some(message) = Message::new(&octets) {
-                let _ = (message.question(), message.question_octets(), message.edns(), message.rcode());
+                let _ = (message.question(), message.question_octets(), message.edns(), message.rcode(), message.is_cut());
                 prop_assert!(message.same_question(&message));
             }
         }

@@ -242,7 +242,7 @@ impl Pairing {
     }
 
     /// The oldest waiting message that matches `message`, among the newest [`MAX_COMPARED`] of the chain. A response may lack
-    /// the question, as some errors do.
+    /// the question, as some errors do and those that the capture cut.
     fn matching(&self, key: u64, ends: &Transaction, message: &Message<'_>, lacks: Lacks) -> Option<Found> {
         let (mut found, mut newer) = (None, None);
         let mut number = self.newest[chain(key)];
@@ -292,7 +292,8 @@ impl Waiting {
             return false;
         };
         let response = if self.lacks == Lacks::Response { message } else { &known };
-        response.counts()[0] == 0 || message.same_question(&known)
+        let has_no_question = response.counts()[0] == 0 || (response.question().is_none() && response.is_cut());
+        has_no_question || message.same_question(&known)
     }
 }
 

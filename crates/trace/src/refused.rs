@@ -65,6 +65,11 @@ pub(crate) fn count_message(tally: &mut Tally, message: &Message<'_>) -> Result<
         true => tally.responses += 1,
         false => tally.queries += 1,
     }
-    let damaged = message.counts()[0] > 0 && message.question().is_none();
-    if damaged { Err(Refused::Damaged(Flaw::BadQuestion)) } else { Ok(()) }
+    if has_bad_question(message) { Err(Refused::Damaged(Flaw::BadQuestion)) } else { Ok(()) }
+}
+
+/// Whether the questions that the header counts are not all there, or the first cannot be read.
+fn has_bad_question(message: &Message<'_>) -> bool {
+    let are_there = || message.behind_questions().is_some_and(|end| end <= message.octets().len());
+    message.counts()[0] > 0 && (message.question().is_none() || !are_there())
 }

@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use ldplayer_core::Transaction;
+use ldplayer_core::{Message, Transaction};
 
 use crate::TraceError;
 
@@ -53,6 +53,19 @@ pub struct Written {
 impl Written {
     pub(crate) fn leave_out(&mut self, reason: &'static str) {
         *self.left_out.entry(reason).or_default() += 1;
+    }
+}
+
+/// Why a text of names and types cannot hold a query: it has more than one question, or other records than OPT (a dynamic update, or the
+/// SOA record of an IXFR query), or a question that cannot be read.
+pub(crate) fn more_than_a_question(message: &Message<'_>) -> Option<&'static str> {
+    let [questions, answers, authorities, additionals] = message.counts();
+    let others = additionals.saturating_sub(u16::from(message.opt_offset().is_some()));
+    match questions {
+        2.. => Some("several_questions"),
+        1 if message.question().is_none() => Some("bad_question"),
+        _ if answers > 0 || authorities > 0 || others > 0 => Some("has_records"),
+        _ => None,
     }
 }
 

@@ -200,10 +200,10 @@ impl PlanFeed {
     }
 }
 
-/// The recorded response, if it still answers the query after changes by rules.
+/// The recorded response, if it still answers the query after changes by rules and was captured whole.
 fn expected(query: &Query, transaction: &Transaction) -> Expected {
     let answers = |octets: &&Bytes| {
-        let response = Message::new(octets).filter(Message::is_response);
+        let response = Message::new(octets).filter(|message| message.is_response() && !message.is_cut());
         let query = Message::new(&query.wire);
         response
             .zip(query)

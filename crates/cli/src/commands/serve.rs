@@ -37,8 +37,8 @@ deepest one that encloses the name, or with REFUSED if there is none. This needs
 all these addresses: `ldplayer testbed up --zones DIR` makes one and serves there. With
 --all-zones-everywhere, every address serves all zones, as an ordinary server does.
 
-Without --listen, programs of this host alone can ask: the server listens on loopback. In the network of
-a testbed, which nothing leaves, it listens on all addresses.
+Without --listen, programs of this host alone can ask: the server listens on loopback. In the
+network of a testbed, which nothing leaves, it listens on all addresses.
 
 SIGHUP reloads the zones. Ctrl-C or SIGTERM ends the server with a summary and exit status 0; a
 second one ends it at once.

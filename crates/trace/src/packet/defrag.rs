@@ -57,7 +57,7 @@ impl Defrag {
     /// Adds a fragment carried by `frame` in a tag or tunnel of the identity `outer`; returns the payload of the datagram if that completes it.
     pub fn add(&mut self, packet: &Packet<'_>, fragment: Fragment, frame: &Frame, outer: u64) -> Option<Vec<u8>> {
         let end = fragment.offset + packet.payload.len();
-        if packet.cut || end > MAX_LENGTH {
+        if packet.missing > 0 || end > MAX_LENGTH {
             self.abandoned.push((*frame, Flaw::FragmentsLack));
             return None;
         }
@@ -182,7 +182,7 @@ mod tests {
 
     fn part(payload: &[u8]) -> Packet<'_> {
         let (source, destination) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-        Packet { source, destination, protocol: 17, payload, cut: false, fragment: None }
+        Packet { source, destination, protocol: 17, payload, missing: 0, fragment: None }
     }
 
     fn at_time(time_ns: i64) -> Frame {

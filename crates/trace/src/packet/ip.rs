@@ -25,8 +25,8 @@ pub(crate) struct Packet<'a> {
     pub protocol: u8,
     /// The payload, as far as it was captured.
     pub payload: &'a [u8],
-    /// Whether the end of the payload is missing from the capture.
-    pub cut: bool,
+    /// Octets at the end of the payload that are missing from the capture.
+    pub missing: usize,
     /// The fragment, if the packet is one.
     pub fragment: Option<Fragment>,
 }
@@ -90,7 +90,7 @@ fn parse_v4(octets: &[u8]) -> Option<Packet<'_>> {
         destination: IpAddr::V4(Ipv4Addr::from_bits(long(octets, 16)?)),
         protocol: *octets.get(9)?,
         payload: octets.get(header..length.min(octets.len()))?,
-        cut: length > octets.len(),
+        missing: length.saturating_sub(octets.len()),
         fragment,
     })
 }
@@ -101,7 +101,7 @@ fn parse_v6(octets: &[u8]) -> Option<Packet<'_>> {
     let body = octets.get(40..length.min(octets.len()))?;
     let (protocol, payload, fragment) = skip_extensions(*octets.get(6)?, body)?;
     let (source, destination) = (address(8)?, address(24)?);
-    Some(Packet { source, destination, protocol, payload, cut: length > octets.len(), fragment })
+    Some(Packet { source, destination, protocol, payload, missing: length.saturating_sub(octets.len()), fragment })
 }
 
 /// Protocol and payload of a reassembled datagram: that of IPv6 may begin with extension headers.
@@ -167,14 +167,14 @@ mod tests {
     fn ethernet_padding_is_no_payload() {
         let padded = [v4(0, b"data"), vec![0; 18]].concat();
         let packet = parse(&padded).unwrap();
-        assert_eq!((packet.payload, packet.cut, packet.fragment), (&b"data"[..], false, None));
+        assert_eq!((packet.payload, packet.missing, packet.fragment), (&b"data"[..], 0, None));
         assert_eq!(packet.source.to_string(), "192.0.2.1");
     }
 
     #[test]
     fn a_packet_cut_by_the_snap_length_says_so() {
         let whole = v4(0, b"data");
-        assert!(parse(&whole[..22]).unwrap().cut);
+        assert!(parse(&whole[..22]).unwrap().missing > 0);
     }
 
     #[test]

@@ -42,11 +42,13 @@ pub(crate) struct Segment<'a> {
     acknowledgement: u32,
     flags: u8,
     payload: &'a [u8],
+    /// Octets at the end of the payload that are missing from the capture.
+    missing: usize,
 }
 
 impl<'a> Segment<'a> {
-    /// Parses the header (RFC 9293 §3.1); `None` if malformed.
-    pub fn parse(octets: &'a [u8]) -> Option<Self> {
+    /// Parses the header (RFC 9293 §3.1) of a segment of which the capture lacks `missing` octets at the end; `None` if malformed.
+    pub fn parse(octets: &'a [u8], missing: usize) -> Option<Self> {
         let header = usize::from(*octets.get(12)? >> 4) * 4;
         if header < 20 {
             return None;
@@ -58,6 +60,7 @@ impl<'a> Segment<'a> {
             acknowledgement: long(octets, 8)?,
             flags: *octets.get(13)?,
             payload: octets.get(header..)?,
+            missing,
         })
     }
 }
@@ -88,6 +91,8 @@ impl Trouble {
 pub(crate) trait Sink {
     /// A message.
     fn message(&mut self, flow: &Flow, message: &[u8]);
+    /// The beginning of a message, the rest of which was not captured.
+    fn cut(&mut self, flow: &Flow, beginning: &[u8]);
     /// Unusable data.
     fn trouble(&mut self, flow: &Flow, trouble: Trouble);
 }
@@ -101,6 +106,8 @@ pub(crate) struct Flow {
     pub from: SocketAddr,
     /// Receiver.
     pub to: SocketAddr,
+    /// Whether the sender opened the connection, if the capture shows who did.
+    pub from_opener: Option<bool>,
     /// Of a message, the frame that completed it; of a problem, the frame that revealed it, which at the end of a connection or
     /// capture is the connection's last.
     pub frame: Frame,
@@ -134,6 +141,8 @@ struct Hole {
 struct Connection {
     number: u64,
     last: Frame,
+    /// The side that sent a SYN first.
+    opener: Option<usize>,
     /// Both directions, that from the lower to the higher address first.
     directions: [Direction; 2],
 }
@@ -163,6 +172,7 @@ impl Reassembly {
             Connection { number: *opened - 1, ..Connection::default() }
         });
         connection.last = *frame;
+        connection.note_opener(side, segment.flags);
         let before = connection.octets();
         connection.add(&key, side, segment, frame, sink);
         self.octets = self.octets + connection.octets() - before;
@@ -239,7 +249,14 @@ impl Connection {
 
     /// The flow of one direction, at the connection's last frame.
     fn flow(&self, key: &Key, side: usize) -> Flow {
-        Flow { stream: self.number, from: key[side], to: key[1 - side], frame: self.last }
+        let from_opener = self.opener.map(|opener| opener == side);
+        Flow { stream: self.number, from: key[side], to: key[1 - side], from_opener, frame: self.last }
+    }
+
+    fn note_opener(&mut self, side: usize, flags: u8) {
+        if flags & SYN != 0 {
+            self.opener.get_or_insert(if flags & ACK == 0 { side } else { 1 - side });
+        }
     }
 
     /// Adds a segment of one side. Its acknowledgement is processed first, so that no answer is yielded before its

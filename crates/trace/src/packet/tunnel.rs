@@ -153,7 +153,7 @@ pub(crate) fn datagram<'a>(
 ) -> Result<Option<Inner<'a>>, Refused> {
     let port = word(datagram, 2);
     let Some(tunnel) = TUNNELS.iter().find(|tunnel| Some(tunnel.port) == port) else { return Ok(None) };
-    let Some(payload) = payload(datagram, packet.cut) else { return Ok(None) };
+    let Some(payload) = payload(datagram, packet.missing > 0) else { return Ok(None) };
     let Some((inner, number)) = (tunnel.open)(payload) else {
         let control = control(tunnel.name, payload).filter(|_| !wanted);
         return control.map_or(Ok(None), |word| Err(Refused::Foreign(word)));

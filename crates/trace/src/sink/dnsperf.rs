@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use ldplayer_core::message::CLASS_IN;
+use ldplayer_core::message::{CLASS_IN, Question};
 use ldplayer_core::name::Presentation;
 use ldplayer_core::{Message, Transaction};
 
-use super::{Output, Sink, Written};
+use super::{Output, Sink, Written, more_than_a_question};
 use crate::TraceError;
 use crate::columns::type_name;
 
@@ -27,10 +27,10 @@ impl DnsperfSink {
         let Some(message) = row.query.as_deref().and_then(Message::new) else {
             return self.written.leave_out("no_query");
         };
-        let Some(asked) = message.question() else { return self.written.leave_out("no_question") };
-        if let Some(reason) = not_in_a_list(&message, asked.qclass) {
-            return self.written.leave_out(reason);
-        }
+        let asked = match not_in_a_list(&message) {
+            Ok(asked) => asked,
+            Err(reason) => return self.written.leave_out(reason),
+        };
         self.written.transactions += 1;
         let start = self.text.len();
         // Writing to a string cannot fail.
@@ -47,14 +47,16 @@ impl DnsperfSink {
     }
 }
 
-/// Why a query cannot be written: dnsperf asks every line as one question of class IN with opcode QUERY.
-fn not_in_a_list(message: &Message<'_>, qclass: u16) -> Option<&'static str> {
-    match (message.opcode(), message.counts()[0], qclass) {
-        (0, 1, CLASS_IN) => None,
-        (0, 1, _) => Some("class_not_in"),
-        (0, ..) => Some("several_questions"),
-        _ => Some("opcode_not_query"),
+/// The question of a query, or why it cannot be written: dnsperf asks every line as one question of class IN with opcode QUERY.
+fn not_in_a_list<'a>(message: &Message<'a>) -> Result<Question<'a>, &'static str> {
+    if message.opcode() != 0 {
+        return Err("opcode_not_query");
     }
+    if let Some(reason) = more_than_a_question(message) {
+        return Err(reason);
+    }
+    let asked = message.question().ok_or("no_question")?;
+    if asked.qclass == CLASS_IN { Ok(asked) } else { Err("class_not_in") }
 }
 
 impl Sink for DnsperfSink {
@@ -74,23 +76,33 @@ impl Sink for DnsperfSink {
 mod tests {
     use super::*;
 
-    /// The reason for a query with these flags, number of questions and class.
-    fn reason(flags: u16, questions: u16, qclass: u16) -> Option<&'static str> {
-        let mut octets = vec![0; 12];
-        octets[2..4].copy_from_slice(&flags.to_be_bytes());
-        octets[4..6].copy_from_slice(&questions.to_be_bytes());
-        not_in_a_list(&Message::new(&octets).unwrap(), qclass)
+    /// The reason for a query with these flags, counts of questions and answers, and class.
+    fn reason(flags: u16, counts: [u16; 2], qclass: u16) -> Option<&'static str> {
+        let mut octets = vec![0; 4];
+        octets[2..].copy_from_slice(&flags.to_be_bytes());
+        for word in [counts[0], counts[1], 0, 0] {
+            octets.extend_from_slice(&word.to_be_bytes());
+        }
+        for _ in 0..counts[0] {
+            octets.extend_from_slice(&[0, 0, 1]);
+            octets.extend_from_slice(&qclass.to_be_bytes());
+        }
+        not_in_a_list(&Message::new(&octets).unwrap()).err()
     }
 
     #[test]
     fn what_a_list_cannot_say_is_left_out() {
-        assert_eq!(reason(0x0100, 1, CLASS_IN), None);
+        assert_eq!(reason(0x0100, [1, 0], CLASS_IN), None);
         for qclass in [3, 4, 254, 255] {
-            assert_eq!(reason(0, 1, qclass), Some("class_not_in"));
+            assert_eq!(reason(0, [1, 0], qclass), Some("class_not_in"));
         }
         for opcode in [1, 2, 4, 5, 6] {
-            assert_eq!(reason(opcode << 11, 1, CLASS_IN), Some("opcode_not_query"));
+            assert_eq!(reason(opcode << 11, [1, 0], CLASS_IN), Some("opcode_not_query"));
         }
-        assert_eq!(reason(0, 2, CLASS_IN), Some("several_questions"));
+        assert_eq!(reason(0, [2, 0], CLASS_IN), Some("several_questions"));
+        assert_eq!(reason(0, [0, 0], CLASS_IN), Some("no_question"));
+        assert_eq!(reason(0, [1, 1], CLASS_IN), Some("has_records"));
+        let claims_one = [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 3];
+        assert_eq!(not_in_a_list(&Message::new(&claims_one).unwrap()), Err("bad_question"));
     }
 }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use ldplayer_core::name::Presentation;
 use ldplayer_core::{Message, Transaction};
 
-use super::{Output, Sink, Written};
+use super::{Output, Sink, Written, more_than_a_question};
 use crate::TraceError;
 use crate::columns::{Columns, NOTHING, class_name, type_name, write_edns, write_flags};
 use crate::source::tsv::Column;
@@ -29,6 +29,9 @@ impl TsvSink {
         let Some(message) = row.query.as_deref().and_then(Message::new) else {
             return self.written.leave_out("no_query");
         };
+        if let Some(reason) = more_than_a_question(&message) {
+            return self.written.leave_out(reason);
+        }
         self.written.transactions += 1;
         let columns = Columns::of(&message);
         let Transaction { time, client, server, transport, .. } = row;

@@ -190,7 +190,7 @@ impl Decoder {
         self.refuse_abandoned();
         let whole = whole.ok_or(Refused::Foreign("fragment"))?;
         let (protocol, payload) = ip::whole(&packet, &whole).ok_or(Refused::Damaged(Flaw::BadIpHeader))?;
-        self.payload(frame, outer, &ip::Packet { cut: false, protocol, ..packet }, payload)
+        self.payload(frame, outer, &ip::Packet { missing: 0, protocol, ..packet }, payload)
     }
 
     /// Notes in the tally which headers were taken off.
@@ -218,6 +218,8 @@ impl Decoder {
             from: SocketAddr::new(packet.source.to_canonical(), source),
             to: SocketAddr::new(packet.destination.to_canonical(), destination),
         };
+        // A length that the packet itself does not have is no cut of the capture.
+        let missing = if frame.cut { packet.missing } else { 0 };
         match packet.protocol {
             ip::UDP => {
                 let ports = word(payload, 0).zip(word(payload, 2)).ok_or(Refused::Damaged(Flaw::ShortPacket))?;
@@ -226,11 +228,14 @@ impl Decoder {
                     return self.inner(frame, outer, inner);
                 }
                 wanted?;
-                let message = udp_payload(payload, packet.cut)?;
+                if packet.missing > missing {
+                    return Err(Refused::Damaged(Flaw::TruncatedPacket));
+                }
+                let message = udp_payload(payload, missing > 0)?;
                 self.datagram(&ends(ports.0, ports.1), message)
             }
             ip::TCP => {
-                let segment = Segment::parse(payload).ok_or(Refused::Damaged(Flaw::ShortPacket))?;
+                let segment = Segment::parse(payload, missing).ok_or(Refused::Damaged(Flaw::ShortPacket))?;
                 self.wanted(segment.source, segment.destination)?;
                 self.segment(&ends(segment.source, segment.destination), &segment)
             }
@@ -242,7 +247,11 @@ impl Decoder {
     }
 
     /// A message over UDP, which the capture may have twice.
-    fn datagram(&mut self, carrier: &Carrier<'_>, message: &[u8]) -> Result<(), Refused> {
+    fn datagram(&mut self, carrier: &Carrier<'_>, payload: Payload<'_>) -> Result<(), Refused> {
+        let message = match payload {
+            Payload::Whole(message) => message,
+            Payload::Cut(beginning) => return self.cut(carrier, Transport::Udp, None, beginning),
+        };
         if self.twice.is_copy(carrier.frame.time_ns, (carrier.from, carrier.to), message, self.sight) {
             self.tally.duplicates += 1;
             if self.drop_duplicates {
@@ -278,6 +287,31 @@ impl Decoder {
         count_message(&mut self.tally, &message)
     }
 
+    /// The beginning of a message that the capture cut. Of a response it says what is asked of recorded ones: that there was one, when, and
+    /// with which code. A query cannot be sent again like this.
+    fn cut(
+        &mut self,
+        carrier: &Carrier<'_>,
+        transport: Transport,
+        stream: Option<u64>,
+        beginning: &[u8],
+    ) -> Result<(), Refused> {
+        if Message::new(beginning).is_some_and(|message| message.is_response()) {
+            // That its question is cut, too, is no further damage.
+            let _ = self.message(carrier, transport, stream, beginning);
+        }
+        Err(Refused::Damaged(Flaw::TruncatedPacket))
+    }
+
+    /// Whether a message over a connection goes the wrong way: a query from the server (DSO, RFC 8490 §3) or a response to one. The client
+    /// is who opened the connection; where the capture does not show it, who is not at a DNS port.
+    fn is_backward(&self, flow: &Flow, message: &[u8]) -> bool {
+        let Some(message) = Message::new(message) else { return false };
+        let is_server = |end: SocketAddr| self.ports.contains(&end.port());
+        let by_port = || (is_server(flow.from) != is_server(flow.to)).then(|| is_server(flow.to));
+        flow.from_opener.or_else(by_port).is_some_and(|from_client| from_client == message.is_response())
+    }
+
     fn finish(&mut self) {
         let mut tcp = std::mem::take(&mut self.tcp);
         tcp.finish(&mut FromTcp(self));
@@ -292,7 +326,18 @@ struct FromTcp<'a>(&'a mut Decoder);
 impl Sink for FromTcp<'_> {
     fn message(&mut self, flow: &Flow, message: &[u8]) {
         let carrier = Carrier { frame: &flow.frame, from: flow.from, to: flow.to };
-        if let Err(refused) = self.0.message(&carrier, Transport::Tcp, Some(flow.stream), message) {
+        let used = match self.0.is_backward(flow, message) {
+            true => Err(Refused::Foreign("begun_by_server")),
+            false => self.0.message(&carrier, Transport::Tcp, Some(flow.stream), message),
+        };
+        if let Err(refused) = used {
+            self.0.refuse(&flow.frame, refused);
+        }
+    }
+
+    fn cut(&mut self, flow: &Flow, beginning: &[u8]) {
+        let carrier = Carrier { frame: &flow.frame, from: flow.from, to: flow.to };
+        if let Err(refused) = self.0.cut(&carrier, Transport::Tcp, Some(flow.stream), beginning) {
             self.0.refuse(&flow.frame, refused);
         }
     }
@@ -310,13 +355,23 @@ fn as_cut(reason: Flaw) -> Flaw {
     }
 }
 
+/// The payload of a datagram.
+enum Payload<'a> {
+    Whole(&'a [u8]),
+    /// Its beginning: the rest was not captured.
+    Cut(&'a [u8]),
+}
+
 /// The payload of a UDP datagram (RFC 768), without what follows it in the packet.
-fn udp_payload(datagram: &[u8], cut: bool) -> Result<&[u8], Refused> {
+fn udp_payload(datagram: &[u8], cut: bool) -> Result<Payload<'_>, Refused> {
     let length = usize::from(word(datagram, 4).ok_or(Refused::Damaged(Flaw::ShortPacket))?);
     // A length of 0 is a jumbogram (RFC 2675) or left to the network card: then all of the packet counts.
     let length = if length == 0 { datagram.len() } else { length };
-    if cut || length > datagram.len() {
+    if length > datagram.len() && !cut {
         return Err(Refused::Damaged(Flaw::TruncatedPacket));
     }
-    datagram.get(8..length).ok_or(Refused::Damaged(Flaw::ShortPacket))
+    if cut {
+        return Ok(Payload::Cut(datagram.get(8..).unwrap_or_default()));
+    }
+    datagram.get(8..length).map(Payload::Whole).ok_or(Refused::Damaged(Flaw::ShortPacket))
 }

@@ -147,7 +147,7 @@ impl<'a> Seen<'a> {
             Number::Transport => transport_number(self.row.transport),
             Number::Size => i64::from(self.edns()?.udp_size),
             Number::Octets => self.row.query.as_ref()?.len() as i64,
-            Number::ResponseOctets => self.row.response.as_ref()?.len() as i64,
+            Number::ResponseOctets => self.response().filter(|response| !response.is_cut())?.octets().len() as i64,
             Number::Labels => ldplayer_core::name::labels(self.question()?.name).count() as i64,
             Number::Port => i64::from(self.row.client.port()),
             Number::Time => self.row.time - self.first,

@@ -60,9 +60,10 @@ impl Parsed {
             return Err(Reason::NoQuestion);
         }
         let octets = message.octets();
-        let (mut at, name) = self.owner(octets, HEADER, names).ok_or(Reason::Malformed)?;
+        let unreadable = || if message.is_cut() { Reason::Cut } else { Reason::Malformed };
+        let (mut at, name) = self.owner(octets, HEADER, names).ok_or_else(unreadable)?;
         self.qname = name;
-        self.qtype = word(octets, at).ok_or(Reason::Malformed)?;
+        self.qtype = word(octets, at).ok_or_else(unreadable)?;
         if questions != 1 || word(octets, at + 2) != Some(CLASS_IN) {
             return Err(Reason::OddQuestion);
         }
@@ -71,7 +72,7 @@ impl Parsed {
             [(Section::Answer, answers), (Section::Authority, authorities), (Section::Additional, additionals)];
         for (section, count) in sections {
             for _ in 0..count {
-                at = self.record(octets, at, section, names).ok_or(Reason::Malformed)?;
+                at = self.record(octets, at, section, names).ok_or_else(unreadable)?;
             }
         }
         Ok(())

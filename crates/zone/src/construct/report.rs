@@ -17,6 +17,8 @@ pub enum Reason {
     OddQuestion,
     /// Malformed records.
     Malformed,
+    /// It ends before its last record: the rest was not captured.
+    Cut,
     /// A record that servers refuse: of a length or content that RFCs rule out.
     InvalidRecord,
     /// Truncated; the answer over TCP counts (RFC 2181 §9).
@@ -39,12 +41,13 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NotAResponse,
         Self::Opcode,
         Self::NoQuestion,
         Self::OddQuestion,
         Self::Malformed,
+        Self::Cut,
         Self::InvalidRecord,
         Self::Truncated,
         Self::Failed,
@@ -64,6 +67,7 @@ impl Reason {
             Self::NoQuestion => "no_question",
             Self::OddQuestion => "odd_question",
             Self::Malformed => "malformed",
+            Self::Cut => "cut",
             Self::InvalidRecord => "invalid_record",
             Self::Truncated => "truncated",
             Self::Failed => "failed",

@@ -27,6 +27,8 @@ pub(super) struct Direction {
     /// The beginning of a message, and the latest frame with a part of it.
     buffer: Vec<u8>,
     brought: Frame,
+    /// Octets to come of a message that was cut.
+    skip: usize,
     /// Whether the sender has finished (FIN or RST).
     pub finished: bool,
 }
@@ -65,6 +67,10 @@ impl Direction {
         }
         if !segment.payload.is_empty() {
             self.add_data(sequence, segment.payload, flow, sink);
+        }
+        let end = sequence.wrapping_add(segment.payload.len() as u32);
+        if segment.missing > 0 && self.next.is_some_and(|next| next as u32 == end) {
+            self.cut(segment.missing, flow, sink);
         }
         self.finished |= segment.flags & FIN != 0;
     }
@@ -141,9 +147,28 @@ impl Direction {
         if self.buffer.is_empty() || self.brought.number < flow.frame.number {
             self.brought = flow.frame;
         }
-        self.buffer.extend_from_slice(data);
         self.next = self.next.map(|next| next + data.len() as u64);
+        let (skipped, data) = data.split_at(self.skip.min(data.len()));
+        self.skip -= skipped.len();
+        self.buffer.extend_from_slice(data);
         self.yield_messages(flow, sink);
+    }
+
+    /// Goes on behind `missing` octets at the end of a segment that the capture lacks; yields the beginning of the message in which they are.
+    fn cut(&mut self, missing: usize, flow: &Flow, sink: &mut impl Sink) {
+        self.next = self.next.map(|next| next + missing as u64);
+        if self.skip == 0 {
+            let length = word(&self.buffer, 0).map_or(0, usize::from);
+            self.skip = (2 + length).saturating_sub(self.buffer.len());
+            let beginning = self.buffer.get(2..).unwrap_or_default();
+            sink.cut(flow, beginning);
+            self.buffer.clear();
+        }
+        // What begins behind the message cannot be found if its length is among what is missing.
+        match self.skip.checked_sub(missing) {
+            Some(rest) => self.skip = rest,
+            None => self.forget(),
+        }
     }
 
     /// Buffers a segment ahead, except for octets already buffered.
@@ -177,6 +202,7 @@ impl Direction {
     fn jump(&mut self, flow: &Flow, sink: &mut impl Sink) {
         sink.trouble(flow, Trouble::Gap);
         self.buffer.clear();
+        self.skip = 0;
         while let Some(first) = self.waiting.first_entry() {
             if begins_message(&first.get().data) {
                 self.next = Some(*first.key());

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 struct Seen {
     messages: Vec<(u64, Vec<u8>)>,
     senders: Vec<SocketAddr>,
+    cut: Vec<Vec<u8>>,
     /// The time of each message, and that of the frame at which it was yielded.
     times: Vec<(i64, i64)>,
     troubles: Vec<Trouble>,
@@ -18,6 +19,9 @@ impl Sink for Seen {
         self.messages.push((flow.stream, message.to_vec()));
         self.senders.push(flow.from);
         self.times.push((flow.frame.time_ns, self.now));
+    }
+    fn cut(&mut self, _: &Flow, beginning: &[u8]) {
+        self.cut.push(beginning.to_vec());
     }
     fn trouble(&mut self, _: &Flow, trouble: Trouble) {
         self.troubles.push(trouble);
@@ -35,7 +39,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
 }
 
 fn segment(sequence: u32, flags: u8, payload: &[u8]) -> Segment<'_> {
-    Segment { source: 1_024, destination: 53, sequence, acknowledgement: 0, flags, payload }
+    Segment { source: 1_024, destination: 53, sequence, acknowledgement: 0, flags, payload, missing: 0 }
 }
 
 fn replay(segments: &[Segment<'_>]) -> Seen {
@@ -84,7 +88,32 @@ proptest! {
 
     #[test]
     fn no_octets_make_the_header_panic(octets in prop::collection::vec(any::<u8>(), 0..80)) {
-        let _ = Segment::parse(&octets);
+        let _ = Segment::parse(&octets, 0);
+    }
+}
+
+proptest! {
+    /// One segment a message or several, each captured up to `snap` octets.
+    #[test]
+    fn messages_that_were_cut_are_told_and_those_behind_them_found(snap in 14_usize..60, size in 10_usize..200) {
+        let (messages, octets) = stream();
+        let mut parts = vec![segment(9, SYN, &[])];
+        let mut at = 0;
+        for message in &messages {
+            let whole = &octets[at..at + 2 + message.len()];
+            for (number, part) in whole.chunks(snap + size).enumerate() {
+                let seen = &part[..part.len().min(snap)];
+                let sequence = 10 + (at + number * (snap + size)) as u32;
+                parts.push(Segment { missing: part.len() - seen.len(), ..segment(sequence, 0, seen) });
+            }
+            at += whole.len();
+        }
+        let seen = replay(&parts);
+        prop_assert!(seen.troubles.is_empty());
+        let (short, long): (Vec<_>, Vec<_>) = messages.iter().partition(|message| 2 + message.len() <= snap);
+        prop_assert_eq!(seen.messages.iter().map(|(_, message)| message).collect::<Vec<_>>(), short);
+        prop_assert_eq!(seen.cut.len(), long.len());
+        prop_assert!(seen.cut.iter().zip(long).all(|(cut, whole)| cut[..] == whole[..snap - 2]));
     }
 }
 

@@ -8,7 +8,7 @@ const IP: [u8; 20] = [0x45, 0, 0, 20, 0, 1, 0, 0, 64, 17, 0xf6, 0xd4, 192, 0, 2,
 
 fn between(protocol: u8) -> ip::Packet<'static> {
     let (source, destination) = ("203.0.113.1".parse().unwrap(), "203.0.113.2".parse().unwrap());
-    ip::Packet { source, destination, protocol, payload: &[], cut: false, fragment: None }
+    ip::Packet { source, destination, protocol, payload: &[], missing: 0, fragment: None }
 }
 
 fn names(outer: &Outer) -> Vec<&'static str> {
