@@ -254,7 +254,10 @@ fn progress_is_a_line_now_and_then_where_there_is_no_terminal_and_nothing_with_q
     let line = err(&plain);
     assert!(line.starts_with("10s of 11s (9"), "{line}");
     assert!(line.contains(" sent, ") && line.contains(" % answered, p50 ") && line.lines().count() == 1, "{line}");
-    assert_eq!((out(&quiet), err(&quiet)), (String::new(), String::new()));
+    // On a busy machine the run may be late, which is said.
+    let is_late = |line: &str| line.contains("FAILED (99th percentile of the timing error");
+    let said = err(&quiet);
+    assert!(out(&quiet).is_empty() && said.lines().filter(|line| !is_late(line)).count() == 0, "{said}");
 }
 
 #[test]

@@ -84,9 +84,25 @@ impl Composer {
     }
 }
 
+/// Mnemonics of types that the library lacks: IANA's for NSAP-PTR, which it writes without the hyphen, and BIND's own.
+const MORE_TYPES: [(&str, u16); 3] = [("NSAP-PTR", 23), ("RESERVED0", 0), ("KEYDATA", 65_533)];
+/// Of them, the number of those that IANA has.
+const OF_IANA: usize = 1;
+
 /// A type as its mnemonic, or as `TYPE65280` (RFC 3597 §5).
 pub fn type_name(qtype: u16) -> impl fmt::Display {
-    Rtype::from_int(qtype)
+    Named { mnemonic: mnemonic(qtype), kind: "TYPE", number: qtype }
+}
+
+/// A type as dnsperf reads it: it knows no mnemonic that is newer than AMTRELAY, and takes `TA` for `TALINK`.
+pub fn type_name_of_dnsperf(qtype: u16) -> impl fmt::Display {
+    let is_known = matches!(qtype, 1..=65 | 99..=109 | 249..=260);
+    Named { mnemonic: mnemonic(qtype).filter(|_| is_known), kind: "TYPE", number: qtype }
+}
+
+fn mnemonic(qtype: u16) -> Option<&'static str> {
+    let other = MORE_TYPES[..OF_IANA].iter().find(|(_, number)| *number == qtype);
+    other.map(|(name, _)| *name).or_else(|| Rtype::from_int(qtype).to_mnemonic_str())
 }
 
 /// A class as its mnemonic, or as `CLASS32` (RFC 3597 §5).
@@ -129,7 +145,8 @@ pub fn parse_address(text: &str) -> Option<IpAddr> {
 
 /// Parses a type: mnemonic in any case, `TYPE65` or a bare number.
 pub fn parse_type(word: &str) -> Option<u16> {
-    word.parse().ok().or_else(|| word.parse().map(Rtype::to_int).ok())
+    let other = || MORE_TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|&(_, number)| number);
+    word.parse().ok().or_else(|| word.parse().map(Rtype::to_int).ok()).or_else(other)
 }
 
 /// Parses a class: mnemonic in any case, `CLASS3` or a bare number.
@@ -254,6 +271,20 @@ mod tests {
         }
         assert_eq!((parse_type("aaaa"), parse_type("65"), parse_type("HTTPZ")), (Some(28), Some(65), None));
         assert_eq!((parse_opcode("OPCODE16"), parse_opcode("")), (None, None));
+    }
+
+    /// What IANA, BIND and dnsperf call them; `NSAP-PTR` was unknown.
+    #[test]
+    fn types_are_known_by_every_name() {
+        let read =
+            ["NSAP-PTR", "nsapptr", "RESERVED0", "KEYDATA", "type065", "TYPE0", "A6", "TA", "HHIT"].map(parse_type);
+        let numbers = [23, 23, 0, 65_533, 65, 0, 38, 32_768, 67];
+        assert_eq!(read, numbers.map(Some));
+        assert_eq!([23, 0, 65_533].map(|number| type_name(number).to_string()), ["NSAP-PTR", "TYPE0", "TYPE65533"]);
+        assert_eq!(
+            [32_768, 261, 23].map(|number| type_name_of_dnsperf(number).to_string()),
+            ["TYPE32768", "TYPE261", "NSAP-PTR"]
+        );
     }
 
     #[test]

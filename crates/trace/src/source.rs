@@ -122,6 +122,9 @@ impl Default for OpenOptions {
 /// Octets of messages in a batch; the last transaction of a batch may take more.
 const BATCH_OCTETS: usize = 2 << 20;
 
+/// Every format that is read, as messages name them; [`open_rows`] and [`text`] tell them apart.
+const FORMATS: &str = "pcap, pcapng, dnstap, C-DNS, Parquet, TSV with a header line, LDplayer text or dnsperf queries";
+
 /// The first octets of Parquet files.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 

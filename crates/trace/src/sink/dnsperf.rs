@@ -9,7 +9,7 @@ use ldplayer_core::{Message, Transaction};
 
 use super::{Output, Sink, Written, more_than_a_question};
 use crate::TraceError;
-use crate::columns::type_name;
+use crate::columns::type_name_of_dnsperf;
 
 /// A query file being written.
 pub(crate) struct DnsperfSink {
@@ -34,9 +34,9 @@ impl DnsperfSink {
         self.written.transactions += 1;
         let start = self.text.len();
         // Writing to a string cannot fail.
-        let _ = writeln!(self.text, "{} {}", Presentation(asked.name), type_name(asked.qtype));
+        let _ = writeln!(self.text, "{} {}", Presentation(asked.name), type_name_of_dnsperf(asked.qtype));
         if self.text[start..].starts_with('#') {
-            self.text.replace_range(start..=start, "\\035"); // else it would be a comment
+            self.text.insert(start, '\\'); // else some readers take it for a comment
         }
     }
 
@@ -56,7 +56,23 @@ fn not_in_a_list<'a>(message: &Message<'a>) -> Result<Question<'a>, &'static str
         return Err(reason);
     }
     let asked = message.question().ok_or("no_question")?;
-    if asked.qclass == CLASS_IN { Ok(asked) } else { Err("class_not_in") }
+    match asked.qclass {
+        CLASS_IN if is_printable(asked.name) => Ok(asked),
+        CLASS_IN => Err("octets_in_name"),
+        _ => Err("class_not_in"),
+    }
+}
+
+/// Whether a name can be written without `\DDD`, of which dnsperf reads the digits to another base than ten.
+fn is_printable(mut name: &[u8]) -> bool {
+    while let Some((&length, rest)) = name.split_first() {
+        let (label, behind) = rest.split_at(usize::from(length).min(rest.len()));
+        if !label.iter().all(u8::is_ascii_graphic) {
+            return false;
+        }
+        name = behind;
+    }
+    true
 }
 
 impl Sink for DnsperfSink {

@@ -50,6 +50,10 @@ impl LineParser for Queries {
         line.starts_with(';') || line.starts_with('#') && !is_query(line)
     }
 
+    fn skipped(&self, line: &str) -> Option<&'static str> {
+        is_update(line).then_some("dynamic_update")
+    }
+
     fn is_list(&self) -> bool {
         true
     }
@@ -60,10 +64,23 @@ pub(crate) fn is_query(line: &str) -> bool {
     split(line).is_some_and(|(_, qtype)| qtype.parse::<u16>().is_err() && parse_type(qtype).is_some())
 }
 
+/// Name and type. A comment may stand right behind the type.
 fn split(line: &str) -> Option<(&str, &str)> {
     let mut words = line.split_ascii_whitespace();
-    let pair = (words.next()?, words.next()?);
-    words.next().is_none_or(|word| word.starts_with([';', '#'])).then_some(pair)
+    let (name, word) = (words.next()?, words.next()?);
+    let qtype = word.split([';', '#']).next().filter(|qtype| !qtype.is_empty())?;
+    let is_end = qtype.len() < word.len() || words.next().is_none_or(|word| word.starts_with([';', '#']));
+    is_end.then_some((name, qtype))
+}
+
+/// The commands of dynamic updates in files for `dnsperf -u`.
+const UPDATE_COMMANDS: [&str; 5] = ["require", "prohibit", "add", "delete", "send"];
+
+/// Whether a line is of a dynamic update: a command, or behind `>`.
+pub(crate) fn is_update(line: &str) -> bool {
+    let first = line.split_ascii_whitespace().next().unwrap_or_default();
+    // Names may begin so, too.
+    first == ">" || (first.starts_with('>') || UPDATE_COMMANDS.contains(&first)) && !is_query(line)
 }
 
 #[cfg(test)]
@@ -100,6 +117,21 @@ mod tests {
     fn a_comment_may_follow_a_query() {
         let (all, tally) = read_all(b"d.example. txt ; trailing\n#e.example A # one\nf.example A ;\ng.example A b\n");
         assert_eq!((all.len(), tally.damaged.len(), tally.damaged[0].first.packet), (3, 1, 4));
+    }
+
+    #[test]
+    fn a_comment_may_stand_right_behind_the_type() {
+        let (all, tally) = read_all(b"d.example. txt;trailing\ne.example A# one\nf.example ;A\n");
+        assert_eq!((all.len(), tally.damaged.len(), tally.damaged[0].first.packet), (2, 1, 3));
+    }
+
+    #[test]
+    fn dynamic_updates_are_left_out_and_counted() {
+        let (all, tally) =
+            read_all(b"a.example A\nb.example A\nc.example A\n> b.example\nadd www 300 A 192.0.2.1\nsend\nsend A\n");
+        assert_eq!((all.len(), tally.skipped.get("dynamic_update"), tally.damaged.len()), (4, Some(&3), 0));
+        let refusal = open(b"example\nrequire www\nadd www 300 A 192.0.2.1\nsend\n").err().unwrap().to_string();
+        assert!(refusal.contains("dynamic updates"), "{refusal}");
     }
 
     #[test]

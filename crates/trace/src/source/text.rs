@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ldplayer_core::Transaction;
 use ldplayer_core::damage::{Ending, Flaw};
 
-use super::{dnsperf, ldplayer, note, tsv};
+use super::{FORMATS, dnsperf, ldplayer, note, tsv};
 use crate::{Place, Source, Tally, TraceError};
 
 /// Octets read to recognise the format.
@@ -26,6 +26,11 @@ pub(crate) trait LineParser: Send {
     /// Whether the line is a comment.
     fn is_comment(&self, line: &str) -> bool {
         line.starts_with('#')
+    }
+
+    /// Why a line that is neither empty nor a comment is left out, if it is.
+    fn skipped(&self, _line: &str) -> Option<&'static str> {
+        None
     }
 
     /// Whether lines have neither times nor clients.
@@ -74,7 +79,8 @@ impl TextSource {
         let Some(parsed) = parse_line(self.lines.line(), &mut *self.parser) else { return };
         self.tally.packets += 1;
         match parsed {
-            Ok(transaction) => {
+            Ok(Parsed::Skipped(reason)) => self.tally.skip(reason),
+            Ok(Parsed::Transaction(transaction)) => {
                 self.tally.dns_messages += 1;
                 self.tally.queries += 1;
                 batch.push(transaction);
@@ -135,8 +141,14 @@ impl Source for TextSource {
     }
 }
 
-/// The transaction or the flaw of a line; `None` for an empty one, a comment or the header.
-fn parse_line(line: Line<'_>, parser: &mut dyn LineParser) -> Option<Result<Transaction, Flaw>> {
+/// What a line is.
+enum Parsed {
+    Transaction(Transaction),
+    Skipped(&'static str),
+}
+
+/// The content or the flaw of a line; `None` for an empty one, a comment or the header.
+fn parse_line(line: Line<'_>, parser: &mut dyn LineParser) -> Option<Result<Parsed, Flaw>> {
     let text = match line {
         Line::TooLong => return Some(Err(Flaw::LineTooLong)),
         Line::Octets(octets) => match std::str::from_utf8(octets) {
@@ -148,7 +160,10 @@ fn parse_line(line: Line<'_>, parser: &mut dyn LineParser) -> Option<Result<Tran
     if text.trim().is_empty() || parser.is_comment(text) {
         return None;
     }
-    parser.parse(text).transpose()
+    if let Some(reason) = parser.skipped(text) {
+        return Some(Ok(Parsed::Skipped(reason)));
+    }
+    parser.parse(text).map(|transaction| transaction.map(Parsed::Transaction)).transpose()
 }
 
 /// Why the format of an input is unknown.
@@ -199,6 +214,12 @@ fn recognise(head: &[u8]) -> Result<Box<dyn LineParser>, Unknown> {
     if majority(dnsperf::is_query) {
         return Ok(Box::new(dnsperf::Queries::default()));
     }
+    if data().any(dnsperf::is_update) {
+        return Err(Unknown {
+            what: "the file has dynamic updates (dnsperf -u), which are not read".into(),
+            remedy: "give queries, a name and a type a line, or a capture of the updates".into(),
+        });
+    }
     Err(not_a_trace(head))
 }
 
@@ -235,7 +256,7 @@ fn not_a_trace(head: &[u8]) -> Unknown {
     };
     Unknown {
         what: format!("unknown format: not a capture, trace or query file (it begins with {shown})"),
-        remedy: "give pcap, pcapng, Parquet, TSV with a header line, LDplayer text or dnsperf queries".into(),
+        remedy: format!("give {FORMATS}, also compressed"),
     }
 }
 
