@@ -48,6 +48,25 @@ fn clients_that_find_no_port_are_not_sent_and_told() {
     assert_eq!(summary["queries"]["answered"], summary["queries"]["trace"], "{summary}");
 }
 
+/// Most were not sent, and those behind them late.
+#[test]
+fn clients_share_the_ports_that_there_are_and_that_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nsd.conf");
+    std::fs::write(&file, Nsd::default().configuration(folder.path(), &[SERVER.parse().unwrap()]).unwrap()).unwrap();
+    let range = "echo 40000 40019 > /proc/sys/net/ipv4/ip_local_port_range";
+    let command = format!("sh -c '{range} && exec nsd -d -c {}'", file.display());
+    let start = ["--start-server", &command, "--server", SERVER, "--sources", "ports"];
+    for workers in ["1", "2"] {
+        let summary = replay(folder.path(), &[&start[..], &["--workers", workers]].concat());
+        assert_eq!(summary["queries"]["answered"], summary["queries"]["trace"], "{summary}");
+        let run: Value = serde_json::from_slice(&std::fs::read(folder.path().join("run/run.json")).unwrap()).unwrap();
+        let warnings = run["warnings"].as_array().unwrap();
+        let told = warnings.iter().find(|warning| warning["code"] == "shared_ports").unwrap_or_else(|| panic!("{run}"));
+        assert!(told.to_string().contains("shared the UDP ports of others: there were "), "{told}");
+    }
+}
+
 #[test]
 fn a_bad_certificate_of_a_stock_server_is_told_by_its_fault() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use ldplayer_net::{clock, limits, pin, programs};
+use ldplayer_net::{clock, limits, pin, ports, programs};
 
 use crate::message::{Hello, PROTOCOL, Wall};
 
@@ -68,10 +68,7 @@ pub fn new_id() -> String {
 
 /// The size of the ephemeral port range.
 fn ports() -> Option<u32> {
-    let range = limits::sysctl("net.ipv4.ip_local_port_range")?;
-    let mut bounds = range.split_whitespace().map(str::parse::<u32>);
-    let (low, high) = (bounds.next()?.ok()?, bounds.next()?.ok()?);
-    Some((high + 1).saturating_sub(low))
+    Some(ports::ephemeral()?.count() as u32)
 }
 
 /// What synchronises the wall clock, if known.

@@ -48,6 +48,11 @@ impl Transport {
         !matches!(self, Self::Udp | Self::Tcp)
     }
 
+    /// Whether its packets are datagrams of UDP: those of UDP itself and of QUIC.
+    pub const fn is_over_udp(self) -> bool {
+        matches!(self, Self::Udp | Self::Doq | Self::Doh3)
+    }
+
     /// Whether messages are content of HTTP (RFC 8484).
     pub const fn is_https(self) -> bool {
         matches!(self, Self::Doh2 | Self::Doh3)

@@ -63,6 +63,7 @@ pub mod pace;
 pub mod packets;
 pub mod pin;
 pub mod poll;
+pub mod ports;
 pub mod process;
 pub mod processes;
 pub mod programs;

@@ -17,11 +17,12 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ldplayer_core::shard::Shards;
 use ldplayer_core::{Ignore, Outcome, Query, RunTime, TraceTime, Transaction};
-use ldplayer_net::{clock, limits, pin, veth};
+use ldplayer_net::{clock, limits, pin, ports, veth};
 
 use self::reader::{Read, Reader};
 use crate::frames::{Frames, FramesError};
 use crate::monitor::Monitor;
+use crate::route::Sources;
 use crate::settings::Settings;
 use crate::worker::{Extras, Links, Reference, Worker, WorkerEnd};
 
@@ -138,6 +139,8 @@ pub enum ReplayError {
 #[derive(Debug)]
 pub struct Ready<F> {
     settings: Settings,
+    /// The most sockets of clients' own in a worker.
+    own_sockets: u32,
     shards: Shards,
     monitor: Arc<Monitor>,
     feeds: Vec<Receiver<Vec<Query>>>,
@@ -163,8 +166,19 @@ pub fn prepare<F: Feed + 'static>(settings: Settings, shards: Shards, feed: F, m
         drop(ended);
         read
     });
+    let own_sockets = own_sockets(&settings);
     wait_for_prefill(&filled, monitor);
-    Ready { settings, shards, monitor: Arc::clone(monitor), feeds, extras: Extras::default(), frames, reader, reading }
+    Ready {
+        settings,
+        own_sockets,
+        shards,
+        monitor: Arc::clone(monitor),
+        feeds,
+        extras: Extras::default(),
+        frames,
+        reader,
+        reading,
+    }
 }
 
 impl<F> Ready<F> {
@@ -200,9 +214,9 @@ impl<F> Ready<F> {
     /// A worker failed. Errors of single queries are rows.
     pub fn run(self, start: RunStart, drain: &mut dyn Drain) -> Result<(Ended, Option<F>), ReplayError> {
         let started = start.wall_clock();
-        let Self { settings, shards, monitor, feeds, extras, frames, reader, reading } = self;
+        let Self { settings, own_sockets, shards, monitor, feeds, extras, frames, reader, reading } = self;
         let lost_before = veth::lost();
-        let inputs = Inputs { feeds, frames: frames?, extras };
+        let inputs = Inputs { feeds, frames: frames?, own_sockets, extras };
         let (workers, drain_error) = play(&settings, shards, &monitor, start, inputs, drain)?;
         let trace_queries = workers.iter().map(|worker| worker.taken).sum();
         let lost = workers.iter().map(|worker| worker.link_lost).max().unwrap_or_default();
@@ -235,6 +249,7 @@ pub fn run<F: Feed + 'static>(
 struct Inputs {
     feeds: Vec<Receiver<Vec<Query>>>,
     frames: Vec<Frames>,
+    own_sockets: u32,
     extras: Extras,
 }
 
@@ -247,7 +262,7 @@ fn play(
     inputs: Inputs,
     drain: &mut dyn Drain,
 ) -> Result<(Vec<WorkerEnd>, Option<LinkError>), ReplayError> {
-    let Inputs { feeds, frames, extras } = inputs;
+    let Inputs { feeds, frames, own_sockets, extras } = inputs;
     let mut frames = frames.into_iter();
     let (row_sender, row_receiver) = bounded(ROWS_WAITING);
     let (spare_sender, spare_receiver) = bounded(ROWS_WAITING);
@@ -257,7 +272,7 @@ fn play(
             .enumerate()
             .map(|(number, feed)| {
                 let (rows, spare, frames) = (row_sender.clone(), spare_receiver.clone(), frames.next());
-                let links = Links { feed, rows, spare, frames, extras: extras.clone() };
+                let links = Links { feed, rows, spare, frames, own_sockets, extras: extras.clone() };
                 scope.spawn(move || work(number, shards, start, settings, monitor, links))
             })
             .collect();
@@ -266,6 +281,14 @@ fn play(
         let workers = workers.into_iter().enumerate().map(|(number, worker)| join_worker(number, worker));
         Ok((workers.collect::<Result<Vec<_>, _>>()?, drain_error))
     })
+}
+
+/// The most sockets of clients' own in a worker: within the limit of descriptors, and of the ports that are free it leaves some to others,
+/// since the kernel takes milliseconds to find one of the last.
+fn own_sockets(settings: &Settings) -> u32 {
+    let free = if settings.sources == Sources::Ports { ports::free_udp() } else { None };
+    let share = free.map_or(u32::MAX, |free| (free - free / 16) / settings.workers.max(1) as u32);
+    settings.max_sockets.min(share.max(1))
 }
 
 /// Waits for the first batch, and then briefly for more: a live trace may have no more yet. A closed channel means

@@ -93,6 +93,9 @@ impl Sources {
     }
 }
 
+/// No number of a client.
+const NONE: u32 = u32::MAX;
+
 /// A socket of the worker, identified by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SocketKey {
@@ -146,8 +149,14 @@ pub struct Router {
     directory: Directory,
     /// Shared sockets that clients are spread over, for servers of IPv4 and of IPv6.
     spread: [u32; 2],
-    max_sockets: u32,
-    clients: HashMap<IpAddr, u32, foldhash::fast::FixedState>,
+    /// The most sockets of clients' own, and the clients that have or share one; for servers of IPv4 and of IPv6.
+    most: [u32; 2],
+    routed: [u32; 2],
+    /// The number of each client's socket, for servers of IPv4 and of IPv6.
+    clients: HashMap<IpAddr, [u32; 2], foldhash::fast::FixedState>,
+    /// Whether the last route has a new socket.
+    is_new: bool,
+    shared: u64,
 }
 
 impl Router {
@@ -155,7 +164,31 @@ impl Router {
     pub fn new(sources: Sources, targets: &Targets, ports: Ports, max_sockets: u32) -> Self {
         let directory = Directory::new(targets, ports);
         let spread = [false, true].map(|v6| sources.spread(v6));
-        Self { sources, directory, spread, max_sockets: max_sockets.max(1), clients: HashMap::default() }
+        let most = [max_sockets.max(1); 2];
+        Self { sources, directory, spread, most, routed: [0; 2], clients: HashMap::default(), is_new: false, shared: 0 }
+    }
+
+    /// Whether the socket of the last route is one of a client's own that was not used before: it may be that it cannot be opened
+    /// ([`Self::share`]).
+    pub const fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Clients that share their sockets with earlier ones; one counts for each family of servers.
+    pub const fn shared(&self) -> u64 {
+        self.shared
+    }
+
+    /// Another route for a client whose new socket cannot be opened, as there are no ports or descriptors left: it shares the socket of an
+    /// earlier one from now on, and so do all clients to come. `None` if none has one.
+    pub fn share(&mut self, client: IpAddr, route: &Route) -> Option<Route> {
+        let family = usize::from(route.server.is_ipv6());
+        let number = self.clients.get_mut(&client).map(|numbers| &mut numbers[family])?;
+        // Numbers are given in order, so that all lower ones have a socket.
+        self.most[family] = Some(*number).filter(|&number| number > 0)?;
+        *number = (client_hash(client) >> 20) as u32 % *number;
+        self.shared += 1;
+        Some(Route { socket: SocketKey::own(*number, route.server), ..*route })
     }
 
     /// The route of a query.
@@ -164,6 +197,7 @@ impl Router {
     /// Why there is none: no server, or none of the family, or no source address.
     pub fn route(&mut self, query: &Query) -> Result<Route, Reason> {
         let server = self.directory.server(query)?;
+        self.is_new = false;
         let spread = self.spread[usize::from(server.is_ipv6())];
         let shared = |source| Route { socket: SocketKey::shared(query.client, server, spread), source, server };
         match &self.sources {
@@ -172,12 +206,25 @@ impl Router {
                 let source = pick(pool, query.client, server).ok_or(Reason::NoSource)?;
                 Ok(shared(Some(source)))
             }
-            Sources::Ports => {
-                let next = self.clients.len() as u32 % self.max_sockets;
-                let client = *self.clients.entry(query.client).or_insert(next);
-                Ok(Route { socket: SocketKey::own(client, server), source: None, server })
+            // Connections have sockets of their own.
+            Sources::Ports if !query.transport.is_over_udp() => {
+                Ok(Route { socket: SocketKey::own(0, server), source: None, server })
             }
+            Sources::Ports => Ok(self.own(query.client, server)),
         }
+    }
+
+    fn own(&mut self, client: IpAddr, server: SocketAddr) -> Route {
+        let family = usize::from(server.is_ipv6());
+        let number = &mut self.clients.entry(client).or_insert([NONE; 2])[family];
+        let is_first = *number == NONE;
+        if is_first {
+            *number = self.routed[family] % self.most[family];
+            self.routed[family] += 1;
+        }
+        self.is_new = is_first && self.routed[family] <= self.most[family];
+        self.shared += u64::from(is_first && !self.is_new);
+        Route { socket: SocketKey::own(*number, server), source: None, server }
     }
 }
 
@@ -305,6 +352,33 @@ mod tests {
         let (a, b, c) = (socket("192.0.2.1"), socket("192.0.2.2"), socket("192.0.2.3"));
         assert!(a != b && a == c);
         assert_eq!(socket("192.0.2.3"), c);
+    }
+
+    #[test]
+    fn a_client_that_finds_no_port_shares_that_of_an_earlier_one_and_so_do_those_behind_it() {
+        let mut router = router(Sources::Ports, &["127.0.0.1:53"], 1_000);
+        let route = |router: &mut Router, host: u32| router.route(&query(&format!("192.0.2.{host}"))).unwrap();
+        let first = route(&mut router, 1);
+        assert!(router.is_new() && router.share("192.0.2.1".parse().unwrap(), &first).is_none(), "nobody has a port");
+        route(&mut router, 1);
+        assert!(!router.is_new());
+        route(&mut router, 2);
+        let third = route(&mut router, 3);
+        let shared = router.share("192.0.2.3".parse().unwrap(), &third).unwrap();
+        assert!(shared.socket != third.socket && route(&mut router, 3) == shared && !router.is_new());
+        let sockets: Vec<_> = (4..40).map(|host| route(&mut router, host).socket).collect();
+        let distinct: std::collections::BTreeSet<_> = sockets.iter().map(|socket| socket.index()).collect();
+        assert_eq!((distinct.len(), router.is_new(), router.shared()), (2, false, 37));
+    }
+
+    #[test]
+    fn clients_of_connections_take_no_port_of_udp() {
+        let mut router = router(Sources::Ports, &["127.0.0.1:53"], 1);
+        for host in 1..9 {
+            router.route(&Query { transport: Transport::Dot, ..query(&format!("192.0.2.{host}")) }).unwrap();
+        }
+        router.route(&query("192.0.2.9")).unwrap();
+        assert!(router.is_new() && router.shared() == 0);
     }
 
     #[test]

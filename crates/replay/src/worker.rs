@@ -66,6 +66,8 @@ pub struct WorkerEnd {
     pub refused: Option<String>,
     /// UDP sockets opened.
     pub sockets: usize,
+    /// Clients that shared the sockets of others for want of ports or descriptors.
+    pub shared: u64,
     /// Datagrams dropped by the kernel on this worker's sockets: answers that arrived but could not be read.
     pub receive_drops: u64,
     /// Frames that the kernel had lost on the link of the namespace by the end of the last query, since that link was made.
@@ -94,6 +96,8 @@ pub struct Links {
     pub spare: Receiver<Vec<Outcome>>,
     /// The path without sockets, if that is taken.
     pub frames: Option<Frames>,
+    /// The most sockets of clients' own.
+    pub own_sockets: u32,
     /// Optional outputs.
     pub extras: Extras,
 }
@@ -148,6 +152,8 @@ pub struct Worker<'a> {
     /// Whether it slept last, and must look at new arrivals first.
     napped: bool,
     idle_since: Option<RunTime>,
+    /// Sockets of clients that took long to open, in a row up to the last.
+    slow_opens: u32,
     /// Queries that ended without an answer so far.
     unanswered: u64,
     /// Which of several ready sockets is read first: they take turns.
@@ -186,7 +192,7 @@ impl<'a> Worker<'a> {
         if frames.is_none() {
             open_shared(&mut sockets, settings);
         }
-        let router = |targets, ports| Router::new(settings.sources.clone(), targets, ports, settings.max_sockets);
+        let router = |targets, ports| Router::new(settings.sources.clone(), targets, ports, links.own_sockets);
         let pairs = reference.map(|other| {
             let ports = Ports { tls: other.tls_port, doh: other.doh_port };
             Pairs::new(router(&other.targets, ports), other)
@@ -227,6 +233,7 @@ impl<'a> Worker<'a> {
             filled: RunTime(0),
             napped: false,
             idle_since: None,
+            slow_opens: 0,
             unanswered: 0,
             turn: 0,
             overdue_since: None,
@@ -268,6 +275,7 @@ impl<'a> Worker<'a> {
         self.end.reference = self.pairs.as_ref().map(|pairs| pairs.counts).unwrap_or_default();
         self.end.saturation = self.load.saturation();
         self.end.sockets = self.sockets.len();
+        self.end.shared = self.router.shared();
         // What is lost while connections are closed is no loss of the run's.
         self.end.receive_drops = self.sockets.drops() + self.frames.as_mut().map_or(0, Frames::drops);
         self.end.link_lost = self.frames.as_ref().map_or(0, |_| veth::lost());

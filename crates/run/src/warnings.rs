@@ -25,7 +25,7 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
         postponed(ended),
         refused(ended),
         reference_unanswered(ended),
-        shared_ports(ended, plan),
+        shared_ports(ended),
         dropped(telemetry.udp_drops.unwrap_or(0), own_socket_drops(ended, plan), telemetry.server_drops),
         link_losses(ended.link_losses),
         useless_frames(ended),
@@ -161,14 +161,14 @@ fn refused(ended: &Ended) -> Option<Warning> {
     ))
 }
 
-fn shared_ports(ended: &Ended, plan: &Plan) -> Option<Warning> {
-    let most = plan.settings.max_sockets as usize;
-    let reached = ended.workers.iter().any(|worker| worker.sockets >= most);
-    reached.then(|| {
+fn shared_ports(ended: &Ended) -> Option<Warning> {
+    let shared = ended.workers.iter().map(|worker| worker.shared).sum::<u64>();
+    let ports = ended.workers.iter().map(|worker| worker.sockets).sum::<usize>();
+    (shared > 0).then(|| {
         Warning::new(
             "shared_ports",
-            format!("clients had to share {most} ports per worker"),
-            "raise the limit of open files (ulimit -n), or use --sources original in a testbed",
+            format!("{} shared the UDP ports of others: there were {ports} for all", counted(shared, "client", "clients")),
+            "widen net.ipv4.ip_local_port_range, raise the limit of open files (ulimit -n), or use --sources original in a testbed",
         )
     })
 }

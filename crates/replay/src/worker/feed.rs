@@ -4,9 +4,12 @@ use std::hint;
 
 use crossbeam_channel::TryRecvError;
 use ldplayer_core::{Query, Reason, RunTime, Transport};
+use ldplayer_net::refusal::Refusal;
 use ldplayer_net::udp::BATCH;
 
 use super::{TIMED_BATCH, Worker};
+use crate::route::Route;
+use crate::sockets::Carries;
 
 /// Maximum number of queries for connections that an unpaced replay takes at once: queries written together leave
 /// in one segment, and the number of segments limits an answered replay over connections.
@@ -14,6 +17,11 @@ const STREAM_BATCH: usize = 64 << 10;
 /// So long before a query over UDP is due a spinning worker begins with it, in nanoseconds: finding its client's data, which is in no cache, and
 /// writing its packet takes most of that, and ten times as long without optimization.
 const AHEAD: i64 = if cfg!(debug_assertions) { 20_000 } else { 2_000 };
+
+/// Sockets opened in a row, each of which took this long in nanoseconds, tell that ports run out: the kernel tries them at random. With ports
+/// enough it takes a few microseconds.
+const SLOW_OPENS: u32 = 8;
+const SLOW_OPEN: i64 = 150_000;
 
 impl Worker<'_> {
     /// Hands due queries to their machines, at most one batch, and returns their number.
@@ -108,11 +116,38 @@ impl Worker<'_> {
         } else if self.settings.max_lag.is_some_and(|most| lag > most) {
             self.transports.handle_unroutable(&query, Reason::Lag);
         } else {
-            match self.router.route(&query) {
+            match self.route(&query) {
                 Ok(route) => self.ask(now, query, route),
                 Err(reason) => self.transports.handle_unroutable(&query, reason),
             }
         }
+    }
+
+    /// The route of a query. A client whose socket cannot be opened, as there are no ports or descriptors left, shares that of another one; and
+    /// so does one for which the kernel searches long, as it does when few are left: others would be late.
+    fn route(&mut self, query: &Query) -> Result<Route, Reason> {
+        let route = self.router.route(query)?;
+        if !self.router.is_new() || self.frames.is_some() {
+            return Ok(route);
+        }
+        let carries = match query.transport {
+            Transport::Udp => Carries::Dns,
+            _ => Carries::Quic(route.server.port()),
+        };
+        let began = self.now();
+        let opened = self.sockets.get(route.socket, carries, route.server).map(drop);
+        let is_slow = self.now() - began > SLOW_OPEN;
+        self.slow_opens = if is_slow { self.slow_opens + 1 } else { 0 };
+        match opened {
+            Err(error) if Refusal::of(&error) == Refusal::NoSource => {}
+            Ok(()) if self.slow_opens >= SLOW_OPENS => {}
+            // Other errors are met again when the query is sent.
+            _ => return Ok(route),
+        }
+        if let Some(pairs) = &mut self.pairs {
+            pairs.share(query);
+        }
+        self.router.share(query.client, &route).ok_or(Reason::NoSource)
     }
 
     const fn speaks(&self, transport: Transport) -> bool {

@@ -65,6 +65,13 @@ impl Pairs {
         })
     }
 
+    /// Routes a query as one of a client that shares the socket of another one.
+    pub fn share(&mut self, query: &Query) {
+        if let Ok(route) = self.router.route(query) {
+            self.router.share(query.client, &route);
+        }
+    }
+
     /// Whether a row is of an unexpected response of the reference server.
     fn is_foreign(&self, row: &Outcome) -> bool {
         row.status == Status::Stray && self.servers.contains(&row.server)
