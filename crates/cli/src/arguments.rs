@@ -6,10 +6,16 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
 use ldplayer_core::nearest;
+use ldplayer_core::text::without_userinfo;
 
 use crate::Cli;
 use crate::failure::BAD_INPUT;
 use crate::printing;
+
+/// The command line as records keep it: without users and passwords in URLs.
+pub fn given() -> Vec<String> {
+    std::env::args_os().map(|argument| without_userinfo(&argument.to_string_lossy())).collect()
+}
 
 /// Prints help or the version where that was asked for, and otherwise what is wrong. Returns the exit status.
 pub fn explain(error: &Error) -> ExitCode {

@@ -13,7 +13,7 @@ mod failure;
 use std::process::ExitCode;
 
 use clap::Parser;
-use ldplayer_net::signals;
+use ldplayer_net::{process, signals};
 
 use commands::Command;
 
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return arguments::explain(&error),
     };
+    process::hide_secrets();
     // Where they cannot be caught, signals end the process as they would without us.
     let _ = signals::end_unless_caught();
     match cli.command.run() {

@@ -1,9 +1,10 @@
 //! Replays on several hosts, as the command line has them: a lab on this host, and what is told where something lacks.
 
 use std::net::UdpSocket;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
+use ldplayer_cluster::Embedded;
 use serde_json::Value;
 
 const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/l-root-20161006.pcap.xz");
@@ -86,11 +87,52 @@ fn no_server_there_is_an_environment_that_lacks_it() {
     }
 }
 
+/// The documented command left the password in run.json and report.html, which all may read, and among the arguments.
+#[test]
+fn a_password_of_nats_is_in_no_file_and_no_argument() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), responder());
+    let nats = Embedded::start().unwrap();
+    let url = nats.link().url.clone();
+    let password = url.rsplit_once('@').unwrap().0.rsplit_once(':').unwrap().1.to_owned();
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+    let mut agent = agent.args(["agent", "--nats", &url]).stderr(Stdio::null()).spawn().unwrap();
+    let trace = folder.path().join("queries");
+    std::fs::write(&trace, "a.example A\nb.example A\n").unwrap();
+    let replay = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        command.args(["replay", trace.to_str().unwrap(), "--server", &server, "--agents", "1"]);
+        command.args(["--precision", "low", "-o"]).arg(folder.path().join(name)).env_remove("NATS_URL");
+        command
+    };
+    let made = replay("told").args(["--nats", &url]).output().unwrap();
+    let by_environment = replay("found").env("NATS_URL", &url).output().unwrap();
+    let (plain, login) =
+        (url.replace(&format!("ldplayer:{password}@"), ""), [("NATS_USER", "ldplayer"), ("NATS_PASSWORD", &password)]);
+    let by_login = replay("login").env("NATS_URL", plain).envs(login).output().unwrap();
+    let arguments = std::fs::read(format!("/proc/{}/cmdline", agent.id())).unwrap();
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    for output in [&made, &by_environment, &by_login] {
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", said(output));
+        assert!(!said(output).contains(&password), "{}", said(output));
+    }
+    for name in ["told", "found", "login"] {
+        for file in ["run.json", "report.html"] {
+            let content = std::fs::read_to_string(folder.path().join(name).join(file)).unwrap();
+            assert!(!content.contains(&password), "{name}/{file}");
+        }
+    }
+    let json = std::fs::read_to_string(folder.path().join("told/run.json")).unwrap();
+    assert!(json.contains("nats://***@127.0.0.1:"), "{json}");
+    let arguments = String::from_utf8_lossy(&arguments).into_owned();
+    assert!(arguments.contains("nats://***") && !arguments.contains(&password), "{arguments}");
+}
+
 #[test]
 fn agents_without_a_server_are_a_usage_error() {
     let refused = ldplayer(&["replay", CAPTURE, "--server", "127.0.0.1:5300", "--agents", "2"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(said(&refused).contains("--nats"), "{}", said(&refused));
+    assert_eq!(said(&refused), "ldplayer: --agents: add --nats URL, or set NATS_URL\n");
 }
 
 #[test]

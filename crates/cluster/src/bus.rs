@@ -44,6 +44,8 @@ pub struct Link {
     pub ca: Option<PathBuf>,
     /// Our certificate and key.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// User and password, where the URL has none.
+    pub login: Option<(String, String)>,
 }
 
 impl Link {
@@ -228,6 +230,8 @@ async fn options(link: &Link, name: &str, servers: &[ServerAddr]) -> Result<Conn
             Some(password) => options.user_and_password(user, password),
             None => options.token(user),
         };
+    } else if let Some((user, password)) = link.login.clone() {
+        options = options.user_and_password(user, password);
     }
     if let Some(file) = &link.credentials {
         let read = options.credentials_file(file).await;

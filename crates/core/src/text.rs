@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::str::FromStr;
 
 use serde::de::{Deserializer, Error, Visitor};
@@ -24,6 +25,25 @@ macro_rules! serde_as_text {
             }
         }
     )*};
+}
+
+/// Where user and password stand in a text with a URL, such as `nats://user:password@host`, in octets: between the scheme and the last `@`, so
+/// that of several URLs all are covered, and a password with odd characters, too.
+pub fn userinfo(text: &[u8]) -> Option<Range<usize>> {
+    let start = text.windows(SCHEME.len()).position(|octets| octets == SCHEME)? + SCHEME.len();
+    let end = text.iter().rposition(|&octet| octet == b'@').filter(|&end| end > start)?;
+    Some(start..end)
+}
+
+/// What ends the scheme of a URL.
+const SCHEME: &[u8] = b"://";
+
+/// A text with `***` in the place of user and password ([`userinfo`]).
+pub fn without_userinfo(text: &str) -> String {
+    match userinfo(text.as_bytes()) {
+        Some(Range { start, end }) => format!("{}***{}", &text[..start], &text[end..]),
+        None => text.to_owned(),
+    }
 }
 
 /// A count with its noun: `1 query`, `7 queries`.
@@ -86,6 +106,20 @@ where
 mod tests {
     use crate::time::Span;
     use crate::{Cidr, Transport};
+
+    #[test]
+    fn user_and_password_of_a_url_are_covered() {
+        for (text, shown) in [
+            ("nats://user:pass@host:4222", "nats://***@host:4222"),
+            ("--nats=tls://token@host", "--nats=tls://***@host"),
+            ("nats://u:p@one,nats://u:p,@x@two", "nats://***@two"),
+            ("nats://host:4222", "nats://host:4222"),
+            ("@file", "@file"),
+            ("a@b://c", "a@b://c"),
+        ] {
+            assert_eq!(super::without_userinfo(text), shown);
+        }
+    }
 
     #[test]
     fn one_time_is_once() {

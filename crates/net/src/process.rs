@@ -3,9 +3,12 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
+use std::{ptr, slice};
 
+use ldplayer_core::text::userinfo;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, set_parent_process_death_signal, waitid};
 
@@ -13,6 +16,29 @@ use crate::signals;
 
 /// A tree deeper or wider than this is not followed further: more than any server has.
 const MOST: usize = 4_096;
+
+/// Overwrites user and password of URLs among the arguments of this process ([`ldplayer_core::text::userinfo`]), which all users of the host can
+/// see (`ps`, `/proc/PID/cmdline`). To be called when they have been read, before another thread is started; what [`std::env::args`] gives
+/// afterwards has them no more. Where the kernel does not tell where they are, they stay.
+pub fn hide_secrets() {
+    let Some(Range { start, end }) = arguments().filter(|range| range.start < range.end) else { return };
+    // SAFETY: the kernel says that the arguments are there, in memory of this process that may be written; the standard library reads them by
+    // raw pointers, when it is asked, and no other thread can be asking.
+    let all = unsafe { slice::from_raw_parts_mut(ptr::with_exposed_provenance_mut::<u8>(start), end - start) };
+    for argument in all.split_mut(|&octet| octet == 0) {
+        if let Some(secret) = userinfo(argument) {
+            argument[secret].fill(b'*');
+        }
+    }
+}
+
+/// The addresses of the arguments of this process: the fields 48 and 49 of proc_pid_stat(5).
+fn arguments() -> Option<Range<usize>> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    let mut fields = behind_name.split_whitespace().skip(48 - 3).map(str::parse);
+    Some(fields.next()?.ok()?..fields.next()?.ok()?)
+}
 
 /// Lets the kernel kill the command's process when the *thread* that starts it ends, however that comes about.
 ///

@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let replayer = args.replayer()?;
     let options = Options {
         ldplayer,
-        command_line: std::env::args().collect(),
+        command_line: crate::arguments::given(),
         allow_target: args.allow_target.clone(),
         replayer,
     };
@@ -131,10 +131,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 impl Args {
     /// Who makes the replays: this process, or agents.
     fn replayer(&self) -> Result<Option<Arc<dyn Replayer>>, Failure> {
-        if self.cluster.nats.is_none() {
+        let cluster = self.cluster.resolved(false)?;
+        if cluster.nats.is_none() {
             return Ok(None);
         }
-        Ok(Some(Arc::new(self.cluster.replayer(self.cluster.hosts(&self.allow_target)?)?)))
+        Ok(Some(Arc::new(cluster.replayer(cluster.hosts(&self.allow_target)?)?)))
     }
 }
 

@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let output = args.output();
     let progress = Progress::new(if args.quiet { Show::Off } else { Show::Auto }).map_err(Failure::environment)?;
     let mut watcher = Watcher { progress, is_quiet: args.quiet };
-    let command_line: Vec<String> = std::env::args().collect();
+    let command_line: Vec<String> = crate::arguments::given();
     let made = make_ratio(&args.plan(), &output, args.force, &command_line, &mut watcher);
     watcher.progress.end();
     let Made { study, is_interrupted } = made.map_err(failure)?;

@@ -24,8 +24,9 @@ use progress::{Progress, Show};
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let progress = if args.quiet { Show::Off } else { args.progress };
     let print = Print { what: args.printed(), progress, probe: !args.no_probe && !args.quiet };
+    let cluster = args.cluster.resolved(args.resume.is_some())?;
     if let Some(run) = &args.resume {
-        return on_agents(run, print, |progress| args.cluster.resume(run, progress));
+        return on_agents(run, print, |progress| cluster.resume(run, progress));
     }
     let spec = args.spec()?;
     heed_command(args, &spec)?;
@@ -38,8 +39,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         ineffective_in_words(&ineffective(&spec)).iter().for_each(|line| tell!("ldplayer: {line}"));
     }
-    if args.cluster.nats.is_some() {
-        return on_agents(&output, print, |progress| args.cluster.execute(&spec, (&output, args.force), progress));
+    if cluster.nats.is_some() {
+        return on_agents(&output, print, |progress| cluster.execute(&spec, (&output, args.force), progress));
     }
     execute(spec, &output, args.force, print)
 }
@@ -117,7 +118,7 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
     if progress.is_shown() {
         progress.set_total(prepared.expected_ns());
     }
-    let made = prepared.execute(output, force, std::env::args().collect(), &mut progress);
+    let made = prepared.execute(output, force, crate::arguments::given(), &mut progress);
     progress.end();
     let RunReport { document, rules } = made.map_err(failure)?;
     let status = show(&document, output, print.what)?;

@@ -30,36 +30,37 @@ const ROOM_OF_ONE: (i64, i64) = (64 << 20, 1 << 30);
 pub struct ClusterArgs {
     /// Replay on the agents of this NATS server; `embedded` makes a lab on this host
     ///
-    /// See `ldplayer agent`. `embedded` starts a NATS server and the agents on this host.
+    /// See `ldplayer agent`. `embedded` starts a NATS server and the agents on this host. Without this option, an option of agents takes the
+    /// URL from NATS_URL.
     #[arg(long, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub nats: Option<String>,
     /// Number of agents
-    #[arg(long, value_name = "N", requires = "nats", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     #[arg(help_heading = HEADING, hide_short_help = true)]
     pub agents: Option<u16>,
     /// When an agent is lost: stop, continue or reassign [default: stop]
     ///
     /// stop ends the run and keeps what the others measured, continue lets the others go on, reassign gives its clients to another
     /// agent.
-    #[arg(long, value_name = "POLICY", requires = "nats", help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_name = "POLICY", help_heading = HEADING, hide_short_help = true)]
     pub on_agent_loss: Option<OnLoss>,
     /// More agents that read and deal the trace with the controller, where one host is too slow
     ///
     /// The trace must be on their hosts under the same name.
-    #[arg(long, value_name = "N", requires = "nats", conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, value_name = "N", conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=100))]
     #[arg(help_heading = HEADING, hide_short_help = true)]
     pub feeders: Option<u16>,
     /// Let each agent read the trace itself, under the same name on its host
-    #[arg(long, requires = "nats", help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, help_heading = HEADING, hide_short_help = true)]
     pub local: bool,
     /// With --local: store the trace at the NATS server, from where each agent fetches it
     #[arg(long, requires = "local", help_heading = HEADING, hide_short_help = true)]
     pub upload: bool,
     /// Wait this long for the agents [default: 30s]
-    #[arg(long, value_name = "DURATION", requires = "nats", help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_name = "DURATION", help_heading = HEADING, hide_short_help = true)]
     pub agents_within: Option<Span>,
     /// Copies of the queries in a NATS cluster: with 3 the run survives the loss of a server [default: 1]
-    #[arg(long, value_name = "N", requires = "nats", value_parser = clap::value_parser!(u8).range(1..=5), help_heading = HEADING)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5), help_heading = HEADING)]
     #[arg(hide_short_help = true)]
     pub nats_replicas: Option<u8>,
     #[command(flatten)]
@@ -67,6 +68,24 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
+    /// The same with the server of NATS_URL, where an option that needs one names none. `resumes` says that such a run goes on.
+    pub fn resolved(&self, resumes: bool) -> Result<Self, Failure> {
+        let asking = [
+            (self.agents.is_some(), "--agents"),
+            (self.on_agent_loss.is_some(), "--on-agent-loss"),
+            (self.feeders.is_some(), "--feeders"),
+            (self.local, "--local"),
+            (self.agents_within.is_some(), "--agents-within"),
+            (self.nats_replicas.is_some(), "--nats-replicas"),
+            (resumes, "--resume"),
+        ];
+        let asking = asking.into_iter().find(|(is_given, _)| *is_given).filter(|_| self.nats.is_none());
+        let Some((_, option)) = asking else { return Ok(self.clone()) };
+        let url = std::env::var("NATS_URL").ok().filter(|url| !url.is_empty());
+        let url = url.ok_or_else(|| anyhow!("{option}: add --nats URL, or set NATS_URL"))?;
+        Ok(Self { nats: Some(url), ..self.clone() })
+    }
+
     fn order(&self, agents: u16) -> Order {
         Order {
             name: run_name(),
@@ -81,7 +100,7 @@ impl ClusterArgs {
             own_trace: self.local,
             upload: self.upload,
             feeders: usize::from(self.feeders.unwrap_or(0)),
-            command_line: std::env::args().collect(),
+            command_line: crate::arguments::given(),
         }
     }
 

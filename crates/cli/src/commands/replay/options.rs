@@ -312,7 +312,7 @@ pub struct Args {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// Go on with the run in this run directory, whose controller has ended
-    #[arg(long, value_name = "RUN", requires = "nats", conflicts_with_all = ["trace", "spec", "again", "output", "agents"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["trace", "spec", "again", "output", "agents"])]
     #[arg(help_heading = "Several hosts", hide_short_help = true)]
     pub resume: Option<PathBuf>,
 }
