@@ -15,6 +15,7 @@
 //!   order ([`FileWriter::append`]). Threads that share the columns of one group would wait for its largest column.
 //! - The octets of a file depend on its values and on the library's version, never on the number of threads.
 //! - Nothing is written that stock readers do not read: DuckDB, pyarrow and the Parquet library are asked in tests.
+//! - Before a file of others is decoded, [`check_pages`] holds what its pages claim against a limit.
 //! - Row groups of one file can be copied into another ([`FileWriter::copy_groups`]) without being decoded.
 //!
 //! # What is written of Parquet
@@ -75,6 +76,7 @@ mod column;
 mod encoding;
 mod file;
 mod group;
+mod pages;
 mod values;
 
 pub use bits::Bits;
@@ -82,6 +84,7 @@ pub use chunk::{Compression, Pages};
 pub use column::{Column, Encode, Values};
 pub use file::{FileOptions, FileWriter};
 pub use group::{EncodedGroup, GroupEncoder};
+pub use pages::{MOST_DECODED, check_group, check_pages};
 pub use values::{Binary, Booleans, Dictionary, IntegerType, Integers};
 
 /// Threads that encode row groups where nothing is said of them: one a core, four at most, beyond which one thread reads too

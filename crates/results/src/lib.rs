@@ -62,6 +62,7 @@ mod model;
 mod open;
 mod overlay;
 mod page;
+mod parquet_file;
 pub mod ratio;
 mod recorder;
 mod rows;

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::statistics::Statistics;
 
@@ -110,7 +109,7 @@ fn absent(files: &[PathBuf], newest: u64) -> Option<(u64, u64)> {
 
 /// Marks the rows of the trace that a file has a row of; `None` where it cannot be read.
 fn mark(path: &Path, seen: &mut [u64]) -> Option<()> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).ok()?).ok()?;
+    let builder = crate::parquet_file::open(File::open(path).ok()?).ok()?;
     let column = ProjectionMask::columns(builder.parquet_schema(), ["index"]);
     for batch in builder.with_projection(column).build().ok()? {
         let batch = batch.ok()?;

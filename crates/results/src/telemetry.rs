@@ -15,7 +15,6 @@ use arrow_schema::{DataType, Field, Schema};
 use ldplayer_core::RunTime;
 use ldplayer_net::output::Pending;
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::{Deserialize, Serialize};
 
 pub use self::figure::{Figure, Kind, Scope};
@@ -95,7 +94,7 @@ pub fn read(path: &Path, mut each: impl FnMut(TelemetrySample)) -> Result<(), Re
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file.map_err(ResultsError::file(path))?,
     };
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(ResultsError::parquet(path))?;
+    let builder = crate::parquet_file::open(file).map_err(ResultsError::parquet(path))?;
     for batch in builder.build().map_err(ResultsError::parquet(path))? {
         let batch = batch.map_err(|error| ResultsError::parquet(path)(error.into()))?;
         let columns = read_batch(&batch, &mut each);
@@ -126,6 +125,7 @@ fn batch_is_null(batch: &RecordBatch, row: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     #[test]
     fn what_could_not_be_read_is_null_and_not_zero() {

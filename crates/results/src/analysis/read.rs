@@ -63,7 +63,7 @@ impl RowFiles {
 impl RowFile {
     fn open(path: &Path) -> Result<Self, ResultsError> {
         let file = File::open(path).map_err(ResultsError::file(path))?;
-        let metadata = ArrowReaderMetadata::load(&file, Default::default()).map_err(ResultsError::parquet(path))?;
+        let metadata = crate::parquet_file::metadata(&file).map_err(ResultsError::parquet(path))?;
         Ok(Self { path: path.to_owned(), metadata })
     }
 

@@ -7,7 +7,7 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{Array, BinaryArray, PrimitiveArray, RecordBatch};
 use ldplayer_core::{Fingerprint, Ignore, Message, compare};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use crate::error::ResultsError;
 
@@ -35,7 +35,7 @@ pub struct Row {
 impl Kept {
     pub fn open(path: &Path) -> Result<Self, ResultsError> {
         let file = File::open(path).map_err(ResultsError::file(path))?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(ResultsError::parquet(path))?;
+        let builder = crate::parquet_file::open(file).map_err(ResultsError::parquet(path))?;
         let wanted = ProjectionMask::columns(builder.parquet_schema(), COLUMNS);
         let rows = builder.with_projection(wanted).with_batch_size(BATCH).build();
         Ok(Self { path: path.to_owned(), rows: rows.map_err(ResultsError::parquet(path))? })

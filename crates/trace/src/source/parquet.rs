@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{Array, cast::AsArray};
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow_schema::{Field, Schema};
 use bytes::Bytes;
+use ldplayer_columnar::check_group;
 use ldplayer_core::damage::{Ending, Flaw};
 use ldplayer_core::message::{CLASS_IN, Question, flag};
 use ldplayer_core::{Message, TraceTime, Transaction, Transport};
@@ -158,6 +159,11 @@ impl ParquetSource {
         self.left = rows_of(group);
         self.content = self.content.saturating_add(octets_of(group));
         let mask = self.mask(group);
+        check_group(&self.file, group, |column| mask.leaf_included(column)).map_err(|error| TraceError::Format {
+            path: self.path.clone(),
+            what: error.to_string(),
+            remedy: "write it with smaller pages and row groups".into(),
+        })?;
         let file = self.file.try_clone().map_err(|source| TraceError::File { path: self.path.clone(), source })?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![self.group])
@@ -341,7 +347,7 @@ struct Rows {
 
 /// The decoded columns.
 struct Asked {
-    qname: Option<StringArray>,
+    qname: Option<StringViewArray>,
     qtype: Codes,
     qclass: Codes,
     opcode: Codes,
@@ -441,7 +447,7 @@ impl Asked {
 
     fn load<'b>(&mut self, column: impl Fn(&str) -> Option<&'b ArrayRef>) {
         let numbers = |name: &str| column(name).map(|array| Numbers::of(array));
-        self.qname = column("qname").and_then(|array| array.as_string_opt::<i32>().cloned());
+        self.qname = column("qname").and_then(|array| array.as_string_view_opt().cloned());
         self.qtype.load(column("qtype"));
         self.qclass.load(column("qclass"));
         self.opcode.load(column("opcode"));

@@ -2,7 +2,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, PrimitiveArray};
 use arrow_schema::{DataType, TimeUnit};
 use bytes::Bytes;
 use ldplayer_core::Transport;
@@ -45,8 +45,9 @@ impl Kind {
             Self::Word => is_octets(found).then(word),
             Self::WordOrNumber if is_number(found) => Some(found.clone()),
             Self::WordOrNumber => is_octets(found).then(word),
-            Self::Text => is_octets(found).then_some(DataType::Utf8),
-            Self::Octets => is_octets(found).then_some(DataType::Binary),
+            // Views share the page and the dictionary: a value that many rows have is there once.
+            Self::Text => is_octets(found).then_some(DataType::Utf8View),
+            Self::Octets => is_octets(found).then_some(DataType::BinaryView),
         }
     }
 
@@ -261,13 +262,13 @@ impl Codes {
 
 /// Messages that share the memory of their column.
 #[derive(Default)]
-pub(crate) struct Messages(Option<(arrow_array::BinaryArray, Bytes)>);
+pub(crate) struct Messages(Option<(BinaryViewArray, Vec<Bytes>)>);
 
 impl Messages {
     /// The next batch of a column of [`Kind::Octets`].
     pub fn of(array: Option<&ArrayRef>) -> Self {
-        Self(array.and_then(|array| array.as_binary_opt::<i32>()).map(|array| {
-            let shared = Bytes::from(array.values().clone());
+        Self(array.and_then(|array| array.as_binary_view_opt()).map(|array| {
+            let shared = array.data_buffers().iter().map(|buffer| Bytes::from(buffer.clone())).collect();
             (array.clone(), shared)
         }))
     }
@@ -278,9 +279,14 @@ impl Messages {
         if array.is_null(row) {
             return None;
         }
-        let offsets = array.value_offsets();
-        let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-        (start < end).then(|| shared.slice(start..end))
+        // Four words of 32 bits: the length; then, of up to twelve octets, these, and of more their beginning, a buffer and a place in it.
+        let view = array.views()[row];
+        let [length, _, buffer, start] = [0, 32, 64, 96].map(|shift| (view >> shift) as u32 as usize);
+        match length {
+            0 => None,
+            1..=12 => Some(Bytes::copy_from_slice(array.value(row))),
+            length => Some(shared.get(buffer)?.slice(start..start + length)),
+        }
     }
 }
 

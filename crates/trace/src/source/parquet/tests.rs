@@ -303,3 +303,28 @@ proptest! {
         }
     }
 }
+
+/// Some kilobytes took gigabytes: each row had a copy of a value that the file has once.
+#[test]
+fn a_long_value_of_a_dictionary_is_in_memory_once() {
+    let message = [&b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01"[..], &vec![0; 60_000]].concat();
+    let keys = Int32Array::from_iter_values(std::iter::repeat_n(0, 100_000));
+    let octets = DictionaryArray::new(keys, Arc::new(BinaryArray::from_iter_values([&message])));
+    let time = Arc::new(TimestampNanosecondArray::from_iter_values(0..100_000));
+    let file = foreign(vec![("time", time), ("src", texts(&["192.0.2.1"; 100_000])), ("query", Arc::new(octets))]);
+    let (rows, tally) = read(open(file.path()).unwrap());
+    assert_eq!((rows.len(), tally.damaged.len()), (100_000, 0));
+    let first = rows[0].query.as_ref().unwrap();
+    assert!(rows.iter().all(|row| row.query.as_ref().unwrap().as_ptr() == first.as_ptr()), "one memory for all");
+    assert_eq!(first[..], message[..]);
+}
+
+#[test]
+fn a_page_of_more_than_the_limit_is_one_line() {
+    let time = Arc::new(TimestampNanosecondArray::from_iter_values([0]));
+    let octets = BinaryArray::from_iter_values([vec![0_u8; 260 << 20]]);
+    let file = foreign(vec![("time", time), ("src", texts(&["192.0.2.1"])), ("query", Arc::new(octets))]);
+    let mut source = open(file.path()).unwrap();
+    let refused = source.read(&mut Vec::new()).unwrap_err().to_string();
+    assert!(refused.contains("pages of 260 MB") && refused.contains("the limit is 256 MB"), "{refused}");
+}
