@@ -3,6 +3,7 @@
 mod accounts;
 mod compared;
 mod connections;
+mod delayed;
 mod drift;
 pub mod figures;
 mod ordered;
@@ -24,6 +25,7 @@ use ldplayer_core::time::NS_PER_S;
 
 pub use self::accounts::UdpAnswers;
 use self::accounts::{Accounts, Activity};
+pub use self::delayed::Delayed;
 use self::figures::Figures;
 use self::ordered::CONNECTIONS;
 use self::read::RowFiles;
@@ -52,6 +54,8 @@ pub struct Analysis {
     pub stray_sources: Vec<(String, u64)>,
     /// Answers over UDP, and what may have been kept from them.
     pub udp: UdpAnswers,
+    /// Answers over connections that seem to have waited for an acknowledgement.
+    pub delayed: Option<Delayed>,
     /// What was sampled of both ends.
     sampled: Sampled,
     /// Row files that could not be read.
@@ -79,12 +83,14 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
     };
     let sampled = Sampled::read(&dir.telemetry())?;
     let mut figures = Figures::default();
+    let mut delayed = None;
     if let Some((first, last)) = accounts.span() {
         let mut timeline = Timeline::new(first, last, &accounts);
         let classes = ordered::scan(&files, &accounts.due_by_second, &activity, |rows| timeline.add(rows))?;
         summary.timing = timing(&mut timeline);
         summary.rate = rate(&timeline, summary.queries.answered);
         summary.latency_ms = latency(&mut timeline);
+        delayed = delayed::most(&mut timeline.by_transport);
         summary.latency_ms.by_phase = accounts.phases();
         let classes: Vec<&str> = classes.0.iter().map(String::as_str).collect();
         summary.latency_ms.by_class = tails(&classes, &mut timeline.by_class);
@@ -100,6 +106,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
         unsent_without_design,
         first_due: accounts.span().map(|(first, _)| first),
         last_answered: accounts.last_answered(),
+        delayed,
         sampled,
         stray_sources: accounts.stray_sources(),
         udp: accounts.udp,

@@ -70,6 +70,19 @@ impl Spread {
         self.exact.get(rank as usize - 1).copied()
     }
 
+    /// How many figures are at most `ns`.
+    pub fn up_to(&mut self, ns: i64) -> u64 {
+        let (mut within, mut all) = (0, self.len());
+        while within < all {
+            let middle = within.midpoint(all) + 1;
+            match self.at_rank(middle) {
+                Some(figure) if figure <= ns => within = middle,
+                _ => all = middle - 1,
+            }
+        }
+        within
+    }
+
     /// The figure below or at which `quantile` (0 to 1) of the figures lie (nearest rank).
     pub fn quantile(&mut self, quantile: f64) -> Option<i64> {
         self.at_rank(rank(quantile, self.len()))
@@ -161,6 +174,11 @@ impl Censored {
         Self { known: self.known.clone(), endless: 0 }
     }
 
+    /// The spread of the known ones.
+    pub const fn known_mut(&mut self) -> &mut Spread {
+        &mut self.known
+    }
+
     /// As [`Spread::quantile`] over all; `None` where that falls among the endless ones.
     pub fn quantile_ms(&mut self, quantile: f64) -> Option<f64> {
         self.known.at_rank(rank(quantile, self.len())).map(|ns| ns as f64 / 1e6)
@@ -200,6 +218,14 @@ mod tests {
         assert_eq!(latency.quantile_ms(0.98), Some(98.0));
         assert_eq!(latency.tail().p99, None);
         assert_eq!(latency.known().tail().max, Some(98.0));
+    }
+
+    #[test]
+    fn figures_up_to_a_bound_are_counted() {
+        let mut spread = Spread::default();
+        assert_eq!(spread.up_to(5), 0);
+        [9, 3, 3, -4, 7].into_iter().for_each(|ns| spread.push(ns));
+        assert_eq!([-5, -4, 2, 3, 8, 9, 100].map(|ns| spread.up_to(ns)), [0, 1, 1, 3, 4, 5, 5]);
     }
 
     #[test]

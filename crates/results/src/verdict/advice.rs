@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::{Analysis, UdpAnswers};
+use crate::analysis::{Analysis, Delayed, UdpAnswers};
 use crate::model::{Connections, Queries, Summary};
 use crate::setup::Warning;
 use crate::text::{counted, counts_in_words, grouped, queries as told};
@@ -118,6 +118,7 @@ pub fn doubts(summary: &Summary, analysis: &Analysis) -> Vec<Warning> {
         late(queries),
         unsent(queries),
         receive_drops(summary),
+        analysis.delayed.map(delayed_ack),
         unreadable(analysis),
     ]
     .into_iter()
@@ -260,6 +261,21 @@ fn receive_drops(summary: &Summary) -> Option<Warning> {
     let drops = summary.responses.receive_drops.filter(|&drops| drops > 0)?;
     let text = format!("the kernel dropped {} to this run, for lack of buffer", counted(drops, "packet", "packets"));
     Some(Warning::new("kernel_drops", text, RECEIVE_BUFFER))
+}
+
+/// What is known is the step; a resolver's server that is 40 ms away makes one as well.
+fn delayed_ack(delayed: Delayed) -> Warning {
+    Warning::new(
+        "delayed_ack",
+        format!(
+            "{:.1} % of the answers over {} came 40 ms behind the others, and hardly any just before or behind these: so long a segment waits \
+             for a delayed acknowledgement",
+            delayed.share * 100.0,
+            delayed.transport
+        ),
+        "unless the server asks others that are 40 ms away, turn Nagle's algorithm off in it (TCP_NODELAY), or let fewer queries wait on a \
+         connection (--max-outstanding, pipeline)",
+    )
 }
 
 fn unreadable(analysis: &Analysis) -> Option<Warning> {
