@@ -282,3 +282,47 @@ fn bad_input_is_told_on_one_line() {
     }
     assert_eq!(check(Path::new("no/such/directory"), &[]).0, 2);
 }
+
+/// A root zone that delegates nothing of what lies below it passed, although no resolver gets further.
+#[test]
+fn a_set_that_leads_nowhere_is_an_error() {
+    let elsewhere = ROOT.replace("example. 60 NS", "elsewhere. 60 NS");
+    let (status, said) = check(set(&[("root.zone", &elsewhere), ("sub.example.zone", SUB)]).path(), &[]);
+    let nowhere = "root.zone: error: the set leads nowhere: none of its delegations (3) is of a zone of the set, so that resolvers get no \
+        further than .";
+    assert!(status == 1 && said.contains(nowhere), "{said}");
+    // One zone alone is served as it is, and so are two that have nothing to do with each other.
+    for files in [&[("root.zone", ROOT)][..], &[("example.zone", EXAMPLE), ("test.zone", SUB)]] {
+        let (_, said) = check(set(files).path(), &[]);
+        assert!(!said.contains("nowhere"), "{said}");
+    }
+}
+
+/// Referrals to somewhere else counted as answers.
+#[test]
+fn a_trace_that_the_set_can_only_refer_is_an_error() {
+    let directory = set(&[("root.zone", ROOT)]);
+    let scratch = tempfile::tempdir().unwrap();
+    let queries = scratch.path().join("queries");
+    fs::write(&queries, "www.example A\nwww.far A\na.lost AAAA\n").unwrap();
+    let trace = ["--trace", queries.to_str().unwrap()];
+    let (status, said) = check(directory.path(), &trace);
+    assert!(
+        status == 1 && said.contains("error: the set answers 0 of the 3 queries of the trace: 3 have no"),
+        "{said}"
+    );
+    let everywhere = [&trace[..], &["--all-zones-everywhere"]].concat();
+    let (status, found) = json(directory.path(), &everywhere);
+    assert_eq!(
+        (status, &found["coverage"]["referred"], &found["coverage"]["rcodes"]),
+        (1, &3.into(), &serde_json::json!({}))
+    );
+    let (_, said) = check(directory.path(), &everywhere);
+    assert!(said.contains("none answered; only referred 100.00 %; unknown 0.00 %"), "{said}");
+    // Who asks for no recursion goes on by himself.
+    let tsv = "time\tsrc\tdst\tqname\tqtype\tflags\n1\t192.0.2.1\t192.0.2.2\twww.example\tA\t-\n";
+    fs::write(&queries, tsv).unwrap();
+    assert_eq!(check(directory.path(), &everywhere).0, 0);
+    fs::write(&queries, "www.example A\nno.such.name A\n").unwrap();
+    assert_eq!(check(directory.path(), &everywhere).0, 0, "half of it is answered");
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use ldplayer_core::Transaction;
-use ldplayer_core::message::Message;
+use ldplayer_core::message::{Message, flag};
 use ldplayer_core::name::Presentation;
 use ldplayer_zone::rtype;
 use serde::Serialize;
@@ -13,6 +13,8 @@ use crate::serve::counters::rcode_name;
 use crate::serve::forecast::{Expected, Forecaster, Reason};
 use crate::serve::set::ZoneSet;
 
+/// The response code of a referral.
+const NOERROR: u16 = 0;
 /// Maximum number of listed questions without an answer.
 const LISTED: usize = 10_000;
 
@@ -25,7 +27,9 @@ pub struct Coverage {
     pub unreadable: u64,
     /// Distinct questions.
     pub questions: u64,
-    /// Queries answered by zones of the set, by response code.
+    /// Queries for recursion that a server of all zones only refers, to servers that the client does not ask.
+    pub referred: u64,
+    /// Queries answered by zones of the set, by response code; referrals that a client expects are among them.
     pub rcodes: BTreeMap<String, u64>,
     /// Queries that no zone of the set answers.
     pub unknown_queries: u64,
@@ -33,6 +37,13 @@ pub struct Coverage {
     pub unknown_questions: u64,
     /// These questions, most frequent first, at most 10 000.
     pub unknown: Vec<Unknown>,
+}
+
+impl Coverage {
+    /// Queries that get an answer.
+    pub fn answered(&self) -> u64 {
+        self.rcodes.values().sum()
+    }
 }
 
 /// A question that the set cannot answer.
@@ -56,8 +67,11 @@ enum Whom {
     Resolver,
     /// A name server of the set, by address.
     Server(IpAddr),
-    /// A server that serves all zones.
-    Everywhere,
+    /// A server that serves all zones, by a client that asks for recursion (RD) or does not.
+    Everywhere {
+        /// RD.
+        recursion: bool,
+    },
 }
 
 /// A question: server, lower-case name, type and class.
@@ -103,7 +117,7 @@ fn question(transaction: &Transaction, forecaster: &Forecaster<'_>, everywhere: 
     let question = message.question()?;
     let server = transaction.server.ip();
     let asked = match everywhere {
-        true => Whom::Everywhere,
+        true => Whom::Everywhere { recursion: message.has(flag::RD) },
         false if forecaster.is_name_server(server) => Whom::Server(server),
         false => Whom::Resolver,
     };
@@ -116,6 +130,7 @@ fn answered(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut
         queries: questions.values().sum(),
         unreadable,
         questions: questions.len() as u64,
+        referred: 0,
         rcodes: BTreeMap::new(),
         unknown_queries: 0,
         unknown_questions: 0,
@@ -125,10 +140,12 @@ fn answered(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut
         let Question { asked, name, qtype, qclass } = question;
         let expected = match asked {
             Whom::Server(server) => forecaster.server(Some(server), &name, qtype, qclass),
-            Whom::Everywhere => forecaster.server(None, &name, qtype, qclass),
+            Whom::Everywhere { .. } => forecaster.server(None, &name, qtype, qclass),
             Whom::Resolver => forecaster.resolver(&name, qtype, qclass),
         };
         match expected {
+            Expected::Referral if asked == (Whom::Everywhere { recursion: true }) => coverage.referred += queries,
+            Expected::Referral => *coverage.rcodes.entry(rcode_name(NOERROR)).or_default() += queries,
             Expected::Answer(rcode) => *coverage.rcodes.entry(rcode_name(rcode)).or_default() += queries,
             Expected::Unknown(reason) => {
                 coverage.unknown_queries += queries;

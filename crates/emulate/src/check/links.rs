@@ -33,6 +33,20 @@ pub fn check(set: &ZoneSet, sources: &[Source], report: &mut Report) {
         }
     }
     lost(set, &by_name, report);
+    nowhere(set, &by_name, report);
+}
+
+/// Reports a set of zones above and below each other in which nothing leads from one to another.
+fn nowhere(set: &ZoneSet, by_name: &HashMap<&[u8], &Source>, report: &mut Report) {
+    let Delegations { total, within: 0, .. } = report.delegations else { return };
+    let above = set.zones().iter().find_map(|zone| parent(set, zone.apex()));
+    if let Some((above, source)) = above.and_then(|above| Some((above, by_name.get(above)?))) {
+        let text = format!(
+            "the set leads nowhere: none of its delegations ({total}) is of a zone of the set, so that resolvers get no further than {}",
+            Presentation(above)
+        );
+        report.add(Finding::error("delegation", source.file.clone(), 0, text));
+    }
 }
 
 /// Counts the delegations; returns the delegated names.

@@ -1,11 +1,14 @@
 //! The findings of a check.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::coverage::Coverage;
+
+/// A set that answers less than one in so many queries of a trace is not made for it.
+const HARDLY: u64 = 100;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -97,6 +100,20 @@ impl Report {
     /// Adds a finding.
     pub fn add(&mut self, finding: Finding) {
         self.findings.push(finding);
+    }
+
+    /// Adds what a trace would be answered with by the set in `directory`. A set that answers hardly any of it is an error.
+    pub fn cover(&mut self, coverage: Coverage, directory: &Path) {
+        let Coverage { queries, referred, unknown_queries, .. } = coverage;
+        let answered = coverage.answered();
+        if answered * HARDLY < queries {
+            let text = format!(
+                "the set answers {answered} of the {queries} queries of the trace: {unknown_queries} have no answer in it, {referred} are only \
+                 referred elsewhere"
+            );
+            self.add(Finding::error("coverage", directory.to_owned(), 0, text));
+        }
+        self.coverage = Some(coverage);
     }
 
     /// The number of errors.

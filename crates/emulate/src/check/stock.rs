@@ -65,7 +65,7 @@ impl Program {
         let file = std::path::absolute(&source.file).map_err(failed)?;
         let mut command = Command::new(&self.path);
         // Included files are relative to the zone file.
-        command.args(options).arg(Presentation(&source.apex).to_string()).arg(&file).current_dir(directory);
+        command.args(options).arg("--").arg(Presentation(&source.apex).to_string()).arg(&file).current_dir(directory);
         let output = command.output().map_err(failed)?;
         if output.status.success() {
             return Ok(None);

@@ -22,6 +22,8 @@ const SERVFAIL: u16 = 2;
 pub enum Expected {
     /// This response code, from zones of the set.
     Answer(u16),
+    /// A referral, from a name server.
+    Referral,
     /// The set has no answer.
     Unknown(Reason),
 }
@@ -71,11 +73,12 @@ impl<'a> Forecaster<'a> {
         self.set.index().group(address).is_some_and(|group| !group.zones().is_empty())
     }
 
-    /// The answer of the name server at this address, or without an address, of one that serves all zones. Referrals are answers.
+    /// The answer of the name server at this address, or without an address, of one that serves all zones.
     pub fn server(&mut self, address: Option<IpAddr>, name: &[u8], qtype: u16, qclass: u16) -> Expected {
         let index = self.set.index();
         match address.map_or(Some(index.all()), |address| index.group(address)) {
             Some(group) => match self.ask(group, name, qtype, qclass) {
+                Some((_, Kind::Referral, _)) => Expected::Referral,
                 Some((rcode, ..)) => Expected::Answer(rcode),
                 None => Expected::Unknown(Reason::NoZone),
             },
@@ -225,7 +228,7 @@ mod tests {
         let (root, example) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
         assert!(forecaster.is_name_server(root) && !forecaster.is_name_server("192.0.2.9".parse().unwrap()));
         let name = b"\x03www\x07example\0";
-        assert_eq!(forecaster.server(Some(root), name, 1, 1), Expected::Answer(0), "a referral");
+        assert_eq!(forecaster.server(Some(root), name, 1, 1), Expected::Referral);
         assert_eq!(forecaster.server(Some(example), name, 1, 1), Expected::Answer(0));
         assert_eq!(forecaster.server(Some(example), b"\x04lost\0", 1, 1), Expected::Unknown(Reason::NoZone));
         assert_eq!(forecaster.server(None, name, 28, 1), Expected::Answer(0), "all zones");

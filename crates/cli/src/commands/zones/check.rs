@@ -25,7 +25,8 @@ use crate::failure::{Failure, VERDICT_FAILED};
 Checks that every zone loads here, in NSD (nsd-checkzone) and in BIND (named-checkzone); that each
 delegation has a name server with an address in the set; that signatures verify and chains of NSEC
 or NSEC3 records close, from the topmost signed zones down; and with --trace, what its questions
-would be answered with. Findings are one line each, with file and line, or one a kind where there
+would be answered with. A set whose delegations lead to none of its zones is an error, and so is
+one that answers less than 1 % of the trace. Findings are one line each, with file and line, or one a kind where there
 are several; --verbose lists all. Exit status 1 when there are errors.
 
 Example:
@@ -68,7 +69,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let now = args.now.unwrap_or(When::FromNow(0)).seconds(clock::realtime_ns() / NS_PER_S);
     let (set, mut report) = check(&args.directory, &checkers, args.including.reading(), now).map_err(failure)?;
     if !args.traces.is_empty() {
-        report.coverage = Some(coverage(args, &set)?);
+        report.cover(coverage(args, &set)?, &args.directory);
     }
     print::print(&report, args.json, args.verbose)?;
     Ok(if report.errors() == 0 { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })

@@ -54,12 +54,13 @@ fn print_coverage(coverage: &Coverage, out: &mut impl Write) -> io::Result<()> {
     let percent = |queries: u64| 100.0 * queries as f64 / coverage.queries.max(1) as f64;
     let rcodes: Vec<String> =
         coverage.rcodes.iter().map(|(rcode, queries)| format!("{rcode} {:.2} %", percent(*queries))).collect();
-    let Coverage { queries, questions, unknown_queries, .. } = coverage;
+    let Coverage { queries, questions, unknown_queries, referred, .. } = coverage;
     let unknown = percent(*unknown_queries);
+    let referred = if *referred > 0 { format!("; only referred {:.2} %", percent(*referred)) } else { String::new() };
     let rcodes = if rcodes.is_empty() { "none answered".to_owned() } else { rcodes.join(", ") };
     let [queries, questions] =
         [counted(*queries, "query", "queries"), counted(*questions, "different question", "different questions")];
-    writeln!(out, "coverage: {queries}, {questions}; {rcodes}; unknown {unknown:.2} %")?;
+    writeln!(out, "coverage: {queries}, {questions}; {rcodes}{referred}; unknown {unknown:.2} %")?;
     for one in coverage.unknown.iter().take(SHOWN) {
         let queries = counted(one.queries, "query", "queries");
         writeln!(out, "  unknown: {} {}, {queries}: {}", one.name, one.qtype, one.reason)?;
