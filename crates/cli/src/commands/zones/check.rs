@@ -26,8 +26,8 @@ Checks that every zone loads here, in NSD (nsd-checkzone) and in BIND (named-che
 delegation has a name server with an address in the set; that signatures verify and chains of NSEC
 or NSEC3 records close, from the topmost signed zones down; and with --trace, what its questions
 would be answered with. A set whose delegations lead to none of its zones is an error, and so is
-one that answers less than 1 % of the trace. Findings are one line each, with file and line, or one a kind where there
-are several; --verbose lists all. Exit status 1 when there are errors.
+one that answers less than 1 % of the trace. Findings are one line each, with file and line, or
+one a kind where there are several; --verbose lists all. Exit status 1 when there are errors.
 
 Example:
   ldplayer zones check zones/ --trace clients.pcap.xz
