@@ -94,6 +94,14 @@ pub fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Opti
     Ok((count as usize, stamp(&header)))
 }
 
+/// Has the kernel acknowledge at once what it would acknowledge with the next data, or after 40 ms (tcp(7), `TCP_QUICKACK`).
+///
+/// # Errors
+/// What the kernel refused.
+pub fn acknowledge(stream: &TcpStream) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_quickack(stream, true)?)
+}
+
 /// What the kernel has counted of a connection (tcp(7), `TCP_INFO`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpCounts {

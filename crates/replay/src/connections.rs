@@ -169,6 +169,11 @@ impl Connections {
         self.table.connection(at).is_some_and(|connection| connection.state() != State::Wanted)
     }
 
+    /// Whether a connection has queries that were written and not answered.
+    pub fn awaits_answers(&self, at: Slot) -> bool {
+        self.table.connection(at).is_some_and(Connection::awaits_answers)
+    }
+
     /// Since when a connection is idle; `None` if it is not.
     pub fn idle_since(&self, at: Slot) -> Option<RunTime> {
         self.table.connection(at).filter(|connection| connection.state() == State::Idle).map(Connection::since)

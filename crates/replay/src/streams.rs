@@ -40,6 +40,8 @@ pub struct Streams {
     output: Vec<u8>,
     /// Whether to read the kernel's segment counters on each read.
     counts_segments: bool,
+    /// Whether what was read is acknowledged at once where more is awaited.
+    acknowledges: bool,
     /// The kernel's error for the first connection that it refused to open.
     pub refused: Option<String>,
 }
@@ -47,8 +49,9 @@ pub struct Streams {
 impl Streams {
     /// Executes the actions of `machine`, with run time 0 at `origin`. With `counts_segments`, the kernel's counters of
     /// a connection are read
-    /// on each read.
-    pub fn new(machine: Connections, origin: i64, counts_segments: bool) -> Self {
+    /// on each read. With `acknowledges`, an answer is acknowledged at once where the connection awaits others: a server with Nagle's algorithm
+    /// holds these until then, and a replay without times could wait for them with all that it may ask.
+    pub fn new(machine: Connections, origin: i64, counts_segments: bool, acknowledges: bool) -> Self {
         let input = vec![0; INPUT].into();
         Self {
             machine,
@@ -58,6 +61,7 @@ impl Streams {
             input,
             output: Vec::new(),
             counts_segments,
+            acknowledges,
             refused: None,
         }
     }
@@ -270,6 +274,10 @@ impl Streams {
             Some(Ok((count, stamp))) => {
                 let (arrived, segments) = (self.arrived(stamp), self.segments(at));
                 self.machine.handle_counted(at, arrived, &input[..count], segments);
+                if self.acknowledges && self.machine.awaits_answers(at) {
+                    // The acknowledgement is late where it fails.
+                    let _ = self.socket(at).map(|socket| tcp::acknowledge(&socket.stream));
+                }
                 has_ended || count == input.len()
             }
             Some(Err(error)) if error.kind() == ErrorKind::Interrupted => true,
@@ -355,7 +363,7 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         drop(listener.accept().unwrap());
         let machine = Connections::new(config(Policy::default()), None);
-        let mut streams = Streams::new(machine, clock::monotonic_ns(), false);
+        let mut streams = Streams::new(machine, clock::monotonic_ns(), false, false);
         streams.put(0, stream);
         streams.read_the_last(0);
         streams.read(0);

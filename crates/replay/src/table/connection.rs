@@ -107,6 +107,11 @@ impl<C: Terms> Connection<C> {
         self.active.map_or_else(Default::default, |active| [active.outstanding, active.queue])
     }
 
+    /// Whether it has requests that were written and not answered.
+    pub fn awaits_answers(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| !active.outstanding.is_empty())
+    }
+
     /// Whether the server takes no more queries on it.
     pub fn is_leaving(&self) -> bool {
         self.own.is_leaving(self.active())

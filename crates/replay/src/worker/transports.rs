@@ -40,7 +40,12 @@ impl Transports {
     pub fn new(shard: usize, shards: usize, origin: i64, settings: &Settings) -> io::Result<Self> {
         Ok(Self {
             udp: Udp::new(udp_config(settings)),
-            streams: Streams::new(connections([shard, shards], settings)?, origin, settings.count_segments),
+            streams: Streams::new(
+                connections([shard, shards], settings)?,
+                origin,
+                settings.count_segments,
+                settings.fast,
+            ),
             quic: quic([shard, shards], settings)?,
         })
     }
