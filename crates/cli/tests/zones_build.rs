@@ -31,6 +31,11 @@ fn built(captures: &[&str], directory: &Path) -> Value {
 
 /// What NSD and BIND say of a zone file that they do not load.
 fn complaints(directory: &Path, zone: &Value) -> Option<String> {
+    complaint_of("nsd", directory, zone).or_else(|| complaint_of("bind", directory, zone))
+}
+
+/// What the checker of a server says of a zone file that it does not load.
+fn complaint_of(server: &str, directory: &Path, zone: &Value) -> Option<String> {
     let (name, file) = (zone["zone"].as_str().unwrap(), directory.join(zone["file"].as_str().unwrap()));
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let check = |program: &str, options: &[&str]| {
@@ -38,7 +43,10 @@ fn complaints(directory: &Path, zone: &Value) -> Option<String> {
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         (!output.status.success()).then_some(format!("{program}: {text}"))
     };
-    check("nsd-checkzone", &[]).or_else(|| check("named-checkzone", &["-i", "local", "-k", "ignore"]))
+    match server {
+        "nsd" => check("nsd-checkzone", &[]),
+        _ => check("named-checkzone", &["-i", "local", "-k", "ignore"]),
+    }
 }
 
 #[test]
@@ -80,6 +88,11 @@ fn zones_of_real_upstream_captures_load_in_nsd_and_bind() {
         assert!(report["zones"].as_array().unwrap().len() > 60, "{name}");
         for zone in report["zones"].as_array().unwrap().iter().filter(|zone| !is_broken_on_purpose(zone)) {
             assert_eq!(complaints(directory.path(), zone), None, "{name}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let report = built(&[&capture.display().to_string(), "--for", "bind"], directory.path());
+        for zone in report["zones"].as_array().unwrap() {
+            assert_eq!(complaint_of("bind", directory.path(), zone), None, "{name}");
         }
     }
 }
@@ -211,4 +224,93 @@ fn lame_delegations_stay_lame_where_that_is_wanted() {
     // A second server that is as good as the first, unless told otherwise; and the list is gone.
     assert_eq!(built(&[capture.to_str().unwrap()], &zones)["lame"], serde_json::json!([]));
     assert!(!zones.join("lame.json").exists());
+}
+
+/// Good and odd records of every type, which BIND's and NSD's checkers judge in another test.
+const RECORDS: &str = include_str!("../../zone/tests/content/records.txt");
+
+/// A capture of one zone, example.com, with each of these records, with keys for the parent that match none of the zone's, and with a DS
+/// record without the end of its digest.
+fn with_refused_records(file: &Path) {
+    const NS: u16 = 2;
+    let top = [("com", NS, wire("a.gtld.com"))];
+    let below = [("example.com", NS, wire("ns1.example.com")), ("example.com", 43, vec![0, 1, 8, 2, 0])];
+    let glue = |name, last| [(name, 1, vec![192, 0, 2, last])];
+    let mut exchanges = vec![
+        ([198, 41, 0, 4], Some(message(0x8000, "www.example.com", [&[], &top, &glue("a.gtld.com", 1)]))),
+        ([192, 0, 2, 1], Some(message(0x8000, "www.example.com", [&[], &below, &glue("ns1.example.com", 11)]))),
+    ];
+    let mut answer = |owner: &str, rtype: u16, data: Vec<u8>| {
+        exchanges.push(([192, 0, 2, 11], Some(message(0x8400, owner, [&[(owner, rtype, data)], &[], &[]]))));
+    };
+    answer("example.com", 59, [&[0, 1, 8, 2][..], &[7; 32]].concat());
+    answer("example.com", 60, vec![1, 1, 3, 8, 1, 2, 3, 4]);
+    for (number, line) in RECORDS.lines().enumerate().filter(|(_, line)| !line.starts_with("refused")) {
+        let (_, record) = line.split_once(' ').unwrap();
+        let rtype = record.split(' ').next().unwrap();
+        if ["DS", "NSEC", "NSEC3", "NSEC3PARAM", "RRSIG", "DNSKEY", "ZONEMD"].contains(&rtype) {
+            continue;
+        }
+        let text = format!("$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS ns.other.\nr {record}\n");
+        let apex = wire("example");
+        let records =
+            ldplayer_zone::load::text_of(text.as_bytes(), Path::new("z"), Some(&apex), &mut |_| unreachable!());
+        let records = records.unwrap();
+        let record = records.iter().last().unwrap();
+        answer(&format!("r{number}.example.com"), record.rtype, record.data.to_vec());
+    }
+    upstream(file, &exchanges);
+}
+
+/// The zones that Knot DNS does not load, and what it says.
+fn refused_by_knot(folder: &Path, zones: &[Value]) -> String {
+    let folder = folder.display();
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut text = format!(
+        "server:\n  rundir: {folder}\n  listen: 127.0.0.1@{port}\nlog:\n - target: stdout\n   any: info\n\
+         database:\n  storage: {folder}\nzone:\n"
+    );
+    for zone in zones {
+        let (name, file) = (zone["zone"].as_str().unwrap(), zone["file"].as_str().unwrap());
+        text.push_str(&format!(" - domain: {name}\n   file: {folder}/{file}\n   journal-content: none\n"));
+    }
+    let file = format!("{folder}/knot.conf");
+    fs::write(&file, text).unwrap();
+    let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
+    let mut knot =
+        Command::new("knotd").env("PATH", path).args(["-c", &file]).stdout(Stdio::piped()).spawn().expect("knot");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let _ = Command::new("kill").arg(knot.id().to_string()).status();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut knot.stdout.take().unwrap(), &mut said).unwrap();
+    knot.wait().unwrap();
+    let loaded = said.lines().filter(|line| line.contains("zone file parsed")).count();
+    let wrong: Vec<&str> = said.lines().filter(|line| line.contains("error") || line.contains("failed")).collect();
+    if loaded < zones.len() && wrong.is_empty() { said } else { wrong.join("\n") }
+}
+
+#[test]
+fn zones_for_a_stock_server_load_in_it_without_the_records_that_it_refuses() {
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("up.pcap");
+    with_refused_records(&capture);
+    for server in ["bind", "nsd", "knot"] {
+        let zones = directory.path().join(server);
+        let report = built(&[capture.to_str().unwrap(), "--for", server], &zones);
+        let all = report["zones"].as_array().unwrap();
+        let said = match server {
+            "knot" => refused_by_knot(&zones, all),
+            _ => all.iter().filter_map(|zone| complaint_of(server, &zones, zone)).collect(),
+        };
+        assert_eq!(said, "", "{server}");
+        let left = report["left_out"].as_array().unwrap();
+        let wanted = "the length of the digest is 1 instead of 32 bytes (RFC 4509 2.1)";
+        let ds = serde_json::json!({ "zone": "com.", "name": "example.com.", "type": "DS", "reason": wanted });
+        assert!(left.contains(&ds), "{left:?}");
+        let text = fs::read_to_string(zones.join("com.zone")).unwrap();
+        assert!(text.contains(&format!("\n; left out: example.com. DS: {wanted}\n")), "{text}");
+        let has = |rtype: &str| left.iter().any(|one| one["type"] == rtype && one["name"] == "example.com.");
+        assert_eq!([has("CDS"), has("CDNSKEY")], [server == "bind"; 2], "{server} {left:?}");
+        assert!(left.len() < 40, "{server}: {left:#?}");
+    }
 }

@@ -14,6 +14,7 @@ mod place;
 mod report;
 mod seen;
 mod servers;
+mod stock;
 
 use std::net::IpAddr;
 
@@ -23,7 +24,8 @@ use ldplayer_core::message::{HEADER, Message};
 use ldplayer_core::name::Presentation;
 
 pub use choose::Policy;
-pub use report::{Conflict, Lame, Made, MadeKind, Reason, Report, Version};
+pub use report::{Conflict, Lame, LeftOut, Made, MadeKind, Reason, Report, Version};
+pub use stock::Stock;
 
 use crate::records::Records;
 use crate::rtype;
@@ -56,6 +58,8 @@ pub struct Options {
     pub policy: Policy,
     /// Which side of a resolver the responses are from; `None`: as the addresses say.
     pub resolver_side: Option<bool>,
+    /// The server that is to load the zones; what it refuses is left out.
+    pub server: Option<Stock>,
 }
 
 /// A zone that was built.
@@ -67,6 +71,8 @@ pub struct BuiltZone {
     pub records: Records,
     /// What was made up in it, one line each.
     pub notes: Vec<String>,
+    /// What was left out of it, one line each.
+    pub left_out: Vec<String>,
 }
 
 /// The zones, and a report of how they were built.
@@ -199,7 +205,10 @@ impl Builder {
         classify::check_header(&message)?;
         debug_assert!(response.message.len() >= HEADER);
         self.parsed.read(&message, &mut self.facts.names)?;
-        (0..self.parsed.invalid).for_each(|_| self.report.ignore(Reason::InvalidRecord));
+        for (owner, rtype, wrong) in &self.parsed.invalid {
+            self.report.ignore(Reason::InvalidRecord);
+            self.report.leave_out(&LeftOut::new(self.facts.names.wire(*owner), *rtype, wrong.to_string()));
+        }
         Ok(())
     }
 
@@ -228,7 +237,11 @@ impl Builder {
         let placed = place::place(&self.facts, &authority, &mut self.report);
         let chosen = choose::choose(&self.facts, placed, options.policy, &mut self.report);
         self.report.keeps_lame = self.tries.is_some();
-        let zones = complete::zones(&mut self.facts, &authority, chosen, &mut self.report)?;
+        let mut zones = complete::zones(&mut self.facts, &authority, chosen, &mut self.report)?;
+        stock::assign(&mut zones, &mut self.report);
+        if let Some(server) = options.server {
+            stock::refine(&mut zones, server, &mut self.report)?;
+        }
         if let Some(tries) = &self.tries {
             self.report.lame = lame(&self.facts, tries, &authority, &zones);
         }

@@ -61,9 +61,12 @@ impl Line {
     }
 
     fn is_read_back(&mut self, record: &Record<'_>, start: usize) -> bool {
-        let mut scanner = Scanner::new(&self.text.as_bytes()[start..]);
+        let text = &self.text.as_bytes()[start..];
+        let mut scanner = Scanner::new(text);
         self.data.clear();
-        scanner.next_entry().is_some()
+        // Servers need not read other octets (RFC 1035 §5.1), which the library writes in some types.
+        text.iter().all(|octet| matches!(octet, b' '..=b'~'))
+            && scanner.next_entry().is_some()
             && rdata::parse(record.rtype, &mut scanner, None, &mut self.data).is_ok()
             && self.data == record.data
             && scanner.next_entry().is_none()

@@ -5,7 +5,8 @@ use ldplayer_core::name::MAX_NAME;
 
 use super::names::{Name, Names};
 use super::report::Reason;
-use crate::rdata;
+use crate::error::Wrong;
+use crate::rdata::{self, Fault};
 use crate::rtype;
 
 /// Length of the fields between a record's owner and its data, in octets.
@@ -39,7 +40,7 @@ pub(super) struct Parsed {
     pub qtype: u16,
     pub records: Vec<Record>,
     /// Records that no zone may have, which are left out.
-    pub invalid: u64,
+    pub invalid: Vec<(Name, u16, Wrong)>,
     data: Vec<u8>,
     /// Owners by offset: most owners are compression pointers to an earlier one.
     owners: Vec<(u16, Name)>,
@@ -52,7 +53,7 @@ impl Parsed {
     /// Why the response is unusable.
     pub fn read(&mut self, message: &Message<'_>, names: &mut Names) -> Result<(), Reason> {
         self.records.clear();
-        self.invalid = 0;
+        self.invalid.clear();
         self.data.clear();
         self.owners.clear();
         let [questions, answers, authorities, additionals] = message.counts();
@@ -109,9 +110,9 @@ impl Parsed {
         }
         let start = self.data.len();
         rdata::expand(rtype, raw, from, &mut self.data)?;
-        if rdata::judge(rtype, &self.data[start..]).is_err_and(|fault| fault.is_refused) {
+        if let Err(Fault { is_refused: true, wrong }) = rdata::judge(rtype, &self.data[start..]) {
             self.data.truncate(start);
-            self.invalid += 1;
+            self.invalid.push((owner, rtype, wrong));
             return Some(end);
         }
         let is_signature = rtype == rtype::RRSIG;

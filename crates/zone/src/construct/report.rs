@@ -4,6 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
+use ldplayer_core::name::Presentation;
+
+use crate::rtype;
+
+/// Maximum number of listed records that were left out.
+pub const LISTED: usize = 1_000;
+
 /// Why a response, or one of its record sets, was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
@@ -102,12 +109,45 @@ pub struct Report {
     pub conflicts: Vec<Conflict>,
     /// What was invented so that the zones load and can be reached from the root.
     pub made: Vec<Made>,
+    /// Records that servers refuse, each once, at most [`LISTED`].
+    pub left_out: Vec<LeftOut>,
+    /// More of these, each time that they were seen.
+    pub left_out_unlisted: u64,
     /// Zones accepted on the word of servers to which no accepted delegation leads.
     pub unverified: Vec<String>,
     /// Whether lame delegations were to stay lame.
     pub keeps_lame: bool,
     /// Servers that never answered for a zone delegated to them; empty if lame delegations were not to stay lame.
     pub lame: Vec<Lame>,
+}
+
+/// A record that was left out, because servers refuse it or a zone with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The zone that it would be in; empty where none was built.
+    pub zone: String,
+    /// Its owner.
+    pub name: String,
+    /// Its type.
+    pub rtype: String,
+    /// What is wrong with it.
+    pub reason: String,
+    pub(super) owner: Vec<u8>,
+    pub(super) is_ds: bool,
+}
+
+impl LeftOut {
+    pub(super) fn new(owner: &[u8], rtype: u16, reason: String) -> Self {
+        let (name, is_ds) = (Presentation(owner).to_string(), rtype == rtype::DS);
+        Self { zone: String::new(), name, rtype: rtype::name_of(rtype), reason, owner: owner.to_vec(), is_ds }
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, rtype, reason, .. } = self;
+        write!(f, "{name} {rtype}: {reason}")
+    }
 }
 
 /// A zone with its lame servers.
@@ -207,5 +247,16 @@ impl fmt::Display for MadeKind {
 impl Report {
     pub(super) fn ignore(&mut self, reason: Reason) {
         *self.ignored.entry(reason).or_default() += 1;
+    }
+
+    /// Lists a record that is left out, unless it is listed; `false` where it is not added.
+    pub(super) fn leave_out(&mut self, one: &LeftOut) -> bool {
+        let (is_listed, has_room) = (self.left_out.contains(one), self.left_out.len() < LISTED);
+        match (is_listed, has_room) {
+            (false, true) => self.left_out.push(one.clone()),
+            (false, false) => self.left_out_unlisted += 1,
+            _ => {}
+        }
+        !is_listed && has_room
     }
 }

@@ -88,7 +88,7 @@ impl Upstream {
     }
 
     fn build(self, policy: Policy) -> Built {
-        let built = self.builder.finish(Options { policy, resolver_side: Some(true) }).unwrap();
+        let built = self.builder.finish(Options { policy, resolver_side: Some(true), server: None }).unwrap();
         for zone in &built.zones {
             let (loaded, findings) = Zone::from_records(&zone.records).unwrap();
             assert_eq!(loaded.apex(), zone.apex);

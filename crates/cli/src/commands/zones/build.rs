@@ -11,7 +11,7 @@ use anyhow::anyhow;
 use ldplayer_core::Transaction;
 use ldplayer_core::text::counted;
 use ldplayer_trace::{Inspector, Source, open};
-use ldplayer_zone::construct::{Builder, Built, Options, Policy, Response};
+use ldplayer_zone::construct::{Builder, Built, Options, Policy, Response, Stock};
 
 use crate::commands::inspect::no_transaction;
 use crate::commands::reading::Reading;
@@ -48,6 +48,9 @@ pub struct Args {
     /// Keep lame delegations lame: a name server that was asked for a zone and never answered does not serve it
     #[arg(long)]
     keep_lame: bool,
+    /// Leave out the records for which this server refuses a zone: `bind`, `nsd` or `knot`
+    #[arg(long = "for", value_name = "bind|nsd|knot", value_parser = parse_server)]
+    server: Option<Stock>,
     #[command(flatten)]
     reading: Reading,
     /// List made-up records, disagreements and unverified zones, which are only counted otherwise
@@ -73,11 +76,17 @@ impl Args {
             conflict,
             side: "resolver".to_owned(),
             keep_lame: false,
+            server: None,
             reading,
             verbose: false,
             json,
         }
     }
+}
+
+fn parse_server(word: &str) -> Result<Stock, String> {
+    let known = Stock::ALL.into_iter().find(|server| server.name() == word);
+    known.ok_or_else(|| format!("`{word}` is none of bind, nsd, knot"))
 }
 
 fn parse_policy(word: &str) -> Result<Policy, String> {
@@ -115,7 +124,7 @@ pub(super) fn build(args: &Args) -> Result<Built, Failure> {
         "server" => Some(false),
         _ => None,
     };
-    Ok(builder.finish(Options { policy: args.conflict, resolver_side })?)
+    Ok(builder.finish(Options { policy: args.conflict, resolver_side, server: args.server })?)
 }
 
 /// Gives all responses to the builder, and tells how many transactions there were.

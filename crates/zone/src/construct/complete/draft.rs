@@ -89,7 +89,7 @@ impl Draft {
             records.add_chosen(facts, set)?;
         }
         made.try_for_each(|made| made.push(facts, &mut records))?;
-        Some(BuiltZone { apex: facts.names.wire(apex).to_vec(), records, notes: self.notes })
+        Some(BuiltZone { apex: facts.names.wire(apex).to_vec(), records, notes: self.notes, left_out: Vec::new() })
     }
 }
 

@@ -186,7 +186,7 @@ fn a_capture_of_nothing_but_referrals_becomes_a_zone_that_refers() {
     let message = message(QR, "www.example.co.jp A", sections);
     let [client, server] = ["10.0.0.1", JP_SERVER].map(|address| address.parse().unwrap());
     builder.add(&Response { time_ns: 1, client, server, message: &message }).unwrap();
-    let built = builder.finish(Options { policy: Policy::First, resolver_side: Some(false) }).unwrap();
+    let built = builder.finish(Options { policy: Policy::First, resolver_side: Some(false), server: None }).unwrap();
     assert_eq!(apexes(&built), ["."]);
     let lines = zone(&built, ".");
     assert!(lines.contains(&"example.co.jp. 60 NS ns1.example.co.jp.".into()), "{lines:?}");

@@ -11,7 +11,7 @@ use ldplayer_core::name::labels;
 use ldplayer_core::text::counted;
 use ldplayer_emulate::serve::lame;
 use ldplayer_net::output;
-use ldplayer_zone::construct::{Built, BuiltZone, Conflict, Lame, MadeKind, Version};
+use ldplayer_zone::construct::{Built, BuiltZone, Conflict, Lame, LeftOut, MadeKind, Version};
 use ldplayer_zone::write;
 use serde::Serialize;
 
@@ -37,6 +37,8 @@ pub(super) struct Summary {
     ignored: BTreeMap<&'static str, u64>,
     made: BTreeMap<&'static str, Vec<MadeEntry>>,
     conflicts: Vec<ConflictEntry>,
+    left_out: Vec<LeftOutEntry>,
+    left_out_unlisted: u64,
     unverified: Vec<String>,
     lame: Vec<lame::Entry>,
 }
@@ -52,6 +54,15 @@ struct ZoneFile {
 struct MadeEntry {
     zone: String,
     record: String,
+}
+
+#[derive(Serialize)]
+struct LeftOutEntry {
+    zone: String,
+    name: String,
+    #[serde(rename = "type")]
+    rtype: String,
+    reason: String,
 }
 
 #[derive(Serialize)]
@@ -130,7 +141,8 @@ fn remove_former(directory: &Path) -> anyhow::Result<()> {
 /// Writes a zone to a file that is not there yet.
 fn write_zone(file: &Path, zone: &BuiltZone) -> io::Result<()> {
     let mut out = BufWriter::new(File::create_new(file)?);
-    let notes: Vec<String> = zone.notes.iter().map(|note| format!("made: {note}")).collect();
+    let made = zone.notes.iter().map(|note| format!("made: {note}"));
+    let notes: Vec<String> = made.chain(zone.left_out.iter().map(|line| format!("left out: {line}"))).collect();
     write::zone_with_notes(&zone.apex, &notes, &zone.records, &mut out)?;
     out.flush()
 }
@@ -192,9 +204,16 @@ fn summary(built: &Built) -> Summary {
         ignored: report.ignored.iter().map(|(reason, &count)| (reason.word(), count)).collect(),
         made,
         conflicts: report.conflicts.iter().map(conflict).collect(),
+        left_out: report.left_out.iter().map(left_out).collect(),
+        left_out_unlisted: report.left_out_unlisted,
         unverified: report.unverified.clone(),
         lame: report.lame.iter().map(lame_entry).collect(),
     }
+}
+
+fn left_out(one: &LeftOut) -> LeftOutEntry {
+    let LeftOut { zone, name, rtype, reason, .. } = one.clone();
+    LeftOutEntry { zone, name, rtype, reason }
 }
 
 fn lame_entry(lame: &Lame) -> lame::Entry {
@@ -249,6 +268,10 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     let made = MadeKind::ALL.into_iter().filter_map(|kind| Some((kind.word(), summary.made.get(kind.word())?.len())));
     let made: Vec<String> = made.map(|(kind, count)| format!("{kind} {count}")).collect();
     write_line!(out, "made up    {}", if made.is_empty() { "nothing".to_owned() } else { made.join(", ") })?;
+    let (listed, more) = (summary.left_out.len(), if summary.left_out_unlisted > 0 { " or more" } else { "" });
+    if listed > 0 {
+        write_line!(out, "left out   {}{more}, which servers refuse", counted(listed as u64, "record", "records"))?;
+    }
     if !summary.unverified.is_empty() {
         write_line!(
             out,
