@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Read};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,8 @@ const SINCE_S: i64 = 3_600;
 const FOR_S: i64 = 30 * 86_400;
 /// The suffix of compressed zone files.
 const PACKED: &str = "xz";
+/// Octets that the packed files of a set have at most when they are unpacked: as much as a zone can hold.
+const MOST_UNPACKED: u64 = 4 << 30;
 
 /// Zones ready to be served.
 #[derive(Clone, Debug, Default)]
@@ -82,8 +84,9 @@ impl Zones {
             fs::create_dir_all(folder).map_err(failed)?;
         }
         let files = if from.is_dir() { set::files(from)? } else { vec![from.to_owned()] };
+        let mut room = MOST_UNPACKED;
         for file in files {
-            unpack(&file, &plain).map_err(|error| prepare_error(from, &error))?;
+            unpack(&file, &plain, &mut room).map_err(|error| prepare_error(from, &error))?;
         }
         let made = match sign {
             None => &plain,
@@ -111,16 +114,23 @@ fn is_packed(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == PACKED)
 }
 
-/// Copies a zone file, decompressed.
-fn unpack(file: &Path, folder: &Path) -> io::Result<()> {
+/// Copies a zone file, decompressed: packed ones as long as there is room for so many octets.
+fn unpack(file: &Path, folder: &Path, room: &mut u64) -> io::Result<()> {
     let name = if is_packed(file) { file.file_stem() } else { file.file_name() };
     let to = folder.join(name.unwrap_or_default());
     if !is_packed(file) {
         return fs::copy(file, to).map(drop);
     }
     let mut out = BufWriter::new(Pending::new(&to)?);
-    io::copy(&mut liblzma::read::XzDecoder::new(File::open(file)?), &mut out)?;
+    let mut unpacked = liblzma::read::XzDecoder::new(File::open(file)?).take(*room + 1);
+    let octets = io::copy(&mut unpacked, &mut out)?;
+    *room = room.checked_sub(octets).ok_or_else(|| too_large(file))?;
     out.into_inner()?.finish()
+}
+
+fn too_large(file: &Path) -> io::Error {
+    let (file, gib) = (file.display(), MOST_UNPACKED >> 30);
+    io::Error::other(format!("{file}: the packed zones have more than {gib} GiB unpacked; unpack large zones yourself"))
 }
 
 fn read(directory: &Path) -> Result<Ready, ExperimentError> {
@@ -198,6 +208,24 @@ mod tests {
         );
         let other = zones.get(&from, Some(&sign), 2).unwrap();
         assert_ne!(fs::read_to_string(&other.zones[0].file).unwrap(), text);
+    }
+
+    #[test]
+    fn packed_zones_that_expand_beyond_a_bound_are_refused() {
+        use std::io::Write;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("example.zone.xz");
+        let mut packed = liblzma::write::XzEncoder::new(File::create(&file).unwrap(), 1);
+        packed.write_all(&[b'\n'; 10_000]).unwrap();
+        packed.finish().unwrap();
+        let (to, mut room) = (folder.path().join("to"), 25_000);
+        fs::create_dir(&to).unwrap();
+        // The bound is for all files of a set together.
+        unpack(&file, &to, &mut room).unwrap();
+        unpack(&file, &to, &mut room).unwrap();
+        let error = unpack(&file, &to, &mut room).unwrap_err().to_string();
+        let wanted = "example.zone.xz: the packed zones have more than 4 GiB unpacked; unpack large zones yourself";
+        assert!(error.ends_with(wanted) && !error.contains('\n'), "{error}");
     }
 
     /// They were found by path alone, so that an edited zone was served as it had been.
