@@ -173,7 +173,11 @@ fn an_experiment_is_judged_by_its_gate_and_compared_by_its_keys() {
     let keys = ["compare", "out", "--a", "transport=udp", "--b", "transport=tcp", "--with-unfaithful", "--json"];
     let compared: Value = serde_json::from_slice(&command(&keys).stdout).unwrap();
     let one = &compared["comparisons"][0];
-    assert_eq!((&one["a"]["runs"], &one["b"]["runs"], &one["warnings"]), (&3.into(), &3.into(), &json!([])), "{one}");
+    assert_eq!((&one["a"]["runs"], &one["b"]["runs"]), (&3.into(), &3.into()), "{one}");
+    // What is told of a busy machine is right.
+    let of_machine = ["cpu_stolen", "fell_behind", "client_bottleneck"];
+    let is_of_machine = |warning: &Value| of_machine.iter().any(|code| warning.to_string().contains(code));
+    assert!(one["warnings"].as_array().unwrap().iter().all(is_of_machine), "{one}");
     let answers = &one["answers"];
     assert_eq!((&answers["of_b"]["match"], &answers["of_a"]["match"]), (&40.into(), &40.into()), "{answers}");
     let cells = ["compare", "out/server=meta,transport=udp", "out/server=meta,transport=tcp", "--with-unfaithful"];
