@@ -71,9 +71,11 @@ fn a_lab_on_this_host_makes_one_run_directory_of_its_agents() {
         queries["trace"].as_u64().unwrap()
     );
     assert!(queries["answered"].as_u64().unwrap() > 1_000, "{queries}");
-    for file in ["report.html", "agents/agent-1/run.json", "agents/agent-2/report.html"] {
+    for file in ["report.html", "agents/agent-1/run.json", "agents/agent-2/telemetry.parquet"] {
         assert!(run.join(file).exists(), "{file}");
     }
+    // What an agent may have written is not opened in a browser.
+    assert!(!run.join("agents/agent-2/report.html").exists());
 }
 
 #[test]

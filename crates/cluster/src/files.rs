@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream::object_store::{Config, ObjectStore};
 use async_nats::jetstream::stream::StorageType;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use ldplayer_net::output;
+use ldplayer_net::{disk, output};
 use tokio::fs::File;
-use tokio::io::{AsyncWriteExt, BufReader, copy_buf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, copy_buf};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::bus::Bus;
@@ -21,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Timeout of one transfer.
 const AT_MOST: Duration = Duration::from_secs(3_600);
 
+/// Octets that files leave free on the disk.
+const SPARE: u64 = 256 << 20;
 /// Maximum number of parallel transfers.
 const AT_A_TIME: usize = 16;
 /// Read and write size in octets.
@@ -73,14 +76,19 @@ pub fn fetch_trace(bus: &Bus, run: u64, names: &[String], directory: &Path) -> R
     names.iter().map(file).collect()
 }
 
-/// Uploads all files of a directory. Returns their object names: the agent, and the path in the directory.
+/// Whether a file of a run is taken from an agent: data, and no page that a browser would run.
+pub fn is_data(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "json" || extension == "parquet")
+}
+
+/// Uploads the data of a run directory ([`is_data`]). Returns the object names: the agent, and the path in the directory.
 ///
 /// # Errors
 /// A file cannot be read or stored.
 pub fn put(bus: &Bus, run: u64, agent: u32, directory: &Path) -> Result<Vec<String>, ClusterError> {
     let store = store(bus, run)?;
     let mut names = Vec::new();
-    for file in files_below(directory)? {
+    for file in files_below(directory)?.into_iter().filter(|file| is_data(file)) {
         let inner = file.strip_prefix(directory).unwrap_or(&file).display().to_string();
         let name = format!("{agent}/{inner}");
         put_one(bus, &store, &file, &name)?;
@@ -101,12 +109,14 @@ fn put_one(bus: &Bus, store: &ObjectStore, file: &Path, name: &str) -> Result<()
 /// seconds to be located.
 ///
 /// # Errors
-/// A file cannot be fetched or written, or is corrupt.
+/// A file cannot be fetched or written, or is corrupt; or they take more than the disk has but for [`SPARE`].
 pub fn get(bus: &Bus, run: u64, wanted: &[(&[String], PathBuf)]) -> Result<(), ClusterError> {
     let store = store(bus, run)?;
+    let room = wanted.first().and_then(|(_, directory)| directory.ancestors().find_map(disk::free));
+    let room = AtomicU64::new(room.map_or(u64::MAX, |free| free.saturating_sub(SPARE)));
     let each = wanted.iter().flat_map(|(names, directory)| names.iter().map(move |name| (name, directory)));
     let files = each.map(|(name, directory)| place(name, directory)).collect::<Result<Vec<_>, _>>()?;
-    let got = stream::iter(files).map(|(name, file)| get_one(&store, name, file)).buffer_unordered(AT_A_TIME);
+    let got = stream::iter(files).map(|(name, file)| get_one(&store, name, file, &room)).buffer_unordered(AT_A_TIME);
     bus.wait(got.try_collect::<()>())
 }
 
@@ -117,9 +127,21 @@ fn place<'a>(name: &'a str, directory: &Path) -> Result<(&'a str, PathBuf), Clus
     Ok((name, directory.join(inner.ok_or_else(outside)?)))
 }
 
-async fn get_one(store: &ObjectStore, name: &str, file: PathBuf) -> Result<(), ClusterError> {
+async fn get_one(store: &ObjectStore, name: &str, file: PathBuf, room: &AtomicU64) -> Result<(), ClusterError> {
     file.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed(&file))?;
-    patiently(async || fetch(store, name, &file).await).await
+    let size = patiently(async || size(store, name).await).await?;
+    let is_taken = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(size)).is_ok();
+    if !is_taken {
+        let reason = format!("{} MB more do not fit on the disk: free space, or use another directory", size >> 20);
+        return Err(ClusterError::File { file, reason });
+    }
+    patiently(async || fetch(store, name, size, &file).await).await
+}
+
+/// The octets of an object, as its sender claims.
+async fn size(store: &ObjectStore, name: &str) -> Result<u64, ClusterError> {
+    let info = store.info(name).await.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
+    Ok(info.size as u64)
 }
 
 fn store(bus: &Bus, run: u64) -> Result<ObjectStore, ClusterError> {
@@ -151,14 +173,19 @@ async fn patiently<T>(act: impl AsyncFn() -> Result<T, ClusterError>) -> Result<
     }
 }
 
-/// Streams the file, since it may be larger than memory. The client verifies the digest.
-async fn fetch(store: &ObjectStore, name: &str, file: &Path) -> Result<(), ClusterError> {
+/// Streams a file of so many octets, since it may be larger than memory. The client verifies the digest.
+async fn fetch(store: &ObjectStore, name: &str, size: u64, file: &Path) -> Result<(), ClusterError> {
     let object = store.get(name).await.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
     // A try before this one may have left a part.
     let _ = fs::remove_file(file);
     let mut into = File::from_std(output::create(file).map_err(failed(file))?);
-    let copied = copy_buf(&mut BufReader::with_capacity(AT_ONCE, object), &mut into).await;
-    copied.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
+    // One octet more, so that the end is seen, with which the digest is verified.
+    let mut object = BufReader::with_capacity(AT_ONCE, object.take(size.saturating_add(1)));
+    let copied = copy_buf(&mut object, &mut into).await;
+    let copied = copied.map_err(|error| ClusterError::store(format!("file {name}"), error))?;
+    if copied > size {
+        return Err(ClusterError::store(format!("file {name}"), format!("it has more than its {size} octets")));
+    }
     into.flush().await.map_err(failed(file))
 }
 
@@ -196,6 +223,20 @@ mod tests {
         let names = trace_names(&["/data/a.pcap.xz".into(), "b/a.pcap.xz".into()]);
         assert_eq!(names, ["trace/0/a.pcap.xz", "trace/1/a.pcap.xz"]);
         assert_eq!(place(&names[1], Path::new("/run")).unwrap().1, Path::new("/run/1/a.pcap.xz"));
+    }
+
+    #[test]
+    fn pages_are_none_of_the_data_that_is_taken() {
+        let taken = [
+            "run.json",
+            "queries/shard-000-000000.parquet",
+            "report.html",
+            "x.HTML",
+            "a.svg",
+            "run.json.html",
+            "noend",
+        ];
+        assert_eq!(taken.map(|file| is_data(Path::new(file))), [true, true, false, false, false, false, false]);
     }
 
     #[test]

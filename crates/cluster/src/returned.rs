@@ -1,7 +1,7 @@
 //! The results that agents return: run directories, accounts and warnings.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ pub fn comes_back(bus: &Bus, run: u64, member: &mut Member) -> bool {
     false
 }
 
-/// Fetches the files of all agents, each into a directory below `agents/` of the run directory.
+/// Fetches the data of all agents, each into a directory below `agents/` of the run directory. A page that an agent made is not taken.
 ///
 /// # Errors
 /// A file cannot be fetched or written.
@@ -58,12 +58,16 @@ pub fn collect(bus: &Bus, run: u64, members: &[Member], output: &Path) -> Result
     for (member, name) in members.iter().zip(names) {
         let (share, mut directory) = (member.share(&name), None);
         if let Stage::Returned { files, .. } = &member.progress.stage {
-            wanted.push((files.as_slice(), all.join(&name)));
+            // What else an agent names is none of a run's data.
+            let data = files.iter().filter(|file| files::is_data(Path::new(file))).cloned().collect::<Vec<_>>();
+            wanted.push((data, all.join(&name)));
             directory = Some(all.join(name));
         }
         let Hello { program, network, boot, .. } = member.hello.clone();
         pieces.push(Piece { share, directory, place: Place { program, network, machine: boot } });
     }
+    let wanted: Vec<(&[String], PathBuf)> =
+        wanted.iter().map(|(data, directory)| (&data[..], directory.clone())).collect();
     files::get(bus, run, &wanted)?;
     Ok(pieces)
 }
