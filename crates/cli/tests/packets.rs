@@ -357,6 +357,29 @@ fn a_run_by_packets_is_made_again_by_packets() {
     assert_eq!(nsd.rows("packets", &mut again), first);
 }
 
+/// The documentation says so; but its answers were dropped where they leave by a device of their own.
+#[test]
+fn a_server_on_loopback_answers_clients_without_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = nsd(folder.path(), &["127.0.0.1:53".parse().unwrap()]);
+    let trace = folder.path().join("trace.tsv");
+    std::fs::write(&trace, "time\tsrc\tsrc_port\tdst\tqname\tqtype\n1\t192.0.2.7\t4000\t198.51.100.1\t.\tNS\n")
+        .unwrap();
+    for transport in ["udp", "tcp"] {
+        let mut replay = ldplayer();
+        replay.arg("replay").arg(&trace).args(["--server", "127.0.0.1", "--transport", transport, "--force"]);
+        replay
+            .args(["--start-server", &command, "--path", "packets"])
+            .args(PATIENT)
+            .arg("-o")
+            .arg(folder.path().join("run"));
+        let output = replay.output().unwrap();
+        let run = std::fs::read(folder.path().join("run/run.json")).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+        let run: Value = serde_json::from_slice(&run).unwrap();
+        assert_eq!(run["summary"]["queries"]["answered"], 1, "{transport}: {}", run["summary"]);
+    }
+}
+
 #[test]
 fn what_cannot_be_had_without_sockets_is_one_line_with_its_remedy() {
     let nsd = Place::nsd();

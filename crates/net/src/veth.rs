@@ -67,14 +67,14 @@ const REACHED: u32 = 25_000;
 
 /// Settings of the host's interfaces: packets may come from addresses that are local, too, or to which another interface leads, and go to
 /// loopback's. Of two for the source's route, that of all interfaces and an interface's own, the stricter holds.
-const HOST: [(&str, &str); 8] = [
+const HOST: [(&str, &str); 7] = [
     ("net/ipv4/conf/all/rp_filter", "0"),
     ("net/ipv4/conf/wire0/rp_filter", "0"),
     ("net/ipv4/conf/queries0/rp_filter", "0"),
     ("net/ipv4/conf/wire0/accept_local", "1"),
     ("net/ipv4/conf/queries0/accept_local", "1"),
-    ("net/ipv4/conf/wire0/route_localnet", "1"),
-    ("net/ipv4/conf/queries0/route_localnet", "1"),
+    // Of the device that answers leave by, too, which is made later.
+    ("net/ipv4/conf/all/route_localnet", "1"),
     ("net/ipv4/conf/all/accept_local", "1"),
 ];
 /// Settings of the clients' end: the kernel sends nothing there of its own.
