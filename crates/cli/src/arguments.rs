@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
 use ldplayer_core::nearest;
-use ldplayer_core::text::without_userinfo;
+use ldplayer_core::text::{without_secrets, without_userinfo};
 
 use crate::Cli;
 use crate::failure::BAD_INPUT;
@@ -35,7 +35,7 @@ pub fn explain(error: &Error) -> ExitCode {
             ExitCode::from(BAD_INPUT)
         }
         _ => {
-            tell!("ldplayer: {}", one_line(error));
+            tell!("ldplayer: {}", without_secrets(&one_line(error)));
             ExitCode::from(BAD_INPUT)
         }
     }

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use ldplayer_core::text::without_secrets;
+
 /// The run was made, but its verdict or a gate failed.
 pub const VERDICT_FAILED: u8 = 1;
 /// The noise does not let a gate be decided: it neither holds nor is it broken.
@@ -28,7 +30,7 @@ impl Failure {
         if is_broken_pipe(&self.error) {
             return ExitCode::SUCCESS;
         }
-        tell!("ldplayer: {}", one_line(&self.error));
+        tell!("ldplayer: {}", without_secrets(&one_line(&self.error)));
         ExitCode::from(self.status)
     }
 }

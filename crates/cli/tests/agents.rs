@@ -96,8 +96,9 @@ fn a_password_of_nats_is_in_no_file_and_no_argument() {
     let nats = Embedded::start().unwrap();
     let url = nats.link().url.clone();
     let password = url.rsplit_once('@').unwrap().0.rsplit_once(':').unwrap().1.to_owned();
-    let mut agent = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
-    let mut agent = agent.args(["agent", "--nats", &url]).stderr(Stdio::null()).spawn().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+    command.args(["agent", "--name", "evil\u{1b}]0;pwn\u{7}", "--nats", &url]);
+    let mut agent = command.stderr(Stdio::null()).spawn().unwrap();
     let trace = folder.path().join("queries");
     std::fs::write(&trace, "a.example A\nb.example A\n").unwrap();
     let replay = |name: &str| {
@@ -111,6 +112,7 @@ fn a_password_of_nats_is_in_no_file_and_no_argument() {
     let (plain, login) =
         (url.replace(&format!("ldplayer:{password}@"), ""), [("NATS_USER", "ldplayer"), ("NATS_PASSWORD", &password)]);
     let by_login = replay("login").env("NATS_URL", plain).envs(login).output().unwrap();
+    let listed = said(&ldplayer(&["agents", "--nats", &url]));
     let arguments = std::fs::read(format!("/proc/{}/cmdline", agent.id())).unwrap();
     agent.kill().unwrap();
     agent.wait().unwrap();
@@ -126,6 +128,12 @@ fn a_password_of_nats_is_in_no_file_and_no_argument() {
     }
     let json = std::fs::read_to_string(folder.path().join("told/run.json")).unwrap();
     assert!(json.contains("nats://***@127.0.0.1:"), "{json}");
+    // The name of an agent is somebody else's.
+    assert!(listed.contains("evil\\u{1b}]0;pwn\\u{7} ") && !listed.contains('\u{1b}'), "{listed:?}");
+    for arguments in [&["replay", "queries", "--server", &url][..], &["replay", &url, "--server", &server]] {
+        let refused = said(&ldplayer(arguments));
+        assert!(refused.contains("/***@127.0.0.1:") && !refused.contains(&password), "{refused}");
+    }
     let arguments = String::from_utf8_lossy(&arguments).into_owned();
     assert!(arguments.contains("nats://***") && !arguments.contains(&password), "{arguments}");
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 /// A name that would clear the screen, ring, and begin a line of its own.
 const NAME: &str = "a\u{1b}[2J\u{7}\nerror: b\u{9b}31m";
 /// The same as people read it.
@@ -69,4 +71,37 @@ fn what_a_zone_file_says_is_escaped_where_it_is_quoted() {
     let text = said(&["zones", "check", text(set.path()), "--without", "nsd,bind"]);
     assert!(text.contains("found `a\\u{1b}[2J\\u{7}`") && !text.contains('\u{1b}'), "{text:?}");
     assert_eq!(said(&["serve", set.path().to_str().unwrap()]).chars().filter(|one| one.is_control()).count(), 1);
+}
+
+/// Appends a text to every string of a document.
+fn spoil(value: &mut Value, bad: &str) {
+    match value {
+        Value::String(text) => text.push_str(bad),
+        Value::Array(all) => all.iter_mut().for_each(|one| spoil(one, bad)),
+        Value::Object(all) => all.values_mut().for_each(|one| spoil(one, bad)),
+        _ => {}
+    }
+}
+
+/// A third of the strings reached the terminal as they were.
+#[test]
+fn what_a_run_of_somebody_else_says_is_escaped_in_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let [queries, run] = ["queries.txt", "run"].map(|name| folder.path().join(name));
+    fs::write(&queries, "a.example A\nb.example A\n").unwrap();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let server = socket.local_addr().unwrap().to_string();
+    // Nobody answers, so that there are warnings and a failed check.
+    said(&["replay", text(&queries), "--server", &server, "--query-timeout", "100ms", "--no-probe", "-o", text(&run)]);
+    let file = run.join("run.json");
+    let mut document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let bad = "\u{1b}]0;pwn\u{7}\u{202e}";
+    // Words of a fixed vocabulary are read, not shown.
+    for part in ["started", "warnings", "verdict"] {
+        spoil(&mut document[part], bad);
+    }
+    fs::write(&file, document.to_string()).unwrap();
+    let told = said(&["report", text(&run)]);
+    assert!(told.contains("\\u{1b}]0;pwn\\u{7}\\u{202e}"), "{told}");
+    assert!(!told.chars().any(|one| (one.is_control() && one != '\n') || one == '\u{202e}'), "{told:?}");
 }

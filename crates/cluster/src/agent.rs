@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use async_nats::Subscriber;
 use futures_util::StreamExt;
 use ldplayer_core::TraceTime;
+use ldplayer_core::printable::Printable;
 use ldplayer_net::clock;
 use ldplayer_replay::RunStart;
 use tokio::time::interval;
@@ -269,7 +270,7 @@ impl Desk {
                     directory.display()
                 );
                 // The terminal may be closed.
-                let _ = writeln!(std::io::stderr(), "{told}");
+                let _ = writeln!(std::io::stderr(), "{}", Printable(told));
             }
         }
     }

@@ -58,7 +58,7 @@ pub fn collect(bus: &Bus, run: u64, members: &[Member], output: &Path) -> Result
     for (member, name) in members.iter().zip(names) {
         let (share, mut directory) = (member.share(&name), None);
         if let Stage::Returned { files, .. } = &member.progress.stage {
-            // What else an agent names is none of a run's data.
+            // An agent may name other files, which are not fetched.
             let data = files.iter().filter(|file| files::is_data(Path::new(file))).cloned().collect::<Vec<_>>();
             wanted.push((data, all.join(&name)));
             directory = Some(all.join(name));

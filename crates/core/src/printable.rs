@@ -7,23 +7,37 @@ use std::fmt::{self, Write};
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<T>(pub T);
 
+/// Shows a value of several lines: as [`Printable`], but with its line ends.
+#[derive(Clone, Copy, Debug)]
+pub struct PrintableLines<T>(pub T);
+
 impl<T: fmt::Display> fmt::Display for Printable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escape(f), "{}", self.0)
+        write!(Escape { out: f, keeps_lines: false }, "{}", self.0)
     }
 }
 
-struct Escape<'a, 'b>(&'a mut fmt::Formatter<'b>);
+impl<T: fmt::Display> fmt::Display for PrintableLines<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escape { out: f, keeps_lines: true }, "{}", self.0)
+    }
+}
+
+struct Escape<'a, 'b> {
+    out: &'a mut fmt::Formatter<'b>,
+    keeps_lines: bool,
+}
 
 impl Write for Escape<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut start = 0;
-        for (place, one) in text.char_indices().filter(|&(_, one)| is_control(one)) {
-            self.0.write_str(&text[start..place])?;
-            write!(self.0, "{}", one.escape_default())?;
+        let is_escaped = |one: char| is_control(one) && !(self.keeps_lines && one == '\n');
+        for (place, one) in text.char_indices().filter(|&(_, one)| is_escaped(one)) {
+            self.out.write_str(&text[start..place])?;
+            write!(self.out, "{}", one.escape_default())?;
             start = place + one.len_utf8();
         }
-        self.0.write_str(&text[start..])
+        self.out.write_str(&text[start..])
     }
 }
 
@@ -49,6 +63,7 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(Printable(text).to_string(), wanted);
+            assert_eq!(PrintableLines(text).to_string(), wanted.replace("\\n", "\n"));
         }
         assert_eq!(Printable(Path::new("x\u{1b}.zone").display()).to_string(), "x\\u{1b}.zone");
     }

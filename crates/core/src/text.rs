@@ -30,17 +30,32 @@ macro_rules! serde_as_text {
 /// Where user and password stand in a text with a URL, such as `nats://user:password@host`, in octets: between the scheme and the last `@`, so
 /// that of several URLs all are covered, and a password with odd characters, too.
 pub fn userinfo(text: &[u8]) -> Option<Range<usize>> {
-    let start = text.windows(SCHEME.len()).position(|octets| octets == SCHEME)? + SCHEME.len();
+    between(text, b"://")
+}
+
+/// From behind `mark` to the last `@`.
+fn between(text: &[u8], mark: &[u8]) -> Option<Range<usize>> {
+    let start = text.windows(mark.len()).position(|octets| octets == mark)? + mark.len();
     let end = text.iter().rposition(|&octet| octet == b'@').filter(|&end| end > start)?;
     Some(start..end)
 }
 
-/// What ends the scheme of a URL.
-const SCHEME: &[u8] = b"://";
-
 /// A text with `***` in the place of user and password ([`userinfo`]).
 pub fn without_userinfo(text: &str) -> String {
-    match userinfo(text.as_bytes()) {
+    without(text, userinfo(text.as_bytes()))
+}
+
+/// A message in which no word has user and password of a URL. One that was taken for a path has lost a slash.
+pub fn without_secrets(message: &str) -> String {
+    let word = |word: &str| {
+        let secret = userinfo(word.as_bytes()).or_else(|| between(word.as_bytes(), b":/"));
+        without(word, secret)
+    };
+    message.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn without(text: &str, secret: Option<Range<usize>>) -> String {
+    match secret {
         Some(Range { start, end }) => format!("{}***{}", &text[..start], &text[end..]),
         None => text.to_owned(),
     }
@@ -119,6 +134,8 @@ mod tests {
         ] {
             assert_eq!(super::without_userinfo(text), shown);
         }
+        let message = "invalid value 'nats://u:p@host', /x/nats:/u:p@host: see https://docs.test/ or ask a@b";
+        assert_eq!(super::without_secrets(message), message.replace("u:p", "***"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ldplayer_cluster::message::Hello;
 use ldplayer_cluster::{Bus, agents};
+use ldplayer_core::printable::Printable;
 use ldplayer_core::time::Span;
 
 use super::nats::Credentials;
@@ -56,6 +57,7 @@ fn table(agents: &[Hello]) -> String {
             hello.clock.clone(),
             hello.release.clone(),
         ]
+        .map(|cell| Printable(cell).to_string())
     };
     let head =
         ["agent", "state", "cores", "open files", "ports", "sources", "clock kept by", "release"].map(str::to_owned);

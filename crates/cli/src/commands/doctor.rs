@@ -10,6 +10,8 @@ mod table;
 
 use std::process::ExitCode;
 
+use ldplayer_core::printable::PrintableLines;
+
 use crate::failure::Failure;
 use probes::Probe;
 
@@ -37,7 +39,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if args.json {
         put!("{}\n", serde_json::to_string_pretty(&findings)?)?;
     } else {
-        put!("{}", table::render(&findings))?;
+        put!("{}", PrintableLines(table::render(&findings)))?;
     }
     let lacking = findings.iter().any(|finding| finding.essential && !finding.ok);
     Ok(if lacking { ExitCode::from(LACKING) } else { ExitCode::SUCCESS })

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ldplayer_core::printable::Printable;
+use ldplayer_core::printable::{Printable, PrintableLines};
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, TraceTime, Transport};
 use ldplayer_experiment::{Link, Made, NamedServer, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};
@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.json {
         put!("{}\n", serde_json::to_string_pretty(&study)?)?;
     } else if !args.quiet {
-        put!("{study}\nfigures: {}\n", Printable(output.join("ratio.html").display()))?;
+        put!("{}\nfigures: {}\n", PrintableLines(&study), Printable(output.join("ratio.html").display()))?;
     }
     Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }

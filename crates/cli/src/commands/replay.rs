@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use ldplayer_core::printable::PrintableLines;
 use ldplayer_core::text::counted;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_results::{AgentShare, Document, State};
@@ -130,8 +131,9 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
 
 /// The report of a run as it is printed: figures, and in the last line both verdicts and the page that has more.
 pub fn report(report: &ldplayer_results::RunReport, page: &Path) -> String {
-    let text = format!("{report}\n{} · report: {}\n", report.outcome(), file_url(page));
-    coloured(&text, has_colours())
+    let lines =
+        PrintableLines(format_args!("{report}\n{} · report: {}\n", report.outcome(), file_url(page))).to_string();
+    coloured(&lines, has_colours())
 }
 
 /// Prints what became of a run. Returns its exit status.

@@ -30,8 +30,8 @@ const ROOM_OF_ONE: (i64, i64) = (64 << 20, 1 << 30);
 pub struct ClusterArgs {
     /// Replay on the agents of this NATS server; `embedded` makes a lab on this host
     ///
-    /// See `ldplayer agent`. `embedded` starts a NATS server and the agents on this host. Without this option, an option of agents takes the
-    /// URL from NATS_URL.
+    /// See `ldplayer agent`. `embedded` starts a NATS server and the agents on this host. Without this option, --agents takes
+    /// the URL from NATS_URL.
     #[arg(long, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub nats: Option<String>,
     /// Number of agents
@@ -42,25 +42,25 @@ pub struct ClusterArgs {
     ///
     /// stop ends the run and keeps what the others measured, continue lets the others go on, reassign gives its clients to another
     /// agent.
-    #[arg(long, value_name = "POLICY", help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_name = "POLICY", requires = "agents", help_heading = HEADING, hide_short_help = true)]
     pub on_agent_loss: Option<OnLoss>,
     /// More agents that read and deal the trace with the controller, where one host is too slow
     ///
     /// The trace must be on their hosts under the same name.
-    #[arg(long, value_name = "N", conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, value_name = "N", requires = "agents", conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=100))]
     #[arg(help_heading = HEADING, hide_short_help = true)]
     pub feeders: Option<u16>,
     /// Let each agent read the trace itself, under the same name on its host
-    #[arg(long, help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, requires = "agents", help_heading = HEADING, hide_short_help = true)]
     pub local: bool,
     /// With --local: store the trace at the NATS server, from where each agent fetches it
     #[arg(long, requires = "local", help_heading = HEADING, hide_short_help = true)]
     pub upload: bool,
     /// Wait this long for the agents [default: 30s]
-    #[arg(long, value_name = "DURATION", help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_name = "DURATION", requires = "agents", help_heading = HEADING, hide_short_help = true)]
     pub agents_within: Option<Span>,
     /// Copies of the queries in a NATS cluster: with 3 the run survives the loss of a server [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5), help_heading = HEADING)]
+    #[arg(long, value_name = "N", requires = "agents", value_parser = clap::value_parser!(u8).range(1..=5), help_heading = HEADING)]
     #[arg(hide_short_help = true)]
     pub nats_replicas: Option<u8>,
     #[command(flatten)]
@@ -68,19 +68,12 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// The same with the server of NATS_URL, where an option that needs one names none. `resumes` says that such a run goes on.
+    /// The same with the server of NATS_URL, where agents are asked for and none is named. `resumes` says that their run goes on.
     pub fn resolved(&self, resumes: bool) -> Result<Self, Failure> {
-        let asking = [
-            (self.agents.is_some(), "--agents"),
-            (self.on_agent_loss.is_some(), "--on-agent-loss"),
-            (self.feeders.is_some(), "--feeders"),
-            (self.local, "--local"),
-            (self.agents_within.is_some(), "--agents-within"),
-            (self.nats_replicas.is_some(), "--nats-replicas"),
-            (resumes, "--resume"),
-        ];
-        let asking = asking.into_iter().find(|(is_given, _)| *is_given).filter(|_| self.nats.is_none());
-        let Some((_, option)) = asking else { return Ok(self.clone()) };
+        if self.nats.is_some() || !(resumes || self.agents.is_some()) {
+            return Ok(self.clone());
+        }
+        let option = if resumes { "--resume" } else { "--agents" };
         let url = std::env::var("NATS_URL").ok().filter(|url| !url.is_empty());
         let url = url.ok_or_else(|| anyhow!("{option}: add --nats URL, or set NATS_URL"))?;
         Ok(Self { nats: Some(url), ..self.clone() })
