@@ -1,5 +1,5 @@
-//! What the pages of a column claim to hold when decoded, by their headers (Thrift's compact protocol, `parquet.thrift`: `PageHeader`): a few
-//! kilobytes may claim gigabytes, and the decoder believes them.
+//! Decoded sizes of pages, as their headers claim them (`PageHeader` of `parquet.thrift`, in Thrift's compact protocol): a few kilobytes may
+//! claim gigabytes, and the decoder believes them.
 
 use std::fs::File;
 use std::ops::Range;
@@ -10,9 +10,9 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 
 /// Octets read of a header at first, and at most: statistics may hold whole values.
 const HEADER: usize = 4 * 1_024;
-const LONGEST_HEADER: usize = 1 << 20;
-/// Maximum depth of structures in a header that are skipped.
-const MAX_DEPTH: u32 = 16;
+const LONGEST_HEADER: usize = 16 << 20;
+/// Maximum depth of structures in a header that are skipped: as deep as the decoder goes.
+const MAX_DEPTH: u32 = 64;
 
 /// The most that the largest pages of all columns of a row group may take together, decoded, in octets.
 pub const MOST_DECODED: u64 = 256 << 20;
@@ -56,8 +56,7 @@ fn place(column: &ColumnChunkMetaData) -> Range<u64> {
     start..start.saturating_add(u64::try_from(column.compressed_size()).unwrap_or(0))
 }
 
-/// The largest page of a column that lies in these octets of a file, decoded, in octets. It ends where a header makes no sense, as the decoder
-/// does.
+/// The decoded size of the largest page among these octets of a file. Pages behind a damaged header are not decoded, and do not count.
 fn largest(file: &File, place: Range<u64>) -> u64 {
     let (mut at, mut largest) = (place.start, 0);
     while at < place.end
@@ -109,7 +108,9 @@ mod field {
     pub const BINARY: u8 = 8;
     pub const LIST: u8 = 9;
     pub const SET: u8 = 10;
+    pub const MAP: u8 = 11;
     pub const STRUCT: u8 = 12;
+    pub const UUID: u8 = 13;
 }
 
 impl Reader<'_> {
@@ -123,7 +124,7 @@ impl Reader<'_> {
             }
             number = match head >> 4 {
                 0 => unzigzag(self.varint()?),
-                delta => number + i64::from(delta),
+                delta => number.wrapping_add(delta.into()),
             };
             if depth == 0 && kind == field::I32 && (2..=3).contains(&number) {
                 // A size below zero is none.
@@ -147,21 +148,29 @@ impl Reader<'_> {
             field::LIST | field::SET => {
                 let head = self.octet()?;
                 let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-                // In a list, a truth value takes an octet.
-                let kind = if head & 0xf <= field::FALSE { field::BYTE } else { head & 0xf };
-                (0..count).try_for_each(|_| self.deeper(kind, depth))
+                (0..count).try_for_each(|_| self.entry(head & 0xf, depth))
             }
+            field::MAP => {
+                let count = self.varint()?;
+                let kinds = if count > 0 { self.octet()? } else { 0 };
+                (0..count).try_for_each(|_| self.entry(kinds >> 4, depth).and_then(|()| self.entry(kinds & 0xf, depth)))
+            }
+            field::UUID => self.take(16),
             field::STRUCT => self.deeper(kind, depth),
             _ => None,
         }
     }
 
     fn deeper(&mut self, kind: u8, depth: u32) -> Option<()> {
-        match (depth < MAX_DEPTH, kind) {
-            (false, _) => None,
-            (true, field::STRUCT) => self.structure(depth + 1),
-            (true, kind) => self.skip(kind, depth + 1),
+        if depth >= MAX_DEPTH {
+            return None;
         }
+        if kind == field::STRUCT { self.structure(depth + 1) } else { self.skip(kind, depth + 1) }
+    }
+
+    /// Skips an entry of a list or map, in which a truth value takes an octet.
+    fn entry(&mut self, kind: u8, depth: u32) -> Option<()> {
+        self.deeper(if kind <= field::FALSE { field::BYTE } else { kind }, depth)
     }
 
     fn octet(&mut self) -> Option<u8> {
@@ -176,17 +185,15 @@ impl Reader<'_> {
     }
 
     fn varint(&mut self) -> Option<u64> {
-        (0..64)
-            .step_by(7)
-            .try_fold(Err(0_u64), |value, shift| match value {
-                Ok(value) => Some(Ok(value)),
-                Err(value) => {
-                    let octet = self.octet()?;
-                    let value = value | u64::from(octet & 0x7f) << shift;
-                    Some(if octet & 0x80 == 0 { Ok(value) } else { Err(value) })
-                }
-            })?
-            .ok()
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let octet = self.octet()?;
+            value |= u64::from(octet & 0x7f) << shift;
+            if octet & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
     }
 }
 
@@ -206,7 +213,7 @@ mod tests {
     use parquet::file::properties::WriterProperties;
     use proptest::prelude::*;
 
-    /// A file with a column of numbers and one of octets, of which the longest has this length.
+    /// A file with a column of numbers and a column of octets. The longest value of octets has this length.
     fn file(longest: usize, is_dictionary: bool) -> File {
         let values = [vec![1_u8; 20], vec![0; longest], vec![2; 30]];
         let octets =
@@ -247,6 +254,31 @@ mod tests {
         let said = check_pages(&file, metadata(&file).metadata()).unwrap_err().to_string();
         check_group(&file, metadata(&file).metadata().row_group(0), |column| column == 0).unwrap();
         assert!(said.contains("pages of 300 MB, most of it in the column `b`; the limit is 256 MB"), "{said}");
+    }
+
+    /// An unknown field in a header hid the rest, and with it the size.
+    #[test]
+    fn unknown_fields_of_any_kind_are_passed_over() {
+        let unknown: [&[u8]; 9] = [
+            &[0x11],
+            &[0x13, 7],
+            &[0x16, 0xff, 1],
+            &[0x17, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[0x18, 2, b'a', b'b'],
+            &[0x19, 0x21, 1, 2],
+            &[0x1b, 1, 0x8b, 1, b'k', 0],
+            &[0x1c, 0x15, 2, 0],
+            &[0x1d, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+        ];
+        for field in unknown {
+            // A field of number 1, then the two sizes (200 and 100), then the end.
+            let octets = [field, &[0x15, 0x90, 3, 0x15, 0xc8, 1, 0]].concat();
+            let mut reader = Reader { octets: &octets, sizes: [None; 2] };
+            assert_eq!((reader.structure(0), reader.sizes), (Some(()), [Some(200), Some(100)]), "{field:?}");
+        }
+        let far = [0x05, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0, 0x15, 0, 0];
+        let mut reader = Reader { octets: &far, sizes: [None; 2] };
+        assert_eq!(reader.structure(0), Some(()), "a number beyond the last");
     }
 
     proptest! {
