@@ -139,7 +139,7 @@ pub enum ReplayError {
 #[derive(Debug)]
 pub struct Ready<F> {
     settings: Settings,
-    /// The most sockets of clients' own in a worker.
+    /// Maximum number of clients' own sockets in a worker.
     own_sockets: u32,
     shards: Shards,
     monitor: Arc<Monitor>,
@@ -283,8 +283,8 @@ fn play(
     })
 }
 
-/// The most sockets of clients' own in a worker: within the limit of descriptors, and of the ports that are free it leaves some to others,
-/// since the kernel takes milliseconds to find one of the last.
+/// Maximum number of clients' own sockets in a worker, by the limit of descriptors and by the UDP ports that are free. A sixteenth of these stays
+/// free: the kernel takes milliseconds to find one of the last.
 fn own_sockets(settings: &Settings) -> u32 {
     let free = if settings.sources == Sources::Ports { ports::free_udp() } else { None };
     let share = free.map_or(u32::MAX, |free| (free - free / 16) / settings.workers.max(1) as u32);

@@ -149,8 +149,9 @@ pub struct Router {
     directory: Directory,
     /// Shared sockets that clients are spread over, for servers of IPv4 and of IPv6.
     spread: [u32; 2],
-    /// The most sockets of clients' own, and the clients that have or share one; for servers of IPv4 and of IPv6.
+    /// Maximum number of clients' own sockets, for servers of IPv4 and of IPv6.
     most: [u32; 2],
+    /// Clients that have such a socket or share one, for servers of IPv4 and of IPv6.
     routed: [u32; 2],
     /// The number of each client's socket, for servers of IPv4 and of IPv6.
     clients: HashMap<IpAddr, [u32; 2], foldhash::fast::FixedState>,
@@ -168,27 +169,35 @@ impl Router {
         Self { sources, directory, spread, most, routed: [0; 2], clients: HashMap::default(), is_new: false, shared: 0 }
     }
 
-    /// Whether the socket of the last route is one of a client's own that was not used before: it may be that it cannot be opened
-    /// ([`Self::share`]).
+    /// Whether the last route is the first over a client's own socket, which may fail to open ([`Self::share`]).
     pub const fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Clients that share their sockets with earlier ones; one counts for each family of servers.
+    /// The number of clients that share the socket of an earlier one; a client of servers of both families may count twice.
     pub const fn shared(&self) -> u64 {
         self.shared
     }
 
-    /// Another route for a client whose new socket cannot be opened, as there are no ports or descriptors left: it shares the socket of an
-    /// earlier one from now on, and so do all clients to come. `None` if none has one.
-    pub fn share(&mut self, client: IpAddr, route: &Route) -> Option<Route> {
-        let family = usize::from(route.server.is_ipv6());
-        let number = self.clients.get_mut(&client).map(|numbers| &mut numbers[family])?;
-        // Numbers are given in order, so that all lower ones have a socket.
-        self.most[family] = Some(*number).filter(|&number| number > 0)?;
-        *number = (client_hash(client) >> 20) as u32 % *number;
+    /// Clients of servers of a family that have a socket of their own, or share one.
+    pub const fn routed(&self, v6: bool) -> u32 {
+        self.routed[v6 as usize]
+    }
+
+    /// Gives clients that are new from now on no socket beyond the first `most`, for servers of a family: they share these.
+    pub const fn limit(&mut self, v6: bool, most: u32) {
+        self.most[v6 as usize] = most;
+    }
+
+    /// Routes a client over the socket of an earlier one, since its own, the newest, cannot be opened. `None` if no other client has one.
+    pub fn share(&mut self, client: IpAddr, server: SocketAddr) -> Option<Route> {
+        let family = usize::from(server.is_ipv6());
+        let most = self.routed[family].checked_sub(1).filter(|&most| most > 0)?;
+        self.limit(server.is_ipv6(), most);
+        let number = (client_hash(client) >> 20) as u32 % most;
+        self.clients.get_mut(&client)?[family] = number;
         self.shared += 1;
-        Some(Route { socket: SocketKey::own(*number, route.server), ..*route })
+        Some(Route { socket: SocketKey::own(number, server), source: None, server })
     }
 
     /// The route of a query.
@@ -359,12 +368,15 @@ mod tests {
         let mut router = router(Sources::Ports, &["127.0.0.1:53"], 1_000);
         let route = |router: &mut Router, host: u32| router.route(&query(&format!("192.0.2.{host}"))).unwrap();
         let first = route(&mut router, 1);
-        assert!(router.is_new() && router.share("192.0.2.1".parse().unwrap(), &first).is_none(), "nobody has a port");
+        assert!(
+            router.is_new() && router.share("192.0.2.1".parse().unwrap(), first.server).is_none(),
+            "nobody has a port"
+        );
         route(&mut router, 1);
         assert!(!router.is_new());
         route(&mut router, 2);
         let third = route(&mut router, 3);
-        let shared = router.share("192.0.2.3".parse().unwrap(), &third).unwrap();
+        let shared = router.share("192.0.2.3".parse().unwrap(), third.server).unwrap();
         assert!(shared.socket != third.socket && route(&mut router, 3) == shared && !router.is_new());
         let sockets: Vec<_> = (4..40).map(|host| route(&mut router, host).socket).collect();
         let distinct: std::collections::BTreeSet<_> = sockets.iter().map(|socket| socket.index()).collect();

@@ -96,7 +96,7 @@ pub struct Links {
     pub spare: Receiver<Vec<Outcome>>,
     /// The path without sockets, if that is taken.
     pub frames: Option<Frames>,
-    /// The most sockets of clients' own.
+    /// Maximum number of clients' own sockets.
     pub own_sockets: u32,
     /// Optional outputs.
     pub extras: Extras,

@@ -18,10 +18,20 @@ const STREAM_BATCH: usize = 64 << 10;
 /// writing its packet takes most of that, and ten times as long without optimization.
 const AHEAD: i64 = if cfg!(debug_assertions) { 20_000 } else { 2_000 };
 
-/// Sockets opened in a row, each of which took this long in nanoseconds, tell that ports run out: the kernel tries them at random. With ports
-/// enough it takes a few microseconds.
+/// Ports run out when this many sockets in a row take longer than [`SLOW_OPEN`] to open: the kernel tries ports at random, and finds one within
+/// microseconds while many are free.
 const SLOW_OPENS: u32 = 8;
+/// In nanoseconds.
 const SLOW_OPEN: i64 = 150_000;
+
+/// What became of the socket of a new client.
+enum Opened {
+    Quickly,
+    /// Like those before it: clients to come would be late.
+    Slowly,
+    /// There are no ports or descriptors left.
+    Not,
+}
 
 impl Worker<'_> {
     /// Hands due queries to their machines, at most one batch, and returns their number.
@@ -123,14 +133,29 @@ impl Worker<'_> {
         }
     }
 
-    /// The route of a query. A client whose socket cannot be opened, as there are no ports or descriptors left, shares that of another one; and
-    /// so does one for which the kernel searches long, as it does when few are left: others would be late.
+    /// The route of a query. A client whose socket cannot be opened, for want of ports or descriptors, shares the socket of another client.
     fn route(&mut self, query: &Query) -> Result<Route, Reason> {
         let route = self.router.route(query)?;
         if !self.router.is_new() || self.frames.is_some() {
             return Ok(route);
         }
-        let carries = match query.transport {
+        match self.open(&route, query.transport) {
+            Opened::Quickly => Ok(route),
+            Opened::Slowly => {
+                self.limit_sockets(&route, self.router.routed(route.server.is_ipv6()));
+                Ok(route)
+            }
+            Opened::Not => {
+                let shared = self.router.share(query.client, route.server).ok_or(Reason::NoSource)?;
+                self.limit_sockets(&route, self.router.routed(route.server.is_ipv6()) - 1);
+                Ok(shared)
+            }
+        }
+    }
+
+    /// Opens the socket of a new client.
+    fn open(&mut self, route: &Route, transport: Transport) -> Opened {
+        let carries = match transport {
             Transport::Udp => Carries::Dns,
             _ => Carries::Quic(route.server.port()),
         };
@@ -139,15 +164,20 @@ impl Worker<'_> {
         let is_slow = self.now() - began > SLOW_OPEN;
         self.slow_opens = if is_slow { self.slow_opens + 1 } else { 0 };
         match opened {
-            Err(error) if Refusal::of(&error) == Refusal::NoSource => {}
-            Ok(()) if self.slow_opens >= SLOW_OPENS => {}
+            Err(error) if Refusal::of(&error) == Refusal::NoSource => Opened::Not,
+            Ok(()) if self.slow_opens >= SLOW_OPENS => Opened::Slowly,
             // Other errors are met again when the query is sent.
-            _ => return Ok(route),
+            _ => Opened::Quickly,
         }
+    }
+
+    /// Gives new clients no socket beyond the first `most`, neither to the server nor to the reference server.
+    fn limit_sockets(&mut self, route: &Route, most: u32) {
+        let v6 = route.server.is_ipv6();
+        self.router.limit(v6, most);
         if let Some(pairs) = &mut self.pairs {
-            pairs.share(query);
+            pairs.limit(v6, most);
         }
-        self.router.share(query.client, &route).ok_or(Reason::NoSource)
     }
 
     const fn speaks(&self, transport: Transport) -> bool {

@@ -65,11 +65,9 @@ impl Pairs {
         })
     }
 
-    /// Routes a query as one of a client that shares the socket of another one.
-    pub fn share(&mut self, query: &Query) {
-        if let Ok(route) = self.router.route(query) {
-            self.router.share(query.client, &route);
-        }
+    /// Gives new clients no socket beyond the first `most` to reference servers of a family.
+    pub const fn limit(&mut self, v6: bool, most: u32) {
+        self.router.limit(v6, most);
     }
 
     /// Whether a row is of an unexpected response of the reference server.
