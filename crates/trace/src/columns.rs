@@ -84,10 +84,10 @@ impl Composer {
     }
 }
 
-/// Mnemonics of types that the library lacks: IANA's for NSAP-PTR, which it writes without the hyphen, and BIND's own.
-const MORE_TYPES: [(&str, u16); 3] = [("NSAP-PTR", 23), ("RESERVED0", 0), ("KEYDATA", 65_533)];
-/// Of them, the number of those that IANA has.
-const OF_IANA: usize = 1;
+/// IANA's mnemonic of a type that the library writes without the hyphen.
+const NSAP_PTR: (&str, u16) = ("NSAP-PTR", 23);
+/// Mnemonics that the library does not read: that one, and BIND's own.
+const MORE_TYPES: [(&str, u16); 3] = [NSAP_PTR, ("RESERVED0", 0), ("KEYDATA", 65_533)];
 
 /// A type as its mnemonic, or as `TYPE65280` (RFC 3597 §5).
 pub fn type_name(qtype: u16) -> impl fmt::Display {
@@ -101,8 +101,7 @@ pub fn type_name_of_dnsperf(qtype: u16) -> impl fmt::Display {
 }
 
 fn mnemonic(qtype: u16) -> Option<&'static str> {
-    let other = MORE_TYPES[..OF_IANA].iter().find(|(_, number)| *number == qtype);
-    other.map(|(name, _)| *name).or_else(|| Rtype::from_int(qtype).to_mnemonic_str())
+    if qtype == NSAP_PTR.1 { Some(NSAP_PTR.0) } else { Rtype::from_int(qtype).to_mnemonic_str() }
 }
 
 /// A class as its mnemonic, or as `CLASS32` (RFC 3597 §5).

@@ -49,7 +49,7 @@ fn responses_cut_by_the_snap_length_answer_their_queries() {
     }
 }
 
-/// The one with two questions of which one is there was not reported.
+/// A message that claims two questions and has one was not reported.
 #[test]
 fn questions_that_are_claimed_and_not_there_are_bad() {
     let (rows, tally) = read(&data("qdcount.pcap"));

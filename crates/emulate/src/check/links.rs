@@ -36,7 +36,7 @@ pub fn check(set: &ZoneSet, sources: &[Source], report: &mut Report) {
     nowhere(set, &by_name, report);
 }
 
-/// Reports a set of zones above and below each other in which nothing leads from one to another.
+/// Reports a set that has parent and child zones, but no delegation from a parent to a child.
 fn nowhere(set: &ZoneSet, by_name: &HashMap<&[u8], &Source>, report: &mut Report) {
     let Delegations { total, within: 0, .. } = report.delegations else { return };
     let above = set.zones().iter().find_map(|zone| parent(set, zone.apex()));

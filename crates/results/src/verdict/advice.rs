@@ -268,8 +268,8 @@ fn delayed_ack(delayed: Delayed) -> Warning {
     Warning::new(
         "delayed_ack",
         format!(
-            "{:.1} % of the answers over {} came 40 ms behind the others, and hardly any just before or behind these: so long a segment waits \
-             for a delayed acknowledgement",
+            "{:.1} % of the answers over {} came 40 ms after the others, and hardly any a little sooner or later: a delayed acknowledgement takes \
+             that long",
             delayed.share * 100.0,
             delayed.transport
         ),

@@ -47,7 +47,7 @@ pub(crate) struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// Parses the header (RFC 9293 §3.1) of a segment of which the capture lacks `missing` octets at the end; `None` if malformed.
+    /// Parses the header (RFC 9293 §3.1); `None` if malformed. The capture lacks the last `missing` octets of the segment.
     pub fn parse(octets: &'a [u8], missing: usize) -> Option<Self> {
         let header = usize::from(*octets.get(12)? >> 4) * 4;
         if header < 20 {
@@ -91,7 +91,7 @@ impl Trouble {
 pub(crate) trait Sink {
     /// A message.
     fn message(&mut self, flow: &Flow, message: &[u8]);
-    /// The beginning of a message, the rest of which was not captured.
+    /// The beginning of a message. Its rest was not captured.
     fn cut(&mut self, flow: &Flow, beginning: &[u8]);
     /// Unusable data.
     fn trouble(&mut self, flow: &Flow, trouble: Trouble);

@@ -63,7 +63,7 @@ fn not_in_a_list<'a>(message: &Message<'a>) -> Result<Question<'a>, &'static str
     }
 }
 
-/// Whether a name can be written without `\DDD`, of which dnsperf reads the digits to another base than ten.
+/// Whether a name can be written without `\DDD`: dnsperf does not read these digits as a decimal number.
 fn is_printable(mut name: &[u8]) -> bool {
     while let Some((&length, rest)) = name.split_first() {
         let (label, behind) = rest.split_at(usize::from(length).min(rest.len()));

@@ -287,8 +287,8 @@ impl Decoder {
         count_message(&mut self.tally, &message)
     }
 
-    /// The beginning of a message that the capture cut. Of a response it says what is asked of recorded ones: that there was one, when, and
-    /// with which code. A query cannot be sent again like this.
+    /// Takes the beginning of a message that the capture cut. A response still tells that the query was answered, when, and with which code. A
+    /// query is of no use, since it cannot be sent again.
     fn cut(
         &mut self,
         carrier: &Carrier<'_>,

@@ -154,7 +154,7 @@ impl Direction {
         self.yield_messages(flow, sink);
     }
 
-    /// Goes on behind `missing` octets at the end of a segment that the capture lacks; yields the beginning of the message in which they are.
+    /// Skips the last `missing` octets of a segment, which were not captured; yields the beginning of the message that they belong to.
     fn cut(&mut self, missing: usize, flow: &Flow, sink: &mut impl Sink) {
         self.next = self.next.map(|next| next + missing as u64);
         if self.skip == 0 {
