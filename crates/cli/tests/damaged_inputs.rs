@@ -125,3 +125,42 @@ fn a_run_over_a_damaged_input_is_not_complete() {
         assert!(value.contains("% of it not read") || value.contains("is unknown"), "{name}: {value}");
     }
 }
+
+/// A megabyte of gzip may be a terabyte of queries: `--max-input` ends what reads it, and what was replayed until then is kept.
+#[test]
+fn an_input_above_max_input_is_an_error_whatever_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, run) = (folder.path().join("expands.xz"), folder.path().join("run"));
+    std::fs::write(&input, xz(&b"a.example A\n".repeat(200_000))).unwrap();
+    let (input, run) = (input.to_str().unwrap(), run.to_str().unwrap());
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap().to_string();
+    let out = folder.path().join("out.parquet");
+    let commands: [&[&str]; 3] = [
+        &["inspect", input],
+        &["convert", input, "-o", out.to_str().unwrap()],
+        &[
+            "replay",
+            input,
+            "--server",
+            &address,
+            "--timing",
+            "fast",
+            "--no-probe",
+            "--query-timeout",
+            "100ms",
+            "-o",
+            run,
+        ],
+    ];
+    for command in commands {
+        let output = ldplayer(&[command, &["--max-input", "1MB"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+        assert!(said.contains("expands.xz: there is more than the 1 MB of --max-input; give a larger"), "{said}");
+    }
+    assert!(!out.exists());
+    let run: Value = serde_json::from_slice(&std::fs::read(Path::new(run).join("run.json")).unwrap()).unwrap();
+    assert!(run["summary"]["queries"]["sent"].as_u64().is_some_and(|sent| sent > 0), "{}", run["summary"]["queries"]);
+    assert_eq!(ldplayer(&["inspect", input, "--max-input", "10MB"]).status.code(), Some(0));
+}

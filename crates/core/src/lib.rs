@@ -57,6 +57,7 @@ pub mod printable;
 pub mod query;
 pub mod random;
 pub mod shard;
+pub mod size;
 pub mod stall;
 pub mod text;
 pub mod time;

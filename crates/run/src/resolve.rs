@@ -127,6 +127,7 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
             ports: spec.capture_port.clone(),
             roles: spec.role.clone(),
             drop_duplicates: spec.drop_duplicates,
+            max_input: spec.max_input,
             ..OpenOptions::default()
         },
         rules: spec.rules.clone(),

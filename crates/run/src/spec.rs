@@ -6,6 +6,7 @@ mod words;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use ldplayer_core::size::Size;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, IgnoreRule, PolicyOverrides};
 use ldplayer_net::pace::Precision;
@@ -129,6 +130,9 @@ pub struct RunSpec {
     pub role: Vec<Role>,
     /// Whether to leave out datagrams that a capture has twice.
     pub drop_duplicates: bool,
+    /// The most that is read of a trace, decompressed; a larger one ends the run with an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_input: Option<Size>,
     /// Command of a server to start in a namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_server: Option<String>,
@@ -220,6 +224,7 @@ impl Default for RunSpec {
             capture_port: vec![53],
             role: Vec::new(),
             drop_duplicates: false,
+            max_input: None,
             start_server: None,
             watch_pid: None,
             watch_unit: None,

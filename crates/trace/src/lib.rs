@@ -60,4 +60,6 @@ pub use inspect::{Families, Inspector, Summary};
 pub use ldplayer_core::damage::{Damage, Place, Tally};
 pub use record::Recording;
 pub use sink::{Format, Sink, UnknownFormat, Written, create, create_numbered};
-pub use source::{DNS_PORT, Input, OpenOptions, Role, Source, UnknownRole, open, open_numbered, unknown_server};
+pub use source::{
+    DNS_PORT, Expansion, Input, OpenOptions, Role, Source, UnknownRole, open, open_numbered, unknown_server,
+};

@@ -8,6 +8,7 @@ mod dnsperf;
 mod dnstap;
 mod framestream;
 mod ldplayer;
+mod limit;
 mod live;
 mod merge;
 mod packets;
@@ -28,8 +29,10 @@ use std::sync::atomic::AtomicBool;
 
 use ldplayer_core::Transaction;
 use ldplayer_core::damage::{Ending, Extent};
+use ldplayer_core::size::Size;
 
 use self::compressed::{Meter, Opened};
+pub use self::limit::Expansion;
 pub(crate) use self::live::{Live, Writers};
 pub use self::role::{Role, UnknownRole};
 use self::sort::{Sorted, Window};
@@ -109,13 +112,24 @@ pub struct OpenOptions {
     pub roles: Vec<Role>,
     /// Whether to leave out datagrams that a capture has twice.
     pub drop_duplicates: bool,
+    /// The most that is read of an input, in octets of its decompressed content: reading one that has more ends with an error.
+    pub max_input: Option<Size>,
+    /// Told of archives that expand to far more than is stored, at each doubling.
+    pub tell_expansion: Option<fn(Expansion<'_>)>,
     /// Ends reading from sockets once set: they have no end of their own.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { ports: vec![53], roles: Vec::new(), drop_duplicates: false, stop: Arc::default() }
+        Self {
+            ports: vec![53],
+            roles: Vec::new(),
+            drop_duplicates: false,
+            max_input: None,
+            tell_expansion: None,
+            stop: Arc::default(),
+        }
     }
 }
 
@@ -161,7 +175,7 @@ pub fn open_numbered(paths: &[PathBuf]) -> Result<Box<dyn Source>, TraceError> {
 
 /// Opens one of several `inputs`, sorted within a bounded window.
 fn open_one(input: &Input, options: &OpenOptions, inputs: usize) -> Result<Box<dyn Source>, TraceError> {
-    let opened = compressed::open(input, &options.stop)?;
+    let opened = compressed::open(input, options)?;
     let (name, meter) = (opened.path.display().to_string(), opened.meter.clone());
     let (rows, is_sorted) = open_rows(opened, options, inputs)?;
     let window = if is_sorted { Window::NONE } else { Window::one_of(inputs) };

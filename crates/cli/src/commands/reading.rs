@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use ldplayer_core::size::Size;
 use ldplayer_net::signals::Signals;
-use ldplayer_trace::{Input, OpenOptions, Role};
+use ldplayer_trace::{Expansion, Input, OpenOptions, Role};
 
 /// Options of every command that reads traces.
 #[derive(clap::Args, Clone, Debug)]
@@ -17,12 +18,15 @@ pub struct Reading {
     /// Leave out datagrams that a capture has twice: of two interfaces, VLANs, or directions of a mirror
     #[arg(long)]
     pub drop_duplicates: bool,
+    /// Refuse inputs of more than SIZE, decompressed, such as 10GB
+    #[arg(long, value_name = "SIZE")]
+    pub max_input: Option<Size>,
 }
 
 impl Reading {
     /// What a resolver was recorded to ask.
     pub fn of_resolver() -> Self {
-        Self { capture_port: vec![53], role: vec![Role::Resolver], drop_duplicates: false }
+        Self { capture_port: vec![53], role: vec![Role::Resolver], drop_duplicates: false, max_input: None }
     }
 
     /// The inputs and how they are read. Where one is a socket, the first Ctrl-C ends what comes through it, and what came
@@ -33,6 +37,8 @@ impl Reading {
             ports: self.capture_port.clone(),
             roles: self.role.clone(),
             drop_duplicates: self.drop_duplicates,
+            max_input: self.max_input,
+            tell_expansion: Some(tell_expansion),
             ..OpenOptions::default()
         };
         if is_live(&inputs) {
@@ -41,6 +47,11 @@ impl Reading {
         }
         (inputs, options)
     }
+}
+
+/// Says how far an archive has expanded.
+pub fn tell_expansion(expansion: Expansion<'_>) {
+    tell!("{expansion}");
 }
 
 /// Whether one of the inputs is a socket, which has no end of its own: Ctrl-C is the regular one.

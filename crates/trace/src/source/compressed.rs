@@ -2,16 +2,18 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use ldplayer_core::size::Size;
 use liblzma::stream::{CONCATENATED, Stream};
 
-use super::Input;
+use super::limit::{self, Limited};
 use super::live::Live;
+use super::{Input, OpenOptions};
 use crate::TraceError;
 
 /// Octets read from the system at a time.
@@ -44,12 +46,23 @@ pub(crate) struct Meter {
     /// All of them; `None` for what has no length.
     pub stored: Option<u64>,
     reached: Arc<AtomicU64>,
+    exceeded: Arc<OnceLock<Size>>,
 }
 
 impl Meter {
     /// Octets that were used.
     pub fn reached(&self) -> u64 {
         self.reached.load(Ordering::Relaxed)
+    }
+
+    /// The limit that the content exceeds.
+    pub fn exceeded(&self) -> Option<Size> {
+        self.exceeded.get().copied()
+    }
+
+    /// Says that the content exceeds this limit.
+    pub fn exceed(&self, max: Size) {
+        let _ = self.exceeded.set(max);
     }
 
     /// Says that all of it was reached, by another way than through the reader that is metered.
@@ -83,11 +96,11 @@ impl BufRead for Metered {
     }
 }
 
-/// Opens an input. What comes through a socket ends when `stop` is raised.
+/// Opens an input. What comes through a socket ends when `options.stop` is raised.
 ///
 /// # Errors
-/// When the system refuses it, or its first octets.
-pub(crate) fn open(input: &Input, stop: &Arc<AtomicBool>) -> Result<Opened, TraceError> {
+/// When the system refuses it, or its first octets, or when it is larger than `options.max_input`.
+pub(crate) fn open(input: &Input, options: &OpenOptions) -> Result<Opened, TraceError> {
     let path = match input {
         Input::File(path) => path.clone(),
         Input::Stdin | Input::Unix(_) => input.to_string().into(),
@@ -101,17 +114,30 @@ pub(crate) fn open(input: &Input, stop: &Arc<AtomicBool>) -> Result<Opened, Trac
             meter.stored = file.metadata().ok().filter(Metadata::is_file).map(|known| known.len());
             Box::new(file)
         }
-        Input::Unix(path) => Box::new(Live::listen(path, Arc::clone(stop)).map_err(file_error)?),
+        Input::Unix(path) => Box::new(Live::listen(path, Arc::clone(&options.stop)).map_err(file_error)?),
     };
+    if let Some(max) = options.max_input.filter(|max| meter.stored > Some(max.octets())) {
+        return Err(limit::beyond(&path, max));
+    }
     let mut raw = Metered { inner: BufReader::with_capacity(BUFFER, raw), meter: meter.clone() };
     let head = raw.fill_buf().map_err(file_error)?;
     let Some(format) = Compression::of(head) else {
         let seekable = matches!(input, Input::File(_));
-        return Ok(Opened { path, reader: Box::new(raw), meter, seekable });
+        let reader: Content = match options.max_input.filter(|_| meter.stored.is_none()) {
+            Some(_) => Box::new(BufReader::with_capacity(BUFFER, limited(raw, &path, &meter, options))),
+            None => Box::new(raw),
+        };
+        return Ok(Opened { path, reader, meter, seekable });
     };
     let decoder = format.decoder(Box::new(raw)).map_err(file_error)?;
+    let decoder = Box::new(limited(decoder, &path, &meter, options));
     let reader = Box::new(BufReader::with_capacity(BUFFER, Ahead::start(decoder)));
     Ok(Opened { path, reader, meter, seekable: false })
+}
+
+fn limited<R>(inner: R, path: &Path, meter: &Meter, options: &OpenOptions) -> Limited<R> {
+    let tell = options.tell_expansion.filter(|_| meter.stored.is_some());
+    Limited { inner, path: path.to_owned(), meter: meter.clone(), max: options.max_input, tell, read: 0 }
 }
 
 /// A format of compression, known by its first octets.
@@ -227,10 +253,14 @@ mod tests {
     const TEXT: &[u8] = b"the same octets in every format";
 
     fn read(content: &[u8]) -> io::Result<Vec<u8>> {
+        read_at_most(content, None)
+    }
+
+    fn read_at_most(content: &[u8], max_input: Option<Size>) -> io::Result<Vec<u8>> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(content).unwrap();
         let mut octets = Vec::new();
-        open(&Input::File(file.path().to_owned()), &Arc::default())
+        open(&Input::File(file.path().to_owned()), &OpenOptions { max_input, ..OpenOptions::default() })
             .map_err(io::Error::other)?
             .reader
             .read_to_end(&mut octets)?;
@@ -255,6 +285,24 @@ mod tests {
         assert_eq!(read(TEXT).unwrap(), TEXT);
         for content in compressed() {
             assert_eq!(read(&content).unwrap(), TEXT);
+        }
+    }
+
+    #[test]
+    fn nothing_larger_than_the_limit_is_read_whatever_its_format() {
+        let content = [TEXT; 40].concat();
+        let zstd = zstd::encode_all(&content[..], 1).unwrap();
+        assert!(zstd.len() < 100);
+        for content in [&content, &zstd] {
+            let whole = format!("{} B", TEXT.len() * 40).parse().unwrap();
+            assert_eq!(read_at_most(content, Some(whole)).unwrap().len(), TEXT.len() * 40);
+            let error = read_at_most(content, Some("1000 B".parse().unwrap())).unwrap_err().to_string();
+            assert!(
+                error.ends_with(
+                    "there is more than the 1 kB of --max-input; give a larger --max-input, or leave it out to read all"
+                ),
+                "{error}"
+            );
         }
     }
 

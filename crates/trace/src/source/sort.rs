@@ -1,12 +1,14 @@
 //! Sorts transactions by time within a bounded window.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
 use ldplayer_core::damage::Flaw;
 use ldplayer_core::{TraceTime, Transaction};
 
 use super::BATCH_OCTETS;
 use super::compressed::Meter;
+use super::limit;
 use crate::{Place, Source, Tally, TraceError};
 
 /// Limits of the window.
@@ -155,6 +157,7 @@ impl<S: Source> Source for Sorted<S> {
         if self.window.rows == 0 {
             return self.pass_batch(batch);
         }
+        let start = batch.len();
         while !self.ended && self.rows < self.window.rows + BATCH && self.octets <= self.window.octets {
             self.take_batch()?;
         }
@@ -169,7 +172,14 @@ impl<S: Source> Source for Sorted<S> {
             }
             self.spare = next;
         }
-        Ok(!(self.ended && self.waiting.is_empty()))
+        if !self.ended || !self.waiting.is_empty() {
+            return Ok(true);
+        }
+        match self.meter.exceeded() {
+            // What was read before is handed over first.
+            Some(max) if batch.len() == start => Err(limit::beyond(Path::new(&self.name), max)),
+            exceeded => Ok(exceeded.is_some()),
+        }
     }
 
     fn tally(&self) -> &Tally {
