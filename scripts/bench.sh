@@ -314,7 +314,8 @@ timing_table() {
     }' "$raw"
 }
 
-# Both generators may have ten queries outstanding on a connection; dnsperf gets one, too, and what it does best counts.
+# Both generators may have ten queries outstanding on a connection; dnsperf gets one, too, and what it does best counts. One of its threads
+# has 256 connections at most, whatever `-c` says.
 bench_tcp_of() { # title, connections opened at once, server command ...
   local title=$1 at_once=$2 clients times; shift 2
   local against=(--server $at:5300 --allow-target $at/32 --timing fast --transport tcp)
@@ -323,7 +324,7 @@ bench_tcp_of() { # title, connections opened at once, server command ...
   for _ in $(seq "$RUNS"); do
     for clients in 100 1000 10000; do
       for times in 1 2 10; do
-        dnsperf_rate -m tcp -s $at -p 5300 -c $clients -q $((clients * times > 65000 ? 65000 : clients * times))
+        dnsperf_rate -m tcp -s $at -p 5300 -c $clients -T $(((clients + 255) / 256)) -q $((clients * times > 65000 ? 65000 : clients * times))
       done | sort -g | tail -n 1 >>"$work/tcp.$clients.dnsperf"
       for times in 1 2 10; do
         replay "$work/tcp$clients.pcap" "${against[@]}" --max-outstanding $((clients * times))
