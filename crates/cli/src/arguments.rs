@@ -21,7 +21,7 @@ pub fn given() -> Vec<String> {
 pub fn explain(error: &Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            match error.print().and_then(|()| io::stdout().flush()) {
+            match error.print().and_then(|()| printing::stdout().flush()) {
                 // A reader who has gone has read what they wanted.
                 Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                     tell!("ldplayer: {}", printing::of_stdout(error));

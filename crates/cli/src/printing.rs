@@ -1,8 +1,11 @@
 //! Lines for people: names of files and zones, and whatever else is somebody else's, cannot tell the terminal what to do.
 
-use std::fmt::Arguments;
+use std::fmt::{Arguments, Display};
 use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::path::Path;
+
+use ldplayer_core::printable::{Printable, PrintableJson, PrintableLines};
+use serde::Serialize;
 
 /// Words that stand out on a terminal, each with its colour: what failed in red, what is well in green, what to look at in yellow.
 const COLOURS: [(&str, &str); 4] = [("FAILED", "31;1"), ("LOST", "31;1"), ("ENDED EARLY", "31;1"), ("MISSING", "31;1")];
@@ -19,25 +22,77 @@ macro_rules! say {
     ($($argument:tt)*) => { $crate::printing::to_stdout(format_args!("{}\n", ldplayer_core::printable::Printable(format_args!($($argument)*)))) };
 }
 
-/// Prints text of several lines, or of a program's own making, to standard output; errors as with `say!`.
-macro_rules! put {
-    ($($argument:tt)*) => { $crate::printing::to_stdout(format_args!($($argument)*)) };
-}
-
 /// Writes a line to whatever takes lines for people.
 macro_rules! write_line {
     ($out:expr, $($argument:tt)*) => { writeln!($out, "{}", ldplayer_core::printable::Printable(format_args!($($argument)*))) };
 }
 
+/// Where text for people goes, and nothing else can: its control characters are escaped, but for the ends of lines. What a file, a server
+/// or an agent says can so not tell a terminal what to do, whoever writes it.
+pub struct Screen<W>(W);
+
+impl<W: Write> Write for Screen<W> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        write!(self.0, "{}", PrintableLines(String::from_utf8_lossy(octets))).map(|()| octets.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Standard output for people, locked.
+pub fn stdout() -> Screen<Output> {
+    Screen(data())
+}
+
+/// Standard error for people, locked.
+pub fn stderr() -> Screen<io::StderrLock<'static>> {
+    Screen(io::stderr().lock())
+}
+
+/// Standard output as it is, locked: for what programs read, none of which is somebody else's text.
+pub fn data() -> Output {
+    Output(io::stdout().lock())
+}
+
 /// Writes to standard error, if somebody is there to read it.
 pub fn to_stderr(text: Arguments<'_>) {
     // A message that nobody can read is no reason to end, and there is nowhere else to tell it.
-    let _ = io::stderr().lock().write_fmt(text);
+    let _ = stderr().write_fmt(text);
+}
+
+/// Writes a line over the one that a terminal shows last on standard error; with nothing, that line is gone.
+pub fn overwrite(line: impl Display) {
+    // As above.
+    let _ = write!(io::stderr().lock(), "\r{}\x1b[K", Printable(line));
 }
 
 /// Writes to standard output. A reader who has gone has read what they wanted.
 pub fn to_stdout(text: Arguments<'_>) -> io::Result<()> {
-    let mut out = stdout();
+    unless_gone(stdout(), text)
+}
+
+/// Writes a value as JSON of several lines to standard output.
+pub fn json(value: &impl Serialize) -> io::Result<()> {
+    to_stdout(format_args!("{}\n", PrintableJson(serde_json::to_string_pretty(value)?)))
+}
+
+/// Writes the text of a file to standard output: printable on a terminal, and exact where it goes to a file or a program.
+pub fn text(text: &str) -> io::Result<()> {
+    match io::stdout().is_terminal() {
+        true => to_stdout(format_args!("{text}")),
+        false => unless_gone(data(), format_args!("{text}")),
+    }
+}
+
+/// Writes a report to standard output, with verdicts and warnings in colour where the terminal has it.
+pub fn report(text: impl Display) -> io::Result<()> {
+    let lines = PrintableLines(text).to_string();
+    unless_gone(data(), format_args!("{}", coloured(&lines, has_colours())))
+}
+
+fn unless_gone(mut out: impl Write, text: Arguments<'_>) -> io::Result<()> {
     match out.write_fmt(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
@@ -46,11 +101,6 @@ pub fn to_stdout(text: Arguments<'_>) -> io::Result<()> {
 
 /// Standard output, whose errors say that they are its own.
 pub struct Output(StdoutLock<'static>);
-
-/// Standard output, locked.
-pub fn stdout() -> Output {
-    Output(io::stdout().lock())
-}
 
 impl Write for Output {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
@@ -68,13 +118,13 @@ pub fn of_stdout(error: io::Error) -> io::Error {
 }
 
 /// Whether standard output takes colours: it is a terminal, and nobody asked for none (NO_COLOR).
-pub fn has_colours() -> bool {
+fn has_colours() -> bool {
     let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !is_unwanted && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
 /// A report with its verdicts and warnings in colour, where that is wanted.
-pub fn coloured(text: &str, is_wanted: bool) -> String {
+fn coloured(text: &str, is_wanted: bool) -> String {
     if !is_wanted {
         return text.to_owned();
     }
@@ -123,6 +173,15 @@ mod tests {
     #[test]
     fn urls_are_escaped() {
         assert_eq!(file_url(Path::new("/a b/é#1/report.html")), "file:///a%20b/%C3%A9%231/report.html");
+    }
+
+    #[test]
+    fn text_for_people_cannot_tell_a_terminal_anything_whoever_writes_it() {
+        let mut screen = Screen(Vec::new());
+        let title = "\u{1b}]0;title\u{7}é\u{202e}";
+        writeln!(screen, "{title}").unwrap();
+        screen.write_all(b"\xff\x9b").unwrap();
+        assert_eq!(String::from_utf8(screen.0).unwrap(), "\\u{1b}]0;title\\u{7}é\\u{202e}\n\u{fffd}\u{fffd}");
     }
 
     #[test]

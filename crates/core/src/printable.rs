@@ -11,21 +11,32 @@ pub struct Printable<T>(pub T);
 #[derive(Clone, Copy, Debug)]
 pub struct PrintableLines<T>(pub T);
 
+/// Shows JSON text: what a terminal would obey is escaped as JSON does (`\u001b`), so that it is the same value. Line ends stay.
+#[derive(Clone, Copy, Debug)]
+pub struct PrintableJson<T>(pub T);
+
 impl<T: fmt::Display> fmt::Display for Printable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escape { out: f, keeps_lines: false }, "{}", self.0)
+        write!(Escape { out: f, keeps_lines: false, is_json: false }, "{}", self.0)
     }
 }
 
 impl<T: fmt::Display> fmt::Display for PrintableLines<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escape { out: f, keeps_lines: true }, "{}", self.0)
+        write!(Escape { out: f, keeps_lines: true, is_json: false }, "{}", self.0)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for PrintableJson<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escape { out: f, keeps_lines: true, is_json: true }, "{}", self.0)
     }
 }
 
 struct Escape<'a, 'b> {
     out: &'a mut fmt::Formatter<'b>,
     keeps_lines: bool,
+    is_json: bool,
 }
 
 impl Write for Escape<'_, '_> {
@@ -34,7 +45,11 @@ impl Write for Escape<'_, '_> {
         let is_escaped = |one: char| is_control(one) && !(self.keeps_lines && one == '\n');
         for (place, one) in text.char_indices().filter(|&(_, one)| is_escaped(one)) {
             self.out.write_str(&text[start..place])?;
-            write!(self.out, "{}", one.escape_default())?;
+            match self.is_json {
+                // None of them is above U+FFFF.
+                true => write!(self.out, "\\u{:04x}", u32::from(one))?,
+                false => write!(self.out, "{}", one.escape_default())?,
+            }
             start = place + one.len_utf8();
         }
         self.out.write_str(&text[start..])
@@ -65,6 +80,10 @@ mod tests {
             assert_eq!(Printable(text).to_string(), wanted);
             assert_eq!(PrintableLines(text).to_string(), wanted.replace("\\n", "\n"));
         }
+        assert_eq!(
+            PrintableJson("{\n\"a\": \"\u{1b}\u{9b}\u{202e}é\"}").to_string(),
+            "{\n\"a\": \"\\u001b\\u009b\\u202eé\"}"
+        );
         assert_eq!(Printable(Path::new("x\u{1b}.zone").display()).to_string(), "x\\u{1b}.zone");
     }
 }

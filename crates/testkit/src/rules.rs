@@ -60,6 +60,7 @@ impl<'a> Source<'a> {
         if !is_test && !is_in_test_folder(self.file) {
             found.extend(self.unexplained_panics());
             found.extend(self.files_through_links());
+            found.extend(self.unfiltered_terminals());
         }
         found
     }
@@ -127,6 +128,26 @@ impl<'a> Source<'a> {
                 self.finding(number, "files are written by `ldplayer_net::output`, never through links")
             })
             .collect()
+    }
+
+    /// What the command line prints goes through `printing.rs`, whose types escape what would tell a terminal what to do. Libraries print
+    /// nothing; traces are written to standard output as data.
+    fn unfiltered_terminals(&self) -> Vec<Finding> {
+        const FREE: [&str; 4] =
+            ["crates/cli/src/printing.rs", "crates/trace/src/sink.rs", "crates/bench/", "crates/testkit/"];
+        if FREE.iter().any(|free| self.file.starts_with(free)) || !self.file.starts_with("crates/") {
+            return Vec::new();
+        }
+        let prints = |code: &str| {
+            ["io::stdout()", "io::stderr()"].iter().any(|stream| {
+                let behind = code.split(stream).skip(1);
+                behind.into_iter().any(|rest| !rest.starts_with(".is_terminal()") && !rest.starts_with(".into()"))
+            })
+        };
+        let lines = self.lines.iter().enumerate().zip(&self.tests);
+        let found =
+            lines.filter(|((_, line), is_test)| !**is_test && prints(&line.code) && !line.code.contains("Printable("));
+        found.map(|((number, _), _)| self.finding(number, "text for people is printed by `printing.rs`")).collect()
     }
 
     fn unexplained_panics(&self) -> Vec<Finding> {
@@ -312,6 +333,15 @@ mod tests {
             assert_eq!(lines(text), [1], "{text:?}");
         }
         assert_eq!(lines("//! Purpose.\n"), []);
+    }
+
+    #[test]
+    fn text_for_people_that_no_filter_sees_is_found() {
+        let text = "//! P.\nfn a() {\n    b(io::stdout());\n    c(std::io::stderr().lock());\n    d(io::stdout().is_terminal());\n}\n";
+        let found =
+            |file: &str| Source::new(file, text).findings(false).iter().map(|found| found.line).collect::<Vec<_>>();
+        assert_eq!(found("crates/cli/src/commands/a.rs"), [3, 4]);
+        assert_eq!(found("crates/cli/src/printing.rs"), []);
     }
 
     #[test]

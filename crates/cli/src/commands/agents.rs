@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let found = agents(&bus, within, usize::MAX).map_err(Failure::environment)?;
     let mut stdout = crate::printing::stdout();
     if args.json {
-        writeln!(stdout, "{}", serde_json::to_string_pretty(&found)?)?;
+        crate::printing::json(&found)?;
     } else {
         write!(stdout, "{}", table(&found))?;
     }

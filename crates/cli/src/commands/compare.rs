@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compared: Vec<Comparison> = compared.collect::<Result<_, ResultsError>>()?;
     let kept = gate.map(|gate| comparing::keep(&pairs, &gate.keep)).unwrap_or_default();
     if args.json {
-        put!("{}\n", serde_json::to_string_pretty(&json!({ "comparisons": compared, "gates": kept }))?)?;
+        crate::printing::json(&json!({ "comparisons": compared, "gates": kept }))?;
     } else {
         print(&pairs, &compared, &kept)?;
     }

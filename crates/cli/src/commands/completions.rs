@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         Shell::Zsh => clap_complete::generate(shells::Zsh, &mut command, "ldplayer", &mut script),
         Shell::Fish => clap_complete::generate(shells::Fish, &mut command, "ldplayer", &mut script),
     }
-    crate::printing::stdout().write_all(&script)?;
+    crate::printing::data().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,8 +10,6 @@ mod table;
 
 use std::process::ExitCode;
 
-use ldplayer_core::printable::PrintableLines;
-
 use crate::failure::Failure;
 use probes::Probe;
 
@@ -37,9 +35,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let findings = checks::all();
     if args.json {
-        put!("{}\n", serde_json::to_string_pretty(&findings)?)?;
+        crate::printing::json(&findings)?;
     } else {
-        put!("{}", PrintableLines(table::render(&findings)))?;
+        crate::printing::to_stdout(format_args!("{}", table::render(&findings)))?;
     }
     let lacking = findings.iter().any(|finding| finding.essential && !finding.ok);
     Ok(if lacking { ExitCode::from(LACKING) } else { ExitCode::SUCCESS })

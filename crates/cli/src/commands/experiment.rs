@@ -4,7 +4,7 @@ mod print;
 mod screen;
 mod searches;
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use screen::{Screen, Shown};
 use super::compare;
 use super::replay::ClusterArgs;
 use crate::failure::{Failure, VERDICT_FAILED};
-use crate::printing::to_stderr;
+use crate::printing::{self, to_stderr};
 
 /// Options of `experiment`.
 #[derive(clap::Args)]
@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let written = page.as_ref().map_or(Ok(()), |page| page.write_page(&plan.directory.join("report.html")));
     let kept = page.as_ref().map_or(&[][..], |page| &page.gates);
     if args.json {
-        put!("{}\n", serde_json::to_string_pretty(&print::summary_json(&plan, &record, &cells, kept))?)?;
+        printing::json(&print::summary_json(&plan, &record, &cells, kept))?;
     } else if !args.quiet {
         print::summary(&plan, &record, &cells, kept)?;
     }
@@ -161,7 +161,7 @@ fn tell_what_starts(plan: &Plan) {
 /// Tells what searches have found; the status is fine where each found what was asked for.
 fn searched(plan: &Plan, record: &Record, args: &Args) -> Result<ExitCode, Failure> {
     if args.json {
-        put!("{}\n", serde_json::to_string_pretty(&searches::json(plan, record))?)?;
+        printing::json(&searches::json(plan, record))?;
     } else if !args.quiet {
         searches::print(plan, record)?;
     }
@@ -196,7 +196,6 @@ fn ask_about_many(experiment: &Experiment, yes: bool) -> Result<(), Failure> {
         return Err(anyhow!("{what}: add --yes if all of them are meant, or see them with --dry-run").into());
     }
     to_stderr(format_args!("{what}: make all of them? [y/N] "));
-    io::stderr().flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     match answer.trim() {
@@ -210,7 +209,7 @@ fn dry_run(experiment: Experiment, directory: &Path, json: bool) -> Result<ExitC
     let scratch = tempfile::tempdir().context("cannot make a scratch directory; set TMPDIR to one with space")?;
     let plan = Plan::make(experiment, directory, scratch.path()).map_err(failure)?;
     if json {
-        put!("{}\n", serde_json::to_string_pretty(&print::plan_json(&plan))?)?;
+        printing::json(&print::plan_json(&plan))?;
     } else {
         print::plan(&plan)?;
     }

@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (text, folder) = read_spec(&args.spec)?;
     let mut model = Model::parse(&text, &folder).with_context(|| args.spec.clone())?;
     if args.print {
-        put!("{text}")?;
+        crate::printing::text(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     model.seed = args.seed.unwrap_or(model.seed);

@@ -54,7 +54,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 fn print(summary: &Summary, json: bool) -> anyhow::Result<()> {
     let mut stdout = crate::printing::stdout();
     match json {
-        true => writeln!(stdout, "{}", serde_json::to_string_pretty(summary)?)?,
+        true => return Ok(crate::printing::json(summary)?),
         false => write!(stdout, "{summary}")?,
     }
     Ok(stdout.flush()?)

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ldplayer_core::printable::{Printable, PrintableLines};
+use ldplayer_core::printable::Printable;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, TraceTime, Transport};
 use ldplayer_experiment::{Link, Made, NamedServer, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};
@@ -16,6 +16,7 @@ use ldplayer_run::{Observer, Prepared, Progress as State, RunSpec, Wish};
 use super::replay::announce;
 use super::replay::progress::{Progress, Show};
 use crate::failure::Failure;
+use crate::printing;
 
 /// How long the time of a directory's name is: to the second.
 const TO_SECONDS: usize = "2024-01-01T000000".len();
@@ -117,9 +118,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     watcher.progress.end();
     let Made { study, is_interrupted } = made.map_err(failure)?;
     if args.json {
-        put!("{}\n", serde_json::to_string_pretty(&study)?)?;
+        printing::json(&study)?;
     } else if !args.quiet {
-        put!("{}\nfigures: {}\n", PrintableLines(&study), Printable(output.join("ratio.html").display()))?;
+        printing::to_stdout(format_args!("{study}\nfigures: {}\n", Printable(output.join("ratio.html").display())))?;
     }
     Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }

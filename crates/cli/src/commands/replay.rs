@@ -9,14 +9,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ldplayer_core::printable::PrintableLines;
 use ldplayer_core::text::counted;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_results::{AgentShare, Document, State};
 use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, check_output, ineffective, ineffective_in_words, prepare};
 
 use crate::failure::{Failure, VERDICT_FAILED};
-use crate::printing::{coloured, file_url, has_colours};
+use crate::printing::{self, file_url};
 pub use cluster::{ClusterArgs, HEADING};
 pub use options::{Args, parse_speed};
 use progress::{Progress, Show};
@@ -32,7 +31,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let spec = args.spec()?;
     heed_command(args, &spec)?;
     if args.print_spec {
-        put!("{}", spec.to_toml())?;
+        printing::text(&spec.to_toml())?;
         return Ok(ExitCode::SUCCESS);
     }
     let output = args.output();
@@ -129,18 +128,16 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
     Ok(status)
 }
 
-/// The report of a run as it is printed: figures, and in the last line both verdicts and the page that has more.
-pub fn report(report: &ldplayer_results::RunReport, page: &Path) -> String {
-    let lines =
-        PrintableLines(format_args!("{report}\n{} · report: {}\n", report.outcome(), file_url(page))).to_string();
-    coloured(&lines, has_colours())
+/// Prints the report of a run: figures, and in the last line both verdicts and the page that has more.
+pub fn print_report(report: &ldplayer_results::RunReport, page: &Path) -> std::io::Result<()> {
+    printing::report(format_args!("{report}\n{} · report: {}\n", report.outcome(), file_url(page)))
 }
 
 /// Prints what became of a run. Returns its exit status.
 fn show(document: &Document<RunSpec>, output: &Path, printed: Printed) -> Result<ExitCode, Failure> {
     match printed {
-        Printed::Report => put!("{}", report(&document.report, &output.join("report.html")))?,
-        Printed::Json => put!("{}\n", serde_json::to_string_pretty(&document)?)?,
+        Printed::Report => print_report(&document.report, &output.join("report.html"))?,
+        Printed::Json => printing::json(&document)?,
         Printed::Nothing if !document.report.verdict.passes() => tell!("ldplayer: {}", document.report.outcome()),
         Printed::Nothing => {}
     }

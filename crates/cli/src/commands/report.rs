@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ldplayer_core::printable::Printable;
 use ldplayer_experiment::{Record, overview};
 use ldplayer_results::{Document, rewrite_page, rewrite_pages};
 use serde_json::Value;
 
 use super::compare;
-use super::replay::report;
+use super::replay::print_report;
 use crate::failure::{Failure, VERDICT_FAILED};
+use crate::printing;
 
 /// The page of several runs.
 const COMPARED: &str = "report-compare.html";
@@ -61,12 +61,16 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     let mut out = crate::printing::stdout();
     if args.json {
-        write_json(&mut out, &reports)?;
+        match reports.as_slice() {
+            [only] => printing::json(only)?,
+            runs => printing::json(&runs)?,
+        }
         laid.iter().for_each(|page| tell!("report: {}", page.display()));
     } else {
         for (run, run_report) in args.runs.iter().zip(&reports) {
             let page = args.html.clone().unwrap_or_else(|| run.join("report.html"));
-            write!(out, "{}\n{}", Printable(run.display()), report(&run_report.report, &page))?;
+            write_line!(out, "{}", run.display())?;
+            print_report(&run_report.report, &page)?;
         }
         laid.iter().try_for_each(|page| write_line!(out, "report: {}", page.display()))?;
     }
@@ -90,23 +94,13 @@ fn of_experiment(directory: &Path, args: &Args) -> Result<ExitCode, Failure> {
     }
     let mut out = crate::printing::stdout();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &overview)?;
-        writeln!(out)?;
+        printing::json(&overview)?;
     } else {
         compare::gates(&mut out, &overview.gates)?;
         write_line!(out, "report: {}", page.display())?;
         args.export.iter().try_for_each(|figures| write_line!(out, "figures: {}", figures.display()))?;
     }
     Ok(compare::status(&overview.gates))
-}
-
-fn write_json(out: &mut impl Write, runs: &[Document<Value>]) -> Result<(), Failure> {
-    match runs {
-        [only] => serde_json::to_writer_pretty(&mut *out, only)?,
-        _ => serde_json::to_writer_pretty(&mut *out, runs)?,
-    }
-    writeln!(out)?;
-    Ok(())
 }
 
 fn status(runs: &[Document<Value>]) -> ExitCode {

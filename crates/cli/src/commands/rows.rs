@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ldplayer_core::printable::Printable;
+use ldplayer_core::printable::{Printable, PrintableJson};
 use ldplayer_results::{Cell, Selection};
 use serde_json::{Map, Value};
 
@@ -50,7 +50,7 @@ enum Format {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let selection = Selection::new(args.condition.as_deref(), &args.columns)?;
-    let mut out = BufWriter::with_capacity(1 << 16, crate::printing::stdout());
+    let mut out = BufWriter::with_capacity(1 << 16, crate::printing::data());
     if args.format != Format::Json && !args.no_header {
         let separator = if args.format == Format::Csv { "," } else { "\t" };
         writeln!(out, "{}", selection.columns().join(separator))?;
@@ -107,7 +107,6 @@ fn object(
         Cell::Word(word) => word.into(),
     };
     let object: Map<String, Value> = columns.iter().map(|&name| name.to_owned()).zip(cells.map(value)).collect();
-    serde_json::to_writer(&mut *out, &object)?;
-    writeln!(out)?;
+    writeln!(out, "{}", PrintableJson(serde_json::to_string(&object)?))?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! How far an experiment is, on stderr, and the signals that end it.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use ldplayer_experiment::{Position, RunRecord, RunState, Watcher};
 use ldplayer_net::signals::Signals;
@@ -8,7 +8,7 @@ use ldplayer_run::{Progress, Wish};
 
 use super::print::seconds;
 
-use crate::printing::to_stderr;
+use crate::printing::overwrite;
 
 /// Looks between two lines of progress.
 const LINE: u32 = 10;
@@ -71,7 +71,7 @@ impl Screen {
     /// Leaves the line of progress.
     fn leave_line(&self) {
         if self.shown == Shown::Auto {
-            to_stderr(format_args!("\r\x1b[K"));
+            overwrite("");
         }
     }
 
@@ -98,17 +98,15 @@ impl Watcher for Screen {
     fn look(&mut self, at: &Position, now: &Progress) -> Wish {
         if self.shown == Shown::Auto && self.looks.is_multiple_of(LINE) {
             let done_s = now.at.0.max(0) as f64 / 1e9;
-            // A line that cannot be shown is no reason to end a run.
-            let _ = write!(
-                io::stderr().lock(),
-                "\r{} {} {}  {done_s:.0} s  sent {}  answered {}{}\x1b[K",
+            overwrite(format_args!(
+                "{} {} {}  {done_s:.0} s  sent {}  answered {}{}",
                 place(at),
                 at.cell,
                 at.what,
                 now.counts.sent,
                 now.counts.answered,
                 self.left(at, done_s),
-            );
+            ));
         }
         self.looks += 1;
         match (self.signals.is_aborted(), self.signals.is_stopped()) {

@@ -2,15 +2,16 @@
 
 use std::io::Write;
 
+use ldplayer_core::printable::PrintableJson;
 use ldplayer_workload::mutate::{Difference, RuleAccount};
 
 /// Prints the accounts of all rules.
 pub fn print(accounts: &[RuleAccount], seed: u64, json: bool, to_stderr: bool) -> anyhow::Result<()> {
     let mut out: Box<dyn Write> =
-        if to_stderr { Box::new(std::io::stderr()) } else { Box::new(crate::printing::stdout()) };
+        if to_stderr { Box::new(crate::printing::stderr()) } else { Box::new(crate::printing::stdout()) };
     if json {
         let all = serde_json::json!({ "seed": seed, "rules": accounts });
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        writeln!(out, "{}", PrintableJson(serde_json::to_string_pretty(&all)?))?;
     } else {
         accounts.iter().try_for_each(|account| print_one(&mut out, account))?;
     }
@@ -40,8 +41,7 @@ fn print_one(out: &mut dyn Write, account: &RuleAccount) -> std::io::Result<()> 
 pub fn print_difference(found: &Difference, a: &str, b: &str, json: bool) -> anyhow::Result<()> {
     let mut out = crate::printing::stdout();
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(found)?)?;
-        return Ok(out.flush()?);
+        return Ok(crate::printing::json(found)?);
     }
     write_line!(out, "{} transactions in {a}, {} in {b}", found.a, found.b)?;
     writeln!(

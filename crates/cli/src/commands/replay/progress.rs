@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use ldplayer_net::signals::Signals;
 use ldplayer_run::{Observer, Progress as State, Wish};
 
-use crate::printing::to_stderr;
+use crate::printing::{overwrite, to_stderr};
 
 /// Looks between two updates of the line on a terminal: two a second.
 const LIVE: i64 = 500_000_000;
@@ -69,7 +69,7 @@ impl Progress {
             return to_stderr(format_args!("{line}\n"));
         }
         self.is_on_line = true;
-        to_stderr(format_args!("\r{line}\x1b[K"));
+        overwrite(line);
     }
 }
 

@@ -1,6 +1,5 @@
 //! `ldplayer testbed status`: who is in a testbed, and what its wire has done.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use ldplayer_emulate::testbed::{State, folder};
@@ -33,7 +32,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         let object = json!({
             "name": name, "holder": state.holder(), "rootless": state.rootless, "hosts": hosts, "wire": report,
         });
-        writeln!(stdout, "{}", serde_json::to_string_pretty(&object)?)?;
+        crate::printing::json(&object)?;
     } else {
         print::hosts(&mut stdout, &state)?;
         print::report(&mut stdout, &report)?;

@@ -197,5 +197,5 @@ fn repeat(log: &mut File) -> anyhow::Result<()> {
     let mut text = Vec::new();
     log.rewind()?;
     log.read_to_end(&mut text)?;
-    Ok(std::io::stderr().write_all(&text)?)
+    Ok(crate::printing::stderr().write_all(&text)?)
 }

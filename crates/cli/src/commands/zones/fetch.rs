@@ -23,7 +23,7 @@ use self::resolver::Resolver;
 use super::build;
 use crate::commands::reading::Reading;
 use crate::failure::Failure;
-use crate::printing::to_stderr;
+use crate::printing::overwrite;
 
 /// Rounds in which what the zones still lack is asked for, beside the first.
 const PROBES: usize = 2;
@@ -281,7 +281,7 @@ impl Progress {
 
     fn show(&mut self, done: usize) {
         if self.terminal && self.shown.elapsed() >= Duration::from_secs(1) {
-            to_stderr(format_args!("\r{done} of {} questions settled ", self.all));
+            overwrite(format_args!("{done} of {} questions settled ", self.all));
             self.shown = Instant::now();
         }
     }

@@ -297,8 +297,8 @@ fn tell(
     let all = sources.iter().zip(keys).zip(outcomes);
     if args.json {
         let zones: Vec<Value> = all.map(|((source, keys), outcome)| as_json(source, keys, outcome)).collect();
-        writeln!(out, "{}", json!({ "zones": zones, "anchors": anchored, "elapsed_s": elapsed_s }))?;
-        return Ok(());
+        drop(out);
+        return Ok(crate::printing::json(&json!({ "zones": zones, "anchors": anchored, "elapsed_s": elapsed_s }))?);
     }
     for ((source, keys), outcome) in all.filter(|((_, keys), _)| !keys.is_empty()) {
         let shown: Vec<String> = keys.iter().map(|key| format!("{} {}", key.role(), key.tag())).collect();

@@ -245,7 +245,7 @@ fn version(version: &Version) -> VersionEntry {
 pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     let mut out = crate::printing::stdout();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(summary)?)?;
+        crate::printing::json(summary)?;
         return Ok(out.flush()?);
     }
     let side = if summary.resolver_side { "upstream of a resolver" } else { "at an authoritative server" };
