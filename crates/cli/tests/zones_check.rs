@@ -326,3 +326,38 @@ fn a_trace_that_the_set_can_only_refer_is_an_error() {
     fs::write(&queries, "www.example A\nno.such.name A\n").unwrap();
     assert_eq!(check(directory.path(), &everywhere).0, 0, "half of it is answered");
 }
+
+/// What the set cannot lead a resolver to is SERVFAIL for its clients, whatever a trace recorded.
+#[test]
+fn a_stock_resolver_is_asked_what_clients_would_get() {
+    let directory = hierarchy();
+    let scratch = tempfile::tempdir().unwrap();
+    let trace = scratch.path().join("trace.tsv");
+    let recorded = "time\tsrc\tdst\tqname\tqtype\trcode\n1\t192.0.2.1\t192.0.2.2\twww.example\tA\tNXDOMAIN\n\
+        2\t192.0.2.1\t192.0.2.2\tno.example\tA\tNXDOMAIN\n3\t192.0.2.1\t192.0.2.2\twww.lost\tA\tNXDOMAIN\n\
+        4\t192.0.2.1\t192.0.2.2\tno.example\tA\tNXDOMAIN\n";
+    fs::write(&trace, recorded).unwrap();
+    let options = [&QUICK[..], &["--trace", trace.to_str().unwrap()]].concat();
+    for kind in ["unbound", "knot-resolver", "pdns-recursor"] {
+        let (status, said) = json(directory.path(), &[&options[..], &["--resolver", kind]].concat());
+        let got = &said["resolver"];
+        assert_eq!(
+            (status, &got["resolver"], &got["questions"], &got["queries"]),
+            (0, &kind.into(), &3.into(), &4.into())
+        );
+        let rcodes = serde_json::json!({ "NOERROR": 1, "NXDOMAIN": 2, "SERVFAIL": 1 });
+        assert_eq!(got["rcodes"], rcodes, "{kind}: {got}");
+        let cause = serde_json::json!({ ". delegates it to a zone outside the set": 1 });
+        assert_eq!(got["servfail"], cause, "{kind}");
+    }
+    let (status, said) = check(directory.path(), &[&options[..], &["--resolver", "unbound"]].concat());
+    for wanted in [
+        "unbound: 3 different questions of 4 queries; NOERROR 25.00 %, NXDOMAIN 50.00 %, SERVFAIL 25.00 %\n",
+        "  SERVFAIL: . delegates it to a zone outside the set: 1 query\n",
+    ] {
+        assert!(status == 0 && said.contains(wanted), "{wanted}: {said}");
+    }
+    let rootless = set(&[("example.zone", EXAMPLE)]);
+    let (status, said) = check(rootless.path(), &[&options[..], &["--resolver", "unbound"]].concat());
+    assert!(status == 2 && said.contains("the set has no root zone, where a resolver begins"), "{said}");
+}

@@ -8,6 +8,8 @@ pub const HEADER: usize = 12;
 pub const OPT: u16 = 41;
 /// Code of the EDNS option edns-tcp-keepalive (RFC 7828 §3.1).
 const KEEPALIVE: u16 = 11;
+/// Code of the EDNS option for extended errors (RFC 8914 §2).
+const EXTENDED_ERROR: u16 = 15;
 /// Class IN (RFC 1035 §3.2.4).
 pub const CLASS_IN: u16 = 1;
 
@@ -177,12 +179,23 @@ impl<'a> Message<'a> {
 
     /// How long the server keeps an idle connection, in units of 100 ms, where it says so (RFC 7828 §3.1).
     pub fn keepalive(&self) -> Option<u16> {
+        word_at(self.option(KEEPALIVE)?, 0)
+    }
+
+    /// The extended error: its code, and the text beside it, which may be empty (RFC 8914 §2).
+    pub fn extended_error(&self) -> Option<(u16, &'a [u8])> {
+        let value = self.option(EXTENDED_ERROR)?;
+        Some((word_at(value, 0)?, &value[2..]))
+    }
+
+    /// The value of the first EDNS option with this code (RFC 6891 §6.1.2).
+    fn option(&self, wanted: u16) -> Option<&'a [u8]> {
         let fixed = &self.octets[self.opt_offset()? + 1..];
         let mut options = fixed.get(10..10 + usize::from(word_at(fixed, 8)?))?;
         while let (Some(code), Some(length)) = (word_at(options, 0), word_at(options, 2)) {
             let value = options.get(4..4 + usize::from(length))?;
-            if code == KEEPALIVE {
-                return word_at(value, 0);
+            if code == wanted {
+                return Some(value);
             }
             options = &options[4 + value.len()..];
         }
@@ -349,6 +362,19 @@ mod tests {
         let name = b"\x03WWW\x07example\0";
         QueryParts { id: 0x1234, flags: flag::RD, name, qtype: 28, qclass: CLASS_IN, edns }.compose(&mut wire);
         wire
+    }
+
+    #[test]
+    fn an_extended_error_is_a_code_and_perhaps_a_text() {
+        let with = |options: &[u8]| {
+            let mut wire = query(Some((1232, false)));
+            let at = wire.len() - 2;
+            wire[at..].copy_from_slice(&(options.len() as u16).to_be_bytes());
+            wire.extend_from_slice(options);
+            Message::new(&wire).unwrap().extended_error().map(|(code, text)| (code, text.to_vec()))
+        };
+        assert_eq!(with(&[0, 11, 0, 2, 1, 2, 0, 15, 0, 4, 0, 22, b'n', b'o']), Some((22, b"no".to_vec())));
+        assert_eq!((with(&[0, 15, 0, 2, 0, 9]), with(&[0, 15, 0, 1, 0])), (Some((9, Vec::new())), None));
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod coverage;
 mod dnssec;
 mod links;
 mod report;
+pub mod resolved;
 mod stock;
 
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ldplayer_core::Message;
 use ldplayer_zone::harvest::{Asker, Journal, JournalError, Outcome, Question, Settings};
 
 /// How long to wait for answers at a time, so that due questions are sent.
@@ -52,9 +53,31 @@ pub fn ask(
     stop: &AtomicBool,
     mut progress: impl FnMut(usize),
 ) -> Result<Asked, HarvestError> {
+    let mut asked = Asked::default();
+    ask_each(resolver, questions, settings, stop, |question, octets| {
+        let outcome =
+            octets.and_then(Message::new).map_or(Outcome::Silent, |message| Outcome::Answered(message.header_rcode()));
+        journal.write(&questions[question], outcome)?;
+        asked.count(outcome);
+        progress(asked.sent);
+        Ok(())
+    })?;
+    Ok(asked)
+}
+
+/// Sends the questions until all are settled or `stop` is set; calls `settle` with the number of each and the response, where one came.
+///
+/// # Errors
+/// The resolver cannot be reached, or `settle` fails.
+pub fn ask_each(
+    resolver: SocketAddr,
+    questions: &[Question],
+    settings: Settings,
+    stop: &AtomicBool,
+    mut settle: impl FnMut(usize, Option<&[u8]>) -> Result<(), HarvestError>,
+) -> Result<(), HarvestError> {
     let socket = connect(resolver).map_err(|source| HarvestError::Socket { resolver, source })?;
     let (mut asker, mut wire, mut buffer) = (Asker::new(questions, settings), Vec::new(), [0; 65_535]);
-    let mut asked = Asked::default();
     let begun = Instant::now();
     while !asker.is_done() && !stop.load(Ordering::Relaxed) {
         let now = i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX);
@@ -62,21 +85,19 @@ pub fn ask(
             // A question that cannot be sent is retried as if it had been lost.
             let _ = socket.send(&wire);
         }
-        let answer = match socket.recv(&mut buffer) {
-            Ok(length) => asker.handle_response(&buffer[..length]),
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                std::thread::sleep(WAIT);
-                None
+        match socket.recv(&mut buffer) {
+            Ok(length) => {
+                let octets = &buffer[..length];
+                asker.handle_response(octets).map_or(Ok(()), |(question, _)| settle(question, Some(octets)))?;
             }
-            Err(_) => None,
-        };
-        for (question, outcome) in answer.into_iter().chain(asker.poll_timeout(now)) {
-            journal.write(&questions[question], outcome)?;
-            asked.count(outcome);
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::thread::sleep(WAIT),
+            Err(_) => {}
         }
-        progress(asked.sent);
+        if let Some((question, _)) = asker.poll_timeout(now) {
+            settle(question, None)?;
+        }
     }
-    Ok(asked)
+    Ok(())
 }
 
 fn connect(resolver: SocketAddr) -> io::Result<UdpSocket> {

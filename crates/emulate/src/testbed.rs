@@ -21,6 +21,7 @@ use ldplayer_net::rights::{self, NetError};
 use ldplayer_net::wiring::{Wiring, WiringError};
 use serde::{Deserialize, Serialize};
 
+use crate::serve::set::ZoneSet;
 use crate::wire::{
     Counts, Forwarder, Host, HostId, MAX_HOSTS, MTU, Owners, Path, Precision, ProxyKind, ProxySettings, Running,
     Settings, Tap, Wire,
@@ -142,6 +143,17 @@ impl Default for Plan {
             core: None,
             capture: None,
         }
+    }
+}
+
+impl Plan {
+    /// Hosts as by default, but that the Internet owns the addresses of the name servers of a set, and no others.
+    pub fn of(set: &ZoneSet) -> Self {
+        let mut plan = Self::default();
+        let addresses = set.addresses();
+        plan.hosts[usize::from(INTERNET.0)].owns =
+            addresses.iter().filter_map(|address| address.to_string().parse().ok()).collect();
+        plan
     }
 }
 

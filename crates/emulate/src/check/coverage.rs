@@ -74,6 +74,12 @@ enum Whom {
     },
 }
 
+impl Whom {
+    fn server(self) -> Option<IpAddr> {
+        if let Self::Server(server) = self { Some(server) } else { None }
+    }
+}
+
 /// A question: server, lower-case name, type and class.
 #[derive(PartialEq, Eq, Hash)]
 struct Question {
@@ -150,7 +156,7 @@ fn answered(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut
             Expected::Unknown(reason) => {
                 coverage.unknown_queries += queries;
                 let (name, qtype) = (Presentation(&name).to_string(), rtype::name_of(qtype));
-                coverage.unknown.push(Unknown { name, qtype, queries, reason: words(&reason, asked) });
+                coverage.unknown.push(Unknown { name, qtype, queries, reason: words(&reason, asked.server()) });
             }
         }
     }
@@ -162,9 +168,10 @@ fn answered(questions: HashMap<Question, u64>, unreadable: u64, forecaster: &mut
     coverage
 }
 
-fn words(reason: &Reason, asked: Whom) -> String {
-    match (reason, asked) {
-        (Reason::NoZone, Whom::Server(server)) => format!("no zone served at {server} holds it"),
+/// Why a question has no answer from a server at an address, or from anybody.
+pub(super) fn words(reason: &Reason, server: Option<IpAddr>) -> String {
+    match (reason, server) {
+        (Reason::NoZone, Some(server)) => format!("no zone served at {server} holds it"),
         (Reason::NoZone, _) => "no zone holds it".to_owned(),
         (Reason::Delegated(zone), _) => {
             format!("{} delegates it to a zone outside the set", Presentation(zone))

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::coverage::Coverage;
+use super::resolved::Resolved;
 
 /// A set that answers less than one in so many queries of a trace is not made for it.
 const HARDLY: u64 = 100;
@@ -86,6 +87,9 @@ pub struct Report {
     pub zones: Vec<ZoneReport>,
     /// The predicted answers to a trace.
     pub coverage: Option<Coverage>,
+    /// What clients would get from a stock resolver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolver: Option<Resolved>,
     /// All findings, in the order of the checks.
     pub findings: Vec<Finding>,
 }
@@ -94,7 +98,7 @@ impl Report {
     /// An empty report about this many files.
     pub fn new(files: usize) -> Self {
         let (loaded, zones, findings) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { files, loaded, delegations: Delegations::default(), zones, coverage: None, findings }
+        Self { files, loaded, delegations: Delegations::default(), zones, coverage: None, resolver: None, findings }
     }
 
     /// Adds a finding.
@@ -114,6 +118,16 @@ impl Report {
             self.add(Finding::error("coverage", directory.to_owned(), 0, text));
         }
         self.coverage = Some(coverage);
+    }
+
+    /// Adds what clients would get from a resolver in front of the set in `directory`. It is an error where that is hardly anything.
+    pub fn resolve(&mut self, resolved: Resolved, directory: &Path) {
+        let (answered, Resolved { resolver, queries, .. }) = (resolved.answered(), &resolved);
+        if answered * HARDLY < *queries {
+            let text = format!("{resolver} answers {answered} of the {queries} queries of the trace that were tried");
+            self.add(Finding::error("resolver", directory.to_owned(), 0, text));
+        }
+        self.resolver = Some(resolved);
     }
 
     /// The number of errors.

@@ -9,7 +9,7 @@ use ldplayer_core::{Message, Transaction};
 const META: [u16; 5] = [41, 249, 250, 251, 252];
 
 /// A question; its class is IN.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question {
     /// The name in wire format, in lower case.
     pub name: Vec<u8>,
@@ -31,7 +31,7 @@ impl Questions {
     /// Adds the question of a transaction's query, unless it is there or cannot be asked. Memory grows with the different questions.
     pub fn take(&mut self, transaction: &Transaction) {
         let Some(query) = transaction.query.as_deref().and_then(Message::new) else { return };
-        if let Err(reason) = question(&query).map(|question| self.add(question)) {
+        if let Err(reason) = Question::of(&query).map(|question| self.add(question)) {
             *self.skipped.entry(reason).or_default() += 1;
         }
     }
@@ -44,13 +44,19 @@ impl Questions {
     }
 }
 
-fn question(query: &Message<'_>) -> Result<Question, &'static str> {
-    let question = query.question().ok_or("no_question")?;
-    match (query.opcode(), question.qclass, question.qtype) {
-        (1.., _, _) => Err("other_opcode"),
-        (_, class, _) if class != CLASS_IN => Err("other_class"),
-        (_, _, qtype) if META.contains(&qtype) => Err("meta_type"),
-        (_, _, qtype) => Ok(Question { name: question.name.to_ascii_lowercase(), qtype }),
+impl Question {
+    /// That of a query.
+    ///
+    /// # Errors
+    /// Why it cannot be asked of a resolver, in a word.
+    pub fn of(query: &Message<'_>) -> Result<Self, &'static str> {
+        let question = query.question().ok_or("no_question")?;
+        match (query.opcode(), question.qclass, question.qtype) {
+            (1.., _, _) => Err("other_opcode"),
+            (_, class, _) if class != CLASS_IN => Err("other_class"),
+            (_, _, qtype) if META.contains(&qtype) => Err("meta_type"),
+            (_, _, qtype) => Ok(Self { name: question.name.to_ascii_lowercase(), qtype }),
+        }
     }
 }
 

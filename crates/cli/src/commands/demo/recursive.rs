@@ -60,9 +60,7 @@ fn resolve(testbed: &Testbed, mut spec: RunSpec, output: &Path, args: &Args) -> 
 
 /// Hosts as usual; the Internet owns the addresses of all name servers.
 fn plan(set: &ZoneSet) -> anyhow::Result<Plan> {
-    let mut plan = Plan::default();
-    plan.hosts[usize::from(INTERNET.0)].owns =
-        set.addresses().iter().filter_map(|address| address.to_string().parse().ok()).collect();
+    let mut plan = Plan::of(set);
     let rtt = UPSTREAM_RTT.parse().context("the round-trip time of the demo")?;
     plan.paths = vec![WirePath { far: INTERNET, near: RESOLVER, link: LinkSpec { rtt, ..LinkSpec::default() } }];
     Ok(plan)

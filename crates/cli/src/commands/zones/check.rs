@@ -3,15 +3,20 @@
 mod print;
 mod sum;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_emulate::check::coverage::{Asked, Coverage};
+use ldplayer_emulate::check::resolved::{ResolveError, Sample, resolve};
 use ldplayer_emulate::check::{CheckError, Checker, Program, check};
 use ldplayer_emulate::serve::set::ZoneSet;
+use ldplayer_emulate::stock::ResolverKind;
 use ldplayer_net::clock;
+use ldplayer_net::signals::{INTERRUPTED, Signals};
 use ldplayer_trace::open;
 
 use super::when::When;
@@ -28,9 +33,13 @@ or NSEC3 records close, from the topmost signed zones down; and with --trace, wh
 would be answered with. A set whose delegations lead to none of its zones is an error, and so is
 one that answers less than 1 % of the trace. Findings are one line each, with file and line, or
 one a kind where there are several; --verbose lists all. Exit status 1 when there are errors.
+With --resolver, a stock resolver with the set as its Internet is asked a sample of the questions.
 
 Example:
   ldplayer zones check zones/ --trace clients.pcap.xz
+
+Example: what clients of Unbound would get
+  ldplayer zones check zones/ --trace clients.pcap.xz --resolver unbound
 
 Example: a recorded zone at the time of the recording, without the stock checkers
   ldplayer zones check zones/ --now 2016-10-09 --without nsd,bind")]
@@ -48,6 +57,12 @@ pub struct Args {
     /// The queries of the trace go to a server with all zones (`serve --all-zones-everywhere`)
     #[arg(long, requires = "traces")]
     all_zones_everywhere: bool,
+    /// Ask this resolver, in a testbed, the questions of the trace: unbound, knot-resolver, pdns-recursor
+    #[arg(long, value_name = "KIND", requires = "traces")]
+    resolver: Option<ResolverKind>,
+    /// Maximum number of different questions that the resolver is asked
+    #[arg(long, value_name = "N", default_value = "1000", requires = "resolver")]
+    sample: NonZeroUsize,
     /// Time at which signatures must be valid: 2016-10-09, 20161009120000, or +10d from now [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     now: Option<When>,
@@ -68,10 +83,19 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let checkers = wanted.map(Program::find).collect::<Result<Vec<_>, _>>().map_err(failure)?;
     let now = args.now.unwrap_or(When::FromNow(0)).seconds(clock::realtime_ns() / NS_PER_S);
     let (set, mut report) = check(&args.directory, &checkers, args.including.reading(), now).map_err(failure)?;
+    let mut sample = args.resolver.map(|_| Sample::new(args.sample.get()));
     if !args.traces.is_empty() {
-        report.cover(coverage(args, &set)?, &args.directory);
+        report.cover(coverage(args, &set, sample.as_mut())?, &args.directory);
+    }
+    let signals = Signals::catch_or_end(Arc::default()).context("zones check: signals")?;
+    if let (Some(kind), Some(sample)) = (args.resolver, sample) {
+        let resolved = resolve(set, kind, sample, signals.stop(), |_| {}).map_err(unresolved)?;
+        report.resolve(resolved, &args.directory);
     }
     print::print(&report, args.json, args.verbose)?;
+    if signals.is_stopped() {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
     Ok(if report.errors() == 0 { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })
 }
 
@@ -82,14 +106,26 @@ fn failure(error: CheckError) -> Failure {
     }
 }
 
-/// What the questions of the traces would be answered with.
-fn coverage(args: &Args, set: &ZoneSet) -> Result<Coverage, Failure> {
+fn unresolved(error: ResolveError) -> Failure {
+    match error {
+        ResolveError::NoRoot => error.into(),
+        _ => Failure::environment(error),
+    }
+}
+
+/// What the questions of the traces would be answered with; the sample gets them, too.
+fn coverage(args: &Args, set: &ZoneSet, mut sample: Option<&mut Sample>) -> Result<Coverage, Failure> {
     let (inputs, options) = args.reading.of(&args.traces);
     let (mut source, mut batch) = (open(&inputs, &options)?, Vec::new());
     let mut asked = Asked::new(set, args.all_zones_everywhere);
     loop {
         let more = source.read(&mut batch)?;
-        batch.drain(..).for_each(|transaction| asked.add(&transaction));
+        batch.drain(..).for_each(|transaction| {
+            asked.add(&transaction);
+            if let Some(sample) = &mut sample {
+                sample.add(&transaction);
+            }
+        });
         if !more {
             break;
         }

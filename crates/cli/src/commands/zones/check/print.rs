@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use ldplayer_core::text::counted;
 use ldplayer_emulate::check::coverage::Coverage;
+use ldplayer_emulate::check::resolved::Resolved;
 use ldplayer_emulate::check::{Delegations, Finding, Report, Severity};
 
 use super::sum::{self, Sum};
@@ -16,7 +17,7 @@ const SHOWN: usize = 20;
 pub fn print(report: &Report, json: bool, verbose: bool) -> anyhow::Result<()> {
     let mut out = crate::printing::stdout();
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
+        crate::printing::json(report)?;
         return Ok(());
     }
     let sums = sum::sum(&report.findings);
@@ -33,6 +34,9 @@ pub fn print(report: &Report, json: bool, verbose: bool) -> anyhow::Result<()> {
     print_dnssec(report, &mut out)?;
     if let Some(coverage) = &report.coverage {
         print_coverage(coverage, &mut out)?;
+    }
+    if let Some(resolved) = &report.resolver {
+        print_resolved(resolved, &mut out)?;
     }
     let (errors, all) = (report.errors(), report.findings.len());
     let hint = if !verbose && sums.iter().any(|sum| sum.findings.len() > 2) { "; --verbose lists all" } else { "" };
@@ -69,6 +73,30 @@ fn print_coverage(coverage: &Coverage, out: &mut impl Write) -> io::Result<()> {
         0 => Ok(()),
         more => writeln!(out, "  and {} more; --json lists them", counted(more, "question", "questions")),
     }
+}
+
+fn print_resolved(resolved: &Resolved, out: &mut impl Write) -> io::Result<()> {
+    let of = |all: u64| move |queries: u64| 100.0 * queries as f64 / all.max(1) as f64;
+    let Resolved { resolver, questions, queries, rcodes, silent, compared, as_recorded, .. } = resolved;
+    let percent = of(*queries);
+    let mut got: Vec<String> =
+        rcodes.iter().map(|(rcode, queries)| format!("{rcode} {:.2} %", percent(*queries))).collect();
+    got.extend((*silent > 0).then(|| format!("no answer {:.2} %", percent(*silent))));
+    let asked = counted(*questions, "different question", "different questions");
+    write_line!(out, "{resolver}: {asked} of {}; {}", counted(*queries, "query", "queries"), got.join(", "))?;
+    if *compared > 0 {
+        let share = of(*compared)(*as_recorded);
+        write_line!(
+            out,
+            "  as recorded: {share:.2} % of {}",
+            counted(*compared, "answer of the recorded resolver", "answers of the recorded resolver")
+        )?;
+    }
+    let rest = resolved.differ.iter().map(|(what, queries)| ("recorded as", what, queries));
+    let failed = resolved.servfail.iter().map(|(cause, queries)| ("SERVFAIL:", cause, queries));
+    rest.chain(failed).try_for_each(|(what, words, queries)| {
+        write_line!(out, "  {what} {words}: {}", counted(*queries, "query", "queries"))
+    })
 }
 
 /// A few findings of one kind as they are; of more, `error: KIND: COUNT of ZONES zones, first FILE:LINE: TEXT`.
