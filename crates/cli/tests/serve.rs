@@ -257,6 +257,39 @@ fn views_are_accepted_by_bind() {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
 }
 
+/// BIND refuses a whole zone for one of them; `serve` answers all the same.
+#[test]
+fn views_are_without_the_records_that_bind_refuses() {
+    let scratch = tempfile::tempdir().unwrap();
+    let refused =
+        format!("{EXAMPLE}alias CNAME www\nalias TXT other\n*.deep NS ns\n@ CDS 1 13 2 {}\n", "ab".repeat(32));
+    let directory = set(&[("root.zone", ROOT), ("example.zone", &refused)]);
+    let views = |output: &Path| {
+        ldplayer().args(["zones", "views"]).arg(directory.path()).arg("-o").arg(output).output().unwrap()
+    };
+    let output = views(scratch.path());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("left out 3 records of 1 zone, which BIND refuses; "), "{said}");
+    let zone = scratch.path().join("example.zone");
+    let text = fs::read_to_string(&zone).unwrap();
+    for note in [
+        "; left out: alias.example. TXT: beside a CNAME record (RFC 1034 3.6.2)\n",
+        "; left out: *.deep.example. NS: name servers of a wildcard (RFC 4592 4.2)\n",
+        "; left out: example. CDS: no key of the zone has its algorithm (RFC 7344 4.1)\n",
+    ] {
+        assert!(text.contains(note), "{note}: {text}");
+    }
+    let configuration = fs::read_to_string(scratch.path().join("named.conf")).unwrap();
+    assert!(configuration.contains(zone.to_str().unwrap()), "{configuration}");
+    let checked = |file: &Path| {
+        Command::new(bind_tool("named-checkzone")).arg("example").arg(file).output().unwrap().status.success()
+    };
+    assert!(checked(&zone) && !checked(&directory.path().join("example.zone")));
+    let refusal = views(directory.path());
+    assert!(String::from_utf8_lossy(&refusal.stderr).contains("-o is the directory of the set"), "{refusal:?}");
+    assert_eq!(fs::read_to_string(directory.path().join("example.zone")).unwrap(), refused);
+}
+
 #[test]
 fn what_is_odd_about_a_zone_is_told_and_it_is_served_all_the_same() {
     let scratch = tempfile::tempdir().unwrap();

@@ -6,17 +6,23 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use ldplayer_core::name::Presentation;
 
 use crate::serve::set::ZoneSet;
 use crate::stock::{Bind, StockError, quoted, quoted_path};
 
-/// The complete configuration of a BIND that listens on these addresses. Zone files have absolute paths.
+/// The complete configuration of a BIND that listens on these addresses. Zone files have absolute paths: those of the set, or of what takes their
+/// place.
 ///
 /// # Errors
 /// A path or name cannot be quoted in the configuration.
-pub fn configuration(set: &ZoneSet, listen: &[SocketAddr]) -> Result<String, StockError> {
+pub fn configuration(
+    set: &ZoneSet,
+    listen: &[SocketAddr],
+    instead: &HashMap<PathBuf, PathBuf>,
+) -> Result<String, StockError> {
     let mut text = Bind::options(listen);
     let mut defined: HashMap<u32, usize> = HashMap::new();
     let views = set.index().views();
@@ -28,7 +34,7 @@ pub fn configuration(set: &ZoneSet, listen: &[SocketAddr]) -> Result<String, Sto
         }
         text.push_str("  };\n");
         for &zone in *zones {
-            let statement = statement(set, zone, defined.get(&zone).copied())?;
+            let statement = statement(set, zone, defined.get(&zone).copied(), instead)?;
             defined.entry(zone).or_insert(number);
             let _ = writeln!(text, "  {statement}");
         }
@@ -37,11 +43,19 @@ pub fn configuration(set: &ZoneSet, listen: &[SocketAddr]) -> Result<String, Sto
     Ok(text)
 }
 
-fn statement(set: &ZoneSet, zone: u32, view: Option<usize>) -> Result<String, StockError> {
+fn statement(
+    set: &ZoneSet,
+    zone: u32,
+    view: Option<usize>,
+    instead: &HashMap<PathBuf, PathBuf>,
+) -> Result<String, StockError> {
     let zone = &set.zones()[zone as usize];
     let apex = quoted(&Presentation(zone.apex()).to_string())?;
     Ok(match view {
         Some(view) => format!("zone {apex} {{ in-view \"v{view}\"; }};"),
-        None => format!("zone {apex} {{ type primary; file {}; }};", quoted_path(zone.file())?),
+        None => {
+            let file = instead.get(zone.file()).map_or(zone.file(), PathBuf::as_path);
+            format!("zone {apex} {{ type primary; file {}; }};", quoted_path(file)?)
+        }
     })
 }

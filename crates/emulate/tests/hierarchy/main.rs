@@ -7,6 +7,7 @@ mod common;
 mod compare;
 mod zones;
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -164,7 +165,8 @@ impl Servers {
             }
             Internet::Views => {
                 let listen = BIND.map(|address| address.parse().unwrap());
-                let bind = Bind::with_configuration(views::configuration(&set, &listen).unwrap(), Vec::new());
+                let bind =
+                    Bind::with_configuration(views::configuration(&set, &listen, &HashMap::new()).unwrap(), Vec::new());
                 Self { _stock: vec![bind.start(&listen).unwrap()], _meta: None }
             }
         }

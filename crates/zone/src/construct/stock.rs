@@ -1,5 +1,6 @@
 //! Leaves out the records that a stock server refuses a whole zone for, and tells which.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use ldplayer_core::name::Presentation;
@@ -87,7 +88,7 @@ fn is_suffix(name: &[u8], octets: usize) -> bool {
 /// A zone has too many records to number.
 pub(super) fn refine(zones: &mut [BuiltZone], server: Stock, report: &mut Report) -> Result<(), TooMuch> {
     for zone in zones {
-        let reasons = reasons(zone, server);
+        let reasons = refused(&zone.apex, &zone.records, server);
         if reasons.iter().all(Option::is_none) {
             continue;
         }
@@ -109,18 +110,17 @@ pub(super) fn refine(zones: &mut [BuiltZone], server: Stock, report: &mut Report
     Ok(())
 }
 
-/// Why each record of a zone is left out; `None` for those that stay.
-fn reasons(zone: &BuiltZone, server: Stock) -> Vec<Option<&'static str>> {
-    let about = About::of(zone);
-    let mut reasons: Vec<_> = zone.records.iter().map(|record| about.reason(&record, server)).collect();
-    let changed: Vec<(&[u8], u16)> = zone
-        .records
+/// Why a server would refuse each record of a zone, or the zone for it; `None` for those that it takes.
+pub fn refused(apex: &[u8], records: &Records, server: Stock) -> Vec<Option<&'static str>> {
+    let about = About::of(apex, records);
+    let mut reasons: Vec<_> = records.iter().map(|record| about.reason(&record, server)).collect();
+    let changed: Vec<(&[u8], u16)> = records
         .iter()
         .zip(&reasons)
         .filter(|(_, reason)| reason.is_some())
         .map(|(record, _)| (record.owner, record.rtype))
         .collect();
-    for (record, reason) in zone.records.iter().zip(&mut reasons) {
+    for (record, reason) in records.iter().zip(&mut reasons) {
         if reason.is_none() && is_signature_of(&record, &changed) {
             *reason = Some("it signs records that are left out");
         }
@@ -142,22 +142,30 @@ struct About<'a> {
     several: [(u16, bool); 2],
     /// Whether one of its NSEC3PARAM records has a hash that servers know.
     knows_hash: bool,
+    /// The names that have a CNAME record.
+    aliases: HashSet<&'a [u8]>,
 }
 
 impl<'a> About<'a> {
-    fn of(zone: &'a BuiltZone) -> Self {
-        let at_apex = |rtype: u16| zone.records.iter().filter(move |one| one.rtype == rtype && one.owner == zone.apex);
+    fn of(apex: &'a [u8], records: &'a Records) -> Self {
+        let at_apex = |rtype: u16| records.iter().filter(move |one| one.rtype == rtype && one.owner == apex);
         Self {
-            apex: &zone.apex,
+            apex,
             algorithms: at_apex(rtype::DNSKEY).filter_map(|key| key.data.get(3).copied()).collect(),
             several: [CDS, CDNSKEY].map(|rtype| (rtype, at_apex(rtype).count() > 1)),
             knows_hash: at_apex(rtype::NSEC3PARAM).any(|one| one.data.first() == Some(&SHA1)),
+            aliases: records.iter().filter(|one| one.rtype == rtype::CNAME).map(|one| one.owner).collect(),
         }
     }
 
     fn reason(&self, record: &Record<'_>, server: Stock) -> Option<&'static str> {
         if !server.reads(record.rtype) {
             return Some("it does not know the type");
+        }
+        if !matches!(record.rtype, rtype::CNAME | rtype::RRSIG | rtype::NSEC | KEY)
+            && self.aliases.contains(record.owner)
+        {
+            return Some("beside a CNAME record (RFC 1034 3.6.2)");
         }
         match server {
             Stock::Bind => self.by_bind(record),

@@ -1,15 +1,21 @@
 //! `ldplayer zones views`: BIND with split horizon in place of `serve`, as in the LDplayer paper.
 
+use std::collections::HashMap;
 use std::fs;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use ldplayer_core::name::Presentation;
 use ldplayer_core::text::counted;
+use ldplayer_emulate::serve::set;
 use ldplayer_emulate::views;
-use ldplayer_net::output;
+use ldplayer_net::output::{self, Pending};
+use ldplayer_zone::construct::{Stock, refused};
+use ldplayer_zone::load::Reading;
+use ldplayer_zone::{Records, rtype, write};
 
 use crate::commands::including::Including;
 use crate::commands::serve::{load, parse_listen};
@@ -24,7 +30,7 @@ const CONFIGURATION: &str = "named.conf";
 Writes named.conf: one view for each set of name server addresses that serve the same zones,
 chosen by match-clients. BIND sees the address that was asked as its client when the wire rewrites
 addresses as the paper's proxies do. The zone files stay where they are and are named by their
-paths.
+paths; of a zone with records that BIND refuses, DIR2 has a file without them, which lists them.
 
 Example:
   ldplayer zones views zones/ -o bind/
@@ -51,11 +57,21 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let set = load(&args.directory, args.including.reading())?;
-    let text = views::configuration(&set, &args.listen)?;
     let file = args.output.join(CONFIGURATION);
-    fs::create_dir_all(&args.output)
-        .and_then(|()| output::write(&file, text))
-        .with_context(|| format!("{}: cannot be written; choose another directory with -o", file.display()))?;
+    let unwritable = |file: &Path| format!("{}: cannot be written; choose another directory with -o", file.display());
+    fs::create_dir_all(&args.output).with_context(|| unwritable(&file))?;
+    let (mut instead, mut left_out) = (HashMap::new(), 0);
+    for zone in set.zones() {
+        if let Some((records, notes)) = taken(zone.file(), zone.apex(), args.including.reading())? {
+            let other = args.output.join(zone.file().file_name().unwrap_or_default());
+            ensure_other(zone.file(), &other)?;
+            save(&other, zone.apex(), &records, &notes).with_context(|| unwritable(&other))?;
+            left_out += notes.len() as u64;
+            instead.insert(zone.file().to_owned(), other);
+        }
+    }
+    let text = views::configuration(&set, &args.listen, &instead)?;
+    output::write(&file, text).with_context(|| unwritable(&file))?;
     let views = set.index().views().iter().filter(|(_, zones)| !zones.is_empty()).count();
     let zones = set.zones().len();
     write_line!(
@@ -65,5 +81,53 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         counted(views as u64, "view", "views"),
         counted(zones as u64, "zone", "zones")
     )?;
+    if left_out > 0 {
+        let (records, zones) = (counted(left_out, "record", "records"), counted(instead.len() as u64, "zone", "zones"));
+        let directory = args.output.display();
+        write_line!(
+            crate::printing::stdout(),
+            "left out {records} of {zones}, which BIND refuses; {directory} has them without"
+        )?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The records of a zone without those that BIND refuses, and a line for each of these; nothing where it takes all.
+fn taken(file: &Path, apex: &[u8], reading: Reading) -> Result<Option<(Records, Vec<String>)>, Failure> {
+    let records = set::records(file, reading)?;
+    let reasons = refused(apex, &records, Stock::Bind);
+    if reasons.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let (mut kept, mut notes) = (Records::default(), Vec::new());
+    for (record, reason) in records.iter().zip(reasons) {
+        match reason {
+            None => kept
+                .push(record.owner, record.rtype, record.ttl, record.data)
+                .map_err(|problem| anyhow!("{}: {problem}", file.display()))?,
+            Some(reason) => {
+                let (name, rtype) = (Presentation(record.owner), rtype::name_of(record.rtype));
+                notes.push(format!("left out: {name} {rtype}: {reason}"));
+            }
+        }
+    }
+    Ok(Some((kept, notes)))
+}
+
+/// A zone of the set is not replaced.
+fn ensure_other(file: &Path, other: &Path) -> Result<(), Failure> {
+    match (file.canonicalize(), other.canonicalize()) {
+        (Ok(file), Ok(other)) if file == other => Err(anyhow!(
+            "{}: has records that BIND refuses, and -o is the directory of the set: choose another",
+            file.display()
+        )
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+fn save(file: &Path, apex: &[u8], records: &Records, notes: &[String]) -> std::io::Result<()> {
+    let mut out = BufWriter::new(Pending::new(file)?);
+    write::zone_with_notes(apex, notes, records, &mut out)?;
+    out.into_inner()?.finish()
 }
